@@ -1,0 +1,48 @@
+//! Well-known names. Byte-identical to those of Package Operator, so that
+//! either controller can take over from the other.
+
+/// API group of every kind served here.
+pub const GROUP: &str = "package-operator.run";
+/// The one served and stored version.
+pub const VERSION: &str = "v1alpha1";
+/// `apiVersion` of every kind served here.
+pub const API_VERSION: &str = "package-operator.run/v1alpha1";
+
+/// Field manager of every server-side apply.
+pub const FIELD_MANAGER: &str = "package-operator";
+/// Managers of earlier releases whose fields are migrated into [`FIELD_MANAGER`].
+pub const LEGACY_FIELD_MANAGERS: [&str; 2] = ["package-operator-manager", "remote-phase-manger"];
+
+/// Finalizer that holds a revision until its objects are torn down.
+pub const FINALIZER_CACHED: &str = "package-operator.run/cached";
+/// Finalizer that holds a revision until its metric series are removed.
+pub const FINALIZER_METRICS: &str = "package-operator.run/metrics";
+/// Finalizer set by the API server for a deletion with `propagationPolicy: Orphan`.
+pub const FINALIZER_ORPHAN: &str = "orphan";
+
+/// Label on every managed object; selects what the watches see.
+pub const LABEL_CACHE: &str = "package-operator.run/cache";
+/// The value of [`LABEL_CACHE`].
+pub const LABEL_CACHE_VALUE: &str = "True";
+/// Label on `ObjectSets` made by a deployment, holding the deployment's name.
+pub const LABEL_OBJECT_DEPLOYMENT: &str = "package-operator.run/object-deployment";
+/// Label on `ObjectSetPhases`, holding the class.
+pub const LABEL_PHASE_CLASS: &str = "package-operator.run/phase-class";
+/// Label of package origin, copied down to managed objects.
+pub const LABEL_PACKAGE: &str = "package-operator.run/package";
+/// Label of package origin, copied down to managed objects.
+pub const LABEL_INSTANCE: &str = "package-operator.run/instance";
+
+/// Annotation on managed objects: number of the revision that wrote them last, decimal.
+pub const ANNOTATION_REVISION: &str = "package-operator.run/revision";
+/// Annotation on `ObjectSets`: hash of the template they were made from.
+pub const ANNOTATION_HASH: &str = "package-operator.run/hash";
+/// Annotation on `ObjectSets`: the pause came from the deployment.
+pub const ANNOTATION_PAUSED_BY_PARENT: &str = "package-operator.run/paused-by-parent";
+/// Annotation on managed objects in other clusters: owners as a JSON list.
+pub const ANNOTATION_OWNERS: &str = "package-operator.run/owners";
+/// Annotation on `ObjectSets`: image of the package they came from.
+pub const ANNOTATION_PACKAGE_SOURCE_IMAGE: &str = "package-operator.run/package-source-image";
+
+/// Environment variable that disables collision protection when it has any value.
+pub const ENV_FORCE_ADOPTION: &str = "PKO_FORCE_ADOPTION";

@@ -1,0 +1,191 @@
+//! The custom resource definitions as a server gets them: what the derive macros produce, brought
+//! into the shape that clients of Package Operator know.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceColumnDefinition, CustomResourceDefinition, JSON, JSONSchemaProps,
+    JSONSchemaPropsOrArray, JSONSchemaPropsOrBool,
+};
+use kube::CustomResourceExt;
+use serde_json::json;
+
+use crate::{
+    ClusterObjectDeployment, ClusterObjectSet, ClusterObjectSetPhase, ClusterObjectSlice,
+    ObjectDeployment, ObjectSet, ObjectSetPhase, ObjectSlice, conditions,
+};
+
+/// All custom resource definitions, each namespaced kind followed by its cluster-scoped twin.
+///
+/// # Guarantees
+///
+/// The result is the same on every call, and the schemas of twins differ in descriptions only.
+///
+/// # Panics
+///
+/// Never: the schemas come from types of this crate, and its tests call this function.
+#[must_use]
+pub fn crds() -> Vec<CustomResourceDefinition> {
+    vec![
+        finish(ObjectSet::crd(), &object_set_columns()),
+        finish(ClusterObjectSet::crd(), &object_set_columns()),
+        finish(ObjectSetPhase::crd(), &object_set_phase_columns()),
+        finish(ClusterObjectSetPhase::crd(), &object_set_phase_columns()),
+        finish(ObjectSlice::crd(), &[age()]),
+        finish(ClusterObjectSlice::crd(), &[age()]),
+        finish(
+            ObjectDeployment::crd(),
+            &[
+                condition(conditions::AVAILABLE),
+                condition(conditions::PROGRESSING),
+                condition(conditions::PAUSED),
+                column("Revision", ".status.revision"),
+                age(),
+            ],
+        ),
+        // The order differs from the namespaced kind's, as in Package Operator.
+        finish(
+            ClusterObjectDeployment::crd(),
+            &[
+                condition(conditions::AVAILABLE),
+                column("Revision", ".status.revision"),
+                condition(conditions::PROGRESSING),
+                condition(conditions::PAUSED),
+                age(),
+            ],
+        ),
+    ]
+}
+
+fn object_set_columns() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        column("Status", ".status.phase"),
+        condition(conditions::AVAILABLE),
+        condition(conditions::PAUSED),
+        wide(condition(conditions::ARCHIVED)),
+        wide(condition(conditions::SUCCEEDED)),
+        wide(condition(conditions::IN_TRANSITION)),
+        column("Revision", ".spec.revision"),
+        age(),
+    ]
+}
+
+fn object_set_phase_columns() -> Vec<CustomResourceColumnDefinition> {
+    vec![
+        condition(conditions::AVAILABLE),
+        condition(conditions::PAUSED),
+        column("Revision", ".spec.revision"),
+        age(),
+    ]
+}
+
+fn column(name: &str, json_path: &str) -> CustomResourceColumnDefinition {
+    CustomResourceColumnDefinition {
+        name: name.to_owned(),
+        type_: "string".to_owned(),
+        json_path: json_path.to_owned(),
+        ..Default::default()
+    }
+}
+
+fn condition(type_: &str) -> CustomResourceColumnDefinition {
+    column(
+        type_,
+        &format!(r#".status.conditions[?(@.type=="{type_}")].status"#),
+    )
+}
+
+fn age() -> CustomResourceColumnDefinition {
+    CustomResourceColumnDefinition {
+        type_: "date".to_owned(),
+        ..column("Age", ".metadata.creationTimestamp")
+    }
+}
+
+/// Shown by `kubectl get -o wide` only.
+fn wide(column: CustomResourceColumnDefinition) -> CustomResourceColumnDefinition {
+    CustomResourceColumnDefinition {
+        priority: Some(1),
+        ..column
+    }
+}
+
+/// Brings a derived definition into the shape that clients know.
+fn finish(
+    mut crd: CustomResourceDefinition,
+    columns: &[CustomResourceColumnDefinition],
+) -> CustomResourceDefinition {
+    for version in &mut crd.spec.versions {
+        version.additional_printer_columns = Some(columns.to_owned());
+        let root = version
+            .schema
+            .as_mut()
+            .and_then(|schema| schema.open_api_v3_schema.as_mut())
+            .expect("the derive macro always makes a schema");
+        tidy(root);
+        default_spec(root);
+        default_status(root);
+    }
+    crd
+}
+
+/// Makes a spec of which nothing is required optional as a whole.
+///
+/// The default `{}` is what keeps the rules of immutability in force: they compare two specs, so
+/// without it an update that drops the spec would pass, and one that brings a new one after it.
+fn default_spec(root: &mut JSONSchemaProps) {
+    let Some(spec) = property(root, "spec") else {
+        return;
+    };
+    if spec.required.is_some() {
+        return;
+    }
+    spec.default = Some(JSON(json!({})));
+    if let Some(required) = &mut root.required {
+        required.retain(|field| field != "spec");
+    }
+    root.required.take_if(|required| required.is_empty());
+}
+
+/// Lets a fresh object, whose status nobody has written, show the defaults of the status.
+fn default_status(root: &mut JSONSchemaProps) {
+    if let Some(status) = property(root, "status") {
+        let has_defaults = status
+            .properties
+            .iter()
+            .flatten()
+            .any(|(_, field)| field.default.is_some());
+        status.default = has_defaults.then(|| JSON(json!({})));
+    }
+}
+
+fn property<'a>(schema: &'a mut JSONSchemaProps, name: &str) -> Option<&'a mut JSONSchemaProps> {
+    schema.properties.as_mut()?.get_mut(name)
+}
+
+/// Removes what the Rust types bring along and the API does not have, in all depths.
+fn tidy(schema: &mut JSONSchemaProps) {
+    // Rust knows no absent field besides a null one. On the server a null is not a value, and a
+    // field that is null counts as present in a rule.
+    schema.nullable = None;
+    schema.title = None;
+    schema.description = schema.description.take().map(|text| reflow(&text));
+    for field in schema
+        .properties
+        .iter_mut()
+        .flat_map(|map| map.values_mut())
+    {
+        tidy(field);
+    }
+    match &mut schema.items {
+        Some(JSONSchemaPropsOrArray::Schema(items)) => tidy(items),
+        Some(JSONSchemaPropsOrArray::Schemas(items)) => items.iter_mut().for_each(tidy),
+        None => {}
+    }
+    if let Some(JSONSchemaPropsOrBool::Schema(values)) = &mut schema.additional_properties {
+        tidy(values);
+    }
+}
+
+/// Undoes the line breaks of the source code.
+fn reflow(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,138 @@
+//! Pieces of schema that the derive macros cannot express, and the rules of immutability.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
+use kube::core::Rule;
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+/// What a mapped condition's type looks like. Unanchored: Package Operator accepts what it accepts.
+pub(crate) const MAPPED_CONDITION_TYPE: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])";
+
+/// A dotted path of map keys, such as `.spec.replicas`. A dot or a backslash in a key is escaped by a
+/// backslash.
+pub(crate) const FIELD_PATH: &str = r"^(\.([^.\[\]*\\]|\\[.\\])+)+$";
+
+/// A field of the same object that may be neither added, changed nor removed.
+///
+/// The rule sits on the parent, because a rule on the field itself is not evaluated when the field
+/// appears or disappears.
+pub(crate) fn immutable(field: &str) -> Rule {
+    Rule::new(format!(
+        "has(self.{field}) == has(oldSelf.{field}) && (!has(self.{field}) || self.{field} == oldSelf.{field})"
+    ))
+    .message(immutable_message(field).as_str())
+    .field_path(format!(".{field}"))
+}
+
+/// A field of the same object that may be neither added nor removed; a rule on the field itself
+/// guards its value.
+pub(crate) fn immutable_presence(field: &str) -> Rule {
+    Rule::new(format!("has(self.{field}) == has(oldSelf.{field})"))
+        .message(immutable_message(field).as_str())
+        .field_path(format!(".{field}"))
+}
+
+/// The value that the rule sits on may not change.
+pub(crate) fn immutable_value(field: &str) -> Rule {
+    Rule::new("self == oldSelf").message(immutable_message(field).as_str())
+}
+
+/// A number that the controller may fill in once; zero counts as absent.
+pub(crate) fn set_once(field: &str) -> Rule {
+    Rule::new(format!(
+        "!has(oldSelf.{field}) || oldSelf.{field} == 0 || (has(self.{field}) && self.{field} == oldSelf.{field})"
+    ))
+    .message(immutable_message(field).as_str())
+    .field_path(format!(".{field}"))
+}
+
+/// The text that clients look for.
+fn immutable_message(field: &str) -> String {
+    format!("{field} is immutable")
+}
+
+/// `spec.previous[].kind`, when given, names the referring object's own kind. On the root, because
+/// only there the kind is known, so both scopes share the rule.
+pub(crate) fn previous_of_own_kind() -> Rule {
+    Rule::new(
+        "!has(self.spec) || !has(self.spec.previous) || self.spec.previous.all(p, !has(p.kind) || p.kind == self.kind)",
+    )
+    .message(kube::core::Message::Expression(
+        "'kind of a previous revision must be ' + self.kind".to_owned(),
+    ))
+    .field_path(".spec.previous")
+}
+
+/// Exactly one kind of probe per entry.
+///
+/// Probes sit in a list of lists without a limit, so the server takes a million of them for granted
+/// when it estimates the cost: this is about as much as the rule may do.
+pub(crate) fn one_probe() -> Rule {
+    Rule::new(
+        "has(self.condition) ? !has(self.fieldsEqual) && !has(self.cel) : has(self.fieldsEqual) != has(self.cel)",
+    )
+        .message("set exactly one of condition, fieldsEqual and cel")
+}
+
+/// A manifest of any kind. The server checks `apiVersion`, `kind` and `metadata` and keeps the rest.
+pub(crate) fn embedded_resource(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-embedded-resource": true,
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}
+
+/// A label selector, replaced as a whole by server-side apply, as in the built-in kinds.
+pub(crate) fn label_selector(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = generator.subschema_for::<LabelSelector>();
+    schema.insert("x-kubernetes-map-type".to_owned(), "atomic".into());
+    schema
+}
+
+/// Conditions with the limits that every Kubernetes API puts on them.
+pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "description": "One aspect of the current state.",
+            "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+            "properties": {
+                "lastTransitionTime": {
+                    "description": "When `status` changed last.",
+                    "type": "string",
+                    "format": "date-time",
+                },
+                "message": {
+                    "description": "What a person should know about the state. May be empty.",
+                    "type": "string",
+                    "maxLength": crate::conditions::MAX_MESSAGE_LENGTH,
+                },
+                "observedGeneration": {
+                    "description": "The `metadata.generation` that the condition speaks about. An older number than the current one means that the condition is out of date.",
+                    "type": "integer",
+                    "format": "int64",
+                    "minimum": 0,
+                },
+                "reason": {
+                    "description": "Why the condition has its status, in one word for programs.",
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": 1024,
+                    "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+                },
+                "status": {
+                    "description": "Whether the condition holds: True, False or Unknown.",
+                    "type": "string",
+                    "enum": ["True", "False", "Unknown"],
+                },
+                "type": {
+                    "description": "Name of the condition; mapped ones carry a DNS prefix, as in `example.com/Ready`.",
+                    "type": "string",
+                    "maxLength": 316,
+                    "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+                },
+            },
+        },
+    })
+}

@@ -1,0 +1,144 @@
+use baton_apis::crds;
+use serde_json::{Value, json};
+
+use super::{crd, kinds};
+
+#[test]
+fn definitions_come_in_a_fixed_order() {
+    let served: Vec<String> = crds().into_iter().map(|crd| crd.spec.names.kind).collect();
+    assert_eq!(served, kinds().collect::<Vec<_>>());
+}
+
+#[test]
+fn names_scopes_and_subresources() {
+    let expected = [
+        (
+            "ObjectSet",
+            "objectsets",
+            "Namespaced",
+            ["objset", "os"],
+            true,
+        ),
+        (
+            "ClusterObjectSet",
+            "clusterobjectsets",
+            "Cluster",
+            ["clobjset", "cos"],
+            true,
+        ),
+        (
+            "ObjectSetPhase",
+            "objectsetphases",
+            "Namespaced",
+            ["objsetphase", "osp"],
+            true,
+        ),
+        (
+            "ClusterObjectSetPhase",
+            "clusterobjectsetphases",
+            "Cluster",
+            ["clobjsetphase", "cosp"],
+            true,
+        ),
+        (
+            "ObjectSlice",
+            "objectslices",
+            "Namespaced",
+            ["objslice", "osl"],
+            false,
+        ),
+        (
+            "ClusterObjectSlice",
+            "clusterobjectslices",
+            "Cluster",
+            ["clobjslice", "cosl"],
+            false,
+        ),
+        (
+            "ObjectDeployment",
+            "objectdeployments",
+            "Namespaced",
+            ["objdeploy", "od"],
+            true,
+        ),
+        (
+            "ClusterObjectDeployment",
+            "clusterobjectdeployments",
+            "Cluster",
+            ["clobjdeploy", "cod"],
+            true,
+        ),
+    ];
+    for (kind, plural, scope, short_names, has_status) in expected {
+        let crd = crd(kind);
+        assert_eq!(
+            crd["metadata"]["name"],
+            format!("{plural}.package-operator.run")
+        );
+        assert_eq!(crd["spec"]["group"], "package-operator.run");
+        assert_eq!(crd["spec"]["scope"], scope);
+        assert_eq!(crd["spec"]["names"]["plural"], plural);
+        assert_eq!(crd["spec"]["names"]["shortNames"], json!(short_names));
+        assert!(crd["spec"]["names"].get("categories").is_none());
+
+        let [version] = crd["spec"]["versions"].as_array().unwrap().as_slice() else {
+            panic!("{kind} has one version");
+        };
+        assert_eq!(version["name"], "v1alpha1");
+        assert_eq!(
+            (&version["served"], &version["storage"]),
+            (&json!(true), &json!(true))
+        );
+        assert_eq!(version["subresources"]["status"].is_object(), has_status);
+    }
+}
+
+#[test]
+fn printer_columns() {
+    let object_set =
+        "Status Available Paused Archived+ Succeeded+ InTransition+ Revision=.spec.revision Age";
+    let phase = "Available Paused Revision=.spec.revision Age";
+    let expected = [
+        ("ObjectSet", object_set),
+        ("ClusterObjectSet", object_set),
+        ("ObjectSetPhase", phase),
+        ("ClusterObjectSetPhase", phase),
+        ("ObjectSlice", "Age"),
+        ("ClusterObjectSlice", "Age"),
+        (
+            "ObjectDeployment",
+            "Available Progressing Paused Revision=.status.revision Age",
+        ),
+        (
+            "ClusterObjectDeployment",
+            "Available Revision=.status.revision Progressing Paused Age",
+        ),
+    ];
+    for (kind, columns) in expected {
+        let columns: Vec<Value> = columns.split(' ').map(printer_column).collect();
+        assert_eq!(
+            crd(kind)["spec"]["versions"][0]["additionalPrinterColumns"],
+            json!(columns),
+            "{kind}"
+        );
+    }
+}
+
+/// `Name`, `Name+` for a wide one, or `Name=path`.
+fn printer_column(text: &str) -> Value {
+    let (name, path) = text.split_once('=').unwrap_or((text, ""));
+    let wide = name.ends_with('+');
+    let name = name.trim_end_matches('+');
+    let condition = format!(".status.conditions[?(@.type==\"{name}\")].status");
+    let (type_, path) = match name {
+        "Age" => ("date", ".metadata.creationTimestamp"),
+        "Status" => ("string", ".status.phase"),
+        "Revision" => ("string", path),
+        _ => ("string", condition.as_str()),
+    };
+    let mut column = json!({ "name": name, "type": type_, "jsonPath": path });
+    if wide {
+        column["priority"] = json!(1);
+    }
+    column
+}

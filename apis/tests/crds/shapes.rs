@@ -1,0 +1,261 @@
+use serde_json::json;
+
+use super::{TWINS, field, kinds, messages, schema, walk};
+
+#[test]
+fn twins_differ_in_descriptions_only() {
+    for (namespaced, cluster) in TWINS {
+        let [mut namespaced, mut cluster] = [schema(namespaced), schema(cluster)];
+        for schema in [&mut namespaced, &mut cluster] {
+            schema["description"].take();
+            if let Some(spec) = schema.pointer_mut("/properties/spec/description") {
+                spec.take();
+            }
+        }
+        assert_eq!(namespaced, cluster);
+    }
+}
+
+#[test]
+fn immutability_messages() {
+    let both = ["previous is immutable", "availabilityProbes is immutable"];
+    for kind in ["ObjectSet", "ClusterObjectSet"] {
+        let schema = schema(kind);
+        let expected = [
+            "previous is immutable",
+            "phases is immutable",
+            "availabilityProbes is immutable",
+            "successDelaySeconds is immutable",
+            "revision is immutable",
+        ];
+        assert_eq!(messages(field(&schema, "spec")), expected);
+    }
+    for kind in ["ObjectSetPhase", "ClusterObjectSetPhase"] {
+        let schema = schema(kind);
+        assert_eq!(messages(field(&schema, "spec")), both);
+        for name in ["previous", "availabilityProbes", "objects", "revision"] {
+            let expected = [format!("{name} is immutable")];
+            assert_eq!(messages(field(&schema, &format!("spec.{name}"))), expected);
+        }
+    }
+    for kind in ["ObjectSlice", "ClusterObjectSlice"] {
+        assert_eq!(
+            messages(field(&schema(kind), "objects")),
+            ["objects is immutable"]
+        );
+    }
+}
+
+#[test]
+fn immutability_rules_fire_on_update_only() {
+    for kind in kinds() {
+        walk(&schema(kind), kind, &mut |path, schema| {
+            for rule in schema["x-kubernetes-validations"]
+                .as_array()
+                .into_iter()
+                .flatten()
+            {
+                let immutable = rule["message"]
+                    .as_str()
+                    .is_some_and(|text| text.ends_with("is immutable"));
+                let transition = rule["rule"].as_str().unwrap().contains("oldSelf");
+                assert_eq!(immutable, transition, "{path}");
+                assert!(rule.get("optionalOldSelf").is_none(), "{path}");
+            }
+        });
+    }
+}
+
+#[test]
+fn a_spec_is_optional_where_nothing_in_it_is_required() {
+    let set = schema("ObjectSet");
+    assert!(set.get("required").is_none());
+    assert_eq!(field(&set, "spec")["default"], json!({}));
+    for kind in ["ObjectSetPhase", "ObjectDeployment"] {
+        assert_eq!(schema(kind)["required"], json!(["spec"]));
+    }
+    let slice = schema("ObjectSlice");
+    assert_eq!(slice["required"], json!(["objects"]));
+    assert_eq!(slice["properties"].as_object().unwrap().len(), 1);
+}
+
+#[test]
+fn defaults() {
+    let set = schema("ObjectSet");
+    let deployment = schema("ObjectDeployment");
+    for (schema, path, expected) in [
+        (&set, "spec.lifecycleState", json!("Active")),
+        (
+            &set,
+            "spec.phases.[].objects.[].collisionProtection",
+            json!("Prevent"),
+        ),
+        (
+            &set,
+            "spec.availabilityProbes.[].probes.[].condition.status",
+            json!("True"),
+        ),
+        (&set, "status", json!({})),
+        (&set, "status.phase", json!("Pending")),
+        (&deployment, "spec.revisionHistoryLimit", json!(10)),
+    ] {
+        assert_eq!(field(schema, path)["default"], expected, "{path}");
+    }
+    for path in ["spec.paused", "spec.progressDeadlineSeconds", "status"] {
+        assert!(field(&deployment, path).get("default").is_none(), "{path}");
+    }
+}
+
+#[test]
+fn closed_lists_of_words() {
+    let set = schema("ObjectSet");
+    for (path, words) in [
+        (
+            "spec.lifecycleState",
+            json!(["Active", "Paused", "Archived"]),
+        ),
+        (
+            "spec.phases.[].objects.[].collisionProtection",
+            json!(["Prevent", "IfNoController", "None"]),
+        ),
+        ("spec.previous.[].group", json!(["package-operator.run"])),
+        (
+            "status.phase",
+            json!(["Pending", "Available", "NotReady", "Archived"]),
+        ),
+        (
+            "status.conditions.[].status",
+            json!(["True", "False", "Unknown"]),
+        ),
+    ] {
+        assert_eq!(field(&set, path)["enum"], words, "{path}");
+    }
+}
+
+#[test]
+fn number_formats() {
+    let [set, phase, deployment] = ["ObjectSet", "ObjectSetPhase", "ObjectDeployment"].map(schema);
+    for (schema, path, format) in [
+        (&set, "spec.revision", "int64"),
+        (&set, "spec.successDelaySeconds", "int32"),
+        (&set, "status.revision", "int64"),
+        (&phase, "spec.revision", "int64"),
+        (&deployment, "spec.revisionHistoryLimit", "int32"),
+        (&deployment, "spec.progressDeadlineSeconds", "int32"),
+        (&deployment, "status.revision", "int64"),
+        (&deployment, "status.collisionCount", "int32"),
+    ] {
+        assert_eq!(field(schema, path)["type"], "integer", "{path}");
+        assert_eq!(field(schema, path)["format"], format, "{path}");
+    }
+}
+
+#[test]
+fn required_fields() {
+    let [set, phase, deployment] = ["ObjectSet", "ObjectSetPhase", "ObjectDeployment"].map(schema);
+    for (schema, path, names) in [
+        (&set, "spec.phases.[]", json!(["name"])),
+        (&set, "spec.phases.[].objects.[]", json!(["object"])),
+        (
+            &set,
+            "spec.phases.[].objects.[].conditionMappings.[]",
+            json!(["destinationType", "sourceType"]),
+        ),
+        (&set, "spec.previous.[]", json!(["name"])),
+        (
+            &set,
+            "spec.availabilityProbes.[]",
+            json!(["probes", "selector"]),
+        ),
+        (&set, "spec.availabilityProbes.[].selector", json!(["kind"])),
+        (
+            &set,
+            "spec.availabilityProbes.[].selector.kind",
+            json!(["group", "kind"]),
+        ),
+        (
+            &set,
+            "spec.availabilityProbes.[].probes.[].fieldsEqual",
+            json!(["fieldA", "fieldB"]),
+        ),
+        (
+            &set,
+            "spec.availabilityProbes.[].probes.[].cel",
+            json!(["message", "rule"]),
+        ),
+        (
+            &set,
+            "status.controllerOf.[]",
+            json!(["group", "kind", "name", "version"]),
+        ),
+        (&set, "status.remotePhases.[]", json!(["name", "uid"])),
+        (
+            &set,
+            "status.conditions.[]",
+            json!(["lastTransitionTime", "message", "reason", "status", "type"]),
+        ),
+        (&phase, "spec", json!(["objects", "revision"])),
+        (&deployment, "spec", json!(["selector", "template"])),
+        (&deployment, "spec.template", json!(["metadata", "spec"])),
+    ] {
+        assert_eq!(field(schema, path)["required"], names, "{path}");
+    }
+}
+
+#[test]
+fn limits_of_conditions_are_the_usual_ones() {
+    let set = schema("ObjectSet");
+    let condition = field(&set, "status.conditions.[]");
+    assert_eq!(field(condition, "message")["maxLength"], 32768);
+    assert_eq!(field(condition, "reason")["minLength"], 1);
+    assert_eq!(field(condition, "reason")["maxLength"], 1024);
+    assert_eq!(
+        field(condition, "reason")["pattern"],
+        "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+    );
+    assert_eq!(field(condition, "type")["maxLength"], 316);
+    assert!(
+        field(&set, "status.conditions")
+            .get("x-kubernetes-list-type")
+            .is_none()
+    );
+}
+
+#[test]
+fn manifests_are_embedded_resources() {
+    let set = schema("ObjectSet");
+    let object = field(&set, "spec.phases.[].objects.[].object");
+    assert_eq!(object["x-kubernetes-embedded-resource"], true);
+    assert_eq!(object["x-kubernetes-preserve-unknown-fields"], true);
+}
+
+#[test]
+fn a_mapped_condition_needs_a_prefix() {
+    let set = schema("ObjectSet");
+    let mapping = field(&set, "spec.phases.[].objects.[].conditionMappings.[]");
+    assert!(
+        field(mapping, "destinationType")["pattern"]
+            .as_str()
+            .unwrap()
+            .contains(")*/(")
+    );
+}
+
+#[test]
+fn every_field_explains_itself_and_nothing_is_limited_or_null() {
+    for kind in kinds() {
+        walk(&schema(kind), kind, &mut |path, schema| {
+            let owned_by_kubernetes = path.contains(".selector.") || path.ends_with("[]");
+            let explained = schema["description"]
+                .as_str()
+                .is_some_and(|text| !text.is_empty());
+            assert!(
+                explained || owned_by_kubernetes,
+                "{path} has no description"
+            );
+            // Objects of any size that Package Operator accepted have to stay valid.
+            assert!(schema.get("maxItems").is_none(), "{path} has a limit");
+            assert!(schema.get("nullable").is_none(), "{path} admits null");
+        });
+    }
+}

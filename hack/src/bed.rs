@@ -1,0 +1,379 @@
+//! The test bed: a real control plane on this machine.
+
+mod config;
+mod error;
+mod lease;
+mod name;
+mod ports;
+mod processes;
+
+use std::fs::{self, DirBuilder};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tokio::process::Command;
+use tokio::time::{sleep, timeout};
+
+pub use self::error::Error;
+pub use self::lease::Error as LeaseError;
+pub use self::name::{InvalidName, Name};
+pub use self::ports::{Error as PortsError, Ports};
+pub use self::processes::Error as ProcessesError;
+
+use self::lease::Lease;
+use crate::exec;
+use crate::paths::Dirs;
+use crate::tools::{Tool, Toolbox};
+
+/// How long a bed may take to be ready. It takes some seconds; a loaded machine gets its time.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// The simulated nodes.
+const NODES: &str = "2";
+
+/// What becomes of a bed when its [`Bed`] is dropped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Afterwards {
+    /// It ends, unless it was there before and had been left running on purpose.
+    End,
+    /// It goes on until [`down`].
+    Keep,
+}
+
+/// A running bed.
+///
+/// # Guarantees
+///
+/// Only this process works with the bed as long as this value lives. When it is dropped, also in
+/// the middle of the start, either the bed is ready and is to be kept, or none of its processes
+/// runs any more and its directory is gone.
+///
+/// # Caveats
+///
+/// A process that is killed (SIGKILL) cannot end its bed. Its servers then go on until the next
+/// [`Bed::up`] or [`down`] of the same name, both of which end what they find.
+#[derive(Debug)]
+pub struct Bed {
+    name: Name,
+    dir: PathBuf,
+    tools: Toolbox,
+    afterwards: Afterwards,
+    // Declared last, so that the bed has ended when the lease is given back.
+    _lease: Lease,
+}
+
+/// What is known of a bed that is ready. Written when it is, so a bed without it is half a bed.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Ready {
+    /// Whether it is to outlive the task that started it. If not, and that task is gone, nobody
+    /// wants it any more.
+    kept: bool,
+    ports: Ports,
+}
+
+impl Ready {
+    const FILE: &str = "ready.json";
+
+    fn read(dir: &Path) -> Option<Self> {
+        serde_json::from_slice(&fs::read(dir.join(Self::FILE)).ok()?).ok()
+    }
+
+    fn write(&self, dir: &Path) -> Result<(), Error> {
+        let path = dir.join(Self::FILE);
+        let json = serde_json::to_vec(self).map_err(std::io::Error::from);
+        json.and_then(|json| fs::write(&path, json))
+            .map_err(|source| Error::File { path, source })
+    }
+}
+
+impl Bed {
+    /// Starts the bed `name`, with its API server on `port` if given. A bed of that name that runs
+    /// and was kept is taken as it is; leftovers of one are removed first. Progress is told on the
+    /// standard error.
+    ///
+    /// # Errors
+    ///
+    /// When another process uses the bed, a tool is missing, or a server does not start.
+    pub async fn up(
+        dirs: &Dirs,
+        name: &Name,
+        port: Option<u16>,
+        afterwards: Afterwards,
+    ) -> Result<Self, Error> {
+        let lease = Lease::take(&dirs.clusters(), name)?;
+        let tools = Toolbox::prepare(dirs).await?;
+        let dir = dirs.clusters().join(name.as_str());
+        let mut bed = Self {
+            name: name.clone(),
+            dir,
+            tools,
+            afterwards: Afterwards::End,
+            _lease: lease,
+        };
+        if bed.is_kept().await? {
+            eprintln!("bed {name}: running already");
+            bed.afterwards = Afterwards::Keep;
+            return Ok(bed);
+        }
+        if bed.sweep()? {
+            eprintln!("bed {name}: removed what was left of an earlier one");
+        }
+        let started = Instant::now();
+        eprintln!("bed {name}: starting a control plane");
+        let ports = Ports::choose(port)?;
+        bed.start(&ports, dirs).await?;
+        Ready {
+            kept: afterwards == Afterwards::Keep,
+            ports,
+        }
+        .write(&bed.dir)?;
+        bed.afterwards = afterwards;
+        eprintln!(
+            "bed {name}: ready after {:.1} s on https://127.0.0.1:{}",
+            started.elapsed().as_secs_f32(),
+            ports.api
+        );
+        Ok(bed)
+    }
+
+    /// The path of the kubeconfig of the bed's administrator.
+    #[must_use]
+    pub fn kubeconfig(&self) -> PathBuf {
+        kubeconfig_of(&self.dir)
+    }
+
+    /// The ports that its servers listen on.
+    #[must_use]
+    pub fn ports(&self) -> Option<Ports> {
+        Ready::read(&self.dir).map(|ready| ready.ports)
+    }
+
+    /// A kubectl command against this bed.
+    #[must_use]
+    pub fn kubectl(&self) -> Command {
+        let mut command = Command::new(self.tools.path(Tool::Kubectl));
+        command.arg("--kubeconfig").arg(self.kubeconfig());
+        command
+    }
+
+    /// Applies the custom resource definitions in the directory `crds`, and waits until they are
+    /// served.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses one.
+    pub async fn install(&self, crds: &Path) -> Result<(), Error> {
+        let mut apply = self.kubectl();
+        apply
+            .args(["apply", "--server-side", "--force-conflicts", "--filename"])
+            .arg(crds);
+        self.output(&mut apply).await?;
+        let mut wait = self.kubectl();
+        wait.args([
+            "wait",
+            "--for=condition=Established",
+            "--timeout=30s",
+            "--filename",
+        ])
+        .arg(crds);
+        self.output(&mut wait).await?;
+        Ok(())
+    }
+
+    /// Ends the bed now, however it was to end.
+    ///
+    /// # Errors
+    ///
+    /// When a process does not end or the directory cannot be removed.
+    pub fn end(self) -> Result<(), Error> {
+        self.sweep().map(drop)
+    }
+
+    /// Whether a bed is there that was meant to be, all of it, and answers.
+    async fn is_kept(&self) -> Result<bool, Error> {
+        let kept = Ready::read(&self.dir).is_some_and(|ready| ready.kept);
+        if !kept || !processes::complete(&self.dir).map_err(|source| self.processes(source))? {
+            return Ok(false);
+        }
+        let mut command = self.kubectl();
+        command.args(["get", "--raw", "/readyz"]);
+        let answer = timeout(Duration::from_secs(10), exec::output(&mut command)).await;
+        Ok(answer.is_ok_and(|answer| answer.is_ok()))
+    }
+
+    async fn start(&self, ports: &Ports, dirs: &Dirs) -> Result<(), Error> {
+        let file = self.dir.join("kwokctl.yaml");
+        let failed = |source| Error::File {
+            path: file.clone(),
+            source,
+        };
+        // Only for its owner: it holds the administrator's key, and everybody on this machine
+        // reaches the API server.
+        DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&self.dir)
+            .map_err(failed)?;
+        fs::write(&file, config::file(ports, &self.tools)).map_err(failed)?;
+        tokio::select! {
+            started = timeout(PATIENCE, self.run(&file, dirs)) => match started {
+                Ok(result) => result,
+                Err(_) => Err(Error::NotReady { name: self.name.clone(), log: self.log("kube-apiserver") }),
+            },
+            // kwokctl would wait two minutes for a server that is dead.
+            died = self.death() => Err(died),
+        }
+    }
+
+    /// Creates the cluster and waits until a pod would run on it.
+    async fn run(&self, config: &Path, dirs: &Dirs) -> Result<(), Error> {
+        let mut create = self.kwokctl(config, dirs);
+        // An empty kubeconfig: the user's own one is not touched.
+        create.args(["create", "cluster", "--kubeconfig", "", "--wait", "60s"]);
+        self.output(&mut create).await?;
+        let mut scale = self.kwokctl(config, dirs);
+        scale.args(["scale", "node", "--replicas", NODES]);
+        self.output(&mut scale).await?;
+        let mut nodes = self.kubectl();
+        nodes.args([
+            "wait",
+            "--for=condition=Ready",
+            "node",
+            "--all",
+            "--timeout=60s",
+        ]);
+        // Until it is there, no pod can be created in that namespace.
+        let mut account = self.kubectl();
+        account.args([
+            "wait",
+            "--for=create",
+            "serviceaccount/default",
+            "--namespace=default",
+            "--timeout=60s",
+        ]);
+        tokio::try_join!(self.output(&mut nodes), self.output(&mut account))?;
+        Ok(())
+    }
+
+    async fn output(&self, command: &mut Command) -> Result<String, Error> {
+        exec::output(command).await.map_err(|source| Error::Exec {
+            name: self.name.clone(),
+            source,
+        })
+    }
+
+    fn kwokctl(&self, config: &Path, dirs: &Dirs) -> Command {
+        let mut command = Command::new(self.tools.path(Tool::Kwokctl));
+        // Each of its options has a variable of this prefix, which would overrule the
+        // configuration.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("KWOK_") {
+                command.env_remove(name);
+            }
+        }
+        // It downloads a kubectl when there is none on the PATH.
+        let kubectl = self.tools.path(Tool::Kubectl).parent().map(Path::to_owned);
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let path = std::env::join_paths(kubectl.into_iter().chain(std::env::split_paths(&path)));
+        command.env("PATH", path.unwrap_or_default());
+        // It keeps a cluster in `clusters/<name>` of this directory, which is where ours are.
+        command.env("KWOK_WORKDIR", &dirs.cache);
+        command
+            .arg("--name")
+            .arg(self.name.as_str())
+            .arg("--config")
+            .arg(config);
+        command
+    }
+
+    /// Returns when a server that was started has ended.
+    async fn death(&self) -> Error {
+        loop {
+            sleep(Duration::from_millis(200)).await;
+            match processes::dead(&self.dir) {
+                Ok(dead) if dead.is_empty() => {}
+                Ok(dead) => {
+                    let component = dead[0];
+                    return Error::Died {
+                        name: self.name.clone(),
+                        component,
+                        log: self.log(component),
+                    };
+                }
+                Err(source) => return self.processes(source),
+            }
+        }
+    }
+
+    /// The end of the log of a server.
+    fn log(&self, component: &str) -> String {
+        let path = self.dir.join("logs").join(component).with_extension("log");
+        let text = fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        text.map_or_else(
+            |error| format!("({}: {error})", path.display()),
+            |text| exec::tail(&text, 12),
+        )
+    }
+
+    fn sweep(&self) -> Result<bool, Error> {
+        processes::sweep(&self.dir).map_err(|source| self.processes(source))
+    }
+
+    fn processes(&self, source: ProcessesError) -> Error {
+        Error::Processes {
+            name: self.name.clone(),
+            source,
+        }
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        if self.afterwards == Afterwards::Keep {
+            return;
+        }
+        match self.sweep() {
+            Ok(true) => eprintln!("bed {}: ended", self.name),
+            Ok(false) => {}
+            Err(error) => eprintln!("error: {error}"),
+        }
+    }
+}
+
+/// Ends the bed `name` and returns whether there was one.
+///
+/// # Errors
+///
+/// When another process uses it, or one of its own does not end.
+pub fn down(dirs: &Dirs, name: &Name) -> Result<bool, Error> {
+    let _lease = Lease::take(&dirs.clusters(), name)?;
+    let dir = dirs.clusters().join(name.as_str());
+    processes::sweep(&dir).map_err(|source| Error::Processes {
+        name: name.clone(),
+        source,
+    })
+}
+
+/// The path of the kubeconfig of the bed `name`, which runs.
+///
+/// # Errors
+///
+/// When it does not run.
+pub fn kubeconfig(dirs: &Dirs, name: &Name) -> Result<PathBuf, Error> {
+    let dir = dirs.clusters().join(name.as_str());
+    let runs = processes::complete(&dir).map_err(|source| Error::Processes {
+        name: name.clone(),
+        source,
+    })?;
+    if runs && Ready::read(&dir).is_some() {
+        return Ok(kubeconfig_of(&dir));
+    }
+    Err(Error::NotRunning { name: name.clone() })
+}
+
+/// Where kwokctl writes it.
+fn kubeconfig_of(dir: &Path) -> PathBuf {
+    dir.join("kubeconfig.yaml")
+}

@@ -1,0 +1,136 @@
+//! Who works with a bed: one task at a time.
+
+use std::fs::{self, File, Metadata, OpenOptions, TryLockError};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::Name;
+
+/// Why the bed cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Another task has it.
+    #[error(
+        "bed `{name}` is in use by process {holder}: wait for it or end it, or take a bed of another name"
+    )]
+    InUse {
+        /// The bed.
+        name: Name,
+        /// The process, as far as it is known.
+        holder: String,
+    },
+    /// The lock file is not usable.
+    #[error("{path}: {source}")]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: io::Error,
+    },
+}
+
+/// The right to start, use and end a bed. The operating system takes it back when the process ends,
+/// however it ends.
+#[derive(Debug)]
+pub struct Lease {
+    file: File,
+    path: PathBuf,
+    bed: PathBuf,
+}
+
+impl Lease {
+    /// Takes the lease on the bed `name`, which has its directory in `clusters`.
+    ///
+    /// # Errors
+    ///
+    /// When another process has it.
+    pub fn take(clusters: &Path, name: &Name) -> Result<Self, Error> {
+        let path = clusters.join(format!("{name}.lock"));
+        Self::open(clusters, &path)
+            .map_err(|source| Error::File {
+                path: path.clone(),
+                source,
+            })?
+            .map(|file| Self {
+                file,
+                path,
+                bed: clusters.join(name.as_str()),
+            })
+            .map_err(|holder| Error::InUse {
+                name: name.clone(),
+                holder,
+            })
+    }
+
+    /// The locked file, or who has locked it.
+    fn open(clusters: &Path, path: &Path) -> io::Result<Result<File, String>> {
+        fs::create_dir_all(clusters)?;
+        loop {
+            let mut options = OpenOptions::new();
+            let mut file = options
+                .read(true)
+                .write(true)
+                .create(true)
+                .truncate(false)
+                .open(path)?;
+            match file.try_lock() {
+                Ok(()) => {}
+                Err(TryLockError::Error(error)) => return Err(error),
+                Err(TryLockError::WouldBlock) => {
+                    let mut holder = String::new();
+                    file.read_to_string(&mut holder)?;
+                    return Ok(Err(holder.trim().to_owned()));
+                }
+            }
+            // The last holder may have removed the file after it was opened here; a third process then
+            // locks another file of the same name.
+            if fs::metadata(path).is_ok_and(|now| is_same(&now, &file)) {
+                file.set_len(0)?;
+                writeln!(file, "{}", std::process::id())?;
+                return Ok(Ok(file));
+            }
+        }
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        // Names that are used once leave nothing behind. A file that somebody replaced is theirs.
+        let own = fs::metadata(&self.path).is_ok_and(|now| is_same(&now, &self.file));
+        if own && !self.bed.exists() {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+fn is_same(metadata: &Metadata, file: &File) -> bool {
+    file.metadata()
+        .is_ok_and(|own| (own.dev(), own.ino()) == (metadata.dev(), metadata.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bed_has_one_holder() {
+        let dir = tempfile::tempdir().unwrap();
+        let (name, other) = ("a".parse().unwrap(), "b".parse().unwrap());
+        let lease = Lease::take(dir.path(), &name).unwrap();
+        let error = Lease::take(dir.path(), &name).unwrap_err().to_string();
+        assert!(error.contains(&std::process::id().to_string()), "{error}");
+        assert!(Lease::take(dir.path(), &other).is_ok());
+        drop(lease);
+        assert!(Lease::take(dir.path(), &name).is_ok());
+        assert_eq!(
+            fs::read_dir(dir.path()).unwrap().count(),
+            0,
+            "nothing is left of ended beds"
+        );
+
+        fs::create_dir(dir.path().join("a")).unwrap();
+        drop(Lease::take(dir.path(), &name).unwrap());
+        assert!(dir.path().join("a.lock").exists(), "the bed goes on");
+    }
+}

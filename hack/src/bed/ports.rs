@@ -1,0 +1,121 @@
+//! Free ports for the servers of a bed.
+
+use std::hash::{BuildHasher, RandomState};
+use std::net::{Ipv4Addr, TcpListener};
+
+use serde::{Deserialize, Serialize};
+
+/// Where ports are looked for: below the ranges that operating systems give to outgoing
+/// connections, which could otherwise take one between the choice here and the start of the server.
+const RANGE: std::ops::Range<u16> = 20_000..30_000;
+
+/// One port for each server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ports {
+    /// kube-apiserver.
+    pub api: u16,
+    /// etcd, for clients.
+    pub etcd: u16,
+    /// etcd, for its peers, of which there are none.
+    pub etcd_peer: u16,
+    /// kube-controller-manager.
+    pub controller_manager: u16,
+    /// kube-scheduler.
+    pub scheduler: u16,
+    /// kwok.
+    pub kwok: u16,
+}
+
+/// Why there are no ports.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Somebody listens on the port that was asked for.
+    #[error(
+        "port {port} of 127.0.0.1 cannot be used ({source}): end what listens on it, or choose another with --port"
+    )]
+    Busy {
+        /// The port.
+        port: u16,
+        /// What the operating system says.
+        source: std::io::Error,
+    },
+    /// Everything is taken.
+    #[error("no free ports in {} to {}", RANGE.start, RANGE.end)]
+    Exhausted,
+}
+
+impl Ports {
+    /// Chooses ports that nobody listens on, with `api` for the API server if given.
+    ///
+    /// # Errors
+    ///
+    /// When `api` is taken, or everything is.
+    pub fn choose(api: Option<u16>) -> Result<Self, Error> {
+        // Beds that start at the same time begin their search at different places.
+        let offset = RandomState::new().hash_one(std::process::id());
+        // The remainder is below the length of the range, so the cast keeps it.
+        #[expect(clippy::cast_possible_truncation)]
+        let offset = (offset % u64::from(RANGE.end - RANGE.start)) as u16;
+        let mut candidates =
+            (RANGE.start + offset..RANGE.end).chain(RANGE.start..RANGE.start + offset);
+        let mut next = || {
+            candidates
+                .by_ref()
+                .find(|port| Some(*port) != api && probe(*port).is_ok())
+                .ok_or(Error::Exhausted)
+        };
+        let api = match api {
+            Some(port) => probe(port)
+                .map(|()| port)
+                .map_err(|source| Error::Busy { port, source })?,
+            None => next()?,
+        };
+        Ok(Self {
+            api,
+            etcd: next()?,
+            etcd_peer: next()?,
+            controller_manager: next()?,
+            scheduler: next()?,
+            kwok: next()?,
+        })
+    }
+}
+
+/// Whether a server could listen on the port now.
+fn probe(port: u16) -> std::io::Result<()> {
+    TcpListener::bind((Ipv4Addr::LOCALHOST, port)).map(drop)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_busy_port_is_named() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let error = Ports::choose(Some(port)).unwrap_err().to_string();
+        assert!(error.contains(&port.to_string()), "{error}");
+    }
+
+    #[test]
+    fn ports_differ() {
+        let Ports {
+            api,
+            etcd,
+            etcd_peer,
+            controller_manager,
+            scheduler,
+            kwok,
+        } = Ports::choose(None).unwrap();
+        let all = std::collections::BTreeSet::from([
+            api,
+            etcd,
+            etcd_peer,
+            controller_manager,
+            scheduler,
+            kwok,
+        ]);
+        assert_eq!(all.len(), 6);
+    }
+}

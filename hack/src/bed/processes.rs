@@ -1,0 +1,271 @@
+//! The processes of a bed, recognised by their arguments.
+//!
+//! kwokctl starts its servers as daemons and notes their process ids in files. A file may be
+//! missing or stale when somebody was killed, and an id may belong to another process by then. All
+//! servers are given paths below the directory of their bed, so the arguments tell for certain.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+
+/// The servers, by the names that kwokctl gives their process id and log files.
+pub(super) const COMPONENTS: [&str; 5] = [
+    "etcd",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kwok-controller",
+];
+
+/// How long killed processes may take to be gone.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Why a bed could not be removed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The list of processes cannot be read.
+    #[error("cannot list processes: {0}")]
+    List(#[source] io::Error),
+    /// A process does not end.
+    #[error("still running after SIGKILL: {}", pids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
+    Stubborn {
+        /// Their ids.
+        pids: Vec<i32>,
+    },
+    /// The directory cannot be removed.
+    #[error("cannot remove {path}: {source}")]
+    Remove {
+        /// The directory.
+        path: PathBuf,
+        /// What went wrong.
+        source: io::Error,
+    },
+}
+
+/// The ids of all processes of the bed in `dir`, the starting kwokctl first.
+pub(super) fn of(dir: &Path) -> Result<Vec<i32>, Error> {
+    let mut found: Vec<(i32, Vec<String>)> = list().map_err(Error::List)?;
+    found.retain(|(_, args)| belongs(args, dir));
+    // Ended first, it cannot start a server after the list was made.
+    found.sort_by_key(|(_, args)| {
+        !args
+            .first()
+            .is_some_and(|program| program.ends_with("kwokctl"))
+    });
+    Ok(found.into_iter().map(|(pid, _)| pid).collect())
+}
+
+/// The servers that have been started and do not run any more.
+pub(super) fn dead(dir: &Path) -> Result<Vec<&'static str>, Error> {
+    let alive = of(dir)?;
+    let ended = |component: &&str| started(dir, component).is_some_and(|pid| !alive.contains(&pid));
+    Ok(COMPONENTS.into_iter().filter(ended).collect())
+}
+
+/// Whether every server runs.
+pub(super) fn complete(dir: &Path) -> Result<bool, Error> {
+    let alive = of(dir)?;
+    let runs = |component| started(dir, component).is_some_and(|pid| alive.contains(&pid));
+    Ok(COMPONENTS.into_iter().all(runs))
+}
+
+/// Ends every process of the bed and removes its directory. Returns whether there was anything.
+///
+/// # Guarantees
+///
+/// On return the processes are gone with all that they held, so their ports are free.
+pub(super) fn sweep(dir: &Path) -> Result<bool, Error> {
+    let asked = Instant::now();
+    let mut any = dir.exists();
+    let mut ending = BTreeSet::new();
+    loop {
+        let running = of(dir)?;
+        ending.extend(running.iter().copied());
+        ending.retain(|pid| !is_gone(*pid));
+        if ending.is_empty() {
+            break;
+        }
+        if asked.elapsed() > PATIENCE {
+            return Err(Error::Stubborn {
+                pids: ending.into_iter().collect(),
+            });
+        }
+        any = true;
+        for pid in running {
+            // A process that is gone by now is what we want; one that refuses is still there in the
+            // next round.
+            let _ = Pid::from_raw(pid).map(|pid| kill_process(pid, Signal::KILL));
+        }
+        sleep(Duration::from_millis(10));
+    }
+    match fs::remove_dir_all(dir) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => Err(Error::Remove {
+            path: dir.to_owned(),
+            source,
+        }),
+        _ => Ok(any),
+    }
+}
+
+/// Whether a killed process has let go of everything. It loses its arguments some milliseconds before
+/// its sockets, and the last of its threads closes those.
+fn is_gone(pid: i32) -> bool {
+    if !Path::new("/proc/self/stat").exists() {
+        return Pid::from_raw(pid).is_none_or(|pid| test_kill_process(pid).is_err());
+    }
+    let Ok(stat) = fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        return true;
+    };
+    // The state follows the name, which is in parentheses and may contain some.
+    let state = stat.rsplit(") ").next().unwrap_or_default();
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
+    state.starts_with(['Z', 'X']) && threads <= 1
+}
+
+/// The process id that kwokctl noted.
+fn started(dir: &Path, component: &str) -> Option<i32> {
+    let file = dir.join("pids").join(component).with_extension("pid");
+    fs::read_to_string(file).ok()?.trim().parse().ok()
+}
+
+fn belongs(args: &[String], dir: &Path) -> bool {
+    // With the separator, so that the bed `test` has nothing to do with `test-2`.
+    let own = format!("{}/", dir.display());
+    // kwokctl runs each server by a link of this directory.
+    let servers = dir.join("bin");
+    // The second word too, because a script has its interpreter before it.
+    args.iter().take(2).map(Path::new).any(|program| {
+        let Some(name) = program.file_name() else {
+            return false;
+        };
+        let server = program.parent() == Some(&servers)
+            && COMPONENTS.into_iter().any(|component| name == component);
+        server || (name == "kwokctl" && args.iter().any(|arg| arg.contains(&own)))
+    })
+}
+
+/// Process ids and arguments. A zombie, which nobody has collected yet, has no arguments.
+fn list() -> io::Result<Vec<(i32, Vec<String>)>> {
+    if Path::new("/proc/self/cmdline").exists() {
+        list_proc()
+    } else {
+        list_ps()
+    }
+}
+
+fn list_proc() -> io::Result<Vec<(i32, Vec<String>)>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir("/proc")? {
+        let Some(pid) = entry?
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse().ok())
+        else {
+            continue;
+        };
+        // Processes come and go meanwhile.
+        let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else {
+            continue;
+        };
+        let args = line
+            .split(|byte| *byte == 0)
+            .map(|arg| String::from_utf8_lossy(arg).into_owned())
+            .collect();
+        found.push((pid, args));
+    }
+    Ok(found)
+}
+
+/// For systems without `/proc`. Arguments with spaces come in pieces, which does no harm to
+/// [`belongs`] unless the path of the cache has spaces.
+fn list_ps() -> io::Result<Vec<(i32, Vec<String>)>> {
+    let output = std::process::Command::new("ps")
+        .args(["-axww", "-o", "pid=,command="])
+        .output()?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let parse = |line: &str| {
+        let mut words = line.split_whitespace().map(str::to_owned);
+        Some((words.next()?.parse().ok()?, words.collect()))
+    };
+    Ok(text.lines().filter_map(parse).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn args(line: &str) -> Vec<String> {
+        line.split(' ').map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn only_servers_of_the_very_bed_belong_to_it() {
+        let dir = Path::new("/c/clusters/test");
+        assert!(belongs(
+            &args("/c/clusters/test/bin/etcd --data-dir=/c/clusters/test/etcd"),
+            dir
+        ));
+        assert!(belongs(
+            &args("/x/kwokctl --config /c/clusters/test/kwokctl.yaml create cluster"),
+            dir
+        ));
+        assert!(!belongs(
+            &args("/c/clusters/test-2/bin/etcd --data-dir=/c/clusters/test-2/etcd"),
+            dir
+        ));
+        assert!(belongs(
+            &args("/bin/sh /c/clusters/test/bin/etcd --data-dir=x"),
+            dir
+        ));
+        assert!(!belongs(&args("ls -l /c/clusters/test/etcd"), dir));
+        assert!(!belongs(
+            &args("tail -f /c/clusters/test/logs/etcd.log"),
+            dir
+        ));
+        assert!(!belongs(&[], dir));
+    }
+
+    #[test]
+    fn a_stale_process_id_is_not_a_running_server() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("pids")).unwrap();
+        // Alive, but no server.
+        fs::write(
+            dir.path().join("pids/etcd.pid"),
+            std::process::id().to_string(),
+        )
+        .unwrap();
+        assert_eq!(dead(dir.path()).unwrap(), ["etcd"]);
+        assert!(!complete(dir.path()).unwrap());
+    }
+
+    #[test]
+    fn zombies_are_gone() {
+        let mut child = std::process::Command::new("sleep")
+            .arg("60")
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        assert!(!is_gone(pid));
+        child.kill().unwrap();
+        if Path::new("/proc/self/stat").exists() {
+            while !is_gone(pid) {
+                sleep(Duration::from_millis(1));
+            }
+        }
+        child.wait().unwrap();
+        assert!(is_gone(pid));
+    }
+
+    #[test]
+    fn both_lists_know_this_process() {
+        let pid = i32::try_from(std::process::id()).unwrap();
+        assert!(list_proc().is_err() || list_proc().unwrap().iter().any(|(id, _)| *id == pid));
+        assert!(list_ps().is_err() || list_ps().unwrap().iter().any(|(id, _)| *id == pid));
+    }
+}

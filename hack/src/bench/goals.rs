@@ -1,0 +1,211 @@
+//! The figures to reach, and whether they were.
+
+use serde::Serialize;
+
+use super::figures::{Figures, Step, number, ratio};
+
+/// A figure, what it should be and what it is.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Goal {
+    /// What is looked at.
+    pub figure: String,
+    /// What was measured.
+    pub measured: String,
+    /// What it should be.
+    pub goal: String,
+    /// Whether it is.
+    pub met: bool,
+}
+
+/// The least part of the bare rate.
+const TO_BARE: f64 = 0.5;
+/// The most requests for each object: a dry run, a write, and a few that have to be repeated.
+const PER_OBJECT: f64 = 2.1;
+/// The most further requests for each ObjectSet.
+const PER_SET: f64 = 4.0;
+/// The longest restart in seconds.
+const RESTART: f64 = 3.0;
+/// The longest way of one ObjectSet to its availability in seconds.
+const LONE: f64 = 0.08;
+/// The most processor seconds for 1,000 objects.
+const CPU: f64 = 2.0;
+/// The most memory in MiB for up to so many objects.
+const MEMORY: [(usize, f64); 2] = [(2_000, 40.0), (10_000, 100.0)];
+
+/// All goals for which something was measured.
+#[must_use]
+pub fn goals(figures: &Figures) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    let rollouts: Vec<&Step> =
+        ["create", "handover"].iter().filter_map(|name| figures.step(name)).collect();
+    for step in &rollouts {
+        goals.extend(rate(figures, step));
+    }
+    for step in &rollouts {
+        goals.extend(requests(step));
+    }
+    for name in ["idle", "restart"] {
+        goals.extend(figures.step(name).map(|step| Goal {
+            figure: format!("{name}: writes"),
+            measured: step.writes.to_string(),
+            goal: "0".to_owned(),
+            met: step.writes == 0,
+        }));
+    }
+    goals.extend(figures.step("restart").map(|step| at_most(
+        "restart until settled",
+        step.timing.seconds,
+        RESTART,
+        "s",
+    )));
+    let lone = figures.step("lone").and_then(|step| step.per_set);
+    goals.extend(lone.map(|spread| at_most("lone set, median", spread.p50, LONE, "s")));
+    goals.extend(memory(figures));
+    goals.extend(processor(&rollouts));
+    goals
+}
+
+fn rate(figures: &Figures, step: &Step) -> Option<Goal> {
+    let to_bare = figures.to_bare(step)?;
+    Some(Goal {
+        figure: format!("{}: rate", step.name),
+        measured: format!("{to_bare:.2} x bare"),
+        goal: format!("at least {TO_BARE} x bare"),
+        met: to_bare >= TO_BARE,
+    })
+}
+
+fn requests(step: &Step) -> [Goal; 2] {
+    let name = step.name;
+    [
+        at_most(&format!("{name}: requests per object"), step.requests_per_object(), PER_OBJECT, ""),
+        at_most(&format!("{name}: further requests per set"), step.requests_per_set(), PER_SET, ""),
+    ]
+}
+
+fn memory(figures: &Figures) -> Option<Goal> {
+    let peaks = figures.steps.iter().filter_map(|step| step.memory.map(|memory| memory.peak));
+    let peak = peaks.max_by(f64::total_cmp)?;
+    let objects = figures.shape.objects();
+    let (_, most) = MEMORY.into_iter().find(|(limit, _)| objects <= *limit)?;
+    Some(at_most("peak resident memory", peak, most, "MiB"))
+}
+
+/// What "1,000 objects" means for two steps can be read in two ways; both are told.
+fn processor(rollouts: &[&Step]) -> Vec<Goal> {
+    let [create, handover] = rollouts else {
+        return vec![];
+    };
+    let (Some(first), Some(second)) = (create.cpu, handover.cpu) else {
+        return vec![];
+    };
+    let thousands = |objects: usize| number(objects) / 1000.0;
+    let written = thousands(create.timing.objects + handover.timing.objects);
+    vec![
+        at_most(
+            "CPU per 1,000 objects written, create + handover",
+            ratio(first + second, written),
+            CPU,
+            "s",
+        ),
+        at_most(
+            "the same per 1,000 objects, each created and handed over",
+            ratio(first + second, thousands(create.timing.objects)),
+            CPU,
+            "s",
+        ),
+    ]
+}
+
+fn at_most(figure: &str, measured: f64, most: f64, unit: &str) -> Goal {
+    let with_unit = |text: String| format!("{text} {unit}").trim_end().to_owned();
+    Goal {
+        figure: figure.to_owned(),
+        measured: with_unit(format!("{measured:.*}", if most < 1.0 { 3 } else { 2 })),
+        goal: with_unit(format!("at most {most}")),
+        met: measured <= most,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::figures::{Memory, Spread, Timing};
+    use super::super::load::Shape;
+    use super::super::metrics::{Metrics, Requests};
+    use super::*;
+    use std::time::Duration;
+
+    fn step(name: &'static str, seconds: u64, requests: &str) -> Step {
+        let requests: Requests = Metrics::parse(requests).requests().unwrap_or_default();
+        Step {
+            name,
+            sets: 100,
+            timing: Timing::of(1000, Duration::from_secs(seconds)),
+            per_set: None,
+            cpu: Some(1.5),
+            memory: Some(Memory { rss: 20.0, peak: 30.0 }),
+            writes: requests.writes(),
+            requests,
+        }
+    }
+
+    fn figures(steps: Vec<Step>) -> Figures {
+        Figures {
+            shape: Shape { sets: 100, phases: 2, per_phase: 5, pad: 256 },
+            processors: 2,
+            bare: vec![
+                Timing::of(1000, Duration::from_secs(1)),
+                Timing::of(2000, Duration::from_secs(1)),
+            ],
+            steps,
+        }
+    }
+
+    fn find(figures: &Figures, figure: &str) -> (String, bool) {
+        let goals = goals(figures);
+        let goal = goals.iter().find(|goal| goal.figure.starts_with(figure));
+        let goal = goal.unwrap_or_else(|| panic!("no {figure} in {goals:#?}"));
+        (goal.measured.clone(), goal.met)
+    }
+
+    #[test]
+    fn rates_are_compared_with_the_mean_of_both_bare_ones() {
+        let fast = figures(vec![step("create", 1, "")]);
+        assert_eq!(find(&fast, "create: rate"), ("0.67 x bare".to_owned(), true));
+        let slow = figures(vec![step("create", 2, "")]);
+        assert_eq!(find(&slow, "create: rate"), ("0.33 x bare".to_owned(), false));
+    }
+
+    #[test]
+    fn requests_count_for_objects_or_for_sets() {
+        let requests = "baton_api_requests_total{verb=\"apply\"} 1000\n\
+            baton_api_requests_total{verb=\"dry-run\"} 1000\n\
+            baton_api_requests_total{verb=\"status\"} 410\n\
+            baton_api_requests_total{verb=\"watch\"} 9000\n";
+        let figures = figures(vec![step("handover", 1, requests)]);
+        assert_eq!(find(&figures, "handover: requests per object"), ("2.00".to_owned(), true));
+        assert_eq!(find(&figures, "handover: further"), ("4.10".to_owned(), false));
+    }
+
+    #[test]
+    fn the_other_goals() {
+        let restart = step("restart", 2, "baton_api_requests_total{verb=\"status\"} 1\n");
+        let mut lone = step("lone", 2, "");
+        lone.per_set = Spread::of([Duration::from_millis(70)]);
+        let steps = vec![step("create", 1, ""), step("handover", 1, ""), restart, lone];
+        let figures = figures(steps);
+        assert_eq!(find(&figures, "restart: writes"), ("1".to_owned(), false));
+        assert_eq!(find(&figures, "restart until"), ("2.00 s".to_owned(), true));
+        assert_eq!(find(&figures, "lone"), ("0.070 s".to_owned(), true));
+        assert_eq!(find(&figures, "peak"), ("30.00 MiB".to_owned(), true));
+        assert_eq!(find(&figures, "CPU"), ("1.50 s".to_owned(), true));
+        assert_eq!(find(&figures, "the same"), ("3.00 s".to_owned(), false));
+    }
+
+    #[test]
+    fn what_was_not_measured_is_no_goal() {
+        let mut figures = figures(vec![]);
+        figures.bare.clear();
+        assert_eq!(goals(&figures), []);
+    }
+}

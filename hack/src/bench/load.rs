@@ -1,0 +1,366 @@
+//! What is written: ConfigMaps, and the revisions that consist of them.
+
+use std::collections::BTreeMap;
+
+use baton_apis::constants::{
+    ANNOTATION_REVISION, API_VERSION, FIELD_MANAGER, LABEL_CACHE, LABEL_CACHE_VALUE,
+};
+use clap::Args;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kube::Client;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::core::Request;
+use serde::de::IgnoredAny;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep};
+
+use super::figures::Timing;
+
+/// Requests that are under way side by side. More gain nothing: the server is what is slow.
+pub const SIDE_BY_SIDE: usize = 16;
+
+/// How much is written.
+#[derive(Debug, Clone, Copy, PartialEq, Args, Serialize)]
+pub struct Shape {
+    /// How many ObjectSets.
+    #[arg(long, default_value_t = 200)]
+    pub sets: usize,
+    /// How many phases each of them has.
+    #[arg(long, default_value_t = 2)]
+    pub phases: usize,
+    /// How many ConfigMaps each phase has.
+    #[arg(long, default_value_t = 5)]
+    pub per_phase: usize,
+    /// Bytes of data of each ConfigMap.
+    #[arg(long, default_value_t = 256)]
+    pub pad: usize,
+}
+
+impl Shape {
+    /// How many objects in all.
+    #[must_use]
+    pub fn objects(&self) -> usize {
+        self.sets * self.phases * self.per_phase
+    }
+
+    /// A revision of the set with this number. Its objects are named after the set, so that each
+    /// revision of it has the same ones.
+    #[must_use]
+    pub fn set(&self, number: usize, revision: u32) -> Value {
+        let base = base(number);
+        let phase = |phase| {
+            let objects = (0..self.per_phase)
+                .map(|object| json!({"object": self.child(&base, phase, object, revision)}));
+            json!({"name": format!("phase-{phase}"), "objects": objects.collect::<Vec<_>>()})
+        };
+        let mut set = json!({
+            "apiVersion": API_VERSION,
+            "kind": "ObjectSet",
+            "metadata": {"name": set_name(number, revision)},
+            "spec": {
+                "phases": (0..self.phases).map(phase).collect::<Vec<_>>(),
+                "availabilityProbes": [{
+                    "selector": {"kind": {"group": "", "kind": "ConfigMap"}},
+                    "probes": [{"fieldsEqual": {"fieldA": ".metadata.name", "fieldB": ".data.name"}}],
+                }],
+            },
+        });
+        if revision > 1 {
+            let previous: Vec<Value> = (1..revision)
+                .map(|older| json!({"name": set_name(number, older)}))
+                .collect();
+            set["spec"]["previous"] = previous.into();
+        }
+        set
+    }
+
+    /// An object as a user writes it.
+    fn child(&self, base: &str, phase: usize, object: usize, revision: u32) -> Value {
+        let name = format!("{base}-{phase}-{object}");
+        // Other content in each revision.
+        let letter = if revision % 2 == 1 { "a" } else { "b" };
+        json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name},
+            "data": {"name": name, "pad": letter.repeat(self.pad)},
+        })
+    }
+
+    /// All objects of all sets as a manager writes them, without a manager. `owner` stands for the
+    /// revision, so that the objects are as large as those, and the garbage collector has to look at
+    /// them as well.
+    #[must_use]
+    pub fn bare(&self, owner: &Value) -> Vec<(String, Value)> {
+        let mut objects = Vec::with_capacity(self.objects());
+        for number in 0..self.sets {
+            for phase in 0..self.phases {
+                for object in 0..self.per_phase {
+                    let mut child = self.child(&base(number), phase, object, 1);
+                    let metadata = &mut child["metadata"];
+                    let name = metadata["name"].as_str().unwrap_or_default().to_owned();
+                    // As long as the true value, but no manager watches it.
+                    let label = "x".repeat(LABEL_CACHE_VALUE.len());
+                    metadata["labels"] = json!(BTreeMap::from([(LABEL_CACHE, label)]));
+                    metadata["annotations"] = json!(BTreeMap::from([(ANNOTATION_REVISION, "1")]));
+                    metadata["ownerReferences"] = json!([owner]);
+                    objects.push((name, child));
+                }
+            }
+        }
+        objects
+    }
+}
+
+/// What the names of a set's revisions and objects begin with.
+fn base(number: usize) -> String {
+    format!("set-{number:04}")
+}
+
+/// The name of a revision.
+#[must_use]
+pub fn set_name(number: usize, revision: u32) -> String {
+    format!("{}-v{revision}", base(number))
+}
+
+/// A namespace of the bench on the API server.
+#[derive(Clone)]
+pub struct Target {
+    client: Client,
+    namespace: String,
+}
+
+impl Target {
+    /// Creates the namespace.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses it.
+    pub async fn create(client: &Client, namespace: &str) -> kube::Result<Self> {
+        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        let target = Self {
+            client: client.clone(),
+            namespace: namespace.to_owned(),
+        };
+        target.post("/api/v1/namespaces", &body).await?;
+        Ok(target)
+    }
+
+    /// The path of the namespace's ObjectSets.
+    #[must_use]
+    pub fn sets(&self) -> String {
+        format!("/apis/{API_VERSION}/namespaces/{}/objectsets", self.namespace)
+    }
+
+    fn config_maps(&self) -> String {
+        format!("/api/v1/namespaces/{}/configmaps", self.namespace)
+    }
+
+    /// Creates an ObjectSet, and returns when the server has answered.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses it.
+    pub async fn create_set(&self, body: &Value) -> kube::Result<Instant> {
+        self.post(&self.sets(), body).await?;
+        Ok(Instant::now())
+    }
+
+    /// Creates ObjectSets side by side, and returns when each was answered, by name.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses one.
+    pub async fn create_sets(&self, sets: &[Value]) -> kube::Result<BTreeMap<String, Instant>> {
+        let create = async |set: &Value| {
+            let name = set["metadata"]["name"].as_str().unwrap_or_default();
+            Ok((name.to_owned(), self.create_set(set).await?))
+        };
+        stream::iter(sets)
+            .map(create)
+            .buffer_unordered(SIDE_BY_SIDE)
+            .try_collect()
+            .await
+    }
+
+    /// Deletes ObjectSets side by side.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses one.
+    pub async fn delete_sets(&self, names: &[String]) -> kube::Result<()> {
+        let request = Request::new(self.sets());
+        stream::iter(names)
+            .map(Ok)
+            .try_for_each_concurrent(SIDE_BY_SIDE, |name| {
+                let params = DeleteParams::default();
+                let delete = request.delete(name, &params).map_err(kube::Error::BuildRequest);
+                async { self.send(delete?).await }
+            })
+            .await
+    }
+
+    /// Writes the objects of the shape with a plain client.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses one.
+    pub async fn apply_bare(&self, shape: &Shape) -> kube::Result<Timing> {
+        #[derive(Deserialize)]
+        struct Created {
+            metadata: Uid,
+        }
+        #[derive(Deserialize)]
+        struct Uid {
+            uid: String,
+        }
+        let owner = "owner-of-all-v1";
+        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": owner}});
+        let body = serde_json::to_vec(&body).map_err(kube::Error::SerdeError)?;
+        let request = Request::new(self.config_maps())
+            .create(&PostParams::default(), body)
+            .map_err(kube::Error::BuildRequest)?;
+        let created: Created = self.client.request(request).await?;
+        let objects = shape.bare(&json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": owner,
+            "uid": created.metadata.uid,
+            "controller": true,
+            "blockOwnerDeletion": true,
+        }));
+
+        let request = Request::new(self.config_maps());
+        let params = PatchParams::apply(FIELD_MANAGER);
+        let started = Instant::now();
+        stream::iter(&objects)
+            .map(Ok)
+            .try_for_each_concurrent(SIDE_BY_SIDE, |(name, object)| {
+                let apply = request.patch(name, &params, &Patch::Apply(object));
+                let apply = apply.map_err(kube::Error::BuildRequest);
+                async { self.send(apply?).await }
+            })
+            .await?;
+        Ok(Timing::of(objects.len(), started.elapsed()))
+    }
+
+    /// Waits until no ConfigMap of a manager is left in the namespace.
+    ///
+    /// # Errors
+    ///
+    /// When the API server does not list them.
+    pub async fn without_children(&self) -> kube::Result<()> {
+        let selector = format!("{LABEL_CACHE}={LABEL_CACHE_VALUE}");
+        let params = ListParams::default().labels(&selector).limit(1);
+        loop {
+            let request = Request::new(self.config_maps())
+                .list(&params)
+                .map_err(kube::Error::BuildRequest)?;
+            let list: Names = self.client.request(request).await?;
+            if list.items.is_empty() {
+                return Ok(());
+            }
+            sleep(POLL).await;
+        }
+    }
+
+    /// Deletes the namespace and waits until it is gone.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses that.
+    pub async fn delete(self) -> kube::Result<()> {
+        let request = Request::new("/api/v1/namespaces");
+        let params = DeleteParams {
+            propagation_policy: Some(PropagationPolicy::Background),
+            ..DeleteParams::default()
+        };
+        let delete = request.delete(&self.namespace, &params);
+        self.send(delete.map_err(kube::Error::BuildRequest)?).await?;
+        loop {
+            let params = kube::api::GetParams::default();
+            let get = request.get(&self.namespace, &params);
+            match self.send(get.map_err(kube::Error::BuildRequest)?).await {
+                Ok(()) => sleep(POLL).await,
+                Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    async fn post(&self, path: &str, body: &Value) -> kube::Result<()> {
+        let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
+        let request = Request::new(path).create(&PostParams::default(), body);
+        self.send(request.map_err(kube::Error::BuildRequest)?).await
+    }
+
+    /// Sends a request whose answer does not matter as long as it is a success. It is not taken
+    /// apart: what the bench itself computes, the machine does not have for the others.
+    async fn send(&self, request: http::Request<Vec<u8>>) -> kube::Result<()> {
+        self.client.request::<IgnoredAny>(request).await.map(drop)
+    }
+}
+
+/// How often it is looked whether something is gone.
+const POLL: std::time::Duration = std::time::Duration::from_millis(50);
+
+/// A list of which only the length matters.
+#[derive(Deserialize)]
+struct Names {
+    items: Vec<IgnoredAny>,
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::{ObjectSet, ProbeFieldsEqual};
+
+    use super::*;
+
+    const SHAPE: Shape = Shape {
+        sets: 3,
+        phases: 2,
+        per_phase: 5,
+        pad: 256,
+    };
+
+    fn objects(set: &ObjectSet) -> Vec<&Value> {
+        let phases = set.spec.phases.iter().flatten();
+        phases.flat_map(|phase| &phase.objects).map(|entry| &entry.object).collect()
+    }
+
+    #[test]
+    fn sets_are_what_the_types_know() {
+        let [first, second]: [ObjectSet; 2] =
+            [1, 2].map(|revision| serde_json::from_value(SHAPE.set(1, revision)).unwrap());
+        assert_eq!(first.metadata.name.as_deref(), Some("set-0001-v1"));
+        assert_eq!(first.spec.previous, None);
+        let previous = second.spec.previous.as_ref().unwrap();
+        assert_eq!(previous[0].name, "set-0001-v1");
+        let probes = first.spec.availability_probes.as_ref().unwrap();
+        assert_eq!(
+            probes[0].probes[0].fields_equal,
+            Some(ProbeFieldsEqual {
+                field_a: ".metadata.name".to_owned(),
+                field_b: ".data.name".to_owned()
+            })
+        );
+        assert_eq!(objects(&first).len(), 10);
+        for (old, new) in objects(&first).into_iter().zip(objects(&second)) {
+            assert_eq!(old["metadata"]["name"], new["metadata"]["name"]);
+            assert_eq!(old["metadata"]["name"], old["data"]["name"], "the probe passes");
+            assert_ne!(old["data"]["pad"], new["data"]["pad"]);
+            assert_eq!(old["data"]["pad"].as_str().unwrap().len(), 256);
+        }
+    }
+
+    #[test]
+    fn bare_objects_are_all_of_them_and_no_manager_sees_them() {
+        let objects = SHAPE.bare(&json!({"name": "owner"}));
+        let names: std::collections::BTreeSet<&String> =
+            objects.iter().map(|(name, _)| name).collect();
+        assert_eq!((objects.len(), names.len()), (SHAPE.objects(), SHAPE.objects()));
+        let labels = &objects[0].1["metadata"]["labels"];
+        assert_ne!(labels[LABEL_CACHE], LABEL_CACHE_VALUE);
+    }
+}

@@ -1,0 +1,80 @@
+//! What a process uses, as the kernel tells in `/proc`.
+
+use std::fs;
+
+use serde::Serialize;
+
+/// The unit of times in `/proc/PID/stat`. The kernel scales what it shows to user space to 100 Hz on
+/// every architecture that Rust supports.
+const TICKS_PER_SECOND: f64 = 100.0;
+
+/// What a process uses at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Usage {
+    /// Seconds of processor time since its start, user and system.
+    pub cpu: f64,
+    /// Resident memory in MiB.
+    pub rss: f64,
+    /// The most resident memory in MiB, since its start or [`reset_peak`].
+    pub peak: f64,
+}
+
+/// What the process uses now; `None` where there is no `/proc`.
+#[must_use]
+pub fn usage(pid: u32) -> Option<Usage> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    Some(Usage {
+        cpu: cpu_seconds(&stat)?,
+        rss: mebibytes(&status, "VmRSS:")?,
+        peak: mebibytes(&status, "VmHWM:")?,
+    })
+}
+
+/// Lets the peak of the resident memory start anew, where the kernel permits it.
+pub fn reset_peak(pid: u32) {
+    let _ = fs::write(format!("/proc/{pid}/clear_refs"), "5");
+}
+
+fn cpu_seconds(stat: &str) -> Option<f64> {
+    // The name of the program, in parentheses, may itself hold spaces and parentheses.
+    let (_, fields) = stat.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<f64>().ok();
+    Some((ticks()? + ticks()?) / TICKS_PER_SECOND)
+}
+
+fn mebibytes(status: &str, field: &str) -> Option<f64> {
+    let line = status.lines().find_map(|line| line.strip_prefix(field))?;
+    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes / 1024.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_is_found_behind_any_name() {
+        let stat = "42 (a b) c) S 1 42 42 0 -1 4194560 100 0 0 0 250 50 7 7 20 0 4 0 1000";
+        assert_eq!(cpu_seconds(stat), Some(3.0));
+        assert_eq!(cpu_seconds("42 (x) S 1"), None);
+    }
+
+    #[test]
+    fn memory_is_told_in_mebibytes() {
+        let status = "VmPeak:\t  9999 kB\nVmHWM:\t    3072 kB\nVmRSS:\t    1536 kB\n";
+        assert_eq!(mebibytes(status, "VmHWM:"), Some(3.0));
+        assert_eq!(mebibytes(status, "VmRSS:"), Some(1.5));
+        assert_eq!(mebibytes(status, "VmSwap:"), None);
+    }
+
+    #[test]
+    fn a_process_knows_itself() {
+        if cfg!(target_os = "linux") {
+            let usage = usage(std::process::id()).unwrap();
+            assert!(usage.peak >= usage.rss && usage.rss > 0.0, "{usage:?}");
+        }
+        assert_eq!(usage(0), None);
+    }
+}

@@ -1,0 +1,214 @@
+//! The figures for people, and for programs.
+
+use std::collections::BTreeSet;
+
+use comfy_table::{CellAlignment, Table, presets};
+use serde::Serialize;
+
+use super::figures::{Figures, Step, number, ratio};
+use super::goals::{Goal, goals};
+
+/// The steps whose rate says something.
+const PACED: [&str; 3] = ["create", "handover", "teardown"];
+
+/// The figures and what they mean as JSON.
+///
+/// # Errors
+///
+/// When a figure is no number that JSON can hold.
+pub fn json(figures: &Figures) -> Result<String, serde_json::Error> {
+    #[derive(Serialize)]
+    struct Report<'a> {
+        #[serde(flatten)]
+        figures: &'a Figures,
+        to_bare: Vec<(&'static str, Option<f64>)>,
+        goals: Vec<Goal>,
+    }
+    let paced = figures.steps.iter().filter(|step| PACED.contains(&step.name));
+    serde_json::to_string_pretty(&Report {
+        figures,
+        to_bare: paced.map(|step| (step.name, figures.to_bare(step))).collect(),
+        goals: goals(figures),
+    })
+}
+
+/// The figures as tables.
+#[must_use]
+pub fn tables(figures: &Figures) -> String {
+    let shape = figures.shape;
+    let head = format!(
+        "{} ObjectSets of {} phases with {} ConfigMaps of {} bytes: {} objects. {} processors, shared by \
+         the API server, the manager and the bench.",
+        shape.sets, shape.phases, shape.per_phase, shape.pad, shape.objects(), figures.processors
+    );
+    let notes = "p50 and p99: of each set, from the answer to its creation to the sight of its availability. \
+        CPU, memory and requests: of the manager.\n\
+        obj/s of create and handover: until the last set is available (and its predecessor controls \
+        nothing), of bare: without a manager.";
+    format!(
+        "{head}\n\n{}\n{notes}\n\nRequests by verb\n{}\n\nGoals\n{}\n",
+        steps(figures),
+        requests(figures),
+        verdicts(figures)
+    )
+}
+
+fn steps(figures: &Figures) -> Table {
+    let mut table = table(&[
+        "step", "objects", "s", "obj/s", "x bare", "p50 s", "p99 s", "max s", "CPU s", "MiB", "peak",
+    ]);
+    for (index, bare) in figures.bare.iter().enumerate() {
+        let mut row = vec![
+            format!("bare {}", index + 1),
+            bare.objects.to_string(),
+            format!("{:.2}", bare.seconds),
+            format!("{:.0}", bare.rate),
+        ];
+        row.resize(11, String::new());
+        table.add_row(row);
+    }
+    if let Some(mean) = figures.bare_rate() {
+        let mut row = vec!["bare, mean".to_owned(), String::new(), String::new(), format!("{mean:.0}")];
+        row.resize(11, String::new());
+        table.add_row(row);
+    }
+    for step in &figures.steps {
+        table.add_row(step_row(figures, step));
+    }
+    numbers(&mut table);
+    table
+}
+
+fn step_row(figures: &Figures, step: &Step) -> Vec<String> {
+    let paced = PACED.contains(&step.name);
+    let or_empty = |value: Option<f64>, digits: usize| {
+        value.map_or_else(String::new, |value| format!("{value:.digits$}"))
+    };
+    let objects = step.timing.objects;
+    vec![
+        step.name.to_owned(),
+        (objects > 0).then(|| objects.to_string()).unwrap_or_default(),
+        format!("{:.2}", step.timing.seconds),
+        or_empty(paced.then_some(step.timing.rate), 0),
+        or_empty(figures.to_bare(step).filter(|_| paced), 2),
+        or_empty(step.per_set.map(|spread| spread.p50), 3),
+        or_empty(step.per_set.map(|spread| spread.p99), 3),
+        or_empty(step.per_set.map(|spread| spread.max), 3),
+        or_empty(step.cpu, 2),
+        or_empty(step.memory.map(|memory| memory.rss), 1),
+        or_empty(step.memory.map(|memory| memory.peak), 1),
+    ]
+}
+
+fn requests(figures: &Figures) -> Table {
+    let verbs: BTreeSet<&str> = figures
+        .steps
+        .iter()
+        .flat_map(|step| step.requests.iter().map(|(verb, _)| verb))
+        .collect();
+    let mut header = vec!["step"];
+    header.extend(&verbs);
+    header.extend(["writes", "/object", "/set"]);
+    let mut table = table(&header);
+    for step in &figures.steps {
+        let mut row = vec![step.name.to_owned()];
+        row.extend(verbs.iter().map(|verb| match step.requests.of(verb) {
+            0 => String::new(),
+            sent => sent.to_string(),
+        }));
+        row.push(step.writes.to_string());
+        if step.timing.objects > 0 {
+            row.push(format!("{:.2}", step.requests_per_object()));
+            row.push(format!("{:.2}", step.requests_per_set()));
+        } else {
+            row.extend([String::new(), String::new()]);
+        }
+        table.add_row(row);
+    }
+    numbers(&mut table);
+    table
+}
+
+fn verdicts(figures: &Figures) -> String {
+    let goals = goals(figures);
+    let mut table = table(&["figure", "measured", "goal", ""]);
+    for goal in &goals {
+        let verdict = if goal.met { "ok" } else { "MISSED" };
+        table.add_row([&goal.figure, &goal.measured, &goal.goal, verdict]);
+    }
+    let met = goals.iter().filter(|goal| goal.met).count();
+    let percent = 100.0 * ratio(number(met), number(goals.len()));
+    format!("{table}\n{met} of {} reached ({percent:.0} %).", goals.len())
+}
+
+fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_header(header.to_vec());
+    table
+}
+
+/// Numbers stand below each other.
+fn numbers(table: &mut Table) {
+    for column in table.column_iter_mut().skip(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::figures::{Memory, Spread, Timing};
+    use super::super::load::Shape;
+    use super::super::metrics::Metrics;
+    use super::*;
+
+    fn figures() -> Figures {
+        let requests = "baton_api_requests_total{verb=\"apply\"} 2000\n\
+            baton_api_requests_total{verb=\"status\"} 600\n";
+        let requests = Metrics::parse(requests).requests().unwrap();
+        let step = |name, objects| Step {
+            name,
+            sets: 200,
+            timing: Timing::of(objects, Duration::from_secs(4)),
+            per_set: Spread::of([Duration::from_millis(1500)]),
+            cpu: Some(2.25),
+            memory: Some(Memory { rss: 21.5, peak: 30.04 }),
+            requests: requests.clone(),
+            writes: requests.writes(),
+        };
+        Figures {
+            shape: Shape { sets: 200, phases: 2, per_phase: 5, pad: 256 },
+            processors: 2,
+            bare: vec![Timing::of(2000, Duration::from_secs(2))],
+            steps: vec![step("create", 2000), step("idle", 0)],
+        }
+    }
+
+    #[test]
+    fn tables_hold_every_figure() {
+        let text = tables(&figures());
+        let row = |start: &str| {
+            let line = text.lines().find(|line| line.trim_start().starts_with(start)).unwrap();
+            line.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(row("bare 1"), "bare 1 2000 2.00 1000");
+        assert_eq!(
+            row("create"),
+            "create 2000 4.00 500 0.50 1.500 1.500 1.500 2.25 21.5 30.0"
+        );
+        assert!(text.contains("2000     600    2600     1.00  3.00"), "{text}");
+        assert!(text.contains("2000 objects"), "{text}");
+    }
+
+    #[test]
+    fn json_holds_figures_and_goals() {
+        let report: serde_json::Value = serde_json::from_str(&json(&figures()).unwrap()).unwrap();
+        assert_eq!(report["steps"][0]["requests"]["apply"], 2000);
+        assert_eq!(report["to_bare"][0][0], "create");
+        assert_eq!(report["goals"][0]["met"], true);
+    }
+}

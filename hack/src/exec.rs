@@ -1,0 +1,222 @@
+//! Child processes that never outlive the task that started them.
+
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::process::{Child, Command};
+
+/// Why a command gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It could not be started.
+    #[error("cannot run {program}: {source}")]
+    Spawn {
+        /// The program.
+        program: String,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// It ran, and failed.
+    #[error("{program} failed ({status}):\n{output}")]
+    Failed {
+        /// The program.
+        program: String,
+        /// How it ended.
+        status: ExitStatus,
+        /// The end of what it wrote.
+        output: String,
+    },
+}
+
+/// A child process in a process group of its own, with everything that it starts in turn.
+///
+/// # Guarantees
+///
+/// When this value is dropped, the whole group has ended: it is asked to (SIGTERM), and after
+/// [`GRACE`] it is killed. A Ctrl-C of the terminal does not reach the group; the task decides what
+/// happens then, by dropping this value.
+#[derive(Debug)]
+pub struct Group {
+    child: Child,
+    id: Option<Pid>,
+}
+
+/// How long a group may take to end by itself.
+pub const GRACE: Duration = Duration::from_secs(5);
+
+impl Group {
+    /// Starts `command`.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub fn spawn(command: &mut Command) -> Result<Self, Error> {
+        let program = program(command);
+        let child = command
+            .process_group(0)
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(|source| Error::Spawn { program, source })?;
+        let id = child
+            .id()
+            .and_then(|id| i32::try_from(id).ok())
+            .and_then(Pid::from_raw);
+        Ok(Self { child, id })
+    }
+
+    /// The child itself, for its pipes.
+    pub fn child(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Waits until the child has ended. What it left running is ended when the group is dropped.
+    ///
+    /// # Errors
+    ///
+    /// When the operating system does not tell.
+    pub async fn wait(&mut self) -> std::io::Result<ExitStatus> {
+        self.child.wait().await
+    }
+
+    fn end(&mut self) {
+        let Some(id) = self.id.take() else { return };
+        let asked = Instant::now();
+        // The group is gone when there is nobody to signal.
+        while kill_process_group(id, Signal::TERM).is_ok() && asked.elapsed() < GRACE {
+            // Collects the child, which counts as a member until then.
+            let _ = self.child.try_wait();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = kill_process_group(id, Signal::KILL);
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Runs `command` to its end and returns what it wrote to its standard output.
+///
+/// # Errors
+///
+/// When it cannot be started, or fails.
+pub async fn output(command: &mut Command) -> Result<String, Error> {
+    let program = program(command);
+    let spawn_error = |source| Error::Spawn {
+        program: program.clone(),
+        source,
+    };
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut group = Group::spawn(command)?;
+    let (out, err) = (group.child().stdout.take(), group.child().stderr.take());
+    let (out, err, status) = tokio::join!(read(out), read(err), group.wait());
+    let (out, err, status) = (
+        out.map_err(spawn_error)?,
+        err.map_err(spawn_error)?,
+        status.map_err(spawn_error)?,
+    );
+    if status.success() {
+        return Ok(out);
+    }
+    let output = tail(&[out, err].concat(), 20);
+    Err(Error::Failed {
+        program,
+        status,
+        output,
+    })
+}
+
+/// The last `lines` lines of `text`.
+#[must_use]
+pub fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+/// Reads a pipe of a child to its end.
+pub(crate) async fn read(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
+    let mut bytes = Vec::new();
+    if let Some(mut pipe) = pipe {
+        pipe.read_to_end(&mut bytes).await?;
+    }
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+fn program(command: &Command) -> String {
+    command
+        .as_std()
+        .get_program()
+        .to_string_lossy()
+        .into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[tokio::test]
+    async fn output_of_a_success_and_of_a_failure() {
+        assert_eq!(
+            output(&mut shell("echo out; echo err >&2")).await.unwrap(),
+            "out\n"
+        );
+        let error = output(&mut shell("echo why >&2; exit 3"))
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("why") && error.contains('3'), "{error}");
+        let error = output(&mut Command::new("/no/such/program"))
+            .await
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("/no/such/program"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn dropping_a_group_ends_grandchildren_too() {
+        let mut command = shell("sleep 60 & echo $!; wait");
+        command.stdout(Stdio::piped());
+        let mut group = Group::spawn(&mut command).unwrap();
+        let mut pid = [0; 16];
+        let read = group
+            .child()
+            .stdout
+            .as_mut()
+            .unwrap()
+            .read(&mut pid)
+            .await
+            .unwrap();
+        let pid: i32 = String::from_utf8_lossy(&pid[..read])
+            .trim()
+            .parse()
+            .unwrap();
+        let pid = Pid::from_raw(pid).unwrap();
+        assert!(rustix::process::test_kill_process(pid).is_ok());
+        drop(group);
+        // A zombie that init has not collected yet still takes signals; its command line is empty.
+        let gone = || {
+            std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero()))
+                .is_ok_and(|line| line.is_empty())
+        };
+        assert!(rustix::process::test_kill_process(pid).is_err() || gone());
+    }
+
+    #[test]
+    fn tail_keeps_the_end() {
+        assert_eq!(tail("a\nb\nc\n", 2), "b\nc");
+        assert_eq!(tail("a", 2), "a");
+    }
+}

@@ -1,0 +1,111 @@
+//! Where things are: the workspace, and the cache of what takes long to build.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// The directories that the tasks work in.
+#[derive(Debug, Clone)]
+pub struct Dirs {
+    /// The root of the workspace.
+    pub workspace: PathBuf,
+    /// What outlives `cargo clean`: built tools, and the state of running beds.
+    pub cache: PathBuf,
+}
+
+/// Why the directories are not known.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// None of the variables that lead to the cache is set.
+    #[error("no place for the cache: set BATON_CACHE, XDG_CACHE_HOME or HOME")]
+    NoCache,
+    /// The current directory, which a relative path depends on, cannot be read.
+    #[error("cannot make {path} absolute: {source}")]
+    Absolute {
+        /// The path as it was given.
+        path: PathBuf,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+}
+
+impl Dirs {
+    /// Reads the environment: the cache is `$BATON_CACHE`, else `$XDG_CACHE_HOME/baton`, else
+    /// `$HOME/.cache/baton`.
+    ///
+    /// # Errors
+    ///
+    /// When none of the three variables is set.
+    pub fn from_env() -> Result<Self, Error> {
+        let cache = cache(|name| std::env::var_os(name))?;
+        // Absolute, because processes are started in other directories and recognised by the paths
+        // in their arguments.
+        let cache = std::path::absolute(&cache).map_err(|source| Error::Absolute {
+            path: cache,
+            source,
+        })?;
+        let hack = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let workspace = hack.parent().unwrap_or(hack).to_owned();
+        Ok(Self { workspace, cache })
+    }
+
+    /// The directory of a Go module beside this crate.
+    #[must_use]
+    pub fn go_module(&self, name: &str) -> PathBuf {
+        self.workspace.join("hack").join(name)
+    }
+
+    /// The directory that holds one directory for each bed.
+    #[must_use]
+    pub fn clusters(&self) -> PathBuf {
+        self.cache.join("clusters")
+    }
+
+    /// The directory of the generated custom resource definitions.
+    #[must_use]
+    pub fn crds(&self) -> PathBuf {
+        self.workspace.join("config").join("crds")
+    }
+}
+
+fn cache(var: impl Fn(&str) -> Option<OsString>) -> Result<PathBuf, Error> {
+    let dir = |name: &str| {
+        var(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
+    dir("BATON_CACHE")
+        .or_else(|| dir("XDG_CACHE_HOME").map(|dir| dir.join("baton")))
+        .or_else(|| dir("HOME").map(|dir| dir.join(".cache").join("baton")))
+        .ok_or(Error::NoCache)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn with(vars: &[(&str, &str)]) -> Option<PathBuf> {
+        let find = |name: &str| {
+            vars.iter()
+                .find(|(key, _)| *key == name)
+                .map(|(_, value)| OsString::from(value))
+        };
+        cache(find).ok()
+    }
+
+    #[test]
+    fn cache_prefers_the_most_specific_variable() {
+        let (home, xdg, own) = (
+            ("HOME", "/h"),
+            ("XDG_CACHE_HOME", "/x"),
+            ("BATON_CACHE", "/b"),
+        );
+        assert_eq!(with(&[home, xdg, own]), Some("/b".into()));
+        assert_eq!(with(&[home, xdg]), Some("/x/baton".into()));
+        assert_eq!(with(&[home]), Some("/h/.cache/baton".into()));
+        assert_eq!(
+            with(&[home, ("BATON_CACHE", "")]),
+            Some("/h/.cache/baton".into())
+        );
+        assert_eq!(with(&[]), None);
+    }
+}

@@ -1,0 +1,310 @@
+//! Builds tools from their pinned Go modules into the cache.
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{self, File, TryLockError};
+use std::io::{IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::process::{ChildStderr, Command};
+
+use super::{Error, Suite, Tool, cached};
+use crate::exec::Group;
+use crate::paths::Dirs;
+use crate::pins::{GoVersion, Pins};
+
+/// Builds `missing` into the cache.
+///
+/// # Guarantees
+///
+/// One build at a time for each cache: others wait, and find the work done. A binary appears under
+/// its final name only when it is complete. An interrupted build leaves nothing behind but what the
+/// Go compiler caches for the next one.
+pub(super) async fn build(missing: &[Tool], dirs: &Dirs, pins: &Pins) -> Result<(), Error> {
+    let _lock = lock(dirs).await?;
+    let missing: Vec<Tool> = missing
+        .iter()
+        .copied()
+        .filter(|tool| !cached(*tool, dirs, pins).is_file())
+        .collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let go = go(&missing, dirs, pins).await?;
+    for suite in Suite::ALL {
+        let tools: Vec<Tool> = missing
+            .iter()
+            .copied()
+            .filter(|tool| tool.suite() == suite)
+            .collect();
+        if !tools.is_empty() {
+            build_suite(suite, &tools, &go, dirs, pins).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn lock(dirs: &Dirs) -> Result<File, Error> {
+    let path = dirs.cache.join("build.lock");
+    let failed = |source| Error::Cache {
+        path: path.clone(),
+        source,
+    };
+    fs::create_dir_all(&dirs.cache).map_err(failed)?;
+    let file = File::create(&path).map_err(failed)?;
+    let mut told = false;
+    loop {
+        match file.try_lock() {
+            Ok(()) => return Ok(file),
+            Err(TryLockError::Error(source)) => return Err(failed(source)),
+            Err(TryLockError::WouldBlock) if told => {}
+            Err(TryLockError::WouldBlock) => eprintln!("tools: waiting for another build to end"),
+        }
+        told = true;
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+/// The version of a Go that is new enough.
+async fn go(missing: &[Tool], dirs: &Dirs, pins: &Pins) -> Result<String, Error> {
+    let missing = names(missing);
+    let mut command = Command::new("go");
+    // Asked outside of the modules: inside of one, an older Go would first try to download a newer
+    // one.
+    command
+        .args(["env", "GOVERSION"])
+        .current_dir(&dirs.cache)
+        .env("GOWORK", "off");
+    let found = match crate::exec::output(&mut command).await {
+        Ok(found) => found.trim().to_owned(),
+        Err(crate::exec::Error::Spawn { source, .. })
+            if source.kind() == std::io::ErrorKind::NotFound =>
+        {
+            return Err(Error::NoGo {
+                needed: pins.go,
+                missing,
+            });
+        }
+        Err(error) => return Err(error.into()),
+    };
+    match GoVersion::parse(&found) {
+        Some(version) if version >= pins.go => Ok(found),
+        _ => Err(Error::OldGo {
+            needed: pins.go,
+            found,
+            missing,
+        }),
+    }
+}
+
+async fn build_suite(
+    suite: Suite,
+    tools: &[Tool],
+    go: &str,
+    dirs: &Dirs,
+    pins: &Pins,
+) -> Result<(), Error> {
+    let scratch = Scratch::new(dirs)?;
+    let mut command = Command::new("go");
+    command
+        .args(build_args(suite, tools, &scratch.0, pins))
+        .current_dir(dirs.go_module(suite.module()))
+        // Static, for this machine, whatever the environment is set up to build otherwise.
+        .env("CGO_ENABLED", "0")
+        .env("GOWORK", "off")
+        .env_remove("GOOS")
+        .env_remove("GOARCH")
+        .env_remove("GOFLAGS")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
+    let what = format!("{} {}", names(tools), suite.version(pins));
+    eprintln!("tools: building {what} with {go}; this happens once and takes minutes");
+    let started = Instant::now();
+    let mut group = Group::spawn(&mut command)?;
+    let output = follow(group.child().stderr.take(), started).await;
+    let status = group.wait().await.map_err(|source| Error::Cache {
+        path: scratch.0.clone(),
+        source,
+    })?;
+    if !status.success() {
+        return Err(Error::Build {
+            what,
+            status,
+            output,
+        });
+    }
+    let target = suite.dir(dirs, pins);
+    fs::create_dir_all(&target).map_err(|source| Error::Cache {
+        path: target.clone(),
+        source,
+    })?;
+    for tool in tools {
+        let (from, to) = (scratch.0.join(tool.name()), target.join(tool.name()));
+        fs::rename(&from, &to).map_err(|source| Error::Cache { path: to, source })?;
+    }
+    eprintln!("tools: built {what} in {} s", started.elapsed().as_secs());
+    Ok(())
+}
+
+fn build_args(suite: Suite, tools: &[Tool], out: &Path, pins: &Pins) -> Vec<OsString> {
+    let mut args: Vec<OsString> = ["build", "-v", "-trimpath", "-mod=readonly", "-ldflags"]
+        .map(Into::into)
+        .into();
+    args.push(ldflags(suite, pins).into());
+    args.push("-o".into());
+    // The last element of etcd's package path is not the name of the command.
+    args.push(match suite {
+        Suite::Etcd => out.join(Tool::Etcd.name()).into(),
+        Suite::Kubernetes | Suite::Kwok => out.join("").into(),
+    });
+    args.extend(tools.iter().map(|tool| tool.package().into()));
+    args
+}
+
+/// The linker flags that tell a binary its own version, as its release build does.
+fn ldflags(suite: Suite, pins: &Pins) -> String {
+    let version = suite.version(pins);
+    match suite {
+        Suite::Kubernetes => {
+            let mut numbers = version.trim_start_matches('v').split('.');
+            let (major, minor) = (
+                numbers.next().unwrap_or_default(),
+                numbers.next().unwrap_or_default(),
+            );
+            let set = |name: &str, value: &str| {
+                format!("-X k8s.io/component-base/version.{name}={value}")
+            };
+            format!(
+                "-s -w {} {} {}",
+                set("gitVersion", version),
+                set("gitMajor", major),
+                set("gitMinor", minor)
+            )
+        }
+        Suite::Etcd => "-s -w".to_owned(),
+        Suite::Kwok => format!("-s -w -X sigs.k8s.io/kwok/pkg/consts.Version={version}"),
+    }
+}
+
+/// Shows that the build goes on, and returns the end of what the compiler wrote.
+async fn follow(pipe: Option<ChildStderr>, started: Instant) -> String {
+    let Some(pipe) = pipe else {
+        return String::new();
+    };
+    let terminal = std::io::stderr().is_terminal();
+    let mut lines = BufReader::new(pipe).lines();
+    let mut ticks = tokio::time::interval(Duration::from_secs(if terminal { 1 } else { 20 }));
+    let mut last = VecDeque::new();
+    let mut count = 0_u32;
+    loop {
+        tokio::select! {
+            line = lines.next_line() => {
+                let Ok(Some(line)) = line else { break };
+                count += 1;
+                if last.len() == 30 {
+                    last.pop_front();
+                }
+                last.push_back(line);
+            }
+            _ = ticks.tick() => {
+                // With -v the compiler names each module that it downloads and each package that it
+                // compiles.
+                let now = last.back().map_or("starting", String::as_str);
+                let (erase, end) = if terminal { ("\r\x1b[K", "") } else { ("", "\n") };
+                eprint!("{erase}tools: {} s, {count} steps: {now:.80}{end}", started.elapsed().as_secs());
+            }
+        }
+    }
+    if terminal {
+        eprint!("\r\x1b[K");
+        let _ = std::io::stderr().flush();
+    }
+    Vec::from(last).join("\n")
+}
+
+fn names(tools: &[Tool]) -> String {
+    tools
+        .iter()
+        .map(|tool| tool.name())
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+/// A directory in the cache that is gone when the build is over, one way or the other.
+struct Scratch(PathBuf);
+
+impl Scratch {
+    /// The name is always the same: the build lock is held, so what is there is left from a killed
+    /// build.
+    fn new(dirs: &Dirs) -> Result<Self, Error> {
+        let scratch = Self(dirs.cache.join("build.tmp"));
+        scratch.remove();
+        fs::create_dir_all(&scratch.0).map_err(|source| Error::Cache {
+            path: scratch.0.clone(),
+            source,
+        })?;
+        Ok(scratch)
+    }
+
+    fn remove(&self) {
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        self.remove();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pins() -> Pins {
+        Pins {
+            kubernetes: "v1.36.3",
+            etcd: "v3.6.8",
+            kwok: "v0.8.0",
+            go: GoVersion {
+                major: 1,
+                minor: 26,
+            },
+        }
+    }
+
+    fn args(suite: Suite, tools: &[Tool]) -> String {
+        let args = build_args(suite, tools, Path::new("/out"), &pins());
+        args.iter()
+            .map(|arg| arg.to_string_lossy())
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn kubernetes_binaries_are_told_their_version() {
+        let args = args(Suite::Kubernetes, &[Tool::KubeApiserver, Tool::Kubectl]);
+        assert!(args.contains("version.gitVersion=v1.36.3 "), "{args}");
+        assert!(
+            args.contains("version.gitMajor=1 ") && args.contains("version.gitMinor=36 "),
+            "{args}"
+        );
+        assert!(
+            args.ends_with(
+                "-o /out/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kubectl"
+            ),
+            "{args}"
+        );
+    }
+
+    #[test]
+    fn etcd_is_named_by_the_output_path() {
+        assert!(
+            args(Suite::Etcd, &[Tool::Etcd]).ends_with("-o /out/etcd go.etcd.io/etcd/server/v3")
+        );
+    }
+}

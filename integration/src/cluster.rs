@@ -1,0 +1,226 @@
+//! A client of the API server that speaks JSON and knows no types.
+
+use std::path::{Path, PathBuf};
+
+use http::{Method, Request};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, Config};
+use serde_json::Value;
+
+/// Kinds without a namespace, among those that tests use.
+const CLUSTER_SCOPED: [&str; 8] = [
+    "ClusterObjectSet",
+    "ClusterObjectSlice",
+    "ClusterRole",
+    "CustomResourceDefinition",
+    "Namespace",
+    "PriorityClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+];
+
+/// The server's answer to a request that it did not want to serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// The HTTP status code.
+    pub code: u16,
+    /// The reason, in one word.
+    pub reason: String,
+    /// The explanation.
+    pub message: String,
+}
+
+/// A connection to an API server.
+#[derive(Clone)]
+pub struct Cluster {
+    client: Client,
+    kubeconfig: PathBuf,
+}
+
+impl Cluster {
+    /// The cluster of the test run.
+    pub async fn shared() -> Self {
+        let Some(path) = std::env::var_os("BATON_TEST_KUBECONFIG") else {
+            panic!(
+                "BATON_TEST_KUBECONFIG is not set: run the integration tests with `cargo dev test`"
+            );
+        };
+        Self::connect(Path::new(&path)).await
+    }
+
+    /// The cluster of a kubeconfig.
+    pub async fn connect(kubeconfig: &Path) -> Self {
+        let config = Kubeconfig::read_from(kubeconfig);
+        let config = config.unwrap_or_else(|error| panic!("{}: {error}", kubeconfig.display()));
+        let config = Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
+        Self {
+            client: Client::try_from(config.unwrap()).unwrap(),
+            kubeconfig: kubeconfig.to_owned(),
+        }
+    }
+
+    /// The path of its kubeconfig.
+    #[must_use]
+    pub fn kubeconfig(&self) -> &Path {
+        &self.kubeconfig
+    }
+
+    /// Creates an object the way `kubectl create` does: unknown fields are refused.
+    pub async fn create(&self, object: &Value) -> Result<Value, Refused> {
+        let (collection, _) = place(object);
+        let url = format!("{collection}?fieldValidation=Strict&fieldManager=kubectl-create");
+        self.send(Method::POST, &url, "application/json", object)
+            .await
+    }
+
+    /// Reads the object that has the identity of `object`.
+    pub async fn get(&self, object: &Value) -> Option<Value> {
+        found(
+            self.send(Method::GET, &url(object), "application/json", &Value::Null)
+                .await,
+        )
+    }
+
+    /// Merge-patches an object, as a manager of fields that nobody else is.
+    pub async fn merge(&self, object: &Value, patch: &Value) -> Result<Value, Refused> {
+        self.merge_at(object, "", patch).await
+    }
+
+    /// Merge-patches the status of an object.
+    pub async fn merge_status(&self, object: &Value, patch: &Value) -> Result<Value, Refused> {
+        self.merge_at(object, "/status", patch).await
+    }
+
+    async fn merge_at(&self, object: &Value, sub: &str, patch: &Value) -> Result<Value, Refused> {
+        let url = format!(
+            "{}{sub}?fieldValidation=Strict&fieldManager=a-user",
+            url(object)
+        );
+        self.send(Method::PATCH, &url, "application/merge-patch+json", patch)
+            .await
+    }
+
+    /// Applies an object on the server side, forced, under a manager's name.
+    pub async fn apply(&self, object: &Value, manager: &str) -> Result<Value, Refused> {
+        let url = format!(
+            "{}?fieldValidation=Strict&fieldManager={manager}&force=true",
+            url(object)
+        );
+        self.send(Method::PATCH, &url, "application/apply-patch+yaml", object)
+            .await
+    }
+
+    /// Deletes an object. `propagation` is `Background`, `Foreground` or `Orphan`. Returns whether
+    /// there was one.
+    pub async fn delete(&self, object: &Value, propagation: &str) -> bool {
+        let options = serde_json::json!({ "propagationPolicy": propagation });
+        let url = url(object);
+        found(
+            self.send(Method::DELETE, &url, "application/json", &options)
+                .await,
+        )
+        .is_some()
+    }
+
+    /// Deletes an object that exists.
+    pub async fn try_delete(&self, object: &Value) -> Result<Value, Refused> {
+        let url = url(object);
+        self.send(Method::DELETE, &url, "application/json", &Value::Null)
+            .await
+    }
+
+    /// Lists the objects of the kind of `like`, in its namespace if it has one and in all of them
+    /// otherwise.
+    pub async fn list(&self, like: &Value, labels: &str) -> Vec<Value> {
+        let (collection, _) = place(like);
+        let url = format!("{collection}?labelSelector={}", labels.replace('=', "%3D"));
+        let list = self
+            .send(Method::GET, &url, "application/json", &Value::Null)
+            .await;
+        match list.unwrap()["items"].take() {
+            Value::Array(items) => items,
+            _ => Vec::new(),
+        }
+    }
+
+    /// What `kubectl get` would print about an object: column names and cells.
+    pub async fn table(&self, object: &Value) -> Value {
+        let request = Request::get(url(object))
+            .header("Accept", "application/json;as=Table;v=v1;g=meta.k8s.io")
+            .body(Vec::new());
+        self.client.request(request.unwrap()).await.unwrap()
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        url: &str,
+        content: &str,
+        body: &Value,
+    ) -> Result<Value, Refused> {
+        let body = match body {
+            Value::Null => Vec::new(),
+            body => serde_json::to_vec(body).unwrap(),
+        };
+        let request = Request::builder()
+            .method(method)
+            .uri(url)
+            .header("Content-Type", content)
+            .body(body);
+        match self.client.request(request.unwrap()).await {
+            Ok(value) => Ok(value),
+            Err(kube::Error::Api(status)) => Err(Refused {
+                code: status.code,
+                reason: status.reason.clone(),
+                message: status.message.clone(),
+            }),
+            Err(error) => panic!("{url}: {error}"),
+        }
+    }
+}
+
+fn found(answer: Result<Value, Refused>) -> Option<Value> {
+    match answer {
+        Ok(object) => Some(object),
+        Err(Refused { code: 404, .. }) => None,
+        Err(refused) => panic!("{refused:?}"),
+    }
+}
+
+/// The path of an object.
+fn url(object: &Value) -> String {
+    let (collection, name) = place(object);
+    format!("{collection}/{name}")
+}
+
+/// The path of an object's collection, and its name.
+fn place(object: &Value) -> (String, &str) {
+    let text = |pointer: &str| {
+        object
+            .pointer(pointer)
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+    };
+    let (api_version, kind) = (text("/apiVersion"), text("/kind"));
+    let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+    let plural = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, kind)).plural;
+    let root = if group.is_empty() {
+        format!("/api/{version}")
+    } else {
+        format!("/apis/{group}/{version}")
+    };
+    let collection = match text("/metadata/namespace") {
+        namespace if !namespace.is_empty() && is_namespaced(kind) => {
+            format!("{root}/namespaces/{namespace}/{plural}")
+        }
+        _ => format!("{root}/{plural}"),
+    };
+    (collection, text("/metadata/name"))
+}
+
+/// Whether objects of a kind live in namespaces.
+#[must_use]
+pub fn is_namespaced(kind: &str) -> bool {
+    !CLUSTER_SCOPED.contains(&kind)
+}

@@ -1,0 +1,82 @@
+//! What a failed test leaves to look at.
+
+use std::fmt::Write as _;
+
+use serde_json::{Value, json};
+
+use crate::cluster::Cluster;
+use crate::manager::Log;
+
+/// Lines of the manager's log that are shown.
+const LOG_LINES: usize = 80;
+
+/// Everything about a namespace that explains a failure: revisions, slices, managed objects, events,
+/// and what the manager has logged.
+pub async fn of_namespace(cluster: &Cluster, namespace: &str, log: &Log) -> String {
+    let mut text = String::new();
+    for kind in ["ObjectSet", "ClusterObjectSet"] {
+        for set in cluster
+            .list(&like("package-operator.run/v1alpha1", kind, namespace), "")
+            .await
+        {
+            if set["kind"] != "ClusterObjectSet" || is_of(&set, namespace) {
+                section(&mut text, kind, &set);
+            }
+        }
+    }
+    for (api_version, kind) in [
+        ("v1", "ConfigMap"),
+        ("v1", "Secret"),
+        ("apps/v1", "Deployment"),
+    ] {
+        for object in cluster.list(&like(api_version, kind, namespace), "").await {
+            if object["metadata"]["name"] != "kube-root-ca.crt" {
+                section(&mut text, kind, &object);
+            }
+        }
+    }
+    let _ = writeln!(text, "--- events");
+    for event in cluster.list(&like("v1", "Event", namespace), "").await {
+        let line = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
+        let about = event["involvedObject"]["name"].as_str().unwrap_or_default();
+        let _ = writeln!(text, "{about}: {}: {}", line("reason"), line("message"));
+    }
+    let _ = writeln!(
+        text,
+        "--- log of the manager\n{}",
+        log.about(namespace, LOG_LINES)
+    );
+    text
+}
+
+fn section(text: &mut String, title: &str, object: &Value) {
+    let mut object = object.clone();
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for entry in metadata
+            .get_mut("managedFields")
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            // Who owns something is told; what it is would hide everything else.
+            if let Some(entry) = entry.as_object_mut() {
+                entry.retain(|key, _| {
+                    ["manager", "operation", "subresource"].contains(&key.as_str())
+                });
+            }
+        }
+    }
+    let yaml = serde_saphyr::to_string(&object).unwrap_or_default();
+    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let _ = writeln!(text, "--- {title} {name}\n{yaml}");
+}
+
+fn like(api_version: &str, kind: &str, namespace: &str) -> Value {
+    json!({ "apiVersion": api_version, "kind": kind, "metadata": { "namespace": namespace } })
+}
+
+fn is_of(set: &Value, namespace: &str) -> bool {
+    set["metadata"]["name"]
+        .as_str()
+        .is_some_and(|name| name.starts_with(namespace))
+}

@@ -1,0 +1,80 @@
+//! What the integration tests are written with: a real API server, the real manager, and few words
+//! in between.
+//!
+//! A test makes a [`TestNamespace`], creates revisions in it with [`TestNamespace::set`] and waits
+//! for what they should come to with [`TestNamespace::reaches`]:
+//!
+//! ```ignore
+//! let ns = TestNamespace::new(Scope::Namespaced).await;
+//! ns.set("v1").revision(1).phase("a", [configmap("cm").data("k", "v")]).create().await;
+//! ns.reaches("v1", &[Is("Available", "True"), Controls(&["ConfigMap cm"])]).await;
+//! ```
+//!
+//! All tests of a process share one manager and run side by side, so nothing in them may depend on
+//! what the rest of the cluster looks like. Tests that count requests, or that end the manager, take
+//! the [`Exclusive`](exclusive::Exclusive) bed instead, one after the other.
+//!
+//! Revisions are written and read as JSON, not through the types that the manager itself is made
+//! of: a test sees what any other client sees. Texts of the contract are spelled out where they are
+//! compared.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::missing_panics_doc,
+    clippy::missing_errors_doc,
+    reason = "a helper of tests fails the test by panicking, unless the server's refusal is wanted"
+)]
+
+pub mod cluster;
+pub mod dump;
+pub mod exclusive;
+pub mod guard;
+pub mod live;
+pub mod manager;
+pub mod manifest;
+pub mod metrics;
+pub mod namespace;
+pub mod revision;
+pub mod set;
+
+/// What nearly every test uses.
+pub mod prelude {
+    pub use crate::both_scopes;
+    pub use crate::cluster::{Cluster, Refused};
+    pub use crate::live::{
+        assert_managed_by, controller, has_manager, is_labelled, owner_names, owners,
+        revision_annotation, uid,
+    };
+    pub use crate::manifest::{
+        Entry, cel_probe, condition_probe, configmap, fields_equal, name_annotation_probe, object,
+        secret,
+    };
+    pub use crate::namespace::{Scope, TestNamespace};
+    pub use crate::revision::{
+        Revision,
+        Want::{self, Because, Controls, Is, No, Phase, Says},
+    };
+    pub use serde_json::{Value, json};
+    pub use std::time::Duration;
+}
+
+/// Runs `async fn $name(scope: Scope)` of the module once per scope of revisions, as `$name::set`
+/// and `$name::cluster_set`.
+#[macro_export]
+macro_rules! both_scopes {
+    ($($(#[$attribute:meta])* $name:ident => $body:ident;)+) => {$(
+        $(#[$attribute])*
+        mod $name {
+            #[tokio::test]
+            async fn set() {
+                super::$body($crate::namespace::Scope::Namespaced).await;
+            }
+
+            #[tokio::test]
+            async fn cluster_set() {
+                super::$body($crate::namespace::Scope::Cluster).await;
+            }
+        }
+    )+};
+}

@@ -1,0 +1,168 @@
+//! Building a revision.
+
+use serde_json::{Value, json};
+
+use crate::cluster::{Refused, is_namespaced};
+use crate::manifest::Entry;
+use crate::namespace::{Scope, TestNamespace};
+use crate::revision::Revision;
+
+/// A revision that is not created yet.
+#[must_use]
+pub struct SetBuilder<'a> {
+    namespace: &'a TestNamespace,
+    manifest: Value,
+}
+
+impl<'a> SetBuilder<'a> {
+    pub(crate) fn new(namespace: &'a TestNamespace, name: &str) -> Self {
+        let manifest = namespace.set_ref(name);
+        Self {
+            namespace,
+            manifest,
+        }
+    }
+
+    /// Gives it a number.
+    pub fn revision(self, number: i64) -> Self {
+        self.spec("revision", number)
+    }
+
+    /// Names the revisions before it.
+    pub fn previous(self, names: &[&str]) -> Self {
+        let names = names
+            .iter()
+            .map(|name| json!({ "name": self.namespace.set_name(name) }));
+        let names: Vec<Value> = names.collect();
+        self.spec("previous", names)
+    }
+
+    /// Adds a phase.
+    pub fn phase(self, name: &str, objects: impl IntoIterator<Item = Entry>) -> Self {
+        self.phase_with_slices(name, objects, &[])
+    }
+
+    /// Adds a phase whose objects are followed by those of slices.
+    pub fn phase_with_slices(
+        mut self,
+        name: &str,
+        objects: impl IntoIterator<Item = Entry>,
+        slices: &[&str],
+    ) -> Self {
+        let objects = objects
+            .into_iter()
+            .map(|entry| self.namespace.place(entry).into_json());
+        let mut phase = json!({ "name": name, "objects": objects.collect::<Vec<_>>() });
+        if !slices.is_empty() {
+            let slices = slices.iter().map(|slice| self.namespace.set_name(slice));
+            phase["slices"] = slices.collect::<Vec<_>>().into();
+        }
+        push(&mut self.manifest["spec"]["phases"], phase);
+        self
+    }
+
+    /// Adds an entry of availability probes.
+    pub fn probe(mut self, probe: Value) -> Self {
+        push(&mut self.manifest["spec"]["availabilityProbes"], probe);
+        self
+    }
+
+    /// Sets the wanted life cycle state.
+    pub fn lifecycle(self, state: &str) -> Self {
+        self.spec("lifecycleState", state)
+    }
+
+    /// Adds a label to the revision itself.
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.manifest["metadata"]["labels"][key] = value.into();
+        self
+    }
+
+    /// Adds an annotation to the revision itself.
+    pub fn annotation(mut self, key: &str, value: &str) -> Self {
+        self.manifest["metadata"]["annotations"][key] = value.into();
+        self
+    }
+
+    /// Sets a field of the spec.
+    pub fn spec(mut self, field: &str, value: impl Into<Value>) -> Self {
+        self.manifest["spec"][field] = value.into();
+        self
+    }
+
+    /// The manifest as it would be created.
+    #[must_use]
+    pub fn manifest(self) -> Value {
+        self.manifest
+    }
+
+    /// Creates it.
+    pub async fn create(self) -> Revision {
+        let name = self.manifest["metadata"]["name"].clone();
+        match self.try_create().await {
+            Ok(revision) => revision,
+            Err(refused) => panic!("{name} was refused: {refused:?}"),
+        }
+    }
+
+    /// Creates it, or tells why the server refuses it.
+    pub async fn try_create(self) -> Result<Revision, Refused> {
+        let json = self.namespace.cluster().create(&self.manifest).await?;
+        Ok(Revision { json })
+    }
+}
+
+impl TestNamespace {
+    /// A revision to be created; in a cluster-scoped test its real name is made unique.
+    pub fn set(&self, name: &str) -> SetBuilder<'_> {
+        SetBuilder::new(self, name)
+    }
+
+    /// Creates a slice of the scope of the test's revisions.
+    pub async fn create_slice(&self, name: &str, objects: impl IntoIterator<Item = Entry>) {
+        let objects = objects
+            .into_iter()
+            .map(|entry| self.place(entry).into_json());
+        let mut slice = self.slice_ref(name);
+        slice["objects"] = objects.collect::<Vec<_>>().into();
+        self.cluster().create(&slice).await.unwrap();
+    }
+
+    /// The identity of a slice.
+    #[must_use]
+    pub fn slice_ref(&self, name: &str) -> Value {
+        let mut slice = self.set_ref(name);
+        slice["kind"] = match self.scope() {
+            Scope::Namespaced => "ObjectSlice",
+            Scope::Cluster => "ClusterObjectSlice",
+        }
+        .into();
+        slice
+    }
+
+    /// An object of the test's namespace, unless it says otherwise or its kind has none. Inside a
+    /// namespaced revision this is left to the revision.
+    pub(crate) fn place(&self, entry: Entry) -> Entry {
+        match self.scope() {
+            Scope::Namespaced => entry,
+            Scope::Cluster => self.here(entry),
+        }
+    }
+
+    /// As `place`, whatever the scope.
+    pub(crate) fn here(&self, entry: Entry) -> Entry {
+        let elsewhere = entry.manifest["metadata"].get("namespace").is_some();
+        if elsewhere || !is_namespaced(entry.kind()) {
+            entry
+        } else {
+            entry.within(self.name())
+        }
+    }
+}
+
+fn push(list: &mut Value, item: Value) {
+    match list {
+        Value::Array(items) => items.push(item),
+        other => *other = json!([item]),
+    }
+}

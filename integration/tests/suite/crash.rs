@@ -1,0 +1,198 @@
+//! A manager that is killed again and again in the middle of its work.
+
+use baton_integration::exclusive::Exclusive;
+use baton_integration::prelude::*;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use crate::requests::settle;
+
+/// Rollouts that are disturbed. Each of their stages meets one kill or two.
+const ROUNDS: u64 = 8;
+
+/// Stages of a rollout.
+const STAGES: u64 = 5;
+
+/// A kill comes this many milliseconds after the stage has begun, at most. A stage takes about half
+/// of that.
+const LATEST: u64 = 400;
+
+/// Names the first seed, to repeat a run that failed.
+const SEED: &str = "BATON_TEST_SEED";
+
+/// What disturbs a rollout.
+enum Fate {
+    Calm,
+    Crashes(StdRng),
+}
+
+impl Fate {
+    /// Kills the manager at some moment of the stage that has just begun, and starts another one.
+    async fn strike(&mut self, bed: &mut Exclusive) -> u64 {
+        let Self::Crashes(random) = self else {
+            return 0;
+        };
+        let kills = random.random_range(1..=2);
+        for _ in 0..kills {
+            let moment = Duration::from_millis(random.random_range(0..LATEST));
+            tokio::time::sleep(moment).await;
+            bed.take_manager().kill();
+            bed.start_manager_unready();
+        }
+        kills
+    }
+}
+
+/// Creates a revision: two objects in place and one of its own in each of two phases, the second
+/// phase behind a probe that is passed at once.
+async fn create(ns: &TestNamespace, number: i64) {
+    let name = format!("r{number}");
+    let phase = |phase: &str| {
+        [
+            configmap(&format!("in-place-{phase}-0")),
+            configmap(&format!("in-place-{phase}-1")),
+            configmap(&format!("{name}-{phase}")),
+        ]
+        .map(|cm| cm.data("from", &name).data(&name, "only here"))
+    };
+    let previous: Vec<String> = (1..number).map(|earlier| format!("r{earlier}")).collect();
+    let previous: Vec<&str> = previous.iter().map(String::as_str).collect();
+    let set = ns.set(&name).previous(&previous);
+    set.phase("a", phase("a"))
+        .phase("b", phase("b"))
+        .probe(fields_equal("", "ConfigMap", ".data.from", ".data.from"))
+        .create()
+        .await;
+}
+
+/// Three revisions, each archiving the one before it. Returns how often the manager was killed.
+async fn roll_out(ns: &TestNamespace, bed: &mut Exclusive, fate: &mut Fate) -> u64 {
+    let done = [
+        Is("Available", "True"),
+        Is("Succeeded", "True"),
+        No("InTransition"),
+    ];
+    let mut kills = 0;
+    let mut identities = Vec::new();
+    for number in 1..=3 {
+        create(ns, number).await;
+        kills += fate.strike(bed).await;
+        ns.reaches(&format!("r{number}"), &done).await;
+        if number > 1 {
+            let before = format!("r{}", number - 1);
+            ns.set_lifecycle(&before, "Archived").await;
+            kills += fate.strike(bed).await;
+            ns.reaches(&before, &[Is("Archived", "True"), Controls(&[])])
+                .await;
+        }
+        let mut now = Vec::new();
+        for name in [
+            "in-place-a-0",
+            "in-place-a-1",
+            "in-place-b-0",
+            "in-place-b-1",
+        ] {
+            now.push(uid(&ns.live(&configmap(name)).await).to_owned());
+        }
+        identities.push(now);
+    }
+    assert!(
+        identities.iter().all(|uids| *uids == identities[0]),
+        "an object was made anew"
+    );
+    kills
+}
+
+/// All objects and revisions, without what differs between any two runs.
+async fn picture(ns: &TestNamespace) -> Vec<String> {
+    let like = |api_version: &str, kind: &str| {
+        json!({
+            "apiVersion": api_version, "kind": kind, "metadata": { "namespace": ns.name() },
+        })
+    };
+    let sets = ns
+        .cluster()
+        .list(&like("package-operator.run/v1alpha1", "ObjectSet"), "")
+        .await;
+    let mut objects = ns.cluster().list(&like("v1", "ConfigMap"), "").await;
+    objects.retain(|object| object["metadata"]["name"] != "kube-root-ca.crt");
+    objects.extend(sets.iter().cloned());
+    let mut texts = Vec::new();
+    for mut object in objects {
+        forget(&mut object);
+        let mut text = object.to_string().replace(ns.name(), "the-namespace");
+        for set in &sets {
+            text = text.replace(
+                uid(set),
+                set["metadata"]["name"].as_str().unwrap_or_default(),
+            );
+        }
+        texts.push(text);
+    }
+    texts.sort();
+    texts
+}
+
+/// Removes times and versions, in all depths. References keep their uids, objects lose theirs.
+fn forget(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for field in [
+                "resourceVersion",
+                "creationTimestamp",
+                "lastTransitionTime",
+                "time",
+            ] {
+                fields.remove(field);
+            }
+            if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+                metadata.remove("uid");
+            }
+            fields.values_mut().for_each(forget);
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(forget);
+            if items.iter().all(|item| item.get("manager").is_some()) {
+                items.sort_by_key(Value::to_string);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// At least 30 kills in all; each rollout ends as an undisturbed one does, and a further restart has
+/// nothing to write.
+#[tokio::test]
+async fn killed_managers_leave_nothing_behind() {
+    let first = std::env::var(SEED)
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(1);
+    let mut bed = Exclusive::acquire().await;
+    let calm = bed.namespace(Scope::Namespaced).await;
+    roll_out(&calm, &mut bed, &mut Fate::Calm).await;
+    settle(&calm, &bed).await;
+    let expected = picture(&calm).await;
+
+    let mut kills = 0;
+    for seed in first..first + ROUNDS {
+        println!("{SEED}={seed}");
+        let ns = bed.namespace(Scope::Namespaced).await;
+        let mut fate = Fate::Crashes(StdRng::seed_from_u64(seed));
+        kills += roll_out(&ns, &mut bed, &mut fate).await;
+        settle(&ns, &bed).await;
+        assert_eq!(picture(&ns).await, expected, "{SEED}={seed}");
+
+        bed.take_manager().kill();
+        bed.start_manager();
+        settle(&ns, &bed).await;
+        assert_eq!(bed.manager().metrics().writes(), 0, "{SEED}={seed}");
+        assert_eq!(
+            picture(&ns).await,
+            expected,
+            "{SEED}={seed}, after another restart"
+        );
+    }
+    println!("the manager was killed {kills} times in the middle of its work");
+    assert!(kills >= ROUNDS * STAGES && kills >= 30, "{kills}");
+}

@@ -1,0 +1,24 @@
+//! The manager against a real API server.
+//!
+//! One module per behaviour. Cases of the contract carry their numbers there (`a1_`, `b1_`), and
+//! what is done better than upstream the number in that list (`improvement_01_`).
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "helpers of tests state what they expect, as tests do"
+)]
+
+mod admission;
+mod adoption;
+mod archival;
+mod bad_input;
+mod crash;
+mod handover;
+mod harness;
+mod lifecycle;
+mod metrics;
+mod refusal;
+mod repair;
+mod requests;
+mod restart;
+mod status;

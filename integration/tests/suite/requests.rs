@@ -1,0 +1,260 @@
+//! What may cost an API request, counted by the manager itself on a bed without anybody else.
+
+use std::collections::BTreeMap;
+
+use baton_integration::exclusive::Exclusive;
+use baton_integration::prelude::*;
+
+/// Objects in each of two phases.
+const PER_PHASE: u64 = 5;
+
+/// Objects of a revision.
+const OBJECTS: u64 = 2 * PER_PHASE;
+
+/// Requests of a set beside those about its objects: number and finalizers, status.
+const PER_SET: u64 = 4;
+
+/// Requests by verb between two moments.
+struct Count {
+    before: BTreeMap<&'static str, u64>,
+}
+
+const VERBS: [&str; 12] = [
+    "get",
+    "list",
+    "watch",
+    "create",
+    "apply",
+    "dry-run",
+    "patch",
+    "update",
+    "status",
+    "delete",
+    "event",
+    "discovery",
+];
+
+fn requests(bed: &Exclusive) -> BTreeMap<&'static str, u64> {
+    let metrics = bed.manager().metrics();
+    VERBS
+        .into_iter()
+        .map(|verb| (verb, metrics.requests(verb)))
+        .collect()
+}
+
+impl Count {
+    fn start(bed: &Exclusive) -> Self {
+        Self {
+            before: requests(bed),
+        }
+    }
+
+    /// What was sent since, verbs without any left out.
+    fn so_far(&self, bed: &Exclusive) -> BTreeMap<&'static str, u64> {
+        let mut now = requests(bed);
+        for (verb, count) in &mut now {
+            *count -= self.before[verb];
+        }
+        now.retain(|_, count| *count > 0);
+        now
+    }
+}
+
+/// Waits until the manager sends nothing any more.
+pub(crate) async fn settle(ns: &TestNamespace, bed: &Exclusive) {
+    let last = std::cell::RefCell::new((requests(bed), 0));
+    ns.eventually("the manager to be idle", async || {
+        let now = requests(bed);
+        let (before, rounds) = &mut *last.borrow_mut();
+        *rounds = if *before == now { *rounds + 1 } else { 0 };
+        *before = now;
+        // Rounds are 50 ms apart.
+        *rounds >= 20
+    })
+    .await;
+}
+
+fn of(counts: &BTreeMap<&'static str, u64>, verb: &str) -> u64 {
+    counts.get(verb).copied().unwrap_or_default()
+}
+
+/// A revision of two phases, with a probe that looks at every object.
+async fn create(ns: &TestNamespace, name: &str, number: i64, previous: &[&str], value: &str) {
+    let phase = |phase: &str| {
+        (0..PER_PHASE)
+            .map(|at| configmap(&format!("{phase}-{at}")).data("k", value))
+            .collect::<Vec<_>>()
+    };
+    ns.set(name)
+        .revision(number)
+        .previous(previous)
+        .phase("a", phase("a"))
+        .phase("b", phase("b"))
+        .probe(fields_equal("", "ConfigMap", ".data.k", ".data.k"))
+        .create()
+        .await;
+    ns.reaches(
+        name,
+        &[
+            Is("Available", "True"),
+            Is("Succeeded", "True"),
+            No("InTransition"),
+        ],
+    )
+    .await;
+}
+
+/// Requests that a revision may cost when each object takes one dry run and one write.
+fn check_first_writes(counts: &BTreeMap<&'static str, u64>, sets: u64) {
+    assert_eq!(of(counts, "dry-run"), OBJECTS, "{counts:?}");
+    assert_eq!(of(counts, "apply"), OBJECTS, "{counts:?}");
+    assert_eq!(of(counts, "get"), 0, "{counts:?}");
+    let rest: u64 = ["create", "patch", "update", "status", "event", "delete"]
+        .into_iter()
+        .map(|verb| of(counts, verb))
+        .sum();
+    assert!(rest <= PER_SET * sets, "{counts:?}");
+}
+
+#[tokio::test]
+async fn improvement_31_create_handover_and_idle() {
+    let bed = Exclusive::acquire().await;
+    for scope in [Scope::Namespaced, Scope::Cluster] {
+        let ns = bed.namespace(scope).await;
+        // The first object of a kind also starts its watch.
+        ns.set("v0")
+            .revision(1)
+            .phase("a", [configmap("cm")])
+            .create()
+            .await;
+        ns.reaches("v0", &[Is("Available", "True")]).await;
+        settle(&ns, &bed).await;
+
+        let count = Count::start(&bed);
+        create(&ns, "v1", 1, &[], "1").await;
+        settle(&ns, &bed).await;
+        let counts = count.so_far(&bed);
+        check_first_writes(&counts, 1);
+        // Finalizers go in one write (improvement 34), the number was given.
+        assert_eq!(of(&counts, "patch"), 1, "{counts:?}");
+
+        let count = Count::start(&bed);
+        create(&ns, "v2", 2, &["v1"], "2").await;
+        ns.reaches("v1", &[Controls(&[])]).await;
+        settle(&ns, &bed).await;
+        check_first_writes(&count.so_far(&bed), 2);
+
+        let count = Count::start(&bed);
+        tokio::time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(
+            count.so_far(&bed),
+            BTreeMap::new(),
+            "an idle manager sends nothing"
+        );
+    }
+}
+
+/// An object whose content the server holds already needs no dry run.
+#[tokio::test]
+async fn handover_of_equal_content_needs_no_dry_run() {
+    let bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    create(&ns, "v1", 1, &[], "same").await;
+    settle(&ns, &bed).await;
+    let count = Count::start(&bed);
+    create(&ns, "v2", 2, &["v1"], "same").await;
+    settle(&ns, &bed).await;
+    let counts = count.so_far(&bed);
+    assert_eq!(of(&counts, "apply"), OBJECTS, "{counts:?}");
+    assert_eq!(of(&counts, "dry-run"), 0, "{counts:?}");
+}
+
+/// Drift costs one write of that object, whoever else is there.
+#[tokio::test]
+async fn improvement_33_drift_costs_one_write() {
+    let bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    create(&ns, "v1", 1, &[], "1").await;
+    create(&ns, "v2", 2, &["v1"], "2").await;
+    settle(&ns, &bed).await;
+    let cm = configmap("a-0");
+    let count = Count::start(&bed);
+    ns.merge(&cm, &json!({ "data": { "k": "drifted" } })).await;
+    ns.object_becomes(&cm, "repaired", |live| live["data"]["k"] == "2")
+        .await;
+    settle(&ns, &bed).await;
+    assert_eq!(count.so_far(&bed), BTreeMap::from([("apply", 1)]));
+
+    // What is not ours is looked at without a word.
+    let count = Count::start(&bed);
+    ns.merge(&cm, &json!({ "data": { "theirs": "1" } })).await;
+    settle(&ns, &bed).await;
+    assert_eq!(count.so_far(&bed), BTreeMap::new());
+}
+
+/// One delete per object, and one release per object that was handed over.
+#[tokio::test]
+async fn improvement_35_teardown_costs_one_write_per_object() {
+    let bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    create(&ns, "v1", 1, &[], "1").await;
+    create(&ns, "v2", 2, &["v1"], "2").await;
+    settle(&ns, &bed).await;
+
+    let count = Count::start(&bed);
+    ns.set_lifecycle("v1", "Archived").await;
+    ns.reaches("v1", &[Is("Archived", "True")]).await;
+    settle(&ns, &bed).await;
+    let counts = count.so_far(&bed);
+    assert_eq!(of(&counts, "delete"), 0, "{counts:?}");
+    assert_eq!(
+        of(&counts, "apply") + of(&counts, "dry-run"),
+        0,
+        "{counts:?}"
+    );
+    // The finalizer of the set goes by a patch as well.
+    assert_eq!(of(&counts, "patch"), OBJECTS + 1, "{counts:?}");
+    assert!(of(&counts, "status") <= 2, "{counts:?}");
+
+    let count = Count::start(&bed);
+    ns.set_lifecycle("v2", "Archived").await;
+    ns.reaches("v2", &[Is("Archived", "True")]).await;
+    settle(&ns, &bed).await;
+    let counts = count.so_far(&bed);
+    assert_eq!(of(&counts, "delete"), OBJECTS, "{counts:?}");
+    assert_eq!(
+        of(&counts, "apply") + of(&counts, "dry-run"),
+        0,
+        "{counts:?}"
+    );
+    assert!(of(&counts, "get") <= OBJECTS, "{counts:?}");
+    assert!(of(&counts, "status") <= 3, "{counts:?}");
+}
+
+/// What waits for a finalizer is deleted once.
+#[tokio::test]
+async fn improvement_35_delete_is_sent_once() {
+    let bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let (blocked, free) = (configmap("blocked").blocked(), configmap("free"));
+    ns.set("v1")
+        .revision(1)
+        .phase("a", [blocked.clone(), free.clone()])
+        .create()
+        .await;
+    ns.reaches("v1", &[Is("Available", "True")]).await;
+    settle(&ns, &bed).await;
+    let count = Count::start(&bed);
+    ns.set_lifecycle("v1", "Archived").await;
+    ns.gone(&free).await;
+    for round in 0..5 {
+        let patch = json!({ "metadata": { "annotations": { "round": round.to_string() } } });
+        ns.merge(&blocked, &patch).await;
+    }
+    settle(&ns, &bed).await;
+    let counts = count.so_far(&bed);
+    assert_eq!(of(&counts, "delete"), 2, "{counts:?}");
+    ns.unblock(&blocked).await;
+    ns.reaches("v1", &[Is("Archived", "True")]).await;
+    assert_eq!(of(&count.so_far(&bed), "delete"), 2);
+}

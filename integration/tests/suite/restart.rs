@@ -1,0 +1,187 @@
+//! A manager that ends, and the one after it.
+
+use baton_integration::exclusive::Exclusive;
+use baton_integration::prelude::*;
+
+use crate::requests::settle;
+
+/// Everything about objects and revisions that a restart could change.
+async fn picture(ns: &TestNamespace) -> Vec<Value> {
+    let like = |api_version: &str, kind: &str| {
+        json!({
+            "apiVersion": api_version, "kind": kind, "metadata": { "namespace": ns.name() },
+        })
+    };
+    let mut all = ns.cluster().list(&like("v1", "ConfigMap"), "").await;
+    let group = "package-operator.run/v1alpha1";
+    for kind in ["ObjectSet", "ClusterObjectSet"] {
+        all.extend(ns.cluster().list(&like(group, kind), "").await);
+    }
+    all
+}
+
+/// A chain with everything that may make a fresh manager doubt: objects handed over, a failing
+/// probe, a collision, a paused and an archived revision, slices.
+async fn populate(ns: &TestNamespace) {
+    let [shared, old, sliced] = ["shared", "old", "sliced"].map(configmap);
+    ns.create_slice("slice", [sliced.clone()]).await;
+    ns.set("v1")
+        .revision(1)
+        .phase("a", [shared.clone().data("k", "1"), old])
+        .create()
+        .await;
+    ns.reaches("v1", &[Is("Available", "True")]).await;
+    ns.set("v2")
+        .previous(&["v1"])
+        .phase_with_slices("a", [shared.data("k", "2")], &["slice"])
+        .phase("b", [configmap("failing")])
+        .phase("c", [configmap("never")])
+        .probe(fields_equal("", "ConfigMap", ".data.x", ".data.k"))
+        .create()
+        .await;
+    ns.reaches("v2", &[Is("Available", "False")]).await;
+    ns.create(&configmap("taken")).await;
+    ns.set("collides")
+        .revision(1)
+        .phase("a", [configmap("taken")])
+        .create()
+        .await;
+    ns.reaches(
+        "collides",
+        &[Because("Available", "False", "CollisionDetected")],
+    )
+    .await;
+    ns.set("paused")
+        .revision(1)
+        .phase("a", [configmap("paused")])
+        .create()
+        .await;
+    ns.reaches("paused", &[Is("Available", "True")]).await;
+    ns.set_lifecycle("paused", "Paused").await;
+    ns.reaches("paused", &[Is("Paused", "True"), Is("Available", "True")])
+        .await;
+    ns.set("archived")
+        .revision(1)
+        .phase("a", [configmap("archived")])
+        .create()
+        .await;
+    ns.reaches("archived", &[Is("Available", "True")]).await;
+    ns.set_lifecycle("archived", "Archived").await;
+    ns.reaches("archived", &[Is("Archived", "True")]).await;
+}
+
+/// Nothing differs, so nothing is written and no object is read.
+#[tokio::test]
+async fn a_restart_writes_nothing() {
+    let mut bed = Exclusive::acquire().await;
+    let namespaces = [
+        bed.namespace(Scope::Namespaced).await,
+        bed.namespace(Scope::Cluster).await,
+    ];
+    for ns in &namespaces {
+        populate(ns).await;
+    }
+    let mut before = Vec::new();
+    settle(&namespaces[0], &bed).await;
+    for ns in &namespaces {
+        before.push(picture(ns).await);
+    }
+    for end in ["killed", "terminated"] {
+        let manager = bed.take_manager();
+        if end == "killed" {
+            manager.kill();
+        } else {
+            let status = manager.terminate();
+            assert!(status.success(), "{status}");
+        }
+        bed.start_manager();
+        settle(&namespaces[0], &bed).await;
+        let metrics = bed.manager().metrics();
+        assert_eq!(metrics.writes(), 0, "after one was {end}");
+        // The one that is refused is read from the server: the cache sees labelled objects only.
+        // And so are slices, which are not watched.
+        assert!(
+            metrics.requests("get") <= 8,
+            "{} after one was {end}",
+            metrics.requests("get")
+        );
+        for (ns, before) in namespaces.iter().zip(&before) {
+            assert_eq!(picture(ns).await, *before, "after one was {end}");
+        }
+        // It is at work, not only silent.
+        let object = configmap("shared");
+        namespaces[0]
+            .merge(&object, &json!({ "data": { "k": "drifted" } }))
+            .await;
+        namespaces[0]
+            .object_becomes(&object, "repaired", |live| live["data"]["k"] == "2")
+            .await;
+        before[0] = picture(&namespaces[0]).await;
+    }
+}
+
+/// What happens meanwhile is seen afterwards.
+#[tokio::test]
+async fn a_new_manager_catches_up() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let [drifts, vanishes, handed, torn] =
+        ["drifts", "vanishes", "handed", "torn"].map(|name| configmap(name).data("k", "v"));
+    let all = [drifts.clone(), vanishes.clone(), handed.clone()];
+    ns.set("v1").revision(1).phase("a", all).create().await;
+    ns.set("other")
+        .revision(1)
+        .phase("a", [torn.clone()])
+        .create()
+        .await;
+    ns.reaches("v1", &[Is("Available", "True")]).await;
+    ns.reaches("other", &[Is("Available", "True")]).await;
+
+    bed.take_manager().kill();
+    ns.merge(&drifts, &json!({ "data": { "k": "drifted" } }))
+        .await;
+    ns.delete(&vanishes).await;
+    ns.set("v2")
+        .previous(&["v1"])
+        .phase("a", [handed.clone()])
+        .create()
+        .await;
+    assert!(
+        ns.cluster()
+            .delete(&ns.set_ref("other"), "Background")
+            .await
+    );
+    // Two revisions without numbers that wait for each other: told, not waited for.
+    ns.set("x")
+        .previous(&["y"])
+        .phase("a", [configmap("x")])
+        .create()
+        .await;
+    ns.set("y")
+        .previous(&["x"])
+        .phase("a", [configmap("y")])
+        .create()
+        .await;
+
+    bed.start_manager();
+    ns.object_becomes(&drifts, "repaired", |live| live["data"]["k"] == "v")
+        .await;
+    ns.object_becomes(&vanishes, "made again", |live| !live.is_null())
+        .await;
+    ns.reaches(
+        "v2",
+        &[Is("Available", "True"), Controls(&["ConfigMap handed"])],
+    )
+    .await;
+    let left = Controls(&["ConfigMap drifts", "ConfigMap vanishes"]);
+    ns.reaches("v1", &[Is("Available", "True"), left]).await;
+    ns.gone(&torn).await;
+    for name in ["x", "y"] {
+        let wanted = [
+            Because("Available", "False", "PreflightError"),
+            Says("Available", "cycle"),
+        ];
+        ns.reaches(name, &wanted).await;
+        assert_eq!(ns.get(&configmap(name)).await, None);
+    }
+}

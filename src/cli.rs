@@ -1,0 +1,233 @@
+//! The command line: flags and their environment variables, parsed into validated types.
+
+pub mod crds;
+pub mod kubeconfig;
+pub mod values;
+
+use std::path::PathBuf;
+
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+use crds::PrintCrdsArgs;
+use values::{Identity, ListenAddr, LogFilter, LogFormat, Namespace, Workers};
+
+/// Revisions for Kubernetes: ordered phases, probes, handover, rollback.
+#[derive(Debug, Parser)]
+#[command(name = "baton", version, propagate_version = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands of the binary.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the manager: reconcile the revisions of one cluster until told to stop
+    Manager(ManagerArgs),
+    /// Print the custom resource definitions of this version, for kubectl apply
+    PrintCrds(PrintCrdsArgs),
+}
+
+/// Flags of `baton manager`.
+#[derive(Clone, Debug, Args)]
+pub struct ManagerArgs {
+    /// Which cluster.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+
+    /// Namespace of the manager itself; its lease is kept there
+    ///
+    /// Without flag and variable, `PKO_NAMESPACE` and `POD_NAMESPACE` are looked at.
+    #[arg(long, env = "BATON_NAMESPACE", default_value = default_namespace(env_var))]
+    pub namespace: Namespace,
+
+    /// Where to serve /metrics: ":PORT", "IP:PORT", port 0 for a free one, or "0" for not at all
+    #[arg(
+        long,
+        env = "BATON_METRICS_ADDR",
+        default_value = ":8080",
+        value_name = "ADDRESS"
+    )]
+    pub metrics_addr: ListenAddr,
+
+    /// Where to serve /healthz and /readyz, in the same form
+    #[arg(
+        long,
+        env = "BATON_HEALTH_ADDR",
+        default_value = ":8081",
+        value_name = "ADDRESS"
+    )]
+    pub health_addr: ListenAddr,
+
+    /// Wait for the lease before writing anything, so that one manager works at a time
+    ///
+    /// The lease is that of Package Operator: neither acts while the other one does.
+    #[arg(
+        long,
+        env = "BATON_LEADER_ELECT",
+        default_value_t = true,
+        default_missing_value = "true",
+        num_args = 0..=1,
+        require_equals = true,
+        action = ArgAction::Set,
+        value_name = "true|false",
+        hide_possible_values = true,
+    )]
+    pub leader_elect: bool,
+
+    /// Name of this process in the lease; has to be unique [default: host name and a random part]
+    ///
+    /// A process that finds its own name in the lease goes on without waiting. Set to the name of the pod, a container
+    /// that crashed leads again at once.
+    #[arg(long, env = "BATON_IDENTITY", value_name = "NAME")]
+    pub identity: Option<Identity>,
+
+    /// Revisions reconciled side by side
+    #[arg(long, env = "BATON_WORKERS", default_value = "16", value_name = "N")]
+    pub workers: Workers,
+
+    /// How much to log: error, warn, info, debug, trace, off, or a filter such as `info,baton::engine=trace`
+    ///
+    /// Without flag and variable, `LOG_LEVEL` is looked at.
+    #[arg(long, env = "BATON_LOG_LEVEL", default_value = default_log_level(env_var), value_name = "LEVEL")]
+    pub log_level: LogFilter,
+
+    /// How to log
+    #[arg(
+        long,
+        env = "BATON_LOG_FORMAT",
+        default_value = "text",
+        value_name = "FORMAT"
+    )]
+    pub log_format: LogFormat,
+
+    /// Whether `PKO_FORCE_ADOPTION` is set to anything: every object is adopted, whoever controls it. Not a flag, as it
+    /// is meant for the bootstrap job of Package Operator alone.
+    #[arg(skip = env_var("PKO_FORCE_ADOPTION").is_some())]
+    pub force_adoption: bool,
+}
+
+/// Flags that choose the cluster.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ConnectionArgs {
+    /// Kubeconfig to use instead of KUBECONFIG, ~/.kube/config, or the service account of the pod
+    #[arg(long, env = "BATON_KUBECONFIG", value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig to use instead of the current one
+    #[arg(long, env = "BATON_CONTEXT", value_name = "NAME")]
+    pub context: Option<String>,
+}
+
+/// An environment variable that is set to something.
+fn env_var(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+fn default_namespace(env: impl Fn(&str) -> Option<String>) -> String {
+    env("PKO_NAMESPACE")
+        .or_else(|| env("POD_NAMESPACE"))
+        .unwrap_or_else(|| "baton-system".to_owned())
+}
+
+fn default_log_level(env: impl Fn(&str) -> Option<String>) -> String {
+    env("LOG_LEVEL").unwrap_or_else(|| "info".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    fn manager(flags: &[&str]) -> Result<ManagerArgs, clap::Error> {
+        let cli = Cli::try_parse_from(["baton", "manager"].iter().chain(flags))?;
+        match cli.command {
+            Command::Manager(args) => Ok(args),
+            Command::PrintCrds(args) => panic!("{args:?}"),
+        }
+    }
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn defaults_are_those_of_the_readme() {
+        let args = manager(&[]).unwrap();
+        assert_eq!(args.namespace.as_str(), "baton-system");
+        assert_eq!(args.metrics_addr, ListenAddr::AnyAddress(8080));
+        assert_eq!(args.health_addr, ListenAddr::AnyAddress(8081));
+        assert!(args.leader_elect);
+        assert_eq!(args.identity, None);
+        assert_eq!(args.workers.get(), 16);
+        assert_eq!(args.log_level, "info".parse().unwrap());
+        assert_eq!(args.log_format, LogFormat::Text);
+        assert_eq!(args.connection.kubeconfig, None);
+        assert_eq!(args.connection.context, None);
+        assert!(!args.force_adoption);
+    }
+
+    #[test]
+    fn every_flag_has_a_variable_named_after_it() {
+        let command = Cli::command();
+        let manager = command.find_subcommand("manager").unwrap();
+        for argument in manager.get_arguments() {
+            let Some(long) = argument
+                .get_long()
+                .filter(|long| !matches!(*long, "help" | "version"))
+            else {
+                continue;
+            };
+            let variable = format!("BATON_{}", long.to_uppercase().replace('-', "_"));
+            assert_eq!(argument.get_env(), Some(OsStr::new(&variable)), "--{long}");
+        }
+    }
+
+    #[test]
+    fn leader_election_is_a_flag_or_a_value() {
+        for (flags, expected) in [
+            (&["--leader-elect"][..], true),
+            (&["--leader-elect=true"], true),
+            (&["--leader-elect=false"], false),
+            (&["--leader-elect", "--workers=2"], true),
+        ] {
+            assert_eq!(manager(flags).unwrap().leader_elect, expected, "{flags:?}");
+        }
+        manager(&["--leader-elect=maybe"]).unwrap_err();
+        manager(&["--leader-elect", "false"]).unwrap_err();
+    }
+
+    #[test]
+    fn other_variables_stand_in_for_unset_ones() {
+        let none = |_: &str| None;
+        let only = |name: &'static str, value: &'static str| {
+            move |asked: &str| (asked == name).then(|| value.to_owned())
+        };
+        assert_eq!(default_namespace(none), "baton-system");
+        assert_eq!(default_namespace(only("POD_NAMESPACE", "pods")), "pods");
+        assert_eq!(default_namespace(only("PKO_NAMESPACE", "pko")), "pko");
+        assert_eq!(default_log_level(none), "info");
+        assert_eq!(default_log_level(only("LOG_LEVEL", "1")), "1");
+    }
+
+    #[test]
+    fn a_mistake_is_explained_on_the_command_line() {
+        for (flag, expected) in [
+            ("--metrics-addr=8080", "expected :PORT"),
+            ("--workers=0", "expected a number from 1 to 1024"),
+            (
+                "--namespace=Shop",
+                "a namespace is 1 to 63 lower-case letters",
+            ),
+            ("--log-level=verbose", "\"verbose\" is none of off, error"),
+        ] {
+            let error = manager(&[flag]).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+        }
+    }
+}

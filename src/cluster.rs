@@ -1,0 +1,17 @@
+//! Everything that talks to an API server.
+
+pub(crate) mod answer;
+pub mod apply;
+pub mod blockers;
+pub(crate) mod crds;
+pub mod discovery;
+pub mod events;
+pub(crate) mod informers;
+pub mod lease;
+pub mod object;
+pub mod revision_api;
+pub mod revisions;
+pub mod store;
+pub mod target;
+pub mod watch;
+pub mod wire;

@@ -1,0 +1,429 @@
+//! The only writer of children.
+//!
+//! # Guarantees
+//!
+//! - Each request is sent once, except that a server which asks for patience (429 or 503 with
+//!   `Retry-After`) is given it once.
+//! - A write carries a precondition. An apply to an existing object has its UID and version: on a
+//!   1.36 server the version alone does not keep an apply from creating the object anew when it was
+//!   deleted in between; the UID does (409).
+//! - A create that finds the object in the store, put there by another revision's create a moment
+//!   ago, is a conflict and not sent. All revisions share one field manager: for the server the
+//!   second create would be the first one's next version, and would replace its content and owner.
+//! - The object in an answer is in the store before the answer is returned.
+//! - No name from a manifest leads to another path than the object's.
+//!
+//! # Options of the requests
+//!
+//! `fieldValidation=Ignore` everywhere. It decides about unknown and duplicate fields only. An apply
+//! to a built-in kind refuses unknown fields under any setting, and our bodies have no duplicates.
+//! For a custom resource the default (`Warn`) accepts what the schema does not know and prunes it;
+//! so does `Ignore`, without the second, strict parse of the body and the warnings nobody reads.
+//! `Strict` would refuse manifests that Package Operator accepts.
+
+use std::{
+    hash::{BuildHasher as _, RandomState},
+    time::Duration,
+};
+
+use baton_apis::constants::FIELD_MANAGER;
+use bytes::Bytes;
+use http::{Method, StatusCode, header};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::{sync::Mutex, time::sleep};
+
+use super::{
+    answer::{Subject, Verb, judge},
+    discovery::Resource,
+    object::Parts,
+    target::Target,
+    wire::{self, Reply, WireError},
+};
+use crate::engine::{Answer, Gvk, ObjectKey, Precondition, Request};
+
+/// How long a server that asks for patience gets it.
+const MOST_PATIENCE: Duration = Duration::from_secs(5);
+/// How often an empty apply is tried on an object that keeps changing.
+const TAKE_BACK_ROUNDS: usize = 5;
+
+const APPLY: &str = "application/apply-patch+yaml";
+const JSON_PATCH: &str = "application/json-patch+json";
+const JSON: &str = "application/json";
+
+impl Target {
+    /// Sends a request about a child.
+    ///
+    /// # Caveats
+    /// After [`Answer::Failed`] the write may have happened nevertheless: read the object again.
+    pub async fn send(&self, gvk: &Gvk, key: &ObjectKey, request: &Request) -> Answer {
+        let resource = match self.resolve(gvk).await {
+            Ok(Some(resource)) => resource,
+            Ok(None) => return Answer::KindNotServed,
+            Err(error) => return Answer::Failed(error.to_string()),
+        };
+        let path = match resource.path_of(gvk, key) {
+            Ok(path) => path,
+            Err(problem) => return Answer::Refused(problem),
+        };
+        let child = Child { gvk, key, resource: &resource, path };
+        let answer = match request {
+            Request::TakeBack => self.take_back(&child).await,
+            Request::Create(_) => {
+                let _creating = self.0.creating.lock(key).await;
+                if self.0.informers.knows(key) {
+                    return Answer::Conflict;
+                }
+                self.exchange(&child, request).await
+            }
+            _ => self.exchange(&child, request).await,
+        };
+        if answer == Answer::KindNotServed {
+            self.0.discovery.invalidate(&gvk.group);
+        }
+        answer
+    }
+
+    async fn exchange(&self, child: &Child<'_>, request: &Request) -> Answer {
+        match child.call(request) {
+            Ok(call) => self.ask(child, &call).await.0,
+            Err(answer) => answer,
+        }
+    }
+
+    /// Sends a call and stores what its answer tells. Returns the answer's text as well.
+    async fn ask(&self, child: &Child<'_>, call: &Call) -> (Answer, Bytes) {
+        let store = self.0.informers.store(child.gvk);
+        let known = store
+            .as_ref()
+            .and_then(|store| store.get(&child.key.namespace, &child.key.name))
+            .map(|stored| stored.uid.clone());
+        // Never closed, so there is nothing to do without a permit.
+        let _permit = self.0.permits.acquire().await;
+        let flight = store
+            .as_ref()
+            .filter(|_| call.is_write())
+            .map(|store| store.begin_write(&child.key.namespace, &child.key.name));
+        let reply = self.patiently(call).await;
+        let Reply { status, body, .. } = match reply {
+            Ok(reply) => reply,
+            Err(error) => return (Answer::Failed(error.to_string()), Bytes::new()),
+        };
+        let answer = judge(call.verb, child.subject(), status, &body);
+        let text = String::from_utf8_lossy(&body);
+        let result = match (&answer, store, flight) {
+            (Answer::Object(_) | Answer::Created(_) | Answer::Merged(_), _, Some(flight)) => {
+                flight.written(&text)
+            }
+            (Answer::Object(_), Some(store), None) if call.verb == Verb::Get => {
+                store.insert_read(&text)
+            }
+            // What was known before the request is gone for good: an object that exists by now
+            // has another UID.
+            (Answer::NotFound, store, flight) => {
+                match (call.deletes.as_deref().or(known.as_deref()), store, flight) {
+                    (Some(uid), _, Some(flight)) => flight.gone(uid),
+                    (Some(uid), Some(store), None) => {
+                        store.read_gone(&child.key.namespace, &child.key.name, uid);
+                    }
+                    _ => {}
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = result {
+            tracing::warn!(%error, "answer not cached");
+        }
+        drop(text);
+        (answer, body)
+    }
+
+    async fn patiently(&self, call: &Call) -> Result<Reply, WireError> {
+        let reply = wire::call(&self.0.client, call.request()?).await?;
+        let busy = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
+        match reply.retry_after {
+            Some(delay) if busy.contains(&reply.status) => {
+                sleep(delay.min(MOST_PATIENCE)).await;
+                wire::call(&self.0.client, call.request()?).await
+            }
+            _ => Ok(reply),
+        }
+    }
+
+    /// Gives up all that an unforced apply merged into a stranger.
+    ///
+    /// The object is read first: an empty apply on an object that has gone meanwhile would create an
+    /// empty one, and its UID prevents that.
+    async fn take_back(&self, child: &Child<'_>) -> Answer {
+        for _ in 0..TAKE_BACK_ROUNDS {
+            let (answer, text) = self.ask(child, &child.get()).await;
+            let Answer::Object(live) = answer else { return answer };
+            let text = String::from_utf8_lossy(&text);
+            match Parts::of(&text, child.gvk) {
+                Ok(parts) if !parts.managed_by_us() => return Answer::Object(live),
+                Ok(parts) => {
+                    let call = child.apply_nothing(&parts);
+                    let (answer, _) = self.ask(child, &call).await;
+                    if answer != Answer::Conflict {
+                        return answer;
+                    }
+                }
+                Err(error) => return Answer::Failed(error.to_string()),
+            }
+        }
+        Answer::Conflict
+    }
+}
+
+/// An object and where it is.
+struct Child<'a> {
+    gvk: &'a Gvk,
+    key: &'a ObjectKey,
+    resource: &'a Resource,
+    path: String,
+}
+
+/// A request, ready to be sent, also twice.
+#[derive(Debug, PartialEq)]
+struct Call {
+    verb: Verb,
+    dry_run: bool,
+    /// UID of the object that it deletes.
+    deletes: Option<String>,
+    method: Method,
+    url: String,
+    content_type: Option<&'static str>,
+    body: Bytes,
+}
+
+impl Child<'_> {
+    fn subject(&self) -> Subject<'_> {
+        Subject { plural: &self.resource.plural, kind: &self.gvk.kind, name: &self.key.name }
+    }
+
+    fn call(&self, request: &Request) -> Result<Call, Answer> {
+        Ok(match request {
+            // Giving up what was merged needs the object's UID first.
+            Request::Get | Request::TakeBack => self.get(),
+            Request::DryRunCreate(body) => self.apply(body, Verb::Create, true),
+            Request::Create(body) => self.apply(body, Verb::Create, false),
+            Request::DryRunApply(body) => self.apply(bound(body)?, Verb::Apply, true),
+            Request::Apply(body) => self.apply(bound(body)?, Verb::Apply, false),
+            Request::Release { owner_uid, live } => self.release(owner_uid, live),
+            Request::Delete(live) => self.delete(live),
+        })
+    }
+
+    fn get(&self) -> Call {
+        Call {
+            verb: Verb::Get,
+            dry_run: false,
+            deletes: None,
+            method: Method::GET,
+            url: self.path.clone(),
+            content_type: None,
+            body: Bytes::new(),
+        }
+    }
+
+    fn apply(&self, body: &Value, verb: Verb, dry_run: bool) -> Call {
+        let mut call = self.patch(verb, APPLY, body);
+        // Whoever believes an object absent must not overwrite what another manager set.
+        call.url.push_str(if verb == Verb::Create { "&force=false" } else { "&force=true" });
+        if dry_run {
+            call.url.push_str("&dryRun=All");
+        }
+        Call { dry_run, ..call }
+    }
+
+    fn apply_nothing(&self, live: &Parts<'_>) -> Call {
+        let mut metadata = json!({
+            "name": self.key.name,
+            "uid": live.uid,
+            "resourceVersion": live.resource_version.to_string(),
+        });
+        if !live.namespace.is_empty() {
+            metadata["namespace"] = self.key.namespace.as_str().into();
+        }
+        let body = json!({
+            "apiVersion": self.gvk.api_version(),
+            "kind": self.gvk.kind,
+            "metadata": metadata,
+        });
+        let mut call = self.patch(Verb::Apply, APPLY, &body);
+        call.url.push_str("&force=false");
+        call
+    }
+
+    fn release(&self, owner_uid: &str, live: &Precondition) -> Call {
+        let owner = format!("/metadata/ownerReferences/{}", live.owner_index);
+        // The server leaves a list out that this empties, so nothing else is to be removed.
+        let patch = json!([
+            {"op": "test", "path": "/metadata/uid", "value": live.uid},
+            {"op": "test", "path": "/metadata/resourceVersion", "value": live.resource_version},
+            {"op": "test", "path": format!("{owner}/uid"), "value": owner_uid},
+            {"op": "remove", "path": owner},
+        ]);
+        self.patch(Verb::Release, JSON_PATCH, &patch)
+    }
+
+    fn delete(&self, live: &Precondition) -> Call {
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": live.uid, "resourceVersion": live.resource_version},
+        });
+        Call {
+            verb: Verb::Delete,
+            dry_run: false,
+            deletes: Some(live.uid.clone()),
+            method: Method::DELETE,
+            url: self.path.clone(),
+            content_type: Some(JSON),
+            body: body.to_string().into(),
+        }
+    }
+
+    fn patch(&self, verb: Verb, content_type: &'static str, body: &Value) -> Call {
+        Call {
+            verb,
+            dry_run: false,
+            deletes: None,
+            method: Method::PATCH,
+            url: format!("{}?fieldManager={FIELD_MANAGER}&fieldValidation=Ignore", self.path),
+            content_type: Some(content_type),
+            body: body.to_string().into(),
+        }
+    }
+}
+
+/// The body of an apply to an existing object, if it says which.
+fn bound(body: &Value) -> Result<&Value, Answer> {
+    let has = |field: &str| {
+        body["metadata"][field].as_str().is_some_and(|text| !matches!(text, "" | "0"))
+    };
+    if has("uid") && has("resourceVersion") {
+        return Ok(body);
+    }
+    Err(Answer::Failed(
+        "not sent: an apply to an existing object must carry its uid and resourceVersion".to_owned(),
+    ))
+}
+
+impl Call {
+    fn is_write(&self) -> bool {
+        !self.dry_run && self.verb != Verb::Get
+    }
+
+    fn request(&self) -> Result<http::Request<Body>, WireError> {
+        let mut builder = http::Request::builder()
+            .method(self.method.clone())
+            .uri(&self.url)
+            .header(header::ACCEPT, JSON);
+        if let Some(content_type) = self.content_type {
+            builder = builder.header(header::CONTENT_TYPE, content_type);
+        }
+        builder
+            .body(Body::from(self.body.clone()))
+            .map_err(|source| WireError::Build { path: self.url.clone(), source })
+    }
+}
+
+/// Locks by object. Objects share a lock with a few others: for the short time of a create that
+/// costs less than keeping account of the locks in use.
+pub(super) struct KeyLocks {
+    hasher: RandomState,
+    locks: Box<[Mutex<()>]>,
+}
+
+impl Default for KeyLocks {
+    fn default() -> Self {
+        Self { hasher: RandomState::new(), locks: (0..1021).map(|_| Mutex::default()).collect() }
+    }
+}
+
+impl KeyLocks {
+    async fn lock(&self, key: &ObjectKey) -> tokio::sync::MutexGuard<'_, ()> {
+        let hash = self.hasher.hash_one(key);
+        let at = usize::try_from(hash % self.locks.len() as u64).unwrap_or_default();
+        self.locks[at].lock().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::revision::KindScope;
+
+    fn check(request: &Request, method: &Method, query: &str, content_type: Option<&str>, body: &str) {
+        let gvk = Gvk::new("apps/v1", "Deployment");
+        let key = ObjectKey {
+            group: "apps".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: "n".to_owned(),
+            name: "a".to_owned(),
+        };
+        let resource = Resource {
+            plural: "deployments".to_owned(),
+            scope: KindScope::Namespaced,
+            watchable: true,
+        };
+        let path = resource.path_of(&gvk, &key).unwrap();
+        let child = Child { gvk: &gvk, key: &key, resource: &resource, path };
+        let call = child.call(request).unwrap();
+        assert_eq!(call.method, *method);
+        assert_eq!(call.url, format!("/apis/apps/v1/namespaces/n/deployments/a{query}"));
+        assert_eq!(call.content_type, content_type);
+        assert_eq!(call.body, body.as_bytes());
+        assert_eq!(call.dry_run, query.contains("dryRun"));
+        assert_eq!(call.deletes.is_some(), *method == Method::DELETE);
+    }
+
+    #[test]
+    fn builds_requests() {
+        let live = Precondition {
+            uid: "u".to_owned(),
+            resource_version: "7".to_owned(),
+            owner_index: 2,
+        };
+        let new = json!({"metadata": {"name": "a"}});
+        let known = json!({"metadata": {"name": "a", "resourceVersion": "7", "uid": "u"}});
+        let base = "?fieldManager=package-operator&fieldValidation=Ignore";
+        let apply = Some(APPLY);
+        check(&Request::Get, &Method::GET, "", None, "");
+        check(&Request::Create(new.clone()), &Method::PATCH, &format!("{base}&force=false"), apply, &new.to_string());
+        check(&Request::DryRunCreate(new.clone()), &Method::PATCH, &format!("{base}&force=false&dryRun=All"), apply, &new.to_string());
+        check(&Request::Apply(known.clone()), &Method::PATCH, &format!("{base}&force=true"), apply, &known.to_string());
+        check(&Request::DryRunApply(known.clone()), &Method::PATCH, &format!("{base}&force=true&dryRun=All"), apply, &known.to_string());
+        check(
+            &Request::Release { owner_uid: "o".to_owned(), live: live.clone() },
+            &Method::PATCH,
+            base,
+            Some(JSON_PATCH),
+            r#"[{"op":"test","path":"/metadata/uid","value":"u"},{"op":"test","path":"/metadata/resourceVersion","value":"7"},{"op":"test","path":"/metadata/ownerReferences/2/uid","value":"o"},{"op":"remove","path":"/metadata/ownerReferences/2"}]"#,
+        );
+        check(
+            &Request::Delete(live),
+            &Method::DELETE,
+            "",
+            Some(JSON),
+            r#"{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"resourceVersion":"7","uid":"u"}}"#,
+        );
+    }
+
+    #[test]
+    fn an_apply_without_preconditions_is_not_sent() {
+        for metadata in [
+            json!({}),
+            json!({"uid": "u"}),
+            json!({"resourceVersion": "7"}),
+            json!({"uid": "u", "resourceVersion": ""}),
+            json!({"uid": "u", "resourceVersion": "0"}),
+            json!({"uid": "", "resourceVersion": "7"}),
+        ] {
+            let body = json!({"metadata": metadata});
+            assert!(matches!(bound(&body), Err(Answer::Failed(_))), "{body}");
+        }
+    }
+}

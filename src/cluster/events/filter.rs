@@ -1,0 +1,282 @@
+//! Which events are worth a request. No client and no clock.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::time::Instant;
+
+use super::EventKind;
+
+/// How long the same event is only counted after it was written.
+const WINDOW: Duration = Duration::from_mins(5);
+/// How long an event is remembered after it was last seen. API servers delete events an hour after the last write.
+const MEMORY: Duration = Duration::from_hours(1);
+/// Events remembered at once.
+const REMEMBERED: usize = 4096;
+/// Writes an object may cause in a burst. A revision of a few dozen objects should get through a handover.
+const BURST: u32 = 25;
+/// How long it takes an object to earn one more write.
+const REFILL: Duration = Duration::from_mins(1);
+
+/// What to do with an event.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Write it under that number, which is its own.
+    First {
+        /// The number.
+        serial: u64,
+    },
+    /// Say that the event of that number happened so many times by now.
+    Again {
+        /// The number.
+        serial: u64,
+        /// How often.
+        count: i32,
+    },
+    /// It was written a short time ago and is counted.
+    Duplicate,
+    /// The object has had too many.
+    Spam,
+}
+
+/// An event that was written.
+#[derive(Debug)]
+struct Said {
+    serial: u64,
+    written: Instant,
+    seen: Instant,
+    count: i32,
+}
+
+/// What an object may still write.
+#[derive(Debug)]
+struct Allowance {
+    left: u32,
+    since: Instant,
+}
+
+impl Allowance {
+    fn refill(&mut self, now: Instant) {
+        let mut missing = BURST.saturating_sub(self.left);
+        while missing > 0 && now.duration_since(self.since) >= REFILL {
+            self.since += REFILL;
+            self.left += 1;
+            missing -= 1;
+        }
+        if missing == 0 {
+            self.since = now;
+        }
+    }
+}
+
+/// The memory of the publisher. Keys are hashes, so that notes are not kept.
+#[derive(Debug, Default)]
+pub(super) struct Filter {
+    hasher: RandomState,
+    said: HashMap<u64, Said>,
+    allowances: HashMap<u64, Allowance>,
+    cleaned: Option<Instant>,
+    serials: u64,
+}
+
+impl Filter {
+    /// Decides about an event that happened `now`, and remembers the decision.
+    pub(super) fn offer(
+        &mut self,
+        regarding: &ObjectReference,
+        kind: EventKind,
+        reason: &str,
+        note: &str,
+        now: Instant,
+    ) -> Verdict {
+        self.clean(now);
+        let object = self.object_key(regarding);
+        let event = self.hasher.hash_one((object, kind, reason, note));
+        if let Some(said) = self.said.get_mut(&event) {
+            said.seen = now;
+            said.count = said.count.saturating_add(1);
+            if now.duration_since(said.written) < WINDOW {
+                return Verdict::Duplicate;
+            }
+        } else if self.said.len() >= REMEMBERED {
+            return Verdict::Spam;
+        }
+        if !self.allow(object, now) {
+            return Verdict::Spam;
+        }
+        if let Some(said) = self.said.get_mut(&event) {
+            said.written = now;
+            return Verdict::Again {
+                serial: said.serial,
+                count: said.count,
+            };
+        }
+        let serial = self.serials;
+        self.serials += 1;
+        self.said.insert(
+            event,
+            Said {
+                serial,
+                written: now,
+                seen: now,
+                count: 1,
+            },
+        );
+        Verdict::First { serial }
+    }
+
+    fn object_key(&self, object: &ObjectReference) -> u64 {
+        match object.uid.as_deref() {
+            Some(uid) if !uid.is_empty() => self.hasher.hash_one(uid),
+            _ => self
+                .hasher
+                .hash_one((&object.kind, &object.namespace, &object.name)),
+        }
+    }
+
+    fn allow(&mut self, object: u64, now: Instant) -> bool {
+        let full = Allowance {
+            left: BURST,
+            since: now,
+        };
+        let allowance = self.allowances.entry(object).or_insert(full);
+        allowance.refill(now);
+        let allowed = allowance.left.checked_sub(1);
+        allowance.left = allowed.unwrap_or(0);
+        allowed.is_some()
+    }
+
+    /// Forgets now and then what has no influence any more.
+    fn clean(&mut self, now: Instant) {
+        let cleaned = *self.cleaned.get_or_insert(now);
+        if now.duration_since(cleaned) < REFILL {
+            return;
+        }
+        self.cleaned = Some(now);
+        self.said
+            .retain(|_, said| now.duration_since(said.seen) < MEMORY);
+        self.allowances.retain(|_, allowance| {
+            allowance.refill(now);
+            allowance.left < BURST
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(uid: &str) -> ObjectReference {
+        ObjectReference {
+            uid: Some(uid.to_owned()),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// Offers an event about the object `uid` at that second, and tells the verdict in short.
+    fn offer(filter: &mut Filter, start: Instant, second: u64, uid: &str, note: &str) -> String {
+        let now = start + Duration::from_secs(second);
+        match filter.offer(&object(uid), EventKind::Normal, "Handover", note, now) {
+            Verdict::First { serial } => format!("first {serial}"),
+            Verdict::Again { serial, count } => format!("again {serial} x{count}"),
+            Verdict::Duplicate => "duplicate".to_owned(),
+            Verdict::Spam => "spam".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_same_event_is_written_once_per_window_and_counted() {
+        let start = Instant::now();
+        let mut filter = Filter::default();
+        for (second, uid, note, expected) in [
+            (0, "a", "x", "first 0"),
+            (1, "a", "x", "duplicate"),
+            (1, "a", "y", "first 1"),
+            (1, "b", "x", "first 2"),
+            (299, "a", "x", "duplicate"),
+            (300, "a", "x", "again 0 x4"),
+            (301, "a", "x", "duplicate"),
+            (599, "a", "x", "duplicate"),
+            (601, "a", "x", "again 0 x7"),
+            // An hour after it was last seen it is forgotten, as it is by the API server.
+            (601 + 3600, "a", "x", "first 3"),
+        ] {
+            assert_eq!(
+                offer(&mut filter, start, second, uid, note),
+                expected,
+                "{note} of {uid} at {second} s"
+            );
+        }
+    }
+
+    #[test]
+    fn kind_and_reason_make_an_event_another_one() {
+        let now = Instant::now();
+        let mut filter = Filter::default();
+        for (kind, reason) in [
+            (EventKind::Normal, "Handover"),
+            (EventKind::Warning, "Handover"),
+            (EventKind::Normal, "Archived"),
+        ] {
+            let verdict = filter.offer(&object("a"), kind, reason, "x", now);
+            assert!(
+                matches!(verdict, Verdict::First { .. }),
+                "{kind:?} {reason}: {verdict:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn objects_without_a_uid_are_told_apart_by_name() {
+        let now = Instant::now();
+        let mut filter = Filter::default();
+        for name in ["a", "b"] {
+            let reference = ObjectReference {
+                name: Some(name.to_owned()),
+                ..ObjectReference::default()
+            };
+            let verdict = filter.offer(&reference, EventKind::Normal, "Handover", "x", now);
+            assert!(
+                matches!(verdict, Verdict::First { .. }),
+                "{name}: {verdict:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_object_has_a_burst_and_earns_more_slowly() {
+        let start = Instant::now();
+        let mut filter = Filter::default();
+        let mut spam = |second: u64, uid: &str, notes: std::ops::Range<u32>| {
+            notes
+                .filter(|note| offer(&mut filter, start, second, uid, &note.to_string()) == "spam")
+                .count()
+        };
+        assert_eq!(spam(0, "a", 0..30), 5);
+        assert_eq!(spam(0, "b", 0..25), 0);
+        assert_eq!(spam(59, "a", 30..31), 1);
+        assert_eq!(spam(60, "a", 31..33), 1);
+        assert_eq!(spam(240, "a", 33..37), 1);
+        // Never more than the burst, however long it was quiet.
+        assert_eq!(spam(240 + 100 * 60, "a", 37..67), 5);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let start = Instant::now();
+        let mut filter = Filter::default();
+        let mut last = String::new();
+        for index in 0..=REMEMBERED {
+            last = offer(&mut filter, start, 0, &index.to_string(), "x");
+        }
+        assert_eq!(last, "spam");
+        assert_eq!(
+            offer(&mut filter, start, 3600, "other", "x"),
+            format!("first {REMEMBERED}")
+        );
+        assert_eq!((filter.said.len(), filter.allowances.len()), (1, 1));
+    }
+}

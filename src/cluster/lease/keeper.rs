@@ -1,0 +1,122 @@
+//! Renewing the lease while this process leads, and giving it back.
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::PostParams;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tracing::warn;
+
+use super::candidate::{Candidate, Grant, Round, changed_meanwhile, with_spec};
+use super::record::{claimed, holder, vacated};
+use super::{ATTEMPT, Lost, brief};
+
+/// Renews a lease that was won.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    pub(super) candidate: Candidate,
+    pub(super) grant: Grant,
+}
+
+impl Keeper {
+    /// Renews until told to stop, when it gives itself back, or until the lease is lost.
+    pub(super) async fn keep(
+        mut self,
+        report: watch::Sender<Option<Lost>>,
+        mut stop: oneshot::Receiver<()>,
+    ) -> Option<Self> {
+        let timing = self.candidate.params.timing;
+        let lease = self.candidate.params.path();
+        let mut next = self.grant.since + timing.retry;
+        let mut cause = "no answer from the API server".to_owned();
+        loop {
+            tokio::select! {
+                biased;
+                _ = &mut stop => return Some(self),
+                () = sleep_until(next) => {}
+            }
+            let deadline = self.grant.since + timing.renew_deadline;
+            let attempt = deadline.min(Instant::now() + ATTEMPT);
+            match timeout_at(attempt, self.renew()).await {
+                Ok(Ok(Round::Won(grant))) => self.grant = grant,
+                Ok(Ok(Round::Held { holder })) => {
+                    report.send_replace(Some(Lost::TakenOver { lease, holder }));
+                    return None;
+                }
+                Ok(Ok(Round::Raced)) => {}
+                Ok(Err(error)) => {
+                    cause = brief(&error);
+                    warn!(lease, error = cause, "cannot renew the lease, trying again");
+                }
+                Err(_elapsed) => {
+                    warn!(lease, "no answer to the renewal of the lease, trying again");
+                }
+            }
+            let now = Instant::now();
+            let deadline = self.grant.since + timing.renew_deadline;
+            if now >= deadline {
+                report.send_replace(Some(Lost::NotRenewed { lease, cause }));
+                return None;
+            }
+            next = deadline.min(now + timing.retry);
+        }
+    }
+
+    /// Writes the next renewal. Any other holder that is found in the lease means that it is lost.
+    async fn renew(&mut self) -> Result<Round, kube::Error> {
+        let Candidate { api, params, seen } = &mut self.candidate;
+        let lease = &self.grant.lease;
+        let claim = claimed(
+            lease.spec.as_ref(),
+            &params.identity,
+            params.timing.duration,
+            Timestamp::now(),
+        );
+        let since = Instant::now();
+        match api
+            .replace(
+                &params.name,
+                &PostParams::default(),
+                &with_spec(lease, claim),
+            )
+            .await
+        {
+            Ok(lease) => Ok(Round::Won(Grant {
+                lease: Box::new(lease),
+                since,
+            })),
+            Err(error) if changed_meanwhile(&error, true) => {
+                // Somebody wrote to the lease or deleted it, or an earlier renewal arrived whose answer was lost.
+                // What is found now counts as seen for the first time, so no other holder is ever outwaited here.
+                *seen = None;
+                self.candidate.round().await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Clears the holder, unless somebody else is it by now.
+    pub(super) async fn vacate(self) -> Result<(), kube::Error> {
+        let Candidate { api, params, .. } = &self.candidate;
+        let mut lease = *self.grant.lease;
+        loop {
+            let spec = lease.spec.clone().unwrap_or_default();
+            if holder(&spec) != Some(&params.identity) {
+                return Ok(());
+            }
+            let vacant = with_spec(&lease, vacated(&spec, Timestamp::now()));
+            match api
+                .replace(&params.name, &PostParams::default(), &vacant)
+                .await
+            {
+                Ok(_) => return Ok(()),
+                Err(error) if changed_meanwhile(&error, true) => {
+                    match api.get_opt(&params.name).await? {
+                        Some(found) => lease = found,
+                        None => return Ok(()),
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

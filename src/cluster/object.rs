@@ -1,0 +1,500 @@
+//! A child as the store keeps it: the bytes of its JSON without what nobody reads.
+//!
+//! A parsed tree of an object takes several times the memory of its text and one allocation per
+//! field, so an object stays text until somebody looks into it. What goes before it is kept:
+//!
+//! - `managedFields` other than our own apply's. They are about half of a typical object, and only
+//!   our own entry is ever compared with.
+//! - the annotation `kubectl.kubernetes.io/last-applied-configuration`, a second copy of the object.
+//!
+//! Values are copied as they stand in the server's answer, never re-rendered.
+
+use std::{borrow::Cow, collections::HashSet, fmt, sync::Arc};
+
+use baton_apis::constants::{FIELD_MANAGER, LABEL_CACHE, LABEL_CACHE_VALUE};
+use serde::{
+    Deserialize, Deserializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::{Value, value::RawValue};
+
+use super::watch;
+use crate::engine::Gvk;
+
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+
+/// What a server sent as an object is none, or has no name.
+#[derive(Debug, thiserror::Error)]
+#[error("reading an object of {gvk}: {source}")]
+pub struct ObjectError {
+    /// The kind that was listed, watched or written.
+    pub gvk: Box<Gvk>,
+    /// What is wrong with it.
+    pub source: serde_json::Error,
+}
+
+/// Where an object names the revisions that own it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ownership {
+    /// In `metadata.ownerReferences`: owners and objects live in the same cluster.
+    #[default]
+    Native,
+}
+
+/// An owner, as an object names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// API group, empty for the core group.
+    pub group: Arc<str>,
+    /// Kind.
+    pub kind: Arc<str>,
+    /// Name; the namespace is the object's own, or none.
+    pub name: Box<str>,
+    /// UID.
+    pub uid: Box<str>,
+    /// Whether it is the controller.
+    pub controller: bool,
+}
+
+/// One state of an object.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Its JSON, stripped as the module says; always has `apiVersion` and `kind`.
+    pub body: Box<str>,
+    /// Its UID.
+    pub uid: Box<str>,
+    /// Its version; 0 when that is no integer.
+    pub resource_version: u64,
+    /// Its owners, controllers or not.
+    pub owners: Box<[Owner]>,
+    /// What the caller has settled about it: fingerprint of what was wanted, and of the live
+    /// object that was found equal to it.
+    pub settled: Option<(u64, u64)>,
+}
+
+impl Stored {
+    /// The object as a tree.
+    ///
+    /// # Errors
+    /// When the text is deeper than what can be parsed without exhausting the stack; the API server
+    /// accepts such custom resources.
+    pub fn parse(&self) -> Result<Value, serde_json::Error> {
+        serde_json::from_str(&self.body)
+    }
+}
+
+/// An object's text, taken apart as far as needed. Borrows from the text.
+pub(crate) struct Parts<'a> {
+    top: Vec<(Cow<'a, str>, &'a RawValue)>,
+    metadata: Vec<(Cow<'a, str>, &'a RawValue)>,
+    /// Empty for cluster-scoped objects.
+    pub namespace: Cow<'a, str>,
+    pub name: Cow<'a, str>,
+    pub uid: Cow<'a, str>,
+    pub resource_version: u64,
+}
+
+impl<'a> Parts<'a> {
+    /// Takes apart an object that the server sent.
+    pub fn of(text: &'a str, gvk: &Gvk) -> Result<Self, ObjectError> {
+        let shape = |source| ObjectError { gvk: Box::new(gvk.clone()), source };
+        let Fields(top) = serde_json::from_str(text).map_err(shape)?;
+        let metadata = find(&top, "metadata").map_or("{}", RawValue::get);
+        let Fields(metadata) = serde_json::from_str(metadata).map_err(shape)?;
+        let string = |key| find(&metadata, key).and_then(string).unwrap_or_default();
+        let (name, uid) = (string("name"), string("uid"));
+        if name.is_empty() {
+            return Err(shape(serde::de::Error::missing_field("metadata.name")));
+        }
+        Ok(Self {
+            namespace: string("namespace"),
+            name,
+            uid,
+            resource_version: watch::number(&string("resourceVersion")),
+            metadata,
+            top,
+        })
+    }
+
+    /// Whether the watches of children select this object.
+    pub fn labelled(&self) -> bool {
+        let labels = self.get("labels").map_or("null", RawValue::get);
+        let Ok(Some(Fields(labels))) = serde_json::from_str::<Option<Fields<'_>>>(labels) else {
+            return false;
+        };
+        find(&labels, LABEL_CACHE).and_then(string).is_some_and(|value| value == LABEL_CACHE_VALUE)
+    }
+
+    /// The text of a field of the metadata.
+    pub fn get(&self, key: &str) -> Option<&'a RawValue> {
+        find(&self.metadata, key)
+    }
+
+    /// Whether any entry of the managed fields is our apply.
+    pub fn managed_by_us(&self) -> bool {
+        self.get("managedFields").and_then(our_entries).is_some()
+    }
+
+    /// Packs the object for keeping.
+    pub fn pack(&self, gvk: &Gvk, ownership: Ownership, names: &mut Names) -> Stored {
+        Stored {
+            body: self.strip(gvk).into_boxed_str(),
+            uid: self.uid.as_ref().into(),
+            resource_version: self.resource_version,
+            owners: ownership.owners(self, names),
+            settled: None,
+        }
+    }
+
+    /// The object's text without what is never read.
+    pub fn strip(&self, gvk: &Gvk) -> String {
+        let size: usize = self.top.iter().map(|(key, value)| key.len() + value.get().len()).sum();
+        let mut out = Writer(String::with_capacity(size + 64));
+        out.open();
+        // Lists of built-in kinds leave these two out of their items.
+        out.field("apiVersion", &quote(&gvk.api_version()));
+        out.field("kind", &quote(&gvk.kind));
+        for (key, value) in &self.top {
+            match key.as_ref() {
+                "apiVersion" | "kind" => {}
+                "metadata" => {
+                    out.key(key);
+                    out.open();
+                    for (key, value) in &self.metadata {
+                        match key.as_ref() {
+                            "managedFields" => {
+                                if let Some(ours) = our_entries(value) {
+                                    out.field(key, &ours);
+                                }
+                            }
+                            "annotations" => out.annotations(value),
+                            _ => out.field(key, value.get()),
+                        }
+                    }
+                    out.close();
+                }
+                _ => out.field(key, value.get()),
+            }
+        }
+        out.close();
+        // The capacity was for the unstripped text.
+        out.0.shrink_to_fit();
+        out.0
+    }
+}
+
+impl Ownership {
+    fn owners(self, object: &Parts<'_>, names: &mut Names) -> Box<[Owner]> {
+        match self {
+            Self::Native => object
+                .get("ownerReferences")
+                .and_then(|list| serde_json::from_str::<Vec<Reference<'_>>>(list.get()).ok())
+                .unwrap_or_default()
+                .into_iter()
+                .map(|reference| {
+                    let (group, _) = reference.api_version.split_once('/').unwrap_or_default();
+                    Owner {
+                        group: names.get(group),
+                        kind: names.get(&reference.kind),
+                        name: reference.name.into(),
+                        uid: reference.uid.into(),
+                        controller: reference.controller.unwrap_or_default(),
+                    }
+                })
+                .collect(),
+        }
+    }
+}
+
+/// Shares strings that occur in every object.
+#[derive(Debug, Default)]
+pub(crate) struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    /// Owners can name any kind: what is shared must not grow with what is written into them.
+    const LIMIT: usize = 256;
+
+    fn get(&mut self, name: &str) -> Arc<str> {
+        if let Some(shared) = self.0.get(name) {
+            return Arc::clone(shared);
+        }
+        let shared = Arc::<str>::from(name);
+        if self.0.len() < Self::LIMIT {
+            self.0.insert(Arc::clone(&shared));
+        }
+        shared
+    }
+}
+
+/// The list of our own entries, or nothing if there is none.
+fn our_entries(list: &RawValue) -> Option<String> {
+    let entries: Vec<&RawValue> = serde_json::from_str(list.get()).ok()?;
+    let mut out = String::new();
+    for raw in entries {
+        let Ok(entry) = serde_json::from_str::<Entry<'_>>(raw.get()) else { continue };
+        if entry.manager == FIELD_MANAGER
+            && entry.operation == "Apply"
+            && entry.subresource.is_none_or(|name| name.is_empty())
+        {
+            out.push(if out.is_empty() { '[' } else { ',' });
+            out.push_str(raw.get());
+        }
+    }
+    if out.is_empty() {
+        return None;
+    }
+    out.push(']');
+    Some(out)
+}
+
+fn find<'a>(fields: &[(Cow<'a, str>, &'a RawValue)], key: &str) -> Option<&'a RawValue> {
+    fields.iter().find(|(name, _)| name == key).map(|(_, value)| *value)
+}
+
+fn string(value: &RawValue) -> Option<Cow<'_, str>> {
+    serde_json::from_str::<&str>(value.get())
+        .map(Cow::Borrowed)
+        // Borrowing works unless the text has escapes.
+        .or_else(|_| serde_json::from_str::<String>(value.get()).map(Cow::Owned))
+        .ok()
+}
+
+fn quote(text: &str) -> String {
+    Value::from(text).to_string()
+}
+
+/// Writes JSON objects whose values are text already.
+struct Writer(String);
+
+impl Writer {
+    fn open(&mut self) {
+        self.0.push('{');
+    }
+
+    fn close(&mut self) {
+        self.0.push('}');
+    }
+
+    fn key(&mut self, key: &str) {
+        if !self.0.ends_with('{') {
+            self.0.push(',');
+        }
+        self.0.push_str(&quote(key));
+        self.0.push(':');
+    }
+
+    fn field(&mut self, key: &str, value: &str) {
+        self.key(key);
+        self.0.push_str(value);
+    }
+
+    fn annotations(&mut self, value: &RawValue) {
+        let kept = match serde_json::from_str::<Fields<'_>>(value.get()) {
+            Ok(fields) if find(&fields.0, LAST_APPLIED).is_some() => fields.0,
+            _ => return self.field("annotations", value.get()),
+        };
+        if kept.len() == 1 {
+            return;
+        }
+        self.key("annotations");
+        self.open();
+        for (key, value) in kept.iter().filter(|(key, _)| key != LAST_APPLIED) {
+            self.field(key, value.get());
+        }
+        self.close();
+    }
+}
+
+/// The fields of a JSON object, in order.
+struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::with_capacity(8);
+                while let Some((Key(key), value)) = map.next_entry()? {
+                    fields.push((key, value));
+                }
+                Ok(Fields(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Collect)
+    }
+}
+
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize)]
+struct Entry<'a> {
+    #[serde(borrow, default)]
+    manager: Cow<'a, str>,
+    #[serde(borrow, default)]
+    operation: Cow<'a, str>,
+    #[serde(borrow)]
+    subresource: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Reference<'a> {
+    #[serde(borrow, default)]
+    api_version: Cow<'a, str>,
+    #[serde(borrow, default)]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    uid: Cow<'a, str>,
+    controller: Option<bool>,
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn strip(object: &Value) -> Value {
+        let text = object.to_string();
+        let gvk = Gvk::new("v1", "ConfigMap");
+        let parts = Parts::of(&text, &gvk).unwrap();
+        serde_json::from_str(&parts.strip(&gvk)).unwrap()
+    }
+
+    fn entry(manager: &str, operation: &str, subresource: Option<&str>) -> Value {
+        let mut entry = json!({"manager": manager, "operation": operation, "fieldsV1": {"f:data": {}}});
+        if let Some(name) = subresource {
+            entry["subresource"] = name.into();
+        }
+        entry
+    }
+
+    #[test]
+    fn strips_what_is_never_read_and_nothing_else() {
+        let ours = entry("package-operator", "Apply", None);
+        let table = [
+            // Items of lists lack the type; it comes first, as everywhere.
+            (json!({"metadata": {"name": "a"}}), json!({"metadata": {"name": "a"}})),
+            (
+                json!({"metadata": {"name": "a", "managedFields": [
+                    entry("kubectl", "Update", None),
+                    ours,
+                    entry("package-operator", "Update", None),
+                    entry("package-operator", "Apply", Some("status")),
+                ]}}),
+                json!({"metadata": {"name": "a", "managedFields": [ours]}}),
+            ),
+            (
+                json!({"metadata": {"name": "a", "managedFields": [entry("kubectl", "Apply", None)]}}),
+                json!({"metadata": {"name": "a"}}),
+            ),
+            (
+                json!({"metadata": {"name": "a", "annotations": {"x": "1", LAST_APPLIED: "{}", "y": "\"2\n"}}}),
+                json!({"metadata": {"name": "a", "annotations": {"x": "1", "y": "\"2\n"}}}),
+            ),
+            (
+                json!({"metadata": {"name": "a", "annotations": {LAST_APPLIED: "{}"}}}),
+                json!({"metadata": {"name": "a"}}),
+            ),
+            (
+                json!({"metadata": {"name": "a", "annotations": null, "managedFields": null}}),
+                json!({"metadata": {"name": "a", "annotations": null}}),
+            ),
+            (
+                json!({"metadata": {"name": "a"}, "data": {"k\"ä\\": "v", "": "x"}, "status": [1, 2.50, null, true]}),
+                json!({"metadata": {"name": "a"}, "data": {"k\"ä\\": "v", "": "x"}, "status": [1, 2.50, null, true]}),
+            ),
+        ];
+        for (object, mut expected) in table {
+            expected["apiVersion"] = "v1".into();
+            expected["kind"] = "ConfigMap".into();
+            assert_eq!(strip(&object), expected);
+        }
+    }
+
+    #[test]
+    fn keeps_numbers_as_they_are_written() {
+        let text = r#"{"metadata":{"name":"a"},"spec":{"big":12345678901234567890123,"small":1.0}}"#;
+        let gvk = Gvk::new("x/v1", "X");
+        let stripped = Parts::of(text, &gvk).unwrap().strip(&gvk);
+        assert!(stripped.contains(r#""spec":{"big":12345678901234567890123,"small":1.0}"#), "{stripped}");
+        assert!(stripped.starts_with(r#"{"apiVersion":"x/v1","kind":"X","metadata":"#), "{stripped}");
+    }
+
+    #[test]
+    fn reads_identity_owners_and_label() {
+        let text = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "12",
+            "labels": {LABEL_CACHE: "True"},
+            "ownerReferences": [
+                {"apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet", "name": "r\u{e4}\"1", "uid": "u1", "controller": true},
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u2"},
+            ],
+        }})
+        .to_string();
+        let gvk = Gvk::new("v1", "ConfigMap");
+        let mut names = Names::default();
+        let parts = Parts::of(&text, &gvk).unwrap();
+        assert_eq!((parts.namespace.as_ref(), parts.name.as_ref()), ("n", "a"));
+        assert!(parts.labelled());
+        assert!(!parts.managed_by_us());
+        let stored = parts.pack(&gvk, Ownership::Native, &mut names);
+        assert_eq!((stored.uid.as_ref(), stored.resource_version), ("u", 12));
+        let owners: Vec<_> = stored
+            .owners
+            .iter()
+            .map(|o| (o.group.as_ref(), o.kind.as_ref(), o.name.as_ref(), o.uid.as_ref(), o.controller))
+            .collect();
+        assert_eq!(
+            owners,
+            [
+                ("package-operator.run", "ObjectSet", "r\u{e4}\"1", "u1", true),
+                ("", "ConfigMap", "c", "u2", false),
+            ]
+        );
+        assert_eq!(stored.parse().unwrap()["metadata"]["name"], "a");
+    }
+
+    #[test]
+    fn the_label_counts_only_with_its_value() {
+        let gvk = Gvk::new("v1", "ConfigMap");
+        for (labels, expected) in [
+            (json!({LABEL_CACHE: "True"}), true),
+            (json!({LABEL_CACHE: "true"}), false),
+            (json!({"x": "True"}), false),
+            (json!(null), false),
+        ] {
+            let text = json!({"metadata": {"name": "a", "labels": labels}}).to_string();
+            assert_eq!(Parts::of(&text, &gvk).unwrap().labelled(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_object() {
+        let gvk = Gvk::new("v1", "ConfigMap");
+        for text in ["", "[]", "{}", "null", r#"{"metadata":[]}"#, r#"{"metadata":{}}"#, r#"{"metadata":{"name":1}}"#] {
+            assert!(Parts::of(text, &gvk).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shares_a_bounded_number_of_names() {
+        let mut names = Names::default();
+        assert!(Arc::ptr_eq(&names.get("ObjectSet"), &names.get("ObjectSet")));
+        for n in 0..1000 {
+            names.get(&n.to_string());
+        }
+        assert_eq!(names.0.len(), Names::LIMIT);
+    }
+}

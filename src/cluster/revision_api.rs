@@ -1,0 +1,252 @@
+//! The few requests that concern revisions and slices themselves. Children are written by
+//! [`super::apply`] only.
+
+use baton_apis::{ObjectSetStatus, ObjectSlice, constants::FIELD_MANAGER};
+use http::{Request, StatusCode, header};
+use kube::{Client, client::Body};
+use serde_json::{Map, Value, json};
+
+use super::{
+    revisions::{Record, RevisionKey, collection},
+    wire::{self, WireError, call, failure},
+};
+
+/// Only the metadata comes back: a revision's manifests are long, and known already.
+const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+
+/// As [`METADATA_ONLY`], for lists.
+const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+
+/// A request about a revision or a slice failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ApiError {
+    /// The object is in another state than the one decided upon, or gone; its event is under way.
+    #[error("{path} has changed meanwhile")]
+    Changed {
+        /// URL path of the object.
+        path: String,
+    },
+    /// The server refused the request, or failed.
+    #[error("{path}: {message}")]
+    Refused {
+        /// URL path of the object.
+        path: String,
+        /// HTTP status code.
+        code: u16,
+        /// What the server says.
+        message: String,
+    },
+    /// No whole answer.
+    #[error(transparent)]
+    Wire(WireError),
+    /// The answer is not what the API promises.
+    #[error("{path}: unreadable answer: {source}")]
+    Answer {
+        /// URL path of the object.
+        path: String,
+        /// The parser's word.
+        source: serde_json::Error,
+    },
+}
+
+/// Requests about revisions and slices.
+#[derive(Clone)]
+pub struct RevisionApi {
+    client: Client,
+}
+
+impl RevisionApi {
+    /// Uses a client.
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Sets finalizers and, if given, the number of a revision in one patch (improvement 34),
+    /// and returns the record as it is now.
+    ///
+    /// # Errors
+    /// [`ApiError::Changed`] when the revision is no longer the one that was read.
+    pub async fn set_up(
+        &self,
+        record: &Record,
+        finalizers: Vec<String>,
+        number: Option<i64>,
+    ) -> Result<Record, ApiError> {
+        let mut body = json!({"metadata": {
+            "uid": &*record.uid,
+            "resourceVersion": record.resource_version.to_string(),
+            "finalizers": finalizers,
+        }});
+        if let Some(number) = number {
+            body["spec"] = json!({ "revision": number });
+        }
+        let metadata = self.patch(&record.key.path(), &body).await?;
+        let mut record = record.clone();
+        record.resource_version = metadata.resource_version;
+        record.generation = metadata.generation;
+        record.finalizers = finalizers;
+        record.number = number.or(record.number);
+        Ok(record)
+    }
+
+    /// Writes a status and returns the record as it is now. The write is bound to the uid, not to
+    /// a version: nobody else writes the status, and a change of the spec is the next pass's.
+    ///
+    /// # Errors
+    /// [`ApiError::Changed`] when the revision is gone or was made anew.
+    pub async fn set_status(
+        &self,
+        record: &Record,
+        old: &ObjectSetStatus,
+        new: &ObjectSetStatus,
+    ) -> Result<Record, ApiError> {
+        let fault = |source| ApiError::Answer { path: record.key.path(), source };
+        let body = json!({
+            "metadata": {"uid": &*record.uid},
+            "status": merge(old, new).map_err(fault)?,
+        });
+        let metadata = self.patch(&format!("{}/status", record.key.path()), &body).await?;
+        let mut record = record.clone();
+        record.resource_version = metadata.resource_version;
+        record.set_status(new).map_err(fault)?;
+        Ok(record)
+    }
+
+    /// Whether a resource of ours can be read at all.
+    ///
+    /// # Errors
+    /// [`ApiError::Refused`] with code 404 when it is not served.
+    pub async fn probe(&self, plural: &str) -> Result<(), ApiError> {
+        let path = format!("{}?limit=1", collection(plural, ""));
+        let request = wire::get(&path, METADATA_LIST).map_err(ApiError::Wire)?;
+        self.send(&path, request).await.map(drop)
+    }
+
+    /// Reads a slice; `None` when it does not exist.
+    ///
+    /// # Errors
+    /// When the request fails.
+    pub async fn slice(
+        &self,
+        owner: &RevisionKey,
+        name: &str,
+    ) -> Result<Option<ObjectSlice>, ApiError> {
+        let path = owner.slice_path(name);
+        let request = wire::get(&path, "application/json").map_err(ApiError::Wire)?;
+        match self.send(&path, request).await {
+            Ok(body) => serde_json::from_slice(&body)
+                .map(Some)
+                .map_err(|source| ApiError::Answer { path, source }),
+            Err(ApiError::Refused { code: 404, .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds a revision to the plain owners of a slice (contract 2.3).
+    ///
+    /// # Errors
+    /// [`ApiError::Changed`] when the slice is no longer the one that was read.
+    pub async fn own_slice(&self, owner: &Record, slice: &ObjectSlice) -> Result<(), ApiError> {
+        let metadata = &slice.metadata;
+        let mut owners = metadata.owner_references.clone().unwrap_or_default();
+        owners.push(k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+            api_version: baton_apis::constants::API_VERSION.to_owned(),
+            kind: owner.key.kind.kind().to_owned(),
+            name: owner.key.name.to_string(),
+            uid: owner.uid.to_string(),
+            controller: None,
+            block_owner_deletion: None,
+        });
+        let body = json!({"metadata": {
+            "uid": metadata.uid,
+            "resourceVersion": metadata.resource_version,
+            "ownerReferences": owners,
+        }});
+        let name = metadata.name.as_deref().unwrap_or_default();
+        self.patch(&owner.key.slice_path(name), &body).await.map(drop)
+    }
+
+    async fn patch(&self, path: &str, body: &Value) -> Result<PatchedMetadata, ApiError> {
+        let fault = |source| ApiError::Answer { path: path.to_owned(), source };
+        let uri = format!("{path}?fieldManager={FIELD_MANAGER}");
+        let request = Request::patch(&uri)
+            .header(header::ACCEPT, METADATA_ONLY)
+            .header(header::CONTENT_TYPE, "application/merge-patch+json")
+            .body(Body::from(serde_json::to_vec(body).map_err(fault)?))
+            .map_err(|source| ApiError::Wire(WireError::Build { path: uri.clone(), source }))?;
+        let answer = match self.send(path, request).await {
+            Err(ApiError::Refused { code: 404 | 409, .. }) => {
+                return Err(ApiError::Changed { path: path.to_owned() });
+            }
+            answer => answer?,
+        };
+        let answer: Value = serde_json::from_slice(&answer).map_err(fault)?;
+        let metadata = &answer["metadata"];
+        Ok(PatchedMetadata {
+            resource_version: metadata["resourceVersion"]
+                .as_str()
+                .and_then(|version| version.parse().ok())
+                .unwrap_or(0),
+            generation: metadata["generation"].as_i64().unwrap_or(0),
+        })
+    }
+
+    async fn send(&self, path: &str, request: Request<Body>) -> Result<bytes::Bytes, ApiError> {
+        let reply = call(&self.client, request).await.map_err(ApiError::Wire)?;
+        if reply.status == StatusCode::OK {
+            return Ok(reply.body);
+        }
+        Err(ApiError::Refused {
+            path: path.to_owned(),
+            code: reply.status.as_u16(),
+            message: failure(reply.status, &reply.body).message,
+        })
+    }
+}
+
+struct PatchedMetadata {
+    resource_version: u64,
+    generation: i64,
+}
+
+/// A merge patch from one status to another: absent fields have to be named to go away.
+fn merge(old: &ObjectSetStatus, new: &ObjectSetStatus) -> Result<Value, serde_json::Error> {
+    let fields = |status: &ObjectSetStatus| -> Result<Map<String, Value>, serde_json::Error> {
+        match serde_json::to_value(status)? {
+            Value::Object(fields) => Ok(fields),
+            _ => Ok(Map::new()),
+        }
+    };
+    let mut patch = fields(new)?;
+    for (field, value) in fields(old)? {
+        match patch.get(&field) {
+            None => {
+                patch.insert(field, Value::Null);
+            }
+            Some(same) if *same == value => {
+                patch.remove(&field);
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(Value::Object(patch))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_status_patch_names_what_changed_and_what_went() {
+        let old = ObjectSetStatus {
+            revision: Some(1),
+            content_hash: Some("x".into()),
+            ..ObjectSetStatus::default()
+        };
+        let new = ObjectSetStatus { revision: Some(2), ..ObjectSetStatus::default() };
+        let patch = merge(&old, &new).expect("a status is JSON");
+        assert_eq!(patch, json!({"revision": 2, "contentHash": null}));
+    }
+}

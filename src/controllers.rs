@@ -1,0 +1,252 @@
+//! The controllers: what they share, the workers that drive them, and how events become work.
+
+pub mod intake;
+pub mod object_set;
+pub mod observe;
+pub mod queue;
+pub mod report;
+
+use std::{
+    collections::BTreeSet,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use baton_apis::constants::API_VERSION;
+use k8s_openapi::api::core::v1::ObjectReference;
+use parking_lot::Mutex;
+use tokio::{sync::mpsc, task::JoinSet};
+use tracing::{Instrument as _, debug, info_span, warn};
+
+use self::queue::Queue;
+use crate::{
+    cluster::{
+        events::{EventKind, EventPublisher},
+        revision_api::RevisionApi,
+        revisions::{Change, Record, RevisionKey, Revisions},
+        store,
+        target::{Target, TargetEvent},
+    },
+    engine::{
+        conditions::Again,
+        revision::{Desired, Kinds},
+        slot::{Live, Settled},
+    },
+    telemetry::{
+        metrics::{ControllerMetrics, Metrics},
+        outcomes::ReconcileOutcome,
+    },
+};
+
+/// Changes of children come in bursts, say all objects of a phase: they are worked on together.
+const BURST: Duration = Duration::from_millis(20);
+
+/// What the passes of all revisions share.
+pub struct Context {
+    /// The connection to the API server.
+    pub client: kube::Client,
+    /// All revisions.
+    pub revisions: Revisions,
+    /// Requests about revisions.
+    pub api: RevisionApi,
+    /// The cluster that the objects live in.
+    pub target: Target,
+    /// Kubernetes Events.
+    pub events: EventPublisher,
+    /// Metrics of the process.
+    pub metrics: Metrics,
+    /// Metrics of this controller.
+    pub controller: ControllerMetrics,
+    /// What is to be worked on.
+    pub queue: Queue<RevisionKey>,
+    /// Collision protection is off.
+    pub force_adoption: bool,
+    /// Revisions that name a kind that is not served.
+    pub unserved: Mutex<BTreeSet<RevisionKey>>,
+}
+
+impl Context {
+    /// What the watches know of a wanted object. A kind that is not watched, because it is not
+    /// served, has none.
+    #[must_use]
+    pub fn cached(&self, kinds: &Kinds, desired: &Desired) -> (Live, Option<Settled>) {
+        if !kinds.contains_key(&desired.gvk) {
+            return (Live::Uncached, None);
+        }
+        let stored =
+            self.target.get(&desired.gvk, &desired.key.namespace, &desired.key.name);
+        match stored {
+            None => (Live::Uncached, None),
+            Some(stored) => match stored.parse() {
+                Ok(live) => (Live::Present(live), stored.settled),
+                Err(_) => (Live::Unread, None),
+            },
+        }
+    }
+
+    /// Publishes an event about a revision.
+    pub fn event(
+        &self,
+        key: &RevisionKey,
+        uid: &str,
+        kind: EventKind,
+        reason: &'static str,
+        note: String,
+    ) {
+        let reference = ObjectReference {
+            api_version: Some(API_VERSION.to_owned()),
+            kind: Some(key.kind.kind().to_owned()),
+            name: Some(key.name.to_string()),
+            namespace: (!key.namespace.is_empty()).then(|| key.namespace.to_string()),
+            uid: Some(uid.to_owned()),
+            ..ObjectReference::default()
+        };
+        self.events.publish(reference, kind, reason, note);
+    }
+
+    /// Notes whether a revision waits for kinds to be served.
+    pub fn note_unserved(&self, key: &RevisionKey, unserved: bool) {
+        let mut set = self.unserved.lock();
+        if unserved {
+            set.insert(key.clone());
+        } else {
+            set.remove(key);
+        }
+    }
+
+    /// Forgets a revision that is gone.
+    pub fn forget(&self, key: &RevisionKey) {
+        self.target.release(&key.to_string());
+        self.metrics.forget_object_set(&key.namespace, &key.name);
+        self.note_unserved(key, false);
+        self.queue.forget(key);
+    }
+
+    /// Adds what a change of a revision concerns to the queue: the revision itself unless it is
+    /// the one that is at work, those that wait for its number, and those that it stood in for.
+    pub fn revisions_changed(&self, change: Option<Change>, writer: Option<&RevisionKey>) {
+        let Some(Change { old, new }) = change else { return };
+        let Some(key) = new.as_ref().or(old.as_ref()).map(|record| record.key.clone()) else {
+            return;
+        };
+        let concerns_itself = match (&old, &new) {
+            (Some(old), Some(new)) => {
+                old.generation != new.generation
+                    || old.deleting != new.deleting
+                    || old.uid != new.uid
+                    || old.finalizers != new.finalizers
+                    || old.package != new.package
+                    || old.instance != new.instance
+            }
+            _ => true,
+        };
+        if concerns_itself && writer != Some(&key) {
+            self.queue.add(key.clone());
+        }
+        let number = |record: &Option<Arc<_>>| {
+            record.as_ref().map(|r: &Arc<Record>| (r.number, r.is_closed()))
+        };
+        if number(&old) == number(&new) {
+            return;
+        }
+        for successor in self.revisions.successors(&key) {
+            self.queue.add_after(successor, BURST);
+        }
+        for previous in new.as_ref().or(old.as_ref()).iter().flat_map(|record| &record.previous) {
+            self.queue.add_after(key.sibling(&previous.name), BURST);
+        }
+    }
+
+    /// Adds the revisions that a change in the cluster concerns to the queue.
+    fn target_changed(&self, event: TargetEvent) {
+        match event {
+            TargetEvent::Changed(change) => {
+                let written = change.source == store::Source::Write;
+                for owner in &change.owners {
+                    // The one that writes is the one that controls, and knows already.
+                    if written && owner.controller {
+                        continue;
+                    }
+                    if let Some(record) = self.revisions.by_uid(&owner.uid) {
+                        self.queue.add_after(record.key.clone(), BURST);
+                    }
+                }
+            }
+            TargetEvent::Blocker { user } => {
+                if let Some(key) = self.revisions.keys().into_iter().find(|k| k.to_string() == user)
+                {
+                    self.queue.add(key);
+                }
+            }
+            TargetEvent::KindsChanged { .. } => {
+                for key in self.unserved.lock().iter() {
+                    self.queue.add_after(key.clone(), BURST);
+                }
+            }
+        }
+    }
+}
+
+/// Turns changes in the cluster into work until the channel closes.
+pub async fn dispatch(context: Arc<Context>, mut events: mpsc::UnboundedReceiver<TargetEvent>) {
+    while let Some(event) = events.recv().await {
+        context.target_changed(event);
+    }
+}
+
+/// Runs the workers until `stop` resolves; passes under way are finished first.
+pub async fn run(context: Arc<Context>, workers: usize, stop: impl Future<Output = ()>) {
+    let mut tasks = JoinSet::new();
+    let (closing, _) = tokio::sync::watch::channel(false);
+    for _ in 0..workers {
+        let context = context.clone();
+        let mut closed = closing.subscribe();
+        tasks.spawn(async move {
+            loop {
+                tokio::select! {
+                    biased;
+                    _ = closed.changed() => return,
+                    (key, waited) = context.queue.next() => {
+                        context.controller.waited(waited);
+                        work(&context, &key).await;
+                        context.queue.done(&key);
+                    }
+                }
+            }
+        });
+    }
+    stop.await;
+    closing.send_replace(true);
+    while tasks.join_next().await.is_some() {}
+}
+
+/// One pass, its log, its metrics, and when to come back.
+async fn work(context: &Context, key: &RevisionKey) {
+    let started = Instant::now();
+    let span = info_span!("reconcile", kind = key.kind.kind(), namespace = %key.namespace, name = %key.name);
+    let result = object_set::reconcile(context, key).instrument(span.clone()).await;
+    let _entered = span.enter();
+    let (outcome, again) = match result {
+        Ok((outcome, again)) => (outcome, again),
+        Err(error) if error.is_change() => {
+            debug!(%error, "the revision has changed, looking again");
+            (ReconcileOutcome::Conflict, Again::Backoff)
+        }
+        Err(error) => {
+            warn!(%error, "pass failed, trying again");
+            (ReconcileOutcome::Failed, Again::Backoff)
+        }
+    };
+    context.controller.reconciled(outcome, started.elapsed());
+    context.controller.set_queue_depth(context.queue.depth());
+    debug!(outcome = outcome.as_str(), ?again, elapsed = ?started.elapsed(), "pass done");
+    match again {
+        Again::OnEvent => context.queue.forget(key),
+        Again::After(delay) => {
+            context.queue.forget(key);
+            context.queue.add_after(key.clone(), delay);
+        }
+        Again::Backoff => context.queue.retry(key.clone()),
+    }
+}
+

@@ -1,0 +1,298 @@
+//! From what a pass or a teardown came to, to the status that people and programs read
+//! (contract 2.9 to 2.12, 4.1, 4.2).
+
+use std::time::Duration;
+
+use baton_apis::{
+    LifecycleState, ObjectSetStatus, ObjectSetStatusPhase,
+    conditions::{
+        ARCHIVED, AVAILABLE, IN_TRANSITION, MAX_MESSAGE_LENGTH, PAUSED, SUCCEEDED, messages,
+        reasons,
+    },
+};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use super::{
+    mapping::MappedCondition,
+    pass::{Outcome, Verdict},
+    revision::Revision,
+    teardown::TeardownOutcome,
+};
+
+/// How long a refused revision waits when no event tells that anything has changed (2.14).
+pub const MISCONFIGURATION_RETRY: Duration = Duration::from_secs(30);
+
+/// How many passes in a row may fail before the status says so. A single refused connection or
+/// overload answer is no news; a webhook that is down for good is.
+const FAILURES_BEFORE_REPORT: u32 = 3;
+
+/// Objects listed in `status.waitingFor` at most.
+const MAX_WAITING_FOR: usize = 16;
+
+/// What to write and when to look again.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The whole new status.
+    pub status: ObjectSetStatus,
+    /// When to look again although nothing changes.
+    pub again: Again,
+}
+
+/// When a revision is looked at again without an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// Only on events.
+    OnEvent,
+    /// At the latest after this time.
+    After(Duration),
+    /// After a growing delay: the requests failed for a reason that may pass.
+    Backoff,
+}
+
+/// The status after a pass.
+///
+/// `failures` counts the passes in a row before this one that failed for passing reasons.
+///
+/// # Guarantees
+/// The transition time of a condition moves only when its status changes, so a status that says
+/// the same as before equals it and needs no write.
+#[must_use]
+pub fn report_pass(
+    previous: &ObjectSetStatus,
+    revision: &Revision,
+    outcome: Outcome,
+    failures: u32,
+    now: Timestamp,
+) -> Report {
+    let mut conditions = Conditions::new(previous, revision.generation, now);
+    let succeeded = conditions.is_true(SUCCEEDED);
+    let mut again = Again::OnEvent;
+    let mut is_error = true;
+    let mut report_failure = |reason, message: &str, retry| {
+        conditions.set(AVAILABLE, "False", reason, message);
+        again = retry;
+    };
+    let retry = Again::After(MISCONFIGURATION_RETRY);
+    match &outcome.verdict {
+        Verdict::Passed if !outcome.controls_all && !succeeded => {
+            is_error = false;
+            report_failure(
+                reasons::NOT_IN_CONTROL,
+                "Not every object is controlled by this revision, and it never was available.",
+                Again::OnEvent,
+            );
+        }
+        Verdict::Passed => {
+            is_error = false;
+            conditions.set(AVAILABLE, "True", reasons::AVAILABLE, messages::AVAILABLE);
+        }
+        Verdict::ProbeFailure { phase, failures } => {
+            is_error = false;
+            let message = format!("Phase \"{phase}\" failed: {failures}");
+            report_failure(reasons::PROBE_FAILURE, &message, Again::OnEvent);
+        }
+        Verdict::Preflight(texts) => {
+            report_failure(reasons::PREFLIGHT_ERROR, &texts.join(", "), retry);
+        }
+        Verdict::Collision(text) => report_failure(reasons::COLLISION_DETECTED, text, retry),
+        Verdict::WriteError(texts) => {
+            report_failure(reasons::WRITE_ERROR, &texts.join(", "), retry);
+        }
+        Verdict::Failed(texts) if failures >= FAILURES_BEFORE_REPORT => {
+            report_failure(reasons::WRITE_ERROR, &texts.join(", "), Again::Backoff);
+        }
+        Verdict::Failed(_) => again = Again::Backoff,
+    }
+    // What was not looked at stays as it was reported last.
+    if !is_error {
+        conditions.map(outcome.mapped);
+        if outcome.controls_all {
+            conditions.remove(IN_TRANSITION);
+        } else {
+            conditions.set(
+                IN_TRANSITION,
+                "True",
+                reasons::IN_TRANSITION,
+                messages::IN_TRANSITION,
+            );
+        }
+        again = conditions.succeed(revision, outcome.controls_all, now).unwrap_or(again);
+    }
+    conditions.pause(revision);
+    let mut status = conditions.into_status(previous, revision);
+    status.controller_of = outcome.controller_of;
+    status.waiting_for = outcome.waiting_for;
+    status.waiting_for.truncate(MAX_WAITING_FOR);
+    Report { status, again }
+}
+
+/// The status after a refusal that concerns the revision as a whole, before any object was
+/// looked at: a missing slice, a bad probe, a duplicate, an unusable `previous`.
+#[must_use]
+pub fn report_refusal(
+    previous: &ObjectSetStatus,
+    revision: &Revision,
+    reason: &str,
+    texts: &[String],
+    now: Timestamp,
+) -> Report {
+    let mut conditions = Conditions::new(previous, revision.generation, now);
+    conditions.set(AVAILABLE, "False", reason, &texts.join(", "));
+    conditions.pause(revision);
+    let mut status = conditions.into_status(previous, revision);
+    status.controller_of.clone_from(&previous.controller_of);
+    Report { status, again: Again::After(MISCONFIGURATION_RETRY) }
+}
+
+/// The status after a teardown that archives the revision.
+#[must_use]
+pub fn report_archival(
+    previous: &ObjectSetStatus,
+    revision: &Revision,
+    outcome: TeardownOutcome,
+    now: Timestamp,
+) -> Report {
+    let mut conditions = Conditions::new(previous, revision.generation, now);
+    conditions.remove(AVAILABLE);
+    let mut again = Again::OnEvent;
+    let mut waiting_for = Vec::new();
+    let mut message = messages::ARCHIVAL_IN_PROGRESS.to_owned();
+    match outcome {
+        TeardownOutcome::Done => conditions.set(ARCHIVED, "True", reasons::ARCHIVED, ""),
+        TeardownOutcome::Waiting(objects) => waiting_for = objects,
+        TeardownOutcome::Failed(objects) => {
+            for object in &objects {
+                let namespace = object.namespace.as_deref().unwrap_or_default();
+                message = format!(
+                    "{message} {} {namespace}/{}: {}",
+                    object.kind, object.name, object.message
+                );
+            }
+            waiting_for = objects;
+            again = Again::Backoff;
+        }
+    }
+    let done = conditions.is_true(ARCHIVED);
+    if !done {
+        conditions.set(ARCHIVED, "False", reasons::ARCHIVAL_IN_PROGRESS, &message);
+    }
+    let mut status = conditions.into_status(previous, revision);
+    if !done {
+        status.controller_of.clone_from(&previous.controller_of);
+    }
+    status.waiting_for = waiting_for;
+    status.waiting_for.truncate(MAX_WAITING_FOR);
+    Report { status, again }
+}
+
+/// A list of conditions being brought up to date.
+struct Conditions {
+    list: Vec<Condition>,
+    generation: i64,
+    now: Timestamp,
+}
+
+impl Conditions {
+    fn new(previous: &ObjectSetStatus, generation: i64, now: Timestamp) -> Self {
+        Self { list: previous.conditions.clone(), generation, now }
+    }
+
+    fn get(&self, type_: &str) -> Option<&Condition> {
+        self.list.iter().find(|condition| condition.type_ == type_)
+    }
+
+    fn is_true(&self, type_: &str) -> bool {
+        self.get(type_).is_some_and(|condition| condition.status == "True")
+    }
+
+    fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
+        let condition = Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: truncated(message).to_owned(),
+            observed_generation: Some(self.generation),
+            last_transition_time: Time(self.now),
+        };
+        match self.list.iter_mut().find(|condition| condition.type_ == type_) {
+            Some(existing) if existing.status == status => {
+                let last_transition_time = existing.last_transition_time.clone();
+                *existing = Condition { last_transition_time, ..condition };
+            }
+            Some(existing) => *existing = condition,
+            None => self.list.push(condition),
+        }
+    }
+
+    fn remove(&mut self, type_: &str) {
+        self.list.retain(|condition| condition.type_ != type_);
+    }
+
+    /// Replaces all mapped conditions: those with a prefix in their type (2.12).
+    fn map(&mut self, mapped: Vec<MappedCondition>) {
+        self.list.retain(|condition| {
+            !condition.type_.contains('/')
+                || mapped.iter().any(|mapped| mapped.type_ == condition.type_)
+        });
+        for condition in mapped {
+            self.set(&condition.type_, &condition.status, &condition.reason, &condition.message);
+        }
+    }
+
+    /// Sets `Succeeded` when its time has come, or tells when that will be.
+    fn succeed(&mut self, revision: &Revision, controls_all: bool, now: Timestamp) -> Option<Again> {
+        let available = self.get(AVAILABLE).filter(|condition| condition.status == "True")?;
+        if !controls_all {
+            return None;
+        }
+        // The API keeps whole seconds, so the transition may have been up to one second later
+        // than it says; a delay is never cut short.
+        let delay = match revision.success_delay_seconds {
+            ..=0 => SignedDuration::ZERO,
+            seconds => SignedDuration::from_secs(i64::from(seconds) + 1),
+        };
+        let elapsed = now.duration_since(available.last_transition_time.0);
+        if !self.is_true(SUCCEEDED) && elapsed < delay {
+            let left = (delay - elapsed).unsigned_abs();
+            return Some(Again::After(left));
+        }
+        self.set(SUCCEEDED, "True", reasons::ROLLOUT_SUCCESS, messages::ROLLOUT_SUCCESS);
+        None
+    }
+
+    fn pause(&mut self, revision: &Revision) {
+        match revision.lifecycle {
+            LifecycleState::Paused => {
+                self.set(PAUSED, "True", reasons::PAUSED, messages::PAUSED);
+            }
+            LifecycleState::Active => self.remove(PAUSED),
+            LifecycleState::Archived => {}
+        }
+    }
+
+    fn into_status(self, previous: &ObjectSetStatus, revision: &Revision) -> ObjectSetStatus {
+        let phase = if self.is_true(ARCHIVED) {
+            ObjectSetStatusPhase::Archived
+        } else if self.is_true(AVAILABLE) {
+            ObjectSetStatusPhase::Available
+        } else {
+            ObjectSetStatusPhase::NotReady
+        };
+        ObjectSetStatus {
+            phase,
+            conditions: self.list,
+            revision: (revision.number != 0).then_some(revision.number),
+            remote_phases: previous.remote_phases.clone(),
+            controller_of: Vec::new(),
+            waiting_for: Vec::new(),
+            content_hash: previous.content_hash.clone(),
+        }
+    }
+}
+
+/// A message short enough for the schema (improvement 25), cut at a character.
+fn truncated(message: &str) -> &str {
+    const ENDS: usize = MAX_MESSAGE_LENGTH;
+    &message[..message.floor_char_boundary(ENDS)]
+}

@@ -1,0 +1,463 @@
+//! A model of a cluster for the property tests of the engine: just as much of an API server as
+//! the engine's own requests can tell from a real one. What the server really does is tested
+//! against a real one; here only the engine is on trial.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_apis::{
+    LifecycleState, ObjectSetStatus, ObjectSetTemplatePhase, conditions::ARCHIVED,
+    constants::FIELD_MANAGER,
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{
+    Answer, Gvk, ObjectKey, Precondition, Request,
+    conditions::{report_archival, report_pass},
+    handover::{Kin, Lineage},
+    object::{Identity, controlled_reference, controller, is_terminating, metadata, owner_references, text},
+    pass::{Outcome, Pass, Position, Snapshot, Step},
+    probes::Probes,
+    revision::{KindScope, Kinds, Phase, Revision, prepare},
+    slot::{Live, Settled},
+    teardown::{Teardown, TeardownOutcome},
+};
+
+pub const NAMESPACE: &str = "ns";
+
+/// Random numbers that shrink: bytes of the test case, then zeros.
+#[derive(Debug, Default)]
+pub struct Dice {
+    pub bytes: Vec<u8>,
+    pub next: usize,
+}
+
+impl Dice {
+    /// A number below `sides`; 0 when the bytes are used up.
+    pub fn roll(&mut self, sides: usize) -> usize {
+        let byte = self.bytes.get(self.next).copied().unwrap_or(0);
+        self.next += 1;
+        usize::from(byte) % sides
+    }
+}
+
+/// A revision in the model.
+#[derive(Clone, Debug)]
+pub struct Set {
+    pub identity: Identity,
+    pub number: i64,
+    pub lifecycle: LifecycleState,
+    pub previous: BTreeSet<String>,
+    pub phases: Vec<ObjectSetTemplatePhase>,
+    pub status: ObjectSetStatus,
+}
+
+impl Set {
+    pub fn is_archived(&self) -> bool {
+        self.status.conditions.iter().any(|c| c.type_ == ARCHIVED && c.status == "True")
+    }
+
+    pub fn is_live(&self) -> bool {
+        self.lifecycle == LifecycleState::Active
+    }
+
+    pub fn revision(&self) -> Revision {
+        Revision {
+            identity: self.identity.clone(),
+            number: self.number,
+            generation: 1,
+            lifecycle: self.lifecycle,
+            ..Revision::default()
+        }
+    }
+
+    pub fn prepared(&self) -> Vec<Phase> {
+        prepare(&self.revision(), self.phases.clone())
+    }
+}
+
+/// A pass was cut off: the manager died.
+#[derive(Debug)]
+pub struct Crash;
+
+#[derive(Default)]
+pub struct World {
+    pub objects: BTreeMap<ObjectKey, Value>,
+    pub sets: Vec<Set>,
+    pub dice: Dice,
+    /// The earlier states of an object that a lagging cache may still show. Answers to our own
+    /// writes go into the cache at once, so it never lags behind those.
+    history: BTreeMap<ObjectKey, Vec<Option<Value>>>,
+    settled: BTreeMap<ObjectKey, (String, Settled)>,
+    clock: u64,
+    /// Real writes since it was last looked at.
+    pub writes: usize,
+    /// Whether caches lag, other passes come in between, and the manager dies.
+    pub is_rough: bool,
+    /// Revisions in the middle of a pass: the work queue never hands one out twice.
+    running: BTreeSet<usize>,
+}
+
+impl World {
+    /// An empty world in which anything may happen, as the bytes say.
+    pub fn rough(bytes: Vec<u8>) -> Self {
+        Self { is_rough: true, dice: Dice { bytes, next: 0 }, ..Self::default() }
+    }
+
+    fn tick(&mut self) -> u64 {
+        self.clock += 1;
+        self.clock
+    }
+
+    /// Puts an object as its new state, or removes it.
+    pub fn put(&mut self, key: &ObjectKey, object: Option<Value>) {
+        let version = self.tick().to_string();
+        let before = self.objects.remove(key);
+        self.history.entry(key.clone()).or_default().push(before);
+        if let Some(mut object) = object {
+            object["metadata"]["resourceVersion"] = version.into();
+            self.objects.insert(key.clone(), object);
+        }
+    }
+
+    /// Somebody else makes an object.
+    pub fn make_stranger(&mut self, key: &ObjectKey, data: &str) {
+        let uid = format!("uid-{}", self.tick());
+        let object = json!({
+            "apiVersion": "v1", "kind": key.kind,
+            "metadata": {"name": key.name, "namespace": key.namespace, "uid": uid,
+                "managedFields": [{"manager": "user", "operation": "Update", "fieldsV1": {"f:data": {"f:content": {}}}}]},
+            "data": {"content": data},
+        });
+        self.put(key, Some(object));
+    }
+
+    /// Somebody deletes an object.
+    pub fn delete(&mut self, key: &ObjectKey) {
+        let Some(mut object) = self.objects.get(key).cloned() else { return };
+        if object.pointer("/metadata/finalizers").is_some() {
+            object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            self.put(key, Some(object));
+        } else {
+            self.put(key, None);
+        }
+    }
+
+    /// Somebody adds a finalizer.
+    pub fn block(&mut self, key: &ObjectKey) {
+        if let Some(mut object) = self.objects.get(key).cloned() {
+            object["metadata"]["finalizers"] = json!(["test/hold"]);
+            self.put(key, Some(object));
+        }
+    }
+
+    /// All finalizers go.
+    pub fn unblock(&mut self) {
+        for (key, mut object) in self.objects.clone() {
+            if object.pointer("/metadata/finalizers").is_some() {
+                object["metadata"].as_object_mut().expect("metadata").remove("finalizers");
+                let left = (!is_terminating(&object)).then_some(object);
+                self.put(&key, left);
+            }
+        }
+    }
+
+    fn apply(&mut self, key: &ObjectKey, body: &Value, force: bool, dry: bool) -> Answer {
+        let live = self.objects.get(key).cloned();
+        let version = metadata(body, "resourceVersion");
+        if !version.is_empty()
+            && live.as_ref().is_none_or(|live| metadata(live, "resourceVersion") != version)
+        {
+            return Answer::Conflict;
+        }
+        let existed = live.is_some();
+        let mut object = live.unwrap_or_else(|| {
+            json!({"apiVersion": "v1", "kind": key.kind, "metadata": {
+                "name": key.name, "namespace": key.namespace, "uid": format!("uid-{}", self.clock + 1)}})
+        });
+        let before = object.clone();
+        let managers = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
+        let foreign: Vec<_> =
+            managers.into_iter().filter(|entry| text(entry, "manager") != FIELD_MANAGER).collect();
+        let content = body.pointer("/data/content").and_then(Value::as_str);
+        let held = object.pointer("/data/content").and_then(Value::as_str);
+        let is_foreign = foreign.iter().any(|e| e.pointer("/fieldsV1/f:data").is_some());
+        if !force && is_foreign && content.is_some() && content != held {
+            return Answer::Conflict;
+        }
+        // Everything of ours is one unit here: labels, annotations, data.
+        let mut fields = json!({});
+        let mut references: Vec<Value> = owner_references(&object)
+            .iter()
+            .filter(|r| !owned_reference(&before, r))
+            .cloned()
+            .collect();
+        for reference in owner_references(body) {
+            references.retain(|r| text(r, "uid") != text(reference, "uid"));
+            references.push(reference.clone());
+            fields["f:metadata"]["f:ownerReferences"]
+                [format!("k:{{\"uid\":\"{}\"}}", text(reference, "uid"))] = json!({});
+        }
+        if references.iter().filter(|r| r["controller"] == true).count() > 1 {
+            return Answer::Refused("Only one reference can have Controller set to true".into());
+        }
+        object["metadata"]["ownerReferences"] = references.into();
+        for map in ["labels", "annotations"] {
+            let Some(wanted) = body["metadata"][map].as_object() else { continue };
+            object["metadata"][map] = wanted.clone().into();
+            for name in wanted.keys() {
+                fields["f:metadata"][format!("f:{map}")][format!("f:{name}")] = json!({});
+            }
+        }
+        if let Some(content) = content {
+            object["data"]["content"] = content.into();
+            fields["f:data"]["f:content"] = json!({});
+        }
+        let mut managers = foreign;
+        managers.push(json!({"manager": FIELD_MANAGER, "operation": "Apply", "apiVersion": "v1", "fieldsV1": fields}));
+        object["metadata"]["managedFields"] = managers.into();
+        if !dry && object != before {
+            self.writes += 1;
+            self.put(key, Some(object));
+            self.history.remove(key);
+            object = self.objects[key].clone();
+        }
+        match (existed, force) {
+            (false, _) => Answer::Created(object),
+            (true, false) => Answer::Merged(object),
+            (true, true) => Answer::Object(object),
+        }
+    }
+
+    /// What the server answers.
+    fn serve(&mut self, key: &ObjectKey, request: &Request) -> Answer {
+        match request {
+            Request::Get => {
+                self.objects.get(key).cloned().map_or(Answer::NotFound, Answer::Object)
+            }
+            Request::DryRunCreate(body) => self.apply(key, body, false, true),
+            Request::DryRunApply(body) => self.apply(key, body, true, true),
+            Request::Create(body) => self.apply(key, body, false, false),
+            Request::Apply(body) => self.apply(key, body, true, false),
+            Request::TakeBack => {
+                let Some(mut object) = self.objects.get(key).cloned() else {
+                    return Answer::NotFound;
+                };
+                let metadata = object["metadata"].as_object_mut().expect("metadata");
+                for field in ["labels", "annotations", "ownerReferences"] {
+                    metadata.remove(field);
+                }
+                self.writes += 1;
+                self.put(key, Some(object.clone()));
+                self.history.remove(key);
+                Answer::Object(object)
+            }
+            Request::Release { owner_uid, live } => self.guarded(key, live, |world, mut object| {
+                let references = owner_references(&object)
+                    .iter()
+                    .filter(|r| text(r, "uid") != owner_uid)
+                    .cloned()
+                    .collect::<Vec<_>>();
+                object["metadata"]["ownerReferences"] = references.into();
+                world.put(key, Some(object.clone()));
+                Answer::Object(world.objects[key].clone())
+            }),
+            Request::Delete(live) => self.guarded(key, live, |world, _| {
+                world.delete(key);
+                world.objects.get(key).cloned().map_or(Answer::NotFound, Answer::Object)
+            }),
+        }
+    }
+
+    fn guarded(
+        &mut self,
+        key: &ObjectKey,
+        live: &Precondition,
+        write: impl FnOnce(&mut Self, Value) -> Answer,
+    ) -> Answer {
+        let Some(object) = self.objects.get(key).cloned() else { return Answer::NotFound };
+        if metadata(&object, "resourceVersion") != live.resource_version
+            || metadata(&object, "uid") != live.uid
+        {
+            return Answer::Conflict;
+        }
+        self.writes += 1;
+        let answer = write(self, object);
+        self.history.remove(key);
+        answer
+    }
+
+    /// What a cache shows: the present, or in a rough world now and then the past.
+    fn cached(&mut self, key: &ObjectKey) -> (Live, Option<Settled>) {
+        let lags = self.is_rough && self.dice.roll(8) == 1;
+        let past = self.history.get(key).filter(|_| lags).and_then(|states| states.last());
+        let state = past.cloned().unwrap_or_else(|| self.objects.get(key).cloned());
+        // The watch selects by label.
+        let Some(object) = state.filter(|object| object.pointer("/metadata/labels").is_some())
+        else {
+            return (Live::Uncached, None);
+        };
+        let settled = self
+            .settled
+            .get(key)
+            .filter(|(uid, _)| uid == metadata(&object, "uid"))
+            .map(|(_, settled)| *settled);
+        (Live::Present(object), settled)
+    }
+
+    /// One request, with whatever happens around it.
+    fn send(&mut self, key: &ObjectKey, request: &Request) -> Result<Answer, Crash> {
+        self.disturb()?;
+        let answer = self.serve(key, request);
+        self.disturb()?;
+        Ok(answer)
+    }
+
+    fn disturb(&mut self) -> Result<(), Crash> {
+        if !self.is_rough {
+            return Ok(());
+        }
+        match self.dice.roll(12) {
+            1 => {
+                // A restarted manager remembers nothing.
+                self.settled.clear();
+                self.history.clear();
+                Err(Crash)
+            }
+            2 | 3 => {
+                let other = self.dice.roll(self.sets.len());
+                if self.running.contains(&other) {
+                    return Ok(());
+                }
+                self.reconcile(other)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// One pass over a revision, as the controller makes it.
+    pub fn reconcile(&mut self, index: usize) -> Result<(), Crash> {
+        self.running.insert(index);
+        let end = self.pass(index);
+        self.running.remove(&index);
+        end
+    }
+
+    fn pass(&mut self, index: usize) -> Result<(), Crash> {
+        let set = self.sets[index].clone();
+        if set.is_archived() {
+            return Ok(());
+        }
+        let revision = set.revision();
+        let phases = set.prepared();
+        let kinds = Kinds::from([(Gvk::new("v1", "ConfigMap"), KindScope::Namespaced)]);
+        let mut caches = BTreeMap::new();
+        for key in phases.iter().flat_map(|phase| &phase.objects).map(|object| &object.key) {
+            let cached = self.cached(key);
+            caches.insert(key.clone(), cached);
+        }
+        let key = |at: Position| &phases[at.phase].objects[at.object].key;
+        let now = Timestamp::UNIX_EPOCH;
+        let status = if set.lifecycle == LifecycleState::Archived {
+            let mut teardown =
+                Teardown::new(&revision, &phases, &kinds, |at| caches[key(at)].0.clone());
+            let mut steps = 0;
+            while let Step::Send(requests) = teardown.next() {
+                steps += 1;
+                assert!(steps < 100, "a teardown ends");
+                for (at, request) in requests {
+                    let answer = self.send(key(at), &request)?;
+                    teardown.answer(at, &request, answer);
+                }
+            }
+            let outcome: TeardownOutcome = teardown.outcome();
+            report_archival(&set.status, &revision, outcome, now).status
+        } else {
+            let probes = probes();
+            let lineage = Relatives { own: &set, sets: self.sets.clone() };
+            let snapshot = Snapshot {
+                revision: &revision,
+                phases: &phases,
+                probes: &probes,
+                kinds: &kinds,
+                lineage: &lineage,
+            };
+            let mut pass = Pass::new(snapshot, |at| caches[key(at)].clone());
+            let mut steps = 0;
+            while let Step::Send(requests) = pass.next() {
+                steps += 1;
+                assert!(steps < 100, "a pass ends");
+                for (at, request) in requests {
+                    let answer = self.send(key(at), &request)?;
+                    pass.answer(at, &request, answer);
+                }
+            }
+            let outcome: Outcome = pass.outcome();
+            for (at, settled) in &outcome.learned {
+                if let Some(live) = self.objects.get(key(*at)) {
+                    let uid = metadata(live, "uid").to_owned();
+                    self.settled.insert(key(*at).clone(), (uid, *settled));
+                }
+            }
+            report_pass(&set.status, &revision, outcome, 0, now).status
+        };
+        self.disturb()?;
+        self.sets[index].status = status;
+        Ok(())
+    }
+}
+
+/// Whether our manager owns an owner reference.
+fn owned_reference(object: &Value, reference: &Value) -> bool {
+    super::diff::owned_fields(object).is_some_and(|fields| {
+        fields
+            .pointer("/f:metadata/f:ownerReferences")
+            .and_then(|f| f.get(format!("k:{{\"uid\":\"{}\"}}", text(reference, "uid"))))
+            .is_some()
+    })
+}
+
+/// An object is available unless its content says that it is broken.
+pub fn probes() -> Probes {
+    let spec = json!([{
+        "selector": {"kind": {"group": "", "kind": "ConfigMap"}},
+        "probes": [{"cel": {"rule": "!self.data.content.startsWith('broken')", "message": "is broken"}}],
+    }]);
+    let specs: Vec<_> = serde_json::from_value(spec).expect("probes");
+    Probes::compile(&specs).expect("probes compile")
+}
+
+struct Relatives<'a> {
+    own: &'a Set,
+    sets: Vec<Set>,
+}
+
+impl Lineage for Relatives<'_> {
+    fn kin(&self, uid: &str) -> Option<Kin> {
+        let other = self.sets.iter().find(|set| set.identity.uid == uid)?;
+        (other.identity != self.own.identity).then(|| Kin {
+            name: other.identity.name.clone(),
+            is_previous: self.own.previous.contains(&other.identity.name),
+            is_archived: other.is_archived(),
+        })
+    }
+
+    fn taken_by_newer(&self, key: &ObjectKey) -> Option<String> {
+        let reference = controlled_reference(key);
+        self.sets
+            .iter()
+            .filter(|other| {
+                other.number > self.own.number
+                    && other.is_live()
+                    && other.previous.contains(&self.own.identity.name)
+                    && other.status.controller_of.contains(&reference)
+            })
+            .map(|other| other.identity.name.clone())
+            .next()
+    }
+}
+
+/// The name of the revision that controls an object.
+pub fn controller_name(object: &Value) -> Option<&str> {
+    controller(object).map(|reference| text(reference, "name"))
+}

@@ -1,0 +1,333 @@
+//! One pass over a revision that is to be rolled out or kept: the phases loop (contract 2.4).
+
+use baton_apis::{ControlledObjectReference, WaitingForObject, conditions::reasons};
+
+use super::{
+    Answer, Request,
+    handover::Lineage,
+    mapping::{MappedCondition, mapped},
+    object::{controlled_reference, metadata},
+    probes::{Probes, Verdict as ProbeVerdict},
+    revision::{Kinds, Phase, Revision, violations},
+    slot::{Deed, Live, Need, Settled, Slot},
+};
+
+/// Everything that a pass is decided upon.
+#[derive(Clone, Copy)]
+pub struct Snapshot<'a> {
+    /// The revision.
+    pub revision: &'a Revision,
+    /// Its phases, slices included.
+    pub phases: &'a [Phase],
+    /// Its probes.
+    pub probes: &'a Probes,
+    /// What the server serves.
+    pub kinds: &'a Kinds,
+    /// The other revisions.
+    pub lineage: &'a dyn Lineage,
+}
+
+/// Which object a request is about: index of the phase, index of the object in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// Index of the phase.
+    pub phase: usize,
+    /// Index of the object in its phase.
+    pub object: usize,
+}
+
+/// What the caller has to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Send these requests side by side and hand each answer back.
+    Send(Vec<(Position, Request)>),
+    /// The pass is over.
+    Done,
+}
+
+/// What a pass came to.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Verdict {
+    /// Every phase was written and passed its probes.
+    Passed,
+    /// A phase fails its probes; the failures as in the condition's message.
+    ProbeFailure {
+        /// Name of the phase.
+        phase: String,
+        /// The failures, joined.
+        failures: String,
+    },
+    /// Something was refused before any write of its phase.
+    Preflight(Vec<String>),
+    /// An object belongs to somebody else; the whole message.
+    Collision(String),
+    /// The server refused writes whose dry runs had passed.
+    WriteError(Vec<String>),
+    /// Requests failed for reasons that may pass by themselves.
+    Failed(Vec<String>),
+}
+
+/// The result of a pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Outcome {
+    /// What it came to.
+    pub verdict: Verdict,
+    /// Objects whose controller is the revision, of all phases.
+    pub controller_of: Vec<ControlledObjectReference>,
+    /// Whether that is every object of the spec.
+    pub controls_all: bool,
+    /// Objects that keep the revision from being available.
+    pub waiting_for: Vec<WaitingForObject>,
+    /// Conditions of objects to copy to the revision.
+    pub mapped: Vec<MappedCondition>,
+    /// The writes that happened.
+    pub deeds: Vec<(Position, Deed)>,
+    /// Fingerprints to remember.
+    pub learned: Vec<(Position, Settled)>,
+    /// Objects that somebody else holds against the revision, in the `resourceVersion` that was
+    /// seen: a change of them is worth a pass.
+    pub blockers: Vec<(Position, String)>,
+}
+
+/// A pass in progress.
+///
+/// # Guarantees
+/// - Every dry run of a phase precedes its first write, and no write is asked for when any of
+///   them was refused: an invalid object stops its phase before anything was touched.
+/// - A phase is asked for only when every object of the one before was written and passed its
+///   probes in this very pass.
+/// - Objects before the first collision of a phase are written, those after it are not.
+/// - The number of steps is bounded, however the answers fall.
+pub struct Pass<'a> {
+    snapshot: Snapshot<'a>,
+    slots: Vec<Vec<Slot<'a>>>,
+    phase: usize,
+    verdict: Option<Verdict>,
+    waiting_for: Vec<WaitingForObject>,
+    blockers: Vec<(Position, String)>,
+}
+
+impl<'a> Pass<'a> {
+    /// Starts a pass.
+    ///
+    /// `observe` gives what a cache knows of an object and the fingerprints remembered for it.
+    pub fn new(
+        snapshot: Snapshot<'a>,
+        mut observe: impl FnMut(Position) -> (Live, Option<Settled>),
+    ) -> Self {
+        let slots = snapshot
+            .phases
+            .iter()
+            .enumerate()
+            .map(|(phase, Phase { objects, .. })| {
+                objects
+                    .iter()
+                    .enumerate()
+                    .map(|(object, desired)| {
+                        let (live, settled) = observe(Position { phase, object });
+                        Slot::new(desired, live, settled)
+                    })
+                    .collect()
+            })
+            .collect();
+        Self {
+            snapshot,
+            slots,
+            phase: 0,
+            verdict: None,
+            waiting_for: Vec::new(),
+            blockers: Vec::new(),
+        }
+    }
+
+    /// What to do next.
+    pub fn next(&mut self) -> Step {
+        while self.verdict.is_none() {
+            let Some(phase) = self.snapshot.phases.get(self.phase) else {
+                self.verdict = Some(Verdict::Passed);
+                break;
+            };
+            let refused = violations(self.snapshot.revision, phase, self.snapshot.kinds);
+            if !refused.is_empty() {
+                self.verdict = Some(Verdict::Preflight(refused));
+                break;
+            }
+            let requests = self.requests();
+            if !requests.is_empty() {
+                return Step::Send(requests);
+            }
+            if self.verdict.is_none() {
+                self.finish_phase(phase);
+            }
+        }
+        Step::Done
+    }
+
+    /// Takes the answer to a request that [`Pass::next`] named.
+    pub fn answer(&mut self, at: Position, request: &Request, answer: Answer) {
+        self.slots[at.phase][at.object].answer(
+            request,
+            answer,
+            self.snapshot.revision,
+            self.snapshot.lineage,
+        );
+    }
+
+    /// The next requests of the current phase; sets the verdict when the phase has failed.
+    fn requests(&mut self) -> Vec<(Position, Request)> {
+        let phase = &self.snapshot.phases[self.phase];
+        let mut checks = Vec::new();
+        let mut writes = Vec::new();
+        let mut problems = Problems::default();
+        for (object, slot) in self.slots[self.phase].iter().enumerate() {
+            let at = Position { phase: self.phase, object };
+            let position = || slot.desired.position(&phase.name);
+            match slot.need(self.snapshot.revision, self.snapshot.lineage) {
+                Need::Nothing | Need::Wait(_) => {}
+                Need::Check(request) => checks.push((at, request)),
+                Need::Write(request) => writes.push((at, request)),
+                Need::Violation(text) => {
+                    problems.violations.push((at, format!("{}: {text}", position())));
+                }
+                Need::WriteRefused(text) => {
+                    problems.refused.push((at, format!("{}: {text}", position())));
+                }
+                Need::Failed(text) => problems.failed.push((at, format!("{}: {text}", position()))),
+                Need::Collision(text) => {
+                    problems.collision = Some((at, text));
+                    // Objects after it are not looked at; the first collision ends the phase.
+                    break;
+                }
+            }
+        }
+        if !checks.is_empty() {
+            return checks;
+        }
+        if problems.violations.is_empty() && problems.failed.is_empty() && !writes.is_empty() {
+            return writes;
+        }
+        self.fail(problems);
+        Vec::new()
+    }
+
+    fn fail(&mut self, problems: Problems) {
+        let (reason, found, verdict): (_, Vec<_>, fn(Vec<String>) -> Verdict) =
+            if !problems.violations.is_empty() {
+                (reasons::PREFLIGHT_ERROR, problems.violations, Verdict::Preflight)
+            } else if !problems.refused.is_empty() {
+                (reasons::WRITE_ERROR, problems.refused, Verdict::WriteError)
+            } else if !problems.failed.is_empty() {
+                (reasons::WRITE_ERROR, problems.failed, Verdict::Failed)
+            } else if let Some((at, text)) = problems.collision {
+                let live = self.slots[at.phase][at.object].live();
+                let version = live.map_or("", |live| metadata(live, "resourceVersion"));
+                self.blockers.push((at, version.to_owned()));
+                (reasons::COLLISION_DETECTED, vec![(at, text)], |mut texts| {
+                    Verdict::Collision(texts.pop().unwrap_or_default())
+                })
+            } else {
+                return;
+            };
+        for (at, text) in &found {
+            self.wait_for(*at, reason, text);
+        }
+        self.verdict = Some(verdict(found.into_iter().map(|(_, text)| text).collect()));
+    }
+
+    /// Probes the objects of the current phase and goes on to the next one if they pass.
+    fn finish_phase(&mut self, phase: &Phase) {
+        let mut failures = Vec::new();
+        for object in 0..phase.objects.len() {
+            let at = Position { phase: self.phase, object };
+            let Some(messages) = self.probe(at) else { continue };
+            let key = &phase.objects[object].key;
+            let messages = messages.join(", ");
+            self.wait_for(at, reasons::PROBE_FAILURE, &messages);
+            failures.push(format!(
+                "{} {} {}/{}: {messages}",
+                key.group, key.kind, key.namespace, key.name
+            ));
+        }
+        if failures.is_empty() {
+            self.phase += 1;
+        } else {
+            self.verdict = Some(Verdict::ProbeFailure {
+                phase: phase.name.clone(),
+                failures: failures.join(", "),
+            });
+        }
+    }
+
+    /// Why an object does not pass, or nothing when it does.
+    fn probe(&self, at: Position) -> Option<Vec<String>> {
+        let slot = &self.slots[at.phase][at.object];
+        if let Need::Wait(text) = slot.need(self.snapshot.revision, self.snapshot.lineage) {
+            return Some(vec![text]);
+        }
+        let Some(live) = slot.live() else {
+            return Some(vec!["not found".to_owned()]);
+        };
+        let key = &slot.desired.key;
+        match self.snapshot.probes.evaluate(&key.group, &key.kind, live) {
+            ProbeVerdict::True => None,
+            ProbeVerdict::False(messages) | ProbeVerdict::Unknown(messages) => Some(messages),
+        }
+    }
+
+    fn wait_for(&mut self, at: Position, reason: &str, message: &str) {
+        let key = &self.snapshot.phases[at.phase].objects[at.object].key;
+        self.waiting_for.push(WaitingForObject {
+            phase: self.snapshot.phases[at.phase].name.clone(),
+            group: key.group.clone(),
+            kind: key.kind.clone(),
+            name: key.name.clone(),
+            namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        });
+    }
+
+    /// Ends the pass.
+    ///
+    /// # Panics
+    /// When [`Pass::next`] has not said [`Step::Done`] yet.
+    #[must_use]
+    pub fn outcome(self) -> Outcome {
+        let identity = &self.snapshot.revision.identity;
+        let mut outcome = Outcome {
+            verdict: self.verdict.expect("a pass is asked for its outcome when it is done"),
+            controller_of: Vec::new(),
+            controls_all: true,
+            waiting_for: self.waiting_for,
+            mapped: Vec::new(),
+            deeds: Vec::new(),
+            learned: Vec::new(),
+            blockers: self.blockers,
+        };
+        for (phase, slots) in self.slots.iter().enumerate() {
+            for (object, slot) in slots.iter().enumerate() {
+                let at = Position { phase, object };
+                if slot.is_controlled_by(identity) {
+                    outcome.controller_of.push(controlled_reference(&slot.desired.key));
+                } else {
+                    outcome.controls_all = false;
+                }
+                outcome.deeds.extend(slot.deed.clone().map(|deed| (at, deed)));
+                outcome.learned.extend(slot.learned.map(|settled| (at, settled)));
+                if let Some(live) = slot.live() {
+                    outcome.mapped.extend(mapped(&slot.desired.mappings, live));
+                }
+            }
+        }
+        outcome
+    }
+}
+
+/// What stands in the way of a phase, most serious kind first.
+#[derive(Default)]
+struct Problems {
+    violations: Vec<(Position, String)>,
+    refused: Vec<(Position, String)>,
+    failed: Vec<(Position, String)>,
+    collision: Option<(Position, String)>,
+}

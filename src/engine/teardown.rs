@@ -1,0 +1,194 @@
+//! Taking a revision's objects away in reverse order, leaving alone what others own
+//! (contract 4.2 and 4.3).
+
+use baton_apis::{WaitingForObject, conditions::reasons};
+
+use super::{
+    Answer, Request,
+    object::{is_controller, is_terminating, owner_references, precondition, text},
+    pass::{Position, Step},
+    revision::{Kinds, Phase, Revision},
+    slot::Live,
+};
+
+/// A teardown in progress.
+///
+/// # Guarantees
+/// - An object is deleted only while the revision is its controller, in the very state that said
+///   so. Where the revision is one owner among others only its reference is removed.
+/// - An earlier phase is asked for only when every object of the later one is really gone: the
+///   server said so, not the label-selected cache.
+///
+/// # Caveats
+/// A kind that is not served any more has no objects; nothing is asked for it.
+pub struct Teardown<'a> {
+    revision: &'a Revision,
+    phases: &'a [Phase],
+    kinds: &'a Kinds,
+    slots: Vec<Vec<Slot>>,
+    /// Phases that are not done yet; the last of them is the current one.
+    left: usize,
+}
+
+/// What a teardown came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TeardownOutcome {
+    /// Nothing of the revision is left.
+    Done,
+    /// Objects that wait for finalizers; their deletion is an event.
+    Waiting(Vec<WaitingForObject>),
+    /// The server refused or failed requests; trying again later may help.
+    Failed(Vec<WaitingForObject>),
+}
+
+#[derive(Debug)]
+struct Slot {
+    live: Live,
+    deleting: bool,
+    problem: Option<String>,
+    rounds: u8,
+}
+
+enum Need {
+    Nothing,
+    Send(Request),
+    Wait,
+}
+
+const MAX_ROUNDS: u8 = 8;
+
+impl<'a> Teardown<'a> {
+    /// Starts a teardown; `observe` gives what a cache knows of an object.
+    pub fn new(
+        revision: &'a Revision,
+        phases: &'a [Phase],
+        kinds: &'a Kinds,
+        mut observe: impl FnMut(Position) -> Live,
+    ) -> Self {
+        let slots = phases
+            .iter()
+            .enumerate()
+            .map(|(phase, Phase { objects, .. })| {
+                (0..objects.len())
+                    .map(|object| Slot {
+                        live: observe(Position { phase, object }),
+                        deleting: false,
+                        problem: None,
+                        rounds: 0,
+                    })
+                    .collect()
+            })
+            .collect();
+        Self { revision, phases, kinds, slots, left: phases.len() }
+    }
+
+    /// What to do next.
+    pub fn next(&mut self) -> Step {
+        while let Some(phase) = self.left.checked_sub(1) {
+            let mut requests = Vec::new();
+            let mut waiting = false;
+            for object in 0..self.slots[phase].len() {
+                let at = Position { phase, object };
+                match self.need(at) {
+                    Need::Nothing => {}
+                    Need::Wait => waiting = true,
+                    Need::Send(request) => requests.push((at, request)),
+                }
+            }
+            if !requests.is_empty() {
+                return Step::Send(requests);
+            }
+            if waiting {
+                break;
+            }
+            self.left = phase;
+        }
+        Step::Done
+    }
+
+    fn need(&self, at: Position) -> Need {
+        let slot = &self.slots[at.phase][at.object];
+        let desired = &self.phases[at.phase].objects[at.object];
+        if slot.problem.is_some() {
+            return Need::Wait;
+        }
+        let namespace = &self.revision.identity.namespace;
+        let elsewhere = self.revision.identity.is_namespaced() && desired.key.namespace != *namespace;
+        if elsewhere || !desired.violations.is_empty() || !self.kinds.contains_key(&desired.gvk) {
+            // Such an object was never written by this revision.
+            return Need::Nothing;
+        }
+        let live = match &slot.live {
+            Live::Gone => return Need::Nothing,
+            Live::Unread | Live::Uncached => return Need::Send(Request::Get),
+            Live::Present(live) => live,
+        };
+        let own = owner_references(live)
+            .iter()
+            .position(|reference| text(reference, "uid") == self.revision.identity.uid);
+        let Some(owner_index) = own else { return Need::Nothing };
+        if !is_controller(&owner_references(live)[owner_index]) {
+            let mut live = precondition(live);
+            live.owner_index = owner_index;
+            let owner_uid = self.revision.identity.uid.clone();
+            return Need::Send(Request::Release { owner_uid, live });
+        }
+        if slot.deleting || is_terminating(live) {
+            return Need::Wait;
+        }
+        Need::Send(Request::Delete(precondition(live)))
+    }
+
+    /// Takes the answer to a request that [`Teardown::next`] named.
+    pub fn answer(&mut self, at: Position, request: &Request, answer: Answer) {
+        let slot = &mut self.slots[at.phase][at.object];
+        match answer {
+            Answer::Object(live) => {
+                slot.deleting = matches!(request, Request::Delete(_));
+                slot.live = Live::Present(live);
+            }
+            Answer::NotFound | Answer::KindNotServed => slot.live = Live::Gone,
+            Answer::Conflict => {
+                slot.rounds += 1;
+                slot.live = Live::Unread;
+                if slot.rounds >= MAX_ROUNDS {
+                    slot.problem =
+                        Some("the object keeps changing while it is removed".to_owned());
+                }
+            }
+            Answer::Refused(text) | Answer::Failed(text) => slot.problem = Some(text),
+            // Nothing of what a teardown sends can create.
+            Answer::Created(_) | Answer::Merged(_) => slot.live = Live::Unread,
+        }
+    }
+
+    /// Ends the teardown.
+    #[must_use]
+    pub fn outcome(self) -> TeardownOutcome {
+        let Some(phase) = self.left.checked_sub(1) else {
+            return TeardownOutcome::Done;
+        };
+        let mut failed = false;
+        let waiting = (0..self.slots[phase].len())
+            .filter_map(|object| {
+                let at = Position { phase, object };
+                if !matches!(self.need(at), Need::Wait) {
+                    return None;
+                }
+                let problem = &self.slots[phase][object].problem;
+                failed |= problem.is_some();
+                let key = &self.phases[phase].objects[object].key;
+                Some(WaitingForObject {
+                    phase: self.phases[phase].name.clone(),
+                    group: key.group.clone(),
+                    kind: key.kind.clone(),
+                    name: key.name.clone(),
+                    namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
+                    reason: reasons::ARCHIVAL_IN_PROGRESS.to_owned(),
+                    message: problem.clone().unwrap_or_else(|| "being deleted".to_owned()),
+                })
+            })
+            .collect();
+        if failed { TeardownOutcome::Failed(waiting) } else { TeardownOutcome::Waiting(waiting) }
+    }
+}

@@ -1,0 +1,123 @@
+//! The series about single ObjectSets, which come and go with the objects.
+
+use std::collections::HashMap;
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::Registry;
+
+// The prefix is part of the names that Package Operator exposes.
+#[allow(clippy::struct_field_names)]
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct SetLabels {
+    pko_name: String,
+    pko_namespace: String,
+    pko_package_instance: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct SucceededLabels {
+    pko_name: String,
+    pko_namespace: String,
+    pko_package_instance: String,
+    image: String,
+}
+
+/// What the metrics say about one ObjectSet or ClusterObjectSet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectSetFigures {
+    /// The namespace, empty for a ClusterObjectSet.
+    pub namespace: String,
+    /// The name.
+    pub name: String,
+    /// The label `package-operator.run/instance`, or empty.
+    pub instance: String,
+    /// The annotation `package-operator.run/package-source-image`, or empty.
+    pub image: String,
+    /// Seconds since the epoch of its creation.
+    pub created: i64,
+    /// Seconds since the epoch of the transition to `Succeeded`; `None` when it has not, or once it is archived.
+    pub succeeded: Option<i64>,
+}
+
+impl ObjectSetFigures {
+    fn labels(&self) -> SetLabels {
+        SetLabels {
+            pko_name: self.name.clone(),
+            pko_namespace: self.namespace.clone(),
+            pko_package_instance: self.instance.clone(),
+        }
+    }
+
+    fn succeeded_labels(&self) -> SucceededLabels {
+        SucceededLabels {
+            pko_name: self.name.clone(),
+            pko_namespace: self.namespace.clone(),
+            pko_package_instance: self.instance.clone(),
+            image: self.image.clone(),
+        }
+    }
+}
+
+/// The two families, and what was last reported per namespace and name.
+///
+/// Labels may change while a set lives, and the old series has to go then.
+#[derive(Debug, Default)]
+pub(super) struct ObjectSetSeries {
+    reported: Mutex<HashMap<(String, String), ObjectSetFigures>>,
+    created: Family<SetLabels, Gauge>,
+    succeeded: Family<SucceededLabels, Gauge>,
+}
+
+impl ObjectSetSeries {
+    /// Registers the families under Package Operator's names.
+    pub(super) fn register(registry: &mut Registry) -> Self {
+        let series = Self::default();
+        registry.register(
+            "package_operator_object_set_created_timestamp_seconds",
+            "When the ObjectSet was created",
+            series.created.clone(),
+        );
+        registry.register(
+            "package_operator_object_set_succeeded_timestamp_seconds",
+            "When the ObjectSet succeeded for the first time",
+            series.succeeded.clone(),
+        );
+        series
+    }
+
+    /// Sets the series of one ObjectSet and removes those that it had under other labels.
+    pub(super) fn report(&self, figures: ObjectSetFigures) {
+        let mut reported = self.reported.lock();
+        let key = (figures.namespace.clone(), figures.name.clone());
+        match reported.get(&key) {
+            Some(last) if *last == figures => return,
+            Some(last) => self.remove(last),
+            None => {}
+        }
+        self.created
+            .get_or_create(&figures.labels())
+            .set(figures.created);
+        if let Some(succeeded) = figures.succeeded {
+            self.succeeded
+                .get_or_create(&figures.succeeded_labels())
+                .set(succeeded);
+        }
+        reported.insert(key, figures);
+    }
+
+    /// Removes the series of one ObjectSet.
+    pub(super) fn forget(&self, namespace: &str, name: &str) {
+        let mut reported = self.reported.lock();
+        if let Some(last) = reported.remove(&(namespace.to_owned(), name.to_owned())) {
+            self.remove(&last);
+        }
+    }
+
+    fn remove(&self, figures: &ObjectSetFigures) {
+        self.created.remove(&figures.labels());
+        self.succeeded.remove(&figures.succeeded_labels());
+    }
+}
