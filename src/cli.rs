@@ -39,13 +39,19 @@ pub struct ManagerArgs {
     /// Namespace of the manager itself; its lease is kept there
     ///
     /// Without flag and variable, `PKO_NAMESPACE` and `POD_NAMESPACE` are looked at.
-    #[arg(long, env = "BATON_NAMESPACE", default_value = default_namespace(env_var))]
+    #[arg(
+        long,
+        env = "BATON_NAMESPACE",
+        hide_env_values = true,
+        default_value = default_namespace(env_var),
+    )]
     pub namespace: Namespace,
 
     /// Where to serve /metrics: ":PORT", "IP:PORT", port 0 for a free one, or "0" for not at all
     #[arg(
         long,
         env = "BATON_METRICS_ADDR",
+        hide_env_values = true,
         default_value = ":8080",
         value_name = "ADDRESS"
     )]
@@ -55,6 +61,7 @@ pub struct ManagerArgs {
     #[arg(
         long,
         env = "BATON_HEALTH_ADDR",
+        hide_env_values = true,
         default_value = ":8081",
         value_name = "ADDRESS"
     )]
@@ -66,6 +73,7 @@ pub struct ManagerArgs {
     #[arg(
         long,
         env = "BATON_LEADER_ELECT",
+        hide_env_values = true,
         default_value_t = true,
         default_missing_value = "true",
         num_args = 0..=1,
@@ -80,23 +88,41 @@ pub struct ManagerArgs {
     ///
     /// A process that finds its own name in the lease goes on without waiting. Set to the name of the pod, a container
     /// that crashed leads again at once.
-    #[arg(long, env = "BATON_IDENTITY", value_name = "NAME")]
+    #[arg(
+        long,
+        env = "BATON_IDENTITY",
+        hide_env_values = true,
+        value_name = "NAME"
+    )]
     pub identity: Option<Identity>,
 
     /// Revisions reconciled side by side
-    #[arg(long, env = "BATON_WORKERS", default_value = "16", value_name = "N")]
+    #[arg(
+        long,
+        env = "BATON_WORKERS",
+        hide_env_values = true,
+        default_value = "16",
+        value_name = "N"
+    )]
     pub workers: Workers,
 
     /// How much to log: error, warn, info, debug, trace, off, or a filter such as `info,baton::engine=trace`
     ///
     /// Without flag and variable, `LOG_LEVEL` is looked at.
-    #[arg(long, env = "BATON_LOG_LEVEL", default_value = default_log_level(env_var), value_name = "LEVEL")]
+    #[arg(
+        long,
+        env = "BATON_LOG_LEVEL",
+        hide_env_values = true,
+        default_value = default_log_level(env_var),
+        value_name = "LEVEL",
+    )]
     pub log_level: LogFilter,
 
     /// How to log
     #[arg(
         long,
         env = "BATON_LOG_FORMAT",
+        hide_env_values = true,
         default_value = "text",
         value_name = "FORMAT"
     )]
@@ -112,11 +138,21 @@ pub struct ManagerArgs {
 #[derive(Clone, Debug, Default, Args)]
 pub struct ConnectionArgs {
     /// Kubeconfig to use instead of KUBECONFIG, ~/.kube/config, or the service account of the pod
-    #[arg(long, env = "BATON_KUBECONFIG", value_name = "FILE")]
+    #[arg(
+        long,
+        env = "BATON_KUBECONFIG",
+        hide_env_values = true,
+        value_name = "FILE"
+    )]
     pub kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig to use instead of the current one
-    #[arg(long, env = "BATON_CONTEXT", value_name = "NAME")]
+    #[arg(
+        long,
+        env = "BATON_CONTEXT",
+        hide_env_values = true,
+        value_name = "NAME"
+    )]
     pub context: Option<String>,
 }
 

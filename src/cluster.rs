@@ -9,6 +9,7 @@ pub mod events;
 pub(crate) mod informers;
 pub mod lease;
 pub mod object;
+pub mod record;
 pub mod revision_api;
 pub mod revisions;
 pub mod store;

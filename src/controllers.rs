@@ -7,12 +7,12 @@ pub mod queue;
 pub mod report;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeSet, HashMap},
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use baton_apis::constants::API_VERSION;
+use baton_apis::{ObjectSetProbe, constants::API_VERSION};
 use k8s_openapi::api::core::v1::ObjectReference;
 use parking_lot::Mutex;
 use tokio::{sync::mpsc, task::JoinSet};
@@ -22,13 +22,15 @@ use self::queue::Queue;
 use crate::{
     cluster::{
         events::{EventKind, EventPublisher},
+        record::{Record, RevisionKey},
         revision_api::RevisionApi,
-        revisions::{Change, Record, RevisionKey, Revisions},
+        revisions::{Change, Revisions},
         store,
         target::{Target, TargetEvent},
     },
     engine::{
-        conditions::Again,
+        conditions::{Again, FAILURES_BEFORE_REPORT},
+        probes::{CompileError, Probes},
         revision::{Desired, Kinds},
         slot::{Live, Settled},
     },
@@ -61,6 +63,9 @@ pub struct Context {
     pub queue: Queue<RevisionKey>,
     /// Collision protection is off.
     pub force_adoption: bool,
+    /// Compiled CEL probes by revision and its uid. They never change, and compiling a rule takes
+    /// as long as a whole pass.
+    pub compiled: Mutex<HashMap<RevisionKey, (Arc<str>, Probes)>>,
     /// Revisions that name a kind that is not served.
     pub unserved: Mutex<BTreeSet<RevisionKey>>,
 }
@@ -73,8 +78,9 @@ impl Context {
         if !kinds.contains_key(&desired.gvk) {
             return (Live::Uncached, None);
         }
-        let stored =
-            self.target.get(&desired.gvk, &desired.key.namespace, &desired.key.name);
+        let stored = self
+            .target
+            .get(&desired.gvk, &desired.key.namespace, &desired.key.name);
         match stored {
             None => (Live::Uncached, None),
             Some(stored) => match stored.parse() {
@@ -82,6 +88,33 @@ impl Context {
                 Err(_) => (Live::Unread, None),
             },
         }
+    }
+
+    /// The probes of a revision, compiled.
+    ///
+    /// # Errors
+    /// When a probe is faulty; it is compiled anew each time.
+    pub fn probes(
+        &self,
+        record: &Record,
+        specs: &[ObjectSetProbe],
+    ) -> Result<Probes, CompileError> {
+        if !specs
+            .iter()
+            .flat_map(|entry| &entry.probes)
+            .any(|probe| probe.cel.is_some())
+        {
+            return Probes::compile(specs);
+        }
+        if let Some((uid, probes)) = self.compiled.lock().get(&record.key)
+            && *uid == record.uid
+        {
+            return Ok(probes.clone());
+        }
+        let probes = Probes::compile(specs)?;
+        let entry = (record.uid.clone(), probes.clone());
+        self.compiled.lock().insert(record.key.clone(), entry);
+        Ok(probes)
     }
 
     /// Publishes an event about a revision.
@@ -104,6 +137,12 @@ impl Context {
         self.events.publish(reference, kind, reason, note);
     }
 
+    /// Whether passes over a revision keep failing, so that its status has to say so.
+    #[must_use]
+    pub fn is_stuck(&self, key: &RevisionKey) -> bool {
+        self.queue.failures(key) >= FAILURES_BEFORE_REPORT
+    }
+
     /// Notes whether a revision waits for kinds to be served.
     pub fn note_unserved(&self, key: &RevisionKey, unserved: bool) {
         let mut set = self.unserved.lock();
@@ -119,14 +158,21 @@ impl Context {
         self.target.release(&key.to_string());
         self.metrics.forget_object_set(&key.namespace, &key.name);
         self.note_unserved(key, false);
+        self.compiled.lock().remove(key);
         self.queue.forget(key);
     }
 
     /// Adds what a change of a revision concerns to the queue: the revision itself unless it is
     /// the one that is at work, those that wait for its number, and those that it stood in for.
     pub fn revisions_changed(&self, change: Option<Change>, writer: Option<&RevisionKey>) {
-        let Some(Change { old, new }) = change else { return };
-        let Some(key) = new.as_ref().or(old.as_ref()).map(|record| record.key.clone()) else {
+        let Some(Change { old, new }) = change else {
+            return;
+        };
+        let Some(key) = new
+            .as_ref()
+            .or(old.as_ref())
+            .map(|record| record.key.clone())
+        else {
             return;
         };
         let concerns_itself = match (&old, &new) {
@@ -144,7 +190,9 @@ impl Context {
             self.queue.add(key.clone());
         }
         let number = |record: &Option<Arc<_>>| {
-            record.as_ref().map(|r: &Arc<Record>| (r.number, r.is_closed()))
+            record
+                .as_ref()
+                .map(|r: &Arc<Record>| (r.number, r.is_closed()))
         };
         if number(&old) == number(&new) {
             return;
@@ -152,7 +200,12 @@ impl Context {
         for successor in self.revisions.successors(&key) {
             self.queue.add_after(successor, BURST);
         }
-        for previous in new.as_ref().or(old.as_ref()).iter().flat_map(|record| &record.previous) {
+        for previous in new
+            .as_ref()
+            .or(old.as_ref())
+            .iter()
+            .flat_map(|record| &record.previous)
+        {
             self.queue.add_after(key.sibling(&previous.name), BURST);
         }
     }
@@ -173,7 +226,11 @@ impl Context {
                 }
             }
             TargetEvent::Blocker { user } => {
-                if let Some(key) = self.revisions.keys().into_iter().find(|k| k.to_string() == user)
+                if let Some(key) = self
+                    .revisions
+                    .keys()
+                    .into_iter()
+                    .find(|k| k.to_string() == user)
                 {
                     self.queue.add(key);
                 }
@@ -224,7 +281,9 @@ pub async fn run(context: Arc<Context>, workers: usize, stop: impl Future<Output
 async fn work(context: &Context, key: &RevisionKey) {
     let started = Instant::now();
     let span = info_span!("reconcile", kind = key.kind.kind(), namespace = %key.namespace, name = %key.name);
-    let result = object_set::reconcile(context, key).instrument(span.clone()).await;
+    let result = object_set::reconcile(context, key)
+        .instrument(span.clone())
+        .await;
     let _entered = span.enter();
     let (outcome, again) = match result {
         Ok((outcome, again)) => (outcome, again),
@@ -249,4 +308,3 @@ async fn work(context: &Context, key: &RevisionKey) {
         Again::Backoff => context.queue.retry(key.clone()),
     }
 }
-

@@ -1,11 +1,8 @@
 //! The `baton` binary.
 
-use std::error::Error;
-use std::process::ExitCode;
-
-use baton::cli::{Cli, Command, crds};
-use baton::{run, telemetry};
+use baton::{cli, run, telemetry};
 use clap::Parser as _;
+use std::process::ExitCode;
 
 /// Gives memory back after a burst, which the system's allocator does not.
 #[global_allocator]
@@ -13,19 +10,20 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
-    let Err(error) = execute(Cli::parse().command).await else {
-        return ExitCode::SUCCESS;
-    };
-    eprintln!("baton: {}", telemetry::one_line(&*error));
-    ExitCode::FAILURE
+    if let Err(error) = execute(cli::Cli::parse().command).await {
+        eprintln!("baton: {}", telemetry::one_line(&*error));
+        return ExitCode::FAILURE;
+    }
+    ExitCode::SUCCESS
 }
 
-async fn execute(command: Command) -> Result<(), Box<dyn Error>> {
+async fn execute(command: cli::Command) -> Result<(), Box<dyn std::error::Error>> {
     match command {
-        Command::PrintCrds(args) => Ok(crds::print(&args)?),
-        Command::Manager(args) => {
+        cli::Command::PrintCrds(args) => cli::crds::print(&args)?,
+        cli::Command::Manager(args) => {
             telemetry::init(&args.log_level, args.log_format)?;
-            Ok(run::manager(args).await?)
+            run::manager(args).await?;
         }
     }
+    Ok(())
 }

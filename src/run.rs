@@ -22,12 +22,14 @@ use crate::{
     cli::{
         ManagerArgs,
         kubeconfig::{ConfigError, load_client_config},
+        values::Identity,
     },
     cluster::{
         events::EventPublisher,
         lease::{self, AcquireError, LeaseParams, Lost},
+        record::RevisionKind,
         revision_api::{ApiError, RevisionApi},
-        revisions::{RevisionKind, Revisions},
+        revisions::Revisions,
         target::Target,
     },
     controllers::{self, Context, intake, queue::Queue},
@@ -62,7 +64,9 @@ pub enum Error {
         resource: String,
     },
     /// Revisions cannot be read.
-    #[error("cannot read {resource}: {source}; the manager's service account needs the rights in config/rbac")]
+    #[error(
+        "cannot read {resource}: {source}; the manager's service account needs the rights in config/rbac"
+    )]
     Access {
         /// Plural name and group.
         resource: String,
@@ -95,15 +99,20 @@ pub async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let config = load_client_config(&args.connection).await?;
     let url = config.cluster_url.clone();
     let client = instrumented_client(config, &metrics).map_err(Error::Client)?;
-    let _servers =
-        serve(&args.metrics_addr, &args.health_addr, metrics.clone(), readiness.clone()).await?;
+    let _servers = serve(
+        &args.metrics_addr,
+        &args.health_addr,
+        metrics.clone(),
+        readiness.clone(),
+    )
+    .await?;
     let version = check_server(&client, &url).await?;
     info!(version = env!("CARGO_PKG_VERSION"), server = %url, server_version = version, "starting");
     let api = RevisionApi::new(client.clone());
     check_crds(&api).await?;
 
     let (sender, changes) = mpsc::unbounded_channel();
-    let identity = args.identity.as_ref().map(|identity| identity.as_str());
+    let identity = args.identity.as_ref().map(Identity::as_str);
     let params = LeaseParams::new(args.namespace.as_str(), identity);
     let instance = params.identity.clone();
     let context = Arc::new(Context {
@@ -115,6 +124,7 @@ pub async fn manager(args: ManagerArgs) -> Result<(), Error> {
         metrics,
         queue: Queue::default(),
         force_adoption: args.force_adoption,
+        compiled: Mutex::default(),
         unserved: Mutex::default(),
         client: client.clone(),
     });

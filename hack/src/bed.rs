@@ -182,6 +182,14 @@ impl Bed {
         Ok(())
     }
 
+    /// Makes `command` work with this bed: it finds the kubeconfig in the environment, and it ends with
+    /// the bed, also when this process is killed and the bed is ended by another one.
+    pub fn attach(&self, command: &mut Command) {
+        command
+            .env("KUBECONFIG", self.kubeconfig())
+            .env(processes::MARK, &self.dir);
+    }
+
     /// Ends the bed now, however it was to end.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use crate::bed::{self, Afterwards, Bed};
 use crate::interrupt::{Interrupted, or_interrupted};
 use crate::paths::{self, Dirs};
 use crate::tools::{self, Tool, Toolbox};
-use crate::{check, generate, test};
+use crate::{bench, check, demo, generate, test};
 
 /// The tasks of the project.
 #[derive(Debug, Parser)]
@@ -22,8 +22,12 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
+    /// Show the main job on a cluster: rollout, handover, failure, rollback.
+    Demo(demo::Options),
     /// Run all tests, on a control plane started for them.
     Test(test::Options),
+    /// Measure how fast the manager is and what it costs, on a control plane started for it.
+    Bench(bench::Options),
     /// Check formatting, lints, documentation, generated files and tidiness.
     Check,
     /// Write the generated files of `config/`.
@@ -79,6 +83,10 @@ enum Error {
     Check(#[from] check::Failed),
     #[error(transparent)]
     Generate(#[from] generate::Error),
+    #[error(transparent)]
+    Demo(#[from] demo::Error),
+    #[error(transparent)]
+    Bench(#[from] bench::Error),
     #[error("cannot run kubectl: {0}")]
     Kubectl(#[source] std::io::Error),
     #[error("cannot start the runtime: {0}")]
@@ -114,6 +122,8 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
     let dirs = Dirs::from_env()?;
     match task {
         Task::Test(options) => return Ok(exit_code(test::run(&dirs, &options).await?)),
+        Task::Demo(options) => demo::run(&dirs, &options).await?,
+        Task::Bench(options) => bench::run(&dirs, &options).await?,
         Task::Check => check::run(&dirs).await?,
         Task::Crds { check } => generate::run(check)?,
         Task::Up { name, port } => {

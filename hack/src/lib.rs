@@ -6,9 +6,11 @@
 //! the Go modules beside this crate that pin them.
 
 pub mod bed;
+pub mod bench;
 pub mod cargo;
 pub mod check;
 pub mod cli;
+pub mod demo;
 pub mod exec;
 pub mod generate;
 pub mod interrupt;

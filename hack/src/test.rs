@@ -71,9 +71,9 @@ pub async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Error> {
     command
         .args(["test", "--workspace"])
         .args(args)
-        .env("KUBECONFIG", bed.kubeconfig())
         .env("BATON_TEST_KUBECONFIG", bed.kubeconfig())
         .env("BATON_BIN", binary);
+    bed.attach(&mut command);
     wait(&mut command).await
 }
 

@@ -152,6 +152,19 @@ impl Cluster {
         self.client.request(request.unwrap()).await.unwrap()
     }
 
+    /// A token of a service account.
+    pub async fn token(&self, namespace: &str, account: &str) -> String {
+        let url = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
+        let request = serde_json::json!({
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {},
+        });
+        let answer = self
+            .send(Method::POST, &url, "application/json", &request)
+            .await;
+        let token = answer.unwrap()["status"]["token"].take();
+        token.as_str().unwrap().to_owned()
+    }
+
     async fn send(
         &self,
         method: Method,

@@ -2,12 +2,12 @@
 
 use baton_hack::bed::{Afterwards, Bed};
 use baton_hack::paths::Dirs;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::{Mutex, MutexGuard, OnceCell};
 
 use crate::cluster::Cluster;
 use crate::guard::Guard;
-use crate::manager::Manager;
+use crate::manager::{Manager, temporary};
 use crate::namespace::{LABEL_TEST, PATIENCE, Scope, TestNamespace};
 
 /// The bed, started for the first test that wants it.
@@ -81,9 +81,24 @@ impl Exclusive {
         self.manager = Some(Manager::start(self.cluster.kubeconfig(), "exclusive"));
     }
 
-    /// Starts the manager (again) and does not wait for it.
-    pub fn start_manager_unready(&mut self) {
-        self.manager = Some(Manager::spawn(self.cluster.kubeconfig(), "exclusive"));
+    /// Starts the manager (again), with these flags, and does not wait for it.
+    pub fn spawn_manager(&mut self, flags: &[&str]) {
+        let kubeconfig = self.cluster.kubeconfig();
+        self.manager = Some(Manager::spawn(kubeconfig, "exclusive", flags));
+    }
+
+    /// Starts the manager (again) with the rights of a service account.
+    pub async fn start_manager_as(&mut self, namespace: &str, account: &str) {
+        let token = self.cluster.token(namespace, account).await;
+        let text = std::fs::read_to_string(self.cluster.kubeconfig()).unwrap();
+        let mut kubeconfig: Value = serde_saphyr::from_str(&text).unwrap();
+        for user in kubeconfig["users"].as_array_mut().unwrap() {
+            user["user"] = json!({ "token": token });
+        }
+        let path = temporary("kubeconfig.yaml");
+        std::fs::write(&path, serde_saphyr::to_string(&kubeconfig).unwrap()).unwrap();
+        self.manager = Some(Manager::start(&path, "exclusive"));
+        std::fs::remove_file(&path).unwrap();
     }
 }
 

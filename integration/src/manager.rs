@@ -75,7 +75,7 @@ impl Manager {
     }
 
     fn try_start(kubeconfig: &Path, purpose: &str) -> Result<Self, String> {
-        let manager = Self::spawn(kubeconfig, purpose);
+        let manager = Self::spawn(kubeconfig, purpose, &["--leader-elect=false"]);
         let asked = Instant::now();
         loop {
             if http_get(manager.health, "/readyz").is_ok() {
@@ -96,10 +96,10 @@ impl Manager {
         }
     }
 
-    /// Starts one and does not wait for it.
+    /// Starts one with further flags and does not wait for it.
     #[must_use]
-    pub fn spawn(kubeconfig: &Path, purpose: &str) -> Self {
-        let log = log_file(purpose);
+    pub fn spawn(kubeconfig: &Path, purpose: &str, flags: &[&str]) -> Self {
+        let log = temporary(&format!("manager-{purpose}.log"));
         let stderr = OpenOptions::new().create(true).append(true).open(&log);
         let stderr = stderr.unwrap_or_else(|error| panic!("{}: {error}", log.display()));
         let (metrics, health) = (free_address(), free_address());
@@ -113,15 +113,11 @@ impl Manager {
             }
         }
         let child = command
-            .args([
-                "manager",
-                "--leader-elect=false",
-                "--log-level=debug",
-                "--kubeconfig",
-            ])
+            .args(["manager", "--log-level=debug", "--kubeconfig"])
             .arg(kubeconfig)
             .arg(format!("--metrics-addr={metrics}"))
             .arg(format!("--health-addr={health}"))
+            .args(flags)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(stderr)
@@ -210,10 +206,12 @@ fn is_configuration(variable: &OsStr) -> bool {
         || ["KUBECONFIG", "LOG_LEVEL", "POD_NAMESPACE"].contains(&&*name)
 }
 
-fn log_file(purpose: &str) -> PathBuf {
+/// A file of this test process, in the directory of build products.
+#[must_use]
+pub fn temporary(name: &str) -> PathBuf {
     let dir = beside_tests("..").join("tmp");
     std::fs::create_dir_all(&dir).unwrap();
-    dir.join(format!("manager-{purpose}-{}.log", std::process::id()))
+    dir.join(format!("{}-{name}", std::process::id()))
 }
 
 fn free_address() -> SocketAddr {

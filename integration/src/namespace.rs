@@ -43,6 +43,13 @@ pub struct TestNamespace {
     elsewhere: Mutex<Vec<Value>>,
 }
 
+/// How long to wait for something that takes its time.
+#[derive(Clone, Copy)]
+pub struct Patient<'a> {
+    namespace: &'a TestNamespace,
+    patience: Duration,
+}
+
 impl TestNamespace {
     /// A new one, on the cluster of the test run, with the shared manager at work.
     pub async fn new(scope: Scope) -> Self {
@@ -155,16 +162,15 @@ impl TestNamespace {
 
     /// Waits until all of this holds for a revision at the same time, and returns it.
     pub async fn reaches(&self, name: &str, wanted: &[Want<'_>]) -> Revision {
-        let asked = Instant::now();
-        loop {
-            let revision = self.read_set(name).await;
-            if revision.has(wanted) {
-                return revision;
-            }
-            if asked.elapsed() > PATIENCE {
-                revision.assert(wanted);
-            }
-            sleep(INTERVAL).await;
+        self.within(PATIENCE).reaches(name, wanted).await
+    }
+
+    /// Waits for longer, or for less long, than usual.
+    #[must_use]
+    pub fn within(&self, patience: Duration) -> Patient<'_> {
+        Patient {
+            namespace: self,
+            patience,
         }
     }
 
@@ -263,11 +269,7 @@ impl TestNamespace {
 
     /// Waits until something holds.
     pub async fn eventually(&self, text: &str, holds: impl AsyncFn() -> bool) {
-        let asked = Instant::now();
-        while !holds().await {
-            assert!(asked.elapsed() <= PATIENCE, "waited in vain for {text}");
-            sleep(INTERVAL).await;
-        }
+        self.within(PATIENCE).eventually(text, holds).await;
     }
 
     /// Fails when something ceases to hold within this time: for what is *not* to happen.
@@ -287,37 +289,78 @@ impl TestNamespace {
 
     /// Takes down what the test has made.
     async fn clean_up(&self, cluster: &Cluster) {
-        let set =
-            json!({ "apiVersion": "package-operator.run/v1alpha1", "kind": "ClusterObjectSet" });
-        for set in cluster
-            .list(&set, &format!("{LABEL_TEST}={}", self.name))
-            .await
-        {
-            let set = json!({
-                "apiVersion": "package-operator.run/v1alpha1", "kind": "ClusterObjectSet",
-                "metadata": { "name": set["metadata"]["name"] },
-            });
-            cluster.delete(&set, "Background").await;
-        }
-        let object = json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "namespace": self.name },
-        });
-        for found in cluster.list(&object, "").await {
-            if found["metadata"]["finalizers"] == json!([BLOCKING_FINALIZER]) {
-                let mut object = object.clone();
-                object["metadata"]["name"] = found["metadata"]["name"].clone();
-                let _ = cluster
-                    .merge(&object, &json!({ "metadata": { "finalizers": null } }))
-                    .await;
-            }
+        let like = |api_version: &str, kind: &str, metadata: Value| json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata });
+        let group = "package-operator.run/v1alpha1";
+        let labels = format!("{LABEL_TEST}={}", self.name);
+        let sets = like(group, "ClusterObjectSet", json!({}));
+        for set in cluster.list(&sets, &labels).await {
+            let name = json!({ "name": set["metadata"]["name"] });
+            cluster
+                .delete(&like(group, "ClusterObjectSet", name), "Background")
+                .await;
         }
         let elsewhere = self.elsewhere.lock().unwrap().clone();
         for object in elsewhere {
             cluster.delete(&object, "Background").await;
         }
-        let namespace =
-            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": self.name } });
-        cluster.delete(&namespace, "Background").await;
+        let name = json!({ "name": self.name });
+        cluster
+            .delete(&like("v1", "Namespace", name), "Background")
+            .await;
+        self.unblock_all(cluster).await;
+    }
+
+    /// Takes the blocking finalizer off all objects. One that is not being deleted yet would be given
+    /// it again by its revision.
+    async fn unblock_all(&self, cluster: &Cluster) {
+        let mut object = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "namespace": self.name },
+        });
+        let asked = Instant::now();
+        loop {
+            let mut found = cluster.list(&object, "").await;
+            found.retain(|found| found["metadata"]["finalizers"] == json!([BLOCKING_FINALIZER]));
+            if found.is_empty() || asked.elapsed() > PATIENCE {
+                return;
+            }
+            found.retain(|found| !found["metadata"]["deletionTimestamp"].is_null());
+            for found in found {
+                object["metadata"]["name"] = found["metadata"]["name"].clone();
+                let free = json!({ "metadata": { "finalizers": null } });
+                let _ = cluster.merge(&object, &free).await;
+            }
+            object["metadata"] = json!({ "namespace": self.name });
+            sleep(INTERVAL).await;
+        }
+    }
+}
+
+impl Patient<'_> {
+    /// Waits until all of this holds for a revision at the same time, and returns it.
+    pub async fn reaches(&self, name: &str, wanted: &[Want<'_>]) -> Revision {
+        let asked = Instant::now();
+        loop {
+            let revision = self.namespace.read_set(name).await;
+            if revision.has(wanted) {
+                return revision;
+            }
+            if asked.elapsed() > self.patience {
+                revision.assert(wanted);
+            }
+            sleep(INTERVAL).await;
+        }
+    }
+
+    /// Waits until something holds.
+    pub async fn eventually(&self, text: &str, holds: impl AsyncFn() -> bool) {
+        let asked = Instant::now();
+        while !holds().await {
+            assert!(
+                asked.elapsed() <= self.patience,
+                "waited in vain for {text}"
+            );
+            sleep(INTERVAL).await;
+        }
     }
 }
 

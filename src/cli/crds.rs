@@ -40,9 +40,12 @@ pub enum PrintError {
 ///
 /// # Errors
 ///
-/// Fails when standard output is closed.
+/// Fails when standard output cannot be written to. A reader that has seen enough is no error.
 pub fn print(args: &PrintCrdsArgs) -> Result<(), PrintError> {
-    Ok(io::stdout().write_all(render(args.output)?.as_bytes())?)
+    match io::stdout().write_all(render(args.output)?.as_bytes()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
 fn render(format: CrdFormat) -> Result<String, PrintError> {

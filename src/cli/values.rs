@@ -138,6 +138,11 @@ impl fmt::Display for ListenAddr {
     }
 }
 
+/// Targets of libraries that log errors which they return as well, in a form for developers and without saying what
+/// they were about. Who gets the error reports it.
+const REPEATERS: &str =
+    "kube_client::client::builder=off,kube_runtime::watcher=error,rustls_platform_verifier=off";
+
 /// What is logged: a valid filter for `tracing`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFilter(String);
@@ -178,8 +183,7 @@ impl FromStr for LogFilter {
                 return Ok(Self(custom.to_owned()));
             }
         };
-        // This target repeats each failed request without saying whose it was; the errors themselves are reported.
-        Ok(Self(format!("{filter},kube_client::client::builder=off")))
+        Ok(Self(format!("{filter},{REPEATERS}")))
     }
 }
 
@@ -261,19 +265,23 @@ mod tests {
     #[test]
     fn a_level_is_about_baton_and_a_filter_is_taken_as_it_is() {
         for (text, expected) in [
-            ("error", "error,kube_client::client::builder=off"),
-            ("info", "warn,baton=info,kube_client::client::builder=off"),
-            ("0", "warn,baton=info,kube_client::client::builder=off"),
-            ("-1", "warn,kube_client::client::builder=off"),
-            ("debug", "warn,baton=debug,kube_client::client::builder=off"),
-            ("info,baton::engine=trace", "info,baton::engine=trace"),
-            ("kube_client=debug", "kube_client=debug"),
+            ("error", "error"),
+            ("info", "warn,baton=info"),
+            ("0", "warn,baton=info"),
+            ("-1", "warn"),
+            ("debug", "warn,baton=debug"),
+            ("trace", "debug,baton=trace"),
         ] {
+            let filter: LogFilter = text.parse().unwrap();
             assert_eq!(
-                text.parse::<LogFilter>().unwrap().directives(),
-                expected,
+                filter.directives(),
+                format!("{expected},{REPEATERS}"),
                 "{text:?}"
             );
+            EnvFilter::try_new(filter.directives()).unwrap();
+        }
+        for text in ["info,baton::engine=trace", "kube_client=debug", "info,off"] {
+            assert_eq!(text.parse::<LogFilter>().unwrap().directives(), text);
         }
         for text in ["verbose", "", "info,chatty", "baton=loud", "5"] {
             assert!(text.parse::<LogFilter>().is_err(), "{text:?}");

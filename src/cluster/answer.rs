@@ -93,7 +93,9 @@ fn not_found(subject: Subject<'_>, status: Status) -> Answer {
     match wire::subject(&status) {
         Some(details) if subject.is(details) => Answer::NotFound,
         None if status.reason.is_empty()
-            || status.message.starts_with("the server could not find the requested resource") =>
+            || status
+                .message
+                .starts_with("the server could not find the requested resource") =>
         {
             Answer::KindNotServed
         }
@@ -119,21 +121,33 @@ fn conflict(subject: Subject<'_>, status: Status) -> Answer {
 /// Whether the content or the right to write it was refused (contract section 3).
 fn is_refusal(code: u16, status: &Status) -> bool {
     match status.reason.as_str() {
-        "Unauthorized" | "Forbidden" | "AlreadyExists" | "Invalid" | "BadRequest"
-        | "MethodNotAllowed" | "RequestEntityTooLarge" | "UnsupportedMediaType"
-        | "NotAcceptable" | "NotFound" => true,
-        "Timeout" | "ServerTimeout" | "TooManyRequests" | "InternalError" | "ServiceUnavailable"
-        | "Gone" | "Expired" | "StoreReadError" => false,
+        "Unauthorized"
+        | "Forbidden"
+        | "AlreadyExists"
+        | "Invalid"
+        | "BadRequest"
+        | "MethodNotAllowed"
+        | "RequestEntityTooLarge"
+        | "UnsupportedMediaType"
+        | "NotAcceptable"
+        | "NotFound" => true,
+        "Timeout" | "ServerTimeout" | "TooManyRequests" | "InternalError"
+        | "ServiceUnavailable" | "Gone" | "Expired" | "StoreReadError" => false,
         // No reason, or one that an admission webhook made up: then the code has to tell.
         _ => {
             matches!(code, 400 | 401 | 403 | 405 | 406 | 413 | 415 | 422)
-                || status.message.contains("failed to create typed patch object")
+                || status
+                    .message
+                    .contains("failed to create typed patch object")
         }
     }
 }
 
 fn causes(status: &Status) -> usize {
-    status.details.as_ref().map_or(0, |details| details.causes.len())
+    status
+        .details
+        .as_ref()
+        .map_or(0, |details| details.causes.len())
 }
 
 impl Subject<'_> {
@@ -150,8 +164,11 @@ mod tests {
 
     use super::*;
 
-    const SUBJECT: Subject<'_> =
-        Subject { plural: "configmaps", kind: "ConfigMap", name: "a" };
+    const SUBJECT: Subject<'_> = Subject {
+        plural: "configmaps",
+        kind: "ConfigMap",
+        name: "a",
+    };
 
     fn judged(verb: Verb, code: u16, body: &str) -> String {
         let code = StatusCode::from_u16(code).unwrap();
@@ -167,12 +184,6 @@ mod tests {
         }
     }
 
-    fn status(code: u16, reason: &str, message: &str, details: &Value) -> String {
-        json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": message, "reason": reason, "details": details, "code": code})
-        .to_string()
-    }
-
     #[test]
     fn successes() {
         let object = r#"{"kind":"ConfigMap","apiVersion":"v1","metadata":{"name":"a"}}"#;
@@ -185,7 +196,12 @@ mod tests {
             (Verb::Apply, 200, success, "not found"),
             (Verb::Release, 200, object, "object"),
             (Verb::Delete, 200, success, "not found"),
-            (Verb::Get, 200, "<html>", "failed: unreadable answer: expected value at line 1 column 1"),
+            (
+                Verb::Get,
+                200,
+                "<html>",
+                "failed: unreadable answer: expected value at line 1 column 1",
+            ),
         ];
         for (verb, code, body, expected) in table {
             assert_eq!(judged(verb, code, body), expected, "{verb:?} {code} {body}");
@@ -198,82 +214,147 @@ mod tests {
         let table = [
             // A ServiceAccount.
             (json!({}), json!({}), "not found"),
-            (json!({"deletionTimestamp": now, "deletionGracePeriodSeconds": 0, "finalizers": ["x/y"]}), json!({}), "object"),
+            (
+                json!({"deletionTimestamp": now, "deletionGracePeriodSeconds": 0, "finalizers": ["x/y"]}),
+                json!({}),
+                "object",
+            ),
             // A pod that runs.
-            (json!({"deletionTimestamp": now, "deletionGracePeriodSeconds": 30}), json!({}), "object"),
+            (
+                json!({"deletionTimestamp": now, "deletionGracePeriodSeconds": 30}),
+                json!({}),
+                "object",
+            ),
             // A pod that was never scheduled.
-            (json!({"deletionTimestamp": now, "deletionGracePeriodSeconds": 0}), json!({}), "not found"),
-            (json!({"deletionTimestamp": now, "deletionGracePeriodSeconds": 0, "finalizers": []}), json!({}), "not found"),
+            (
+                json!({"deletionTimestamp": now, "deletionGracePeriodSeconds": 0}),
+                json!({}),
+                "not found",
+            ),
+            (
+                json!({"deletionTimestamp": now, "deletionGracePeriodSeconds": 0, "finalizers": []}),
+                json!({}),
+                "not found",
+            ),
             // A namespace.
-            (json!({"deletionTimestamp": now}), json!({"finalizers": ["kubernetes"]}), "object"),
+            (
+                json!({"deletionTimestamp": now}),
+                json!({"finalizers": ["kubernetes"]}),
+                "object",
+            ),
             (json!({"deletionTimestamp": now}), json!({}), "object"),
         ];
         for (metadata, spec, expected) in table {
-            let object = json!({"kind": "X", "apiVersion": "v1", "metadata": metadata, "spec": spec});
-            assert_eq!(judged(Verb::Delete, 200, &object.to_string()), expected, "{object}");
+            let object =
+                json!({"kind": "X", "apiVersion": "v1", "metadata": metadata, "spec": spec});
+            assert_eq!(
+                judged(Verb::Delete, 200, &object.to_string()),
+                expected,
+                "{object}"
+            );
+        }
+    }
+
+    /// Verb, code, reason, message, what the details say, and the answer. `=` is the message again.
+    const REFUSALS: &str = r#"
+        Get     | 404 | NotFound | configmaps "a" not found | this | not found
+        Delete  | 404 | NotFound | configmaps "a" not found | this | not found
+        Create  | 404 | NotFound | namespaces "n" not found | namespace | refused: =
+        Create  | 404 | NotFound | the server could not find the requested resource | - | not served
+        Create  | 404 | NotFound | a webhook's own words | - | refused: =
+        Create  | 409 | Conflict | Apply failed with 1 conflict | fields | conflict
+        Apply   | 409 | Conflict | the object has been modified | this | conflict
+        Delete  | 409 | Conflict | the UID in the precondition | this kind | conflict
+        Create  | 409 | Conflict | quota was modified | quota | failed: =
+        Create  | 409 | AlreadyExists | exists | this | conflict
+        Create  | 409 | AlreadyExists | exists | quota | refused: =
+        Release | 422 | Invalid | the server rejected our request | - | conflict
+        Release | 422 | Invalid | bad label | invalid | refused: =
+        Apply   | 422 | Invalid | bad label | invalid | refused: =
+        Apply   | 422 | Invalid | no causes | - | refused: =
+        Get     | 401 | Unauthorized | t | - | refused: =
+        Create  | 403 | Forbidden | t | this | refused: =
+        Create  | 400 | BadRequest | t | - | refused: =
+        Create  | 405 | MethodNotAllowed | t | - | refused: =
+        Create  | 406 | NotAcceptable | t | - | refused: =
+        Create  | 413 | RequestEntityTooLarge | t | - | refused: =
+        Create  | 415 | UnsupportedMediaType | t | - | refused: =
+        Create  | 500 | | failed to create typed patch object (/a; /v1, Kind=X): .x | - | refused: =
+        Create  | 500 | | anything else | - | failed: =
+        Create  | 500 | InternalError | failed calling webhook | - | failed: =
+        Create  | 422 | PolicyViolation | denied | - | refused: =
+        Create  | 418 | PolicyViolation | denied | - | failed: =
+        Create  | 429 | TooManyRequests | t | - | failed: =
+        Create  | 503 | ServiceUnavailable | t | - | failed: =
+        Create  | 504 | Timeout | t | - | failed: =
+    "#;
+
+    fn details(name: &str) -> Value {
+        let cause = json!({"reason": "R", "message": "m", "field": "f"});
+        match name {
+            "this" => json!({"name": "a", "kind": "configmaps"}),
+            "this kind" => json!({"name": "a", "kind": "ConfigMap"}),
+            "namespace" => json!({"name": "n", "kind": "namespaces"}),
+            "quota" => json!({"name": "q", "kind": "resourcequotas"}),
+            "fields" => json!({"causes": [cause]}),
+            "invalid" => json!({"name": "a", "kind": "ConfigMap", "causes": [cause]}),
+            _ => json!({}),
         }
     }
 
     #[test]
     fn refusals() {
-        let this = json!({"name": "a", "kind": "configmaps"});
-        let as_kind = json!({"name": "a", "kind": "ConfigMap"});
-        let namespace = json!({"name": "n", "kind": "namespaces"});
-        let quota = json!({"name": "q", "kind": "resourcequotas"});
-        let fields = json!({"causes": [{"reason": "FieldManagerConflict", "message": "m", "field": ".data.a"}]});
-        let invalid = json!({"name": "a", "kind": "ConfigMap", "causes": [{"reason": "FieldValueInvalid", "message": "m", "field": "f"}]});
-        let none = json!({});
-        let typed = "failed to create typed patch object (/a; /v1, Kind=ConfigMap): .x: field not declared in schema";
-        let missing = "the server could not find the requested resource";
-        let table = [
-            (Verb::Get, 404, "NotFound", "configmaps \"a\" not found", &this, "not found"),
-            (Verb::Delete, 404, "NotFound", "configmaps \"a\" not found", &this, "not found"),
-            (Verb::Create, 404, "NotFound", "namespaces \"n\" not found", &namespace, "refused: namespaces \"n\" not found"),
-            (Verb::Create, 404, "NotFound", missing, &none, "not served"),
-            (Verb::Create, 404, "NotFound", "a webhook's own words", &none, "refused: a webhook's own words"),
-            (Verb::Create, 409, "Conflict", "Apply failed with 1 conflict", &fields, "conflict"),
-            (Verb::Apply, 409, "Conflict", "the object has been modified", &this, "conflict"),
-            (Verb::Delete, 409, "Conflict", "the UID in the precondition", &as_kind, "conflict"),
-            (Verb::Create, 409, "Conflict", "quota was modified", &quota, "failed: quota was modified"),
-            (Verb::Create, 409, "AlreadyExists", "exists", &this, "conflict"),
-            (Verb::Create, 409, "AlreadyExists", "exists", &quota, "refused: exists"),
-            (Verb::Release, 422, "Invalid", "the server rejected our request", &none, "conflict"),
-            (Verb::Release, 422, "Invalid", "bad label", &invalid, "refused: bad label"),
-            (Verb::Apply, 422, "Invalid", "bad label", &invalid, "refused: bad label"),
-            (Verb::Apply, 422, "Invalid", "no causes", &none, "refused: no causes"),
-            (Verb::Get, 401, "Unauthorized", "t", &none, "refused: t"),
-            (Verb::Create, 403, "Forbidden", "t", &this, "refused: t"),
-            (Verb::Create, 400, "BadRequest", "t", &none, "refused: t"),
-            (Verb::Create, 405, "MethodNotAllowed", "t", &none, "refused: t"),
-            (Verb::Create, 406, "NotAcceptable", "t", &none, "refused: t"),
-            (Verb::Create, 413, "RequestEntityTooLarge", "t", &none, "refused: t"),
-            (Verb::Create, 415, "UnsupportedMediaType", "t", &none, "refused: t"),
-            (Verb::Create, 500, "", typed, &none, &format!("refused: {typed}")),
-            (Verb::Create, 500, "", "anything else", &none, "failed: anything else"),
-            (Verb::Create, 500, "InternalError", "failed calling webhook", &none, "failed: failed calling webhook"),
-            (Verb::Create, 422, "PolicyViolation", "denied", &none, "refused: denied"),
-            (Verb::Create, 418, "PolicyViolation", "denied", &none, "failed: denied"),
-            (Verb::Create, 429, "TooManyRequests", "t", &none, "failed: t"),
-            (Verb::Create, 503, "ServiceUnavailable", "t", &none, "failed: t"),
-            (Verb::Create, 504, "Timeout", "t", &none, "failed: t"),
-        ];
-        for (verb, code, reason, message, details, expected) in table {
-            let body = status(code, reason, message, details);
-            assert_eq!(judged(verb, code, &body), expected, "{verb:?} {body}");
+        for row in REFUSALS.lines().filter(|line| !line.trim().is_empty()) {
+            let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+            let [verb, code, reason, message, about, expected] = cells[..] else {
+                panic!("{row}");
+            };
+            let verb = match verb {
+                "Get" => Verb::Get,
+                "Create" => Verb::Create,
+                "Apply" => Verb::Apply,
+                "Release" => Verb::Release,
+                "Delete" => Verb::Delete,
+                _ => panic!("{row}"),
+            };
+            let code: u16 = code.parse().unwrap();
+            let body = json!({
+                "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+                "message": message, "reason": reason, "details": details(about), "code": code,
+            });
+            let expected = expected.replace('=', message);
+            assert_eq!(judged(verb, code, &body.to_string()), expected, "{row}");
         }
     }
 
     #[test]
     fn plain_text() {
         assert_eq!(judged(Verb::Get, 404, "404 page not found\n"), "not served");
-        assert_eq!(judged(Verb::Create, 502, "bad gateway"), "failed: 502 Bad Gateway: bad gateway");
-        assert_eq!(judged(Verb::Create, 403, "no"), "refused: 403 Forbidden: no");
+        assert_eq!(
+            judged(Verb::Create, 502, "bad gateway"),
+            "failed: 502 Bad Gateway: bad gateway"
+        );
+        assert_eq!(
+            judged(Verb::Create, 403, "no"),
+            "refused: 403 Forbidden: no"
+        );
     }
 
     #[test]
     fn a_namespace_is_an_object_too() {
-        let subject = Subject { plural: "namespaces", kind: "Namespace", name: "n" };
-        let body = status(404, "NotFound", "gone", &json!({"name": "n", "kind": "namespaces"}));
-        assert_eq!(judge(Verb::Get, subject, StatusCode::NOT_FOUND, body.as_bytes()), Answer::NotFound);
+        let subject = Subject {
+            plural: "namespaces",
+            kind: "Namespace",
+            name: "n",
+        };
+        let body =
+            json!({"message": "gone", "reason": "NotFound", "details": details("namespace")});
+        let answer = judge(
+            Verb::Get,
+            subject,
+            StatusCode::NOT_FOUND,
+            body.to_string().as_bytes(),
+        );
+        assert_eq!(answer, Answer::NotFound);
     }
 }

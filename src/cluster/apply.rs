@@ -66,7 +66,12 @@ impl Target {
             Ok(path) => path,
             Err(problem) => return Answer::Refused(problem),
         };
-        let child = Child { gvk, key, resource: &resource, path };
+        let child = Child {
+            gvk,
+            key,
+            resource: &resource,
+            path,
+        };
         let answer = match request {
             Request::TakeBack => self.take_back(&child).await,
             Request::Create(_) => {
@@ -141,7 +146,10 @@ impl Target {
 
     async fn patiently(&self, call: &Call) -> Result<Reply, WireError> {
         let reply = wire::call(&self.0.client, call.request()?).await?;
-        let busy = [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE];
+        let busy = [
+            StatusCode::TOO_MANY_REQUESTS,
+            StatusCode::SERVICE_UNAVAILABLE,
+        ];
         match reply.retry_after {
             Some(delay) if busy.contains(&reply.status) => {
                 sleep(delay.min(MOST_PATIENCE)).await;
@@ -158,7 +166,9 @@ impl Target {
     async fn take_back(&self, child: &Child<'_>) -> Answer {
         for _ in 0..TAKE_BACK_ROUNDS {
             let (answer, text) = self.ask(child, &child.get()).await;
-            let Answer::Object(live) = answer else { return answer };
+            let Answer::Object(live) = answer else {
+                return answer;
+            };
             let text = String::from_utf8_lossy(&text);
             match Parts::of(&text, child.gvk) {
                 Ok(parts) if !parts.managed_by_us() => return Answer::Object(live),
@@ -199,7 +209,11 @@ struct Call {
 
 impl Child<'_> {
     fn subject(&self) -> Subject<'_> {
-        Subject { plural: &self.resource.plural, kind: &self.gvk.kind, name: &self.key.name }
+        Subject {
+            plural: &self.resource.plural,
+            kind: &self.gvk.kind,
+            name: &self.key.name,
+        }
     }
 
     fn call(&self, request: &Request) -> Result<Call, Answer> {
@@ -230,7 +244,11 @@ impl Child<'_> {
     fn apply(&self, body: &Value, verb: Verb, dry_run: bool) -> Call {
         let mut call = self.patch(verb, APPLY, body);
         // Whoever believes an object absent must not overwrite what another manager set.
-        call.url.push_str(if verb == Verb::Create { "&force=false" } else { "&force=true" });
+        call.url.push_str(if verb == Verb::Create {
+            "&force=false"
+        } else {
+            "&force=true"
+        });
         if dry_run {
             call.url.push_str("&dryRun=All");
         }
@@ -291,7 +309,10 @@ impl Child<'_> {
             dry_run: false,
             deletes: None,
             method: Method::PATCH,
-            url: format!("{}?fieldManager={FIELD_MANAGER}&fieldValidation=Ignore", self.path),
+            url: format!(
+                "{}?fieldManager={FIELD_MANAGER}&fieldValidation=Ignore",
+                self.path
+            ),
             content_type: Some(content_type),
             body: body.to_string().into(),
         }
@@ -301,13 +322,16 @@ impl Child<'_> {
 /// The body of an apply to an existing object, if it says which.
 fn bound(body: &Value) -> Result<&Value, Answer> {
     let has = |field: &str| {
-        body["metadata"][field].as_str().is_some_and(|text| !matches!(text, "" | "0"))
+        body["metadata"][field]
+            .as_str()
+            .is_some_and(|text| !matches!(text, "" | "0"))
     };
     if has("uid") && has("resourceVersion") {
         return Ok(body);
     }
     Err(Answer::Failed(
-        "not sent: an apply to an existing object must carry its uid and resourceVersion".to_owned(),
+        "not sent: an apply to an existing object must carry its uid and resourceVersion"
+            .to_owned(),
     ))
 }
 
@@ -326,7 +350,10 @@ impl Call {
         }
         builder
             .body(Body::from(self.body.clone()))
-            .map_err(|source| WireError::Build { path: self.url.clone(), source })
+            .map_err(|source| WireError::Build {
+                path: self.url.clone(),
+                source,
+            })
     }
 }
 
@@ -339,7 +366,10 @@ pub(super) struct KeyLocks {
 
 impl Default for KeyLocks {
     fn default() -> Self {
-        Self { hasher: RandomState::new(), locks: (0..1021).map(|_| Mutex::default()).collect() }
+        Self {
+            hasher: RandomState::new(),
+            locks: (0..1021).map(|_| Mutex::default()).collect(),
+        }
     }
 }
 
@@ -356,7 +386,13 @@ mod tests {
     use super::*;
     use crate::engine::revision::KindScope;
 
-    fn check(request: &Request, method: &Method, query: &str, content_type: Option<&str>, body: &str) {
+    fn check(
+        request: &Request,
+        method: &Method,
+        query: &str,
+        content_type: Option<&str>,
+        body: &str,
+    ) {
         let gvk = Gvk::new("apps/v1", "Deployment");
         let key = ObjectKey {
             group: "apps".to_owned(),
@@ -370,10 +406,18 @@ mod tests {
             watchable: true,
         };
         let path = resource.path_of(&gvk, &key).unwrap();
-        let child = Child { gvk: &gvk, key: &key, resource: &resource, path };
+        let child = Child {
+            gvk: &gvk,
+            key: &key,
+            resource: &resource,
+            path,
+        };
         let call = child.call(request).unwrap();
         assert_eq!(call.method, *method);
-        assert_eq!(call.url, format!("/apis/apps/v1/namespaces/n/deployments/a{query}"));
+        assert_eq!(
+            call.url,
+            format!("/apis/apps/v1/namespaces/n/deployments/a{query}")
+        );
         assert_eq!(call.content_type, content_type);
         assert_eq!(call.body, body.as_bytes());
         assert_eq!(call.dry_run, query.contains("dryRun"));
@@ -392,12 +436,39 @@ mod tests {
         let base = "?fieldManager=package-operator&fieldValidation=Ignore";
         let apply = Some(APPLY);
         check(&Request::Get, &Method::GET, "", None, "");
-        check(&Request::Create(new.clone()), &Method::PATCH, &format!("{base}&force=false"), apply, &new.to_string());
-        check(&Request::DryRunCreate(new.clone()), &Method::PATCH, &format!("{base}&force=false&dryRun=All"), apply, &new.to_string());
-        check(&Request::Apply(known.clone()), &Method::PATCH, &format!("{base}&force=true"), apply, &known.to_string());
-        check(&Request::DryRunApply(known.clone()), &Method::PATCH, &format!("{base}&force=true&dryRun=All"), apply, &known.to_string());
         check(
-            &Request::Release { owner_uid: "o".to_owned(), live: live.clone() },
+            &Request::Create(new.clone()),
+            &Method::PATCH,
+            &format!("{base}&force=false"),
+            apply,
+            &new.to_string(),
+        );
+        check(
+            &Request::DryRunCreate(new.clone()),
+            &Method::PATCH,
+            &format!("{base}&force=false&dryRun=All"),
+            apply,
+            &new.to_string(),
+        );
+        check(
+            &Request::Apply(known.clone()),
+            &Method::PATCH,
+            &format!("{base}&force=true"),
+            apply,
+            &known.to_string(),
+        );
+        check(
+            &Request::DryRunApply(known.clone()),
+            &Method::PATCH,
+            &format!("{base}&force=true&dryRun=All"),
+            apply,
+            &known.to_string(),
+        );
+        check(
+            &Request::Release {
+                owner_uid: "o".to_owned(),
+                live: live.clone(),
+            },
             &Method::PATCH,
             base,
             Some(JSON_PATCH),

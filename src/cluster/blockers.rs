@@ -56,7 +56,12 @@ impl Blockers {
         discovery: Arc<Discovery>,
         report: Arc<dyn Fn(String) + Send + Sync>,
     ) -> Self {
-        Self { client, discovery, report, watched: Mutex::default() }
+        Self {
+            client,
+            discovery,
+            report,
+            watched: Mutex::default(),
+        }
     }
 
     /// Watches exactly these objects for a user. Those that were watched before go on undisturbed.
@@ -73,6 +78,8 @@ impl Blockers {
             }
             let task = before
                 .remove(&blocker)
+                // It ends when the kind could not be looked up.
+                .filter(|task| !task.is_finished())
                 .unwrap_or_else(|| self.start(user.to_owned(), blocker.clone(), version));
             after.insert(blocker, task);
         }
@@ -86,7 +93,9 @@ impl Blockers {
         let (discovery, report) = (Arc::clone(&self.discovery), Arc::clone(&self.report));
         Task::spawn(async move {
             let Blocker { gvk, key } = blocker;
-            let Ok(Some(resource)) = discovery.resolve(&gvk).await else { return };
+            let Ok(Some(resource)) = discovery.resolve(&gvk).await else {
+                return;
+            };
             let spec = WatchSpec {
                 path: resource.path_in(&gvk, &key.namespace),
                 label_selector: None,
@@ -94,7 +103,10 @@ impl Blockers {
                 metadata_only: true,
                 page_size: 1,
             };
-            let mut state = Known { version, ..Known::default() };
+            let mut state = Known {
+                version,
+                ..Known::default()
+            };
             run(client, spec, move |event| {
                 if state.changed_by(&event) {
                     report(user.clone());
@@ -153,7 +165,13 @@ impl Known {
 fn fingerprint(object: &RawValue) -> Option<(u64, u64)> {
     let parts = Parts::of(object.get(), &Gvk::default()).ok()?;
     let mut hasher = DefaultHasher::new();
-    for field in ["uid", "ownerReferences", "labels", "annotations", "deletionTimestamp"] {
+    for field in [
+        "uid",
+        "ownerReferences",
+        "labels",
+        "annotations",
+        "deletionTimestamp",
+    ] {
         parts.get(field).map(RawValue::get).hash(&mut hasher);
     }
     Some((parts.resource_version, hasher.finish()))
@@ -166,7 +184,8 @@ mod tests {
     use super::*;
 
     fn object(version: u64, extra: &Value) -> Box<RawValue> {
-        let mut object = json!({"metadata": {"name": "a", "uid": "1", "resourceVersion": version.to_string()}});
+        let mut object =
+            json!({"metadata": {"name": "a", "uid": "1", "resourceVersion": version.to_string()}});
         for (key, value) in extra.as_object().unwrap() {
             object["metadata"][key] = value.clone();
         }
@@ -174,12 +193,17 @@ mod tests {
     }
 
     fn listed(version: Option<u64>, found: Option<u64>) -> (Known, bool) {
-        let mut known = Known { version, ..Known::default() };
+        let mut known = Known {
+            version,
+            ..Known::default()
+        };
         assert!(!known.changed_by(&Event::ListStarted));
         if let Some(found) = found {
             assert!(!known.changed_by(&Event::Listed(&object(found, &json!({})))));
         }
-        let changed = known.changed_by(&Event::ListDone { resource_version: 9 });
+        let changed = known.changed_by(&Event::ListDone {
+            resource_version: 9,
+        });
         (known, changed)
     }
 
@@ -201,14 +225,28 @@ mod tests {
         let (mut known, _) = listed(Some(5), Some(5));
         let labels = json!({"labels": {"x": "y"}});
         let steps = [
-            (object(6, &json!({"managedFields": [{}], "generation": 2})), false),
+            (
+                object(6, &json!({"managedFields": [{}], "generation": 2})),
+                false,
+            ),
             (object(7, &labels), true),
             (object(8, &labels), false),
             (object(9, &json!({"ownerReferences": [{}]})), true),
-            (object(10, &json!({"ownerReferences": [{}], "deletionTimestamp": "now"})), true),
+            (
+                object(
+                    10,
+                    &json!({"ownerReferences": [{}], "deletionTimestamp": "now"}),
+                ),
+                true,
+            ),
         ];
         for (object, expected) in steps {
-            assert_eq!(known.changed_by(&Event::Upsert(&object)), expected, "{}", object.get());
+            assert_eq!(
+                known.changed_by(&Event::Upsert(&object)),
+                expected,
+                "{}",
+                object.get()
+            );
         }
         let last = object(11, &json!({}));
         assert!(known.changed_by(&Event::Deleted(&last)));
@@ -216,7 +254,9 @@ mod tests {
         assert!(known.changed_by(&Event::Upsert(&last)));
         assert!(!known.changed_by(&Event::ListStarted));
         assert!(!known.changed_by(&Event::Listed(&last)));
-        assert!(!known.changed_by(&Event::ListDone { resource_version: 12 }));
+        assert!(!known.changed_by(&Event::ListDone {
+            resource_version: 12
+        }));
         assert!(known.changed_by(&Event::Unserved));
     }
 }

@@ -47,7 +47,10 @@ pub(crate) async fn watch(
     let mut definitions = Definitions::default();
     run(client, spec, move |event| {
         if let Event::Failed(cause) = event {
-            tracing::warn!(cause, "cannot watch custom resource definitions, trying again");
+            tracing::warn!(
+                cause,
+                "cannot watch custom resource definitions, trying again"
+            );
         }
         for group in definitions.changed_by(&event) {
             tell(&group, &discovery, &informers, &events);
@@ -65,18 +68,24 @@ fn tell(
     tracing::debug!(group, "kinds changed");
     discovery.invalidate(group);
     // The receiver is gone when the manager shuts down.
-    let _ = events.send(TargetEvent::KindsChanged { group: group.to_owned() });
+    let _ = events.send(TargetEvent::KindsChanged {
+        group: group.to_owned(),
+    });
     let (group, informers) = (group.to_owned(), Weak::clone(informers));
     let (discovery, events) = (Arc::clone(discovery), events.clone());
     tokio::spawn(async move {
         for pause in AGAIN {
             sleep(pause).await;
-            let awaited = informers.upgrade().is_some_and(|informers| informers.awaited(&group));
+            let awaited = informers
+                .upgrade()
+                .is_some_and(|informers| informers.awaited(&group));
             if !awaited {
                 return;
             }
             discovery.invalidate(&group);
-            let _ = events.send(TargetEvent::KindsChanged { group: group.clone() });
+            let _ = events.send(TargetEvent::KindsChanged {
+                group: group.clone(),
+            });
         }
     });
 }
@@ -161,7 +170,12 @@ mod tests {
         let steps = [
             (Event::ListStarted, ""),
             (Event::Listed(&a), ""),
-            (Event::ListDone { resource_version: 2 }, ""),
+            (
+                Event::ListDone {
+                    resource_version: 2,
+                },
+                "",
+            ),
             (Event::Upsert(&a), ""),
             (Event::Upsert(&a2), "x.y"),
             (Event::Upsert(&b), "z"),
@@ -172,11 +186,20 @@ mod tests {
             (Event::ListStarted, ""),
             (Event::Listed(&a2), ""),
             (Event::Listed(&c), ""),
-            (Event::ListDone { resource_version: 9 }, "x.y z"),
+            (
+                Event::ListDone {
+                    resource_version: 9,
+                },
+                "x.y z",
+            ),
             (Event::Unserved, ""),
         ];
         for (at, (event, expected)) in steps.iter().enumerate() {
-            assert_eq!(definitions.changed_by(event).join(" "), *expected, "step {at}");
+            assert_eq!(
+                definitions.changed_by(event).join(" "),
+                *expected,
+                "step {at}"
+            );
         }
     }
 }

@@ -77,14 +77,24 @@ impl Resource {
     /// What is wrong with its name or namespace: those come from users' manifests.
     pub fn path_of(&self, gvk: &Gvk, key: &ObjectKey) -> Result<String, String> {
         if let Some(problem) = wire::segment_problem(&key.name) {
-            return Err(format!("metadata.name: Invalid value: {:?}: {problem}", key.name));
+            return Err(format!(
+                "metadata.name: Invalid value: {:?}: {problem}",
+                key.name
+            ));
         }
         if self.scope == KindScope::Namespaced
             && let Some(problem) = wire::segment_problem(&key.namespace)
         {
-            return Err(format!("metadata.namespace: Invalid value: {:?}: {problem}", key.namespace));
+            return Err(format!(
+                "metadata.namespace: Invalid value: {:?}: {problem}",
+                key.namespace
+            ));
         }
-        Ok(format!("{}/{}", self.path_in(gvk, &key.namespace), wire::escape(&key.name)))
+        Ok(format!(
+            "{}/{}",
+            self.path_in(gvk, &key.namespace),
+            wire::escape(&key.name)
+        ))
     }
 }
 
@@ -92,7 +102,11 @@ fn prefix(gvk: &Gvk) -> String {
     if gvk.group.is_empty() {
         format!("/api/{}", wire::escape(&gvk.version))
     } else {
-        format!("/apis/{}/{}", wire::escape(&gvk.group), wire::escape(&gvk.version))
+        format!(
+            "/apis/{}/{}",
+            wire::escape(&gvk.group),
+            wire::escape(&gvk.version)
+        )
     }
 }
 
@@ -116,7 +130,10 @@ impl Discovery {
     /// Knows nothing yet.
     #[must_use]
     pub fn new(client: Client) -> Self {
-        Self { client, known: Mutex::default() }
+        Self {
+            client,
+            known: Mutex::default(),
+        }
     }
 
     /// How a kind is served; `None` when it is not.
@@ -147,7 +164,10 @@ impl Discovery {
             Ok(kinds) => Ok(kinds.get(&gvk.kind).cloned()),
             Err(error) => Err(error.clone()),
         };
-        *asked = Some(Asked { at: Instant::now(), result });
+        *asked = Some(Asked {
+            at: Instant::now(),
+            result,
+        });
         answer
     }
 
@@ -170,10 +190,11 @@ impl Discovery {
             group_version: gvk.api_version(),
             cause: cause.into(),
         };
-        let request =
-            wire::get(&prefix(gvk), "application/json").map_err(|error| failed(error.to_string()))?;
-        let reply =
-            wire::call(&self.client, request).await.map_err(|error| failed(error.to_string()))?;
+        let request = wire::get(&prefix(gvk), "application/json")
+            .map_err(|error| failed(error.to_string()))?;
+        let reply = wire::call(&self.client, request)
+            .await
+            .map_err(|error| failed(error.to_string()))?;
         match reply.status {
             StatusCode::NOT_FOUND => Ok(Arc::default()),
             status if status.is_success() => read(&reply.body)
@@ -200,7 +221,10 @@ fn read(body: &[u8]) -> Result<HashMap<String, Arc<Resource>>, serde_json::Error
         verbs: Vec<String>,
     }
     let mut kinds = HashMap::new();
-    for item in serde_json::from_slice::<List>(body)?.resources.unwrap_or_default() {
+    for item in serde_json::from_slice::<List>(body)?
+        .resources
+        .unwrap_or_default()
+    {
         // Subresources have a slash in their name, and sometimes the kind of something else.
         if item.name.contains('/') {
             continue;
@@ -208,7 +232,11 @@ fn read(body: &[u8]) -> Result<HashMap<String, Arc<Resource>>, serde_json::Error
         let can = |verb| item.verbs.iter().any(|known| known == verb);
         let resource = Resource {
             watchable: can("list") && can("watch"),
-            scope: if item.namespaced { KindScope::Namespaced } else { KindScope::Cluster },
+            scope: if item.namespaced {
+                KindScope::Namespaced
+            } else {
+                KindScope::Cluster
+            },
             plural: item.name,
         };
         kinds.entry(item.kind).or_insert_with(|| Arc::new(resource));
@@ -221,7 +249,11 @@ mod tests {
     use super::*;
 
     fn resource(scope: KindScope) -> Resource {
-        Resource { plural: "gizmos".to_owned(), scope, watchable: true }
+        Resource {
+            plural: "gizmos".to_owned(),
+            scope,
+            watchable: true,
+        }
     }
 
     fn key(namespace: &str, name: &str) -> ObjectKey {
@@ -236,20 +268,45 @@ mod tests {
     fn builds_paths() {
         let gizmo = Gvk::new("x.y/v1", "Gizmo");
         let core = Gvk::new("v1", "Gizmo");
-        let (inside, outside) = (resource(KindScope::Namespaced), resource(KindScope::Cluster));
+        let (inside, outside) = (
+            resource(KindScope::Namespaced),
+            resource(KindScope::Cluster),
+        );
         assert_eq!(inside.path(&gizmo), "/apis/x.y/v1/gizmos");
-        assert_eq!(inside.path_of(&gizmo, &key("n", "a")).unwrap(), "/apis/x.y/v1/namespaces/n/gizmos/a");
-        assert_eq!(inside.path_of(&core, &key("n", "a")).unwrap(), "/api/v1/namespaces/n/gizmos/a");
-        assert_eq!(outside.path_of(&core, &key("", "a:b")).unwrap(), "/api/v1/gizmos/a%3Ab");
-        assert_eq!(outside.path_of(&core, &key("n", "a")).unwrap(), "/api/v1/gizmos/a");
+        assert_eq!(
+            inside.path_of(&gizmo, &key("n", "a")).unwrap(),
+            "/apis/x.y/v1/namespaces/n/gizmos/a"
+        );
+        assert_eq!(
+            inside.path_of(&core, &key("n", "a")).unwrap(),
+            "/api/v1/namespaces/n/gizmos/a"
+        );
+        assert_eq!(
+            outside.path_of(&core, &key("", "a:b")).unwrap(),
+            "/api/v1/gizmos/a%3Ab"
+        );
+        assert_eq!(
+            outside.path_of(&core, &key("n", "a")).unwrap(),
+            "/api/v1/gizmos/a"
+        );
     }
 
     #[test]
     fn no_path_leads_elsewhere() {
         let core = Gvk::new("v1", "Gizmo");
         let inside = resource(KindScope::Namespaced);
-        for (namespace, name) in [("n", ".."), ("..", "a"), ("", "a"), ("n", ""), ("n", "a/b"), ("n/x", "a")] {
-            assert!(inside.path_of(&core, &key(namespace, name)).is_err(), "{namespace:?} {name:?}");
+        for (namespace, name) in [
+            ("n", ".."),
+            ("..", "a"),
+            ("", "a"),
+            ("n", ""),
+            ("n", "a/b"),
+            ("n/x", "a"),
+        ] {
+            assert!(
+                inside.path_of(&core, &key(namespace, name)).is_err(),
+                "{namespace:?} {name:?}"
+            );
         }
     }
 

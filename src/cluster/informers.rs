@@ -40,6 +40,10 @@ impl Task {
     pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Self {
         Self(tokio::spawn(future))
     }
+
+    pub fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
 }
 
 impl Drop for Task {
@@ -97,7 +101,13 @@ impl Informers {
         ownership: Ownership,
         report: Arc<dyn Fn(ObjectChange) + Send + Sync>,
     ) -> Self {
-        Self { client, discovery, ownership, report, registry: Mutex::default() }
+        Self {
+            client,
+            discovery,
+            ownership,
+            report,
+            registry: Mutex::default(),
+        }
     }
 
     /// Registers exactly these kinds for a user, and starts the watches that are missing on those
@@ -117,7 +127,10 @@ impl Informers {
                 informer.resource == *resource && *informer.state.borrow() != State::Unserved
             });
             if !usable {
-                registry.running.insert((*gvk).clone(), self.start(gvk, resource));
+                // Who used the kind before it went is not waiting for its first list.
+                let awaited = !registry.running.contains_key(gvk);
+                let informer = self.start(gvk, resource, awaited);
+                registry.running.insert((*gvk).clone(), informer);
             }
             if let Some(informer) = registry.running.get_mut(gvk) {
                 informer.idle_since = None;
@@ -137,7 +150,11 @@ impl Informers {
 
     /// The store of a kind that is watched.
     pub fn store(&self, gvk: &Gvk) -> Option<Arc<Store>> {
-        self.registry.lock().running.get(gvk).map(|informer| Arc::clone(&informer.store))
+        self.registry
+            .lock()
+            .running
+            .get(gvk)
+            .map(|informer| Arc::clone(&informer.store))
     }
 
     /// Whether an object is in the store of any version of its kind.
@@ -152,27 +169,39 @@ impl Informers {
     /// Whether anybody uses a kind of this group that is not watched, as it is not served.
     pub fn awaited(&self, group: &str) -> bool {
         let registry = self.registry.lock();
-        registry.uses.keys().filter(|gvk| gvk.group == group).any(|gvk| {
-            let informer = registry.running.get(gvk);
-            informer.is_none_or(|informer| *informer.state.borrow() == State::Unserved)
-        })
+        registry
+            .uses
+            .keys()
+            .filter(|gvk| gvk.group == group)
+            .any(|gvk| {
+                let informer = registry.running.get(gvk);
+                informer.is_none_or(|informer| *informer.state.borrow() == State::Unserved)
+            })
     }
 
     /// The kinds that are watched, with their number of objects.
     pub fn stats(&self) -> Vec<(Gvk, usize)> {
         let registry = self.registry.lock();
-        let mut stats: Vec<_> =
-            registry.running.iter().map(|(gvk, i)| (gvk.clone(), i.store.len())).collect();
+        let mut stats: Vec<_> = registry
+            .running
+            .iter()
+            .map(|(gvk, i)| (gvk.clone(), i.store.len()))
+            .collect();
         stats.sort();
         stats
     }
 
-    fn start(&self, gvk: &Gvk, resource: &Arc<Resource>) -> Informer {
+    fn start(&self, gvk: &Gvk, resource: &Arc<Resource>, awaited: bool) -> Informer {
         tracing::debug!(%gvk, "starting to watch");
         let report = Arc::clone(&self.report);
-        let store = Arc::new(Store::new(Arc::new(gvk.clone()), self.ownership, move |change| {
+        let store = Store::new(Arc::new(gvk.clone()), self.ownership, move |change| {
             report(change);
-        }));
+        });
+        let store = Arc::new(if awaited {
+            store
+        } else {
+            store.reporting_first_list()
+        });
         let (told, state) = watch::channel(State::Listing);
         let spec = WatchSpec {
             path: resource.path(gvk),
@@ -209,7 +238,13 @@ impl Informers {
                 _ => {}
             }
         }));
-        Informer { resource: Arc::clone(resource), store, state, idle_since: None, _task: task }
+        Informer {
+            resource: Arc::clone(resource),
+            store,
+            state,
+            idle_since: None,
+            _task: task,
+        }
     }
 
     fn stop_later(self: &Arc<Self>, unused: Vec<Gvk>) {
@@ -219,10 +254,15 @@ impl Informers {
         let informers = Arc::downgrade(self);
         tokio::spawn(async move {
             tokio::time::sleep(GRACE).await;
-            let Some(informers) = Weak::upgrade(&informers) else { return };
+            let Some(informers) = Weak::upgrade(&informers) else {
+                return;
+            };
             let mut registry = informers.registry.lock();
             for gvk in unused {
-                let idle = registry.running.get(&gvk).and_then(|informer| informer.idle_since);
+                let idle = registry
+                    .running
+                    .get(&gvk)
+                    .and_then(|informer| informer.idle_since);
                 if idle.is_some_and(|since| since.elapsed() >= GRACE) {
                     tracing::debug!(%gvk, "unused, no longer watched");
                     registry.running.remove(&gvk);
@@ -244,7 +284,11 @@ impl Registry {
             Some(gvks) => self.users.insert(user.to_owned(), gvks.clone()),
             None => self.users.remove(user),
         };
-        for gvk in gvks.into_iter().flatten().filter(|gvk| !before.contains(*gvk)) {
+        for gvk in gvks
+            .into_iter()
+            .flatten()
+            .filter(|gvk| !before.contains(*gvk))
+        {
             *self.uses.entry(gvk.clone()).or_default() += 1;
         }
         let mut unused = Vec::new();

@@ -97,7 +97,10 @@ pub(crate) struct Parts<'a> {
 impl<'a> Parts<'a> {
     /// Takes apart an object that the server sent.
     pub fn of(text: &'a str, gvk: &Gvk) -> Result<Self, ObjectError> {
-        let shape = |source| ObjectError { gvk: Box::new(gvk.clone()), source };
+        let shape = |source| ObjectError {
+            gvk: Box::new(gvk.clone()),
+            source,
+        };
         let Fields(top) = serde_json::from_str(text).map_err(shape)?;
         let metadata = find(&top, "metadata").map_or("{}", RawValue::get);
         let Fields(metadata) = serde_json::from_str(metadata).map_err(shape)?;
@@ -122,7 +125,9 @@ impl<'a> Parts<'a> {
         let Ok(Some(Fields(labels))) = serde_json::from_str::<Option<Fields<'_>>>(labels) else {
             return false;
         };
-        find(&labels, LABEL_CACHE).and_then(string).is_some_and(|value| value == LABEL_CACHE_VALUE)
+        find(&labels, LABEL_CACHE)
+            .and_then(string)
+            .is_some_and(|value| value == LABEL_CACHE_VALUE)
     }
 
     /// The text of a field of the metadata.
@@ -148,7 +153,11 @@ impl<'a> Parts<'a> {
 
     /// The object's text without what is never read.
     pub fn strip(&self, gvk: &Gvk) -> String {
-        let size: usize = self.top.iter().map(|(key, value)| key.len() + value.get().len()).sum();
+        let size: usize = self
+            .top
+            .iter()
+            .map(|(key, value)| key.len() + value.get().len())
+            .sum();
         let mut out = Writer(String::with_capacity(size + 64));
         out.open();
         // Lists of built-in kinds leave these two out of their items.
@@ -231,7 +240,9 @@ fn our_entries(list: &RawValue) -> Option<String> {
     let entries: Vec<&RawValue> = serde_json::from_str(list.get()).ok()?;
     let mut out = String::new();
     for raw in entries {
-        let Ok(entry) = serde_json::from_str::<Entry<'_>>(raw.get()) else { continue };
+        let Ok(entry) = serde_json::from_str::<Entry<'_>>(raw.get()) else {
+            continue;
+        };
         if entry.manager == FIELD_MANAGER
             && entry.operation == "Apply"
             && entry.subresource.is_none_or(|name| name.is_empty())
@@ -248,7 +259,10 @@ fn our_entries(list: &RawValue) -> Option<String> {
 }
 
 fn find<'a>(fields: &[(Cow<'a, str>, &'a RawValue)], key: &str) -> Option<&'a RawValue> {
-    fields.iter().find(|(name, _)| name == key).map(|(_, value)| *value)
+    fields
+        .iter()
+        .find(|(name, _)| name == key)
+        .map(|(_, value)| *value)
 }
 
 fn string(value: &RawValue) -> Option<Cow<'_, str>> {
@@ -373,7 +387,8 @@ mod tests {
     }
 
     fn entry(manager: &str, operation: &str, subresource: Option<&str>) -> Value {
-        let mut entry = json!({"manager": manager, "operation": operation, "fieldsV1": {"f:data": {}}});
+        let mut entry =
+            json!({"manager": manager, "operation": operation, "fieldsV1": {"f:data": {}}});
         if let Some(name) = subresource {
             entry["subresource"] = name.into();
         }
@@ -385,7 +400,10 @@ mod tests {
         let ours = entry("package-operator", "Apply", None);
         let table = [
             // Items of lists lack the type; it comes first, as everywhere.
-            (json!({"metadata": {"name": "a"}}), json!({"metadata": {"name": "a"}})),
+            (
+                json!({"metadata": {"name": "a"}}),
+                json!({"metadata": {"name": "a"}}),
+            ),
             (
                 json!({"metadata": {"name": "a", "managedFields": [
                     entry("kubectl", "Update", None),
@@ -425,11 +443,18 @@ mod tests {
 
     #[test]
     fn keeps_numbers_as_they_are_written() {
-        let text = r#"{"metadata":{"name":"a"},"spec":{"big":12345678901234567890123,"small":1.0}}"#;
+        let text =
+            r#"{"metadata":{"name":"a"},"spec":{"big":12345678901234567890123,"small":1.0}}"#;
         let gvk = Gvk::new("x/v1", "X");
         let stripped = Parts::of(text, &gvk).unwrap().strip(&gvk);
-        assert!(stripped.contains(r#""spec":{"big":12345678901234567890123,"small":1.0}"#), "{stripped}");
-        assert!(stripped.starts_with(r#"{"apiVersion":"x/v1","kind":"X","metadata":"#), "{stripped}");
+        assert!(
+            stripped.contains(r#""spec":{"big":12345678901234567890123,"small":1.0}"#),
+            "{stripped}"
+        );
+        assert!(
+            stripped.starts_with(r#"{"apiVersion":"x/v1","kind":"X","metadata":"#),
+            "{stripped}"
+        );
     }
 
     #[test]
@@ -454,12 +479,26 @@ mod tests {
         let owners: Vec<_> = stored
             .owners
             .iter()
-            .map(|o| (o.group.as_ref(), o.kind.as_ref(), o.name.as_ref(), o.uid.as_ref(), o.controller))
+            .map(|o| {
+                (
+                    o.group.as_ref(),
+                    o.kind.as_ref(),
+                    o.name.as_ref(),
+                    o.uid.as_ref(),
+                    o.controller,
+                )
+            })
             .collect();
         assert_eq!(
             owners,
             [
-                ("package-operator.run", "ObjectSet", "r\u{e4}\"1", "u1", true),
+                (
+                    "package-operator.run",
+                    "ObjectSet",
+                    "r\u{e4}\"1",
+                    "u1",
+                    true
+                ),
                 ("", "ConfigMap", "c", "u2", false),
             ]
         );
@@ -476,14 +515,26 @@ mod tests {
             (json!(null), false),
         ] {
             let text = json!({"metadata": {"name": "a", "labels": labels}}).to_string();
-            assert_eq!(Parts::of(&text, &gvk).unwrap().labelled(), expected, "{text}");
+            assert_eq!(
+                Parts::of(&text, &gvk).unwrap().labelled(),
+                expected,
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn refuses_what_is_no_object() {
         let gvk = Gvk::new("v1", "ConfigMap");
-        for text in ["", "[]", "{}", "null", r#"{"metadata":[]}"#, r#"{"metadata":{}}"#, r#"{"metadata":{"name":1}}"#] {
+        for text in [
+            "",
+            "[]",
+            "{}",
+            "null",
+            r#"{"metadata":[]}"#,
+            r#"{"metadata":{}}"#,
+            r#"{"metadata":{"name":1}}"#,
+        ] {
             assert!(Parts::of(text, &gvk).is_err(), "{text}");
         }
     }
@@ -491,7 +542,10 @@ mod tests {
     #[test]
     fn shares_a_bounded_number_of_names() {
         let mut names = Names::default();
-        assert!(Arc::ptr_eq(&names.get("ObjectSet"), &names.get("ObjectSet")));
+        assert!(Arc::ptr_eq(
+            &names.get("ObjectSet"),
+            &names.get("ObjectSet")
+        ));
         for n in 0..1000 {
             names.get(&n.to_string());
         }

@@ -7,7 +7,7 @@ use kube::{Client, client::Body};
 use serde_json::{Map, Value, json};
 
 use super::{
-    revisions::{Record, RevisionKey, collection},
+    record::{Metadata, Record, RevisionKey, collection, read_metadata},
     wire::{self, WireError, call, failure},
 };
 
@@ -15,8 +15,7 @@ use super::{
 const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// As [`METADATA_ONLY`], for lists.
-const METADATA_LIST: &str =
-    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// A request about a revision or a slice failed.
 #[derive(Debug, thiserror::Error)]
@@ -94,6 +93,10 @@ impl RevisionApi {
     /// Writes a status and returns the record as it is now. The write is bound to the uid, not to
     /// a version: nobody else writes the status, and a change of the spec is the next pass's.
     ///
+    /// `None` when something else has changed since the record was read: only the watch can tell
+    /// what. The answer's version must not be taken for that of the record then, or the watch's
+    /// news would be dropped as old.
+    ///
     /// # Errors
     /// [`ApiError::Changed`] when the revision is gone or was made anew.
     pub async fn set_status(
@@ -101,17 +104,25 @@ impl RevisionApi {
         record: &Record,
         old: &ObjectSetStatus,
         new: &ObjectSetStatus,
-    ) -> Result<Record, ApiError> {
-        let fault = |source| ApiError::Answer { path: record.key.path(), source };
+    ) -> Result<Option<Record>, ApiError> {
+        let fault = |source| ApiError::Answer {
+            path: record.key.path(),
+            source,
+        };
         let body = json!({
             "metadata": {"uid": &*record.uid},
             "status": merge(old, new).map_err(fault)?,
         });
-        let metadata = self.patch(&format!("{}/status", record.key.path()), &body).await?;
+        let metadata = self
+            .patch(&format!("{}/status", record.key.path()), &body)
+            .await?;
+        if !metadata.is_still(record) {
+            return Ok(None);
+        }
         let mut record = record.clone();
         record.resource_version = metadata.resource_version;
         record.set_status(new).map_err(fault)?;
-        Ok(record)
+        Ok(Some(record))
     }
 
     /// Whether a resource of ours can be read at all.
@@ -151,46 +162,54 @@ impl RevisionApi {
     pub async fn own_slice(&self, owner: &Record, slice: &ObjectSlice) -> Result<(), ApiError> {
         let metadata = &slice.metadata;
         let mut owners = metadata.owner_references.clone().unwrap_or_default();
-        owners.push(k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
-            api_version: baton_apis::constants::API_VERSION.to_owned(),
-            kind: owner.key.kind.kind().to_owned(),
-            name: owner.key.name.to_string(),
-            uid: owner.uid.to_string(),
-            controller: None,
-            block_owner_deletion: None,
-        });
+        owners.push(
+            k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
+                api_version: baton_apis::constants::API_VERSION.to_owned(),
+                kind: owner.key.kind.kind().to_owned(),
+                name: owner.key.name.to_string(),
+                uid: owner.uid.to_string(),
+                controller: None,
+                block_owner_deletion: None,
+            },
+        );
         let body = json!({"metadata": {
             "uid": metadata.uid,
             "resourceVersion": metadata.resource_version,
             "ownerReferences": owners,
         }});
         let name = metadata.name.as_deref().unwrap_or_default();
-        self.patch(&owner.key.slice_path(name), &body).await.map(drop)
+        self.patch(&owner.key.slice_path(name), &body)
+            .await
+            .map(drop)
     }
 
-    async fn patch(&self, path: &str, body: &Value) -> Result<PatchedMetadata, ApiError> {
-        let fault = |source| ApiError::Answer { path: path.to_owned(), source };
+    async fn patch(&self, path: &str, body: &Value) -> Result<Metadata, ApiError> {
+        let fault = |source| ApiError::Answer {
+            path: path.to_owned(),
+            source,
+        };
         let uri = format!("{path}?fieldManager={FIELD_MANAGER}");
         let request = Request::patch(&uri)
             .header(header::ACCEPT, METADATA_ONLY)
             .header(header::CONTENT_TYPE, "application/merge-patch+json")
             .body(Body::from(serde_json::to_vec(body).map_err(fault)?))
-            .map_err(|source| ApiError::Wire(WireError::Build { path: uri.clone(), source }))?;
+            .map_err(|source| {
+                ApiError::Wire(WireError::Build {
+                    path: uri.clone(),
+                    source,
+                })
+            })?;
         let answer = match self.send(path, request).await {
-            Err(ApiError::Refused { code: 404 | 409, .. }) => {
-                return Err(ApiError::Changed { path: path.to_owned() });
+            Err(ApiError::Refused {
+                code: 404 | 409, ..
+            }) => {
+                return Err(ApiError::Changed {
+                    path: path.to_owned(),
+                });
             }
             answer => answer?,
         };
-        let answer: Value = serde_json::from_slice(&answer).map_err(fault)?;
-        let metadata = &answer["metadata"];
-        Ok(PatchedMetadata {
-            resource_version: metadata["resourceVersion"]
-                .as_str()
-                .and_then(|version| version.parse().ok())
-                .unwrap_or(0),
-            generation: metadata["generation"].as_i64().unwrap_or(0),
-        })
+        read_metadata(&answer).map_err(|error| fault(error.into_source()))
     }
 
     async fn send(&self, path: &str, request: Request<Body>) -> Result<bytes::Bytes, ApiError> {
@@ -204,11 +223,6 @@ impl RevisionApi {
             message: failure(reply.status, &reply.body).message,
         })
     }
-}
-
-struct PatchedMetadata {
-    resource_version: u64,
-    generation: i64,
 }
 
 /// A merge patch from one status to another: absent fields have to be named to go away.
@@ -245,7 +259,10 @@ mod tests {
             content_hash: Some("x".into()),
             ..ObjectSetStatus::default()
         };
-        let new = ObjectSetStatus { revision: Some(2), ..ObjectSetStatus::default() };
+        let new = ObjectSetStatus {
+            revision: Some(2),
+            ..ObjectSetStatus::default()
+        };
         let patch = merge(&old, &new).expect("a status is JSON");
         assert_eq!(patch, json!({"revision": 2, "contentHash": null}));
     }

@@ -92,6 +92,8 @@ pub enum ObserveError {
 /// - Children are seen by their label. An object without it has to be read ([`Target::send`] with a
 ///   `Get`), and watched as a [`Blocker`].
 /// - Must be made and used within a tokio runtime. Its watches end with the last clone.
+/// - The client must not retry by itself (`kube::Config::default_retry`, which is on by default):
+///   it would hide what a busy server says, and repeat writes that may have happened.
 #[derive(Clone)]
 pub struct Target(pub(super) Arc<Inner>);
 
@@ -152,8 +154,11 @@ impl Target {
     /// When a kind cannot be observed now. The user stays registered, so its watch goes on trying;
     /// the user is to try again later.
     pub async fn observe(&self, user: &str, gvks: &BTreeSet<Gvk>) -> Result<Kinds, ObserveError> {
-        let resolved =
-            join_all(gvks.iter().map(|gvk| async move { (gvk, self.resolve(gvk).await) })).await;
+        let resolved = join_all(
+            gvks.iter()
+                .map(|gvk| async move { (gvk, self.resolve(gvk).await) }),
+        )
+        .await;
         let mut served = Vec::new();
         let mut fault = None;
         for (gvk, resource) in resolved {
@@ -161,7 +166,12 @@ impl Target {
                 Ok(Some(resource)) if resource.watchable => served.push((gvk, resource)),
                 Ok(Some(_)) => fault = Some(ObserveError::Unwatchable { gvk: gvk.clone() }),
                 Ok(None) => {}
-                Err(source) => fault = Some(ObserveError::Discover { gvk: gvk.clone(), source }),
+                Err(source) => {
+                    fault = Some(ObserveError::Discover {
+                        gvk: gvk.clone(),
+                        source,
+                    });
+                }
             }
         }
         // Also when a kind is at fault: the others are in use, and a new one is waited for.
@@ -177,12 +187,21 @@ impl Target {
                     kinds.insert(gvk.clone(), resource.scope);
                 }
                 Ok(Ok(State::Failed(cause))) => {
-                    return Err(ObserveError::List { gvk: gvk.clone(), cause });
+                    return Err(ObserveError::List {
+                        gvk: gvk.clone(),
+                        cause,
+                    });
                 }
                 // The kind has gone since discovery, or is not served everywhere yet.
                 Ok(Ok(State::Unserved)) => {}
-                // Another caller has replaced the watch, as the kind came back.
-                Ok(Ok(State::Listing) | Err(_)) | Err(_) => {
+                // Another caller has started a new watch, as the kind came back.
+                Ok(Err(_)) => {
+                    return Err(ObserveError::List {
+                        gvk: gvk.clone(),
+                        cause: "the kind has just come back".into(),
+                    });
+                }
+                Ok(Ok(State::Listing)) | Err(_) => {
                     return Err(ObserveError::Slow { gvk: gvk.clone() });
                 }
             }

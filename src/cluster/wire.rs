@@ -68,20 +68,30 @@ pub(crate) async fn call(client: &Client, request: Request<Body>) -> Result<Repl
         let response = client
             .send(request)
             .await
-            .map_err(|source| WireError::Send { source: Box::new(source) })?;
+            .map_err(|source| WireError::Send {
+                source: Box::new(source),
+            })?;
         let status = response.status();
         let retry_after = retry_after(response.headers());
         let body = response
             .into_body()
             .collect()
             .await
-            .map_err(|source| WireError::Read { source: Box::new(source) })?
+            .map_err(|source| WireError::Read {
+                source: Box::new(source),
+            })?
             .to_bytes();
-        Ok(Reply { status, retry_after, body })
+        Ok(Reply {
+            status,
+            retry_after,
+            body,
+        })
     };
     timeout(REQUEST_TIMEOUT, answer)
         .await
-        .unwrap_or(Err(WireError::Timeout { limit: REQUEST_TIMEOUT }))
+        .unwrap_or(Err(WireError::Timeout {
+            limit: REQUEST_TIMEOUT,
+        }))
 }
 
 /// Builds a GET.
@@ -89,12 +99,21 @@ pub(crate) fn get(path: &str, accept: &str) -> Result<Request<Body>, WireError> 
     Request::get(path)
         .header(header::ACCEPT, accept)
         .body(Body::empty())
-        .map_err(|source| WireError::Build { path: path.to_owned(), source })
+        .map_err(|source| WireError::Build {
+            path: path.to_owned(),
+            source,
+        })
 }
 
 /// The `Retry-After` of an answer. API servers send seconds, never a date.
 pub(crate) fn retry_after(headers: &header::HeaderMap) -> Option<Duration> {
-    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?.trim().parse().ok()?;
+    let seconds = headers
+        .get(header::RETRY_AFTER)?
+        .to_str()
+        .ok()?
+        .trim()
+        .parse()
+        .ok()?;
     Some(Duration::from_secs(seconds))
 }
 
@@ -178,7 +197,10 @@ mod tests {
     #[test]
     fn escapes_what_a_path_or_query_would_interpret() {
         assert_eq!(escape("system:node/a b%"), "system%3Anode%2Fa%20b%25");
-        assert_eq!(escape("package-operator.run/cache=True"), "package-operator.run%2Fcache%3DTrue");
+        assert_eq!(
+            escape("package-operator.run/cache=True"),
+            "package-operator.run%2Fcache%3DTrue"
+        );
         assert_eq!(escape("ä"), "%C3%A4");
     }
 
@@ -197,9 +219,18 @@ mod tests {
         let status = failure(StatusCode::NOT_FOUND, b"404 page not found\n");
         assert_eq!(status.message, "404 page not found");
         assert_eq!(status.code, 404);
-        assert_eq!(failure(StatusCode::BAD_GATEWAY, b"").message, "502 Bad Gateway");
-        assert_eq!(failure(StatusCode::BAD_GATEWAY, b"oops").message, "502 Bad Gateway: oops");
-        assert_eq!(failure(StatusCode::BAD_GATEWAY, b"{}").message, "502 Bad Gateway: {}");
+        assert_eq!(
+            failure(StatusCode::BAD_GATEWAY, b"").message,
+            "502 Bad Gateway"
+        );
+        assert_eq!(
+            failure(StatusCode::BAD_GATEWAY, b"oops").message,
+            "502 Bad Gateway: oops"
+        );
+        assert_eq!(
+            failure(StatusCode::BAD_GATEWAY, b"{}").message,
+            "502 Bad Gateway: {}"
+        );
     }
 
     #[test]
@@ -207,7 +238,10 @@ mod tests {
         let body = br#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"configmaps \"a\" not found","reason":"NotFound","details":{"name":"a","kind":"configmaps"},"code":404}"#;
         let status = failure(StatusCode::NOT_FOUND, body);
         assert_eq!(status.reason, "NotFound");
-        assert_eq!(subject(&status).map(|d| (d.kind.as_str(), d.name.as_str())), Some(("configmaps", "a")));
+        assert_eq!(
+            subject(&status).map(|d| (d.kind.as_str(), d.name.as_str())),
+            Some(("configmaps", "a"))
+        );
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tracing::{error, warn};
 
 use super::Context;
 use crate::cluster::{
-    revisions::{RevisionKey, RevisionKind, collection, read},
+    record::{RevisionKey, RevisionKind, collection, read},
     watch::{self, Event, WatchSpec},
 };
 
@@ -43,7 +43,10 @@ pub async fn revisions(context: Arc<Context>, kind: RevisionKind, mut listed: im
             }
         }
         Event::Bookmark(_) => {}
-        Event::Unserved => error!(kind = kind.kind(), "the CRD is gone; waiting for it to return"),
+        Event::Unserved => error!(
+            kind = kind.kind(),
+            "the CRD is gone; waiting for it to return"
+        ),
         Event::Failed(reason) => warn!(kind = kind.kind(), reason, "watch failed, trying again"),
     })
     .await;
@@ -62,9 +65,14 @@ pub async fn slices(context: Arc<Context>, kind: RevisionKind) {
     watch::run(context.client.clone(), spec, |event| match event {
         // A change of the slice's metadata, such as an owner, changes nothing for its users.
         Event::Listed(object) | Event::Upsert(object) | Event::Deleted(object) => {
-            let Some(slice) = key(kind, object) else { return };
+            let Some(slice) = key(kind, object) else {
+                return;
+            };
             for user in context.revisions.slice_users(&slice) {
-                let waits = context.revisions.get(&user).is_some_and(|record| !record.archived);
+                let waits = context
+                    .revisions
+                    .get(&user)
+                    .is_some_and(|record| !record.archived);
                 if waits {
                     context.queue.add_after(user, super::BURST);
                 }
@@ -105,5 +113,9 @@ fn key(kind: RevisionKind, object: &RawValue) -> Option<RevisionKey> {
         namespace: String,
     }
     let Object { metadata } = serde_json::from_str(object.get()).ok()?;
-    Some(RevisionKey { kind, namespace: metadata.namespace.into(), name: metadata.name.into() })
+    Some(RevisionKey {
+        kind,
+        namespace: metadata.namespace.into(),
+        name: metadata.name.into(),
+    })
 }

@@ -17,13 +17,15 @@ use super::{
 };
 use crate::{
     cluster::{
+        record::{ReadError, Record, RevisionKey},
         revision_api::ApiError,
-        revisions::{Kinship, ReadError, Record, RevisionKey},
+        revisions::Kinship,
+        target::ObserveError,
     },
     engine::{
         Answer, Request,
         chain::{self, Numbering},
-        conditions::{Again, report_archival, report_pass, report_refusal},
+        conditions::{Again, report_archival, report_deletion, report_pass, report_refusal},
         pass::{Pass, Position, Snapshot, Step},
         revision::{Kinds, Phase, Revision},
         teardown::{Teardown, TeardownOutcome},
@@ -45,7 +47,7 @@ pub enum Error {
     Slices(#[source] ApiError),
     /// Kinds and watches of children.
     #[error("observing objects: {0}")]
-    Observe(#[from] crate::cluster::target::ObserveError),
+    Observe(#[from] ObserveError),
     /// The status.
     #[error("writing the status: {0}")]
     Status(#[source] ApiError),
@@ -120,8 +122,11 @@ async fn set_up(
     if finalizers.len() == record.finalizers.len() && number.is_none() {
         return Ok(record);
     }
-    let updated =
-        context.api.set_up(&record, finalizers, number).await.map_err(Error::SetUp)?;
+    let updated = context
+        .api
+        .set_up(&record, finalizers, number)
+        .await
+        .map_err(Error::SetUp)?;
     context.revisions_changed(context.revisions.update(updated.clone()), Some(&record.key));
     Ok(Arc::new(updated))
 }
@@ -133,7 +138,13 @@ async fn roll_out(
     status: &ObjectSetStatus,
     loaded: Loaded,
 ) -> Result<Reconciled, Error> {
-    let Loaded { revision, phases, probes, content_hash, refusal } = loaded;
+    let Loaded {
+        revision,
+        phases,
+        probes,
+        content_hash,
+        refusal,
+    } = loaded;
     let status = &ObjectSetStatus {
         content_hash: status.content_hash.clone().or(content_hash),
         ..status.clone()
@@ -141,12 +152,24 @@ async fn roll_out(
     let now = Timestamp::now();
     let (Some(probes), None) = (probes, &refusal) else {
         let refusal = refusal.unwrap_or_default();
-        let report =
-            report_refusal(status, &revision, refusal.reason, &refusal.texts, now);
+        let report = report_refusal(status, &revision, refusal.reason, &refusal.texts, now);
         return report::write(context, record, status, report, ReconcileOutcome::Blocked).await;
     };
-    let kinds = observe_kinds(context, record, &phases).await?;
-    let lineage = Kinship { record, revisions: &context.revisions };
+    let kinds = match observe_kinds(context, record, &phases).await {
+        Ok(kinds) => kinds,
+        Err(error) if context.is_stuck(&record.key) => {
+            let texts = [error.to_string()];
+            let mut report =
+                report_refusal(status, &revision, reasons::PREFLIGHT_ERROR, &texts, now);
+            report.again = Again::Backoff;
+            return report::write(context, record, status, report, ReconcileOutcome::Failed).await;
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let lineage = Kinship {
+        record,
+        revisions: &context.revisions,
+    };
     let snapshot = Snapshot {
         revision: &revision,
         phases: &phases,
@@ -158,7 +181,7 @@ async fn roll_out(
         let desired = &phases[at.phase].objects[at.object];
         context.cached(&kinds, desired)
     });
-    while let Step::Send(requests) = pass.next() {
+    while let Step::Send(requests) = pass.step() {
         for (at, request, answer) in send(context, &phases, requests).await {
             pass.answer(at, &request, answer);
         }
@@ -174,9 +197,17 @@ async fn roll_out(
 /// Takes the objects of a revision away, for archival or deletion.
 async fn tear_down(context: &Context, record: &Arc<Record>) -> Result<Reconciled, Error> {
     let status = record.status()?;
-    let was_set_up = record.finalizers.iter().any(|finalizer| finalizer == FINALIZER_CACHED);
+    let was_set_up = record
+        .finalizers
+        .iter()
+        .any(|finalizer| finalizer == FINALIZER_CACHED);
     let loaded = observe::load(context, record, &status).await?;
-    let Loaded { revision, phases, refusal, .. } = loaded;
+    let Loaded {
+        revision,
+        phases,
+        refusal,
+        ..
+    } = loaded;
     let outcome = if !was_set_up && status.controller_of.is_empty() {
         // It never wrote anything.
         TeardownOutcome::Done
@@ -185,7 +216,13 @@ async fn tear_down(context: &Context, record: &Arc<Record>) -> Result<Reconciled
     {
         // Without the slice nobody knows what else is to be removed. When the revision itself is
         // deleted, garbage collection follows its owner references.
-        let report = report_refusal(&status, &revision, reasons::PREFLIGHT_ERROR, &texts, Timestamp::now());
+        let report = report_refusal(
+            &status,
+            &revision,
+            reasons::PREFLIGHT_ERROR,
+            &texts,
+            Timestamp::now(),
+        );
         return report::write(context, record, &status, report, ReconcileOutcome::Blocked).await;
     } else {
         take_away(context, record, &revision, &phases).await?
@@ -193,13 +230,17 @@ async fn tear_down(context: &Context, record: &Arc<Record>) -> Result<Reconciled
     let kind = match &outcome {
         TeardownOutcome::Done => ReconcileOutcome::Unchanged,
         TeardownOutcome::Waiting(_) => ReconcileOutcome::Waiting,
-        TeardownOutcome::Failed(_) => ReconcileOutcome::Failed,
+        TeardownOutcome::Failed(_) | TeardownOutcome::Blocked(_) => ReconcileOutcome::Failed,
     };
     if outcome == TeardownOutcome::Done {
         context.target.release(&record.key.to_string());
         if record.deleting {
             return retire(context, record).await;
         }
+    }
+    if record.deleting {
+        let report = report_deletion(&status, outcome);
+        return report::write(context, record, &status, report, kind).await;
     }
     let release = outcome == TeardownOutcome::Done;
     let report = report_archival(&status, &revision, outcome, Timestamp::now());
@@ -218,11 +259,19 @@ async fn take_away(
     revision: &Revision,
     phases: &[Phase],
 ) -> Result<TeardownOutcome, Error> {
-    let kinds = observe_kinds(context, record, phases).await?;
+    let kinds = match observe_kinds(context, record, phases).await {
+        Ok(kinds) => kinds,
+        Err(error) if context.is_stuck(&record.key) => {
+            return Ok(TeardownOutcome::Blocked(error.to_string()));
+        }
+        Err(error) => return Err(error.into()),
+    };
     let mut teardown = Teardown::new(revision, phases, &kinds, |at| {
-        context.cached(&kinds, &phases[at.phase].objects[at.object]).0
+        context
+            .cached(&kinds, &phases[at.phase].objects[at.object])
+            .0
     });
-    while let Step::Send(requests) = teardown.next() {
+    while let Step::Send(requests) = teardown.step() {
         for (at, request, answer) in send(context, phases, requests).await {
             teardown.answer(at, &request, answer);
         }
@@ -235,14 +284,14 @@ async fn observe_kinds(
     context: &Context,
     record: &Record,
     phases: &[Phase],
-) -> Result<Kinds, Error> {
+) -> Result<Kinds, ObserveError> {
     let gvks = phases
         .iter()
         .flat_map(|phase| &phase.objects)
         .filter(|object| object.violations.is_empty())
         .map(|object| object.gvk.clone())
         .collect();
-    Ok(context.target.observe(&record.key.to_string(), &gvks).await?)
+    context.target.observe(&record.key.to_string(), &gvks).await
 }
 
 /// Sends requests side by side.
@@ -255,7 +304,10 @@ async fn send(
     stream::iter(requests)
         .map(|(at, request)| async move {
             let desired = &phases[at.phase].objects[at.object];
-            let answer = context.target.send(&desired.gvk, &desired.key, &request).await;
+            let answer = context
+                .target
+                .send(&desired.gvk, &desired.key, &request)
+                .await;
             (at, request, answer)
         })
         .buffer_unordered(width)
@@ -286,7 +338,11 @@ async fn without_finalizers(
     if left.len() == record.finalizers.len() {
         return Ok(record.clone());
     }
-    let updated = context.api.set_up(record, left, None).await.map_err(Error::Release)?;
+    let updated = context
+        .api
+        .set_up(record, left, None)
+        .await
+        .map_err(Error::Release)?;
     context.revisions_changed(context.revisions.update(updated.clone()), Some(&record.key));
     Ok(Arc::new(updated))
 }

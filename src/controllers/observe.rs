@@ -1,12 +1,13 @@
 //! Reading a revision: its slices, its probes, and what is wrong with it as a whole.
 
 use baton_apis::{
-    ObjectSetSpec, ObjectSetStatus, ObjectSetTemplatePhase, conditions::reasons, constants::GROUP,
+    ObjectSetSpec, ObjectSetStatus, ObjectSetTemplatePhase, ObjectSlice, conditions::reasons,
+    constants::GROUP,
 };
 
 use super::{Context, object_set::Error};
 use crate::{
-    cluster::revisions::Record,
+    cluster::{record::Record, revision_api::ApiError},
     engine::{
         diff,
         probes::Probes,
@@ -74,7 +75,11 @@ pub async fn load(
         force_adoption: context.force_adoption,
     };
     let mut faults = references(record);
-    let ObjectSetSpec { phases, availability_probes, .. } = spec;
+    let ObjectSetSpec {
+        phases,
+        availability_probes,
+        ..
+    } = spec;
     let mut phases = phases.unwrap_or_default();
     let missing_slices = inline_slices(context, record, &mut phases).await?;
     let content_hash = missing_slices.is_empty().then(|| content_hash(&phases));
@@ -87,14 +92,20 @@ pub async fn load(
     }
     let phases = prepare(&revision, phases);
     faults.extend(duplicates(&phases));
-    let probes = match Probes::compile(&availability_probes.unwrap_or_default()) {
+    let probes = match context.probes(record, &availability_probes.unwrap_or_default()) {
         Ok(probes) => Some(probes),
         Err(error) => {
             faults.push(error.to_string());
             None
         }
     };
-    let mut loaded = Loaded { revision, phases, probes, content_hash, refusal: None };
+    let mut loaded = Loaded {
+        revision,
+        phases,
+        probes,
+        content_hash,
+        refusal: None,
+    };
     if !faults.is_empty() {
         loaded.refusal = Some(Refusal {
             reason: reasons::PREFLIGHT_ERROR,
@@ -124,9 +135,17 @@ fn references(record: &Record) -> Vec<String> {
         .iter()
         .filter(|previous| {
             previous.kind.as_deref().is_some_and(|kind| kind != own)
-                || previous.group.as_deref().is_some_and(|group| group != GROUP)
+                || previous
+                    .group
+                    .as_deref()
+                    .is_some_and(|group| group != GROUP)
         })
-        .map(|previous| format!("previous: {} must be of kind {own} in {GROUP}", previous.name))
+        .map(|previous| {
+            format!(
+                "previous: {} must be of kind {own} in {GROUP}",
+                previous.name
+            )
+        })
         .collect()
 }
 
@@ -139,24 +158,44 @@ async fn inline_slices(
     let mut missing = Vec::new();
     for phase in phases {
         for name in std::mem::take(&mut phase.slices) {
-            let Some(slice) = context.api.slice(&record.key, &name).await.map_err(Error::Slices)?
-            else {
-                missing.push(format!("Phase \"{}\": slice \"{name}\" not found.", phase.name));
-                continue;
-            };
-            let owned = slice
-                .metadata
-                .owner_references
-                .iter()
-                .flatten()
-                .any(|reference| *reference.uid == *record.uid);
-            if !owned && !record.is_closed() {
-                context.api.own_slice(record, &slice).await.map_err(Error::Slices)?;
+            match slice(context, record, &name).await {
+                Ok(Some(slice)) => phase.objects.extend(slice.spec.objects),
+                Ok(None) => {
+                    missing.push(format!(
+                        "Phase \"{}\": slice \"{name}\" not found.",
+                        phase.name
+                    ));
+                }
+                Err(ApiError::Refused { message, .. }) => {
+                    missing.push(format!(
+                        "Phase \"{}\": slice \"{name}\": {message}",
+                        phase.name
+                    ));
+                }
+                Err(error) => return Err(Error::Slices(error)),
             }
-            phase.objects.extend(slice.spec.objects);
         }
     }
     Ok(missing)
+}
+
+/// Reads a slice and makes the revision one of its owners.
+async fn slice(
+    context: &Context,
+    record: &Record,
+    name: &str,
+) -> Result<Option<ObjectSlice>, ApiError> {
+    let slice = context.api.slice(&record.key, name).await?;
+    if let Some(slice) = &slice {
+        let owners = slice.metadata.owner_references.iter().flatten();
+        let owned = owners
+            .into_iter()
+            .any(|reference| *reference.uid == *record.uid);
+        if !owned && !record.is_closed() {
+            context.api.own_slice(record, slice).await?;
+        }
+    }
+    Ok(slice)
 }
 
 /// Fingerprint of all manifests. Only what the API server passes through untouched goes into it,

@@ -16,7 +16,7 @@ use tokio::{
 /// First delay after a failed pass.
 const BACKOFF_FIRST: Duration = Duration::from_millis(50);
 /// Longest delay between failed passes.
-const BACKOFF_MAX: Duration = Duration::from_secs(300);
+const BACKOFF_MAX: Duration = Duration::from_mins(5);
 
 /// A queue of keys to be worked on.
 ///
@@ -53,7 +53,10 @@ impl<K> Default for Queue<K> {
             timers: BTreeSet::new(),
             failures: HashMap::new(),
         };
-        Self { state: Mutex::new(state), changed: Notify::new() }
+        Self {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+        }
     }
 }
 
@@ -204,7 +207,11 @@ mod tests {
         assert_eq!(queue.next().await.0, "a");
         queue.add("a");
         assert_eq!(queue.next().await.0, "b");
-        assert_eq!(queue.depth(), 0, "a is worked on and must not be handed out twice");
+        assert_eq!(
+            queue.depth(),
+            0,
+            "a is worked on and must not be handed out twice"
+        );
         queue.done(&"a");
         assert_eq!(queue.next().await.0, "a");
         queue.done(&"a");
@@ -218,7 +225,7 @@ mod tests {
         let start = Instant::now();
         queue.add_after("a", Duration::from_secs(30));
         queue.add_after("a", Duration::from_secs(5));
-        queue.add_after("a", Duration::from_secs(60));
+        queue.add_after("a", Duration::from_mins(1));
         assert_eq!(queue.next().await.0, "a");
         assert_eq!(start.elapsed().as_secs(), 5);
         queue.done(&"a");

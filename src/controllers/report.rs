@@ -2,7 +2,7 @@
 
 use baton_apis::{
     ObjectSetStatus,
-    conditions::{ARCHIVED, AVAILABLE, SUCCEEDED, reasons},
+    conditions::{ARCHIVED, AVAILABLE, IN_TRANSITION, SUCCEEDED, reasons},
 };
 
 use super::{
@@ -13,7 +13,7 @@ use crate::{
     cluster::{
         blockers::Blocker,
         events::EventKind,
-        revisions::{Record, RevisionKey},
+        record::{Record, RevisionKey},
     },
     engine::{
         conditions::Report,
@@ -25,6 +25,9 @@ use crate::{
 };
 
 /// Writes the status if it says anything new, and the events that go with the change.
+///
+/// # Errors
+/// When the status cannot be written.
 pub async fn write(
     context: &Context,
     record: &Record,
@@ -42,7 +45,9 @@ pub async fn write(
             .set_status(record, &stored, &status)
             .await
             .map_err(Error::Status)?;
-        context.revisions_changed(context.revisions.update(updated), Some(&record.key));
+        if let Some(updated) = updated {
+            context.revisions_changed(context.revisions.update(updated), Some(&record.key));
+        }
         transitions(context, &record.key, &record.uid, old, &status);
         if kind == ReconcileOutcome::Unchanged {
             return Ok((ReconcileOutcome::Changed, again));
@@ -60,18 +65,36 @@ fn transitions(
     new: &ObjectSetStatus,
 ) {
     let find = |status: &ObjectSetStatus, type_: &str| {
-        status.conditions.iter().find(|condition| condition.type_ == type_).cloned()
+        status
+            .conditions
+            .iter()
+            .find(|condition| condition.type_ == type_)
+            .cloned()
     };
     if let Some(available) = find(new, AVAILABLE) {
         let before = find(old, AVAILABLE);
+        let was_available = before
+            .as_ref()
+            .is_some_and(|before| before.status == "True");
         let news = before.as_ref().is_none_or(|before| {
             before.status != available.status || before.reason != available.reason
         });
         // A rollout that goes well says so once, as `Succeeded` does.
-        let reason = reasons::OF_AVAILABLE.into_iter().find(|reason| *reason == available.reason);
+        let reason = reasons::OF_AVAILABLE
+            .into_iter()
+            .find(|reason| *reason == available.reason);
         if let Some(reason) = reason.filter(|_| news) {
+            // Probes that do not pass yet are no alarm: neither those of a first rollout nor those
+            // of a revision whose objects a newer one is changing.
+            let expected = reason == reasons::PROBE_FAILURE
+                && (!was_available || find(new, IN_TRANSITION).is_some());
             if available.status == "False" {
-                context.event(key, uid, EventKind::Warning, reason, available.message);
+                let kind = if expected {
+                    EventKind::Normal
+                } else {
+                    EventKind::Warning
+                };
+                context.event(key, uid, kind, reason, available.message);
             } else if before.is_some() {
                 context.event(key, uid, EventKind::Normal, reason, available.message);
             }
@@ -97,10 +120,15 @@ pub fn remember(
     }
     let blockers = outcome.blockers.iter().map(|(at, version)| {
         let desired = &phases[at.phase].objects[at.object];
-        let blocker = Blocker { gvk: desired.gvk.clone(), key: desired.key.clone() };
+        let blocker = Blocker {
+            gvk: desired.gvk.clone(),
+            key: desired.key.clone(),
+        };
         (blocker, version.parse().ok())
     });
-    context.target.watch_blockers(&record.key.to_string(), blockers);
+    context
+        .target
+        .watch_blockers(&record.key.to_string(), blockers);
     let unserved = phases
         .iter()
         .flat_map(|phase| &phase.objects)
@@ -131,7 +159,13 @@ fn takeovers(context: &Context, record: &Record, phases: &[Phase], outcome: &Out
         format!("from {}", from.join(", "))
     };
     let text = format!("Took over {count} object(s) {whose}: {}", names.join(", "));
-    context.event(&record.key, &record.uid, EventKind::Normal, "TookOver", text);
+    context.event(
+        &record.key,
+        &record.uid,
+        EventKind::Normal,
+        "TookOver",
+        text,
+    );
 }
 
 /// The bounded word for metrics.
@@ -150,11 +184,14 @@ pub fn outcome_kind(outcome: &Outcome) -> ReconcileOutcome {
 
 /// The metric series of a revision (contract section 7).
 pub fn figures(context: &Context, record: &Record, status: &ObjectSetStatus) {
-    let succeeded = status
-        .conditions
-        .iter()
-        .find(|condition| condition.type_ == SUCCEEDED && condition.status == "True")
-        .filter(|_| !record.archived)
+    let find = |type_: &str| {
+        status
+            .conditions
+            .iter()
+            .find(|c| c.type_ == type_ && c.status == "True")
+    };
+    let succeeded = find(SUCCEEDED)
+        .filter(|_| find(ARCHIVED).is_none())
         .map(|condition| condition.last_transition_time.0.as_second());
     context.metrics.report_object_set(ObjectSetFigures {
         namespace: record.key.namespace.to_string(),

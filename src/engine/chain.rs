@@ -42,7 +42,10 @@ pub fn number(name: &str, own: &Link, lookup: impl Fn(&str) -> Option<Link>) -> 
     let mut highest = 0;
     for previous in &own.previous {
         match lookup(previous) {
-            Some(Link { number: Some(number), .. }) if number != 0 => {
+            Some(Link {
+                number: Some(number),
+                ..
+            }) if number != 0 => {
                 highest = highest.max(number);
             }
             Some(link) if !link.is_closed => {
@@ -66,8 +69,7 @@ fn cycle(mut path: Vec<String>, lookup: &impl Fn(&str) -> Option<Link>) -> Optio
     loop {
         let link = lookup(path.last()?)?;
         let next = link.previous.into_iter().find(|previous| {
-            lookup(previous)
-                .is_some_and(|link| link.number.unwrap_or(0) == 0 && !link.is_closed)
+            lookup(previous).is_some_and(|link| link.number.unwrap_or(0) == 0 && !link.is_closed)
         })?;
         let repeated = path.contains(&next);
         path.push(next);
@@ -99,7 +101,10 @@ mod tests {
 
     #[test]
     fn numbers() {
-        let closed = Link { is_closed: true, ..link(0, &[]) };
+        let closed = Link {
+            is_closed: true,
+            ..link(0, &[])
+        };
         check(&link(7, &["a"]), &[], &Numbering::Given(7));
         check(&link(0, &[]), &[], &Numbering::Computed(1));
         check(&link(0, &["gone"]), &[], &Numbering::Computed(1));
@@ -108,7 +113,11 @@ mod tests {
             &[("a", link(4, &[])), ("b", link(2, &[]))],
             &Numbering::Computed(5),
         );
-        check(&link(0, &["a"]), &[("a", link(0, &[]))], &Numbering::WaitFor("a".into()));
+        check(
+            &link(0, &["a"]),
+            &[("a", link(0, &[]))],
+            &Numbering::WaitFor("a".into()),
+        );
         check(&link(0, &["a"]), &[("a", closed)], &Numbering::Computed(1));
     }
 
@@ -117,14 +126,26 @@ mod tests {
         let cycle = |text: &str| Numbering::Impossible(format!("previous: {text}"));
         check(&link(0, &["me"]), &[], &cycle("me names itself"));
         check(&link(3, &["me"]), &[], &cycle("me names itself"));
-        check(&link(0, &["a"]), &[("a", link(0, &["me"]))], &cycle("cycle me -> a -> me"));
+        check(
+            &link(0, &["a"]),
+            &[("a", link(0, &["me"]))],
+            &cycle("cycle me -> a -> me"),
+        );
         check(
             &link(0, &["a"]),
             &[("a", link(0, &["b"])), ("b", link(0, &["a"]))],
             &cycle("cycle me -> a -> b -> a"),
         );
         // A number given by hand breaks the cycle for those who have one.
-        check(&link(2, &["a"]), &[("a", link(0, &["me"]))], &Numbering::Given(2));
-        check(&link(0, &["a"]), &[("a", link(2, &["me"]))], &Numbering::Computed(3));
+        check(
+            &link(2, &["a"]),
+            &[("a", link(0, &["me"]))],
+            &Numbering::Given(2),
+        );
+        check(
+            &link(0, &["a"]),
+            &[("a", link(2, &["me"]))],
+            &Numbering::Computed(3),
+        );
     }
 }

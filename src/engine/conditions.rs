@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use baton_apis::{
-    LifecycleState, ObjectSetStatus, ObjectSetStatusPhase,
+    LifecycleState, ObjectSetStatus, ObjectSetStatusPhase, WaitingForObject,
     conditions::{
         ARCHIVED, AVAILABLE, IN_TRANSITION, MAX_MESSAGE_LENGTH, PAUSED, SUCCEEDED, messages,
         reasons,
@@ -25,7 +25,7 @@ pub const MISCONFIGURATION_RETRY: Duration = Duration::from_secs(30);
 
 /// How many passes in a row may fail before the status says so. A single refused connection or
 /// overload answer is no news; a webhook that is down for good is.
-const FAILURES_BEFORE_REPORT: u32 = 3;
+pub const FAILURES_BEFORE_REPORT: u32 = 3;
 
 /// Objects listed in `status.waitingFor` at most.
 const MAX_WAITING_FOR: usize = 16;
@@ -117,7 +117,9 @@ pub fn report_pass(
                 messages::IN_TRANSITION,
             );
         }
-        again = conditions.succeed(revision, outcome.controls_all, now).unwrap_or(again);
+        again = conditions
+            .succeed(revision, outcome.controls_all, now)
+            .unwrap_or(again);
     }
     conditions.pause(revision);
     let mut status = conditions.into_status(previous, revision);
@@ -142,7 +144,10 @@ pub fn report_refusal(
     conditions.pause(revision);
     let mut status = conditions.into_status(previous, revision);
     status.controller_of.clone_from(&previous.controller_of);
-    Report { status, again: Again::After(MISCONFIGURATION_RETRY) }
+    Report {
+        status,
+        again: Again::After(MISCONFIGURATION_RETRY),
+    }
 }
 
 /// The status after a teardown that archives the revision.
@@ -172,6 +177,10 @@ pub fn report_archival(
             waiting_for = objects;
             again = Again::Backoff;
         }
+        TeardownOutcome::Blocked(reason) => {
+            message = format!("{message} {reason}");
+            again = Again::Backoff;
+        }
     }
     let done = conditions.is_true(ARCHIVED);
     if !done {
@@ -186,6 +195,34 @@ pub fn report_archival(
     Report { status, again }
 }
 
+/// The status after a teardown that precedes the revision's deletion: only what it waits for. Its
+/// conditions stay as they were (contract 4.3), and one that is deleted at once is not written to.
+#[must_use]
+pub fn report_deletion(previous: &ObjectSetStatus, outcome: TeardownOutcome) -> Report {
+    let (mut waiting_for, again) = match outcome {
+        TeardownOutcome::Done => (previous.waiting_for.clone(), Again::OnEvent),
+        TeardownOutcome::Waiting(objects) => (objects, Again::OnEvent),
+        TeardownOutcome::Failed(objects) => (objects, Again::Backoff),
+        TeardownOutcome::Blocked(message) => {
+            let reason = reasons::ARCHIVAL_IN_PROGRESS.to_owned();
+            let blocked = WaitingForObject {
+                reason,
+                message,
+                ..WaitingForObject::default()
+            };
+            (vec![blocked], Again::Backoff)
+        }
+    };
+    waiting_for.truncate(MAX_WAITING_FOR);
+    Report {
+        status: ObjectSetStatus {
+            waiting_for,
+            ..previous.clone()
+        },
+        again,
+    }
+}
+
 /// A list of conditions being brought up to date.
 struct Conditions {
     list: Vec<Condition>,
@@ -195,7 +232,11 @@ struct Conditions {
 
 impl Conditions {
     fn new(previous: &ObjectSetStatus, generation: i64, now: Timestamp) -> Self {
-        Self { list: previous.conditions.clone(), generation, now }
+        Self {
+            list: previous.conditions.clone(),
+            generation,
+            now,
+        }
     }
 
     fn get(&self, type_: &str) -> Option<&Condition> {
@@ -203,7 +244,8 @@ impl Conditions {
     }
 
     fn is_true(&self, type_: &str) -> bool {
-        self.get(type_).is_some_and(|condition| condition.status == "True")
+        self.get(type_)
+            .is_some_and(|condition| condition.status == "True")
     }
 
     fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
@@ -215,10 +257,17 @@ impl Conditions {
             observed_generation: Some(self.generation),
             last_transition_time: Time(self.now),
         };
-        match self.list.iter_mut().find(|condition| condition.type_ == type_) {
+        match self
+            .list
+            .iter_mut()
+            .find(|condition| condition.type_ == type_)
+        {
             Some(existing) if existing.status == status => {
                 let last_transition_time = existing.last_transition_time.clone();
-                *existing = Condition { last_transition_time, ..condition };
+                *existing = Condition {
+                    last_transition_time,
+                    ..condition
+                };
             }
             Some(existing) => *existing = condition,
             None => self.list.push(condition),
@@ -236,13 +285,25 @@ impl Conditions {
                 || mapped.iter().any(|mapped| mapped.type_ == condition.type_)
         });
         for condition in mapped {
-            self.set(&condition.type_, &condition.status, &condition.reason, &condition.message);
+            self.set(
+                &condition.type_,
+                &condition.status,
+                &condition.reason,
+                &condition.message,
+            );
         }
     }
 
     /// Sets `Succeeded` when its time has come, or tells when that will be.
-    fn succeed(&mut self, revision: &Revision, controls_all: bool, now: Timestamp) -> Option<Again> {
-        let available = self.get(AVAILABLE).filter(|condition| condition.status == "True")?;
+    fn succeed(
+        &mut self,
+        revision: &Revision,
+        controls_all: bool,
+        now: Timestamp,
+    ) -> Option<Again> {
+        let available = self
+            .get(AVAILABLE)
+            .filter(|condition| condition.status == "True")?;
         if !controls_all {
             return None;
         }
@@ -257,7 +318,12 @@ impl Conditions {
             let left = (delay - elapsed).unsigned_abs();
             return Some(Again::After(left));
         }
-        self.set(SUCCEEDED, "True", reasons::ROLLOUT_SUCCESS, messages::ROLLOUT_SUCCESS);
+        self.set(
+            SUCCEEDED,
+            "True",
+            reasons::ROLLOUT_SUCCESS,
+            messages::ROLLOUT_SUCCESS,
+        );
         None
     }
 

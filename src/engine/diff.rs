@@ -9,18 +9,19 @@
 //!
 //! The schema is unknown here; whether a list is keyed, a set or one atomic value is read from the
 //! entry itself. Where the server writes a value differently from what was applied (`1000m` becomes
-//! `1`, a default appears inside an atomic list) the answer is a difference, although an apply
-//! would change nothing. The caller settles that once, by the answer to its write or by that to a
-//! dry-run apply, and then remembers a pair of fingerprints, [`wanted_fingerprint`] and
-//! [`live_fingerprint`]: this body was applied, and this is what the server made of it. While both
-//! stay the same there is nothing to write. For a dry run: its answer has the fingerprint of the
-//! live object exactly when the apply would change neither an owned value nor what is owned.
+//! `1`, a default appears inside an atomic list, `hostNetwork: false` is not written at all) the
+//! answer is a difference, although an apply would change nothing. The caller settles that once, by
+//! the answer to its write or by that to a dry-run apply, and then remembers a pair of
+//! fingerprints, [`wanted_fingerprint`] and [`live_fingerprint`]: this body was applied, and this
+//! is what the server made of it. While both stay the same there is nothing to write. For a dry
+//! run: its answer has the fingerprint of the live object exactly when the apply would change
+//! neither an owned value nor what is owned.
 //!
-//! Two things that the server loses are known here, so that they cost no dry run: an empty value
-//! (`args: []`, `hostNetwork: false`, `value: ""`, `creationTimestamp: null`) that a built-in kind
-//! does not keep, and a Secret's `stringData`, whose values appear in `data` while the ownership
-//! stays with `stringData`. A `null` is owned like any value; where the server puts a default or an
-//! empty value in its place that is a difference of form.
+//! Two things that the server loses are known here, so that they cost no dry run: an empty list or
+//! a `null` that a built-in kind does not keep (`args: []`, `creationTimestamp: null`), and a
+//! Secret's `stringData`, whose values appear in `data` while the ownership stays with
+//! `stringData`. A `null` is owned like any value; where the server puts a default or an empty
+//! value in its place that is a difference of form.
 
 use std::fmt;
 use std::mem;
@@ -88,15 +89,18 @@ pub fn owned_fields(live: &Value) -> Option<&Value> {
 ///
 /// # Guarantees
 ///
-/// [`Difference::None`] means that an apply of `wanted`, forced or not, would leave the object as
-/// it is. Fields of other managers, the order of map keys and `status` never make a difference; the
-/// order of a keyed list's items does, since containers start and variables expand in that order.
+/// [`Difference::None`] means that an apply of `wanted`, forced or not, would change no value.
+/// Fields of other managers, `status` and the order of map keys never make a difference; the order
+/// of a keyed list's items does, since containers start and variables expand in that order.
 ///
 /// # Caveats
 ///
 /// The converse does not hold, see the module's documentation: a difference may be one of form
 /// only. An empty map that is wanted and owned is taken for an atomic value, so what others put
 /// into it is reported.
+///
+/// An apply may still change what has no meaning: the order of a set, and our claim to an empty
+/// list.
 #[must_use]
 pub fn compare(wanted: &Value, live: &Value) -> Difference {
     match compare_roots(wanted, live) {
@@ -142,7 +146,8 @@ pub fn content_fingerprint(value: &Value) -> u64 {
 /// # Guarantees
 ///
 /// Changes when an owned value does, when an owned path is added or taken away, and when the owned
-/// items of a keyed list change their order among each other. Nothing else counts: not
+/// items of a keyed list change their order among each other. Nothing else counts: not owner
+/// references, which come and go with a chain's revisions and are judged on their own, not
 /// `resourceVersion`, not timestamps, not fields and list items of other managers, not the order of
 /// map keys or of a set. `None` as for [`owned_fields`].
 ///
@@ -154,8 +159,18 @@ pub fn live_fingerprint(live: &Value) -> Option<u64> {
     let entry = apply_entry(live)?;
     let owned = entry.get("fieldsV1")?.as_object()?;
     let version = entry.get("apiVersion").map_or(ABSENT, of_value);
-    let fields = owned.iter().filter(|(marker, _)| *marker != "f:status");
+    let apart = ["f:status", "f:metadata"];
+    let fields = owned
+        .iter()
+        .filter(|(marker, _)| !apart.contains(&marker.as_str()));
     let fields = of_owned(fields, Some(live));
+    let metadata = owned
+        .get("f:metadata")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let metadata = metadata.filter(|(marker, _)| *marker != "f:ownerReferences");
+    let fields = mix(fields, of_owned(metadata, live.get("metadata")));
     let texts = field(owned, STRING_DATA).filter(|_| live.get(STRING_DATA).is_none());
     let texts = texts.map_or(ABSENT, |node| of_node(node, live.get("data")));
     Some(mix(mix(version, fields), texts))

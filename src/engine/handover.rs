@@ -75,7 +75,10 @@ pub fn classify(revision: &Revision, lineage: &dyn Lineage, live: &Value) -> Sit
     if revision.identity.is(reference) {
         return Situation::Ours;
     }
-    let uid = reference.get("uid").and_then(Value::as_str).unwrap_or_default();
+    let uid = reference
+        .get("uid")
+        .and_then(Value::as_str)
+        .unwrap_or_default();
     match lineage.kin(uid) {
         None => Situation::Foreign,
         Some(kin) if !kin.is_archived && revision_number(live) > revision.number => {
@@ -92,7 +95,12 @@ pub fn classify(revision: &Revision, lineage: &dyn Lineage, live: &Value) -> Sit
 /// Row 4 (`None` adopts from anybody) has one exception: an object controlled by another existing
 /// revision under the same number stays with it. Both would adopt it in turn for ever otherwise.
 #[must_use]
-pub fn judge(revision: &Revision, desired: &Desired, situation: &Situation, live: &Value) -> Verdict {
+pub fn judge(
+    revision: &Revision,
+    desired: &Desired,
+    situation: &Situation,
+    live: &Value,
+) -> Verdict {
     let protection = if revision.force_adoption || is_own_package(desired) {
         CollisionProtection::None
     } else {
@@ -113,9 +121,9 @@ pub fn judge(revision: &Revision, desired: &Desired, situation: &Situation, live
         }
         (Situation::Foreign | Situation::Unowned, CollisionProtection::None)
         | (Situation::Unowned, CollisionProtection::IfNoController) => Verdict::Adopt(None),
-        (Situation::Unrelated(_) | Situation::Foreign | Situation::Unowned, _) => {
-            Verdict::Refuse(format!("object {} not owned by previous revision", named(desired)))
-        }
+        (Situation::Unrelated(_) | Situation::Foreign | Situation::Unowned, _) => Verdict::Refuse(
+            format!("object {} not owned by previous revision", named(desired)),
+        ),
     }
 }
 
@@ -128,7 +136,10 @@ fn is_own_package(desired: &Desired) -> bool {
 }
 
 fn named(desired: &Desired) -> String {
-    format!("{} {}/{}", desired.gvk, desired.key.namespace, desired.key.name)
+    format!(
+        "{} {}/{}",
+        desired.gvk, desired.key.namespace, desired.key.name
+    )
 }
 
 /// The whole message of a collision (contract 2.9).
@@ -152,7 +163,11 @@ mod tests {
     impl Lineage for Family {
         fn kin(&self, uid: &str) -> Option<Kin> {
             let kin = |name: &str, is_previous, is_archived| {
-                Some(Kin { name: name.to_owned(), is_previous, is_archived })
+                Some(Kin {
+                    name: name.to_owned(),
+                    is_previous,
+                    is_archived,
+                })
             };
             match uid {
                 "previous" => kin("v1", true, false),
@@ -213,7 +228,10 @@ mod tests {
         let live = live(controller, number);
         let situation = classify(&revision, &Family, &live);
         let verdict = judge(&revision, &phases[0].objects[0], &situation, &live);
-        assert_eq!(verdict, *expected, "{controller:?} {number:?} {protection:?}: {situation:?}");
+        assert_eq!(
+            verdict, *expected,
+            "{controller:?} {number:?} {protection:?}: {situation:?}"
+        );
     }
 
     /// The decision table of contract 2.7, one line per live object, one column per protection.
@@ -223,8 +241,11 @@ mod tests {
         let adopt = || Verdict::Adopt(None);
         let from = |name: &str| Verdict::Adopt(Some(name.into()));
         let leave = |name: &str| Verdict::Leave(name.into());
-        let foreign =
-            || Verdict::Refuse("object /v1, Kind=ConfigMap ns/cm not owned by previous revision".into());
+        let foreign = || {
+            Verdict::Refuse(
+                "object /v1, Kind=ConfigMap ns/cm not owned by previous revision".into(),
+            )
+        };
         let equal = || Verdict::Refuse("revision collision on /v1, Kind=ConfigMap ns/cm".into());
         let keep = || Verdict::Keep;
         let table = [
@@ -250,7 +271,10 @@ mod tests {
             ("", "2", [foreign(), adopt(), adopt()]),
         ];
         for (controller, number, verdicts) in &table {
-            for (protection, verdict) in [Prevent, IfNoController, Unprotected].into_iter().zip(verdicts) {
+            for (protection, verdict) in [Prevent, IfNoController, Unprotected]
+                .into_iter()
+                .zip(verdicts)
+            {
                 check(controller, number, protection, verdict);
             }
         }
@@ -264,7 +288,10 @@ mod tests {
             object: json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "cm"}}),
             ..baton_apis::ObjectSetObject::default()
         };
-        let phase = baton_apis::ObjectSetTemplatePhase { objects: vec![entry], ..Default::default() };
+        let phase = baton_apis::ObjectSetTemplatePhase {
+            objects: vec![entry],
+            ..Default::default()
+        };
         let phases = prepare(&revision, vec![phase]);
         let judged = |live: &Value| {
             let situation = classify(&revision, &Family, live);

@@ -45,7 +45,12 @@ pub fn mapped<'a>(
         let reason = text(condition, "reason");
         Some(MappedCondition {
             type_: mapping.destination_type.clone(),
-            status: if matches!(status, "True" | "False") { status } else { "Unknown" }.to_owned(),
+            status: if matches!(status, "True" | "False") {
+                status
+            } else {
+                "Unknown"
+            }
+            .to_owned(),
             reason: if is_reason(reason) { reason } else { NO_REASON }.to_owned(),
             message: text(condition, "message").to_owned(),
         })
@@ -64,7 +69,9 @@ fn is_reason(reason: &str) -> bool {
 /// Whether the API server accepts a condition of this type: an optional DNS prefix and a name.
 #[must_use]
 pub fn is_condition_type(type_: &str) -> bool {
-    let (prefix, name) = type_.split_once('/').map_or((None, type_), |(p, n)| (Some(p), n));
+    let (prefix, name) = type_
+        .split_once('/')
+        .map_or((None, type_), |(p, n)| (Some(p), n));
     let alphanumeric = |c: char| c.is_ascii_alphanumeric();
     let label = |label: &str| {
         let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
@@ -76,5 +83,7 @@ pub fn is_condition_type(type_: &str) -> bool {
         && prefix.is_none_or(|prefix| prefix.split('.').all(label))
         && name.starts_with(alphanumeric)
         && name.ends_with(alphanumeric)
-        && name.chars().all(|c| alphanumeric(c) || matches!(c, '-' | '_' | '.'))
+        && name
+            .chars()
+            .all(|c| alphanumeric(c) || matches!(c, '-' | '_' | '.'))
 }

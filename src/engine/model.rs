@@ -15,7 +15,10 @@ use super::{
     Answer, Gvk, ObjectKey, Precondition, Request,
     conditions::{report_archival, report_pass},
     handover::{Kin, Lineage},
-    object::{Identity, controlled_reference, controller, is_terminating, metadata, owner_references, text},
+    object::{
+        Identity, controlled_reference, controller, is_terminating, metadata, owner_references,
+        text,
+    },
     pass::{Outcome, Pass, Position, Snapshot, Step},
     probes::Probes,
     revision::{KindScope, Kinds, Phase, Revision, prepare},
@@ -54,7 +57,10 @@ pub struct Set {
 
 impl Set {
     pub fn is_archived(&self) -> bool {
-        self.status.conditions.iter().any(|c| c.type_ == ARCHIVED && c.status == "True")
+        self.status
+            .conditions
+            .iter()
+            .any(|c| c.type_ == ARCHIVED && c.status == "True")
     }
 
     pub fn is_live(&self) -> bool {
@@ -101,7 +107,11 @@ pub struct World {
 impl World {
     /// An empty world in which anything may happen, as the bytes say.
     pub fn rough(bytes: Vec<u8>) -> Self {
-        Self { is_rough: true, dice: Dice { bytes, next: 0 }, ..Self::default() }
+        Self {
+            is_rough: true,
+            dice: Dice { bytes, next: 0 },
+            ..Self::default()
+        }
     }
 
     fn tick(&mut self) -> u64 {
@@ -134,7 +144,9 @@ impl World {
 
     /// Somebody deletes an object.
     pub fn delete(&mut self, key: &ObjectKey) {
-        let Some(mut object) = self.objects.get(key).cloned() else { return };
+        let Some(mut object) = self.objects.get(key).cloned() else {
+            return;
+        };
         if object.pointer("/metadata/finalizers").is_some() {
             object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
             self.put(key, Some(object));
@@ -155,7 +167,10 @@ impl World {
     pub fn unblock(&mut self) {
         for (key, mut object) in self.objects.clone() {
             if object.pointer("/metadata/finalizers").is_some() {
-                object["metadata"].as_object_mut().expect("metadata").remove("finalizers");
+                object["metadata"]
+                    .as_object_mut()
+                    .expect("metadata")
+                    .remove("finalizers");
                 let left = (!is_terminating(&object)).then_some(object);
                 self.put(&key, left);
             }
@@ -166,7 +181,9 @@ impl World {
         let live = self.objects.get(key).cloned();
         let version = metadata(body, "resourceVersion");
         if !version.is_empty()
-            && live.as_ref().is_none_or(|live| metadata(live, "resourceVersion") != version)
+            && live
+                .as_ref()
+                .is_none_or(|live| metadata(live, "resourceVersion") != version)
         {
             return Answer::Conflict;
         }
@@ -176,12 +193,19 @@ impl World {
                 "name": key.name, "namespace": key.namespace, "uid": format!("uid-{}", self.clock + 1)}})
         });
         let before = object.clone();
-        let managers = object["metadata"]["managedFields"].as_array().cloned().unwrap_or_default();
-        let foreign: Vec<_> =
-            managers.into_iter().filter(|entry| text(entry, "manager") != FIELD_MANAGER).collect();
+        let managers = object["metadata"]["managedFields"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        let foreign: Vec<_> = managers
+            .into_iter()
+            .filter(|entry| text(entry, "manager") != FIELD_MANAGER)
+            .collect();
         let content = body.pointer("/data/content").and_then(Value::as_str);
         let held = object.pointer("/data/content").and_then(Value::as_str);
-        let is_foreign = foreign.iter().any(|e| e.pointer("/fieldsV1/f:data").is_some());
+        let is_foreign = foreign
+            .iter()
+            .any(|e| e.pointer("/fieldsV1/f:data").is_some());
         if !force && is_foreign && content.is_some() && content != held {
             return Answer::Conflict;
         }
@@ -198,12 +222,19 @@ impl World {
             fields["f:metadata"]["f:ownerReferences"]
                 [format!("k:{{\"uid\":\"{}\"}}", text(reference, "uid"))] = json!({});
         }
-        if references.iter().filter(|r| r["controller"] == true).count() > 1 {
+        if references
+            .iter()
+            .filter(|r| r["controller"] == true)
+            .count()
+            > 1
+        {
             return Answer::Refused("Only one reference can have Controller set to true".into());
         }
         object["metadata"]["ownerReferences"] = references.into();
         for map in ["labels", "annotations"] {
-            let Some(wanted) = body["metadata"][map].as_object() else { continue };
+            let Some(wanted) = body["metadata"][map].as_object() else {
+                continue;
+            };
             object["metadata"][map] = wanted.clone().into();
             for name in wanted.keys() {
                 fields["f:metadata"][format!("f:{map}")][format!("f:{name}")] = json!({});
@@ -232,9 +263,11 @@ impl World {
     /// What the server answers.
     fn serve(&mut self, key: &ObjectKey, request: &Request) -> Answer {
         match request {
-            Request::Get => {
-                self.objects.get(key).cloned().map_or(Answer::NotFound, Answer::Object)
-            }
+            Request::Get => self
+                .objects
+                .get(key)
+                .cloned()
+                .map_or(Answer::NotFound, Answer::Object),
             Request::DryRunCreate(body) => self.apply(key, body, false, true),
             Request::DryRunApply(body) => self.apply(key, body, true, true),
             Request::Create(body) => self.apply(key, body, false, false),
@@ -264,7 +297,11 @@ impl World {
             }),
             Request::Delete(live) => self.guarded(key, live, |world, _| {
                 world.delete(key);
-                world.objects.get(key).cloned().map_or(Answer::NotFound, Answer::Object)
+                world
+                    .objects
+                    .get(key)
+                    .cloned()
+                    .map_or(Answer::NotFound, Answer::Object)
             }),
         }
     }
@@ -275,7 +312,9 @@ impl World {
         live: &Precondition,
         write: impl FnOnce(&mut Self, Value) -> Answer,
     ) -> Answer {
-        let Some(object) = self.objects.get(key).cloned() else { return Answer::NotFound };
+        let Some(object) = self.objects.get(key).cloned() else {
+            return Answer::NotFound;
+        };
         if metadata(&object, "resourceVersion") != live.resource_version
             || metadata(&object, "uid") != live.uid
         {
@@ -290,8 +329,14 @@ impl World {
     /// What a cache shows: the present, or in a rough world now and then the past.
     fn cached(&mut self, key: &ObjectKey) -> (Live, Option<Settled>) {
         let lags = self.is_rough && self.dice.roll(8) == 1;
-        let past = self.history.get(key).filter(|_| lags).and_then(|states| states.last());
-        let state = past.cloned().unwrap_or_else(|| self.objects.get(key).cloned());
+        let past = self
+            .history
+            .get(key)
+            .filter(|_| lags)
+            .and_then(|states| states.last());
+        let state = past
+            .cloned()
+            .unwrap_or_else(|| self.objects.get(key).cloned());
         // The watch selects by label.
         let Some(object) = state.filter(|object| object.pointer("/metadata/labels").is_some())
         else {
@@ -351,18 +396,22 @@ impl World {
         let revision = set.revision();
         let phases = set.prepared();
         let kinds = Kinds::from([(Gvk::new("v1", "ConfigMap"), KindScope::Namespaced)]);
-        let mut caches = BTreeMap::new();
-        for key in phases.iter().flat_map(|phase| &phase.objects).map(|object| &object.key) {
+        let mut seen = BTreeMap::new();
+        for key in phases
+            .iter()
+            .flat_map(|phase| &phase.objects)
+            .map(|object| &object.key)
+        {
             let cached = self.cached(key);
-            caches.insert(key.clone(), cached);
+            seen.insert(key.clone(), cached);
         }
         let key = |at: Position| &phases[at.phase].objects[at.object].key;
         let now = Timestamp::UNIX_EPOCH;
         let status = if set.lifecycle == LifecycleState::Archived {
             let mut teardown =
-                Teardown::new(&revision, &phases, &kinds, |at| caches[key(at)].0.clone());
+                Teardown::new(&revision, &phases, &kinds, |at| seen[key(at)].0.clone());
             let mut steps = 0;
-            while let Step::Send(requests) = teardown.next() {
+            while let Step::Send(requests) = teardown.step() {
                 steps += 1;
                 assert!(steps < 100, "a teardown ends");
                 for (at, request) in requests {
@@ -374,7 +423,10 @@ impl World {
             report_archival(&set.status, &revision, outcome, now).status
         } else {
             let probes = probes();
-            let lineage = Relatives { own: &set, sets: self.sets.clone() };
+            let lineage = Relatives {
+                own: &set,
+                sets: self.sets.clone(),
+            };
             let snapshot = Snapshot {
                 revision: &revision,
                 phases: &phases,
@@ -382,9 +434,9 @@ impl World {
                 kinds: &kinds,
                 lineage: &lineage,
             };
-            let mut pass = Pass::new(snapshot, |at| caches[key(at)].clone());
+            let mut pass = Pass::new(snapshot, |at| seen[key(at)].clone());
             let mut steps = 0;
-            while let Step::Send(requests) = pass.next() {
+            while let Step::Send(requests) = pass.step() {
                 steps += 1;
                 assert!(steps < 100, "a pass ends");
                 for (at, request) in requests {

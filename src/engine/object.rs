@@ -42,7 +42,9 @@ impl Identity {
         text(reference, "uid") == self.uid
             && text(reference, "kind") == self.kind
             && text(reference, "name") == self.name
-            && text(reference, "apiVersion").split_once('/').is_some_and(|(group, _)| group == GROUP)
+            && text(reference, "apiVersion")
+                .split_once('/')
+                .is_some_and(|(group, _)| group == GROUP)
     }
 
     /// Whether the revision may only own objects of its own namespace.
@@ -61,7 +63,9 @@ pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
 /// A string field of the metadata, empty when absent.
 #[must_use]
 pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
-    object.get("metadata").map_or("", |metadata| text(metadata, field))
+    object
+        .get("metadata")
+        .map_or("", |metadata| text(metadata, field))
 }
 
 /// The owner references; empty when there are none.
@@ -76,13 +80,18 @@ pub fn owner_references(object: &Value) -> &[Value] {
 /// Whether an owner reference is the managing one.
 #[must_use]
 pub fn is_controller(reference: &Value) -> bool {
-    reference.get("controller").and_then(Value::as_bool).unwrap_or(false)
+    reference
+        .get("controller")
+        .and_then(Value::as_bool)
+        .unwrap_or(false)
 }
 
 /// The managing owner reference, if any. The API server admits one at most.
 #[must_use]
 pub fn controller(object: &Value) -> Option<&Value> {
-    owner_references(object).iter().find(|reference| is_controller(reference))
+    owner_references(object)
+        .iter()
+        .find(|reference| is_controller(reference))
 }
 
 /// The revision number in the annotation; 0 when it is missing or no number (contract 2.7).
@@ -91,7 +100,9 @@ pub fn revision_number(object: &Value) -> i64 {
     object
         .get("metadata")
         .and_then(|metadata| metadata.get("annotations"))
-        .map_or(0, |annotations| text(annotations, ANNOTATION_REVISION).parse().unwrap_or(0))
+        .map_or(0, |annotations| {
+            text(annotations, ANNOTATION_REVISION).parse().unwrap_or(0)
+        })
 }
 
 /// Whether the object waits for finalizers or its grace period.

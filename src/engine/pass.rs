@@ -141,7 +141,7 @@ impl<'a> Pass<'a> {
     }
 
     /// What to do next.
-    pub fn next(&mut self) -> Step {
+    pub fn step(&mut self) -> Step {
         while self.verdict.is_none() {
             let Some(phase) = self.snapshot.phases.get(self.phase) else {
                 self.verdict = Some(Verdict::Passed);
@@ -163,7 +163,7 @@ impl<'a> Pass<'a> {
         Step::Done
     }
 
-    /// Takes the answer to a request that [`Pass::next`] named.
+    /// Takes the answer to a request that [`Pass::step`] named.
     pub fn answer(&mut self, at: Position, request: &Request, answer: Answer) {
         self.slots[at.phase][at.object].answer(
             request,
@@ -180,19 +180,28 @@ impl<'a> Pass<'a> {
         let mut writes = Vec::new();
         let mut problems = Problems::default();
         for (object, slot) in self.slots[self.phase].iter().enumerate() {
-            let at = Position { phase: self.phase, object };
+            let at = Position {
+                phase: self.phase,
+                object,
+            };
             let position = || slot.desired.position(&phase.name);
             match slot.need(self.snapshot.revision, self.snapshot.lineage) {
                 Need::Nothing | Need::Wait(_) => {}
                 Need::Check(request) => checks.push((at, request)),
                 Need::Write(request) => writes.push((at, request)),
                 Need::Violation(text) => {
-                    problems.violations.push((at, format!("{}: {text}", position())));
+                    problems
+                        .violations
+                        .push((at, format!("{}: {text}", position())));
                 }
                 Need::WriteRefused(text) => {
-                    problems.refused.push((at, format!("{}: {text}", position())));
+                    problems
+                        .refused
+                        .push((at, format!("{}: {text}", position())));
                 }
-                Need::Failed(text) => problems.failed.push((at, format!("{}: {text}", position()))),
+                Need::Failed(text) => problems
+                    .failed
+                    .push((at, format!("{}: {text}", position()))),
                 Need::Collision(text) => {
                     problems.collision = Some((at, text));
                     // Objects after it are not looked at; the first collision ends the phase.
@@ -213,7 +222,11 @@ impl<'a> Pass<'a> {
     fn fail(&mut self, problems: Problems) {
         let (reason, found, verdict): (_, Vec<_>, fn(Vec<String>) -> Verdict) =
             if !problems.violations.is_empty() {
-                (reasons::PREFLIGHT_ERROR, problems.violations, Verdict::Preflight)
+                (
+                    reasons::PREFLIGHT_ERROR,
+                    problems.violations,
+                    Verdict::Preflight,
+                )
             } else if !problems.refused.is_empty() {
                 (reasons::WRITE_ERROR, problems.refused, Verdict::WriteError)
             } else if !problems.failed.is_empty() {
@@ -222,9 +235,11 @@ impl<'a> Pass<'a> {
                 let live = self.slots[at.phase][at.object].live();
                 let version = live.map_or("", |live| metadata(live, "resourceVersion"));
                 self.blockers.push((at, version.to_owned()));
-                (reasons::COLLISION_DETECTED, vec![(at, text)], |mut texts| {
-                    Verdict::Collision(texts.pop().unwrap_or_default())
-                })
+                (
+                    reasons::COLLISION_DETECTED,
+                    vec![(at, text)],
+                    |mut texts| Verdict::Collision(texts.pop().unwrap_or_default()),
+                )
             } else {
                 return;
             };
@@ -238,8 +253,13 @@ impl<'a> Pass<'a> {
     fn finish_phase(&mut self, phase: &Phase) {
         let mut failures = Vec::new();
         for object in 0..phase.objects.len() {
-            let at = Position { phase: self.phase, object };
-            let Some(messages) = self.probe(at) else { continue };
+            let at = Position {
+                phase: self.phase,
+                object,
+            };
+            let Some(messages) = self.probe(at) else {
+                continue;
+            };
             let key = &phase.objects[object].key;
             let messages = messages.join(", ");
             self.wait_for(at, reasons::PROBE_FAILURE, &messages);
@@ -290,12 +310,14 @@ impl<'a> Pass<'a> {
     /// Ends the pass.
     ///
     /// # Panics
-    /// When [`Pass::next`] has not said [`Step::Done`] yet.
+    /// When [`Pass::step`] has not said [`Step::Done`] yet.
     #[must_use]
     pub fn outcome(self) -> Outcome {
         let identity = &self.snapshot.revision.identity;
         let mut outcome = Outcome {
-            verdict: self.verdict.expect("a pass is asked for its outcome when it is done"),
+            verdict: self
+                .verdict
+                .expect("a pass is asked for its outcome when it is done"),
             controller_of: Vec::new(),
             controls_all: true,
             waiting_for: self.waiting_for,
@@ -308,12 +330,18 @@ impl<'a> Pass<'a> {
             for (object, slot) in slots.iter().enumerate() {
                 let at = Position { phase, object };
                 if slot.is_controlled_by(identity) {
-                    outcome.controller_of.push(controlled_reference(&slot.desired.key));
+                    outcome
+                        .controller_of
+                        .push(controlled_reference(&slot.desired.key));
                 } else {
                     outcome.controls_all = false;
                 }
-                outcome.deeds.extend(slot.deed.clone().map(|deed| (at, deed)));
-                outcome.learned.extend(slot.learned.map(|settled| (at, settled)));
+                outcome
+                    .deeds
+                    .extend(slot.deed.clone().map(|deed| (at, deed)));
+                outcome
+                    .learned
+                    .extend(slot.learned.map(|settled| (at, settled)));
                 if let Some(live) = slot.live() {
                     outcome.mapped.extend(mapped(&slot.desired.mappings, live));
                 }

@@ -153,12 +153,20 @@ fn reached<'a>(world: &World, set: &'a Set) -> Vec<(&'a str, &'a Value)> {
     let mut reached = Vec::new();
     for phase in &set.phases {
         for entry in &phase.objects {
-            reached.push((entry.object["metadata"]["name"].as_str().expect("name"), &entry.object));
+            reached.push((
+                entry.object["metadata"]["name"].as_str().expect("name"),
+                &entry.object,
+            ));
         }
         let fails = phase.objects.iter().any(|entry| {
             let name = entry.object["metadata"]["name"].as_str().expect("name");
             let live = world.objects.get(&key(name));
-            live.is_none_or(|o| o["data"]["content"].as_str().unwrap_or("").starts_with("broken"))
+            live.is_none_or(|o| {
+                o["data"]["content"]
+                    .as_str()
+                    .unwrap_or("")
+                    .starts_with("broken")
+            })
         });
         if fails {
             break;
@@ -178,24 +186,47 @@ fn check(world: &World, stranger: Option<(&ObjectKey, &Value)>) {
                 break;
             }
             let object = world.objects.get(&key(name));
-            let object = object.unwrap_or_else(|| panic!("{name}, wanted by {}, is lost", set.identity.name));
-            let controllers = owner_references(object).iter().filter(|r| is_controller(r)).count();
+            let object = object
+                .unwrap_or_else(|| panic!("{name}, wanted by {}, is lost", set.identity.name));
+            let controllers = owner_references(object)
+                .iter()
+                .filter(|r| is_controller(r))
+                .count();
             assert_eq!(controllers, 1, "{name} has {controllers} controllers");
             let owner = controller_name(object).expect("one controller");
             let owner = live.iter().find(|other| other.identity.name == owner);
             let owner = owner.unwrap_or_else(|| panic!("{name} is controlled by no live revision"));
-            assert!(owner.number >= set.number, "{name} went back to {}", owner.identity.name);
+            assert!(
+                owner.number >= set.number,
+                "{name} went back to {}",
+                owner.identity.name
+            );
             if owner.number == set.number {
-                assert_eq!(object["data"], manifest["data"], "{name} is not as {} wants it", set.identity.name);
+                assert_eq!(
+                    object["data"], manifest["data"],
+                    "{name} is not as {} wants it",
+                    set.identity.name
+                );
             }
         }
-        wanted.extend(set.phases.iter().flat_map(|phase| &phase.objects).map(|entry| {
-            entry.object["metadata"]["name"].as_str().expect("name").to_owned()
-        }));
+        wanted.extend(
+            set.phases
+                .iter()
+                .flat_map(|phase| &phase.objects)
+                .map(|entry| {
+                    entry.object["metadata"]["name"]
+                        .as_str()
+                        .expect("name")
+                        .to_owned()
+                }),
+        );
     }
     for (key, object) in &world.objects {
         if Some(key.name.as_str()) != stranger_name {
-            assert!(wanted.contains(&key.name), "{key} is wanted by nobody: {object}");
+            assert!(
+                wanted.contains(&key.name),
+                "{key} is wanted by nobody: {object}"
+            );
         }
         for reference in owner_references(object) {
             let owner = reference["name"].as_str().expect("name");
@@ -207,12 +238,26 @@ fn check(world: &World, stranger: Option<(&ObjectKey, &Value)>) {
     }
     if let Some((key, before)) = stranger {
         let now = world.objects.get(key).expect("a stranger is not deleted");
-        for field in ["/data", "/metadata/uid", "/metadata/labels", "/metadata/ownerReferences"] {
-            assert_eq!(now.pointer(field), before.pointer(field), "the stranger's {field} changed");
+        for field in [
+            "/data",
+            "/metadata/uid",
+            "/metadata/labels",
+            "/metadata/ownerReferences",
+        ] {
+            assert_eq!(
+                now.pointer(field),
+                before.pointer(field),
+                "the stranger's {field} changed"
+            );
         }
     }
     for set in &world.sets {
-        assert_eq!(set.is_archived(), !set.is_live(), "{} is archived when asked to", set.identity.name);
+        assert_eq!(
+            set.is_archived(),
+            !set.is_live(),
+            "{} is archived when asked to",
+            set.identity.name
+        );
     }
 }
 

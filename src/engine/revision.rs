@@ -100,8 +100,14 @@ impl Desired {
 }
 
 /// Fields that an object read back from a server carries and that no apply may bring along.
-const SERVER_SET: [&str; 6] =
-    ["managedFields", "resourceVersion", "uid", "creationTimestamp", "generation", "selfLink"];
+const SERVER_SET: [&str; 6] = [
+    "managedFields",
+    "resourceVersion",
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "selfLink",
+];
 
 /// Prepares the phases of a revision: what to write (contract 2.5), and per object what is wrong
 /// with its manifest. Phases come with the objects of their slices already appended.
@@ -189,21 +195,31 @@ fn complete(revision: &Revision, manifest: &mut Value) {
     }
     fields.remove("ownerReferences");
     if revision.identity.is_namespaced()
-        && fields.get("namespace").and_then(Value::as_str).is_none_or(str::is_empty)
+        && fields
+            .get("namespace")
+            .and_then(Value::as_str)
+            .is_none_or(str::is_empty)
     {
-        fields.insert("namespace".to_owned(), revision.identity.namespace.clone().into());
+        fields.insert(
+            "namespace".to_owned(),
+            revision.identity.namespace.clone().into(),
+        );
     }
     let mut metadata = Value::Object(std::mem::take(fields));
     let labels = map_mut(&mut metadata, "labels");
     labels.insert(LABEL_CACHE.to_owned(), LABEL_CACHE_VALUE.into());
-    for (label, value) in [(LABEL_PACKAGE, &revision.package), (LABEL_INSTANCE, &revision.instance)]
-    {
+    for (label, value) in [
+        (LABEL_PACKAGE, &revision.package),
+        (LABEL_INSTANCE, &revision.instance),
+    ] {
         if let Some(value) = value {
             labels.insert(label.to_owned(), value.clone().into());
         }
     }
-    map_mut(&mut metadata, "annotations")
-        .insert(ANNOTATION_REVISION.to_owned(), revision.number.to_string().into());
+    map_mut(&mut metadata, "annotations").insert(
+        ANNOTATION_REVISION.to_owned(),
+        revision.number.to_string().into(),
+    );
     manifest["metadata"] = metadata;
 }
 
@@ -259,9 +275,7 @@ fn escape(revision: &Revision, object: &Desired, scope: KindScope) -> Option<Str
         (true, KindScope::Cluster) => {
             "Must be namespaced scoped when part of an non-cluster-scoped API."
         }
-        (true, KindScope::Namespaced)
-            if object.key.namespace != revision.identity.namespace =>
-        {
+        (true, KindScope::Namespaced) if object.key.namespace != revision.identity.namespace => {
             "Must stay within the same namespace."
         }
         (false, KindScope::Namespaced) if object.key.namespace.is_empty() => {

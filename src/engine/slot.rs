@@ -127,7 +127,9 @@ impl<'a> Slot<'a> {
     /// Whether the live object is controlled by the revision.
     pub fn is_controlled_by(&self, identity: &Identity) -> bool {
         self.live().is_some_and(|live| {
-            owner_references(live).iter().any(|r| is_controller(r) && identity.is(r))
+            owner_references(live)
+                .iter()
+                .any(|r| is_controller(r) && identity.is(r))
         })
     }
 
@@ -241,11 +243,16 @@ impl<'a> Slot<'a> {
     }
 
     /// Takes the answer to the request that [`Slot::need`] asked for.
-    pub fn answer(&mut self, request: &Request, answer: Answer, revision: &Revision, lineage: &dyn Lineage) {
+    pub fn answer(
+        &mut self,
+        request: &Request,
+        answer: Answer,
+        revision: &Revision,
+        lineage: &dyn Lineage,
+    ) {
         match (request, answer) {
             (_, Answer::KindNotServed) => self.progress = Progress::KindNotServed,
             (_, Answer::Failed(text)) => self.progress = Progress::Failed(text),
-            (_, Answer::Conflict) => self.read_again(),
             (Request::Get, Answer::Object(live)) => {
                 self.live = Live::Present(live);
                 self.written = false;
@@ -375,7 +382,9 @@ impl References {
                 }
                 list.push(reference);
             } else if owned.is_some_and(|owned| {
-                owned.get(format!("k:{{\"uid\":\"{}\"}}", text(reference, "uid"))).is_some()
+                owned
+                    .get(format!("k:{{\"uid\":\"{}\"}}", text(reference, "uid")))
+                    .is_some()
             }) {
                 list.push(reference.clone());
             }
@@ -386,24 +395,31 @@ impl References {
 }
 
 fn same_references(body: &Value, live: &Value) -> bool {
-    owner_references(body).iter().all(|wanted| owner_references(live).contains(wanted))
+    owner_references(body)
+        .iter()
+        .all(|wanted| owner_references(live).contains(wanted))
 }
 
-/// The body with the `resourceVersion` of the object it was decided upon: the server refuses it
-/// if anybody wrote in between (improvement 4).
+/// The body with uid and `resourceVersion` of the object it was decided upon: the server refuses
+/// it if anybody wrote in between (improvement 4).
 fn versioned(mut body: Value, live: &Value) -> Value {
-    metadata_mut(&mut body)
-        .insert("resourceVersion".to_owned(), metadata(live, "resourceVersion").into());
+    let fields = metadata_mut(&mut body);
+    for field in ["uid", "resourceVersion"] {
+        fields.insert(field.to_owned(), metadata(live, field).into());
+    }
     body
 }
 
 /// Whether an object that a create merged into was made by ourselves, say by a write of a killed
 /// manager that arrived late: then nobody else's apply or update is on record.
 fn is_own_creation(live: &Value) -> bool {
-    live.pointer("/metadata/managedFields").and_then(Value::as_array).is_some_and(|entries| {
-        entries.iter().all(|entry| {
-            !text(entry, "subresource").is_empty()
-                || (text(entry, "manager") == FIELD_MANAGER && text(entry, "operation") == "Apply")
+    live.pointer("/metadata/managedFields")
+        .and_then(Value::as_array)
+        .is_some_and(|entries| {
+            entries.iter().all(|entry| {
+                !text(entry, "subresource").is_empty()
+                    || (text(entry, "manager") == FIELD_MANAGER
+                        && text(entry, "operation") == "Apply")
+            })
         })
-    })
 }

@@ -39,6 +39,8 @@ pub enum TeardownOutcome {
     Waiting(Vec<WaitingForObject>),
     /// The server refused or failed requests; trying again later may help.
     Failed(Vec<WaitingForObject>),
+    /// The objects could not be looked at; the text says why.
+    Blocked(String),
 }
 
 #[derive(Debug)]
@@ -79,11 +81,17 @@ impl<'a> Teardown<'a> {
                     .collect()
             })
             .collect();
-        Self { revision, phases, kinds, slots, left: phases.len() }
+        Self {
+            revision,
+            phases,
+            kinds,
+            slots,
+            left: phases.len(),
+        }
     }
 
     /// What to do next.
-    pub fn next(&mut self) -> Step {
+    pub fn step(&mut self) -> Step {
         while let Some(phase) = self.left.checked_sub(1) {
             let mut requests = Vec::new();
             let mut waiting = false;
@@ -113,7 +121,8 @@ impl<'a> Teardown<'a> {
             return Need::Wait;
         }
         let namespace = &self.revision.identity.namespace;
-        let elsewhere = self.revision.identity.is_namespaced() && desired.key.namespace != *namespace;
+        let elsewhere =
+            self.revision.identity.is_namespaced() && desired.key.namespace != *namespace;
         if elsewhere || !desired.violations.is_empty() || !self.kinds.contains_key(&desired.gvk) {
             // Such an object was never written by this revision.
             return Need::Nothing;
@@ -126,7 +135,9 @@ impl<'a> Teardown<'a> {
         let own = owner_references(live)
             .iter()
             .position(|reference| text(reference, "uid") == self.revision.identity.uid);
-        let Some(owner_index) = own else { return Need::Nothing };
+        let Some(owner_index) = own else {
+            return Need::Nothing;
+        };
         if !is_controller(&owner_references(live)[owner_index]) {
             let mut live = precondition(live);
             live.owner_index = owner_index;
@@ -139,7 +150,7 @@ impl<'a> Teardown<'a> {
         Need::Send(Request::Delete(precondition(live)))
     }
 
-    /// Takes the answer to a request that [`Teardown::next`] named.
+    /// Takes the answer to a request that [`Teardown::step`] named.
     pub fn answer(&mut self, at: Position, request: &Request, answer: Answer) {
         let slot = &mut self.slots[at.phase][at.object];
         match answer {
@@ -152,8 +163,7 @@ impl<'a> Teardown<'a> {
                 slot.rounds += 1;
                 slot.live = Live::Unread;
                 if slot.rounds >= MAX_ROUNDS {
-                    slot.problem =
-                        Some("the object keeps changing while it is removed".to_owned());
+                    slot.problem = Some("the object keeps changing while it is removed".to_owned());
                 }
             }
             Answer::Refused(text) | Answer::Failed(text) => slot.problem = Some(text),
@@ -185,10 +195,16 @@ impl<'a> Teardown<'a> {
                     name: key.name.clone(),
                     namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
                     reason: reasons::ARCHIVAL_IN_PROGRESS.to_owned(),
-                    message: problem.clone().unwrap_or_else(|| "being deleted".to_owned()),
+                    message: problem
+                        .clone()
+                        .unwrap_or_else(|| "being deleted".to_owned()),
                 })
             })
             .collect();
-        if failed { TeardownOutcome::Failed(waiting) } else { TeardownOutcome::Waiting(waiting) }
+        if failed {
+            TeardownOutcome::Failed(waiting)
+        } else {
+            TeardownOutcome::Waiting(waiting)
+        }
     }
 }

@@ -121,10 +121,13 @@ pub async fn check_server(client: &Client, url: &Uri) -> Result<String, ServerEr
             url: url(),
             cause: innermost(&error),
         }),
-        Ok(Err(error)) => Err(ServerError::Other {
-            url: url(),
-            cause: one_line(&error),
-        }),
+        Ok(Err(error)) => {
+            let cause = match error {
+                kube::Error::Api(status) => status.message.clone(),
+                error => one_line(&error),
+            };
+            Err(ServerError::Other { url: url(), cause })
+        }
         Err(_elapsed) => {
             let cause = format!("no answer within {} s", FIRST_REQUEST_TIMEOUT.as_secs());
             Err(ServerError::Unreachable { url: url(), cause })

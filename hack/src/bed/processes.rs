@@ -47,8 +47,12 @@ pub enum Error {
     },
 }
 
+/// The variable by which processes that were started to work with a bed are recognised. Its value is
+/// the directory of the bed.
+pub(super) const MARK: &str = "BATON_BED_RUN";
+
 /// The ids of all processes of the bed in `dir`, the starting kwokctl first.
-pub(super) fn of(dir: &Path) -> Result<Vec<i32>, Error> {
+fn of(dir: &Path) -> Result<Vec<i32>, Error> {
     let mut found: Vec<(i32, Vec<String>)> = list().map_err(Error::List)?;
     found.retain(|(_, args)| belongs(args, dir));
     // Ended first, it cannot start a server after the list was made.
@@ -74,7 +78,7 @@ pub(super) fn complete(dir: &Path) -> Result<bool, Error> {
     Ok(COMPONENTS.into_iter().all(runs))
 }
 
-/// Ends every process of the bed and removes its directory. Returns whether there was anything.
+/// Ends every process of the bed, and what was started to work with it, and removes its directory. Returns whether there was anything.
 ///
 /// # Guarantees
 ///
@@ -84,7 +88,8 @@ pub(super) fn sweep(dir: &Path) -> Result<bool, Error> {
     let mut any = dir.exists();
     let mut ending = BTreeSet::new();
     loop {
-        let running = of(dir)?;
+        let mut running = of(dir)?;
+        running.extend(marked(dir).map_err(Error::List)?);
         ending.extend(running.iter().copied());
         ending.retain(|pid| !is_gone(*pid));
         if ending.is_empty() {
@@ -181,6 +186,20 @@ fn list_proc() -> io::Result<Vec<(i32, Vec<String>)>> {
     Ok(found)
 }
 
+/// The processes that carry the [`MARK`] of the bed. None on systems that do not tell.
+fn marked(dir: &Path) -> io::Result<Vec<i32>> {
+    let mark = format!("{MARK}={}", dir.display());
+    let carries = |pid: &i32| {
+        let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        environment
+            .split(|byte| *byte == 0)
+            .any(|variable| variable == mark.as_bytes())
+    };
+    let own = i32::try_from(std::process::id()).unwrap_or_default();
+    let pids = list()?.into_iter().map(|(pid, _)| pid);
+    Ok(pids.filter(|pid| *pid != own && carries(pid)).collect())
+}
+
 /// For systems without `/proc`. Arguments with spaces come in pieces, which does no harm to
 /// [`belongs`] unless the path of the cache has spaces.
 fn list_ps() -> io::Result<Vec<(i32, Vec<String>)>> {
@@ -242,6 +261,25 @@ mod tests {
         .unwrap();
         assert_eq!(dead(dir.path()).unwrap(), ["etcd"]);
         assert!(!complete(dir.path()).unwrap());
+    }
+
+    #[test]
+    fn what_works_with_a_bed_ends_with_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let start = |value: &Path| {
+            let mut command = std::process::Command::new("sleep");
+            command.arg("60").env(MARK, value).spawn().unwrap()
+        };
+        let (mut own, mut other) = (start(dir.path()), start(&dir.path().join("other")));
+        assert!(sweep(dir.path()).unwrap());
+        if Path::new("/proc/self/environ").exists() {
+            assert!(own.try_wait().unwrap().is_some());
+        }
+        assert!(other.try_wait().unwrap().is_none());
+        for child in [&mut own, &mut other] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
     }
 
     #[test]

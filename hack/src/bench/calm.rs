@@ -33,9 +33,9 @@ impl Calm {
 
     /// Takes a look at `now`. Returns when the calm began, once it has lasted.
     pub fn look(&mut self, metrics: &Metrics, now: Instant) -> Option<Instant> {
-        let sent = metrics
-            .requests()
-            .map_or(0, |requests| requests.about_objects() + requests.about_sets());
+        let sent = metrics.requests().map_or(0, |requests| {
+            requests.about_objects() + requests.about_sets()
+        });
         let seen = Some((metrics.reconciles(), sent));
         let busy = !metrics.leads()
             || metrics.queue_depth() > 0
@@ -52,7 +52,10 @@ impl Calm {
     #[must_use]
     pub fn describe(&self) -> String {
         let (reconciles, requests) = self.last.unwrap_or_default();
-        format!("{reconciles} reconciles (at least {} expected), {requests} requests", self.at_least)
+        format!(
+            "{reconciles} reconciles (at least {} expected), {requests} requests",
+            self.at_least
+        )
     }
 }
 

@@ -47,8 +47,10 @@ impl Spread {
     /// The spread of these latencies; `None` if there are none.
     #[must_use]
     pub fn of(latencies: impl IntoIterator<Item = Duration>) -> Option<Self> {
-        let mut seconds: Vec<f64> =
-            latencies.into_iter().map(|latency| latency.as_secs_f64()).collect();
+        let mut seconds: Vec<f64> = latencies
+            .into_iter()
+            .map(|latency| latency.as_secs_f64())
+            .collect();
         seconds.sort_by(f64::total_cmp);
         Some(Self {
             p50: percentile(&seconds, 50)?,
@@ -106,10 +108,19 @@ impl Step {
         self
     }
 
+    /// Whether it is a step whose rate says something.
+    #[must_use]
+    pub fn is_paced(&self) -> bool {
+        matches!(self.name, "create" | "handover" | "teardown")
+    }
+
     /// Requests whose number goes with that of the objects, per object.
     #[must_use]
     pub fn requests_per_object(&self) -> f64 {
-        ratio(number(self.requests.about_objects()), number(self.timing.objects))
+        ratio(
+            number(self.requests.about_objects()),
+            number(self.timing.objects),
+        )
     }
 
     /// Requests whose number goes with that of the revisions, per revision.
@@ -146,10 +157,11 @@ impl Figures {
         (!self.bare.is_empty()).then(|| sum / number(self.bare.len()))
     }
 
-    /// The rate of a step as a part of that without a manager.
+    /// The rate of a step as a part of that without a manager, if both say something.
     #[must_use]
     pub fn to_bare(&self, step: &Step) -> Option<f64> {
-        self.bare_rate().map(|bare| ratio(step.timing.rate, bare))
+        let bare = self.bare_rate().filter(|_| step.is_paced())?;
+        Some(ratio(step.timing.rate, bare))
     }
 }
 
@@ -184,7 +196,14 @@ mod tests {
     fn a_spread_does_not_depend_on_the_order() {
         let seconds = [3, 1, 2].map(Duration::from_secs);
         let spread = Spread::of(seconds).unwrap();
-        assert_eq!(spread, Spread { p50: 2.0, p99: 3.0, max: 3.0 });
+        assert_eq!(
+            spread,
+            Spread {
+                p50: 2.0,
+                p99: 3.0,
+                max: 3.0
+            }
+        );
         assert_eq!(Spread::of([]), None);
     }
 

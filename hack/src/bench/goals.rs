@@ -12,7 +12,7 @@ pub struct Goal {
     /// What was measured.
     pub measured: String,
     /// What it should be.
-    pub goal: String,
+    pub wanted: String,
     /// Whether it is.
     pub met: bool,
 }
@@ -36,8 +36,10 @@ const MEMORY: [(usize, f64); 2] = [(2_000, 40.0), (10_000, 100.0)];
 #[must_use]
 pub fn goals(figures: &Figures) -> Vec<Goal> {
     let mut goals = Vec::new();
-    let rollouts: Vec<&Step> =
-        ["create", "handover"].iter().filter_map(|name| figures.step(name)).collect();
+    let rollouts: Vec<&Step> = ["create", "handover"]
+        .iter()
+        .filter_map(|name| figures.step(name))
+        .collect();
     for step in &rollouts {
         goals.extend(rate(figures, step));
     }
@@ -48,16 +50,15 @@ pub fn goals(figures: &Figures) -> Vec<Goal> {
         goals.extend(figures.step(name).map(|step| Goal {
             figure: format!("{name}: writes"),
             measured: step.writes.to_string(),
-            goal: "0".to_owned(),
+            wanted: "0".to_owned(),
             met: step.writes == 0,
         }));
     }
-    goals.extend(figures.step("restart").map(|step| at_most(
-        "restart until settled",
-        step.timing.seconds,
-        RESTART,
-        "s",
-    )));
+    goals.extend(
+        figures
+            .step("restart")
+            .map(|step| at_most("restart until settled", step.timing.seconds, RESTART, "s")),
+    );
     let lone = figures.step("lone").and_then(|step| step.per_set);
     goals.extend(lone.map(|spread| at_most("lone set, median", spread.p50, LONE, "s")));
     goals.extend(memory(figures));
@@ -70,7 +71,7 @@ fn rate(figures: &Figures, step: &Step) -> Option<Goal> {
     Some(Goal {
         figure: format!("{}: rate", step.name),
         measured: format!("{to_bare:.2} x bare"),
-        goal: format!("at least {TO_BARE} x bare"),
+        wanted: format!("at least {TO_BARE} x bare"),
         met: to_bare >= TO_BARE,
     })
 }
@@ -78,13 +79,26 @@ fn rate(figures: &Figures, step: &Step) -> Option<Goal> {
 fn requests(step: &Step) -> [Goal; 2] {
     let name = step.name;
     [
-        at_most(&format!("{name}: requests per object"), step.requests_per_object(), PER_OBJECT, ""),
-        at_most(&format!("{name}: further requests per set"), step.requests_per_set(), PER_SET, ""),
+        at_most(
+            &format!("{name}: requests per object"),
+            step.requests_per_object(),
+            PER_OBJECT,
+            "",
+        ),
+        at_most(
+            &format!("{name}: further requests per set"),
+            step.requests_per_set(),
+            PER_SET,
+            "",
+        ),
     ]
 }
 
 fn memory(figures: &Figures) -> Option<Goal> {
-    let peaks = figures.steps.iter().filter_map(|step| step.memory.map(|memory| memory.peak));
+    let peaks = figures
+        .steps
+        .iter()
+        .filter_map(|step| step.memory.map(|memory| memory.peak));
     let peak = peaks.max_by(f64::total_cmp)?;
     let objects = figures.shape.objects();
     let (_, most) = MEMORY.into_iter().find(|(limit, _)| objects <= *limit)?;
@@ -122,7 +136,7 @@ fn at_most(figure: &str, measured: f64, most: f64, unit: &str) -> Goal {
     Goal {
         figure: figure.to_owned(),
         measured: with_unit(format!("{measured:.*}", if most < 1.0 { 3 } else { 2 })),
-        goal: with_unit(format!("at most {most}")),
+        wanted: with_unit(format!("at most {most}")),
         met: measured <= most,
     }
 }
@@ -143,7 +157,10 @@ mod tests {
             timing: Timing::of(1000, Duration::from_secs(seconds)),
             per_set: None,
             cpu: Some(1.5),
-            memory: Some(Memory { rss: 20.0, peak: 30.0 }),
+            memory: Some(Memory {
+                rss: 20.0,
+                peak: 30.0,
+            }),
             writes: requests.writes(),
             requests,
         }
@@ -151,7 +168,12 @@ mod tests {
 
     fn figures(steps: Vec<Step>) -> Figures {
         Figures {
-            shape: Shape { sets: 100, phases: 2, per_phase: 5, pad: 256 },
+            shape: Shape {
+                sets: 100,
+                phases: 2,
+                per_phase: 5,
+                pad: 256,
+            },
             processors: 2,
             bare: vec![
                 Timing::of(1000, Duration::from_secs(1)),
@@ -171,9 +193,15 @@ mod tests {
     #[test]
     fn rates_are_compared_with_the_mean_of_both_bare_ones() {
         let fast = figures(vec![step("create", 1, "")]);
-        assert_eq!(find(&fast, "create: rate"), ("0.67 x bare".to_owned(), true));
+        assert_eq!(
+            find(&fast, "create: rate"),
+            ("0.67 x bare".to_owned(), true)
+        );
         let slow = figures(vec![step("create", 2, "")]);
-        assert_eq!(find(&slow, "create: rate"), ("0.33 x bare".to_owned(), false));
+        assert_eq!(
+            find(&slow, "create: rate"),
+            ("0.33 x bare".to_owned(), false)
+        );
     }
 
     #[test]
@@ -183,16 +211,31 @@ mod tests {
             baton_api_requests_total{verb=\"status\"} 410\n\
             baton_api_requests_total{verb=\"watch\"} 9000\n";
         let figures = figures(vec![step("handover", 1, requests)]);
-        assert_eq!(find(&figures, "handover: requests per object"), ("2.00".to_owned(), true));
-        assert_eq!(find(&figures, "handover: further"), ("4.10".to_owned(), false));
+        assert_eq!(
+            find(&figures, "handover: requests per object"),
+            ("2.00".to_owned(), true)
+        );
+        assert_eq!(
+            find(&figures, "handover: further"),
+            ("4.10".to_owned(), false)
+        );
     }
 
     #[test]
     fn the_other_goals() {
-        let restart = step("restart", 2, "baton_api_requests_total{verb=\"status\"} 1\n");
+        let restart = step(
+            "restart",
+            2,
+            "baton_api_requests_total{verb=\"status\"} 1\n",
+        );
         let mut lone = step("lone", 2, "");
         lone.per_set = Spread::of([Duration::from_millis(70)]);
-        let steps = vec![step("create", 1, ""), step("handover", 1, ""), restart, lone];
+        let steps = vec![
+            step("create", 1, ""),
+            step("handover", 1, ""),
+            restart,
+            lone,
+        ];
         let figures = figures(steps);
         assert_eq!(find(&figures, "restart: writes"), ("1".to_owned(), false));
         assert_eq!(find(&figures, "restart until"), ("2.00 s".to_owned(), true));

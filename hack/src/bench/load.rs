@@ -138,7 +138,8 @@ impl Target {
     ///
     /// When the API server refuses it.
     pub async fn create(client: &Client, namespace: &str) -> kube::Result<Self> {
-        let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
+        let body =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}});
         let target = Self {
             client: client.clone(),
             namespace: namespace.to_owned(),
@@ -150,7 +151,10 @@ impl Target {
     /// The path of the namespace's ObjectSets.
     #[must_use]
     pub fn sets(&self) -> String {
-        format!("/apis/{API_VERSION}/namespaces/{}/objectsets", self.namespace)
+        format!(
+            "/apis/{API_VERSION}/namespaces/{}/objectsets",
+            self.namespace
+        )
     }
 
     fn config_maps(&self) -> String {
@@ -195,7 +199,9 @@ impl Target {
             .map(Ok)
             .try_for_each_concurrent(SIDE_BY_SIDE, |name| {
                 let params = DeleteParams::default();
-                let delete = request.delete(name, &params).map_err(kube::Error::BuildRequest);
+                let delete = request
+                    .delete(name, &params)
+                    .map_err(kube::Error::BuildRequest);
                 async { self.send(delete?).await }
             })
             .await
@@ -277,7 +283,8 @@ impl Target {
             ..DeleteParams::default()
         };
         let delete = request.delete(&self.namespace, &params);
-        self.send(delete.map_err(kube::Error::BuildRequest)?).await?;
+        self.send(delete.map_err(kube::Error::BuildRequest)?)
+            .await?;
         loop {
             let params = kube::api::GetParams::default();
             let get = request.get(&self.namespace, &params);
@@ -326,7 +333,10 @@ mod tests {
 
     fn objects(set: &ObjectSet) -> Vec<&Value> {
         let phases = set.spec.phases.iter().flatten();
-        phases.flat_map(|phase| &phase.objects).map(|entry| &entry.object).collect()
+        phases
+            .flat_map(|phase| &phase.objects)
+            .map(|entry| &entry.object)
+            .collect()
     }
 
     #[test]
@@ -348,7 +358,10 @@ mod tests {
         assert_eq!(objects(&first).len(), 10);
         for (old, new) in objects(&first).into_iter().zip(objects(&second)) {
             assert_eq!(old["metadata"]["name"], new["metadata"]["name"]);
-            assert_eq!(old["metadata"]["name"], old["data"]["name"], "the probe passes");
+            assert_eq!(
+                old["metadata"]["name"], old["data"]["name"],
+                "the probe passes"
+            );
             assert_ne!(old["data"]["pad"], new["data"]["pad"]);
             assert_eq!(old["data"]["pad"].as_str().unwrap().len(), 256);
         }
@@ -359,7 +372,10 @@ mod tests {
         let objects = SHAPE.bare(&json!({"name": "owner"}));
         let names: std::collections::BTreeSet<&String> =
             objects.iter().map(|(name, _)| name).collect();
-        assert_eq!((objects.len(), names.len()), (SHAPE.objects(), SHAPE.objects()));
+        assert_eq!(
+            (objects.len(), names.len()),
+            (SHAPE.objects(), SHAPE.objects())
+        );
         let labels = &objects[0].1["metadata"]["labels"];
         assert_ne!(labels[LABEL_CACHE], LABEL_CACHE_VALUE);
     }

@@ -15,9 +15,9 @@ use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
 use super::metrics::Metrics;
+use crate::cargo;
 use crate::exec::{self, Group};
 use crate::paths::Dirs;
-use crate::cargo;
 
 /// How long a manager may take to be ready.
 const START: Duration = Duration::from_secs(30);
@@ -77,11 +77,29 @@ pub enum Error {
     #[error("cannot use the kubeconfig: {0}")]
     Kubeconfig(#[from] KubeconfigError),
     /// There is no client for its cluster.
-    #[error("cannot make a client for the cluster: {0}")]
+    #[error("cannot make a client for the cluster: {}", reason(.0))]
     Client(#[source] Box<kube::Error>),
     /// The operating system does not tell about it.
     #[error("cannot wait for the manager: {0}")]
     Wait(#[source] std::io::Error),
+}
+
+impl Error {
+    /// The same with how far it got, if it is about something that is late.
+    #[must_use]
+    pub fn with_detail(self, text: &str) -> Self {
+        match self {
+            Self::Late {
+                what, limit, log, ..
+            } => Self::Late {
+                what,
+                detail: format!(" ({text})"),
+                limit,
+                log,
+            },
+            other => other,
+        }
+    }
 }
 
 /// How to run a manager.
@@ -144,7 +162,9 @@ impl Endpoints {
     ///
     /// When it does not answer.
     pub async fn metrics(self) -> Result<Metrics, Error> {
-        let text = get(self.metrics, "/metrics").await.map_err(Error::Metrics)?;
+        let text = get(self.metrics, "/metrics")
+            .await
+            .map_err(Error::Metrics)?;
         Ok(Metrics::parse(&text))
     }
 
@@ -178,7 +198,11 @@ impl Manager {
             what: launch.log.display().to_string(),
             source,
         };
-        launch.log.parent().map_or(Ok(()), fs::create_dir_all).map_err(failed)?;
+        launch
+            .log
+            .parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .map_err(failed)?;
         let stderr = File::create(&launch.log).map_err(failed)?;
         let stdout = stderr.try_clone().map_err(failed)?;
         let endpoints = Endpoints {
@@ -255,7 +279,7 @@ impl Manager {
         task: impl Future<Output = T>,
     ) -> Result<T, Error> {
         tokio::select! {
-            done = timeout(limit, task) => done.map_err(|_| self.late(what, String::new(), limit)),
+            done = timeout(limit, task) => done.map_err(|_| self.late(what, limit)),
             status = self.group.wait() => Err(Error::Ended {
                 status: status.map_err(Error::Wait)?,
                 what: what.to_owned(),
@@ -264,12 +288,10 @@ impl Manager {
         }
     }
 
-    /// The error for what did not happen in time.
-    #[must_use]
-    pub fn late(&self, what: &str, detail: String, limit: Duration) -> Error {
+    fn late(&self, what: &str, limit: Duration) -> Error {
         Error::Late {
             what: what.to_owned(),
-            detail,
+            detail: String::new(),
             limit,
             log: tail(&self.log),
         }
@@ -288,7 +310,7 @@ impl Manager {
         let what = "the manager to end after SIGTERM";
         let status = match timeout(STOP, self.group.wait()).await {
             Ok(status) => status.map_err(Error::Wait)?,
-            Err(_) => return Err(self.late(what, String::new(), STOP)),
+            Err(_) => return Err(self.late(what, STOP)),
         };
         if status.success() {
             return Ok(());
@@ -309,11 +331,18 @@ impl Manager {
 pub async fn build(dirs: &Dirs, name: &str, args: &[&str]) -> Result<PathBuf, Error> {
     let mut command = cargo::command(dirs);
     command
-        .args(["build", "--bin", name, "--message-format=json-render-diagnostics"])
+        .args([
+            "build",
+            "--bin",
+            name,
+            "--message-format=json-render-diagnostics",
+        ])
         .args(args)
         .stdout(Stdio::piped());
     let mut group = Group::spawn(&mut command)?;
-    let messages = exec::read(group.child().stdout.take()).await.map_err(Error::Wait)?;
+    let messages = exec::read(group.child().stdout.take())
+        .await
+        .map_err(Error::Wait)?;
     let status = group.wait().await.map_err(Error::Wait)?;
     let built = status.success().then(|| executable(&messages)).flatten();
     built.ok_or_else(|| Error::Build(name.to_owned()))
@@ -326,6 +355,19 @@ fn executable(messages: &str) -> Option<PathBuf> {
         message["executable"].as_str().map(PathBuf::from)
     };
     messages.lines().filter_map(path).next_back()
+}
+
+/// What a person wants to know of a failed request: the words of the server, or the innermost cause.
+#[must_use]
+pub fn reason(error: &kube::Error) -> String {
+    if let kube::Error::Api(status) = error {
+        return status.message.clone();
+    }
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(source) = cause.source() {
+        cause = source;
+    }
+    cause.to_string()
 }
 
 fn tail(log: &Path) -> String {
@@ -386,6 +428,17 @@ mod tests {
         assert_eq!(executable("no json"), None);
     }
 
+    #[test]
+    fn a_reason_is_one_line() {
+        let status = kube::core::Status::failure("no such thing", "NotFound");
+        assert_eq!(reason(&kube::Error::Api(Box::new(status))), "no such thing");
+        let broken = std::io::Error::other(std::io::Error::other("connection refused"));
+        assert_eq!(
+            reason(&kube::Error::ReadEvents(broken)),
+            "connection refused"
+        );
+    }
+
     #[tokio::test]
     async fn a_manager_that_ends_is_told_with_its_log() {
         let dir = tempfile::tempdir().unwrap();
@@ -401,6 +454,9 @@ mod tests {
         })
         .unwrap();
         let error = manager.ready().await.unwrap_err().to_string();
-        assert!(error.contains("no such cluster") && error.contains('3'), "{error}");
+        assert!(
+            error.contains("no such cluster") && error.contains('3'),
+            "{error}"
+        );
     }
 }

@@ -168,7 +168,10 @@ mod tests {
     #[test]
     fn other_figures() {
         let metrics = Metrics::parse(TEXT);
-        assert_eq!((metrics.reconciles(), metrics.queue_depth(), metrics.leads()), (9, 0, true));
+        assert_eq!(
+            (metrics.reconciles(), metrics.queue_depth(), metrics.leads()),
+            (9, 0, true)
+        );
         assert!(!Metrics::default().leads());
         assert_eq!(Metrics::parse("baton_reconcile_total 4\n").requests(), None);
     }
@@ -178,13 +181,19 @@ mod tests {
         let before = Metrics::parse(TEXT).requests().unwrap();
         let text = TEXT.replace("code_class=\"4xx\"} 1", "code_class=\"4xx\"} 3");
         let after = Metrics::parse(&text).requests().unwrap();
-        assert_eq!(after.since(&before).iter().collect::<Vec<_>>(), [("get", 2)]);
+        assert_eq!(
+            after.since(&before).iter().collect::<Vec<_>>(),
+            [("get", 2)]
+        );
     }
 
     #[test]
     fn every_write_goes_with_objects_or_sets() {
         for verb in WRITES {
-            assert!(ABOUT_OBJECTS.contains(&verb) != ABOUT_SETS.contains(&verb), "{verb}");
+            assert!(
+                ABOUT_OBJECTS.contains(&verb) != ABOUT_SETS.contains(&verb),
+                "{verb}"
+            );
         }
     }
 }

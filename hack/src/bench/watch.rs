@@ -85,8 +85,11 @@ async fn follow(
     let Ok(list) = client.request::<List>(list).await else {
         return Some(());
     };
-    let present: BTreeSet<String> =
-        list.items.iter().map(|item| item.metadata.name.clone()).collect();
+    let present: BTreeSet<String> = list
+        .items
+        .iter()
+        .map(|item| item.metadata.name.clone())
+        .collect();
     for gone in known.difference(&present) {
         sender.send(sight(gone.clone(), None)).ok()?;
     }
@@ -191,12 +194,30 @@ mod tests {
     #[test]
     fn little_is_taken_out_of_an_event() {
         let fresh = r#"{"metadata":{"name":"a","uid":"1"},"spec":{"phases":[]}}"#;
-        assert_eq!(state(fresh), Some(State { available: false, controls: 0 }));
+        assert_eq!(
+            state(fresh),
+            Some(State {
+                available: false,
+                controls: 0
+            })
+        );
         let done = r#"{"metadata":{"name":"a"},"status":{"phase":"Available","conditions":[
             {"type":"Succeeded","status":"True"},{"type":"Available","status":"True","reason":"Available"}],
             "controllerOf":[{"kind":"ConfigMap","name":"x"},{"kind":"ConfigMap","name":"y"}]}}"#;
-        assert_eq!(state(done), Some(State { available: true, controls: 2 }));
+        assert_eq!(
+            state(done),
+            Some(State {
+                available: true,
+                controls: 2
+            })
+        );
         let failing = r#"{"metadata":{"name":"a"},"status":{"conditions":[{"type":"Available","status":"False"}]}}"#;
-        assert_eq!(state(failing), Some(State { available: false, controls: 0 }));
+        assert_eq!(
+            state(failing),
+            Some(State {
+                available: false,
+                controls: 0
+            })
+        );
     }
 }

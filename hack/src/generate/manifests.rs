@@ -216,6 +216,11 @@ fn container() -> Value {
         "name": "manager",
         "image": concat!("baton:", env!("CARGO_PKG_VERSION")),
         "args": ["manager", format!("--namespace={NAMESPACE}"), "--log-format=json"],
+        // A container that crashed finds its own name in the lease and leads again at once.
+        "env": [{
+            "name": "BATON_IDENTITY",
+            "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } },
+        }],
         "ports": [
             { "name": "metrics", "containerPort": 8080 },
             { "name": "health", "containerPort": 8081 },

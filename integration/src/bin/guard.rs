@@ -3,10 +3,15 @@
 
 use std::io::{copy, sink, stdin};
 use std::process::ExitCode;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use baton_hack::bed;
 use baton_hack::paths::Dirs;
 use rustix::process::{Pid, Signal, kill_process};
+
+/// How long a process that ends may take for it.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 fn main() -> ExitCode {
     // The other end of the pipe is never written to, so this returns when nobody holds it any more.
@@ -29,9 +34,14 @@ fn end_bed(name: &str) -> ExitCode {
     let (Ok(dirs), Ok(name)) = (Dirs::from_env(), name.parse::<bed::Name>()) else {
         return ExitCode::FAILURE;
     };
-    if let Err(error) = bed::down(&dirs, &name) {
-        eprintln!("error: {error}");
-        return ExitCode::FAILURE;
+    // The process that is ending closes the pipe before it gives the bed back.
+    let asked = Instant::now();
+    while let Err(error) = bed::down(&dirs, &name) {
+        if asked.elapsed() > PATIENCE {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+        sleep(Duration::from_millis(20));
     }
     // Nobody takes a bed of this name again.
     let _ = std::fs::remove_file(dirs.clusters().join(format!("{name}.lock")));

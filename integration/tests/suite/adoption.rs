@@ -13,6 +13,7 @@ both_scopes! {
     none_takes_from_foreign_controller => none_takes_from_foreign;
     objects_of_an_unlisted_revision_are_refused => unlisted;
     the_same_number_is_a_collision => same_number;
+    objects_of_the_package_manager_are_always_taken => own_package;
 }
 
 fn settings() -> Entry {
@@ -202,6 +203,15 @@ async fn same_number(scope: Scope) {
         &[Is("Available", "True"), Controls(&["ConfigMap cm"])],
     )
     .await;
+}
+
+/// Contract 2.7, row 3.
+async fn own_package(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let before = ns.create(&settings()).await;
+    let own = settings().label("package-operator.run/package", "package-operator");
+    ns.set("v1").revision(1).phase("a", [own]).create().await;
+    is_taken(&ns, &before).await;
 }
 
 /// A number left behind on an object that no revision controls hides nothing.

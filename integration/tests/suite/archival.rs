@@ -1,44 +1,13 @@
-//! Taking objects away: archival and deletion, D1.
+//! Taking objects away and keeping the revision as history.
 
 use baton_integration::prelude::*;
 
 both_scopes! {
-    d1_orphans_stay => d1;
     archival_goes_in_reverse_order => reverse_order;
     improvement_01_slices_are_torn_down => slices_torn_down;
-    background_deletion_takes_the_objects => background;
-    foreground_deletion_takes_the_objects => foreground;
-    deletion_leaves_what_was_handed_over => handed_over;
     created_archived => created_archived_writes_nothing;
     archived_is_final => archived_is_final;
     improvement_07_release_keeps_the_cache_label => release_keeps_label;
-}
-
-async fn d1(scope: Scope) {
-    let ns = TestNamespace::new(scope).await;
-    let cm = configmap("cm").data("k", "v");
-    ns.set("v1")
-        .revision(1)
-        .phase("a", [cm.clone()])
-        .create()
-        .await;
-    ns.reaches(
-        "v1",
-        &[Is("Available", "True"), Controls(&["ConfigMap cm"])],
-    )
-    .await;
-    let before = ns.live(&cm).await;
-    ns.delete_set("v1", "Orphan").await;
-    let live = ns
-        .object_becomes(&cm, "an orphan", |live| owners(live).is_empty())
-        .await;
-    assert_eq!(uid(&live), uid(&before));
-    assert_eq!(live["data"], json!({ "k": "v" }));
-    assert!(live["metadata"]["deletionTimestamp"].is_null(), "{live}");
-    ns.stays(Duration::from_secs(2), "the orphan", async || {
-        ns.get(&cm).await.is_some()
-    })
-    .await;
 }
 
 /// Each phase waits until the objects of the one after it are gone for good.
@@ -123,71 +92,6 @@ async fn slices_torn_down(scope: Scope) {
     for object in [&inline, &sliced, &later] {
         assert_eq!(ns.get(object).await, None);
     }
-}
-
-async fn background(scope: Scope) {
-    deleted(scope, "Background").await;
-}
-
-async fn foreground(scope: Scope) {
-    deleted(scope, "Foreground").await;
-}
-
-async fn deleted(scope: Scope, propagation: &str) {
-    let ns = TestNamespace::new(scope).await;
-    let [a, b, sliced] = ["a", "b", "sliced"].map(configmap);
-    ns.create_slice("slice", [sliced.clone()]).await;
-    ns.set("v1")
-        .revision(1)
-        .phase("1", [a.clone()])
-        .phase_with_slices("2", [b.clone()], &["slice"])
-        .create()
-        .await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
-    ns.delete_set("v1", propagation).await;
-    for object in [&a, &b, &sliced] {
-        ns.gone(object).await;
-    }
-}
-
-/// The old revision goes, its objects that somebody needs stay, with no trace of it.
-async fn handed_over(scope: Scope) {
-    let ns = TestNamespace::new(scope).await;
-    let (shared, own) = (configmap("shared"), configmap("own"));
-    ns.set("r1")
-        .revision(1)
-        .phase("a", [shared.clone(), own.clone()])
-        .create()
-        .await;
-    ns.reaches("r1", &[Is("Available", "True")]).await;
-    ns.set("r2")
-        .revision(2)
-        .previous(&["r1"])
-        .phase("a", [shared.clone()])
-        .create()
-        .await;
-    ns.reaches(
-        "r2",
-        &[Is("Available", "True"), Controls(&["ConfigMap shared"])],
-    )
-    .await;
-    let before = ns.live(&shared).await;
-    ns.delete_set("r1", "Background").await;
-    ns.gone(&own).await;
-    let live = ns.live(&shared).await;
-    assert_eq!(uid(&live), uid(&before));
-    assert_eq!(owner_names(&live), [ns.set_name("r2")]);
-    ns.stays(
-        Duration::from_secs(2),
-        "the object handed over",
-        async || {
-            let live = ns.live(&shared).await;
-            uid(&live) == uid(&before) && is_labelled(&live)
-        },
-    )
-    .await;
-    ns.reaches("r2", &[Is("Available", "True"), No("InTransition")])
-        .await;
 }
 
 async fn created_archived_writes_nothing(scope: Scope) {

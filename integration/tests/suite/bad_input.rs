@@ -289,11 +289,9 @@ async fn improvement_23_missing_namespace_is_told_and_heals() {
     set.assert(&[Says("Available", &name), Says("Available", "not found")]);
     ns.create_elsewhere(&object("v1", "Namespace", &name)).await;
     // There is no watch of namespaces, only the retry after 30 s.
-    let asked = std::time::Instant::now();
-    while !ns.read_set("v1").await.has(&[Is("Available", "True")]) {
-        assert!(asked.elapsed() < Duration::from_secs(40), "not healed");
-        tokio::time::sleep(Duration::from_millis(200)).await;
-    }
+    ns.within(Duration::from_secs(40))
+        .reaches("v1", &[Is("Available", "True")])
+        .await;
     ns.live(&cm).await;
 }
 
@@ -321,9 +319,14 @@ async fn cluster_set_with_its_own_namespace() {
     assert!(entry.get("namespace").is_none(), "{entry}");
     assert_managed_by(&ns.live(&cm).await, &set);
     ns.set_lifecycle("v1", "Archived").await;
+    // The cluster takes its time for a namespace, and the revision waits for it.
+    ns.within(Duration::from_mins(1))
+        .eventually("the namespace to go", async || {
+            ns.get(&namespace).await.is_none()
+        })
+        .await;
     ns.reaches("v1", &[Is("Archived", "True"), Controls(&[])])
         .await;
-    ns.gone(&namespace).await;
 }
 
 /// `previous` names revisions of the own kind only.

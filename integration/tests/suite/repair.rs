@@ -124,7 +124,7 @@ async fn others(scope: Scope) {
             "name": "cm", "namespace": ns.name(),
             "labels": { "theirs": "1" },
             "annotations": { "theirs": "1" },
-            "finalizers": ["baton.run/test-theirs"],
+            "finalizers": ["baton.run/test-blocks"],
         },
         "data": { "theirs": "1" },
     });
@@ -133,7 +133,7 @@ async fn others(scope: Scope) {
         live["data"] == json!({ "k": k, "theirs": "1" })
             && live["metadata"]["labels"]["theirs"] == "1"
             && live["metadata"]["annotations"]["theirs"] == "1"
-            && live["metadata"]["finalizers"] == json!(["baton.run/test-theirs"])
+            && live["metadata"]["finalizers"] == json!(["baton.run/test-blocks"])
     };
     ns.stays(Duration::from_secs(1), "all that is theirs", async || {
         keeps(&ns.live(&cm).await, "1")

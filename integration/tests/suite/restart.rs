@@ -1,6 +1,7 @@
 //! A manager that ends, and the one after it.
 
 use baton_integration::exclusive::Exclusive;
+use baton_integration::manager::Manager;
 use baton_integration::prelude::*;
 
 use crate::requests::settle;
@@ -184,4 +185,45 @@ async fn a_new_manager_catches_up() {
         ns.reaches(name, &wanted).await;
         assert_eq!(ns.get(&configmap(name)).await, None);
     }
+}
+
+/// Two managers take turns, and a handover between them takes no time.
+#[tokio::test]
+async fn the_second_manager_takes_over_at_once() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let home = bed
+        .cluster()
+        .apply(&object("v1", "Namespace", "baton-system").manifest, "tests")
+        .await;
+    home.unwrap();
+    let _ = bed.take_manager().terminate();
+    let flags = ["--leader-elect", "--namespace=baton-system"];
+    let first = Manager::spawn(bed.cluster().kubeconfig(), "exclusive", &flags);
+    let cm = configmap("cm").data("k", "v");
+    ns.set("v1")
+        .revision(1)
+        .phase("a", [cm.clone()])
+        .create()
+        .await;
+    ns.reaches("v1", &[Is("Available", "True")]).await;
+    bed.spawn_manager(&flags);
+    ns.eventually("the second to be ready", async || bed.manager().is_ready())
+        .await;
+    ns.merge(&cm, &json!({ "data": { "k": "drifted" } })).await;
+    ns.object_becomes(&cm, "repaired", |live| live["data"]["k"] == "v")
+        .await;
+    assert_eq!(bed.manager().metrics().writes(), 0, "the second one waits");
+
+    assert!(first.terminate().success());
+    let ended = std::time::Instant::now();
+    ns.merge(&cm, &json!({ "data": { "k": "drifted" } })).await;
+    ns.object_becomes(&cm, "repaired", |live| live["data"]["k"] == "v")
+        .await;
+    assert!(
+        ended.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        ended.elapsed()
+    );
+    assert_eq!(bed.manager().metrics().writes(), 1);
 }

@@ -218,9 +218,9 @@ async fn improvement_28_events_and_waiting_for() {
         .await;
     let set = ns.set("waits").revision(1).phase("a", [probed.clone()]);
     set.probe(name_annotation_probe()).create().await;
-    for (name, object, reason) in [
-        ("collides", "taken", "CollisionDetected"),
-        ("waits", "probed", "ProbeFailure"),
+    for (name, object, reason, type_) in [
+        ("collides", "taken", "CollisionDetected", "Warning"),
+        ("waits", "probed", "ProbeFailure", "Normal"),
     ] {
         let set = ns
             .reaches(name, &[Because("Available", "False", reason)])
@@ -238,7 +238,7 @@ async fn improvement_28_events_and_waiting_for() {
             ns.cluster().list(&all, "").await.iter().any(|event| {
                 event["involvedObject"]["uid"] == set.uid()
                     && event["reason"] == reason
-                    && event["type"] == "Warning"
+                    && event["type"] == type_
             })
         })
         .await;

@@ -205,7 +205,8 @@ mod tests {
         }
     }
 
-    /// The body, what we own, the live object, and the body that is to be applied when the path is create-only.
+    /// The body, what we own, the live object, and the body that is to be applied when the path is
+    /// create-only.
     #[test]
     fn bodies() {
         for (path, body, owned, held, expected) in [
@@ -309,7 +310,7 @@ mod tests {
         ] {
             let mut applied = yaml(body);
             let paths = [FieldPath::parse(path).unwrap()];
-            with_create_only(&mut applied, &live(yaml(held), yaml(owned)), &paths);
+            with_create_only(&mut applied, &live(yaml(held), &yaml(owned)), &paths);
             assert_eq!(applied, yaml(expected), "{path} {body} {owned}");
         }
     }
@@ -330,7 +331,7 @@ mod tests {
 
         let live = live(
             yaml("{metadata: {annotations: {x.y/z: '2'}}, spec: {a: 8, b: 9}}"),
-            yaml("{f:metadata: {f:annotations: {f:x.y/z: {}}}, f:spec: {f:a: {}}}"),
+            &yaml("{f:metadata: {f:annotations: {f:x.y/z: {}}}, f:spec: {f:a: {}}}"),
         );
         let mut body = wanted.clone();
         with_create_only(&mut body, &live, &paths);

@@ -153,8 +153,8 @@ impl fmt::Display for OnPath<'_> {
     }
 }
 
-/// Writes `.name`, with a backslash before each dot that is part of the name, as kubectl's `JSONPath`
-/// has it.
+/// Writes `.name`, with a backslash before each dot that is part of the name, as kubectl's
+/// `JSONPath` has it.
 pub(super) fn write_key(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
     f.write_str(".")?;
     for char in name.chars() {

@@ -267,7 +267,8 @@ mod tests {
                 format!("{{{tcp}: {plain}}}"),
                 "fields .spec[1]",
             ),
-            // The key was written out at the last apply and is not any more, or the other way round.
+            // The key was written out at the last apply and is not any more, or the other way
+            // round.
             (
                 "[{p: 53}]",
                 format!("{{{tcp}: {full}}}"),

@@ -1,5 +1,6 @@
-//! What holds for every body, tried on a model of an apply: random trees of what a schema can say about a value, written as
-//! the body, as the set of fields that the server records for it, and as a live object among the fields of others.
+//! What holds for every body, tried on a model of an apply: random trees of what a schema can say
+//! about a value, written as the body, as the set of fields that the server records for it, and as
+//! a live object among the fields of others.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +18,8 @@ enum Node {
     Whole(Value),
     /// A map whose keys have owners of their own.
     Map(BTreeMap<String, Node>),
-    /// A list of items keyed by `name` and, where an item does not say it, by the default `proto: TCP`.
+    /// A list of items keyed by `name` and, where an item does not say it, by the default `proto:
+    /// TCP`.
     Keyed(Vec<(String, Option<&'static str>, BTreeMap<String, Node>)>),
     /// A list without order or repetition.
     Set(Vec<String>),
@@ -41,7 +43,7 @@ impl Node {
                 .iter()
                 .map(|(key, node)| (key.clone(), node.wanted()))
                 .collect(),
-            Self::Keyed(items) => items.iter().map(|item| wanted_item(item)).collect(),
+            Self::Keyed(items) => items.iter().map(wanted_item).collect(),
             Self::Set(elements) => elements.iter().cloned().collect(),
         }
     }
@@ -97,7 +99,7 @@ impl Node {
             (Value::Object(map), _) if map.is_empty() => {}
             (Value::Object(map), Among::Others) => drop(map.insert("others".to_owned(), json!(1))),
             (Value::Object(map), Among::MoreOthers) => {
-                drop(map.insert("others".to_owned(), json!({"a": 2})))
+                drop(map.insert("others".to_owned(), json!({"a": 2})));
             }
             (Value::Array(items), Among::Others) => items.insert(0, stranger(self, "x")),
             (Value::Array(items), Among::MoreOthers) => {
@@ -137,7 +139,7 @@ impl Node {
         }
     }
 
-    /// All nodes that lack a single key, item or element.
+    /// All nodes that lack a single key, item or element that the server records.
     fn with_one_left_out(&self) -> Vec<Self> {
         match self {
             Self::Whole(_) => Vec::new(),
@@ -197,11 +199,21 @@ fn left_out_in(map: &BTreeMap<String, Node>) -> impl Iterator<Item = BTreeMap<St
         };
         let mut without = map.clone();
         without.remove(key);
+        let without = Some(without).filter(|_| !leaves_no_trace(&node.wanted()));
         node.with_one_left_out()
             .into_iter()
             .map(with)
-            .chain([without])
+            .chain(without)
     })
+}
+
+/// An empty list may be a keyed one, of which nothing is recorded.
+fn leaves_no_trace(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.is_empty(),
+        Value::Object(map) => !map.is_empty() && map.values().all(leaves_no_trace),
+        _ => false,
+    }
 }
 
 fn without<T: Clone>(items: &[T], at: usize) -> Vec<T> {
@@ -239,7 +251,7 @@ fn maps(
 fn nodes() -> impl Strategy<Value = Node> {
     wholes()
         .prop_map(Node::Whole)
-        .prop_recursive(4, 24, 4, |node| {
+        .prop_recursive(3, 16, 3, |node| {
             let item = (
                 prop::option::of(prop_oneof![Just("TCP"), Just("UDP")]),
                 maps(node.clone(), 0),
@@ -269,14 +281,15 @@ fn body(spec: &Node) -> Value {
 /// What the server makes of an apply of `owned`, when the values are those of `held`.
 fn applied(owned: &Node, held: &Node, among: Among) -> Value {
     let content = json!({"apiVersion": "diff.test/v1", "kind": "Test", "spec": held.live(among)});
-    let mut live = live(content, json!({"f:spec": owned.owned()}));
+    let mut live = live(content, &json!({"f:spec": owned.owned()}));
     for entry in live["metadata"]["managedFields"].as_array_mut().unwrap() {
         entry["apiVersion"] = json!("diff.test/v1");
     }
     live
 }
 
-/// The same value with the keys of each map in the opposite order, as far as the map keeps an order.
+/// The same value with the keys of each map in the opposite order, as far as the map keeps an
+/// order.
 fn reversed(value: &Value) -> Value {
     match value {
         Value::Object(map) => {
@@ -292,8 +305,6 @@ fn reversed(value: &Value) -> Value {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-
     #[test]
     fn the_same_apply_again_is_no_difference(spec in specs()) {
         for among in [Among::Nobody, Among::Others, Among::MoreOthers] {
@@ -305,7 +316,9 @@ proptest! {
     #[test]
     fn a_changed_value_is_noticed_on_either_side(spec in specs(), which: Index) {
         let all = spec.with_one_changed();
-        prop_assume!(!all.is_empty());
+        if all.is_empty() {
+            return Ok(());
+        }
         let other = &all[which.index(all.len())];
         for among in [Among::Nobody, Among::Others] {
             let live = applied(&spec, &spec, among);
@@ -320,6 +333,9 @@ proptest! {
     #[test]
     fn what_is_no_longer_wanted_is_surplus(spec in specs(), which: Index) {
         let all = spec.with_one_left_out();
+        if all.is_empty() {
+            return Ok(());
+        }
         let less = &all[which.index(all.len())];
         let difference = compare(&body(less), &applied(&spec, &spec, Among::Others));
         prop_assert!(matches!(difference, Difference::Surplus(_)), "{difference:?}");
@@ -329,10 +345,14 @@ proptest! {
     #[test]
     fn what_another_manager_took_is_not_owned(spec in specs(), which: Index) {
         let all = spec.with_one_left_out();
+        if all.is_empty() {
+            return Ok(());
+        }
         let left = &all[which.index(all.len())];
         let taken = applied(left, &spec, Among::Others);
         let difference = compare(&body(&spec), &taken);
-        // Where nothing is left of a map or list its marker remains, as that of an atomic value.
+        // Where nothing of a map or list is ours any more the model leaves its marker, as that of
+        // an atomic value.
         prop_assert_ne!(difference, Difference::None);
         let before = applied(&spec, &spec, Among::Others);
         prop_assert_ne!(live_fingerprint(&taken), live_fingerprint(&before));
@@ -363,7 +383,9 @@ proptest! {
         let key = map.keys().nth(which.index(map.len())).unwrap();
         let path = FieldPath(vec!["spec".to_owned(), key.clone()]);
         let all = map[key].with_one_changed();
-        prop_assume!(!all.is_empty());
+        if all.is_empty() {
+            return Ok(());
+        }
         let mut other = map.clone();
         other.insert(key.clone(), all[changed.index(all.len())].clone());
         let other = Node::Map(other);
@@ -382,7 +404,9 @@ proptest! {
         let key = map.keys().nth(which.index(map.len())).unwrap();
         let mut left = map.clone();
         left.remove(key);
-        prop_assume!(!left.is_empty());
+        if left.is_empty() {
+            return Ok(());
+        }
         let live = applied(&Node::Map(left), &spec, Among::Others);
         let mut applied = body(&spec);
         let path = FieldPath(vec!["spec".to_owned(), key.clone()]);
@@ -393,7 +417,7 @@ proptest! {
 
     #[test]
     fn nothing_panics(wanted in wholes(), held in wholes(), fields in wholes()) {
-        let live = live(json!({"spec": held}), fields);
+        let live = live(json!({"spec": held}), &fields);
         let mut wanted = json!({"spec": wanted});
         let _ = compare(&wanted, &live);
         let _ = (wanted_fingerprint(&wanted), live_fingerprint(&live));

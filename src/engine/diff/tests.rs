@@ -1,8 +1,9 @@
 //! What real servers answered: each file in `fixtures` holds a body and an object.
 //!
-//! The object is what a 1.36 server made of the first apply of that body by our manager (`kubectl apply --server-side
-//! --field-manager=package-operator -o json --show-managed-fields`), or what it had become after somebody else did what the file's
-//! name says. Left out are `status`, times, uids and versions, and in most files the defaults of a pod.
+//! The object is what a 1.36 server made of the first apply of that body by our manager (`kubectl
+//! apply --server-side --field-manager=package-operator -o json --show-managed-fields`), or what it
+//! had become after somebody else did what the file's name says. Left out are `status`, times, uids
+//! and versions, and in most files the defaults of a pod.
 
 use serde_json::{Value, json};
 
@@ -14,7 +15,7 @@ pub(super) fn yaml(text: &str) -> Value {
 }
 
 /// A live object with the given content, in which our manager owns the given fields.
-pub(super) fn live(mut content: Value, fields: Value) -> Value {
+pub(super) fn live(mut content: Value, fields: &Value) -> Value {
     if !content["metadata"].is_object() {
         content["metadata"] = json!({});
     }
@@ -56,7 +57,7 @@ pub(super) fn difference(wanted: &str, owned: &str, held: &str) -> String {
     };
     show(&compare(
         &object(wanted),
-        &live(object(held), json!({"f:spec": yaml(owned)})),
+        &live(object(held), &json!({"f:spec": yaml(owned)})),
     ))
 }
 
@@ -96,11 +97,17 @@ impl Recorded {
         show(&compare(&self.wanted, &self.live))
     }
 
-    /// With the server's form of the values that it writes in its own way.
+    /// With one form of the values that the server writes in its own way: its own, or ours where it
+    /// writes nothing.
     fn settled(mut self) -> Self {
         for (_, pointer) in normalised(self.name) {
-            let form = self.live.pointer(pointer).cloned().unwrap();
-            *self.wanted.pointer_mut(pointer).unwrap() = form;
+            if let Some(form) = self.live.pointer(pointer) {
+                *self.wanted.pointer_mut(pointer).unwrap() = form.clone();
+            } else {
+                let (above, key) = pointer.rsplit_once('/').unwrap();
+                let ours = self.wanted.pointer(pointer).unwrap().clone();
+                self.live.pointer_mut(above).unwrap()[key] = ours;
+            }
         }
         self
     }
@@ -149,8 +156,42 @@ fn normalised(name: &str) -> &'static [(&'static str, &'static str)] {
                 r#".spec.template.spec.containers[{"name":"web"}].resources.requests.cpu"#,
                 "/spec/template/spec/containers/0/resources/requests/cpu",
             ),
+            (
+                r#".spec.template.spec.containers[{"name":"web"}].env[{"name":"A"}].value"#,
+                "/spec/template/spec/containers/0/env/1/value",
+            ),
+            (
+                ".spec.template.spec.hostNetwork",
+                "/spec/template/spec/hostNetwork",
+            ),
+            (
+                ".spec.template.spec.nodeSelector",
+                "/spec/template/spec/nodeSelector",
+            ),
             (".spec.strategy", "/spec/strategy"),
         ],
+        "empty_builtin" => &[
+            (".metadata.labels", "/metadata/labels"),
+            (".template.spec.hostNetwork", "/template/spec/hostNetwork"),
+            (".template.spec.nodeSelector", "/template/spec/nodeSelector"),
+            (
+                ".template.spec.priorityClassName",
+                "/template/spec/priorityClassName",
+            ),
+            (
+                r#".template.spec.containers[{"name":"c"}].stdin"#,
+                "/template/spec/containers/0/stdin",
+            ),
+            (
+                r#".template.spec.containers[{"name":"c"}].volumeMounts[{"mountPath":"/v"}].readOnly"#,
+                "/template/spec/containers/0/volumeMounts/0/readOnly",
+            ),
+            (
+                r#".template.spec.containers[{"name":"c"}].volumeMounts[{"mountPath":"/v"}].subPath"#,
+                "/template/spec/containers/0/volumeMounts/0/subPath",
+            ),
+        ],
+        "empty_custom" => &[(".metadata.labels", "/metadata/labels")],
         "networkpolicy" => &[(".spec.ingress", "/spec/ingress")],
         "null_builtin" => &[(".data.a", "/data/a")],
         "null_custom" => &[(".spec.mode", "/spec/mode")],
@@ -223,8 +264,11 @@ fn the_same_apply_again_differs_in_nothing_but_form() {
         assert_eq!(settled.compare(), "none", "{}", recorded.name);
         for (path, pointer) in normalised(recorded.name) {
             let mut settled = settled.clone();
-            *settled.wanted.pointer_mut(pointer).unwrap() =
-                recorded.wanted.pointer(pointer).unwrap().clone();
+            let value = recorded.wanted.pointer(pointer).unwrap();
+            *settled.wanted.pointer_mut(pointer).unwrap() = value.clone();
+            if recorded.live.pointer(pointer).is_none() {
+                take_out(&mut settled.live, pointer);
+            }
             assert_eq!(
                 settled.compare(),
                 format!("fields {path}"),
@@ -259,7 +303,8 @@ fn any_wanted_value_that_is_left_out_is_noticed() {
     for recorded in untouched() {
         let settled = recorded.settled();
         for pointer in pointers(&settled.wanted) {
-            // An empty list may be a keyed one, which is the same as none; the metadata hold nothing but such lists and the name.
+            // An empty list may be a keyed one, which is the same as none; the metadata hold
+            // nothing but such lists and the name.
             let nothing =
                 settled.wanted.pointer(&pointer) == Some(&json!([])) || pointer == "/metadata";
             let mut without = settled.clone();

@@ -89,7 +89,7 @@ fn encoded(texts: &Map<String, Value>) -> Map<String, Value> {
 /// How the server keeps the objects of a kind, as far as it changes what an absent field means.
 #[derive(Clone, Copy)]
 pub(super) struct Types {
-    /// Decoded into Go structs, which leave most empty values out when they are written: an empty
+    /// Decoded into Go structs, which leave out empty lists and nulls when they are written: such a
     /// value that is wanted, and owned where the server records that, is held by an object that has
     /// no such field. A custom resource keeps what it was given, and there the same would be a
     /// difference.
@@ -203,19 +203,17 @@ impl Types {
 
     /// Whether a live value is the wanted one.
     fn holds(self, live: Option<&Value>, wanted: &Value) -> bool {
-        live.map_or_else(|| self.go && is_empty(wanted), |live| same(wanted, live))
+        live.map_or_else(|| self.go && is_nothing(wanted), |live| same(wanted, live))
     }
 }
 
-/// A value that stands for an absent one in Go.
-fn is_empty(value: &Value) -> bool {
+/// A value that in Go says no more than an absent one. Zeros and empty texts and structs may: where
+/// the field is a pointer they are kept, and only the schema tells.
+fn is_nothing(value: &Value) -> bool {
     match value {
-        Value::Null | Value::Bool(false) => true,
-        Value::Bool(true) => false,
-        Value::Number(number) => number.as_f64() == Some(0.0),
-        Value::String(text) => text.is_empty(),
+        Value::Null => true,
         Value::Array(items) => items.is_empty(),
-        Value::Object(map) => map.is_empty(),
+        _ => false,
     }
 }
 
@@ -307,17 +305,19 @@ mod tests {
         check_spec("{a: 1}", "{f:b: {}}", "{a: 1, b: 2}", "surplus .spec.b");
     }
 
-    /// Wanted, live and what is expected of a built-in kind and of a custom resource, when `.spec.a` is owned.
+    /// Wanted, live and what is expected of a built-in kind and of a custom resource, when
+    /// `.spec.a` is owned.
     #[test]
-    fn built_in_kinds_lose_empty_values() {
+    fn built_in_kinds_lose_empty_lists_and_nulls() {
         for (wanted, live, built_in, custom) in [
-            ("false", "{}", "none", "fields .spec.a"),
-            ("0", "{}", "none", "fields .spec.a"),
-            ("0.0", "{}", "none", "fields .spec.a"),
-            ("''", "{}", "none", "fields .spec.a"),
             ("[]", "{}", "none", "fields .spec.a"),
-            ("{}", "{}", "none", "fields .spec.a"),
             ("null", "{}", "none", "fields .spec.a"),
+            // Some of these are lost and some are not: an optional `false` is kept. What we own may
+            // be a `null` by which the field was absent before.
+            ("false", "{}", "fields .spec.a", "fields .spec.a"),
+            ("0", "{}", "fields .spec.a", "fields .spec.a"),
+            ("''", "{}", "fields .spec.a", "fields .spec.a"),
+            ("{}", "{}", "fields .spec.a", "fields .spec.a"),
             ("true", "{}", "fields .spec.a", "fields .spec.a"),
             ("1", "{}", "fields .spec.a", "fields .spec.a"),
             ("'0'", "{}", "fields .spec.a", "fields .spec.a"),
@@ -325,7 +325,8 @@ mod tests {
             ("{b: 0}", "{}", "fields .spec.a", "fields .spec.a"),
             // What is there is not absent.
             ("false", "{a: true}", "fields .spec.a", "fields .spec.a"),
-            ("false", "{a: null}", "fields .spec.a", "fields .spec.a"),
+            ("null", "{a: x}", "fields .spec.a", "fields .spec.a"),
+            ("[]", "{a: null}", "fields .spec.a", "fields .spec.a"),
             ("''", "{a: null}", "fields .spec.a", "fields .spec.a"),
             ("[]", "{a: {}}", "fields .spec.a", "fields .spec.a"),
             ("0", "{a: ''}", "fields .spec.a", "fields .spec.a"),
@@ -351,7 +352,7 @@ mod tests {
         wanted["apiVersion"] = group.into();
         let mut live = live(
             yaml(&format!("{{kind: Test, spec: {spec}}}")),
-            yaml(&format!("{{'f:spec': {owned}}}")),
+            &yaml(&format!("{{'f:spec': {owned}}}")),
         );
         live["apiVersion"] = group.into();
         live["metadata"]["managedFields"][0]["apiVersion"] = group.into();
@@ -419,112 +420,115 @@ mod tests {
         check_spec("{a: 1}", r#"{"f:a": 1}"#, "{a: 1}", "fields .spec.a");
     }
 
+    /// Body, owned fields, live data and what is expected.
+    const TEXTS: [(&str, &str, &str, &str); 17] = [
+        (
+            "{stringData: {b: text}}",
+            "{f:stringData: {f:b: {}}}",
+            "{b: dGV4dA==}",
+            "none",
+        ),
+        (
+            "{stringData: {b: ''}}",
+            "{f:stringData: {f:b: {}}}",
+            "{b: ''}",
+            "none",
+        ),
+        (
+            "{stringData: {b: 'ä~?'}}",
+            "{f:stringData: {f:b: {}}}",
+            "{b: w6R+Pw==}",
+            "none",
+        ),
+        (
+            "{stringData: {b: text}}",
+            "{f:stringData: {f:b: {}}}",
+            "{a: x, b: dGV4dA==}",
+            "none",
+        ),
+        (
+            "{stringData: {b: text}}",
+            "{f:stringData: {f:b: {}}}",
+            "{b: b3RoZXI=}",
+            "fields .stringData.b",
+        ),
+        (
+            "{stringData: {b: text}}",
+            "{f:stringData: {f:b: {}}}",
+            "{b: text}",
+            "fields .stringData.b",
+        ),
+        (
+            "{stringData: {b: text}}",
+            "{f:stringData: {f:b: {}}}",
+            "{}",
+            "fields .stringData.b",
+        ),
+        (
+            "{stringData: {b: text}}",
+            "{f:stringData: {f:b: {}}}",
+            "null",
+            "fields .stringData.b",
+        ),
+        (
+            "{stringData: {b: null}}",
+            "{f:stringData: {f:b: {}}}",
+            "{b: ''}",
+            "fields .stringData.b",
+        ),
+        (
+            "{stringData: {b: text}}",
+            "{f:data: {f:b: {}}}",
+            "{b: dGV4dA==}",
+            "not owned .stringData.b",
+        ),
+        (
+            "{stringData: {b: text, c: c}}",
+            "{f:stringData: {f:b: {}}}",
+            "{b: dGV4dA==, c: Yw==}",
+            "not owned .stringData.c",
+        ),
+        (
+            "{stringData: {}}",
+            "{f:stringData: {f:b: {}}}",
+            "{b: dGV4dA==}",
+            "surplus .stringData.b",
+        ),
+        (
+            "{}",
+            "{f:stringData: {f:b: {}}}",
+            "{b: dGV4dA==}",
+            "surplus .stringData",
+        ),
+        (
+            "{data: {b: dGV4dA==}}",
+            "{f:stringData: {f:b: {}}}",
+            "{b: dGV4dA==}",
+            "surplus .stringData",
+        ),
+        (
+            "{stringData: {}}",
+            "{f:stringData: {}}",
+            "{b: dGV4dA==}",
+            "fields .stringData",
+        ),
+        (
+            "{data: {a: YQ==}, stringData: {b: text}}",
+            "{f:data: {f:a: {}}, f:stringData: {f:b: {}}}",
+            "{a: YQ==, b: dGV4dA==}",
+            "none",
+        ),
+        (
+            "{data: {a: YQ==}, stringData: {b: text}}",
+            "{f:data: {f:a: {}}, f:stringData: {f:b: {}}}",
+            "{a: Yg==, b: dGV4dA==}",
+            "fields .data.a",
+        ),
+    ];
+
     #[test]
     fn texts_of_a_secret() {
-        for (wanted, owned, data, expected) in [
-            (
-                "{stringData: {b: text}}",
-                "{f:stringData: {f:b: {}}}",
-                "{b: dGV4dA==}",
-                "none",
-            ),
-            (
-                "{stringData: {b: ''}}",
-                "{f:stringData: {f:b: {}}}",
-                "{b: ''}",
-                "none",
-            ),
-            (
-                "{stringData: {b: 'ä~?'}}",
-                "{f:stringData: {f:b: {}}}",
-                "{b: w6R+Pw==}",
-                "none",
-            ),
-            (
-                "{stringData: {b: text}}",
-                "{f:stringData: {f:b: {}}}",
-                "{a: x, b: dGV4dA==}",
-                "none",
-            ),
-            (
-                "{stringData: {b: text}}",
-                "{f:stringData: {f:b: {}}}",
-                "{b: b3RoZXI=}",
-                "fields .stringData.b",
-            ),
-            (
-                "{stringData: {b: text}}",
-                "{f:stringData: {f:b: {}}}",
-                "{b: text}",
-                "fields .stringData.b",
-            ),
-            (
-                "{stringData: {b: text}}",
-                "{f:stringData: {f:b: {}}}",
-                "{}",
-                "fields .stringData.b",
-            ),
-            (
-                "{stringData: {b: text}}",
-                "{f:stringData: {f:b: {}}}",
-                "null",
-                "fields .stringData.b",
-            ),
-            (
-                "{stringData: {b: null}}",
-                "{f:stringData: {f:b: {}}}",
-                "{b: ''}",
-                "fields .stringData.b",
-            ),
-            (
-                "{stringData: {b: text}}",
-                "{f:data: {f:b: {}}}",
-                "{b: dGV4dA==}",
-                "not owned .stringData.b",
-            ),
-            (
-                "{stringData: {b: text, c: c}}",
-                "{f:stringData: {f:b: {}}}",
-                "{b: dGV4dA==, c: Yw==}",
-                "not owned .stringData.c",
-            ),
-            (
-                "{stringData: {}}",
-                "{f:stringData: {f:b: {}}}",
-                "{b: dGV4dA==}",
-                "surplus .stringData.b",
-            ),
-            (
-                "{}",
-                "{f:stringData: {f:b: {}}}",
-                "{b: dGV4dA==}",
-                "surplus .stringData",
-            ),
-            (
-                "{data: {b: dGV4dA==}}",
-                "{f:stringData: {f:b: {}}}",
-                "{b: dGV4dA==}",
-                "surplus .stringData",
-            ),
-            (
-                "{stringData: {}}",
-                "{f:stringData: {}}",
-                "{b: dGV4dA==}",
-                "none",
-            ),
-            (
-                "{data: {a: YQ==}, stringData: {b: text}}",
-                "{f:data: {f:a: {}}, f:stringData: {f:b: {}}}",
-                "{a: YQ==, b: dGV4dA==}",
-                "none",
-            ),
-            (
-                "{data: {a: YQ==}, stringData: {b: text}}",
-                "{f:data: {f:a: {}}, f:stringData: {f:b: {}}}",
-                "{a: Yg==, b: dGV4dA==}",
-                "fields .data.a",
-            ),
-        ] {
+        for (wanted, owned, data, expected) in TEXTS {
             let owned = yaml(&owned.replace("f:stringData", "'f:stringData'"));
             for (kind, version) in [
                 ("Secret", "v1"),
@@ -536,7 +540,7 @@ mod tests {
                 wanted["apiVersion"] = version.into();
                 let mut content = yaml(&format!("{{kind: {kind}, apiVersion: {version}}}"));
                 content["data"] = yaml(data);
-                let mut live = live(content, owned.clone());
+                let mut live = live(content, &owned);
                 live["metadata"]["managedFields"][0]["apiVersion"] = version.into();
                 let difference = show(&compare(&wanted, &live));
                 if (kind, version) == ("Secret", "v1") {
@@ -552,7 +556,7 @@ mod tests {
     #[test]
     fn the_root_is_compared_with_its_version_and_kind() {
         let wanted = yaml("{apiVersion: v1, kind: Test, metadata: {name: n}, spec: {a: 1}}");
-        let same = live(wanted.clone(), yaml("{f:spec: {f:a: {}}}"));
+        let same = live(wanted.clone(), &yaml("{f:spec: {f:a: {}}}"));
         assert_eq!(compare(&wanted, &same), Difference::None);
         for (pointer, value, expected) in [
             ("/apiVersion", "v2", "fields .apiVersion"),
@@ -601,7 +605,7 @@ mod tests {
             yaml(
                 "{apiVersion: v1, kind: Test, metadata: {name: n, labels: {a: x}, uid: u}, status: {b: 1}}",
             ),
-            owned,
+            &owned,
         );
         for (wanted, expected) in [
             ("{name: n, labels: {a: x}}", "none"),
@@ -656,7 +660,7 @@ mod tests {
                 yaml(&format!(
                     "{{apiVersion: v1, kind: Test, metadata: {{ownerReferences: [{references}]}}}}"
                 )),
-                yaml(r#"{f:metadata: {f:ownerReferences: {'k:{"uid":"1"}': {}}}}"#),
+                &yaml(r#"{f:metadata: {f:ownerReferences: {'k:{"uid":"1"}': {}}}}"#),
             )
         };
         let both = format!("{theirs}, {ours}");

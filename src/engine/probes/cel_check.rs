@@ -218,12 +218,14 @@ impl Checker<'_> {
 
     fn error(&self, node: &IdedExpr, message: String) -> TypeError {
         let position = self.source.offset_for(node.id).map(|(start, _)| {
-            // Offsets count characters.
-            let before = self.source.source.chars().take(start as usize);
-            before.fold((1, 1), |(line, column), c| match c {
-                '\n' => (line + 1, 1),
-                _ => (line, column + 1),
-            })
+            let before = self.source.source.get(..start as usize);
+            before
+                .unwrap_or_default()
+                .chars()
+                .fold((1, 1), |(line, column), c| match c {
+                    '\n' => (line + 1, 1),
+                    _ => (line, column + 1),
+                })
         });
         TypeError { position, message }
     }
@@ -250,4 +252,257 @@ fn literal_type(literal: &LiteralValue) -> Ty {
         LiteralValue::String(_) => "string",
         LiteralValue::UInt(_) => "uint",
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use cel::Env;
+
+    use super::*;
+
+    fn parse(rule: &str) -> (IdedExpr, SourceInfo) {
+        let parser = Env::stdlib().parser();
+        parser.parse_with_source_info(rule).unwrap()
+    }
+
+    fn infer(rule: &str) -> Result<Ty, TypeError> {
+        let (expression, source) = parse(rule);
+        check(&expression, &source)
+    }
+
+    /// The error is the text, with or without a place before it.
+    fn refused(rules: &[(&str, &str)]) {
+        for (rule, message) in rules {
+            let text = infer(rule).unwrap_err().to_string();
+            let place = text.strip_suffix(message);
+            assert!(
+                place.is_some_and(|place| place.is_empty() || place.ends_with(": ")),
+                "{rule}: {text}"
+            );
+        }
+    }
+
+    #[test]
+    fn types_of_expressions() {
+        for (rule, ty) in [
+            // literals
+            ("true", "bool"),
+            ("1", "int"),
+            ("1u", "uint"),
+            ("1.0", "double"),
+            ("'a'", "string"),
+            ("b'a'", "bytes"),
+            ("null", "null"),
+            ("[]", "list(dyn)"),
+            ("[1, 2]", "list(int)"),
+            ("[[], [1]]", "list(list(int))"),
+            ("{}", "map(dyn, dyn)"),
+            ("{'a': 1}", "map(string, int)"),
+            ("{1: ['a'], 2: []}", "map(int, list(string))"),
+            ("[self.a, self.b]", "list(dyn)"),
+            ("int", "type"),
+            ("null_type", "type"),
+            // self
+            ("self", "dyn"),
+            (".self", "dyn"),
+            ("self.a.b", "dyn"),
+            ("self['a'][0].b", "dyn"),
+            ("has(self.a)", "bool"),
+            ("self.?a", "optional(dyn)"),
+            ("self.?a.b", "optional(dyn)"),
+            ("self.?a.?b[0]", "optional(dyn)"),
+            ("self[?'a']", "optional(dyn)"),
+            ("self.?a.orValue(1)", "dyn"),
+            ("self.?a.hasValue()", "bool"),
+            ("has(self.?a.b)", "bool"),
+            // operators
+            ("self.a == 1", "bool"),
+            ("self.a + 1", "int"),
+            ("self.a + self.b", "dyn"),
+            ("self.a && self.b", "bool"),
+            ("!self.a", "bool"),
+            ("-1.5", "double"),
+            ("self.a ? 1 : 2", "int"),
+            ("self.a ? 1 : self.b", "dyn"),
+            ("1 in [1]", "bool"),
+            ("'a' in self.m", "bool"),
+            ("[1][0]", "int"),
+            ("{'a': 1.5}['a']", "double"),
+            ("{'a': 1.5}.a", "double"),
+            ("{'a': 1.5}.?a", "optional(double)"),
+            ("[1][?0]", "optional(int)"),
+            ("[?self.?a, self.b]", "list(dyn)"),
+            ("{?'a': self.?a}", "map(string, dyn)"),
+            // functions
+            ("size(self.a)", "int"),
+            ("self.a.size()", "int"),
+            ("dyn(1)", "dyn"),
+            ("type(1)", "type"),
+            ("timestamp(self.t) - timestamp(self.u)", "duration"),
+            ("self.a.split(',')", "list(string)"),
+            ("url(self.a)", "kubernetes.URL"),
+            ("url(self.a).getQuery()['x']", "list(string)"),
+            // macros
+            ("self.l.all(x, x > 1)", "bool"),
+            ("self.l.all(x, x)", "bool"),
+            ("self.l.exists(x, self.m.exists(y, x == y))", "bool"),
+            ("self.l.exists_one(x, x == 1)", "bool"),
+            ("self.l.map(x, x.a)", "list(dyn)"),
+            ("self.l.map(x, 1)", "list(int)"),
+            ("[1].map(x, x)", "list(int)"),
+            ("[1].map(x, [x])", "list(list(int))"),
+            ("['a'].map(x, x.size())", "list(int)"),
+            ("{'a': 1}.map(k, k)", "list(string)"),
+            ("[1].filter(x, x > 0)", "list(int)"),
+            ("[1].map(x, x > 0, x * 2).sum()", "int"),
+            ("[].all(x, x.y)", "bool"),
+            // a macro's variable hides self, but not from a leading dot
+            ("[1].map(self, self)", "list(int)"),
+            ("[1].map(self, .self)", "list(dyn)"),
+        ] {
+            let found = infer(rule).map(|ty| ty.to_string());
+            assert_eq!(found.as_deref(), Ok(ty), "{rule}");
+        }
+    }
+
+    #[test]
+    fn unknown_names_are_refused() {
+        refused(&[
+            ("foo", "1:1: undeclared reference to 'foo'"),
+            ("self.a == foo.b", "1:11: undeclared reference to 'foo'"),
+            (".foo == 1", "1:2: undeclared reference to '.foo'"),
+            ("foo(1)", "undeclared reference to 'foo'"),
+            ("foo(bar)", "undeclared reference to 'foo'"),
+            ("self.a.foo()", "undeclared reference to 'foo'"),
+            ("self.foo(bar)", "undeclared reference to 'foo'"),
+            ("math.greatest(1, 2)", "undeclared reference to 'greatest'"),
+            ("optional.of(1)", "undeclared reference to 'of'"),
+            ("self.x.format([1])", "undeclared reference to 'format'"),
+            ("Pod{name: 'x'}", "undeclared reference to 'Pod'"),
+            ("[1].map(x, x) == [x]", "undeclared reference to 'x'"),
+        ]);
+    }
+
+    #[test]
+    fn operands_that_do_not_fit_are_refused() {
+        refused(&[
+            (
+                "1 == 'a'",
+                "found no matching overload for '_==_' applied to '(int, string)'",
+            ),
+            (
+                "1 < 1.5",
+                "found no matching overload for '_<_' applied to '(int, double)'",
+            ),
+            (
+                "'a' + 1",
+                "found no matching overload for '_+_' applied to '(string, int)'",
+            ),
+            (
+                "!1",
+                "found no matching overload for '!_' applied to '(int)'",
+            ),
+            (
+                "1 in ['a']",
+                "found no matching overload for '@in' applied to '(int, list(string))'",
+            ),
+            (
+                "self.a ? 1 : 'a'",
+                "found no matching overload for '_?_:_' applied to '(dyn, int, string)'",
+            ),
+            (
+                "'1'.int()",
+                "found no matching overload for 'int' applied to 'string.()'",
+            ),
+            (
+                "[1].indexOf('a')",
+                "found no matching overload for 'indexOf' applied to 'list(int).(string)'",
+            ),
+            (
+                "size(1)",
+                "found no matching overload for 'size' applied to '(int)'",
+            ),
+            (
+                "self.?a == 1",
+                "found no matching overload for '_==_' applied to '(optional(dyn), int)'",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn other_mistakes_are_refused() {
+        refused(&[
+            ("1.foo", "type 'int' does not support field selection"),
+            (
+                "has('a'.b)",
+                "type 'string' does not support field selection",
+            ),
+            (
+                "[1].foo == 1",
+                "type 'list(int)' does not support field selection",
+            ),
+            ("'a'.?b", "type 'string' does not support field selection"),
+            (
+                "1[?0]",
+                "found no matching overload for '_[_]' applied to '(int, int)'",
+            ),
+            ("[1, 'a']", "expected type 'int' but found 'string'"),
+            ("[1, self.a]", "expected type 'int' but found 'dyn'"),
+            (
+                "[[1], ['a']]",
+                "expected type 'list(int)' but found 'list(string)'",
+            ),
+            ("{'a': 1, 2: 2}", "expected type 'string' but found 'int'"),
+            (
+                "{'a': 1, 'b': 'x'}",
+                "expected type 'int' but found 'string'",
+            ),
+            (
+                "1.all(x, true)",
+                "expression of type 'int' cannot be range of a comprehension \
+                 (must be list, map, or dynamic)",
+            ),
+            (
+                "[1].all(x, 1)",
+                "found no matching overload for '_&&_' applied to '(bool, int)'",
+            ),
+            (
+                "[1].filter(x, 'a')",
+                "found no matching overload for '_?_:_' applied to '(string, list(int), list(dyn))'",
+            ),
+            (
+                "[1].map(x, x).all(y, y == 'a')",
+                "found no matching overload for '_==_' applied to '(int, string)'",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn places_count_lines_and_characters() {
+        for (rule, place) in [
+            ("foo == 1", "1:1: "),
+            ("1 == foo", "1:6: "),
+            ("'ä' == foo", "1:8: "),
+            ("true &&\n  foo", "2:3: "),
+            ("true &&\n\n foo", "3:2: "),
+        ] {
+            let text = infer(rule).unwrap_err().to_string();
+            assert_eq!(text, format!("{place}undeclared reference to 'foo'"));
+        }
+    }
+
+    #[test]
+    fn variables_of_macros_end_with_them() {
+        for rule in [
+            "[1].all(x, true) && x == 1",
+            "[1].map(x, x).all(y, x == 1)",
+            "[x].all(x, true)",
+        ] {
+            let text = infer(rule).unwrap_err().to_string();
+            assert!(
+                text.ends_with("undeclared reference to 'x'"),
+                "{rule}: {text}"
+            );
+        }
+    }
 }

@@ -11,7 +11,7 @@ use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, operators,
 };
 use cel::common::types::{
-    CelBool, CelBytes, CelInt, CelList, CelMap, CelOptional, CelString, CelTimestamp,
+    CelBool, CelBytes, CelInt, CelList, CelMap, CelMapKey, CelOptional, CelString, CelTimestamp,
 };
 use cel::common::value::{CowVal, Val};
 use cel::{Context, DeclarationError, ExecutionError, FunctionContext};
@@ -26,11 +26,12 @@ const BUDGET: u64 = 1_000_000;
 const USE: &str = "@use";
 /// Returns a range after charging for the rounds of the macro that loops over it.
 const EACH: &str = "@each";
+/// Returns its argument while there is budget left: ends loops that forgive errors.
+const LIVE: &str = "@live";
 /// Brings a timestamp to UTC: its getters show UTC upstream, whatever zone its text was in.
 const UTC: &str = "@utc";
 /// `has()`, which upstream answers with false for scalars and null.
 const HAS: &str = "@has";
-
 /// `in`, which upstream answers with false for what cannot be a key of a map.
 const IN: &str = "@member";
 
@@ -47,8 +48,14 @@ impl Meter {
     /// The budget is spent. Macros and logical operators may swallow the error, so the caller
     /// of the evaluation asks [`Self::exhausted`] as well.
     pub fn charge(&self, units: u64) -> Result<(), ExecutionError> {
-        let before = self.spent.fetch_add(units.min(BUDGET), Ordering::Relaxed);
-        if before.saturating_add(units) > BUDGET {
+        let before = self.spent.load(Ordering::Relaxed);
+        let spent = before.saturating_add(units);
+        self.spent.store(spent, Ordering::Relaxed);
+        self.check()
+    }
+
+    fn check(&self) -> Result<(), ExecutionError> {
+        if self.exhausted() {
             Err(ExecutionError::function_error("cost", EXHAUSTED))
         } else {
             Ok(())
@@ -79,6 +86,8 @@ pub fn install(context: &mut Context<'_, '_>, meter: &Arc<Meter>) -> Result<(), 
     let charged = Arc::clone(meter);
     let charge_use: Native = Box::new(move |call| {
         let [value] = arguments(call)?;
+        // Weighing takes time itself.
+        charged.check()?;
         charged.charge(weight(&*value))?;
         Ok(value)
     });
@@ -87,6 +96,7 @@ pub fn install(context: &mut Context<'_, '_>, meter: &Arc<Meter>) -> Result<(), 
     let charged = Arc::clone(meter);
     let charge_each: Native = Box::new(move |call| {
         let [range, body] = arguments(call)?;
+        charged.check()?;
         let per_round = body
             .downcast_ref::<CelInt>()
             .map_or(1, |cost| cost.inner().unsigned_abs());
@@ -95,9 +105,16 @@ pub fn install(context: &mut Context<'_, '_>, meter: &Arc<Meter>) -> Result<(), 
             .map_or(0, |sizer| sizer.size().inner().unsigned_abs());
         charged.charge(rounds.saturating_mul(per_round))?;
         charged.charge(weight(&*range))?;
-        Ok(range)
+        Ok(sorted_keys(&*range).unwrap_or(range))
     });
     context.add_function(EACH, charge_each)?;
+
+    let charged = Arc::clone(meter);
+    let live: Native = Box::new(move |call| {
+        let [value] = arguments(call)?;
+        charged.check().map(|()| value)
+    });
+    context.add_function(LIVE, live)?;
 
     let utc: Native = Box::new(|call| {
         let [value] = arguments(call)?;
@@ -137,6 +154,18 @@ fn arguments<'c, 'v, const N: usize>(
     std::mem::take(&mut call.args)
         .try_into()
         .map_err(|all: Vec<_>| ExecutionError::invalid_argument_count(N, all.len()))
+}
+
+/// What a loop over a map sees, in an order that is the same each time: which of several errors
+/// a rule ends with depends on it, and a message that changes makes a status that changes.
+fn sorted_keys<'b, 'v>(range: &(dyn Val + 'v)) -> Option<CowVal<'b, 'v>> {
+    let mut keys: Vec<&CelMapKey<'v>> = range.downcast_ref::<CelMap>()?.inner().keys().collect();
+    keys.sort();
+    let keys: Vec<Box<dyn Val + 'v>> = keys
+        .into_iter()
+        .map(|key| key.inner().clone_as_boxed())
+        .collect();
+    Some(CowVal::owned(CelList::from(keys)))
 }
 
 fn has_field(operand: &dyn Val, field: &dyn Val) -> Result<bool, ExecutionError> {
@@ -246,6 +275,11 @@ fn instrument_loop(loops: &mut ComprehensionExpr) {
     instrument(&mut loops.iter_range);
     instrument(&mut loops.loop_step);
     instrument(&mut loops.result);
+    // `all` and `exists` go on after errors, also after one that says the budget is spent. The
+    // other macros do not; their condition is a literal, by which the evaluator knows them.
+    if !matches!(loops.loop_cond.expr, Expr::Literal(_)) {
+        wrap(&mut loops.loop_cond, LIVE);
+    }
     let range = std::mem::take(&mut loops.iter_range);
     loops.iter_range = call(
         EACH,
@@ -293,5 +327,251 @@ fn literal(value: LiteralValue) -> IdedExpr {
     IdedExpr {
         id: 0,
         expr: Expr::Literal(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cel::Env;
+    use serde_json::{Value, json};
+
+    use super::super::testing::{check, hold, verdict};
+    use super::*;
+
+    const TOO_EXPENSIVE: &str = "error: the rule is too expensive for this object";
+
+    /// Items like those in the status of a large object.
+    fn items(number: usize) -> Vec<Value> {
+        (0..number)
+            .map(|i| json!({"name": format!("item-{i}"), "labels": {"app": "web"}, "ready": true}))
+            .collect()
+    }
+
+    #[test]
+    fn what_real_rules_do_is_affordable() {
+        let object =
+            json!({"items": items(5_000), "few": items(150), "text": "a".repeat(1_000_000)});
+        for rule in [
+            "self.items.all(i, i.ready && i.name.startsWith('item-'))",
+            "self.items.filter(i, i.ready).map(i, i.name).size() == 5000",
+            "self.items.exists_one(i, i.name == 'item-7')",
+            "self.few.all(a, self.few.exists_one(b, a.name == b.name))",
+            "self.items == self.items && self.items[7] in self.items",
+            "self.text.contains('b') || self.text.matches('^a+$')",
+            "(self.text + self.text).size() == 2000000",
+        ] {
+            assert_eq!(verdict(rule, &object), "true", "{rule}");
+        }
+    }
+
+    #[test]
+    fn what_would_take_too_long_or_too_much_memory_fails() {
+        let object = json!({"items": items(500), "text": "a".repeat(1_000_000)});
+        let digits = "[1,2,3,4,5,6,7,8,9]";
+        let nested = |depth: usize| {
+            let open = format!("{digits}.all(x,").repeat(depth);
+            format!("{open}true{}", ")".repeat(depth))
+        };
+        let doubled = |start: &str, step: &str, times: usize| {
+            format!(
+                "[{start}]{}.size() > 0",
+                format!(".map(x,{step})").repeat(times)
+            )
+        };
+        for rule in [
+            // time
+            nested(8),
+            "self.items.all(a, self.items.exists(b, a.name == b.name))".to_owned(),
+            "self.items.all(a, !self.text.contains('b'))".to_owned(),
+            "self.items.all(a, self.items == self.items)".to_owned(),
+            "self.items.all(a, a in self.items)".to_owned(),
+            "self.items.all(a, self.text.matches('^a+$'))".to_owned(),
+            "self.items.all(a, self.?items.hasValue())".to_owned(),
+            "self.items.all(a, size(self.text + 'b') > 0)".to_owned(),
+            // memory
+            doubled("self.items", "[x, x]", 30),
+            doubled("self.items", "x + x", 30),
+            doubled("self.items", "{'a': x, 'b': x}", 30),
+            doubled("self.text", "x + x", 30),
+            doubled("self.text.substring(0, 1000)", "x.replace('a', x)", 30),
+            doubled("self.text.substring(0, 300000)", "[x, x, x].join()", 30),
+            "self.items.map(a, self.items.map(b, self.items.map(c, [a, b, c]))).size() > 0"
+                .to_owned(),
+        ] {
+            let verdict = verdict(&rule, &object);
+            assert!(
+                verdict == TOO_EXPENSIVE || verdict == "error: result too large",
+                "{rule}: {verdict}"
+            );
+        }
+        assert_eq!(verdict(&nested(5), &object), "true");
+    }
+
+    #[test]
+    fn a_spent_budget_is_an_error_even_where_errors_are_swallowed() {
+        let object = json!({"items": items(500)});
+        let expensive = "self.items.all(a, self.items.exists(b, a.name == b.name))";
+        for rule in [
+            format!("{expensive} || true"),
+            format!("[1, 2].exists(x, x == 2 || {expensive})"),
+            format!("!(false && {expensive} && false) && !({expensive} && false)"),
+        ] {
+            assert_eq!(verdict(&rule, &object), TOO_EXPENSIVE, "{rule}");
+        }
+        assert_eq!(
+            verdict(&format!("true || {expensive}"), &object),
+            "true",
+            "what is not evaluated is not charged"
+        );
+    }
+
+    #[test]
+    fn the_meter_remembers_what_was_wanted() {
+        let meter = Meter::default();
+        assert!(meter.charge(BUDGET).is_ok());
+        assert!(!meter.exhausted());
+        assert!(meter.charge(1).is_err());
+        assert!(meter.exhausted());
+
+        let meter = Meter::default();
+        assert!(meter.charge(u64::MAX).is_err());
+        assert!(meter.charge(u64::MAX).is_err());
+        assert!(meter.exhausted(), "no overflow brings the budget back");
+    }
+
+    #[test]
+    fn weights_grow_with_the_value() {
+        let text = |len: usize| Box::new(CelString::from("a".repeat(len))) as Box<dyn Val>;
+        let list = |items: Vec<Box<dyn Val>>| Box::new(CelList::from(items)) as Box<dyn Val>;
+        for (value, expected) in [
+            (Box::new(CelInt::from(1)) as Box<dyn Val>, 2),
+            (text(0), 2),
+            (text(15), 2),
+            (text(1600), 102),
+            (Box::new(CelBytes::from(vec![0; 1600])), 102),
+            (list(vec![]), 2),
+            (list(vec![text(0), text(16)]), 7),
+            (list(vec![list(vec![text(0)])]), 6),
+            (Box::new(CelOptional::of(text(16))), 5),
+            (Box::new(CelOptional::none()), 2),
+        ] {
+            assert_eq!(weight(&*value), expected, "{value:?}");
+        }
+    }
+
+    #[test]
+    fn has_is_false_for_what_has_no_fields() {
+        hold(&[
+            "has(self.spec.paused) && !has(self.spec.other) && has(self.spec.none)",
+            "!has(self.spec.replicas.x) && !has(self.spec.none.x) && !has(self.spec.image.x)",
+            "has({'a': 1}.a) && !has({'a': 1}.b)",
+            "has(self.?spec.paused) && !has(self.?other.paused) && !has(self.?spec.other)",
+            "self.spec.items.exists_one(i, !has(i.value))",
+        ]);
+        check(&[
+            ("has(self.other.field)", "error: no such key: other"),
+            ("has(self.spec.other.field)", "error: no such key: other"),
+            (
+                "has(self.spec.items.name)",
+                "error: no such overload: has(list)",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn nothing_but_keys_is_in_a_map() {
+        hold(&[
+            "'name' in self.metadata && !('other' in self.metadata)",
+            "!(self.spec.none in self.metadata) && !(self.spec.items in self.metadata)",
+            "!(1 in self.metadata) && 1 in {1: 'a'} && 1.0 in {dyn(1): 'a'}",
+            "'b' in self.spec.words && 1 in self.spec.numbers && 1.0 in self.spec.numbers",
+            "!(null in self.spec.numbers) && {'name': 'c'} in self.spec.items",
+        ]);
+        check(&[
+            (
+                "'x' in self.spec.none",
+                "error: no such overload: in(string, null_type)",
+            ),
+            (
+                "'x' in self.spec.image",
+                "error: no such overload: in(string, string)",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn loops_over_maps_have_an_order() {
+        let keys: Vec<String> = (0..26)
+            .map(|i| format!("'{}'", char::from(b'a' + i)))
+            .collect();
+        let object: Value = (b'a'..=b'z')
+            .rev()
+            .map(|key| {
+                (
+                    char::from(key).to_string(),
+                    json!({char::from(key).to_string(): 1}),
+                )
+            })
+            .collect();
+        let rule = format!("self.map(k, k) == [{}]", keys.join(", "));
+        assert_eq!(verdict(&rule, &object), "true");
+        // each key fails in its own way, and the last error is the one that stays
+        assert_eq!(
+            verdict(
+                "self.all(k, self[k].missing == 1 || self[k + k] == 1)",
+                &object
+            ),
+            "error: no such key: zz"
+        );
+        hold(&["{3: 'c', 1: 'a', 2: 'b'}.map(k, k) == [1, 2, 3]"]);
+    }
+
+    #[test]
+    fn timestamps_are_shown_in_utc() {
+        hold(&[
+            "timestamp('2024-01-01T23:30:00-02:00').getDate() == 2",
+            "timestamp('2024-01-01T23:30:00-02:00').getHours() == 1",
+            "timestamp('2024-01-01T00:30:00+02:00').getFullYear() == 2023",
+            "timestamp('2024-01-01T23:30:00-02:00') == timestamp('2024-01-02T01:30:00Z')",
+            "(timestamp('2024-01-01T23:30:00-02:00') + duration('1h')).getHours() == 2",
+            "timestamp('2024-01-01T23:30:00Z').getHours('Europe/Berlin') == 0",
+            "timestamp('2024-01-01T23:30:00Z').getHours('-02:00') == 21",
+            "timestamp(self.metadata.creationTimestamp).getMinutes() == 4",
+        ]);
+    }
+
+    /// The evaluator appends in place where it recognises the steps of `map` and `filter`, and
+    /// lets a later item decide where it recognises those of `all` and `exists`.
+    #[test]
+    fn the_steps_of_macros_keep_their_shape() {
+        for (rule, accumulated) in [
+            ("self.l.map(x, x.a)", "_+_"),
+            ("self.l.filter(x, x.a)", "_?_:_"),
+            ("self.l.map(x, x.b, x.a)", "_?_:_"),
+            ("self.l.all(x, x.a)", "_&&_"),
+            ("self.l.exists(x, x.a)", "_||_"),
+        ] {
+            let mut rule = Env::stdlib().parser().parse(rule).unwrap();
+            instrument(&mut rule);
+            let Expr::Comprehension(loops) = rule.expr else {
+                panic!("{rule:?}");
+            };
+            let Expr::Call(step) = &loops.loop_step.expr else {
+                panic!("{loops:?}");
+            };
+            assert_eq!(step.func_name, accumulated);
+            let append = if accumulated == "_?_:_" {
+                match &step.args[1].expr {
+                    Expr::Call(append) => append,
+                    other => panic!("{other:?}"),
+                }
+            } else {
+                step
+            };
+            assert!(matches!(&append.args[0].expr, Expr::Ident(name) if name == "@result"));
+            if append.func_name == "_+_" {
+                assert!(matches!(&append.args[1].expr, Expr::List(_)));
+            }
+        }
     }
 }

@@ -135,3 +135,151 @@ fn convert<'o>(value: &'o Value) -> Box<dyn Val + 'o> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use cel::Env;
+    use cel::Value as CelValue;
+    use serde_json::json;
+
+    use super::*;
+
+    fn need(rule: &str) -> Need {
+        Need::of(&Env::stdlib().parser().parse(rule).unwrap())
+    }
+
+    /// Shows a need as JSON: `true` for everything.
+    fn show(need: &Need) -> Value {
+        match need {
+            Need::All => json!(true),
+            Need::Fields(fields) => fields
+                .iter()
+                .map(|(key, need)| (key.clone(), show(need)))
+                .collect(),
+        }
+    }
+
+    #[test]
+    fn rules_need_the_ends_of_their_paths() {
+        for (rule, expected) in [
+            ("true", json!({})),
+            ("self.a == 1", json!({"a": true})),
+            ("self.a.b == self.a.c", json!({"a": {"b": true, "c": true}})),
+            (
+                "self.status.replicas == self.spec.replicas",
+                json!({"status": {"replicas": true}, "spec": {"replicas": true}}),
+            ),
+            // whichever mention needs more wins, in either order
+            ("self.a == self.a.b", json!({"a": true})),
+            ("self.a.b == self.a", json!({"a": true})),
+            ("has(self.a.b) && self.a.b > 1", json!({"a": {"b": true}})),
+            ("self['a']['b'] == 1", json!({"a": {"b": true}})),
+            ("self.?a.b.hasValue()", json!({"a": {"b": true}})),
+            ("self[?'a'].?b.hasValue()", json!({"a": {"b": true}})),
+            (".self.a == 1", json!({"a": true})),
+            // what is behind an index is not looked into
+            ("self.a[0].b == 1", json!({"a": true})),
+            ("self.a[self.b] == 1", json!({"a": true, "b": true})),
+            ("self.a.b.size() == 1", json!({"a": {"b": true}})),
+            ("self.a.startsWith(self.b)", json!({"a": true, "b": true})),
+            ("[self.a, self.b] == []", json!({"a": true, "b": true})),
+            ("{self.a: self.b} == {}", json!({"a": true, "b": true})),
+            ("T{a: self.b} == 1", json!({"b": true})),
+            (
+                "(self.x ? self.a : self.b).c == 1",
+                json!({"x": true, "a": true, "b": true}),
+            ),
+            (
+                "self.l.all(x, x.a == self.b)",
+                json!({"l": true, "b": true}),
+            ),
+            // the whole object
+            ("self == {}", json!(true)),
+            ("'a' in self", json!(true)),
+            ("self[self.a] == 1", json!(true)),
+            ("self.exists(k, k == 'a')", json!(true)),
+            ("dyn(self).a == 1", json!(true)),
+            // a macro's variable of the same name
+            ("self.l.all(self, self.a == 1)", json!({"l": true})),
+            (
+                "self.l.all(self, .self.a == 1)",
+                json!({"l": true, "a": true}),
+            ),
+            (
+                "self.l.map(self, self) == self.m",
+                json!({"l": true, "m": true}),
+            ),
+        ] {
+            assert_eq!(show(&need(rule)), expected, "{rule}");
+        }
+    }
+
+    fn convert_for(rule: &str, object: &Value) -> Value {
+        let value = need(rule).convert(object);
+        CelValue::try_from(&*value).unwrap().json().unwrap()
+    }
+
+    #[test]
+    fn only_what_is_needed_is_converted() {
+        let object = json!({
+            "metadata": {"name": "x", "managedFields": [1, 2, 3]},
+            "spec": {"replicas": 1, "list": [{"a": 1}]},
+            "status": "odd",
+        });
+        for (rule, expected) in [
+            ("true", json!({})),
+            (
+                "self.metadata.name == 'x'",
+                json!({"metadata": {"name": "x"}}),
+            ),
+            (
+                "self.spec.list == []",
+                json!({"spec": {"list": [{"a": 1}]}}),
+            ),
+            // absent fields stay absent, and their parents there
+            ("has(self.spec.other)", json!({"spec": {}})),
+            ("has(self.other.x)", json!({})),
+            // a path through something that is no map ends there
+            ("self.status.replicas == 1", json!({"status": "odd"})),
+            (
+                "self.spec.list.x == 1",
+                json!({"spec": {"list": [{"a": 1}]}}),
+            ),
+        ] {
+            assert_eq!(convert_for(rule, &object), expected, "{rule}");
+        }
+        assert_eq!(convert_for("self == {}", &object), object);
+    }
+
+    #[test]
+    fn json_types_become_cel_types() {
+        for (value, ty) in [
+            (json!(null), "null_type"),
+            (json!(true), "bool"),
+            (json!(1), "int"),
+            (json!(-1), "int"),
+            (json!(i64::MAX), "int"),
+            (json!(i64::MIN), "int"),
+            (json!(u64::MAX), "double"),
+            (json!(1.0), "double"),
+            (json!("a"), "string"),
+            (json!([1]), "list"),
+            (json!({"a": 1}), "map"),
+        ] {
+            assert_eq!(convert(&value).get_type().name(), ty, "{value}");
+        }
+    }
+
+    #[test]
+    fn strings_are_borrowed() {
+        let object = json!({"metadata": {"name": "a long name"}});
+        let text = object.pointer("/metadata/name").unwrap().as_str().unwrap();
+        let value = Need::All.convert(&object);
+        let map = value.downcast_ref::<CelMap>().unwrap();
+        let metadata = map.inner().values().next().unwrap();
+        let metadata = metadata.downcast_ref::<CelMap>().unwrap();
+        let name = metadata.inner().values().next().unwrap();
+        let name = name.downcast_ref::<CelString>().unwrap();
+        assert!(std::ptr::eq(name.inner(), text));
+    }
+}

@@ -49,7 +49,11 @@ impl Patterns {
             return Ok(regex.clone());
         }
         meter.charge(COMPILE_COST + pattern.len() as u64)?;
-        compile(pattern).map_err(|error| ExecutionError::function_error("matches", error))
+        // The pattern is a value of the object: it is not for everyone who reads the error.
+        compile(pattern).map_err(|error| {
+            let cause = format!("invalid regular expression: {}", error.cause);
+            ExecutionError::function_error("matches", cause)
+        })
     }
 }
 
@@ -181,4 +185,158 @@ fn no_overload(call: &FunctionContext<'_, '_>, name: &str) -> ExecutionError {
     let types = call.args.iter();
     let types = types.map(|argument| argument.get_type().name().to_owned());
     ExecutionError::no_such_overload(name, types.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use cel::Env;
+    use serde_json::json;
+
+    use super::super::testing::{check, hold, verdict};
+    use super::*;
+
+    #[test]
+    fn matches_anywhere_unless_anchored() {
+        hold(&[
+            "'foobar'.matches('o+b') && matches('foobar', 'o+b')",
+            "!'foobar'.matches('^o+b') && 'foobar'.matches('^foo.*r$')",
+            "self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",
+            "self.spec.image.matches(':v[0-9]+[.][0-9]+$')",
+            "''.matches('') && 'a\\nb'.matches('(?s)a.b') && !'a\\nb'.matches('a.b')",
+            "'ABC'.matches('(?i)abc')",
+        ]);
+    }
+
+    #[test]
+    fn find_yields_the_first_match() {
+        hold(&[
+            "'abc 123'.find('[0-9]+') == '123' && 'abc 123'.find('xyz') == ''",
+            "'abc 123'.find('[0-9]*') == ''",
+            "self.spec.image.find('v[0-9]+') == 'v1'",
+        ]);
+    }
+
+    #[test]
+    fn find_all_takes_a_limit() {
+        hold(&[
+            "'123 abc 456'.findAll('[0-9]+') == ['123', '456']",
+            "'123 abc 456'.findAll('[0-9]+', 1) == ['123']",
+            "'123 abc 456'.findAll('[0-9]+', 0) == []",
+            "'123 abc 456'.findAll('[0-9]+', -1).size() == 2",
+            "'123 abc 456'.findAll('xyz') == []",
+            // empty matches, as Go finds them
+            "'abc'.findAll('') == ['', '', '', '']",
+            "'baaac'.findAll('a*') == ['', 'aaa', '']",
+        ]);
+        check(&[(
+            "'123'.findAll('1', self.spec.ratio) == []",
+            "error: no such overload: findAll(string, string, double)",
+        )]);
+        let object = json!({"text": "a".repeat(MAX_PARTS + 1), "less": "a".repeat(MAX_PARTS)});
+        for (rule, expected) in [
+            ("self.less.findAll('a').size() == 100000", "true"),
+            (
+                "self.text.findAll('a').size() > 0",
+                "error: too many matches",
+            ),
+            ("self.text.findAll('a', 5).size() == 5", "true"),
+        ] {
+            assert_eq!(verdict(rule, &object), expected, "{rule}");
+        }
+    }
+
+    #[test]
+    fn patterns_may_come_from_the_object() {
+        let object = json!({"text": "abc", "pattern": "^a.c$", "bad": "[", "number": 1});
+        for (rule, expected) in [
+            ("self.text.matches(self.pattern)", "true"),
+            ("matches(self.text, self.pattern)", "true"),
+            ("self.text.find(self.pattern) == 'abc'", "true"),
+            ("self.text.findAll(self.pattern) == ['abc']", "true"),
+            ("['^b', 'c$'].exists(p, self.text.matches(p))", "true"),
+            (
+                "self.text.matches(self.bad)",
+                "error: invalid regular expression: unclosed character class",
+            ),
+            (
+                "self.text.find(self.bad) == ''",
+                "error: invalid regular expression: unclosed character class",
+            ),
+            (
+                "self.number.matches('1')",
+                "error: no such overload: matches(int, string)",
+            ),
+            (
+                "self.text.matches(self.number)",
+                "error: no such overload: matches(string, int)",
+            ),
+        ] {
+            assert_eq!(verdict(rule, &object), expected, "{rule}");
+        }
+    }
+
+    #[test]
+    fn bad_constant_patterns_are_found_early() {
+        check(&[
+            (
+                "self.metadata.name.matches('[')",
+                "refused: invalid regular expression \"[\": unclosed character class",
+            ),
+            (
+                "matches(self.metadata.name, '(a')",
+                "refused: invalid regular expression \"(a\": unclosed group",
+            ),
+            (
+                "self.metadata.name.find('a**?+{') == ''",
+                "refused: invalid regular expression \"a**?+{\": unclosed counted repetition",
+            ),
+            (
+                "self.spec.words.all(w, w.findAll('(?<!a)b') == [])",
+                "refused: invalid regular expression \"(?<!a)b\": look-around, including look-ahead \
+                 and look-behind, is not supported",
+            ),
+            (
+                "self.metadata.name.matches('a{1000}{1000}')",
+                "refused: invalid regular expression \"a{1000}{1000}\": Compiled regex exceeds \
+                 size limit of 1048576 bytes.",
+            ),
+        ]);
+        let long = format!("self.a.matches('[{}')", "a".repeat(500));
+        let refused = verdict(&long, &json!({}));
+        assert!(refused.len() < 200, "{refused}");
+    }
+
+    #[test]
+    fn constant_patterns_are_recognised() {
+        for (rule, pattern) in [
+            ("self.a.matches('x')", Some("x")),
+            ("matches(self.a, 'x')", Some("x")),
+            ("self.a.find('x')", Some("x")),
+            ("self.a.findAll('x', 1)", Some("x")),
+            ("self.a.matches(self.b)", None),
+            ("matches('x', self.b)", None),
+            ("self.a.contains('x')", None),
+            ("self.matches", None),
+            ("'x'", None),
+        ] {
+            let expression = Env::stdlib().parser().parse(rule).unwrap();
+            assert_eq!(constant_pattern(&expression), pattern, "{rule}");
+        }
+    }
+
+    #[test]
+    fn patterns_that_are_compiled_each_time_cost_more() {
+        let object = json!({
+            "words": vec!["a"; 2_000],
+            "pattern": "^a$",
+        });
+        assert_eq!(
+            verdict("self.words.all(w, w.matches('^a$'))", &object),
+            "true"
+        );
+        assert_eq!(
+            verdict("self.words.all(w, w.matches(self.pattern))", &object),
+            "error: the rule is too expensive for this object"
+        );
+    }
 }

@@ -277,3 +277,183 @@ fn join<'b, 'v>(arguments: Vec<CowVal<'b, 'v>>) -> Result<CowVal<'b, 'v>, Execut
     }
     Ok(CowVal::owned(CelString::from(joined)))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{check, hold, verdict};
+    use super::*;
+
+    #[test]
+    fn strings_are_taken_apart_by_character() {
+        hold(&[
+            "'abc'.charAt(0) == 'a' && 'abc'.charAt(2) == 'c'",
+            "'äöü'.charAt(1) == 'ö'",
+            "'abc'.charAt(3) == ''",
+            "''.charAt(0) == ''",
+            "'abc'.substring(1) == 'bc' && 'abc'.substring(3) == ''",
+            "'abc'.substring(1, 2) == 'b' && 'abc'.substring(1, 1) == ''",
+            "'abc'.substring(0, 3) == 'abc' && 'abc'.substring(3, 3) == ''",
+            "'äöü'.substring(1) == 'öü' && 'äöü'.substring(0, 2) == 'äö'",
+            "self.spec.text.substring(1) == 'bc'",
+        ]);
+        check(&[
+            ("'abc'.charAt(4) == ''", "error: index out of range: 4"),
+            ("'abc'.charAt(-1) == ''", "error: index out of range: -1"),
+            ("'abc'.substring(4) == ''", "error: index out of range: 4"),
+            ("'abc'.substring(-1) == ''", "error: index out of range: -1"),
+            (
+                "'abc'.substring(0, 4) == ''",
+                "error: index out of range: 4",
+            ),
+            (
+                "'abc'.substring(-1, 4) == ''",
+                "error: index out of range: -1",
+            ),
+            (
+                "'abc'.substring(2, 1) == ''",
+                "error: invalid substring range. start: 2, end: 1",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn positions_count_characters() {
+        hold(&[
+            "'abcabc'.indexOf('c') == 2 && 'abcabc'.lastIndexOf('c') == 5",
+            "'äöüä'.indexOf('ü') == 2 && 'äöüä'.lastIndexOf('ä') == 3",
+            "'abc'.indexOf('x') == -1 && 'abc'.lastIndexOf('x') == -1",
+            "'abc'.indexOf('abcd') == -1 && 'abc'.lastIndexOf('abcd') == -1",
+            "'abc'.indexOf('') == 0 && 'äbc'.lastIndexOf('') == 3 && ''.lastIndexOf('') == 0",
+            // from an offset
+            "'abcabc'.indexOf('c', 2) == 2 && 'abcabc'.indexOf('c', 3) == 5",
+            "'äöäö'.indexOf('ö', 2) == 3",
+            "'abc'.indexOf('a', 1) == -1 && 'abc'.indexOf('c', 3) == -1",
+            "'abcabc'.lastIndexOf('c', 5) == 5 && 'abcabc'.lastIndexOf('c', 4) == 2",
+            "'abcabc'.lastIndexOf('bc', 4) == 4 && 'abcabc'.lastIndexOf('bc', 3) == 1",
+            "'öäöä'.lastIndexOf('öä', 1) == 0 && 'öäöä'.lastIndexOf('öä', 2) == 2",
+            "'abc'.lastIndexOf('c', 1) == -1",
+            // a part that is longer than what is left, next to a longer character
+            "'aö'.lastIndexOf('ab', 0) == -1 && 'aöb'.lastIndexOf('a', 0) == 0",
+            // behind the end nothing is found, which is no error
+            "'abc'.indexOf('c', 10) == -1 && 'abc'.lastIndexOf('c', 10) == -1",
+            "'abc'.lastIndexOf('c', 3) == -1",
+            // the empty string is found wherever one looks
+            "'abc'.indexOf('', 2) == 2 && 'abc'.indexOf('', 5) == 5 && 'abc'.indexOf('', -1) == -1",
+            "'abc'.lastIndexOf('', 2) == 2 && 'abc'.lastIndexOf('', 5) == 5",
+        ]);
+        check(&[
+            (
+                "'abc'.indexOf('c', -1) == 2",
+                "error: index out of range: -1",
+            ),
+            (
+                "'abc'.lastIndexOf('c', -1) == 2",
+                "error: index out of range: -1",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn letters_change_case_in_ascii_only() {
+        hold(&[
+            "'TacoCÄt'.lowerAscii() == 'tacocÄt'",
+            "'tacocät'.upperAscii() == 'TACOCäT'",
+        ]);
+    }
+
+    #[test]
+    fn trim_takes_all_white_space() {
+        hold(&[
+            "' \\t\\n a b \\r\\u00a0\\u2003'.trim() == 'a b'",
+            "''.trim() == '' && '  '.trim() == ''",
+        ]);
+    }
+
+    #[test]
+    fn replace_takes_a_limit() {
+        hold(&[
+            "'hello hello'.replace('he', 'we') == 'wello wello'",
+            "'hello hello'.replace('he', 'we', -1) == 'wello wello'",
+            "'hello hello'.replace('he', 'we', 1) == 'wello hello'",
+            "'hello hello'.replace('he', 'we', 0) == 'hello hello'",
+            "'ab'.replace('', '-') == '-a-b-' && 'ab'.replace('', '-', 2) == '-a-b'",
+            "'aaa'.replace('a', '') == ''",
+        ]);
+    }
+
+    #[test]
+    fn split_and_join() {
+        hold(&[
+            "'a,b,c'.split(',') == ['a', 'b', 'c'] && 'a,b,c'.split(',', -1).size() == 3",
+            "'a,b,c'.split(',', 2) == ['a', 'b,c'] && 'a,b,c'.split(',', 1) == ['a,b,c']",
+            "'a,b,c'.split(',', 0) == [] && 'a,b'.split(',', 9) == ['a', 'b']",
+            "''.split(',') == [''] && ','.split(',') == ['', '']",
+            "'äöü'.split('') == ['ä', 'ö', 'ü'] && 'äöü'.split('', 2) == ['ä', 'öü']",
+            "''.split('') == [] && 'abc'.split('', 0) == [] && 'abc'.split('', 9).size() == 3",
+            "['a', 'b'].join() == 'ab' && ['a', 'b'].join(', ') == 'a, b'",
+            "['', '', 'a'].join('-') == '--a' && [].join('-') == '' && ['a'].join('-') == 'a'",
+            "self.spec.words.join() == 'bab'",
+            "'a.b.c'.split('.').join('/') == 'a/b/c'",
+        ]);
+        check(&[(
+            "self.spec.mixed.join() == ''",
+            "error: no such overload: list(int).join()",
+        )]);
+    }
+
+    #[test]
+    fn results_keep_in_proportion() {
+        let object =
+            json!({"text": "a".repeat(MAX_PARTS + 1), "less": "a".repeat(MAX_PARTS), "a": "a"});
+        for (rule, expected) in [
+            ("self.less.split('').size() == 100000", "true"),
+            ("self.text.split('').size() > 0", "error: too many parts"),
+            ("self.text.split('a').size() > 0", "error: too many parts"),
+            ("self.text.split('a', 3).size() == 3", "true"),
+            (
+                "self.less.replace('a', 'aaaaaaaaa').size() == 900000",
+                "true",
+            ),
+            (
+                "self.less.replace('a', 'aaaaaaaaaa').size() > 0",
+                "error: result too large",
+            ),
+            (
+                "self.less.replace('', self.less) == ''",
+                "error: result too large",
+            ),
+            ("self.less.replace('a', 'aaaaaaaaaa', 9).size() > 0", "true"),
+            (
+                "[self.less, self.less, self.a].join(self.less).size() == 400001",
+                "true",
+            ),
+            (
+                "['', '', '', '', '', '', '', '', '', '', '', ''].join(self.less) == ''",
+                "error: result too large",
+            ),
+        ] {
+            assert_eq!(verdict(rule, &object), expected, "{rule}");
+        }
+    }
+
+    #[test]
+    fn long_searches_take_linear_time() {
+        // Compared character by character, this would take some 10^10 steps.
+        let object = json!({
+            "text": "a".repeat(400_000),
+            "part": format!("{}b", "a".repeat(100_000)),
+        });
+        for rule in [
+            "self.text.indexOf(self.part) == -1",
+            "self.text.lastIndexOf(self.part) == -1",
+            "self.text.indexOf(self.part, 1) == -1",
+            "self.text.lastIndexOf(self.part, 399999) == -1",
+            "self.text.split(self.part).size() == 1",
+            "self.text.replace(self.part, '') == self.text",
+        ] {
+            assert_eq!(verdict(rule, &object), "true", "{rule}");
+        }
+    }
+}

@@ -22,7 +22,7 @@ pub enum Ty {
 }
 
 /// Identifiers that stand for a type, as in `type(self.x) == int`.
-pub const TYPE_IDENTIFIERS: [&str; 9] = [
+pub const TYPE_IDENTIFIERS: [&str; 10] = [
     "bool",
     "bytes",
     "double",
@@ -31,6 +31,7 @@ pub const TYPE_IDENTIFIERS: [&str; 9] = [
     "map",
     "null_type",
     "string",
+    "type",
     "uint",
 ];
 

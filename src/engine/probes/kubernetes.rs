@@ -130,8 +130,8 @@ fn extreme<'b, 'v>(
 ) -> Result<CowVal<'b, 'v>, ExecutionError> {
     let mut best: Option<&(dyn Val + 'v)> = None;
     for_each(arguments, |item| {
-        let order = best.map(|best| compare(item, best, function)).transpose()?;
-        if order.is_none_or(|order| order == better) {
+        let order = best.map(|best| compare(best, item, function)).transpose()?;
+        if order.is_none_or(|order| order == better.reverse()) {
             best = Some(item);
         }
         Ok(())
@@ -246,4 +246,188 @@ fn get_query(url: &CelUrl) -> CelMap<'static> {
         })
         .collect();
     CelMap::from(entries)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::testing::{check, hold, object, verdict};
+    use super::*;
+
+    #[test]
+    fn sorted_lists() {
+        hold(&[
+            "[1, 2, 3].isSorted() && [1, 1].isSorted() && ![2, 1].isSorted()",
+            "[].isSorted() && [1].isSorted()",
+            "['a', 'b'].isSorted() && !['b', 'a'].isSorted()",
+            "[1.5, 2.5].isSorted() && [false, true].isSorted() && ![true, false].isSorted()",
+            "[duration('1s'), duration('1m')].isSorted() && [b'a', b'b'].isSorted()",
+            "[timestamp('2024-01-01T00:00:00Z'), timestamp('2024-01-02T00:00:00Z')].isSorted()",
+            "!self.spec.numbers.isSorted() && self.spec.floats.isSorted()",
+            "!self.spec.words.isSorted()",
+            "self.spec.items.map(i, i.name).isSorted()",
+        ]);
+        check(&[
+            (
+                "self.spec.mixed.isSorted()",
+                "error: no such overload: list(string).isSorted()",
+            ),
+            (
+                "self.spec.items.isSorted()",
+                "error: no such overload: list(map).isSorted()",
+            ),
+            (
+                "self.spec.isSorted()",
+                "error: no such overload: map.isSorted()",
+            ),
+            (
+                "[[1]].isSorted()",
+                "refused: 1:15: found no matching overload for 'isSorted' applied to \
+                 'list(list(int)).()'",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn sums() {
+        hold(&[
+            "[1, 2, 3].sum() == 6 && [1u, 2u].sum() == 3u && [1.5, 1.0].sum() == 2.5",
+            "[duration('1m'), duration('1s')].sum() == duration('61s')",
+            "[].sum() == 0 && [1].sum() == 1",
+            "self.spec.numbers.sum() == 6 && self.spec.floats.sum() == 2.0",
+            "self.spec.items.filter(i, has(i.value)).map(i, i.value).sum() == self.status.replicas",
+        ]);
+        check(&[
+            (
+                "self.spec.words.sum() == 'bab'",
+                "error: no such overload: list(string).sum()",
+            ),
+            (
+                "self.spec.mixed.sum() == 1",
+                "error: no such overload: list(string).sum()",
+            ),
+            (
+                "[9223372036854775807, 1].sum() > 0",
+                "error: integer overflow",
+            ),
+            (
+                "['a'].sum() == 'a'",
+                "refused: 1:10: found no matching overload for 'sum' applied to \
+                 'list(string).()'",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn smallest_and_largest() {
+        hold(&[
+            "[3, 1, 2].min() == 1 && [3, 1, 2].max() == 3",
+            "['b', 'a'].min() == 'a' && ['b', 'a'].max() == 'b'",
+            "[1.5, -1.5].min() == -1.5 && [true, false].max()",
+            "[duration('1m'), duration('1s')].min() == duration('1s')",
+            "self.spec.numbers.max() == 3 && self.spec.words.min() == 'a'",
+            "[self.spec.replicas, self.spec.ratio].min() == 1.5",
+            "self.spec.items.map(i, i.name).max() == 'c'",
+        ]);
+        check(&[
+            ("[].min() == 1", "error: min called on empty list"),
+            (
+                "self.spec.items.filter(i, false).map(i, i.value).max() == 1",
+                "error: max called on empty list",
+            ),
+            (
+                "self.spec.mixed.max() == 1",
+                "error: no such overload: list(string).max()",
+            ),
+            (
+                "[null].max() == null",
+                "refused: 1:11: found no matching overload for 'max' applied to \
+                 'list(null).()'",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn positions_in_lists() {
+        hold(&[
+            "[1, 2, 2].indexOf(2) == 1 && [1, 2, 2].lastIndexOf(2) == 2",
+            "[1].indexOf(3) == -1 && [].lastIndexOf(3) == -1",
+            "[[1], [2]].indexOf([2]) == 1",
+            "self.spec.words.indexOf('b') == 0 && self.spec.words.lastIndexOf('b') == 2",
+            "self.spec.numbers.indexOf(2.0) == 2 && self.spec.mixed.indexOf('a') == 1",
+            "self.spec.items.indexOf({'name': 'c'}) == 2",
+            // of strings, by the strings library
+            "self.spec.text.indexOf('c') == 2",
+        ]);
+    }
+
+    #[test]
+    fn urls() {
+        hold(&[
+            "isURL('https://example.com:80/') && isURL('/path') && isURL(self.status.url)",
+            "!isURL('../path') && !isURL('https://a:b:c/') && !isURL('')",
+            "url(self.status.url).getScheme() == 'https'",
+            "url(self.status.url).getHost() == 'example.com:8443'",
+            "url(self.status.url).getHostname() == 'example.com'",
+            "url(self.status.url).getPort() == '8443'",
+            "url(self.status.url).getEscapedPath() == '/a%20b'",
+            "url(self.status.url).getQuery() == {'x': ['1', '2']}",
+            "url('/path').getQuery() == {} && url('/path').getScheme() == ''",
+            "url('https://[::1]:80/').getHostname() == '::1'",
+            "url('/a b') == url('/a%20b') && url('/a') != url('/b')",
+            "[url('/a'), url('/b')].exists(u, u.getEscapedPath() == '/b')",
+            "[url('/a')].indexOf(url('/a')) == 0 && url('/a') in [url('/a')]",
+        ]);
+        check(&[
+            (
+                "url('https://a:b:c/').getHost() == ''",
+                "error: URL parse error during conversion from string: invalid port \":b:c\" after host",
+            ),
+            (
+                "url(self.metadata.name).getHost() == ''",
+                "error: URL parse error during conversion from string: invalid URI for request",
+            ),
+            (
+                "url(self.spec.replicas).getHost() == ''",
+                "error: no such overload: url(int)",
+            ),
+            (
+                "'/path'.getHost() == ''",
+                "refused: 1:16: found no matching overload for 'getHost' applied to 'string.()'",
+            ),
+            (
+                "url('/path') == '/path'",
+                "refused: 1:14: found no matching overload for '_==_' applied to \
+                 '(kubernetes.URL, string)'",
+            ),
+            (
+                "url('/path').host == ''",
+                "refused: 1:13: type 'kubernetes.URL' does not support field selection",
+            ),
+            (
+                "dyn(url('/path')).host == ''",
+                "error: no such overload: _._(kubernetes.URL, string)",
+            ),
+        ]);
+    }
+
+    #[test]
+    fn urls_are_values_of_their_own_type() {
+        assert_eq!(
+            verdict(
+                "type(url('/a')) == type(url('/b')) && type(url('/a')) != string",
+                &object()
+            ),
+            "true"
+        );
+        let url = CelUrl(Url::parse("/a").unwrap());
+        assert!(url.clone_as_boxed().equals(&url));
+        assert!(!url.equals(&CelString::from("/a")));
+        assert_eq!(CelUrl::cel_type(), url.get_type());
+        assert_eq!(
+            verdict("url(self.u).getQuery().size() == 2", &json!({"u": "/?a&b"})),
+            "true"
+        );
+    }
 }

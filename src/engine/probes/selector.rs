@@ -142,17 +142,20 @@ mod tests {
 
     use super::*;
 
-    fn compile(spec: Value) -> Result<Selector, SelectorError> {
-        Selector::compile(&serde_json::from_value(spec).unwrap())
+    fn spec(spec: Value) -> ProbeSelector {
+        serde_json::from_value(spec).unwrap()
     }
 
-    fn with_labels(labels: Value) -> Value {
-        json!({"kind": {"group": "apps", "kind": "Deployment"}, "selector": labels})
+    fn with_labels(labels: &Value) -> ProbeSelector {
+        spec(json!({"kind": {"group": "apps", "kind": "Deployment"}, "selector": labels}))
     }
 
     #[test]
     fn group_and_kind_match_exactly() {
-        let selector = compile(json!({"kind": {"group": "apps", "kind": "Deployment"}})).unwrap();
+        let selector = Selector::compile(&spec(
+            json!({"kind": {"group": "apps", "kind": "Deployment"}}),
+        ))
+        .unwrap();
         for (group, kind, selected) in [
             ("apps", "Deployment", true),
             ("apps", "deployment", false),
@@ -170,7 +173,8 @@ mod tests {
 
     #[test]
     fn the_core_group_is_the_empty_string() {
-        let selector = compile(json!({"kind": {"group": "", "kind": "ConfigMap"}})).unwrap();
+        let selector =
+            Selector::compile(&spec(json!({"kind": {"group": "", "kind": "ConfigMap"}}))).unwrap();
         assert!(selector.matches("", "ConfigMap", &json!({"apiVersion": "v1"})));
         assert!(!selector.matches("core", "ConfigMap", &json!({})));
     }
@@ -220,7 +224,7 @@ mod tests {
                 [false; 5],
             ),
         ] {
-            let selector = compile(with_labels(labels.clone())).unwrap();
+            let selector = Selector::compile(&with_labels(&labels)).unwrap();
             let selected = [&app, &other, &bare, &odd, &none]
                 .map(|object| selector.matches("apps", "Deployment", object));
             assert_eq!(selected, expected, "{labels}");
@@ -256,7 +260,7 @@ mod tests {
             ),
         ] {
             let labels = json!({"matchExpressions": [expression]});
-            let error = compile(with_labels(labels)).unwrap_err();
+            let error = Selector::compile(&with_labels(&labels)).unwrap_err();
             assert_eq!(error.to_string(), message);
         }
     }

@@ -1,0 +1,235 @@
+//! `cargo dev bench`: how fast the manager is, and what it costs, compared with the bare API server.
+//!
+//! Everything is measured in one run, on one machine that the API server, the manager and the bench
+//! share. The objects without a manager are written twice, before the first rollout and after the
+//! last one, since no machine is equally fast all the time.
+
+mod calm;
+mod figures;
+mod goals;
+mod load;
+pub(crate) mod manager;
+mod metrics;
+mod process;
+mod report;
+mod steps;
+mod watch;
+
+use std::convert::Infallible;
+use std::os::unix::process::CommandExt as _;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+use kube::Client;
+
+use self::figures::Figures;
+use self::load::Shape;
+use self::manager::{Cluster, Launch};
+use self::steps::Steps;
+use crate::bed::{self, Afterwards, Bed};
+use crate::paths::Dirs;
+
+/// What to measure.
+#[derive(Debug, Args)]
+pub struct Options {
+    /// How much is written.
+    #[command(flatten)]
+    shape: Shape,
+    /// What is done with it.
+    #[arg(long, value_enum, default_value_t = Scenario::Full)]
+    scenario: Scenario,
+    /// Write the JSON to this file; otherwise it follows the tables.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Leave the bed running afterwards, with what is on it.
+    #[arg(long)]
+    keep: bool,
+    /// A variable for the manager's environment, such as `BATON_WORKERS=4`.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    manager_env: Vec<(String, String)>,
+}
+
+/// The steps of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Scenario {
+    /// Everything.
+    Full,
+    /// Only the bare objects, the first and the second revisions.
+    Rollout,
+    /// Only lone ObjectSets, one after the other.
+    Lone,
+}
+
+/// Why there are no figures.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is no bed.
+    #[error(transparent)]
+    Bed(#[from] bed::Error),
+    /// The name of the bed is none.
+    #[error(transparent)]
+    Name(#[from] bed::InvalidName),
+    /// The manager does not do what it should.
+    #[error(transparent)]
+    Manager(#[from] manager::Error),
+    /// The API server refused a request of the bench itself.
+    #[error("a request of the bench failed: {}", manager::reason(.0))]
+    Request(#[source] Box<kube::Error>),
+    /// The optimised bench does not run.
+    #[error("cannot run {path}: {source}")]
+    Again {
+        /// The program.
+        path: PathBuf,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// The figures cannot be written.
+    #[error("cannot write {path}: {source}")]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// What went wrong.
+        source: std::io::Error,
+    },
+    /// The figures are no JSON.
+    #[error("cannot put the figures into JSON: {0}")]
+    Json(#[from] serde_json::Error),
+}
+
+impl From<kube::Error> for Error {
+    fn from(error: kube::Error) -> Self {
+        Self::Request(Box::new(error))
+    }
+}
+
+/// Starts a bed, measures, prints the figures and ends the bed.
+///
+/// # Guarantees
+///
+/// The manager has ended when this returns or is dropped, and so has the bed unless it is to be kept.
+/// Whether goals were reached is told, and no error: machines differ.
+///
+/// # Errors
+///
+/// When something could not be measured.
+pub async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
+    if cfg!(debug_assertions) {
+        let Err(error) = optimised(dirs).await;
+        return Err(error);
+    }
+    say("building the manager as it is shipped");
+    let binary = manager::build(dirs, "baton", &["--release", "--package", "baton"]).await?;
+    let name: bed::Name = "bench".parse()?;
+    bed::down(dirs, &name)?;
+    let afterwards = if options.keep {
+        Afterwards::Keep
+    } else {
+        Afterwards::End
+    };
+    let bed = Bed::up(dirs, &name, None, afterwards).await?;
+    bed.install(&dirs.crds()).await?;
+    let cluster = Cluster::Kubeconfig(bed.kubeconfig());
+    let launch = Launch {
+        binary,
+        cluster: cluster.clone(),
+        log: dirs.cache.join("logs").join("bench-manager.log"),
+        env: options.manager_env.clone(),
+    };
+    let figures = measure(cluster.client().await?, options, launch).await?;
+    print(&figures, options)
+}
+
+async fn measure(client: Client, options: &Options, launch: Launch) -> Result<Figures, Error> {
+    let Options {
+        shape,
+        scenario,
+        json: _,
+        keep: _,
+        manager_env: _,
+    } = options;
+    let mut figures = Figures {
+        shape: *shape,
+        processors: std::thread::available_parallelism().map_or(0, Into::into),
+        bare: vec![],
+        steps: vec![],
+    };
+    // Where the manager keeps its lease.
+    load::Target::create(&client, "baton-system").await?;
+    if *scenario != Scenario::Lone {
+        figures.bare.push(steps::bare(&client, shape, 1).await?);
+    }
+    let mut steps = Steps::start(client, *shape, launch, figures).await?;
+    match scenario {
+        Scenario::Lone => steps.lone().await?,
+        Scenario::Rollout => {
+            steps.create().await?;
+            steps.handover().await?;
+            steps.bare().await?;
+        }
+        Scenario::Full => {
+            steps.create().await?;
+            steps.handover().await?;
+            steps.bare().await?;
+            steps.idle().await?;
+            steps.restart().await?;
+            steps.lone().await?;
+            steps.teardown().await?;
+        }
+    }
+    steps.finish().await
+}
+
+fn print(figures: &Figures, options: &Options) -> Result<(), Error> {
+    println!("{}", report::tables(figures));
+    let json = report::json(figures)?;
+    match &options.json {
+        None => println!("{json}"),
+        Some(path) => {
+            let written = std::fs::write(path, json + "\n");
+            written.map_err(|source| Error::Write {
+                path: path.clone(),
+                source,
+            })?;
+            say(&format!("figures written to {}", path.display()));
+        }
+    }
+    Ok(())
+}
+
+/// Builds this program with optimisation, and runs it in place of this process. A bench that is slow
+/// itself would measure itself: it shares the machine with the API server and the manager.
+async fn optimised(dirs: &Dirs) -> Result<Infallible, Error> {
+    say("building the bench with optimisation");
+    let args = ["--release", "--package", "baton-hack"];
+    let path = manager::build(dirs, "baton-hack", &args).await?;
+    let source = std::process::Command::new(&path)
+        .args(std::env::args_os().skip(1))
+        .exec();
+    Err(Error::Again { path, source })
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+/// Tells of the progress.
+fn say(text: &str) {
+    eprintln!("bench: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_have_a_name() {
+        let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
+        assert_eq!(variable("A=b=c"), pair("A", "b=c"));
+        assert_eq!(variable("A="), pair("A", ""));
+        variable("=b").unwrap_err();
+        variable("A").unwrap_err();
+    }
+}
