@@ -43,6 +43,10 @@ use crate::{
 /// Changes of children come in bursts, say all objects of a phase: they are worked on together.
 const BURST: Duration = Duration::from_millis(20);
 
+/// Objects are taken from a revision phase by phase. All that is left to it is to say so, and
+/// once is enough.
+const HANDOVER: Duration = Duration::from_millis(200);
+
 /// What the passes of all revisions share.
 pub struct Context {
     /// The connection to the API server.
@@ -221,7 +225,8 @@ impl Context {
                         continue;
                     }
                     if let Some(record) = self.revisions.by_uid(&owner.uid) {
-                        self.queue.add_after(record.key.clone(), BURST);
+                        let delay = if written { HANDOVER } else { BURST };
+                        self.queue.add_after(record.key.clone(), delay);
                     }
                 }
             }

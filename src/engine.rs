@@ -20,6 +20,8 @@ mod properties;
 pub mod revision;
 pub mod slot;
 pub mod teardown;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 

@@ -63,13 +63,12 @@ pub enum Error {
 /// When a step does not come out as expected.
 pub async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     // Declared before the manager, so that it ends after it.
-    let (bed, cluster) = match &options.context {
-        Some(name) => (None, Cluster::Context(name.clone())),
-        None => {
-            let bed = Bed::up(dirs, &BED.parse()?, None, Afterwards::End).await?;
-            let cluster = Cluster::Kubeconfig(bed.kubeconfig());
-            (Some(bed), cluster)
-        }
+    let (bed, cluster) = if let Some(name) = &options.context {
+        (None, Cluster::Context(name.clone()))
+    } else {
+        let bed = Bed::up(dirs, &BED.parse()?, None, Afterwards::End).await?;
+        let cluster = Cluster::Kubeconfig(bed.kubeconfig());
+        (Some(bed), cluster)
     };
     let mut place = Place::new(cluster.client().await?);
     place.inspect().await?;

@@ -9,6 +9,7 @@ use baton_apis::{
 };
 use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
+use tracing::warn;
 
 use super::{
     Context,
@@ -26,7 +27,7 @@ use crate::{
         Answer, Request,
         chain::{self, Numbering},
         conditions::{Again, report_archival, report_deletion, report_pass, report_refusal},
-        pass::{Pass, Position, Snapshot, Step},
+        pass::{Pass, Position, Snapshot, Step, Verdict},
         revision::{Kinds, Phase, Revision},
         teardown::{Teardown, TeardownOutcome},
     },
@@ -187,6 +188,9 @@ async fn roll_out(
         }
     }
     let outcome = pass.outcome();
+    if let Verdict::Failed(texts) = &outcome.verdict {
+        warn!(failures = texts.join(", "), "requests failed, trying again");
+    }
     report::remember(context, record, &phases, &kinds, &outcome);
     let kind = report::outcome_kind(&outcome);
     let failures = context.queue.failures(&record.key);
@@ -276,7 +280,18 @@ async fn take_away(
             teardown.answer(at, &request, answer);
         }
     }
-    Ok(teardown.outcome())
+    let outcome = teardown.outcome();
+    if let TeardownOutcome::Failed(objects) = &outcome {
+        for object in objects {
+            warn!(
+                kind = object.kind,
+                name = object.name,
+                problem = object.message,
+                "not removed"
+            );
+        }
+    }
+    Ok(outcome)
 }
 
 /// Makes sure that changes of all objects of a revision are seen; what the server serves.

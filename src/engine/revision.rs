@@ -100,11 +100,13 @@ impl Desired {
 }
 
 /// Fields that an object read back from a server carries and that no apply may bring along.
-const SERVER_SET: [&str; 6] = [
+const SERVER_SET: [&str; 8] = [
     "managedFields",
     "resourceVersion",
     "uid",
     "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
     "generation",
     "selfLink",
 ];
@@ -269,7 +271,13 @@ pub fn violations(revision: &Revision, phase: &Phase, kinds: &Kinds) -> Vec<Stri
     found
 }
 
-/// Whether an object would leave the reach of its revision (contract section 3, improvement 17).
+/// Whether an object is where its revision may write at all.
+#[must_use]
+pub fn is_within_reach(revision: &Revision, object: &Desired, scope: KindScope) -> bool {
+    escape(revision, object, scope).is_none()
+}
+
+/// Why an object would leave the reach of its revision (contract section 3, improvement 17).
 fn escape(revision: &Revision, object: &Desired, scope: KindScope) -> Option<String> {
     let text = match (revision.identity.is_namespaced(), scope) {
         (true, KindScope::Cluster) => {

@@ -7,7 +7,7 @@ use super::{
     Answer, Request,
     object::{is_controller, is_terminating, owner_references, precondition, text},
     pass::{Position, Step},
-    revision::{Kinds, Phase, Revision},
+    revision::{Kinds, Phase, Revision, is_within_reach},
     slot::Live,
 };
 
@@ -120,10 +120,11 @@ impl<'a> Teardown<'a> {
         if slot.problem.is_some() {
             return Need::Wait;
         }
-        let namespace = &self.revision.identity.namespace;
-        let elsewhere =
-            self.revision.identity.is_namespaced() && desired.key.namespace != *namespace;
-        if elsewhere || !desired.violations.is_empty() || !self.kinds.contains_key(&desired.gvk) {
+        let reachable = self
+            .kinds
+            .get(&desired.gvk)
+            .is_some_and(|scope| is_within_reach(self.revision, desired, *scope));
+        if !reachable || !desired.violations.is_empty() {
             // Such an object was never written by this revision.
             return Need::Nothing;
         }

@@ -266,7 +266,8 @@ impl Steps {
     ///
     /// When that fails or takes too long.
     pub async fn teardown(&mut self) -> Result<(), Error> {
-        let names: Vec<String> = self.names(2).chain(self.names(1)).collect();
+        // The older ones first: without a successor they would take their objects back.
+        let names: Vec<String> = self.names(1).chain(self.names(2)).collect();
         let wanted = names
             .iter()
             .map(|name| (name.clone(), Wanted::Gone))

@@ -25,6 +25,17 @@ async fn refused(ns: &TestNamespace, name: &str, texts: &[&str]) -> Revision {
     set
 }
 
+/// However bad a revision is, it can be archived and deleted.
+async fn ends(ns: &TestNamespace, name: &str) {
+    ns.set_lifecycle(name, "Archived").await;
+    ns.reaches(
+        name,
+        &[Is("Archived", "True"), No("Available"), Controls(&[])],
+    )
+    .await;
+    ns.delete_set(name, "Background").await;
+}
+
 async fn duplicates(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (first, twice) = (configmap("first"), configmap("twice"));
@@ -42,6 +53,7 @@ async fn duplicates(scope: Scope) {
     )
     .await;
     assert_eq!(ns.get(&first).await, None);
+    ends(&ns, "v1").await;
 }
 
 /// Later phases are looked at when they are reached.
@@ -60,8 +72,7 @@ async fn unknown(scope: Scope) {
     refused(&ns, "v1", &["Phase \"b\", Nothing ", "/none: ", text]).await;
     ns.live(&first).await;
     assert_eq!(ns.get(&beside).await, None);
-    ns.set_lifecycle("v1", "Archived").await;
-    ns.reaches("v1", &[Is("Archived", "True")]).await;
+    ends(&ns, "v1").await;
     assert_eq!(ns.get(&first).await, None);
 }
 
@@ -85,6 +96,8 @@ async fn invalid(scope: Scope) {
     let odd = object("v1", "ConfigMap", "odd").with("/data", json!(["not", "a", "map"]));
     ns.set("v2").revision(1).phase("a", [odd]).create().await;
     refused(&ns, "v2", &["/odd: "]).await;
+    ends(&ns, "v1").await;
+    ends(&ns, "v2").await;
 }
 
 async fn selfish(scope: Scope) {
@@ -97,6 +110,7 @@ async fn selfish(scope: Scope) {
         .await;
     refused(&ns, "v1", &["previous", &ns.set_name("v1")]).await;
     assert_eq!(ns.get(&cm).await, None);
+    ends(&ns, "v1").await;
 }
 
 /// Numbers decide, so revisions that name each other do not fight. (Two without numbers are met in
@@ -178,6 +192,8 @@ async fn swapped_key(scope: Scope) {
     let live = ns.live(&cm).await;
     assert_eq!(live["data"], json!({ "k": "dGVzdA==" }));
     assert!(live["binaryData"].is_null(), "{live}");
+    ends(&ns, "v1").await;
+    assert_eq!(ns.get(&cm).await, None);
 }
 
 async fn bad_cel(scope: Scope) {
@@ -202,6 +218,9 @@ async fn bad_cel(scope: Scope) {
         .create()
         .await;
     ns.reaches("v4", &[Is("Available", "True")]).await;
+    for name in ["v1", "v2", "v3"] {
+        ends(&ns, name).await;
+    }
 }
 
 async fn missing_slice(scope: Scope) {
@@ -244,6 +263,7 @@ async fn improvement_17_cluster_scoped_object_in_a_namespaced_set() {
         )
         .await;
         assert_eq!(ns.get(&entry).await, None);
+        ends(&ns, name).await;
     }
 }
 
@@ -258,6 +278,7 @@ async fn object_of_another_namespace() {
         .await;
     let text = "Phase \"a\", ConfigMap default/cm: Must stay within the same namespace.";
     refused(&ns, "v1", &[text]).await;
+    ends(&ns, "v1").await;
 }
 
 #[tokio::test]
@@ -273,6 +294,7 @@ async fn improvement_23_namespaced_object_without_namespace_in_a_cluster_set() {
         .await;
     let text = "Object doesn't have a namespace and no default is provided.";
     refused(&ns, "v1", &["Phase \"a\", ConfigMap /lost: ", text]).await;
+    ends(&ns, "v1").await;
 }
 
 #[tokio::test]
@@ -320,7 +342,7 @@ async fn cluster_set_with_its_own_namespace() {
     assert_managed_by(&ns.live(&cm).await, &set);
     ns.set_lifecycle("v1", "Archived").await;
     // The cluster takes its time for a namespace, and the revision waits for it.
-    ns.within(Duration::from_mins(1))
+    ns.within(Duration::from_mins(2))
         .eventually("the namespace to go", async || {
             ns.get(&namespace).await.is_none()
         })

@@ -201,7 +201,7 @@ async fn a_deleted_namespace_goes() {
     ns.reaches("r2", &[Is("Available", "False")]).await;
     let namespace = object("v1", "Namespace", ns.name());
     ns.delete(&namespace).await;
-    ns.within(Duration::from_mins(1))
+    ns.within(Duration::from_mins(2))
         .eventually("the namespace to go", async || {
             ns.get(&namespace).await.is_none()
         })

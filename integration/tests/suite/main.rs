@@ -12,6 +12,7 @@ mod admission;
 mod adoption;
 mod archival;
 mod bad_input;
+mod chaos;
 mod crash;
 mod deletion;
 mod handover;

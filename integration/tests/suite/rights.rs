@@ -130,7 +130,7 @@ async fn improvement_23_a_missing_right_is_told() {
         Is("Available", "True"),
         Controls(&["ConfigMap beside", "Secret hidden"]),
     ];
-    ns.within(Duration::from_mins(1))
+    ns.within(Duration::from_mins(2))
         .reaches("refused", &wanted)
         .await;
     ns.reaches("allowed", &[Is("Available", "True")]).await;
