@@ -1,8 +1,8 @@
 //! `cargo dev bench`: how fast the manager is, and what it costs, compared with the bare API server.
 //!
 //! Everything is measured in one run, on one machine that the API server, the manager and the bench
-//! share. The objects without a manager are written twice, before the first rollout and after the
-//! last one, since no machine is equally fast all the time.
+//! share. The objects without a manager are written before, between and after the rollouts, since no
+//! machine is equally fast all the time.
 
 mod calm;
 mod figures;
@@ -163,11 +163,13 @@ async fn measure(client: Client, options: &Options, launch: Launch) -> Result<Fi
         Scenario::Lone => steps.lone().await?,
         Scenario::Rollout => {
             steps.create().await?;
+            steps.bare().await?;
             steps.handover().await?;
             steps.bare().await?;
         }
         Scenario::Full => {
             steps.create().await?;
+            steps.bare().await?;
             steps.handover().await?;
             steps.bare().await?;
             steps.idle().await?;

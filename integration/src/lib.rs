@@ -1,8 +1,8 @@
 //! What the integration tests are written with: a real API server, the real manager, and few words
 //! in between.
 //!
-//! A test makes a [`TestNamespace`], creates revisions in it with [`TestNamespace::set`] and waits
-//! for what they should come to with [`TestNamespace::reaches`]:
+//! A test makes a [`TestNamespace`](namespace::TestNamespace), creates revisions in it with [`set`](namespace::TestNamespace::set) and waits
+//! for what they should come to with [`reaches`](namespace::TestNamespace::reaches):
 //!
 //! ```ignore
 //! let ns = TestNamespace::new(Scope::Namespaced).await;

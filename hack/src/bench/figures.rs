@@ -137,7 +137,7 @@ pub struct Figures {
     pub shape: Shape,
     /// Processors of the machine.
     pub processors: usize,
-    /// The same objects without a manager, before and after.
+    /// The same objects without a manager, before, between and after the rollouts.
     pub bare: Vec<Timing>,
     /// The steps that were measured, in their order.
     pub steps: Vec<Step>,
@@ -153,16 +153,39 @@ impl Figures {
     /// The mean rate without a manager; `None` if it was not measured.
     #[must_use]
     pub fn bare_rate(&self) -> Option<f64> {
-        let sum: f64 = self.bare.iter().map(|timing| timing.rate).sum();
-        (!self.bare.is_empty()).then(|| sum / number(self.bare.len()))
+        mean(&self.bare)
     }
 
-    /// The rate of a step as a part of that without a manager, if both say something.
+    /// The rate of a step as a part of that without a manager right before and after it, if all of
+    /// them say something.
     #[must_use]
     pub fn to_bare(&self, step: &Step) -> Option<f64> {
-        let bare = self.bare_rate().filter(|_| step.is_paced())?;
+        let around = match step.name {
+            "create" => self.bare.get(..2),
+            "handover" => self.bare.get(1..3),
+            _ => None,
+        };
+        let bare = mean(around.unwrap_or(&self.bare)).filter(|_| step.is_paced())?;
         Some(ratio(step.timing.rate, bare))
     }
+
+    /// How much slower the machine was at its slowest than at its fastest, from 0 to 1.
+    #[must_use]
+    pub fn unsteadiness(&self) -> f64 {
+        let rates = || self.bare.iter().map(|timing| timing.rate);
+        let (slowest, fastest) = (
+            rates().min_by(f64::total_cmp),
+            rates().max_by(f64::total_cmp),
+        );
+        slowest
+            .zip(fastest)
+            .map_or(0.0, |(slowest, fastest)| 1.0 - ratio(slowest, fastest))
+    }
+}
+
+fn mean(bare: &[Timing]) -> Option<f64> {
+    let sum: f64 = bare.iter().map(|timing| timing.rate).sum();
+    (!bare.is_empty()).then(|| sum / number(bare.len()))
 }
 
 /// A count as a number to compute with.

@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn rates_are_compared_with_the_mean_of_both_bare_ones() {
+    fn rates_are_compared_with_the_mean_of_the_bare_ones() {
         let fast = figures(vec![step("create", 1, "")]);
         assert_eq!(
             find(&fast, "create: rate"),
@@ -202,6 +202,12 @@ mod tests {
             find(&slow, "create: rate"),
             ("0.33 x bare".to_owned(), false)
         );
+        // Only those right before and after a step count, where there are enough of them.
+        let mut unsteady = figures(vec![step("create", 1, ""), step("handover", 1, "")]);
+        unsteady.bare.push(Timing::of(3000, Duration::from_secs(1)));
+        assert_eq!(find(&unsteady, "create: rate").0, "0.67 x bare");
+        assert_eq!(find(&unsteady, "handover: rate").0, "0.40 x bare");
+        assert!((unsteady.unsteadiness() - 2.0 / 3.0).abs() < 1e-9);
     }
 
     #[test]

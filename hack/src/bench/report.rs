@@ -8,6 +8,9 @@ use serde::Serialize;
 use super::figures::{Figures, Step};
 use super::goals::{Goal, goals};
 
+/// How far bare rates may differ on a machine that has nothing else to do.
+const STEADY: f64 = 0.25;
+
 /// The figures and what they mean as JSON.
 ///
 /// # Errors
@@ -45,12 +48,21 @@ pub fn tables(figures: &Figures) -> String {
         shape.objects(),
         figures.processors
     );
-    let notes = "p50 and p99: of each set, from the answer to its creation to the sight of its availability. \
-        CPU, memory and requests: of the manager.\n\
-        obj/s of create and handover: until the last set is available (and its predecessor controls \
-        nothing), of bare: without a manager.";
+    let notes = "p50, p99, max: of each set, from the answer to its creation to the sight of its availability.\n\
+        obj/s: without a manager (bare), until the last set is available (create), and its predecessor\n\
+        controls nothing (handover), until nothing is left (teardown). x bare: by the bare rates right\n\
+        before and after the step, of teardown by their mean. CPU, memory, requests: of the manager.";
+    let unsteady = if figures.unsteadiness() > STEADY {
+        format!(
+            "\nThe bare rates differ by {:.0} %: the machine is busy with other things, and no rate \
+             here is to be trusted.",
+            100.0 * figures.unsteadiness()
+        )
+    } else {
+        String::new()
+    };
     format!(
-        "{head}\n\n{}\n{notes}\n\nRequests by verb\n{}\n\nGoals\n{}\n",
+        "{head}\n\n{}\n{notes}{unsteady}\n\nRequests by verb\n{}\n\nGoals\n{}\n",
         steps(figures),
         requests(figures),
         verdicts(figures)
