@@ -25,6 +25,7 @@ use kube::Client;
 use self::figures::Figures;
 use self::load::Shape;
 use self::manager::{Cluster, Launch};
+use self::process::Servers;
 use self::steps::Steps;
 use crate::bed::{self, Afterwards, Bed};
 use crate::paths::Dirs;
@@ -44,6 +45,9 @@ pub struct Options {
     /// Leave the bed running afterwards, with what is on it.
     #[arg(long)]
     keep: bool,
+    /// The name of the bed. Runs side by side need different ones, and disturb each other.
+    #[arg(long, default_value = "bench")]
+    bed: bed::Name,
     /// A variable for the manager's environment, such as `BATON_WORKERS=4`.
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     manager_env: Vec<(String, String)>,
@@ -66,9 +70,6 @@ pub enum Error {
     /// There is no bed.
     #[error(transparent)]
     Bed(#[from] bed::Error),
-    /// The name of the bed is none.
-    #[error(transparent)]
-    Name(#[from] bed::InvalidName),
     /// The manager does not do what it should.
     #[error(transparent)]
     Manager(#[from] manager::Error),
@@ -119,32 +120,42 @@ pub async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     }
     say("building the manager as it is shipped");
     let binary = manager::build(dirs, "baton", &["--release", "--package", "baton"]).await?;
-    let name: bed::Name = "bench".parse()?;
-    bed::down(dirs, &name)?;
+    bed::down(dirs, &options.bed)?;
     let afterwards = if options.keep {
         Afterwards::Keep
     } else {
         Afterwards::End
     };
-    let bed = Bed::up(dirs, &name, None, afterwards).await?;
+    let bed = Bed::up(dirs, &options.bed, None, afterwards).await?;
     bed.install(&dirs.crds()).await?;
     let cluster = Cluster::Kubeconfig(bed.kubeconfig());
     let launch = Launch {
         binary,
         cluster: cluster.clone(),
-        log: dirs.cache.join("logs").join("bench-manager.log"),
+        log: dirs
+            .cache
+            .join("logs")
+            .join(format!("{}-manager.log", options.bed)),
         env: options.manager_env.clone(),
     };
-    let figures = measure(cluster.client().await?, options, launch).await?;
+    let servers = Servers::of_bed(bed.kubeconfig().parent().unwrap_or(&dirs.cache));
+    let client = cluster.client().await?;
+    let figures = measure(client, options, launch, servers).await?;
     print(&figures, options)
 }
 
-async fn measure(client: Client, options: &Options, launch: Launch) -> Result<Figures, Error> {
+async fn measure(
+    client: Client,
+    options: &Options,
+    launch: Launch,
+    servers: Servers,
+) -> Result<Figures, Error> {
     let Options {
         shape,
         scenario,
         json: _,
         keep: _,
+        bed: _,
         manager_env: _,
     } = options;
     let mut figures = Figures {
@@ -156,9 +167,11 @@ async fn measure(client: Client, options: &Options, launch: Launch) -> Result<Fi
     // Where the manager keeps its lease.
     load::Target::create(&client, "baton-system").await?;
     if *scenario != Scenario::Lone {
-        figures.bare.push(steps::bare(&client, shape, 1).await?);
+        figures
+            .bare
+            .push(steps::bare(&client, &servers, shape, 1).await?);
     }
-    let mut steps = Steps::start(client, *shape, launch, figures).await?;
+    let mut steps = Steps::start(client, *shape, launch, servers, figures).await?;
     match scenario {
         Scenario::Lone => steps.lone().await?,
         Scenario::Rollout => {

@@ -328,22 +328,6 @@ pub struct Metadata {
     pub resource_version: u64,
     /// Counts changes of the spec.
     pub generation: i64,
-    deleting: bool,
-    finalizers: Vec<String>,
-    labels: [Option<String>; 3],
-}
-
-impl Metadata {
-    /// Whether everything but version and status is as in a record.
-    #[must_use]
-    pub fn is_still(&self, record: &Record) -> bool {
-        let [package, instance, deployment] = &self.labels;
-        self.generation == record.generation
-            && self.deleting == record.deleting
-            && self.finalizers == record.finalizers
-            && (package, instance, deployment)
-                == (&record.package, &record.instance, &record.deployment)
-    }
 }
 
 /// Reads the metadata of an answer.
@@ -355,17 +339,13 @@ pub fn read_metadata(object: &[u8]) -> Result<Metadata, ReadError> {
     struct Object {
         metadata: RawMetadata,
     }
-    let Object { mut metadata } = serde_json::from_slice(object).map_err(|source| ReadError {
+    let Object { metadata } = serde_json::from_slice(object).map_err(|source| ReadError {
         part: "metadata",
         source,
     })?;
     Ok(Metadata {
         resource_version: metadata.resource_version.parse().unwrap_or(0),
         generation: metadata.generation,
-        deleting: metadata.deletion_timestamp.is_some(),
-        finalizers: metadata.finalizers,
-        labels: [LABEL_PACKAGE, LABEL_INSTANCE, LABEL_OBJECT_DEPLOYMENT]
-            .map(|label| metadata.labels.remove(label)),
     })
 }
 

@@ -1,10 +1,13 @@
 //! The few requests that concern revisions and slices themselves. Children are written by
 //! [`super::apply`] only.
 
-use baton_apis::{ObjectSetStatus, ObjectSlice, constants::FIELD_MANAGER};
-use http::{Request, StatusCode, header};
+use baton_apis::{
+    ObjectSetStatus, ObjectSlice,
+    constants::{API_VERSION, FIELD_MANAGER},
+};
+use http::{Method, Request, StatusCode, header};
 use kube::{Client, client::Body};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
 use super::{
     record::{Metadata, Record, RevisionKey, collection, read_metadata},
@@ -90,39 +93,44 @@ impl RevisionApi {
         Ok(record)
     }
 
-    /// Writes a status and returns the record as it is now. The write is bound to the uid, not to
-    /// a version: nobody else writes the status, and a change of the spec is the next pass's.
+    /// Writes a status and returns the record as it is now.
     ///
-    /// `None` when something else has changed since the record was read: only the watch can tell
-    /// what. The answer's version must not be taken for that of the record then, or the watch's
-    /// news would be dropped as old.
+    /// The write is an update, not a patch: the API server takes nothing but the status from it, so
+    /// the long manifests need not be sent, and it saves the server the merging of a patch into
+    /// them. It is bound to the version that was read, so the answer's version stands for nothing
+    /// but this write, and no news of the watch is dropped as old because of it.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when the revision is gone or was made anew.
+    /// [`ApiError::Changed`] when the revision is no longer the one that was read.
     pub async fn set_status(
         &self,
         record: &Record,
-        old: &ObjectSetStatus,
-        new: &ObjectSetStatus,
-    ) -> Result<Option<Record>, ApiError> {
-        let fault = |source| ApiError::Answer {
-            path: record.key.path(),
-            source,
-        };
+        status: &ObjectSetStatus,
+    ) -> Result<Record, ApiError> {
+        let path = format!("{}/status", record.key.path());
+        let mut metadata = json!({
+            "name": &*record.key.name,
+            "uid": &*record.uid,
+            "resourceVersion": record.resource_version.to_string(),
+        });
+        if !record.key.namespace.is_empty() {
+            metadata["namespace"] = (*record.key.namespace).into();
+        }
         let body = json!({
-            "metadata": {"uid": &*record.uid},
-            "status": merge(old, new).map_err(fault)?,
+            "apiVersion": API_VERSION,
+            "kind": record.key.kind.kind(),
+            "metadata": metadata,
+            "status": status,
         });
         let metadata = self
-            .patch(&format!("{}/status", record.key.path()), &body)
+            .write(Method::PUT, "application/json", &path, &body)
             .await?;
-        if !metadata.is_still(record) {
-            return Ok(None);
-        }
         let mut record = record.clone();
         record.resource_version = metadata.resource_version;
-        record.set_status(new).map_err(fault)?;
-        Ok(Some(record))
+        record
+            .set_status(status)
+            .map_err(|source| ApiError::Answer { path, source })?;
+        Ok(record)
     }
 
     /// Whether a resource of ours can be read at all.
@@ -164,7 +172,7 @@ impl RevisionApi {
         let mut owners = metadata.owner_references.clone().unwrap_or_default();
         owners.push(
             k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference {
-                api_version: baton_apis::constants::API_VERSION.to_owned(),
+                api_version: API_VERSION.to_owned(),
                 kind: owner.key.kind.kind().to_owned(),
                 name: owner.key.name.to_string(),
                 uid: owner.uid.to_string(),
@@ -184,14 +192,27 @@ impl RevisionApi {
     }
 
     async fn patch(&self, path: &str, body: &Value) -> Result<Metadata, ApiError> {
+        self.write(Method::PATCH, "application/merge-patch+json", path, body)
+            .await
+    }
+
+    async fn write(
+        &self,
+        method: Method,
+        content_type: &'static str,
+        path: &str,
+        body: &Value,
+    ) -> Result<Metadata, ApiError> {
         let fault = |source| ApiError::Answer {
             path: path.to_owned(),
             source,
         };
         let uri = format!("{path}?fieldManager={FIELD_MANAGER}");
-        let request = Request::patch(&uri)
+        let request = Request::builder()
+            .method(method)
+            .uri(&uri)
             .header(header::ACCEPT, METADATA_ONLY)
-            .header(header::CONTENT_TYPE, "application/merge-patch+json")
+            .header(header::CONTENT_TYPE, content_type)
             .body(Body::from(serde_json::to_vec(body).map_err(fault)?))
             .map_err(|source| {
                 ApiError::Wire(WireError::Build {
@@ -222,48 +243,5 @@ impl RevisionApi {
             code: reply.status.as_u16(),
             message: failure(reply.status, &reply.body).message,
         })
-    }
-}
-
-/// A merge patch from one status to another: absent fields have to be named to go away.
-fn merge(old: &ObjectSetStatus, new: &ObjectSetStatus) -> Result<Value, serde_json::Error> {
-    let fields = |status: &ObjectSetStatus| -> Result<Map<String, Value>, serde_json::Error> {
-        match serde_json::to_value(status)? {
-            Value::Object(fields) => Ok(fields),
-            _ => Ok(Map::new()),
-        }
-    };
-    let mut patch = fields(new)?;
-    for (field, value) in fields(old)? {
-        match patch.get(&field) {
-            None => {
-                patch.insert(field, Value::Null);
-            }
-            Some(same) if *same == value => {
-                patch.remove(&field);
-            }
-            Some(_) => {}
-        }
-    }
-    Ok(Value::Object(patch))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_status_patch_names_what_changed_and_what_went() {
-        let old = ObjectSetStatus {
-            revision: Some(1),
-            content_hash: Some("x".into()),
-            ..ObjectSetStatus::default()
-        };
-        let new = ObjectSetStatus {
-            revision: Some(2),
-            ..ObjectSetStatus::default()
-        };
-        let patch = merge(&old, &new).expect("a status is JSON");
-        assert_eq!(patch, json!({"revision": 2, "contentHash": null}));
     }
 }

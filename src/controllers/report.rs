@@ -39,15 +39,12 @@ pub async fn write(
     figures(context, record, &status);
     // The stored status is compared, not `old`: the caller may have added to that.
     if record.status().ok().as_ref() != Some(&status) {
-        let stored = record.status()?;
         let updated = context
             .api
-            .set_status(record, &stored, &status)
+            .set_status(record, &status)
             .await
             .map_err(Error::Status)?;
-        if let Some(updated) = updated {
-            context.revisions_changed(context.revisions.update(updated), Some(&record.key));
-        }
+        context.revisions_changed(context.revisions.update(updated), Some(&record.key));
         transitions(context, &record.key, &record.uid, old, &status);
         if kind == ReconcileOutcome::Unchanged {
             return Ok((ReconcileOutcome::Changed, again));

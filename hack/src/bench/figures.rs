@@ -17,6 +17,8 @@ pub struct Timing {
     pub seconds: f64,
     /// Objects per second.
     pub rate: f64,
+    /// Processor seconds of the API server and its storage meanwhile.
+    pub server: f64,
 }
 
 impl Timing {
@@ -28,7 +30,14 @@ impl Timing {
             objects,
             seconds,
             rate: ratio(number(objects), seconds),
+            server: 0.0,
         }
+    }
+
+    /// The same with what the API server used.
+    #[must_use]
+    pub fn with_server(self, server: f64) -> Self {
+        Self { server, ..self }
     }
 }
 

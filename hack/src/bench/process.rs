@@ -1,6 +1,7 @@
 //! What a process uses, as the kernel tells in `/proc`.
 
 use std::fs;
+use std::path::Path;
 
 use serde::Serialize;
 
@@ -29,6 +30,37 @@ pub fn usage(pid: u32) -> Option<Usage> {
         rss: mebibytes(&status, "VmRSS:")?,
         peak: mebibytes(&status, "VmHWM:")?,
     })
+}
+
+/// The API server and its storage.
+#[derive(Debug, Clone)]
+pub struct Servers(Vec<u32>);
+
+impl Servers {
+    /// Those of the bed with this directory.
+    #[must_use]
+    pub fn of_bed(dir: &Path) -> Self {
+        let pid = |name: &str| {
+            let file = dir.join("pids").join(name).with_extension("pid");
+            fs::read_to_string(file).ok()?.trim().parse().ok()
+        };
+        Self(
+            ["kube-apiserver", "etcd"]
+                .into_iter()
+                .filter_map(pid)
+                .collect(),
+        )
+    }
+
+    /// Seconds of processor time that they have used since their start.
+    #[must_use]
+    pub fn cpu(&self) -> f64 {
+        self.0
+            .iter()
+            .filter_map(|pid| usage(*pid))
+            .map(|usage| usage.cpu)
+            .sum()
+    }
 }
 
 /// Lets the peak of the resident memory start anew, where the kernel permits it.
@@ -76,5 +108,13 @@ mod tests {
             assert!(usage.peak >= usage.rss && usage.rss > 0.0, "{usage:?}");
         }
         assert_eq!(usage(0), None);
+    }
+
+    #[test]
+    fn servers_of_a_bed_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("pids")).unwrap();
+        fs::write(dir.path().join("pids/etcd.pid"), "17\n").unwrap();
+        assert_eq!(Servers::of_bed(dir.path()).0, [17]);
     }
 }

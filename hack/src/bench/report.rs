@@ -51,7 +51,8 @@ pub fn tables(figures: &Figures) -> String {
     let notes = "p50, p99, max: of each set, from the answer to its creation to the sight of its availability.\n\
         obj/s: without a manager (bare), until the last set is available (create), and its predecessor\n\
         controls nothing (handover), until nothing is left (teardown). x bare: by the bare rates right\n\
-        before and after the step, of teardown by their mean. CPU, memory, requests: of the manager.";
+        before and after the step, of teardown by their mean. CPU, memory, requests: of the\n\
+        manager; server: CPU seconds of the API server and etcd.";
     let unsteady = if figures.unsteadiness() > STEADY {
         format!(
             "\nThe bare rates differ by {:.0} %: the machine is busy with other things, and no rate \
@@ -71,34 +72,35 @@ pub fn tables(figures: &Figures) -> String {
 
 fn steps(figures: &Figures) -> Table {
     let mut table = table(&[
-        "step", "objects", "s", "obj/s", "x bare", "p50 s", "p99 s", "max s", "CPU s", "MiB",
-        "peak",
+        "step", "objects", "s", "obj/s", "x bare", "p50 s", "p99 s", "max s", "CPU s", "server",
+        "MiB", "peak",
     ]);
     for (index, bare) in figures.bare.iter().enumerate() {
-        let mut row = vec![
-            format!("bare {}", index + 1),
-            bare.objects.to_string(),
-            format!("{:.2}", bare.seconds),
-            format!("{:.0}", bare.rate),
-        ];
-        row.resize(11, String::new());
-        table.add_row(row);
+        table.add_row(bare_row(
+            &format!("bare {}", index + 1),
+            &format!("{}", bare.objects),
+            &format!("{:.2}", bare.seconds),
+            bare.rate,
+            &format!("{:.2}", bare.server),
+        ));
     }
     if let Some(mean) = figures.bare_rate() {
-        let mut row = vec![
-            "bare, mean".to_owned(),
-            String::new(),
-            String::new(),
-            format!("{mean:.0}"),
-        ];
-        row.resize(11, String::new());
-        table.add_row(row);
+        table.add_row(bare_row("bare, mean", "", "", mean, ""));
     }
     for step in &figures.steps {
         table.add_row(step_row(figures, step));
     }
     numbers(&mut table);
     table
+}
+
+fn bare_row(name: &str, objects: &str, seconds: &str, rate: f64, server: &str) -> [String; 12] {
+    let rate = format!("{rate:.0}");
+    // What is left empty is about the manager.
+    [
+        name, objects, seconds, &rate, "", "", "", "", "", server, "", "",
+    ]
+    .map(str::to_owned)
 }
 
 fn step_row(figures: &Figures, step: &Step) -> Vec<String> {
@@ -120,6 +122,7 @@ fn step_row(figures: &Figures, step: &Step) -> Vec<String> {
         or_empty(step.per_set.map(|spread| spread.p99), 3),
         or_empty(step.per_set.map(|spread| spread.max), 3),
         or_empty(step.cpu, 2),
+        or_empty(Some(step.timing.server), 2),
         or_empty(step.memory.map(|memory| memory.rss), 1),
         or_empty(step.memory.map(|memory| memory.peak), 1),
     ]
@@ -218,7 +221,7 @@ mod tests {
                 pad: 256,
             },
             processors: 2,
-            bare: vec![Timing::of(2000, Duration::from_secs(2))],
+            bare: vec![Timing::of(2000, Duration::from_secs(2)).with_server(1.75)],
             steps: vec![step("create", 2000), step("idle", 0)],
         }
     }
@@ -237,10 +240,10 @@ mod tests {
                 .unwrap();
             words(line)
         };
-        assert_eq!(row("bare 1"), "bare 1 2000 2.00 1000");
+        assert_eq!(row("bare 1"), "bare 1 2000 2.00 1000 1.75");
         assert_eq!(
             row("create"),
-            "create 2000 4.00 500 0.50 1.500 1.500 1.500 2.25 21.5 30.0"
+            "create 2000 4.00 500 0.50 1.500 1.500 1.500 2.25 0.00 21.5 30.0"
         );
         let costs = "create 2000 600 2600 1.00 3.00";
         assert!(text.lines().any(|line| words(line) == costs), "{text}");

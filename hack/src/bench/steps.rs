@@ -12,7 +12,7 @@ use super::figures::{Figures, Spread, Step, Timing};
 use super::load::{Shape, Target, set_name};
 use super::manager::{Error as ManagerError, Launch, Manager};
 use super::metrics::Requests;
-use super::process::{Usage, reset_peak, usage};
+use super::process::{Servers, Usage, reset_peak, usage};
 use super::watch::{Sight, State, Watch};
 use super::{Error, say};
 
@@ -53,6 +53,7 @@ impl Wanted {
 struct Before {
     requests: Requests,
     usage: Option<Usage>,
+    server: f64,
 }
 
 /// A manager, its load, and what was measured so far.
@@ -60,6 +61,7 @@ pub struct Steps {
     client: Client,
     shape: Shape,
     launch: Launch,
+    servers: Servers,
     manager: Manager,
     target: Target,
     watch: Watch,
@@ -76,6 +78,7 @@ impl Steps {
         client: Client,
         shape: Shape,
         launch: Launch,
+        servers: Servers,
         figures: Figures,
     ) -> Result<Self, Error> {
         let target = Target::create(&client, "bench").await?;
@@ -86,6 +89,7 @@ impl Steps {
             client,
             shape,
             launch,
+            servers,
             manager,
             target,
             watch,
@@ -111,7 +115,13 @@ impl Steps {
     ///
     /// When the API server refuses one.
     pub async fn bare(&mut self) -> Result<(), Error> {
-        let timing = bare(&self.client, &self.shape, self.figures.bare.len() + 1).await?;
+        let timing = bare(
+            &self.client,
+            &self.servers,
+            &self.shape,
+            self.figures.bare.len() + 1,
+        )
+        .await?;
         self.figures.bare.push(timing);
         Ok(())
     }
@@ -196,6 +206,7 @@ impl Steps {
     ///
     /// When it does not end or start.
     pub async fn restart(&mut self) -> Result<(), Error> {
+        let server = self.servers.cpu();
         self.manager.stop().await?;
         let started = Instant::now();
         self.manager = Manager::launch(&self.launch)?;
@@ -214,6 +225,7 @@ impl Steps {
         let before = Before {
             requests: Requests::default(),
             usage: None,
+            server,
         };
         self.record("restart", sets, Timing::of(0, since - started))
             .end(before)
@@ -321,6 +333,7 @@ impl Steps {
         Ok(Before {
             requests: self.requests().await?,
             usage: usage(self.manager.pid()),
+            server: self.servers.cpu(),
         })
     }
 
@@ -380,9 +393,18 @@ impl Steps {
 /// # Errors
 ///
 /// When the API server refuses one.
-pub async fn bare(client: &Client, shape: &Shape, round: usize) -> Result<Timing, Error> {
+pub async fn bare(
+    client: &Client,
+    servers: &Servers,
+    shape: &Shape,
+    round: usize,
+) -> Result<Timing, Error> {
     let target = Target::create(client, &format!("bench-bare-{round}")).await?;
-    let timing = target.apply_bare(shape).await?;
+    let before = servers.cpu();
+    let timing = target
+        .apply_bare(shape)
+        .await?
+        .with_server(servers.cpu() - before);
     say(&format!("bare {round}: {:.0} objects/s", timing.rate));
     target.delete().await?;
     Ok(timing)
@@ -453,6 +475,7 @@ impl Record<'_> {
         let usage = usage(steps.manager.pid());
         let requests = steps.requests().await?.since(&before.requests);
         let step = Step {
+            timing: step.timing.with_server(steps.servers.cpu() - before.server),
             writes: requests.writes(),
             requests,
             ..step.with_usage(before.usage, usage)

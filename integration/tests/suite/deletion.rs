@@ -9,6 +9,7 @@ both_scopes! {
     deletion_goes_in_reverse_order => reverse_order;
     deletion_leaves_what_was_handed_over => handed_over;
     a_deleted_newest_revision_gives_back => gives_back;
+    a_newest_revision_deleted_in_the_foreground_gives_back => gives_back_foreground;
     a_paused_revision_can_be_deleted => paused;
 }
 
@@ -133,6 +134,14 @@ async fn reverse_order(scope: Scope) {
 
 /// The older revision, which is still active, makes again what goes with the newer one.
 async fn gives_back(scope: Scope) {
+    gives_back_after(scope, "Background").await;
+}
+
+async fn gives_back_foreground(scope: Scope) {
+    gives_back_after(scope, "Foreground").await;
+}
+
+async fn gives_back_after(scope: Scope, propagation: &str) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
     ns.set("r1")
@@ -151,7 +160,7 @@ async fn gives_back(scope: Scope) {
     ns.reaches("r2", &[Is("Available", "True")]).await;
     ns.reaches("r1", &[Is("InTransition", "True"), Controls(&[])])
         .await;
-    ns.delete_set("r2", "Background").await;
+    ns.delete_set("r2", propagation).await;
     let wanted = [
         Is("Available", "True"),
         No("InTransition"),
