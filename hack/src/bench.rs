@@ -4,6 +4,7 @@
 //! share. The objects without a manager are written before, between and after the rollouts, since no
 //! machine is equally fast all the time.
 
+mod bare;
 mod calm;
 mod figures;
 mod goals;
@@ -62,6 +63,8 @@ enum Scenario {
     Rollout,
     /// Only lone ObjectSets, one after the other.
     Lone,
+    /// No manager at all: what a dry run and a write of each object take at least.
+    Bounds,
 }
 
 /// Why there are no figures.
@@ -162,34 +165,33 @@ async fn measure(
         shape: *shape,
         processors: std::thread::available_parallelism().map_or(0, Into::into),
         bare: vec![],
+        bounds: vec![],
         steps: vec![],
     };
+    if *scenario == Scenario::Bounds {
+        figures.bounds = bare::bounds(&client, &servers, shape).await?;
+        return Ok(figures);
+    }
     // Where the manager keeps its lease.
     load::Target::create(&client, "baton-system").await?;
     if *scenario != Scenario::Lone {
-        figures
-            .bare
-            .push(steps::bare(&client, &servers, shape, 1).await?);
+        let first = bare::measure(&client, &servers, shape, 1).await?;
+        figures.bare.push(first);
     }
     let mut steps = Steps::start(client, *shape, launch, servers, figures).await?;
-    match scenario {
-        Scenario::Lone => steps.lone().await?,
-        Scenario::Rollout => {
-            steps.create().await?;
-            steps.bare().await?;
-            steps.handover().await?;
-            steps.bare().await?;
-        }
-        Scenario::Full => {
-            steps.create().await?;
-            steps.bare().await?;
-            steps.handover().await?;
-            steps.bare().await?;
-            steps.idle().await?;
-            steps.restart().await?;
-            steps.lone().await?;
-            steps.teardown().await?;
-        }
+    if *scenario == Scenario::Lone {
+        steps.lone().await?;
+        return steps.finish().await;
+    }
+    steps.create().await?;
+    steps.bare().await?;
+    steps.handover().await?;
+    steps.bare().await?;
+    if *scenario == Scenario::Full {
+        steps.idle().await?;
+        steps.restart().await?;
+        steps.lone().await?;
+        steps.teardown().await?;
     }
     steps.finish().await
 }

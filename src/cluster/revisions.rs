@@ -223,6 +223,7 @@ impl Lineage for Kinship<'_> {
         }
         Some(Kin {
             name: key.name.to_string(),
+            number: other.number.unwrap_or(0),
             is_previous: self
                 .record
                 .previous

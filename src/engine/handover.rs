@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     ObjectKey,
-    object::{controller, revision_number, text},
+    object::{controller, owner_references, revision_number, text},
     revision::{Desired, Revision},
 };
 
@@ -15,6 +15,8 @@ use super::{
 pub struct Kin {
     /// Its name.
     pub name: String,
+    /// Its number, 0 if it has none yet.
+    pub number: i64,
     /// Whether the asking revision lists it as previous.
     pub is_previous: bool,
     /// Whether it is archived: it keeps nothing for itself any more.
@@ -44,6 +46,10 @@ pub enum Situation {
     Unrelated(Kin),
     /// Somebody who is no known revision controls it.
     Foreign,
+    /// It has no controller, because the revision that wrote it last is gone, and this revision
+    /// or a listed previous one is still among its owners. Deletion in the foreground can leave
+    /// that behind: garbage collection takes the deleted owner out instead of handing back.
+    Abandoned,
     /// It has no controller.
     Unowned,
 }
@@ -70,7 +76,11 @@ pub enum Verdict {
 #[must_use]
 pub fn classify(revision: &Revision, lineage: &dyn Lineage, live: &Value) -> Situation {
     let Some(reference) = controller(live) else {
-        return Situation::Unowned;
+        return if is_abandoned(revision, lineage, live) {
+            Situation::Abandoned
+        } else {
+            Situation::Unowned
+        };
     };
     if revision.identity.is(reference) {
         return Situation::Ours;
@@ -87,6 +97,25 @@ pub fn classify(revision: &Revision, lineage: &dyn Lineage, live: &Value) -> Sit
         Some(kin) if kin.is_previous => Situation::Previous(kin),
         Some(kin) => Situation::Unrelated(kin),
     }
+}
+
+/// Whether the revision that wrote an object without a controller last is gone, and left it to this
+/// one or to one before it. An object whose last writer is still among its owners is none: somebody
+/// cleared the flag, and that is a collision (contract 2.13).
+fn is_abandoned(revision: &Revision, lineage: &dyn Lineage, live: &Value) -> bool {
+    let writer = revision_number(live);
+    let mut is_heir = false;
+    for reference in owner_references(live) {
+        if revision.identity.is(reference) {
+            is_heir = true;
+        } else if let Some(kin) = lineage.kin(text(reference, "uid")) {
+            if kin.number == writer {
+                return false;
+            }
+            is_heir |= kin.is_previous;
+        }
+    }
+    is_heir && writer != 0 && writer != revision.number
 }
 
 /// The rows of contract 2.7 in their order.
@@ -119,7 +148,8 @@ pub fn judge(
         (Situation::Previous(kin), _) | (Situation::Unrelated(kin), CollisionProtection::None) => {
             Verdict::Adopt(Some(kin.name.clone()))
         }
-        (Situation::Foreign | Situation::Unowned, CollisionProtection::None)
+        (Situation::Abandoned, _)
+        | (Situation::Foreign | Situation::Unowned, CollisionProtection::None)
         | (Situation::Unowned, CollisionProtection::IfNoController) => Verdict::Adopt(None),
         (Situation::Unrelated(_) | Situation::Foreign | Situation::Unowned, _) => Verdict::Refuse(
             format!("object {} not owned by previous revision", named(desired)),
@@ -162,18 +192,19 @@ mod tests {
 
     impl Lineage for Family {
         fn kin(&self, uid: &str) -> Option<Kin> {
-            let kin = |name: &str, is_previous, is_archived| {
+            let kin = |name: &str, number, is_previous, is_archived| {
                 Some(Kin {
                     name: name.to_owned(),
+                    number,
                     is_previous,
                     is_archived,
                 })
             };
             match uid {
-                "previous" => kin("v1", true, false),
-                "newer" => kin("v3", false, false),
-                "archived" => kin("v4", false, true),
-                "unrelated" => kin("other", false, false),
+                "previous" => kin("v1", 1, true, false),
+                "newer" => kin("v3", 3, false, false),
+                "archived" => kin("v4", 4, false, true),
+                "unrelated" => kin("other", 1, false, false),
                 _ => None,
             }
         }
@@ -278,6 +309,33 @@ mod tests {
                 check(controller, number, protection, verdict);
             }
         }
+    }
+
+    /// What a revision that is gone left to this one, and what only looks like it.
+    #[test]
+    fn inheritance() {
+        let heir = |uids: &[&str], number: &str| {
+            let mut object = live("", number);
+            let references: Vec<_> = uids
+                .iter()
+                .map(|uid| {
+                    let name = if *uid == "me" { "v2" } else { "somebody" };
+                    json!({"apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+                        "name": name, "uid": uid, "controller": false})
+                })
+                .collect();
+            object["metadata"]["ownerReferences"] = references.into();
+            classify(&revision(), &Family, &object)
+        };
+        assert_eq!(heir(&["me"], "3"), Situation::Abandoned);
+        assert_eq!(heir(&["previous"], "7"), Situation::Abandoned);
+        // The flag of the last writer was cleared: ours, or that of another one that exists.
+        assert_eq!(heir(&["me"], "2"), Situation::Unowned);
+        assert_eq!(heir(&["me", "newer"], "3"), Situation::Unowned);
+        assert_eq!(heir(&["previous"], "1"), Situation::Unowned);
+        // Nobody of the family ever owned it, or nobody of it ever wrote it.
+        assert_eq!(heir(&["stranger"], "3"), Situation::Unowned);
+        assert_eq!(heir(&["me"], ""), Situation::Unowned);
     }
 
     #[test]

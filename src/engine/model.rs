@@ -489,6 +489,7 @@ impl Lineage for Relatives<'_> {
         let other = self.sets.iter().find(|set| set.identity.uid == uid)?;
         (other.identity != self.own.identity).then(|| Kin {
             name: other.identity.name.clone(),
+            number: other.number,
             is_previous: self.own.previous.contains(&other.identity.name),
             is_archived: other.is_archived(),
         })

@@ -23,6 +23,7 @@ impl Lineage for Alone {
     fn kin(&self, uid: &str) -> Option<Kin> {
         (uid == "old").then(|| Kin {
             name: "v1".into(),
+            number: 1,
             is_previous: true,
             is_archived: false,
         })

@@ -148,6 +148,8 @@ pub struct Figures {
     pub processors: usize,
     /// The same objects without a manager, before, between and after the rollouts.
     pub bare: Vec<Timing>,
+    /// What the machine can do at most, by what is done: see [`bounds`](super::bare::bounds).
+    pub bounds: Vec<(&'static str, Timing)>,
     /// The steps that were measured, in their order.
     pub steps: Vec<Step>,
 }

@@ -179,6 +179,7 @@ mod tests {
                 Timing::of(1000, Duration::from_secs(1)),
                 Timing::of(2000, Duration::from_secs(1)),
             ],
+            bounds: vec![],
             steps,
         }
     }

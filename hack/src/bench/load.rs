@@ -2,20 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use baton_apis::constants::{
-    ANNOTATION_REVISION, API_VERSION, FIELD_MANAGER, LABEL_CACHE, LABEL_CACHE_VALUE,
-};
+use baton_apis::constants::{API_VERSION, LABEL_CACHE, LABEL_CACHE_VALUE};
 use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::Client;
-use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, PropagationPolicy};
+use kube::api::{DeleteParams, ListParams, PostParams, PropagationPolicy};
 use kube::core::Request;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
-
-use super::figures::Timing;
 
 /// Requests that are under way side by side. More gain nothing: the server is what is slow.
 pub const SIDE_BY_SIDE: usize = 16;
@@ -88,24 +84,16 @@ impl Shape {
         })
     }
 
-    /// All objects of all sets as a manager writes them, without a manager. `owner` stands for the
-    /// revision, so that the objects are as large as those, and the garbage collector has to look at
-    /// them as well.
+    /// All objects of all sets in that revision, by name.
     #[must_use]
-    pub fn bare(&self, owner: &Value) -> Vec<(String, Value)> {
+    pub fn children(&self, revision: u32) -> Vec<(String, Value)> {
         let mut objects = Vec::with_capacity(self.objects());
         for number in 0..self.sets {
             for phase in 0..self.phases {
                 for object in 0..self.per_phase {
-                    let mut child = self.child(&base(number), phase, object, 1);
-                    let metadata = &mut child["metadata"];
-                    let name = metadata["name"].as_str().unwrap_or_default().to_owned();
-                    // As long as the true value, but no manager watches it.
-                    let label = "x".repeat(LABEL_CACHE_VALUE.len());
-                    metadata["labels"] = json!(BTreeMap::from([(LABEL_CACHE, label)]));
-                    metadata["annotations"] = json!(BTreeMap::from([(ANNOTATION_REVISION, "1")]));
-                    metadata["ownerReferences"] = json!([owner]);
-                    objects.push((name, child));
+                    let child = self.child(&base(number), phase, object, revision);
+                    let name = child["metadata"]["name"].as_str().unwrap_or_default();
+                    objects.push((name.to_owned(), child));
                 }
             }
         }
@@ -144,7 +132,9 @@ impl Target {
             client: client.clone(),
             namespace: namespace.to_owned(),
         };
-        target.post("/api/v1/namespaces", &body).await?;
+        target
+            .post::<IgnoredAny>("/api/v1/namespaces", &body)
+            .await?;
         Ok(target)
     }
 
@@ -157,7 +147,9 @@ impl Target {
         )
     }
 
-    fn config_maps(&self) -> String {
+    /// The path of its ConfigMaps.
+    #[must_use]
+    pub fn config_maps(&self) -> String {
         format!("/api/v1/namespaces/{}/configmaps", self.namespace)
     }
 
@@ -167,7 +159,7 @@ impl Target {
     ///
     /// When the API server refuses it.
     pub async fn create_set(&self, body: &Value) -> kube::Result<Instant> {
-        self.post(&self.sets(), body).await?;
+        self.post::<IgnoredAny>(&self.sets(), body).await?;
         Ok(Instant::now())
     }
 
@@ -205,50 +197,6 @@ impl Target {
                 async { self.send(delete?).await }
             })
             .await
-    }
-
-    /// Writes the objects of the shape with a plain client.
-    ///
-    /// # Errors
-    ///
-    /// When the API server refuses one.
-    pub async fn apply_bare(&self, shape: &Shape) -> kube::Result<Timing> {
-        #[derive(Deserialize)]
-        struct Created {
-            metadata: Uid,
-        }
-        #[derive(Deserialize)]
-        struct Uid {
-            uid: String,
-        }
-        let owner = "owner-of-all-v1";
-        let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": owner}});
-        let body = serde_json::to_vec(&body).map_err(kube::Error::SerdeError)?;
-        let request = Request::new(self.config_maps())
-            .create(&PostParams::default(), body)
-            .map_err(kube::Error::BuildRequest)?;
-        let created: Created = self.client.request(request).await?;
-        let objects = shape.bare(&json!({
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "name": owner,
-            "uid": created.metadata.uid,
-            "controller": true,
-            "blockOwnerDeletion": true,
-        }));
-
-        let request = Request::new(self.config_maps());
-        let params = PatchParams::apply(FIELD_MANAGER);
-        let started = Instant::now();
-        stream::iter(&objects)
-            .map(Ok)
-            .try_for_each_concurrent(SIDE_BY_SIDE, |(name, object)| {
-                let apply = request.patch(name, &params, &Patch::Apply(object));
-                let apply = apply.map_err(kube::Error::BuildRequest);
-                async { self.send(apply?).await }
-            })
-            .await?;
-        Ok(Timing::of(objects.len(), started.elapsed()))
     }
 
     /// Waits until no ConfigMap of a manager is left in the namespace.
@@ -296,15 +244,26 @@ impl Target {
         }
     }
 
-    async fn post(&self, path: &str, body: &Value) -> kube::Result<()> {
+    /// Creates an object in the collection `path`, and returns what matters of the answer.
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses it.
+    pub async fn post<T: DeserializeOwned>(&self, path: &str, body: &Value) -> kube::Result<T> {
         let body = serde_json::to_vec(body).map_err(kube::Error::SerdeError)?;
         let request = Request::new(path).create(&PostParams::default(), body);
-        self.send(request.map_err(kube::Error::BuildRequest)?).await
+        self.client
+            .request(request.map_err(kube::Error::BuildRequest)?)
+            .await
     }
 
     /// Sends a request whose answer does not matter as long as it is a success. It is not taken
     /// apart: what the bench itself computes, the machine does not have for the others.
-    async fn send(&self, request: http::Request<Vec<u8>>) -> kube::Result<()> {
+    ///
+    /// # Errors
+    ///
+    /// When the API server refuses it.
+    pub async fn send(&self, request: http::Request<Vec<u8>>) -> kube::Result<()> {
         self.client.request::<IgnoredAny>(request).await.map(drop)
     }
 }
@@ -365,18 +324,5 @@ mod tests {
             assert_ne!(old["data"]["pad"], new["data"]["pad"]);
             assert_eq!(old["data"]["pad"].as_str().unwrap().len(), 256);
         }
-    }
-
-    #[test]
-    fn bare_objects_are_all_of_them_and_no_manager_sees_them() {
-        let objects = SHAPE.bare(&json!({"name": "owner"}));
-        let names: std::collections::BTreeSet<&String> =
-            objects.iter().map(|(name, _)| name).collect();
-        assert_eq!(
-            (objects.len(), names.len()),
-            (SHAPE.objects(), SHAPE.objects())
-        );
-        let labels = &objects[0].1["metadata"]["labels"];
-        assert_ne!(labels[LABEL_CACHE], LABEL_CACHE_VALUE);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use serde::Serialize;
 
-use super::figures::{Figures, Step};
+use super::figures::{Figures, Step, ratio};
 use super::goals::{Goal, goals};
 
 /// How far bare rates may differ on a machine that has nothing else to do.
@@ -62,12 +62,18 @@ pub fn tables(figures: &Figures) -> String {
     } else {
         String::new()
     };
-    format!(
-        "{head}\n\n{}\n{notes}{unsteady}\n\nRequests by verb\n{}\n\nGoals\n{}\n",
-        steps(figures),
-        requests(figures),
-        verdicts(figures)
-    )
+    let mut text = format!(
+        "{head}\n\n{}\n\n{notes}{unsteady}\n",
+        steps(figures).trim_fmt()
+    );
+    if !figures.steps.is_empty() {
+        text += "\nRequests by verb\n";
+        text += &requests(figures).trim_fmt();
+        text += "\n\nGoals\n";
+        text += &verdicts(figures);
+        text += "\n";
+    }
+    text
 }
 
 fn steps(figures: &Figures) -> Table {
@@ -86,6 +92,21 @@ fn steps(figures: &Figures) -> Table {
     }
     if let Some(mean) = figures.bare_rate() {
         table.add_row(bare_row("bare, mean", "", "", mean, ""));
+    }
+    let plain = figures
+        .bounds
+        .first()
+        .map_or(0.0, |(_, timing)| timing.rate);
+    for (name, timing) in &figures.bounds {
+        let mut row = bare_row(
+            name,
+            &format!("{}", timing.objects),
+            &format!("{:.2}", timing.seconds),
+            timing.rate,
+            &format!("{:.2}", timing.server),
+        );
+        row[4] = format!("{:.2}", ratio(timing.rate, plain));
+        table.add_row(row);
     }
     for step in &figures.steps {
         table.add_row(step_row(figures, step));
@@ -165,7 +186,7 @@ fn verdicts(figures: &Figures) -> String {
         table.add_row([&goal.figure, &goal.measured, &goal.wanted, verdict]);
     }
     let met = goals.iter().filter(|goal| goal.met).count();
-    format!("{table}\n{met} of {} reached.", goals.len())
+    format!("{}\n{met} of {} reached.", table.trim_fmt(), goals.len())
 }
 
 fn table(header: &[&str]) -> Table {
@@ -222,6 +243,7 @@ mod tests {
             },
             processors: 2,
             bare: vec![Timing::of(2000, Duration::from_secs(2)).with_server(1.75)],
+            bounds: vec![],
             steps: vec![step("create", 2000), step("idle", 0)],
         }
     }

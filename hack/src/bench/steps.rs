@@ -14,7 +14,7 @@ use super::manager::{Error as ManagerError, Launch, Manager};
 use super::metrics::Requests;
 use super::process::{Servers, Usage, reset_peak, usage};
 use super::watch::{Sight, State, Watch};
-use super::{Error, say};
+use super::{Error, bare, say};
 
 /// How long the manager is left alone.
 const IDLE: Duration = Duration::from_secs(30);
@@ -115,7 +115,7 @@ impl Steps {
     ///
     /// When the API server refuses one.
     pub async fn bare(&mut self) -> Result<(), Error> {
-        let timing = bare(
+        let timing = bare::measure(
             &self.client,
             &self.servers,
             &self.shape,
@@ -386,28 +386,6 @@ impl Steps {
         let limit = self.limit();
         see(&mut self.manager, &mut self.watch, step, wanted, limit).await
     }
-}
-
-/// The objects of the shape written by a plain client, in a namespace of their own.
-///
-/// # Errors
-///
-/// When the API server refuses one.
-pub async fn bare(
-    client: &Client,
-    servers: &Servers,
-    shape: &Shape,
-    round: usize,
-) -> Result<Timing, Error> {
-    let target = Target::create(client, &format!("bench-bare-{round}")).await?;
-    let before = servers.cpu();
-    let timing = target
-        .apply_bare(shape)
-        .await?
-        .with_server(servers.cpu() - before);
-    say(&format!("bare {round}: {:.0} objects/s", timing.rate));
-    target.delete().await?;
-    Ok(timing)
 }
 
 /// Waits until each set was seen as wanted, and returns when it was.

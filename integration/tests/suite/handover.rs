@@ -403,6 +403,39 @@ async fn improvement_04_old_revision_does_not_snatch_back() {
     .await;
 }
 
+/// An absent `controllerOf` means two things; the one-word state tells them apart.
+#[tokio::test]
+async fn improvement_03_nothing_controlled_is_not_unreported() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let cm = configmap("cm");
+    let fails = fields_equal("", "ConfigMap", ".data.never", ".data.never");
+    let set = ns.set("r1").revision(1).phase("a", [cm.clone()]);
+    set.probe(fails)
+        .create()
+        .await
+        .assert(&[Phase("Pending"), Controls(&[])]);
+    ns.reaches(
+        "r1",
+        &[Is("Available", "False"), Controls(&["ConfigMap cm"])],
+    )
+    .await;
+    ns.set("r2")
+        .revision(2)
+        .previous(&["r1"])
+        .phase("a", [cm])
+        .create()
+        .await;
+    ns.reaches("r2", &[Is("Available", "True")]).await;
+    let wanted = [
+        Phase("NotReady"),
+        Controls(&[]),
+        Is("Available", "False"),
+        Is("InTransition", "True"),
+        No("Succeeded"),
+    ];
+    ns.reaches("r1", &wanted).await;
+}
+
 /// A revision that comes late, with a number below that of the owner, has nothing and says so.
 #[tokio::test]
 async fn improvement_09_available_needs_control() {

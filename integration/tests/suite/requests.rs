@@ -154,6 +154,27 @@ async fn create_handover_and_idle(scope: Scope) {
     );
 }
 
+/// Both finalizers and the computed number take one write, and so does the first status.
+#[tokio::test]
+async fn improvement_34_number_and_finalizers_take_one_write() {
+    let bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let first = ns.set("v1").phase("a", [configmap("cm").data("k", "1")]);
+    first.create().await;
+    ns.reaches("v1", &[Is("Succeeded", "True")]).await;
+    settle(&ns, &bed).await;
+    let count = Count::start(&bed);
+    let second = ns.set("v2").phase("a", [configmap("other")]);
+    second.create().await;
+    let set = ns.reaches("v2", &[Is("Succeeded", "True")]).await;
+    assert_eq!(set.number(), Some(1));
+    assert_eq!(set.json["status"]["revision"], 1);
+    settle(&ns, &bed).await;
+    let counts = count.so_far(&bed);
+    let expected = [("apply", 1), ("dry-run", 1), ("patch", 1), ("status", 1)];
+    assert_eq!(counts, BTreeMap::from(expected));
+}
+
 /// An object whose content the server holds already needs no dry run.
 #[tokio::test]
 async fn handover_of_equal_content_needs_no_dry_run() {
