@@ -100,12 +100,14 @@ enum Error {
 pub fn main() -> ExitCode {
     match start(Cli::parse()) {
         Ok(code) => code,
+        // Not an error: it is what somebody wanted.
+        Err(Error::Interrupted(interrupted)) => {
+            eprintln!("{interrupted}");
+            interrupted.exit_code().into()
+        }
         Err(error) => {
             eprintln!("error: {error}");
-            match error {
-                Error::Interrupted(interrupted) => interrupted.exit_code().into(),
-                _ => ExitCode::FAILURE,
-            }
+            ExitCode::FAILURE
         }
     }
 }

@@ -159,7 +159,7 @@ fn content(kind: &str, object: &Value) -> String {
     };
     match kind {
         "ConfigMap" => pairs(&object["data"]),
-        "Service" => format!("pods {}", pairs(&object["spec"]["selector"])),
+        "Service" => format!("to {}", pairs(&object["spec"]["selector"])),
         "Deployment" => {
             let containers = object["spec"]["template"]["spec"]["containers"].as_array();
             let image = containers.and_then(|all| all.first()?["image"].as_str());
@@ -169,7 +169,7 @@ fn content(kind: &str, object: &Value) -> String {
             let ready = object["status"]["readyReplicas"]
                 .as_i64()
                 .unwrap_or_default();
-            format!("{image}, {ready} of {} ready", object["spec"]["replicas"])
+            format!("{image}, {ready}/{} ready", object["spec"]["replicas"])
         }
         _ => String::new(),
     }
@@ -391,12 +391,12 @@ pub(super) mod tests {
     #[test]
     fn content_is_what_the_tour_changes() {
         let service = json!({"spec": {"selector": {"app": "shop", "track": "b"}}});
-        assert_eq!(content("Service", &service), "pods app=shop, track=b");
+        assert_eq!(content("Service", &service), "to app=shop, track=b");
         let deployment = json!({
             "spec": {"replicas": 2, "template": {"spec": {"containers": [{"image": "a.example/x/shop:1.0"}]}}},
             "status": {"readyReplicas": 1},
         });
-        assert_eq!(content("Deployment", &deployment), "shop:1.0, 1 of 2 ready");
+        assert_eq!(content("Deployment", &deployment), "shop:1.0, 1/2 ready");
         assert_eq!(content("Secret", &json!({"data": {"a": "b"}})), "");
     }
 

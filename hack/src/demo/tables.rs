@@ -136,7 +136,7 @@ impl Screen {
             .set_width(self.width)
             .set_header(header);
         for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((0, 2));
+            column.set_padding((0, if index + 1 < COLUMNS { 2 } else { 0 }));
             if index < whole {
                 column.set_constraint(ColumnConstraint::ContentWidth);
             }
