@@ -465,17 +465,40 @@ fn violations_name_position_and_cause() {
     );
 }
 
+/// Phases are told apart by their place in the list, whatever they are called: none of their
+/// objects is taken for another's.
 #[test]
-fn improvement_20_two_phases_of_one_name() {
+fn improvement_20_phases_of_one_name_do_not_collide() {
     let revision = revision();
-    let mut phases = phases(&revision, &[&["a"], &["a"]]);
+    let mut phases = phases(&revision, &[&["a"], &["b"]]);
     phases[1].name = "p1".into();
+    assert_eq!(duplicates(&phases), Vec::<String>::new());
+    let snapshot = Snapshot {
+        revision: &revision,
+        phases: &phases,
+        probes: &no_probes(),
+        kinds: &kinds(),
+        lineage: &Alone,
+    };
+    let mut pass = Pass::new(snapshot, |_| (Live::Uncached, None));
+    let mut order = Vec::new();
+    while let Step::Send(requests) = pass.step() {
+        for (at, request) in requests {
+            order.push((word(&request), at.phase));
+            pass.answer(at, &request, willing("", &request));
+        }
+    }
+    assert_eq!(order, [('d', 0), ('c', 0), ('d', 1), ('c', 1)]);
+    assert!(pass.outcome().controls_all);
+}
+
+#[test]
+fn an_object_stands_once_in_a_revision() {
+    let revision = revision();
+    let phases = phases(&revision, &[&["a"], &["b", "a"]]);
     assert_eq!(
         duplicates(&phases),
-        [
-            "Phase \"p1\": Duplicate Phase",
-            "Phase \"p1\", ConfigMap /a: Duplicate Object"
-        ]
+        ["Phase \"p2\", ConfigMap /a: Duplicate Object"]
     );
 }
 
