@@ -9,7 +9,7 @@
 //!
 //! # Caveats
 //!
-//! - At most [`MOST`] blockers are watched. Beyond that, and while a watch fails, the caller's own
+//! - At most `MOST` blockers are watched. Beyond that, and while a watch fails, the caller's own
 //!   timer is what remains.
 
 use std::{

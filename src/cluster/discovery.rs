@@ -4,7 +4,7 @@
 //!
 //! - Callers that ask for the same group and version at the same time share one request and its
 //!   result, failures included.
-//! - "Not served" is believed for [`NEGATIVE`] only: a kind may appear at any time.
+//! - "Not served" is believed for `NEGATIVE` only: a kind may appear at any time.
 //! - After [`Discovery::invalidate`] nothing that was asked before is believed, not even the answer
 //!   to a request that is still under way.
 
