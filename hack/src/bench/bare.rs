@@ -33,7 +33,10 @@ struct Bare<'a> {
     owners: [Value; 2],
 }
 
-/// Writes the objects of the shape with a plain client.
+/// Writes the objects of the shape with a plain client, in a namespace for that round.
+///
+/// They are left there: the garbage collector would clean up behind them for seconds, and the step
+/// that comes next would pay for it.
 ///
 /// # Errors
 ///
@@ -47,7 +50,6 @@ pub async fn measure(
     let bare = Bare::prepare(client, servers, shape, round).await?;
     let timing = bare.write(1, Way::Plain).await?;
     say(&format!("bare {round}: {:.0} objects/s", timing.rate));
-    bare.target.delete().await?;
     Ok(timing)
 }
 
@@ -77,7 +79,6 @@ pub async fn bounds(
             say(&format!("bare {name}: {:.0} objects/s", timing.rate));
             timings.push((name, timing));
         }
-        bare.target.delete().await?;
     }
     Ok(timings)
 }

@@ -6,7 +6,7 @@ use baton_apis::constants::{API_VERSION, LABEL_CACHE, LABEL_CACHE_VALUE};
 use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::Client;
-use kube::api::{DeleteParams, ListParams, PostParams, PropagationPolicy};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::core::Request;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
@@ -216,31 +216,6 @@ impl Target {
                 return Ok(());
             }
             sleep(POLL).await;
-        }
-    }
-
-    /// Deletes the namespace and waits until it is gone.
-    ///
-    /// # Errors
-    ///
-    /// When the API server refuses that.
-    pub async fn delete(self) -> kube::Result<()> {
-        let request = Request::new("/api/v1/namespaces");
-        let params = DeleteParams {
-            propagation_policy: Some(PropagationPolicy::Background),
-            ..DeleteParams::default()
-        };
-        let delete = request.delete(&self.namespace, &params);
-        self.send(delete.map_err(kube::Error::BuildRequest)?)
-            .await?;
-        loop {
-            let params = kube::api::GetParams::default();
-            let get = request.get(&self.namespace, &params);
-            match self.send(get.map_err(kube::Error::BuildRequest)?).await {
-                Ok(()) => sleep(POLL).await,
-                Err(kube::Error::Api(status)) if status.is_not_found() => return Ok(()),
-                Err(error) => return Err(error),
-            }
         }
     }
 
