@@ -1,0 +1,614 @@
+//! Chains: a deployment with its revisions, or revisions that name each other in `previous`.
+//!
+//! [`assemble`] is pure. [`read`] and [`read_all`] list what it needs: one list per kind, however long
+//! the chains are.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_apis::{
+    LifecycleState, ObjectDeploymentSpec, ObjectDeploymentStatus, ObjectSetSpec, ObjectSetStatus,
+    conditions,
+};
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference},
+    jiff::Timestamp,
+};
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::{
+    connect::Cluster,
+    error::Error,
+    target::{Kind, Target},
+};
+
+/// The annotation in which people note why a change was made.
+pub const ANNOTATION_CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
+
+/// An `ObjectDeployment` or `ClusterObjectDeployment`.
+#[derive(Clone, Debug)]
+pub struct Deployment {
+    /// Which of the two.
+    pub kind: Kind,
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    pub spec: ObjectDeploymentSpec,
+    /// What was observed.
+    pub status: ObjectDeploymentStatus,
+    /// All of it, as the server has it.
+    pub object: Value,
+}
+
+/// An `ObjectSet` or `ClusterObjectSet`.
+#[derive(Clone, Debug)]
+pub struct Revision {
+    /// Which of the two.
+    pub kind: Kind,
+    /// Metadata.
+    pub metadata: ObjectMeta,
+    /// What is wanted.
+    pub spec: ObjectSetSpec,
+    /// What was observed.
+    pub status: ObjectSetStatus,
+    /// All of it, as the server has it.
+    pub object: Value,
+}
+
+/// Revisions that belong together.
+#[derive(Clone, Debug, Default)]
+pub struct Chain {
+    /// What the revisions were made from; `None` where people or programs made them one by one.
+    pub deployment: Option<Deployment>,
+    /// By number, lowest first. Those without a number yet come last, oldest first.
+    pub revisions: Vec<Revision>,
+    /// The name of the revision that the user asked for, where that was no deployment.
+    pub named: Option<String>,
+}
+
+impl Deployment {
+    /// Reads what a server returned.
+    ///
+    /// # Errors
+    /// What does not look like a deployment of one of the two kinds.
+    pub fn parse(object: Value) -> Result<Self, serde_json::Error> {
+        let (kind, parts) = parts::<ObjectDeploymentSpec, ObjectDeploymentStatus>(&object)?;
+        Ok(Self {
+            kind,
+            metadata: parts.metadata,
+            spec: parts.spec,
+            status: parts.status.unwrap_or_default(),
+            object,
+        })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// Its UID.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// A condition of its status.
+    #[must_use]
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+        find(&self.status.conditions, type_)
+    }
+
+    /// Whether the status describes the present spec: every own condition carries the present generation.
+    #[must_use]
+    pub fn is_observed(&self) -> bool {
+        let own = [conditions::AVAILABLE, conditions::PROGRESSING];
+        own.iter().all(|type_| {
+            self.condition(type_)
+                .is_some_and(|condition| condition.observed_generation == self.metadata.generation)
+        })
+    }
+
+    /// As it can be typed: `od/web`.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        Target::new(self.kind, self.name())
+    }
+}
+
+impl Revision {
+    /// Reads what a server returned.
+    ///
+    /// # Errors
+    /// What does not look like a revision of one of the two kinds.
+    pub fn parse(object: Value) -> Result<Self, serde_json::Error> {
+        let (kind, parts) = parts::<ObjectSetSpec, ObjectSetStatus>(&object)?;
+        Ok(Self {
+            kind,
+            metadata: parts.metadata,
+            spec: parts.spec,
+            status: parts.status.unwrap_or_default(),
+            object,
+        })
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// Its UID.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        self.metadata.uid.as_deref().unwrap_or_default()
+    }
+
+    /// Its namespace; `None` for a cluster-scoped one.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        self.metadata.namespace.as_deref()
+    }
+
+    /// Its number, once it has one.
+    #[must_use]
+    pub fn number(&self) -> Option<i64> {
+        self.spec.revision.filter(|number| *number != 0)
+    }
+
+    /// A condition of its status.
+    #[must_use]
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+        find(&self.status.conditions, type_)
+    }
+
+    /// Whether a condition is true.
+    #[must_use]
+    pub fn is_true(&self, type_: &str) -> bool {
+        self.condition(type_)
+            .is_some_and(|condition| condition.status == "True")
+    }
+
+    /// Whether it is archived, or is to be.
+    #[must_use]
+    pub fn is_archived(&self) -> bool {
+        self.spec.lifecycle_state == LifecycleState::Archived || self.is_true(conditions::ARCHIVED)
+    }
+
+    /// Whether it was available once with all of its objects.
+    #[must_use]
+    pub fn has_succeeded(&self) -> bool {
+        self.is_true(conditions::SUCCEEDED)
+    }
+
+    /// Its state in one word or two, as in the column STATE: `Available`, `Not ready`, `Paused`, `Archived`, ...
+    #[must_use]
+    pub fn state(&self) -> State {
+        if self.metadata.deletion_timestamp.is_some() {
+            State::Deleting
+        } else if self.is_true(conditions::ARCHIVED) {
+            State::Archived
+        } else if self.spec.lifecycle_state == LifecycleState::Archived {
+            State::Archiving
+        } else if self.spec.lifecycle_state == LifecycleState::Paused {
+            State::Paused
+        } else if self.is_true(conditions::AVAILABLE) {
+            State::Available
+        } else if self.condition(conditions::AVAILABLE).is_some() {
+            State::NotReady
+        } else {
+            State::Pending
+        }
+    }
+
+    /// Why it was made, as its maker noted in [`ANNOTATION_CHANGE_CAUSE`].
+    #[must_use]
+    pub fn change_cause(&self) -> Option<&str> {
+        self.annotation(ANNOTATION_CHANGE_CAUSE)
+            .filter(|cause| !cause.is_empty())
+    }
+
+    /// The value of an annotation.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<&str> {
+        let annotations = self.metadata.annotations.as_ref()?;
+        annotations.get(key).map(String::as_str)
+    }
+
+    /// When it was created.
+    #[must_use]
+    pub fn created(&self) -> Option<Timestamp> {
+        self.metadata.creation_timestamp.as_ref().map(|time| time.0)
+    }
+
+    /// What controls it.
+    #[must_use]
+    pub fn controller(&self) -> Option<&OwnerReference> {
+        let owners = self
+            .metadata
+            .owner_references
+            .as_deref()
+            .unwrap_or_default();
+        owners.iter().find(|owner| owner.controller == Some(true))
+    }
+
+    /// As it can be typed: `os/web-1`.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        Target::new(self.kind, self.name())
+    }
+
+    /// The names in `spec.previous`.
+    pub fn previous(&self) -> impl Iterator<Item = &str> {
+        self.spec
+            .previous
+            .iter()
+            .flatten()
+            .map(|previous| previous.name.as_str())
+    }
+}
+
+/// What a revision is doing, in the order in which one reads it off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Nobody has reported on it yet.
+    Pending,
+    /// All objects are written and pass their probes.
+    Available,
+    /// They do not.
+    NotReady,
+    /// Nothing is written.
+    Paused,
+    /// Its objects are being torn down.
+    Archiving,
+    /// Its objects are gone or handed over.
+    Archived,
+    /// It is being deleted.
+    Deleting,
+}
+
+impl State {
+    /// For people.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Pending => "Pending",
+            Self::Available => "Available",
+            Self::NotReady => "NotReady",
+            Self::Paused => "Paused",
+            Self::Archiving => "Archiving",
+            Self::Archived => "Archived",
+            Self::Deleting => "Deleting",
+        }
+    }
+}
+
+impl Chain {
+    /// The kind of its revisions.
+    #[must_use]
+    pub fn revision_kind(&self) -> Option<Kind> {
+        let deployment = self.deployment.as_ref().map(|d| d.kind.revision());
+        deployment.or_else(|| self.revisions.first().map(|revision| revision.kind))
+    }
+
+    /// Its namespace; `None` for a cluster-scoped one.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        match &self.deployment {
+            Some(deployment) => deployment.metadata.namespace.as_deref(),
+            None => self.revisions.first().and_then(Revision::namespace),
+        }
+    }
+
+    /// What it is called: the deployment, or else the newest revision.
+    #[must_use]
+    pub fn target(&self) -> Option<Target> {
+        match &self.deployment {
+            Some(deployment) => Some(deployment.target()),
+            None => self.newest().map(Revision::target),
+        }
+    }
+
+    /// The revision with the highest number.
+    #[must_use]
+    pub fn newest(&self) -> Option<&Revision> {
+        self.revisions.last()
+    }
+
+    /// The revision that the deployment wants: the newest one if its content equals the template. Of a
+    /// chain without a deployment, the newest one.
+    #[must_use]
+    pub fn current(&self) -> Option<&Revision> {
+        let newest = self.newest()?;
+        match &self.deployment {
+            Some(deployment) if !is_made_from(newest, deployment) => None,
+            _ => Some(newest),
+        }
+    }
+
+    /// The revision with a number.
+    #[must_use]
+    pub fn by_number(&self, number: i64) -> Option<&Revision> {
+        self.revisions
+            .iter()
+            .find(|revision| revision.number() == Some(number))
+    }
+
+    /// The revision with a name.
+    #[must_use]
+    pub fn by_name(&self, name: &str) -> Option<&Revision> {
+        self.revisions
+            .iter()
+            .find(|revision| revision.name() == name)
+    }
+
+    /// The revision with a UID.
+    #[must_use]
+    pub fn by_uid(&self, uid: &str) -> Option<&Revision> {
+        self.revisions.iter().find(|revision| revision.uid() == uid)
+    }
+
+    /// The revision that the user asked for: the named one, else the current one.
+    #[must_use]
+    pub fn subject(&self) -> Option<&Revision> {
+        match &self.named {
+            Some(name) => self.by_name(name),
+            None => self.current(),
+        }
+    }
+
+    /// Whether it is the chain of a deployment, or has a revision, of this kind and name.
+    fn has(&self, kind: Kind, name: &str) -> bool {
+        if kind.is_deployment() {
+            let deployment = self.deployment.as_ref();
+            deployment
+                .is_some_and(|deployment| deployment.kind == kind && deployment.name() == name)
+        } else {
+            self.revision_kind() == Some(kind) && self.by_name(name).is_some()
+        }
+    }
+
+    /// The revisions, newest first.
+    pub fn newest_first(&self) -> impl Iterator<Item = &Revision> {
+        self.revisions.iter().rev()
+    }
+}
+
+/// Whether a revision has the content of a deployment's template.
+fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
+    let template = &deployment.spec.template;
+    let labels = revision.metadata.labels.clone().unwrap_or_default();
+    revision.spec.phases.as_deref().unwrap_or_default()
+        == template.spec.phases.as_deref().unwrap_or_default()
+        && revision
+            .spec
+            .availability_probes
+            .as_deref()
+            .unwrap_or_default()
+            == template
+                .spec
+                .availability_probes
+                .as_deref()
+                .unwrap_or_default()
+        && revision.spec.success_delay_seconds.unwrap_or(0)
+            == template.spec.success_delay_seconds.unwrap_or(0)
+        && template
+            .metadata
+            .labels
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
+}
+
+/// Puts revisions together: with the deployment whose UID their controller reference has, else with
+/// the revisions that they name in `previous`, and that name them.
+///
+/// # Guarantees
+/// Every deployment and every revision is in exactly one chain. Chains come in the order of
+/// namespaces and names, those of deployments before the others.
+#[must_use]
+pub fn assemble(deployments: Vec<Deployment>, revisions: Vec<Revision>) -> Vec<Chain> {
+    let mut chains: Vec<Chain> = deployments
+        .into_iter()
+        .map(|deployment| Chain {
+            deployment: Some(deployment),
+            ..Chain::default()
+        })
+        .collect();
+    chains.sort_by_key(place);
+    let by_uid: BTreeMap<String, usize> = chains
+        .iter()
+        .enumerate()
+        .filter_map(|(index, chain)| {
+            let deployment = chain.deployment.as_ref()?;
+            Some((deployment.uid().to_owned(), index))
+        })
+        .collect();
+    let mut alone = Vec::new();
+    for revision in revisions {
+        let index = revision
+            .controller()
+            .and_then(|owner| by_uid.get(&owner.uid));
+        match index {
+            Some(index) => chains[*index].revisions.push(revision),
+            None => alone.push(revision),
+        }
+    }
+    let mut standalone = link(alone);
+    for chain in chains.iter_mut().chain(&mut standalone) {
+        chain.revisions.sort_by_key(|revision| {
+            (
+                revision.number().unwrap_or(i64::MAX),
+                revision.created(),
+                revision.name().to_owned(),
+            )
+        });
+    }
+    standalone.sort_by_key(place);
+    chains.append(&mut standalone);
+    chains
+}
+
+/// Where a chain is listed.
+fn place(chain: &Chain) -> (String, String) {
+    let name = match (&chain.deployment, chain.revisions.first()) {
+        (Some(deployment), _) => deployment.name(),
+        (None, Some(revision)) => revision.name(),
+        (None, None) => "",
+    };
+    (
+        chain.namespace().unwrap_or_default().to_owned(),
+        name.to_owned(),
+    )
+}
+
+/// Groups revisions by `previous`, in both directions and over any number of steps.
+fn link(revisions: Vec<Revision>) -> Vec<Chain> {
+    type Id = (Kind, String, String);
+    let id = |revision: &Revision, name: &str| -> Id {
+        let namespace = revision.namespace().unwrap_or_default();
+        (revision.kind, namespace.to_owned(), name.to_owned())
+    };
+    let mut neighbours: BTreeMap<Id, BTreeSet<Id>> = BTreeMap::new();
+    for revision in &revisions {
+        let own = id(revision, revision.name());
+        neighbours.entry(own.clone()).or_default();
+        for previous in revision.previous() {
+            let other = id(revision, previous);
+            neighbours
+                .entry(other.clone())
+                .or_default()
+                .insert(own.clone());
+            neighbours.entry(own.clone()).or_default().insert(other);
+        }
+    }
+    let mut group_of: BTreeMap<Id, usize> = BTreeMap::new();
+    let mut chains: Vec<Chain> = Vec::new();
+    for revision in revisions {
+        let own = id(&revision, revision.name());
+        let group = group_of.get(&own).copied().unwrap_or_else(|| {
+            let group = chains.len();
+            chains.push(Chain::default());
+            let mut open = vec![own];
+            while let Some(next) = open.pop() {
+                if group_of.insert(next.clone(), group).is_none() {
+                    open.extend(neighbours.get(&next).into_iter().flatten().cloned());
+                }
+            }
+            group
+        });
+        chains[group].revisions.push(revision);
+    }
+    chains
+}
+
+/// The chain of what a user named: a deployment with all of its revisions, or all revisions of the
+/// chain that a revision is in.
+///
+/// # Errors
+/// There is nothing of that name, or it cannot be read.
+pub async fn read(cluster: &Cluster, target: &Target) -> Result<Chain, Error> {
+    let kind = target.candidates()[0];
+    let chains = read_all(cluster, kind, cluster.namespace_of(kind)).await?;
+    pick(chains, target).ok_or_else(|| not_found(target, cluster.namespace_of(kind)))
+}
+
+/// All chains of the scope of a kind, in a namespace or, where it is `None`, in all of them.
+///
+/// # Errors
+/// They cannot be read.
+pub async fn read_all(
+    cluster: &Cluster,
+    kind: Kind,
+    namespace: Option<&str>,
+) -> Result<Vec<Chain>, Error> {
+    let (deployments, revisions) = futures::try_join!(
+        cluster.list(kind.deployment(), namespace),
+        cluster.list(kind.revision(), namespace),
+    )?;
+    Ok(from_objects(deployments, revisions))
+}
+
+/// As [`assemble`], from what lists return. What cannot be parsed is told on standard error and left out.
+#[must_use]
+pub fn from_objects(deployments: Vec<Value>, revisions: Vec<Value>) -> Vec<Chain> {
+    let tell = |error: serde_json::Error| eprintln!("warning: {error}");
+    assemble(
+        deployments
+            .into_iter()
+            .filter_map(|object| Deployment::parse(object).map_err(tell).ok())
+            .collect(),
+        revisions
+            .into_iter()
+            .filter_map(|object| Revision::parse(object).map_err(tell).ok())
+            .collect(),
+    )
+}
+
+/// The chain of what a user named, among chains of its namespace and scope. Every chain stays where it is but
+/// this one.
+#[must_use]
+pub fn pick(mut chains: Vec<Chain>, target: &Target) -> Option<Chain> {
+    let kinds = target.candidates();
+    let (index, kind) = kinds.iter().find_map(|kind| {
+        let index = chains
+            .iter()
+            .position(|chain| chain.has(*kind, &target.name));
+        index.map(|index| (index, kind))
+    })?;
+    let mut chain = chains.swap_remove(index);
+    if !kind.is_deployment() {
+        chain.named = Some(target.name.clone());
+    }
+    Some(chain)
+}
+
+/// As kubectl says it.
+#[must_use]
+pub fn not_found(target: &Target, namespace: Option<&str>) -> Error {
+    let kinds = target.candidates();
+    let kinds: Vec<&str> = kinds.iter().map(|kind| kind.plural()).collect();
+    let place = namespace.map_or_else(String::new, |namespace| {
+        format!(" in namespace {namespace:?}")
+    });
+    Error::NotFound(format!(
+        "{} {:?} not found{place}",
+        kinds.join(" or "),
+        target.name
+    ))
+}
+
+fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+#[derive(Deserialize)]
+#[serde(bound = "S: Deserialize<'de> + Default, T: Deserialize<'de>")]
+struct Parts<S, T> {
+    metadata: ObjectMeta,
+    #[serde(default)]
+    spec: S,
+    status: Option<T>,
+}
+
+/// Splits an object of one of our kinds; the error names the object.
+fn parts<S, T>(object: &Value) -> Result<(Kind, Parts<S, T>), serde_json::Error>
+where
+    S: for<'de> Deserialize<'de> + Default,
+    T: for<'de> Deserialize<'de>,
+{
+    use serde::de::Error as _;
+    let name = || {
+        let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
+        format!(
+            "{} {}",
+            text("/kind").unwrap_or("object"),
+            text("/metadata/name").unwrap_or("without a name")
+        )
+    };
+    let kind = Kind::of(object)
+        .ok_or_else(|| serde_json::Error::custom(format!("{} is none of our kinds", name())))?;
+    let parts = Parts::deserialize(object)
+        .map_err(|error| serde_json::Error::custom(format!("{} is left out: {error}", name())))?;
+    Ok((kind, parts))
+}

@@ -1,0 +1,146 @@
+//! The command line: the commands and the flags that all of them share.
+
+use std::path::PathBuf;
+
+use baton::cli::ConnectionArgs;
+use clap::{Args, Parser, Subcommand};
+
+use crate::{
+    commands::completion,
+    connect::{Cluster, connect},
+    error::Error,
+    output::{ColorChoice, Output},
+};
+
+/// See and steer the revisions of ObjectDeployments
+///
+/// TARGET is `od/NAME` (ObjectDeployment), `cod/NAME` (ClusterObjectDeployment), `os/NAME` (ObjectSet),
+/// `cos/NAME` (ClusterObjectSet), or a NAME alone: the ObjectDeployment of that name, else the ObjectSet.
+#[derive(Debug, Parser)]
+#[command(
+    name = "kubectl-baton",
+    bin_name = "kubectl baton",
+    version,
+    propagate_version = true
+)]
+pub struct Cli {
+    /// The flags that all commands share.
+    #[command(flatten)]
+    pub global: GlobalArgs,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Print a script that completes this program's command lines
+    Completion(completion::CompletionArgs),
+}
+
+/// The flags that all commands share.
+#[derive(Clone, Debug, Default, Args)]
+pub struct GlobalArgs {
+    /// Kubeconfig to use instead of KUBECONFIG and ~/.kube/config
+    #[arg(
+        long,
+        global = true,
+        value_name = "FILE",
+        help_heading = "Global options"
+    )]
+    pub kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig to use instead of the current one
+    #[arg(
+        long,
+        global = true,
+        value_name = "NAME",
+        help_heading = "Global options"
+    )]
+    pub context: Option<String>,
+
+    /// Namespace to use instead of the context's
+    #[arg(
+        long,
+        short,
+        global = true,
+        value_name = "NAME",
+        help_heading = "Global options"
+    )]
+    pub namespace: Option<String>,
+
+    /// User to act as
+    #[arg(
+        long = "as",
+        global = true,
+        value_name = "USER",
+        help_heading = "Global options"
+    )]
+    pub as_user: Option<String>,
+
+    /// When to use colours: `auto` is on a terminal, unless NO_COLOR is set
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = false,
+        help_heading = "Global options"
+    )]
+    pub color: ColorChoice,
+}
+
+impl GlobalArgs {
+    /// Connects to the chosen cluster. Sends no request yet, unless the kubeconfig names a program
+    /// that has to be asked for credentials.
+    ///
+    /// # Errors
+    /// What is wrong with the flags or with the kubeconfig.
+    pub async fn connect(&self) -> Result<Cluster, Error> {
+        let connection = ConnectionArgs {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+        };
+        connect(
+            &connection,
+            self.namespace.as_deref(),
+            self.as_user.as_deref(),
+        )
+        .await
+    }
+
+    /// How to write to the standard output.
+    #[must_use]
+    pub fn output(&self) -> Output {
+        Output::stdout(self.color)
+    }
+}
+
+/// The flag of commands that can look at all namespaces.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub struct AllNamespaces {
+    /// Look at all namespaces, and at what is in none
+    #[arg(long, short = 'A')]
+    pub all_namespaces: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn global_flags_may_follow_the_command() {
+        let cli =
+            Cli::try_parse_from(["kubectl-baton", "completion", "bash", "-n", "shop"]).unwrap();
+        assert_eq!(cli.global.namespace.as_deref(), Some("shop"));
+        assert_eq!(cli.global.color, ColorChoice::Auto);
+    }
+}

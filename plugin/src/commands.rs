@@ -1,0 +1,51 @@
+//! The commands, and how they end.
+
+pub mod completion;
+
+use std::process::ExitCode;
+
+use crate::{
+    cli::{Cli, Command},
+    error::Error,
+};
+
+/// How a command ends when it could do its work. Errors are exit code 2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// Code 0.
+    Fine,
+    /// Code 1, a negative answer: there are differences, it is not rolled out, the time was up.
+    Negative,
+}
+
+/// After Ctrl-C, as shells report a process that a signal has ended.
+const INTERRUPTED: u8 = 130;
+/// After the reader of the output has gone, as above.
+const CLOSED_PIPE: u8 = 141;
+/// After an error.
+const FAILED: u8 = 2;
+
+/// Runs a command and tells how it ended; errors are printed.
+pub async fn run(cli: Cli) -> ExitCode {
+    // Ended here rather than by the signal itself, so that what was done to the terminal is undone.
+    let result = tokio::select! {
+        result = dispatch(cli) => result,
+        Ok(()) = tokio::signal::ctrl_c() => return ExitCode::from(INTERRUPTED),
+    };
+    match result {
+        Ok(Exit::Fine) => ExitCode::SUCCESS,
+        Ok(Exit::Negative) => ExitCode::from(1),
+        Err(error) if error.is_closed_pipe() => ExitCode::from(CLOSED_PIPE),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(FAILED)
+        }
+    }
+}
+
+async fn dispatch(cli: Cli) -> Result<Exit, Error> {
+    let global = &cli.global;
+    match &cli.command {
+        Command::Completion(args) => completion::run(args, global),
+    }
+}

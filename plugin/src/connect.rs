@@ -1,0 +1,326 @@
+//! The connection to a cluster, and the few requests that all commands are made of.
+//!
+//! Objects are JSON: a person wants to see what the server holds, not what some version of a type
+//! keeps of it.
+
+use std::{sync::Arc, time::Duration};
+
+use baton::{
+    cli::{ConnectionArgs, kubeconfig::load_client_config},
+    cluster::discovery::{Discovery, Resource},
+    engine::Gvk,
+};
+use http::{Method, Request, header};
+use kube::{Client, core::Status};
+use serde_json::Value;
+
+use crate::{error::Error, target::Kind};
+
+/// The field manager of everything that this program writes.
+pub const FIELD_MANAGER: &str = "kubectl-baton";
+
+/// A server that does not even accept a connection for so long is not there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Objects per page of a list, as in kubectl.
+const PAGE: u32 = 500;
+
+/// A cluster, and the namespace to look into.
+#[derive(Clone)]
+pub struct Cluster {
+    /// For requests that the methods here do not make.
+    pub client: Client,
+    /// The namespace of the flag, else of the context, else `default`.
+    pub namespace: String,
+    /// URL of the API server, for messages.
+    pub server: String,
+    discovery: Arc<Discovery>,
+}
+
+/// Connects by the rules of kubectl: flags, `KUBECONFIG`, `~/.kube/config`, service account.
+///
+/// # Errors
+/// What is wrong with the flags or with the kubeconfig. Whether the server answers shows with the
+/// first request.
+pub async fn connect(
+    connection: &ConnectionArgs,
+    namespace: Option<&str>,
+    as_user: Option<&str>,
+) -> Result<Cluster, Error> {
+    let mut config = load_client_config(connection).await?;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    if let Some(user) = as_user {
+        config.auth_info.impersonate = Some(user.to_owned());
+    }
+    let namespace = namespace.map_or_else(|| config.default_namespace.clone(), str::to_owned);
+    let server = config.cluster_url.to_string();
+    let server = server.trim_end_matches('/').to_owned();
+    let client = Client::try_from(config).map_err(|source| Error::Client {
+        server: server.clone(),
+        source: Box::new(source),
+    })?;
+    Ok(Cluster {
+        discovery: Arc::new(Discovery::new(client.clone())),
+        client,
+        namespace,
+        server,
+    })
+}
+
+/// Which objects of a collection, and how much of them.
+#[derive(Clone, Debug, Default)]
+pub struct ListQuery {
+    /// Selects by labels, in the syntax of the API.
+    pub labels: Option<String>,
+    /// Selects by fields, in the syntax of the API.
+    pub fields: Option<String>,
+    /// Whether the metadata is enough.
+    pub metadata_only: bool,
+}
+
+/// How a body is to be understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// An object to create or to replace.
+    Json,
+    /// A JSON merge patch.
+    MergePatch,
+    /// A server-side apply; the query has to name `fieldManager`.
+    Apply,
+}
+
+impl Content {
+    fn media_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json",
+            Self::MergePatch => "application/merge-patch+json",
+            Self::Apply => "application/apply-patch+yaml",
+        }
+    }
+}
+
+impl Cluster {
+    /// The namespace in which objects of a kind are named: none for cluster-scoped kinds.
+    #[must_use]
+    pub fn namespace_of(&self, kind: Kind) -> Option<&str> {
+        kind.is_namespaced().then_some(self.namespace.as_str())
+    }
+
+    /// Reads one of our own objects from the namespace in use; `None` when there is none.
+    ///
+    /// # Errors
+    /// Refused, no answer, or our kinds are not served.
+    pub async fn get(&self, kind: Kind, name: &str) -> Result<Option<Value>, Error> {
+        let path = kind.path_of(self.namespace_of(kind), name);
+        match self.send(Method::GET, &path, None).await {
+            Ok(object) => Ok(Some(object)),
+            Err(Error::Refused(status)) if is_not_served(&status) => Err(self.not_installed(kind)),
+            Err(error) if error.is_code(404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Lists our own objects of a kind: in a namespace, or everywhere where it is `None`.
+    ///
+    /// # Errors
+    /// Refused, no answer, or our kinds are not served.
+    pub async fn list(&self, kind: Kind, namespace: Option<&str>) -> Result<Vec<Value>, Error> {
+        let path = kind.path(namespace);
+        match self.list_at(&path, &ListQuery::default()).await {
+            Err(Error::Refused(status)) if is_not_served(&status) => Err(self.not_installed(kind)),
+            result => result,
+        }
+    }
+
+    /// Lists a collection, page by page. Items carry `apiVersion` and `kind`, which servers leave
+    /// out of lists of built-in kinds; with `metadata_only` these are of `PartialObjectMetadata`.
+    ///
+    /// # Errors
+    /// Refused, or no answer.
+    pub async fn list_at(&self, path: &str, query: &ListQuery) -> Result<Vec<Value>, Error> {
+        let mut items = Vec::new();
+        let mut token = String::new();
+        loop {
+            let request = Request::get(query.url(path, &token))
+                .header(header::ACCEPT, query.accept())
+                .body(Vec::new());
+            let mut page = self.answer(request).await?;
+            let kind = page["kind"].as_str().unwrap_or_default();
+            let kind = kind.strip_suffix("List").unwrap_or(kind).to_owned();
+            let api_version = page["apiVersion"].take();
+            if let Value::Array(found) = page["items"].take() {
+                items.extend(found.into_iter().map(|mut item| {
+                    if item["kind"].is_null() {
+                        item["apiVersion"] = api_version.clone();
+                        item["kind"] = kind.clone().into();
+                    }
+                    item
+                }));
+            }
+            match page.pointer("/metadata/continue").and_then(Value::as_str) {
+                Some(next) if !next.is_empty() => next.clone_into(&mut token),
+                _ => return Ok(items),
+            }
+        }
+    }
+
+    /// Reads the object at a path; `None` when there is none.
+    ///
+    /// # Errors
+    /// Refused, or no answer.
+    pub async fn get_at(&self, path: &str) -> Result<Option<Value>, Error> {
+        match self.send(Method::GET, path, None).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.is_code(404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Sends a request and returns the object that the server answers with. `path` may have a query.
+    ///
+    /// # Errors
+    /// Refused (see [`Error::is_code`]), or no answer: whether the server acted is unknown then.
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(Content, &Value)>,
+    ) -> Result<Value, Error> {
+        let mut request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header(header::ACCEPT, "application/json");
+        if let Some((content, _)) = body {
+            request = request.header(header::CONTENT_TYPE, content.media_type());
+        }
+        let bytes = body.map_or_else(Vec::new, |(_, value)| value.to_string().into_bytes());
+        self.answer(request.body(bytes)).await
+    }
+
+    /// How the server serves a kind; `None` when it does not. Asked once per group and version.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub async fn resource(&self, gvk: &Gvk) -> Result<Option<Arc<Resource>>, Error> {
+        Ok(self.discovery.resolve(gvk).await?)
+    }
+
+    async fn answer(&self, request: Result<Request<Vec<u8>>, http::Error>) -> Result<Value, Error> {
+        let request = request.map_err(|error| Error::Usage(error.to_string()))?;
+        let answer = self.client.request(request).await;
+        answer.map_err(|error| self.failure(error))
+    }
+
+    /// What a failed request means to a person.
+    #[must_use]
+    pub fn failure(&self, error: kube::Error) -> Error {
+        match error {
+            kube::Error::Api(status) => Error::Refused(status),
+            source => Error::Unreachable {
+                server: self.server.clone(),
+                source: Box::new(source),
+            },
+        }
+    }
+
+    fn not_installed(&self, kind: Kind) -> Error {
+        Error::NotInstalled {
+            server: self.server.clone(),
+            kind: kind.plural(),
+        }
+    }
+}
+
+/// Whether a path is unknown to the server, rather than the object at its end.
+fn is_not_served(status: &Status) -> bool {
+    status.code == 404 && status.details.as_ref().is_none_or(|d| d.name.is_empty())
+}
+
+impl ListQuery {
+    /// Objects that carry the label of everything that a revision has written.
+    #[must_use]
+    pub fn managed() -> Self {
+        use baton_apis::constants::{LABEL_CACHE, LABEL_CACHE_VALUE};
+        Self {
+            labels: Some(format!("{LABEL_CACHE}={LABEL_CACHE_VALUE}")),
+            ..Self::default()
+        }
+    }
+
+    fn accept(&self) -> &'static str {
+        if self.metadata_only {
+            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+        } else {
+            "application/json"
+        }
+    }
+
+    fn url(&self, path: &str, token: &str) -> String {
+        let mut url = format!("{path}?limit={PAGE}");
+        for (name, value) in [
+            ("labelSelector", self.labels.as_deref()),
+            ("fieldSelector", self.fields.as_deref()),
+            ("continue", Some(token).filter(|token| !token.is_empty())),
+        ] {
+            if let Some(value) = value {
+                url.push('&');
+                url.push_str(name);
+                url.push('=');
+                url.push_str(&escape(value));
+            }
+        }
+        url
+    }
+}
+
+/// A value in a query: everything but unreserved characters is percent-encoded.
+#[must_use]
+pub fn escape(value: &str) -> String {
+    use std::fmt::Write as _;
+    let mut out = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            // Writing into a string cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_escaped() {
+        let query = ListQuery {
+            fields: Some("metadata.name=a&b".to_owned()),
+            ..ListQuery::managed()
+        };
+        assert_eq!(
+            query.url("/api/v1/pods", "x+y="),
+            "/api/v1/pods?limit=500&labelSelector=package-operator.run%2Fcache%3DTrue\
+             &fieldSelector=metadata.name%3Da%26b&continue=x%2By%3D"
+        );
+        assert_eq!(
+            ListQuery::default().url("/api/v1/pods", ""),
+            "/api/v1/pods?limit=500"
+        );
+    }
+
+    #[test]
+    fn an_unknown_path_is_told_from_an_unknown_object() {
+        let status = |text: &str| serde_json::from_str::<Status>(text).unwrap();
+        assert!(is_not_served(
+            &Status::failure("404 page not found", "").with_code(404)
+        ));
+        assert!(is_not_served(&status(
+            r#"{"code":404,"message":"the server could not find the requested resource","reason":"NotFound","details":{}}"#
+        )));
+        assert!(!is_not_served(&status(
+            r#"{"code":404,"reason":"NotFound","details":{"name":"web","group":"package-operator.run","kind":"objectdeployments"}}"#
+        )));
+    }
+}

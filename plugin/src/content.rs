@@ -1,0 +1,216 @@
+//! What revisions want: their phases, with the objects of slices in place, as the manager itself
+//! prepares them for writing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton::engine::{
+    object::Identity,
+    revision::{self as engine, Desired, prepare},
+};
+use baton_apis::{ObjectSetObject, ObjectSetTemplatePhase};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::Value;
+
+use crate::{
+    chain::Revision,
+    connect::{Cluster, ListQuery},
+    error::Error,
+    target::Kind,
+};
+
+/// Up to so many objects of a collection are read one by one; more, and the collection is listed.
+pub const FEW: usize = 8;
+
+/// Requests under way at the same time.
+const SIDE_BY_SIDE: usize = 8;
+
+/// What a revision wants.
+#[derive(Clone, Debug, Default)]
+pub struct Content {
+    /// In the order in which they roll out.
+    pub phases: Vec<Phase>,
+}
+
+/// A phase and what it wants.
+#[derive(Clone, Debug, Default)]
+pub struct Phase {
+    /// Name; several phases of a revision may have the same.
+    pub name: String,
+    /// Which controller runs it; empty for the revision's own.
+    pub class: String,
+    /// Inline objects and then those of slices, completed as the manager writes them.
+    pub objects: Vec<Desired>,
+    /// Slices that it names and that do not exist.
+    pub missing_slices: Vec<String>,
+}
+
+impl Phase {
+    /// Whether another controller writes its objects, through an `ObjectSetPhase`.
+    #[must_use]
+    pub fn is_delegated(&self) -> bool {
+        !self.class.is_empty()
+    }
+}
+
+impl Content {
+    /// All objects, in order.
+    pub fn objects(&self) -> impl Iterator<Item = &Desired> {
+        self.phases.iter().flat_map(|phase| &phase.objects)
+    }
+}
+
+/// The slices that some revisions name.
+#[derive(Clone, Debug, Default)]
+pub struct Slices {
+    by_name: BTreeMap<(String, String), Vec<ObjectSetObject>>,
+}
+
+impl Slices {
+    /// Reads the slices of revisions; no request when they name none.
+    ///
+    /// # Errors
+    /// They cannot be read. One that does not exist is no error: see [`Phase::missing_slices`].
+    pub async fn read<'a>(
+        cluster: &Cluster,
+        revisions: impl IntoIterator<Item = &'a Revision>,
+    ) -> Result<Self, Error> {
+        let mut wanted: BTreeMap<(Kind, Option<&str>), BTreeSet<String>> = BTreeMap::new();
+        for revision in revisions {
+            let names = revision.spec.phases.iter().flatten();
+            let names = names.flat_map(|phase| phase.slices.iter().cloned());
+            wanted
+                .entry((revision.kind, revision.namespace()))
+                .or_default()
+                .extend(names);
+        }
+        let mut slices = Self::default();
+        for ((kind, namespace), names) in wanted {
+            let collection = collection(kind, namespace);
+            for slice in read_some(cluster, &collection, &names, &ListQuery::default()).await? {
+                slices.insert(slice);
+            }
+        }
+        Ok(slices)
+    }
+
+    /// Adds one, as the server returned it.
+    pub fn insert(&mut self, mut slice: Value) {
+        let text = |pointer| slice.pointer(pointer).and_then(Value::as_str);
+        let place = (
+            text("/metadata/namespace").unwrap_or_default().to_owned(),
+            text("/metadata/name").unwrap_or_default().to_owned(),
+        );
+        let objects = serde_json::from_value(slice["objects"].take()).unwrap_or_default();
+        self.by_name.insert(place, objects);
+    }
+
+    /// Whether a slice is here already.
+    #[must_use]
+    pub fn contains(&self, namespace: Option<&str>, name: &str) -> bool {
+        self.get(namespace, name).is_some()
+    }
+
+    fn get(&self, namespace: Option<&str>, name: &str) -> Option<&Vec<ObjectSetObject>> {
+        let place = (namespace.unwrap_or_default().to_owned(), name.to_owned());
+        self.by_name.get(&place)
+    }
+
+    /// What a revision wants. Slices that were not read count as missing.
+    #[must_use]
+    pub fn content(&self, revision: &Revision) -> Content {
+        let identity = Identity {
+            kind: revision.kind.name().to_owned(),
+            namespace: revision.namespace().unwrap_or_default().to_owned(),
+            name: revision.name().to_owned(),
+            uid: revision.uid().to_owned(),
+        };
+        let engine = engine::Revision {
+            identity,
+            number: revision.number().unwrap_or_default(),
+            lifecycle: revision.spec.lifecycle_state,
+            ..engine::Revision::default()
+        };
+        self.resolve(
+            &engine,
+            revision.namespace(),
+            revision.spec.phases.as_deref().unwrap_or_default(),
+        )
+    }
+
+    /// What phases want that are not a revision's yet, such as those of a template. `revision` gives
+    /// the scope, the namespace and the number that the objects are completed with.
+    #[must_use]
+    pub fn resolve(
+        &self,
+        revision: &engine::Revision,
+        namespace: Option<&str>,
+        phases: &[ObjectSetTemplatePhase],
+    ) -> Content {
+        let mut missing: Vec<Vec<String>> = Vec::with_capacity(phases.len());
+        let whole = phases.iter().map(|phase| {
+            let mut whole = phase.clone();
+            let mut absent = Vec::new();
+            for name in &phase.slices {
+                match self.get(namespace, name) {
+                    Some(objects) => whole.objects.extend(objects.iter().cloned()),
+                    None => absent.push(name.clone()),
+                }
+            }
+            missing.push(absent);
+            whole
+        });
+        let prepared = prepare(revision, whole.collect());
+        let phases = prepared.into_iter().zip(missing).zip(phases);
+        let phases = phases.map(|((prepared, missing_slices), phase)| Phase {
+            name: prepared.name,
+            class: phase.class.clone(),
+            objects: prepared.objects,
+            missing_slices,
+        });
+        Content {
+            phases: phases.collect(),
+        }
+    }
+}
+
+fn collection(kind: Kind, namespace: Option<&str>) -> String {
+    let path = kind.path(namespace);
+    let root = path
+        .rsplit_once('/')
+        .map_or(path.as_str(), |(root, _)| root);
+    let plural = if kind.is_namespaced() {
+        "objectslices"
+    } else {
+        "clusterobjectslices"
+    };
+    format!("{root}/{plural}")
+}
+
+/// Reads those objects of a collection that have one of the names: a few one by one, many by a list.
+///
+/// # Errors
+/// Refused, or no answer. What does not exist is no error.
+pub async fn read_some(
+    cluster: &Cluster,
+    collection: &str,
+    names: &BTreeSet<String>,
+    query: &ListQuery,
+) -> Result<Vec<Value>, Error> {
+    if names.len() > FEW {
+        let mut found = cluster.list_at(collection, query).await?;
+        found.retain(|object| {
+            let name = object.pointer("/metadata/name").and_then(Value::as_str);
+            name.is_some_and(|name| names.contains(name))
+        });
+        return Ok(found);
+    }
+    let reads = names.iter().map(|name| {
+        let path = format!("{collection}/{name}");
+        async move { cluster.get_at(&path).await }
+    });
+    let found = stream::iter(reads).buffered(SIDE_BY_SIDE);
+    found
+        .try_filter_map(|object| async { Ok(object) })
+        .try_collect()
+        .await
+}

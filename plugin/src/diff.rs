@@ -1,0 +1,187 @@
+//! Differences of objects, for people.
+//!
+//! What is compared becomes a list of [`Section`]s, one per object: by [`revisions`] for two
+//! revisions, by [`live`] for a revision and the cluster, by [`apply`] for a file and what applying
+//! it would do. [`render`] turns them into text, [`external`] hands them to another program. Both
+//! see values only as a [`Pair`], which cannot be made without masking Secrets.
+
+pub mod apply;
+pub mod clean;
+pub mod external;
+pub mod live;
+pub mod mask;
+pub mod project;
+pub mod render;
+pub mod revisions;
+
+use baton::engine::{Gvk, ObjectKey};
+use serde_json::Value;
+
+/// What is to be said about one object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Section {
+    /// Name of the files that another program is given.
+    pub file: String,
+    /// The object, and where it stands.
+    pub title: String,
+    /// What becomes of it, in a word or a sentence.
+    pub verdict: String,
+    /// What the verdict means.
+    pub tone: Tone,
+    /// More to know, a line each.
+    pub notes: Vec<String>,
+    /// Its content on both sides, where there is something to see.
+    pub pair: Option<Pair>,
+}
+
+/// What a section is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tone {
+    /// Something is there that was not.
+    Added,
+    /// Something is different.
+    Changed,
+    /// Something is no longer there.
+    Removed,
+    /// Something is in the way.
+    Bad,
+    /// No difference.
+    Same,
+}
+
+impl Section {
+    /// One about an object.
+    #[must_use]
+    pub fn of(gvk: &Gvk, key: &ObjectKey, phase: Option<&str>) -> Self {
+        let phase = phase.map(|phase| format!(" (phase {phase})"));
+        Self {
+            file: file_name(gvk, key),
+            title: format!("{}{}", describe(key), phase.unwrap_or_default()),
+            verdict: String::new(),
+            tone: Tone::Same,
+            notes: Vec::new(),
+            pair: None,
+        }
+    }
+
+    /// With a verdict.
+    #[must_use]
+    pub fn verdict(mut self, tone: Tone, verdict: impl Into<String>) -> Self {
+        self.tone = tone;
+        self.verdict = verdict.into();
+        self
+    }
+
+    /// With content to be shown.
+    #[must_use]
+    pub fn pair(mut self, pair: Pair) -> Self {
+        self.pair = Some(pair);
+        self
+    }
+
+    /// Whether it tells of a difference.
+    #[must_use]
+    pub fn differs(&self) -> bool {
+        self.tone != Tone::Same
+    }
+}
+
+/// `ConfigMap default/settings`, `Deployment.apps default/web`, `Namespace prod`.
+#[must_use]
+pub fn describe(key: &ObjectKey) -> String {
+    let group = if key.group.is_empty() {
+        String::new()
+    } else {
+        format!(".{}", key.group)
+    };
+    let namespace = if key.namespace.is_empty() {
+        String::new()
+    } else {
+        format!("{}/", key.namespace)
+    };
+    format!("{}{group} {namespace}{}", key.kind, key.name)
+}
+
+/// Says that slices do not exist.
+#[must_use]
+pub fn gone(slices: &[String]) -> String {
+    match slices {
+        [only] => format!("its slice {only} does not exist any more"),
+        _ => format!("its slices {} do not exist any more", slices.join(", ")),
+    }
+}
+
+/// `apps.v1.Deployment.default.web`, as `kubectl diff` names its files.
+fn file_name(gvk: &Gvk, key: &ObjectKey) -> String {
+    let group = if gvk.group.is_empty() {
+        String::new()
+    } else {
+        format!("{}.", gvk.group)
+    };
+    let name = format!(
+        "{group}{}.{}.{}.{}",
+        gvk.version, gvk.kind, key.namespace, key.name
+    );
+    // A manifest may say anything, and this becomes a path.
+    name.replace(['/', '\\', '\0', ':'], "_")
+}
+
+/// An object's content on two sides, with the values of Secrets masked.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pair {
+    before: Option<Value>,
+    after: Option<Value>,
+}
+
+impl Pair {
+    /// Masks both sides. `None` is a side on which the object does not exist.
+    #[must_use]
+    pub fn new(mut before: Option<Value>, mut after: Option<Value>) -> Self {
+        mask::mask(before.as_mut(), after.as_mut());
+        Self { before, after }
+    }
+
+    /// Whether both sides are equal. Masking hides no difference.
+    #[must_use]
+    pub fn is_same(&self) -> bool {
+        self.before == self.after
+    }
+
+    /// The first side; `None` when the object does not exist there.
+    #[must_use]
+    pub fn before(&self) -> Option<&Value> {
+        self.before.as_ref()
+    }
+
+    /// The second side; `None` when the object does not exist there.
+    #[must_use]
+    pub fn after(&self) -> Option<&Value> {
+        self.after.as_ref()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_are_no_paths() {
+        let key = |namespace: &str, name: &str| ObjectKey {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            ..ObjectKey::default()
+        };
+        for (gvk, key, expected) in [
+            (Gvk::new("apps/v1", "Deployment"), key("shop", "web"), "apps.v1.Deployment.shop.web"),
+            (Gvk::new("v1", "Namespace"), key("", "shop"), "v1.Namespace..shop"),
+            (
+                Gvk::new("rbac.authorization.k8s.io/v1", "ClusterRole"),
+                key("", "system:web"),
+                "rbac.authorization.k8s.io.v1.ClusterRole..system_web",
+            ),
+            (Gvk::new("v1", "../../x"), key("/etc", "pass\\wd"), "v1...__.._x._etc.pass_wd"),
+        ] {
+            assert_eq!(file_name(&gvk, &key), expected);
+        }
+    }
+}

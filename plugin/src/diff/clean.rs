@@ -1,0 +1,67 @@
+//! Taking out of a live object what is no content.
+
+use baton_apis::constants::{ANNOTATION_REVISION, LABEL_CACHE};
+use serde_json::Value;
+
+/// Metadata that a server or the chain itself writes: it changes whenever anything happens to the
+/// object, and no manifest decides about it.
+const METADATA: [&str; 8] = [
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "generation",
+    "managedFields",
+    "ownerReferences",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// An object without its status, and without what a revision adds to all of its objects.
+#[must_use]
+pub fn clean(mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove("status");
+    }
+    if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+        for field in METADATA {
+            metadata.remove(field);
+        }
+        for (field, name) in [("annotations", ANNOTATION_REVISION), ("labels", LABEL_CACHE)] {
+            if let Some(values) = metadata.get_mut(field).and_then(Value::as_object_mut) {
+                values.remove(name);
+                if values.is_empty() {
+                    metadata.remove(field);
+                }
+            }
+        }
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_content_is_left() {
+        let yaml = |text: &str| -> Value { serde_saphyr::from_str(text).unwrap() };
+        for (object, expected) in [
+            (
+                "{kind: K, status: {a: 1}, spec: {status: kept}, metadata: {name: n, uid: u, generation: 3,
+                  resourceVersion: '4', creationTimestamp: t, managedFields: [], ownerReferences: [],
+                  deletionTimestamp: shown, labels: {a: b},
+                  annotations: {package-operator.run/revision: '2', mine: x}}}",
+                "{kind: K, spec: {status: kept}, metadata: {name: n, deletionTimestamp: shown, labels: {a: b},
+                  annotations: {mine: x}}}",
+            ),
+            (
+                "{metadata: {name: n, annotations: {package-operator.run/revision: '2'}, labels: {package-operator.run/cache: 'True'}}}",
+                "{metadata: {name: n}}",
+            ),
+            ("{metadata: x}", "{metadata: x}"),
+            ("x", "x"),
+        ] {
+            assert_eq!(clean(yaml(object)), yaml(expected));
+        }
+    }
+}

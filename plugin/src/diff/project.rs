@@ -1,0 +1,250 @@
+//! The part of a live object that a revision has a say in.
+//!
+//! A live object holds more than its revision wants: defaults, a status, what other controllers add.
+//! [`project`] keeps the fields that are wanted, and those that the manager owns although they are
+//! wanted no longer. Lists are taken apart where `managedFields` say how: the markers of *any* field
+//! manager tell whether a list's items have keys, are a set, or make one value together.
+
+use baton::engine::diff::owned_fields;
+use baton::engine::object::text;
+use k8s_openapi::ByteString;
+use serde_json::{Map, Value};
+
+/// The wanted and the owned part of a live object.
+#[must_use]
+pub fn project(live: &Value, wanted: &Value) -> Value {
+    let entries = live
+        .pointer("/metadata/managedFields")
+        .and_then(Value::as_array);
+    let all = entries.into_iter().flatten();
+    let at = At {
+        ours: owned_fields(live),
+        all: all.filter_map(|entry| entry.get("fieldsV1")).collect(),
+    };
+    at.part(live, Some(wanted)).unwrap_or_default()
+}
+
+/// A manifest with a Secret's `stringData` where the server puts it; live objects have no such field.
+#[must_use]
+pub fn with_string_data_encoded(mut manifest: Value) -> Value {
+    if text(&manifest, "kind") != "Secret" || text(&manifest, "apiVersion") != "v1" {
+        return manifest;
+    }
+    let fields = manifest.as_object_mut();
+    let Some(Value::Object(texts)) = fields.and_then(|fields| fields.remove("stringData")) else {
+        return manifest;
+    };
+    if !manifest["data"].is_object() {
+        manifest["data"] = Map::new().into();
+    }
+    for (key, value) in texts {
+        let bytes = value.as_str().map(|text| ByteString(text.into()));
+        let encoded = bytes.and_then(|bytes| serde_json::to_value(bytes).ok());
+        manifest["data"][key] = encoded.unwrap_or(value);
+    }
+    manifest
+}
+
+/// Who owns what at a place, in the `fieldsV1` form.
+struct At<'a> {
+    /// What the manager's applies own; `None` when that is nothing.
+    ours: Option<&'a Value>,
+    /// What anybody owns.
+    all: Vec<&'a Value>,
+}
+
+/// What tells the items of a list apart.
+enum Items {
+    /// These fields of each.
+    Keys(Vec<String>),
+    /// Their values.
+    Values,
+    /// Nothing, as far as is known: the list is one value.
+    Nothing,
+}
+
+impl<'a> At<'a> {
+    /// What is said about a marker, such as `f:spec`.
+    fn below(&self, marker: &str) -> Self {
+        Self {
+            ours: self.ours.and_then(|node| node.get(marker)),
+            all: self.all.iter().filter_map(|node| node.get(marker)).collect(),
+        }
+    }
+
+    /// The part of a value that is wanted or ours; `None` when nothing of it is.
+    fn part(&self, live: &Value, wanted: Option<&Value>) -> Option<Value> {
+        let is_leaf = |node: &Value| node.as_object().is_none_or(Map::is_empty);
+        if wanted.is_none() && self.ours.is_none() {
+            return None;
+        }
+        if self.ours.is_some_and(is_leaf) {
+            return Some(live.clone());
+        }
+        match (live, wanted) {
+            (Value::Object(fields), None | Some(Value::Object(_))) => {
+                let part = fields.iter().filter_map(|(name, value)| {
+                    let wanted = wanted.and_then(|wanted| wanted.get(name));
+                    let part = self.below(&format!("f:{name}")).part(value, wanted)?;
+                    Some((name.clone(), part))
+                });
+                let part: Map<String, Value> = part.collect();
+                (wanted.is_some() || !part.is_empty()).then_some(Value::Object(part))
+            }
+            (Value::Array(items), None | Some(Value::Array(_))) => {
+                let wanted_items = wanted.and_then(Value::as_array).map_or(&[][..], |list| list);
+                let part: Vec<Value> = match self.items() {
+                    Items::Nothing => return Some(live.clone()),
+                    Items::Keys(keys) => {
+                        let part = |item| self.keyed(&keys, item, wanted_items);
+                        items.iter().filter_map(part).collect()
+                    }
+                    Items::Values => {
+                        let ours = |item: &&Value| {
+                            wanted_items.contains(item)
+                                || self.ours.is_some_and(|node| node.get(format!("v:{item}")).is_some())
+                        };
+                        items.iter().filter(ours).cloned().collect()
+                    }
+                };
+                (wanted.is_some() || !part.is_empty()).then_some(Value::Array(part))
+            }
+            // Scalars, and what is of another type than wanted.
+            _ => Some(live.clone()),
+        }
+    }
+
+    /// The part of a list's item that is told from others by some of its fields.
+    fn keyed(&self, keys: &[String], item: &Value, wanted: &[Value]) -> Option<Value> {
+        // A key that a manifest leaves out has a default, such as the protocol of a port.
+        let matches = |wanted: &&Value| {
+            keys.iter()
+                .all(|key| wanted.get(key).is_none_or(|value| item.get(key) == Some(value)))
+        };
+        let wanted = wanted.iter().find(matches);
+        let marker = self
+            .all
+            .iter()
+            .filter_map(|node| node.as_object())
+            .flat_map(Map::keys)
+            .find(|marker| {
+                let keys = marker
+                    .strip_prefix("k:")
+                    .and_then(|text| serde_json::from_str::<Map<String, Value>>(text).ok());
+                keys.is_some_and(|keys| {
+                    keys.iter().all(|(key, value)| item.get(key) == Some(value))
+                })
+            });
+        let below = match marker {
+            Some(marker) => self.below(marker),
+            None => Self {
+                ours: None,
+                all: Vec::new(),
+            },
+        };
+        below.part(item, wanted)
+    }
+
+    fn items(&self) -> Items {
+        let markers = self.all.iter().filter_map(|node| node.as_object());
+        for marker in markers.flat_map(Map::keys) {
+            if let Some(text) = marker.strip_prefix("k:") {
+                let keys = serde_json::from_str::<Map<String, Value>>(text);
+                return keys.map_or(Items::Nothing, |keys| {
+                    Items::Keys(keys.into_iter().map(|(key, _)| key).collect())
+                });
+            }
+            if marker.starts_with("v:") {
+                return Items::Values;
+            }
+        }
+        Items::Nothing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn yaml(text: &str) -> Value {
+        serde_saphyr::from_str(text).unwrap()
+    }
+
+    /// What is left of `live` for `wanted`, when the manager owns `ours` and somebody else `theirs`.
+    fn check(wanted: &str, ours: &str, theirs: &str, live: &str, expected: &str) {
+        let mut object = yaml(live);
+        let entry = |manager: &str, operation: &str, fields: &str| {
+            json!({"manager": manager, "operation": operation, "fieldsV1": yaml(fields)})
+        };
+        object["metadata"]["managedFields"] = json!([
+            entry("kubelet", "Update", theirs),
+            entry("package-operator", "Apply", ours),
+        ]);
+        assert_eq!(project(&object, &yaml(wanted)), yaml(expected), "{wanted} of {live}");
+    }
+
+    #[test]
+    fn maps() {
+        // Defaults and others' fields are no matter of ours.
+        check(
+            "{a: 1, m: {x: 1}}",
+            "{f:a: {}, f:m: {f:x: {}}}",
+            "{f:b: {}}",
+            "{a: 2, b: 3, m: {x: 4, y: 5}, status: {}}",
+            "{a: 2, m: {x: 4}}",
+        );
+        // Gone from the live object.
+        check("{a: 1, m: {x: 1}}", "{}", "{}", "{m: {y: 5}}", "{m: {}}");
+        // Of another type.
+        check("{a: 1, b: {c: 1}}", "{f:a: {}}", "{}", "{a: {x: 1}, b: text}", "{a: {x: 1}, b: text}");
+        // Once applied, wanted no longer.
+        check("{a: 1}", "{f:a: {}, f:old: {f:x: {}}}", "{}", "{a: 1, old: {x: 1, y: 2}}", "{a: 1, old: {x: 1}}");
+        // Never applied by us.
+        check("{a: 1}", "{}", "{f:a: {}}", "{a: 2, b: 1}", "{a: 2}");
+    }
+
+    #[test]
+    fn keyed_lists() {
+        let ours = r#"{f:l: {'k:{"name":"a"}': {f:v: {}}}}"#;
+        check("{l: [{name: a, v: 1}]}", ours, "{}", "{l: [{name: x, v: 9}, {name: a, v: 2, w: 3}]}", "{l: [{name: a, v: 2}]}");
+        // Somebody else's markers tell the keys as well.
+        let theirs = r#"{f:l: {'k:{"name":"x"}': {f:v: {}}}}"#;
+        check("{l: [{name: a, v: 1}]}", "{}", theirs, "{l: [{name: x, v: 9}, {name: a, v: 2}]}", "{l: [{name: a, v: 2}]}");
+        // An item that is not wanted any more, and one that is not there.
+        check("{l: [{name: b, v: 1}]}", ours, "{}", "{l: [{name: a, v: 2, w: 3}]}", "{l: [{v: 2}]}");
+        // A key by default.
+        let port = r#"{f:l: {'k:{"port":80,"protocol":"TCP"}': {f:port: {}}}}"#;
+        check("{l: [{port: 80}]}", port, "{}", "{l: [{port: 80, protocol: TCP}]}", "{l: [{port: 80}]}");
+    }
+
+    #[test]
+    fn sets_and_atomic_lists() {
+        check("{l: [a]}", "{f:l: {'v:\"a\"': {}, 'v:\"old\"': {}}}", "{f:l: {'v:\"b\"': {}}}", "{l: [b, a, old]}", "{l: [a, old]}");
+        check("{l: [a]}", "{f:l: {}}", "{}", "{l: [b, a]}", "{l: [b, a]}");
+        check("{l: [a]}", "{}", "{}", "{l: [b, a]}", "{l: [b, a]}");
+        check("{l: []}", "{}", "{f:l: {'v:\"b\"': {}}}", "{l: [b]}", "{l: []}");
+    }
+
+    #[test]
+    fn texts_of_secrets() {
+        let secret = |fields: &str| yaml(&format!("{{apiVersion: v1, kind: Secret, {fields}}}"));
+        for (manifest, expected) in [
+            ("stringData: {a: x}", "data: {a: eA==}"),
+            ("data: {a: b, c: d}, stringData: {a: x}", "data: {a: eA==, c: d}"),
+            ("stringData: {a: 7}", "data: {a: 7}"),
+            ("data: {a: b}", "data: {a: b}"),
+            ("stringData: 7", "type: Opaque"),
+        ] {
+            let encoded = with_string_data_encoded(secret(manifest));
+            if manifest.ends_with('7') {
+                assert_eq!(encoded["data"], Value::Null);
+            } else {
+                assert_eq!(encoded, secret(expected), "{manifest}");
+            }
+        }
+        let other = yaml("{apiVersion: v1, kind: ConfigMap, stringData: {a: x}}");
+        assert_eq!(with_string_data_encoded(other.clone()), other);
+    }
+}

@@ -1,0 +1,25 @@
+//! `kubectl baton`: revisions of `ObjectDeployments`, seen and steered from a terminal.
+//!
+//! - [`cli`] is the command line; [`commands`] has one file per command: its arguments, what it
+//!   does, and a pure function that renders what it shows.
+//! - [`connect`] turns kubectl's flags and files into a connection, and errors into kubectl's words.
+//! - [`target`] is what a user names; [`chain`] the revisions behind the name; [`content`] the objects that
+//!   they want; [`children`] those objects as they are in the cluster.
+//! - [`rollout`] says whether a chain is rolled out, and if not, why; [`live`] follows a chain by watches.
+//! - [`output`] and [`progress`] are the terminal: tables, colours, machine-readable formats, waits.
+//!
+//! What a command decides from is read first, with lists, into plain values; deciding and rendering
+//! are pure.
+
+pub mod chain;
+pub mod children;
+pub mod cli;
+pub mod commands;
+pub mod connect;
+pub mod content;
+pub mod error;
+pub mod live;
+pub mod output;
+pub mod progress;
+pub mod rollout;
+pub mod target;

@@ -1,0 +1,311 @@
+//! Following chains by watches: what [`crate::chain::read`] reads, again after every change.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use baton::cluster::watch::{self, Event, WatchSpec};
+use serde_json::{Value, value::RawValue};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    task::AbortHandle,
+    time::{Instant, sleep_until, timeout_at},
+};
+
+use crate::{
+    chain::{self, Chain},
+    connect::Cluster,
+    error::Error,
+    target::Target,
+};
+
+/// Changes come in bursts; the picture is taken once a burst has ended, or after [`LONGEST`].
+const QUIET: Duration = Duration::from_millis(50);
+/// A steady stream of changes does not hold the picture back for longer.
+const LONGEST: Duration = Duration::from_millis(300);
+/// Objects per page of a list.
+const PAGE: u32 = 500;
+
+/// A collection that is watched: its URL path with the selectors.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Source {
+    /// Path of the collection.
+    pub path: String,
+    /// Selects by labels.
+    pub labels: Option<String>,
+    /// Selects by fields.
+    pub fields: Option<String>,
+    /// Whether the metadata is enough.
+    pub metadata_only: bool,
+}
+
+impl Source {
+    /// All objects of a collection.
+    #[must_use]
+    pub fn all(path: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            ..Self::default()
+        }
+    }
+}
+
+/// Watched collections, and what is in them.
+///
+/// # Guarantees
+/// Once [`Watches::changed`] has returned, every source is complete: it was listed, or could not be.
+/// Dropped, all watches end.
+pub struct Watches {
+    client: kube::Client,
+    sender: UnboundedSender<(Source, Change)>,
+    receiver: UnboundedReceiver<(Source, Change)>,
+    sources: BTreeMap<Source, State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// By namespace and name.
+    objects: BTreeMap<(String, String), Value>,
+    /// What a list under way has told so far.
+    listing: Option<BTreeMap<(String, String), Value>>,
+    is_complete: bool,
+    trouble: Option<String>,
+    task: AbortHandle,
+}
+
+#[derive(Debug)]
+enum Change {
+    ListStarted,
+    Listed(Value),
+    ListDone,
+    Upsert(Value),
+    Deleted(Value),
+    Failed(String),
+    Unserved,
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Watches {
+    /// Watches nothing yet.
+    #[must_use]
+    pub fn new(cluster: &Cluster) -> Self {
+        let (sender, receiver) = unbounded_channel();
+        Self {
+            client: cluster.client.clone(),
+            sender,
+            receiver,
+            sources: BTreeMap::new(),
+        }
+    }
+
+    /// Watches exactly these collections from now on: starts what is new and ends what is not among them. The
+    /// others go on undisturbed.
+    pub fn set(&mut self, wanted: impl IntoIterator<Item = Source>) {
+        let wanted: Vec<Source> = wanted.into_iter().collect();
+        self.sources.retain(|source, _| wanted.contains(source));
+        for source in wanted {
+            if !self.sources.contains_key(&source) {
+                let state = self.start(&source);
+                self.sources.insert(source, state);
+            }
+        }
+    }
+
+    /// Whether all sources have been listed, or could not be.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        self.sources.values().all(|state| state.is_complete)
+    }
+
+    /// Waits for a change and for the end of the burst it belongs to; the first time, and after
+    /// [`Watches::set`], until all is complete.
+    pub async fn changed(&mut self) {
+        let mut first: Option<Instant> = None;
+        loop {
+            let wait = match first {
+                None => self.receiver.recv().await,
+                Some(started) => {
+                    let end = (started + LONGEST).min(Instant::now() + QUIET);
+                    match timeout_at(end, self.receiver.recv()).await {
+                        Ok(change) => change,
+                        Err(_) if self.is_complete() => return,
+                        // The burst is over, and a list is still under way.
+                        Err(_) => self.receiver.recv().await,
+                    }
+                }
+            };
+            let Some((source, change)) = wait else {
+                // A sender is kept here, so this cannot happen; waiting for ever is what it would mean.
+                sleep_until(Instant::now() + Duration::from_hours(24)).await;
+                continue;
+            };
+            if self.note(&source, change) {
+                first = first.or_else(|| Some(Instant::now()));
+            }
+            if let Some(started) = first
+                && started.elapsed() >= LONGEST
+                && self.is_complete()
+            {
+                return;
+            }
+        }
+    }
+
+    /// The objects of a source.
+    pub fn objects(&self, source: &Source) -> impl Iterator<Item = &Value> {
+        let state = self.sources.get(source);
+        state.into_iter().flat_map(|state| state.objects.values())
+    }
+
+    /// Why a source cannot be listed or watched at the moment; its objects are as they were last seen.
+    #[must_use]
+    pub fn trouble(&self, source: &Source) -> Option<&str> {
+        self.sources.get(source)?.trouble.as_deref()
+    }
+
+    /// Takes in a change; whether it makes a difference.
+    fn note(&mut self, source: &Source, change: Change) -> bool {
+        let Some(state) = self.sources.get_mut(source) else {
+            return false;
+        };
+        match change {
+            Change::ListStarted => {
+                state.listing = Some(BTreeMap::new());
+                false
+            }
+            Change::Listed(object) => {
+                let listing = state.listing.get_or_insert_default();
+                listing.insert(place(&object), object);
+                false
+            }
+            Change::ListDone => {
+                state.objects = state.listing.take().unwrap_or_default();
+                state.is_complete = true;
+                state.trouble = None;
+                true
+            }
+            Change::Upsert(object) => {
+                state.trouble = None;
+                state.objects.insert(place(&object), object);
+                true
+            }
+            Change::Deleted(object) => {
+                state.objects.remove(&place(&object));
+                true
+            }
+            Change::Failed(why) => {
+                state.is_complete = true;
+                state.trouble = Some(why);
+                true
+            }
+            Change::Unserved => {
+                state.objects.clear();
+                state.is_complete = true;
+                state.trouble = Some("not served".to_owned());
+                true
+            }
+        }
+    }
+
+    fn start(&self, source: &Source) -> State {
+        let spec = WatchSpec {
+            path: source.path.clone(),
+            label_selector: source.labels.clone(),
+            field_selector: source.fields.clone(),
+            metadata_only: source.metadata_only,
+            page_size: PAGE,
+        };
+        let (sender, own) = (self.sender.clone(), source.clone());
+        let client = self.client.clone();
+        let task = tokio::spawn(async move {
+            watch::run(client, spec, |event| {
+                if let Some(change) = change(&event) {
+                    // The receiver is gone when the program ends.
+                    let _ = sender.send((own.clone(), change));
+                }
+            })
+            .await;
+        });
+        State {
+            objects: BTreeMap::new(),
+            listing: None,
+            is_complete: false,
+            trouble: None,
+            task: task.abort_handle(),
+        }
+    }
+}
+
+fn change(event: &Event<'_>) -> Option<Change> {
+    let parse = |raw: &RawValue| serde_json::from_str(raw.get()).ok();
+    Some(match event {
+        Event::ListStarted => Change::ListStarted,
+        Event::Listed(raw) => Change::Listed(parse(raw)?),
+        Event::ListDone { .. } => Change::ListDone,
+        Event::Upsert(raw) => Change::Upsert(parse(raw)?),
+        Event::Deleted(raw) => Change::Deleted(parse(raw)?),
+        Event::Bookmark(_) => return None,
+        Event::Unserved => Change::Unserved,
+        Event::Failed(why) => Change::Failed((*why).to_owned()),
+    })
+}
+
+fn place(object: &Value) -> (String, String) {
+    let text = |pointer| {
+        let text = object.pointer(pointer).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    (text("/metadata/namespace"), text("/metadata/name"))
+}
+
+/// Follows the chain of one target.
+pub struct Follower {
+    watches: Watches,
+    deployments: Source,
+    revisions: Source,
+    target: Target,
+}
+
+impl Follower {
+    /// Starts watching the deployments and the revisions of the scope and the namespace of a target.
+    ///
+    /// # Errors
+    /// They cannot be read: refused, no answer, our kinds are not served.
+    pub async fn start(cluster: &Cluster, target: &Target) -> Result<(Self, Option<Chain>), Error> {
+        let kind = target.candidates()[0];
+        let namespace = cluster.namespace_of(kind);
+        // A list first: a watch would go on trying where an error has to be told.
+        let chains = chain::read_all(cluster, kind, namespace).await?;
+        let deployments = Source::all(kind.deployment().path(namespace));
+        let revisions = Source::all(kind.revision().path(namespace));
+        let mut watches = Watches::new(cluster);
+        watches.set([deployments.clone(), revisions.clone()]);
+        let chain = chain::pick(chains, target);
+        let follower = Self {
+            watches,
+            deployments,
+            revisions,
+            target: target.clone(),
+        };
+        Ok((follower, chain))
+    }
+
+    /// The chain after the next change; `None` when what the target names is gone, or not there yet.
+    pub async fn next(&mut self) -> Option<Chain> {
+        self.watches.changed().await;
+        let objects = |source| self.watches.objects(source).cloned().collect();
+        let chains = chain::from_objects(objects(&self.deployments), objects(&self.revisions));
+        chain::pick(chains, &self.target)
+    }
+
+    /// Why the watches do not get through at the moment.
+    #[must_use]
+    pub fn trouble(&self) -> Option<&str> {
+        self.watches
+            .trouble(&self.deployments)
+            .or_else(|| self.watches.trouble(&self.revisions))
+    }
+}

@@ -1,0 +1,443 @@
+//! The standard output: tables, colours, ages, and formats for programs.
+
+use std::{
+    io::{self, IsTerminal as _, Write as _},
+    time::Duration,
+};
+
+use clap::ValueEnum;
+use comfy_table::{Attribute, Color, ContentArrangement, Row};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum ColorChoice {
+    /// On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How objects are printed for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// As the server has them, as JSON.
+    Json,
+    /// As the server has them, as YAML.
+    Yaml,
+    /// `KIND.GROUP/NAME`, one per line: what other commands take.
+    Name,
+}
+
+/// What a text means, which decides its colour.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paint {
+    /// As it should be: green.
+    Good,
+    /// Not yet as it should be, or unclear: yellow.
+    Warn,
+    /// Wrong: red.
+    Bad,
+    /// Of little interest: grey.
+    Dim,
+    /// Of much interest: bold.
+    Strong,
+    /// A part of something else's text that leads elsewhere, such as a name: cyan.
+    Accent,
+}
+
+/// How to write to the standard output.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Output {
+    /// Whether colours are used.
+    pub colors: bool,
+    /// How many columns the terminal has; `None` where it is none, and lines may be of any length.
+    pub width: Option<u16>,
+    /// Whether only ASCII may be printed: the locale admits no more.
+    pub ascii: bool,
+}
+
+impl Output {
+    /// The standard output of this process.
+    #[must_use]
+    pub fn stdout(choice: ColorChoice) -> Self {
+        let terminal = io::stdout().is_terminal();
+        let env = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+        let size = terminal.then(crossterm::terminal::size);
+        let dumb = env("TERM").is_none_or(|term| term == "dumb");
+        Self {
+            colors: match choice {
+                ColorChoice::Always => true,
+                ColorChoice::Never => false,
+                ColorChoice::Auto => terminal && !dumb && env("NO_COLOR").is_none(),
+            },
+            width: size
+                .and_then(Result::ok)
+                .map(|(columns, _)| columns)
+                .filter(|columns| *columns > 0),
+            ascii: !speaks_unicode(env),
+        }
+    }
+
+    /// Without a terminal, colours and limits: what goes into a pipe.
+    #[must_use]
+    pub fn plain() -> Self {
+        Self::default()
+    }
+
+    /// A text in the colour of its meaning.
+    #[must_use]
+    pub fn paint(self, paint: Paint, text: &str) -> String {
+        if !self.colors || text.is_empty() {
+            return text.to_owned();
+        }
+        let code = match paint {
+            Paint::Good => "32",
+            Paint::Warn => "33",
+            Paint::Bad => "31",
+            Paint::Dim => "2",
+            Paint::Strong => "1",
+            Paint::Accent => "36",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    /// Writes a text, with a newline at its end if it has none. Nothing is written for an empty one.
+    ///
+    /// # Errors
+    /// The output is closed or full; see [`crate::error::Error::is_closed_pipe`].
+    pub fn print(self, text: &str) -> io::Result<()> {
+        if text.is_empty() {
+            return Ok(());
+        }
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(text.as_bytes())?;
+        if !text.ends_with('\n') {
+            stdout.write_all(b"\n")?;
+        }
+        stdout.flush()
+    }
+}
+
+/// Whether the locale admits more than ASCII, by the rules of POSIX. A locale that nobody has set says
+/// nothing; terminals of today understand UTF-8.
+fn speaks_unicode(env: impl Fn(&str) -> Option<String>) -> bool {
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(env);
+    locale.is_none_or(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+/// A text in a table.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    text: String,
+    paint: Option<Paint>,
+}
+
+impl Cell {
+    /// A text with a meaning.
+    #[must_use]
+    pub fn painted(paint: Paint, text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            paint: Some(paint),
+        }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, paint: None }
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        text.to_owned().into()
+    }
+}
+
+/// A table as kubectl prints it: upper-case headings, no lines, three blanks between columns. An empty cell
+/// is printed as it is; use `<none>` where kubectl does.
+#[derive(Clone, Debug)]
+pub struct Table {
+    headings: Vec<&'static str>,
+    rows: Vec<Vec<Cell>>,
+}
+
+impl Table {
+    /// An empty one.
+    #[must_use]
+    pub fn new(headings: &[&'static str]) -> Self {
+        Self {
+            headings: headings.to_vec(),
+            rows: Vec::new(),
+        }
+    }
+
+    /// Adds a row, with a cell per heading.
+    pub fn row<C: Into<Cell>>(&mut self, cells: impl IntoIterator<Item = C>) -> &mut Self {
+        self.rows.push(cells.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// Whether it has no rows.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The text; every line ends with a newline. On a terminal that is too narrow the last column is wrapped; when
+    /// even that is not enough, the others are.
+    #[must_use]
+    pub fn render(&self, output: Output) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_style(comfy_table::TableStyle::new());
+        table.set_header(Row::from(self.headings.clone()));
+        for row in &self.rows {
+            table.add_row(row.iter().map(|cell| cell.styled(output)));
+        }
+        if output.colors {
+            crossterm::style::force_color_output(true);
+            table.enforce_styling();
+        } else {
+            table.force_no_tty();
+        }
+        match output.width {
+            Some(width) => table
+                .set_content_arrangement(ContentArrangement::Dynamic)
+                .set_width(width),
+            None => table.set_content_arrangement(ContentArrangement::Disabled),
+        };
+        let last = self.headings.len().saturating_sub(1);
+        for (index, column) in table.column_iter_mut().enumerate() {
+            column.set_padding((0, if index < last { 3 } else { 0 }));
+            if index < last {
+                column.set_constraint(comfy_table::ColumnConstraint::ContentWidth);
+            }
+        }
+        let mut text = String::new();
+        for line in table.lines() {
+            text.push_str(line.trim_end());
+            text.push('\n');
+        }
+        text
+    }
+}
+
+impl Cell {
+    fn styled(&self, output: Output) -> comfy_table::Cell {
+        let cell = comfy_table::Cell::new(&self.text);
+        if !output.colors {
+            return cell;
+        }
+        match self.paint {
+            None => cell,
+            Some(Paint::Good) => cell.fg(Color::DarkGreen),
+            Some(Paint::Warn) => cell.fg(Color::DarkYellow),
+            Some(Paint::Bad) => cell.fg(Color::DarkRed),
+            Some(Paint::Accent) => cell.fg(Color::DarkCyan),
+            Some(Paint::Dim) => cell.add_attribute(Attribute::Dim),
+            Some(Paint::Strong) => cell.add_attribute(Attribute::Bold),
+        }
+    }
+}
+
+/// How long ago something was, as kubectl prints it: `12s`, `3m5s`, `12m`, `5h`, `2d`. Never negative.
+#[must_use]
+pub fn age(then: Option<Timestamp>, now: Timestamp) -> String {
+    match then {
+        None => "<unknown>".to_owned(),
+        Some(then) => {
+            let elapsed = now.duration_since(then);
+            duration(Duration::try_from(elapsed).unwrap_or_default())
+        }
+    }
+}
+
+/// A time as kubectl prints it, with two or three significant digits.
+#[must_use]
+pub fn duration(time: Duration) -> String {
+    const MINUTE: u64 = 60;
+    const HOUR: u64 = 60 * MINUTE;
+    const DAY: u64 = 24 * HOUR;
+    const YEAR: u64 = 365 * DAY;
+    let seconds = time.as_secs();
+    // The whole part in one unit, and what is left in the next one, left out when it is zero.
+    let pair = |unit: u64, letter: char, next: u64, small: char| {
+        let (whole, rest) = (seconds / unit, seconds % unit / next);
+        if rest == 0 {
+            format!("{whole}{letter}")
+        } else {
+            format!("{whole}{letter}{rest}{small}")
+        }
+    };
+    match seconds {
+        ..=119 => format!("{seconds}s"),
+        120..=599 => pair(MINUTE, 'm', 1, 's'),
+        600..=10_799 => format!("{}m", seconds / MINUTE),
+        10_800..=28_799 => pair(HOUR, 'h', MINUTE, 'm'),
+        28_800..=172_799 => format!("{}h", seconds / HOUR),
+        172_800..=691_199 => pair(DAY, 'd', HOUR, 'h'),
+        _ if seconds < 2 * YEAR => format!("{}d", seconds / DAY),
+        _ if seconds < 8 * YEAR => pair(YEAR, 'y', DAY, 'd'),
+        _ => format!("{}y", seconds / YEAR),
+    }
+}
+
+/// Objects for programs. `single` prints a lone object as itself; otherwise JSON and YAML wrap them in a
+/// `List`, as kubectl does.
+#[must_use]
+pub fn objects(format: Format, objects: &[Value], single: bool) -> String {
+    match (format, objects) {
+        (Format::Name, _) => objects.iter().map(|object| name(object) + "\n").collect(),
+        (_, [object]) if single => document(format, object),
+        _ => document(
+            format,
+            &json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": objects }),
+        ),
+    }
+}
+
+/// A value as one JSON or YAML document. `Name` is JSON here.
+#[must_use]
+pub fn document(format: Format, value: &Value) -> String {
+    let text = match format {
+        Format::Yaml => serde_saphyr::to_string(value).ok(),
+        Format::Json | Format::Name => None,
+    };
+    // JSON is YAML, should the other writer refuse something.
+    let mut text = text.unwrap_or_else(|| format!("{value:#}"));
+    if !text.ends_with('\n') {
+        text.push('\n');
+    }
+    text
+}
+
+/// `kind.group/name`, or `kind/name` for the core group.
+#[must_use]
+pub fn name(object: &Value) -> String {
+    let text = |pointer| {
+        let text = object.pointer(pointer).and_then(Value::as_str);
+        text.unwrap_or_default()
+    };
+    let kind = text("/kind").to_lowercase();
+    match text("/apiVersion").split_once('/') {
+        Some((group, _)) => format!("{kind}.{group}/{}", text("/metadata/name")),
+        None => format!("{kind}/{}", text("/metadata/name")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_look_as_those_of_kubectl() {
+        let mut table = Table::new(&["NAME", "STATE", "MESSAGE"]);
+        table.row([
+            Cell::from("web"),
+            Cell::painted(Paint::Good, "Available"),
+            "".into(),
+        ]);
+        table.row(["a-long-name", "NotReady", "one two three four"]);
+        assert_eq!(
+            table.render(Output::plain()),
+            "NAME          STATE       MESSAGE\n\
+             web           Available\n\
+             a-long-name   NotReady    one two three four\n"
+        );
+        let narrow = Output {
+            width: Some(36),
+            ..Output::plain()
+        };
+        assert_eq!(
+            table.render(narrow),
+            "NAME          STATE       MESSAGE\n\
+             web           Available\n\
+             a-long-name   NotReady    one two\n                          three four\n"
+        );
+        let colors = Output {
+            colors: true,
+            ..Output::plain()
+        };
+        let text = table.render(colors);
+        assert!(
+            text.contains("\x1b[38;5;2m") || text.contains("\x1b[32m"),
+            "{text:?}"
+        );
+    }
+
+    #[test]
+    fn ages_are_those_of_kubectl() {
+        const DAY: u64 = 86_400;
+        for (seconds, expected) in [
+            (0, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (125, "2m5s"),
+            (599, "9m59s"),
+            (600, "10m"),
+            (10_799, "179m"),
+            (10_800, "3h"),
+            (11_100, "3h5m"),
+            (28_800, "8h"),
+            (2 * DAY - 1, "47h"),
+            (2 * DAY, "2d"),
+            (3 * DAY + 7200, "3d2h"),
+            (8 * DAY, "8d"),
+            (729 * DAY, "729d"),
+            (730 * DAY, "2y"),
+            (800 * DAY, "2y70d"),
+            (3000 * DAY, "8y"),
+        ] {
+            assert_eq!(duration(Duration::from_secs(seconds)), expected);
+        }
+        let now = Timestamp::from_second(1_000).unwrap();
+        assert_eq!(age(None, now), "<unknown>");
+        assert_eq!(age(Timestamp::from_second(990).ok(), now), "10s");
+        // Clocks differ.
+        assert_eq!(age(Timestamp::from_second(1_001).ok(), now), "0s");
+    }
+
+    #[test]
+    fn objects_are_printed_for_programs() {
+        let web =
+            json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "web"}});
+        let map = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "a"}});
+        let both = [web.clone(), map];
+        assert_eq!(
+            objects(Format::Name, &both, false),
+            "deployment.apps/web\nconfigmap/a\n"
+        );
+        assert_eq!(
+            objects(Format::Yaml, &both[..1], true),
+            "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: web\n"
+        );
+        let list: Value = serde_json::from_str(&objects(Format::Json, &both, false)).unwrap();
+        assert_eq!((&list["kind"], &list["items"][0]), (&json!("List"), &web));
+        let list: Value = serde_json::from_str(&objects(Format::Json, &[], true)).unwrap();
+        assert_eq!(list["items"], json!([]));
+    }
+
+    #[test]
+    fn the_locale_decides_about_unicode() {
+        let speaks = |set: &[(&str, &str)]| {
+            speaks_unicode(|name| {
+                let found = set.iter().find(|(key, _)| *key == name);
+                found.map(|(_, value)| (*value).to_owned())
+            })
+        };
+        assert!(speaks(&[]));
+        assert!(speaks(&[("LANG", "en_US.UTF-8")]));
+        assert!(speaks(&[("LC_ALL", "C.utf8"), ("LANG", "C")]));
+        assert!(!speaks(&[("LANG", "C")]));
+        assert!(!speaks(&[("LC_ALL", "POSIX"), ("LANG", "en_US.UTF-8")]));
+    }
+}

@@ -1,0 +1,377 @@
+//! What a user names on the command line.
+
+use std::{fmt, str::FromStr};
+
+use baton_apis::constants::{API_VERSION, GROUP};
+use clap::Args;
+use serde_json::Value;
+
+/// The kinds that this program is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A chain of revisions in a namespace.
+    ObjectDeployment,
+    /// A chain of cluster-scoped revisions.
+    ClusterObjectDeployment,
+    /// A revision in a namespace.
+    ObjectSet,
+    /// A cluster-scoped revision.
+    ClusterObjectSet,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 4] = [
+        Self::ObjectDeployment,
+        Self::ClusterObjectDeployment,
+        Self::ObjectSet,
+        Self::ClusterObjectSet,
+    ];
+
+    /// As in manifests.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ObjectDeployment => "ObjectDeployment",
+            Self::ClusterObjectDeployment => "ClusterObjectDeployment",
+            Self::ObjectSet => "ObjectSet",
+            Self::ClusterObjectSet => "ClusterObjectSet",
+        }
+    }
+
+    /// As in URLs.
+    #[must_use]
+    pub fn plural(self) -> &'static str {
+        match self {
+            Self::ObjectDeployment => "objectdeployments",
+            Self::ClusterObjectDeployment => "clusterobjectdeployments",
+            Self::ObjectSet => "objectsets",
+            Self::ClusterObjectSet => "clusterobjectsets",
+        }
+    }
+
+    /// The shortest name that kubectl knows: `od`, `cod`, `os`, `cos`.
+    #[must_use]
+    pub fn short(self) -> &'static str {
+        match self {
+            Self::ObjectDeployment => "od",
+            Self::ClusterObjectDeployment => "cod",
+            Self::ObjectSet => "os",
+            Self::ClusterObjectSet => "cos",
+        }
+    }
+
+    /// Whether objects of the kind live in namespaces.
+    #[must_use]
+    pub fn is_namespaced(self) -> bool {
+        matches!(self, Self::ObjectDeployment | Self::ObjectSet)
+    }
+
+    /// Whether it is a deployment, not a revision.
+    #[must_use]
+    pub fn is_deployment(self) -> bool {
+        matches!(self, Self::ObjectDeployment | Self::ClusterObjectDeployment)
+    }
+
+    /// The kind of the revisions of a deployment of this kind, or of the same chain.
+    #[must_use]
+    pub fn revision(self) -> Self {
+        if self.is_namespaced() {
+            Self::ObjectSet
+        } else {
+            Self::ClusterObjectSet
+        }
+    }
+
+    /// The kind of the deployments of the same scope.
+    #[must_use]
+    pub fn deployment(self) -> Self {
+        if self.is_namespaced() {
+            Self::ObjectDeployment
+        } else {
+            Self::ClusterObjectDeployment
+        }
+    }
+
+    /// URL path of all objects of the kind in a namespace; in all namespaces where it is `None`.
+    #[must_use]
+    pub fn path(self, namespace: Option<&str>) -> String {
+        match namespace {
+            Some(namespace) if self.is_namespaced() => {
+                format!(
+                    "/apis/{API_VERSION}/namespaces/{namespace}/{}",
+                    self.plural()
+                )
+            }
+            _ => format!("/apis/{API_VERSION}/{}", self.plural()),
+        }
+    }
+
+    /// URL path of an object.
+    #[must_use]
+    pub fn path_of(self, namespace: Option<&str>, name: &str) -> String {
+        format!("{}/{name}", self.path(namespace))
+    }
+
+    /// The kind of an object that the server returned; `None` for any other kind.
+    #[must_use]
+    pub fn of(object: &Value) -> Option<Self> {
+        let text = |field| object.get(field).and_then(Value::as_str);
+        if text("apiVersion") != Some(API_VERSION) {
+            return None;
+        }
+        Self::ALL
+            .into_iter()
+            .find(|kind| text("kind") == Some(kind.name()))
+    }
+
+    /// All words that kubectl takes for the kind, in lower case and without the group.
+    fn words(self) -> [&'static str; 4] {
+        match self {
+            Self::ObjectDeployment => ["objectdeployment", "objectdeployments", "objdeploy", "od"],
+            Self::ClusterObjectDeployment => [
+                "clusterobjectdeployment",
+                "clusterobjectdeployments",
+                "clobjdeploy",
+                "cod",
+            ],
+            Self::ObjectSet => ["objectset", "objectsets", "objset", "os"],
+            Self::ClusterObjectSet => ["clusterobjectset", "clusterobjectsets", "clobjset", "cos"],
+        }
+    }
+}
+
+/// `od`, `objectdeployments`, `ObjectDeployment.package-operator.run`, and so on.
+impl FromStr for Kind {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let word = text.to_ascii_lowercase();
+        let word = word
+            .strip_suffix(GROUP)
+            .and_then(|word| {
+                word.strip_suffix(".v1alpha1.")
+                    .or_else(|| word.strip_suffix('.'))
+            })
+            .unwrap_or(&word);
+        Self::ALL
+            .into_iter()
+            .find(|kind| kind.words().contains(&word))
+            .ok_or_else(|| TargetError::Kind(text.to_owned()))
+    }
+}
+
+/// A deployment or a revision, as a user names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// Its kind; `None` means an `ObjectDeployment` of that name, else an `ObjectSet`.
+    pub kind: Option<Kind>,
+    /// Its name.
+    pub name: String,
+}
+
+impl Target {
+    /// One of a known kind.
+    #[must_use]
+    pub fn new(kind: Kind, name: &str) -> Self {
+        Self {
+            kind: Some(kind),
+            name: name.to_owned(),
+        }
+    }
+
+    /// The kinds that it may be of, in order of preference; all of the same scope.
+    #[must_use]
+    pub fn candidates(&self) -> Vec<Kind> {
+        self.kind.map_or_else(
+            || vec![Kind::ObjectDeployment, Kind::ObjectSet],
+            |kind| vec![kind],
+        )
+    }
+}
+
+/// As it can be typed: `od/web`, or `web`.
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.kind {
+            Some(kind) => write!(f, "{}/{}", kind.short(), self.name),
+            None => f.write_str(&self.name),
+        }
+    }
+}
+
+/// `KIND/NAME` or `NAME`.
+impl FromStr for Target {
+    type Err = TargetError;
+
+    fn from_str(text: &str) -> Result<Self, TargetError> {
+        let (kind, name) = match text.split_once('/') {
+            Some((kind, name)) => (Some(kind.parse()?), name),
+            None => (None, text),
+        };
+        check_name(name)?;
+        Ok(Self {
+            kind,
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// The words of a command line that name deployments or revisions.
+///
+/// `KIND/NAME`, `NAME`, any number of them, or as in kubectl `KIND NAME NAME...`: a kind in the first
+/// place, with names behind it.
+///
+/// # Errors
+/// The first word that cannot be a kind or a name.
+pub fn parse_all(words: &[String]) -> Result<Vec<Target>, TargetError> {
+    if let [first, rest @ ..] = words
+        && !rest.is_empty()
+        && let Ok(kind) = first.parse::<Kind>()
+    {
+        return rest
+            .iter()
+            .map(|name| {
+                if name.contains('/') {
+                    return Err(TargetError::Mixed(first.clone(), name.clone()));
+                }
+                check_name(name)?;
+                Ok(Target::new(kind, name))
+            })
+            .collect();
+    }
+    words.iter().map(|word| word.parse()).collect()
+}
+
+/// The argument of commands that are about exactly one deployment or revision.
+#[derive(Clone, Debug, Args)]
+pub struct TargetArg {
+    /// A deployment or a revision: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
+    #[arg(value_name = "TARGET", required = true, num_args = 1..=2)]
+    pub words: Vec<String>,
+}
+
+impl TargetArg {
+    /// What was named.
+    ///
+    /// # Errors
+    /// When the words do not name exactly one thing.
+    pub fn target(&self) -> Result<Target, TargetError> {
+        let mut targets = parse_all(&self.words)?;
+        match (targets.pop(), targets.is_empty()) {
+            (Some(target), true) => Ok(target),
+            _ => Err(TargetError::NotOne(self.words.join(" "))),
+        }
+    }
+}
+
+/// The words on the command line name nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TargetError {
+    /// An unknown kind.
+    #[error(
+        "there is no kind {0:?} here; use od (ObjectDeployment), cod (ClusterObjectDeployment), os (ObjectSet) or cos (ClusterObjectSet)"
+    )]
+    Kind(String),
+    /// Something that cannot be the name of an object.
+    #[error("{0:?} cannot be a name: names consist of lower-case letters, digits, '-' and '.'")]
+    Name(String),
+    /// `od a cos/b`.
+    #[error("{1:?} names a kind, and so does {0:?} in front of it; give one of the two")]
+    Mixed(String, String),
+    /// More than one where one is wanted.
+    #[error("{0:?} names more than one; this command takes one at a time")]
+    NotOne(String),
+}
+
+/// Names become parts of URLs, so what cannot be one is refused here.
+fn check_name(name: &str) -> Result<(), TargetError> {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    if name.len() <= 253 && name.starts_with(edge) && name.ends_with(edge) && name.chars().all(fits)
+    {
+        Ok(())
+    } else {
+        Err(TargetError::Name(name.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Vec<String>, TargetError> {
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        Ok(parse_all(&words)?.iter().map(ToString::to_string).collect())
+    }
+
+    #[test]
+    fn targets_are_named_as_in_kubectl() {
+        for (words, expected) in [
+            (&["web"][..], &["web"][..]),
+            (&["od/web"], &["od/web"]),
+            (&["objectdeployments/web"], &["od/web"]),
+            (&["ObjectDeployment/web"], &["od/web"]),
+            (&["objectdeployment.package-operator.run/web"], &["od/web"]),
+            (
+                &["objectsets.v1alpha1.package-operator.run/web"],
+                &["os/web"],
+            ),
+            (&["cos/a", "clobjdeploy/b", "c"], &["cos/a", "cod/b", "c"]),
+            (&["od", "web"], &["od/web"]),
+            (&["os", "a", "b"], &["os/a", "os/b"]),
+            // Alone, it is a name.
+            (&["od"], &["od"]),
+            (&[], &[]),
+        ] {
+            assert_eq!(parse(words).unwrap(), expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn what_names_nothing_is_told() {
+        for (words, expected) in [
+            (&["deploy/web"][..], TargetError::Kind("deploy".to_owned())),
+            (&["od/"], TargetError::Name(String::new())),
+            (&["od/a/b"], TargetError::Name("a/b".to_owned())),
+            (&["Web"], TargetError::Name("Web".to_owned())),
+            (&["-web"], TargetError::Name("-web".to_owned())),
+            (
+                &["od", "os/web"],
+                TargetError::Mixed("od".to_owned(), "os/web".to_owned()),
+            ),
+        ] {
+            assert_eq!(parse(words).unwrap_err(), expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn one_target_is_one() {
+        let target = |words: &[&str]| {
+            let words = words.iter().map(ToString::to_string).collect();
+            TargetArg { words }.target()
+        };
+        assert_eq!(target(&["od", "web"]).unwrap().to_string(), "od/web");
+        assert_eq!(
+            target(&["a", "b"]).unwrap_err(),
+            TargetError::NotOne("a b".to_owned())
+        );
+    }
+
+    #[test]
+    fn kinds_know_their_scope() {
+        for kind in Kind::ALL {
+            assert_eq!(kind.is_namespaced(), !kind.name().starts_with("Cluster"));
+            assert_eq!(kind.revision().deployment(), kind.deployment());
+            assert_eq!(kind.name().parse::<Kind>().unwrap(), kind);
+        }
+        assert_eq!(
+            Kind::ObjectSet.path_of(Some("shop"), "web-1"),
+            "/apis/package-operator.run/v1alpha1/namespaces/shop/objectsets/web-1"
+        );
+        assert_eq!(
+            Kind::ClusterObjectSet.path(Some("shop")),
+            "/apis/package-operator.run/v1alpha1/clusterobjectsets"
+        );
+    }
+}
