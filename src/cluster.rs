@@ -4,6 +4,8 @@ pub(crate) mod answer;
 pub mod apply;
 pub mod blockers;
 pub(crate) mod crds;
+pub mod deployment;
+pub mod deployment_api;
 pub mod discovery;
 pub mod events;
 pub(crate) mod informers;

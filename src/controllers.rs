@@ -1,6 +1,7 @@
 //! The controllers: what they share, the workers that drive them, and how events become work.
 
 pub mod intake;
+pub mod object_deployment;
 pub mod object_set;
 pub mod observe;
 pub mod queue;
@@ -8,6 +9,8 @@ pub mod report;
 
 use std::{
     collections::{BTreeSet, HashMap},
+    fmt::Display,
+    hash::Hash,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -15,12 +18,16 @@ use std::{
 use baton_apis::{ObjectSetProbe, constants::API_VERSION};
 use k8s_openapi::api::core::v1::ObjectReference;
 use parking_lot::Mutex;
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
 use tracing::{Instrument as _, debug, info_span, warn};
 
 use self::queue::Queue;
 use crate::{
     cluster::{
+        deployment::{DeploymentKey, Deployments},
         events::{EventKind, EventPublisher},
         record::{Record, RevisionKey},
         revision_api::RevisionApi,
@@ -43,9 +50,10 @@ use crate::{
 /// Changes of children come in bursts, say all objects of a phase: they are worked on together.
 const BURST: Duration = Duration::from_millis(20);
 
-/// Objects are taken from a revision phase by phase. All that is left to it is to say so, and
-/// once is enough.
-const HANDOVER: Duration = Duration::from_millis(200);
+/// Objects that a revision only co-owns are written to by their new controller, several in a pass.
+/// A revision that objects were taken from is told at the end of that pass; this is for the others,
+/// such as one that probes what a newer one repaired.
+const CO_OWNED: Duration = Duration::from_secs(2);
 
 /// What the passes of all revisions share.
 pub struct Context {
@@ -53,7 +61,9 @@ pub struct Context {
     pub client: kube::Client,
     /// All revisions.
     pub revisions: Revisions,
-    /// Requests about revisions.
+    /// All deployments.
+    pub deployments: Deployments,
+    /// Requests about revisions and deployments.
     pub api: RevisionApi,
     /// The cluster that the objects live in.
     pub target: Target,
@@ -61,10 +71,10 @@ pub struct Context {
     pub events: EventPublisher,
     /// Metrics of the process.
     pub metrics: Metrics,
-    /// Metrics of this controller.
-    pub controller: ControllerMetrics,
-    /// What is to be worked on.
+    /// The revisions to be worked on.
     pub queue: Queue<RevisionKey>,
+    /// The deployments to be worked on.
+    pub deployment_queue: Queue<DeploymentKey>,
     /// Collision protection is off.
     pub force_adoption: bool,
     /// Compiled CEL probes by revision and its uid. They never change, and compiling a rule takes
@@ -130,15 +140,8 @@ impl Context {
         reason: &'static str,
         note: String,
     ) {
-        let reference = ObjectReference {
-            api_version: Some(API_VERSION.to_owned()),
-            kind: Some(key.kind.kind().to_owned()),
-            name: Some(key.name.to_string()),
-            namespace: (!key.namespace.is_empty()).then(|| key.namespace.to_string()),
-            uid: Some(uid.to_owned()),
-            ..ObjectReference::default()
-        };
-        self.events.publish(reference, kind, reason, note);
+        let subject = reference(key.kind.kind(), &key.namespace, &key.name, uid);
+        self.events.publish(subject, kind, reason, note);
     }
 
     /// Whether passes over a revision keep failing, so that its status has to say so.
@@ -179,6 +182,9 @@ impl Context {
         else {
             return;
         };
+        for record in old.iter().chain(&new) {
+            self.deployment_of(record);
+        }
         let concerns_itself = match (&old, &new) {
             (Some(old), Some(new)) => {
                 old.generation != new.generation
@@ -214,6 +220,25 @@ impl Context {
         }
     }
 
+    /// Adds the revisions that another one of their kind took objects from to the queue.
+    pub fn taken_from(&self, by: &RevisionKey, names: &[String]) {
+        for name in names {
+            self.queue.add_after(by.sibling(name), BURST);
+        }
+    }
+
+    /// Adds the deployment that a revision belongs to, or may come to belong to, to the queue.
+    fn deployment_of(&self, record: &Record) {
+        let deployment = match (&record.controller, &record.deployment) {
+            (Some(uid), _) => self.deployments.by_uid(uid),
+            (None, Some(name)) => Some(DeploymentKey::of(&record.key, name)),
+            (None, None) => None,
+        };
+        if let Some(deployment) = deployment {
+            self.deployment_queue.add_after(deployment, BURST);
+        }
+    }
+
     /// Adds the revisions that a change in the cluster concerns to the queue.
     fn target_changed(&self, event: TargetEvent) {
         match event {
@@ -225,7 +250,7 @@ impl Context {
                         continue;
                     }
                     if let Some(record) = self.revisions.by_uid(&owner.uid) {
-                        let delay = if written { HANDOVER } else { BURST };
+                        let delay = if written { CO_OWNED } else { BURST };
                         self.queue.add_after(record.key.clone(), delay);
                     }
                 }
@@ -256,44 +281,128 @@ pub async fn dispatch(context: Arc<Context>, mut events: mpsc::UnboundedReceiver
     }
 }
 
-/// Runs the workers until `stop` resolves; passes under way are finished first.
+/// How an object of ours is named in Kubernetes Events.
+fn reference(kind: &str, namespace: &str, name: &str, uid: &str) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(API_VERSION.to_owned()),
+        kind: Some(kind.to_owned()),
+        name: Some(name.to_owned()),
+        namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+        uid: Some(uid.to_owned()),
+        ..ObjectReference::default()
+    }
+}
+
+/// What a pass came to, for the queue and the metrics.
+pub type Reconciled = (ReconcileOutcome, Again);
+
+/// A pass over one kind of objects, in both scopes.
+trait Controller: Send + Sync + 'static {
+    /// Identity of such an object.
+    type Key: Clone + Eq + Ord + Hash + Display + Send + Sync;
+    /// Why a pass ended early.
+    type Error: std::error::Error;
+
+    /// The kind in lower case, for metrics.
+    const NAME: &'static str;
+
+    /// What is to be worked on.
+    fn queue(context: &Context) -> &Queue<Self::Key>;
+
+    /// One pass.
+    fn reconcile(
+        context: &Context,
+        key: &Self::Key,
+    ) -> impl Future<Output = Result<Reconciled, Self::Error>> + Send;
+
+    /// Whether a pass ended early only because something has changed under it.
+    fn is_change(error: &Self::Error) -> bool;
+}
+
+struct ObjectSets;
+
+impl Controller for ObjectSets {
+    type Key = RevisionKey;
+    type Error = object_set::Error;
+
+    const NAME: &'static str = "objectset";
+
+    fn queue(context: &Context) -> &Queue<RevisionKey> {
+        &context.queue
+    }
+
+    async fn reconcile(context: &Context, key: &RevisionKey) -> Result<Reconciled, Self::Error> {
+        object_set::reconcile(context, key).await
+    }
+
+    fn is_change(error: &Self::Error) -> bool {
+        error.is_change()
+    }
+}
+
+struct ObjectDeployments;
+
+impl Controller for ObjectDeployments {
+    type Key = DeploymentKey;
+    type Error = object_deployment::Error;
+
+    const NAME: &'static str = "objectdeployment";
+
+    fn queue(context: &Context) -> &Queue<DeploymentKey> {
+        &context.deployment_queue
+    }
+
+    async fn reconcile(context: &Context, key: &DeploymentKey) -> Result<Reconciled, Self::Error> {
+        object_deployment::reconcile(context, key).await
+    }
+
+    fn is_change(error: &Self::Error) -> bool {
+        error.is_change()
+    }
+}
+
+/// Runs the workers of all controllers until `stop` resolves; passes under way are finished first.
 pub async fn run(context: Arc<Context>, workers: usize, stop: impl Future<Output = ()>) {
     let mut tasks = JoinSet::new();
-    let (closing, _) = tokio::sync::watch::channel(false);
+    let (closing, _) = watch::channel(false);
     for _ in 0..workers {
-        let context = context.clone();
-        let mut closed = closing.subscribe();
-        tasks.spawn(async move {
-            loop {
-                tokio::select! {
-                    biased;
-                    _ = closed.changed() => return,
-                    (key, waited) = context.queue.next() => {
-                        context.controller.waited(waited);
-                        work(&context, &key).await;
-                        context.queue.done(&key);
-                    }
-                }
-            }
-        });
+        tasks.spawn(worker::<ObjectSets>(context.clone(), closing.subscribe()));
+        tasks.spawn(worker::<ObjectDeployments>(
+            context.clone(),
+            closing.subscribe(),
+        ));
     }
     stop.await;
     closing.send_replace(true);
     while tasks.join_next().await.is_some() {}
 }
 
+async fn worker<C: Controller>(context: Arc<Context>, mut closed: watch::Receiver<bool>) {
+    let metrics = context.metrics.controller(C::NAME);
+    let queue = C::queue(&context);
+    loop {
+        tokio::select! {
+            biased;
+            _ = closed.changed() => return,
+            (key, waited) = queue.next() => {
+                metrics.waited(waited);
+                work::<C>(&context, &metrics, &key).await;
+                queue.done(&key);
+            }
+        }
+    }
+}
+
 /// One pass, its log, its metrics, and when to come back.
-async fn work(context: &Context, key: &RevisionKey) {
+async fn work<C: Controller>(context: &Context, metrics: &ControllerMetrics, key: &C::Key) {
     let started = Instant::now();
-    let span = info_span!("reconcile", kind = key.kind.kind(), namespace = %key.namespace, name = %key.name);
-    let result = object_set::reconcile(context, key)
-        .instrument(span.clone())
-        .await;
+    let span = info_span!("reconcile", object = %key);
+    let result = C::reconcile(context, key).instrument(span.clone()).await;
     let _entered = span.enter();
     let (outcome, again) = match result {
         Ok((outcome, again)) => (outcome, again),
-        Err(error) if error.is_change() => {
-            debug!(%error, "the revision has changed, looking again");
+        Err(error) if C::is_change(&error) => {
+            debug!(%error, "the object has changed, looking again");
             (ReconcileOutcome::Conflict, Again::Backoff)
         }
         Err(error) => {
@@ -301,15 +410,16 @@ async fn work(context: &Context, key: &RevisionKey) {
             (ReconcileOutcome::Failed, Again::Backoff)
         }
     };
-    context.controller.reconciled(outcome, started.elapsed());
-    context.controller.set_queue_depth(context.queue.depth());
+    let queue = C::queue(context);
+    metrics.reconciled(outcome, started.elapsed());
+    metrics.set_queue_depth(queue.depth());
     debug!(outcome = outcome.as_str(), ?again, elapsed = ?started.elapsed(), "pass done");
     match again {
-        Again::OnEvent => context.queue.forget(key),
+        Again::OnEvent => queue.forget(key),
         Again::After(delay) => {
-            context.queue.forget(key);
-            context.queue.add_after(key.clone(), delay);
+            queue.forget(key);
+            queue.add_after(key.clone(), delay);
         }
-        Again::Backoff => context.queue.retry(key.clone()),
+        Again::Backoff => queue.retry(key.clone()),
     }
 }

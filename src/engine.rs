@@ -6,7 +6,9 @@
 //! with an API server, the property tests with a model of one.
 
 pub mod chain;
+pub mod condition_list;
 pub mod conditions;
+pub mod deployment;
 pub mod diff;
 pub mod handover;
 pub mod mapping;
@@ -106,6 +108,10 @@ pub enum Request {
     Create(Value),
     /// Apply forced. The body carries the `resourceVersion` it was decided upon.
     Apply(Value),
+    /// Unite the legacy entries of `managedFields` with that of our applies
+    /// ([`diff::legacy::migrated`]). An object in any other state than this one is left as it is,
+    /// and answered.
+    Migrate(Precondition),
     /// Apply an empty configuration: gives up all that an unforced apply merged into a stranger.
     TakeBack,
     /// Remove the owner reference with this uid, nothing else.

@@ -25,6 +25,7 @@ use crate::{
         values::Identity,
     },
     cluster::{
+        deployment::Deployments,
         events::EventPublisher,
         lease::{self, AcquireError, LeaseParams, Lost},
         record::RevisionKind,
@@ -117,12 +118,13 @@ pub async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let instance = params.identity.clone();
     let context = Arc::new(Context {
         revisions: Revisions::default(),
+        deployments: Deployments::default(),
         api,
         target: Target::new(client.clone(), sender),
         events: EventPublisher::new(client.clone(), &instance, &metrics),
-        controller: metrics.controller("objectset"),
         metrics,
         queue: Queue::default(),
+        deployment_queue: Queue::default(),
         force_adoption: args.force_adoption,
         compiled: Mutex::default(),
         unserved: Mutex::default(),
@@ -179,7 +181,7 @@ async fn lead(
 /// Asks for each resource once, so that a missing CRD or right is told before anything runs.
 async fn check_crds(api: &RevisionApi) -> Result<(), Error> {
     for kind in RevisionKind::ALL {
-        for plural in [kind.plural(), kind.slice_plural()] {
+        for plural in [kind.plural(), kind.slice_plural(), kind.deployment_plural()] {
             let resource = format!("{plural}.{}", baton_apis::constants::GROUP);
             match api.probe(plural).await {
                 Ok(()) => {}
@@ -193,18 +195,23 @@ async fn check_crds(api: &RevisionApi) -> Result<(), Error> {
     Ok(())
 }
 
-/// Starts the watches on revisions and slices; resolves when all revisions are known.
+/// Starts the watches on revisions, deployments and slices; resolves when all revisions and
+/// deployments are known.
 fn fill(context: &Arc<Context>, tasks: &mut JoinSet<()>) -> impl Future<Output = ()> + use<> {
-    let left = Arc::new(AtomicUsize::new(RevisionKind::ALL.len()));
+    let left = Arc::new(AtomicUsize::new(2 * RevisionKind::ALL.len()));
     let filled = Arc::new(Notify::new());
-    for kind in RevisionKind::ALL {
+    let listed = || {
         let (left, filled) = (left.clone(), filled.clone());
         let mut first = true;
-        tasks.spawn(intake::revisions(context.clone(), kind, move || {
+        move || {
             if std::mem::take(&mut first) && left.fetch_sub(1, Ordering::AcqRel) == 1 {
                 filled.notify_one();
             }
-        }));
+        }
+    };
+    for kind in RevisionKind::ALL {
+        tasks.spawn(intake::revisions(context.clone(), kind, listed()));
+        tasks.spawn(intake::deployments(context.clone(), kind, listed()));
         tasks.spawn(intake::slices(context.clone(), kind));
     }
     async move { filled.notified().await }

@@ -51,6 +51,20 @@ pub mod reasons {
     pub const ARCHIVAL_IN_PROGRESS: &str = "ArchivalInProgress";
     /// `Archived=True`.
     pub const ARCHIVED: &str = "Archived";
+    /// `Available=False` of a deployment: none of its revisions is.
+    pub const OBJECT_SET_UNREADY: &str = "ObjectSetUnready";
+    /// `Progressing=True`: a new revision is about to be made.
+    pub const PROGRESSING: &str = "Progressing";
+    /// `Progressing=True`: the current revision has not succeeded yet.
+    pub const LATEST_REVISION_PENDING_SUCCESS: &str = "LatestRevisionPendingSuccess";
+    /// `Progressing=False`: nothing is to be done.
+    pub const IDLE: &str = "Idle";
+    /// `Progressing=False`: the current revision is late. The rollout goes on.
+    pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
+    /// `Progressing=False`: the API server refuses the next revision.
+    pub const OBJECT_SET_CREATE_ERROR: &str = "ObjectSetCreateError";
+    /// `Progressing=Unknown`: the time does not count while the deployment is paused.
+    pub const DEPLOYMENT_PAUSED: &str = "DeploymentPaused";
 }
 
 /// Fixed messages of the conditions.
@@ -69,6 +83,14 @@ pub mod messages {
     pub const PARTIALLY_PAUSED: &str = "Waiting for ObjectSetPhases.";
     /// `Archived=False`.
     pub const ARCHIVAL_IN_PROGRESS: &str = "Object teardown in progress.";
+    /// `Available=True` of a deployment.
+    pub const LATEST_AVAILABLE: &str = "Latest Revision is Available.";
+    /// `Available=False` of a deployment.
+    pub const NONE_AVAILABLE: &str = "No ObjectSet is available.";
+    /// `Progressing=True`: a new revision is about to be made.
+    pub const PROGRESSING: &str = "Progressing to a new ObjectSet.";
+    /// `Progressing=False`.
+    pub const UPDATE_CONCLUDED: &str = "Update concluded.";
 }
 
 /// Longest condition message the schema admits, in bytes. The server counts characters; bytes are never fewer.

@@ -37,6 +37,14 @@ pub const LABEL_INSTANCE: &str = "package-operator.run/instance";
 pub const ANNOTATION_REVISION: &str = "package-operator.run/revision";
 /// Annotation on `ObjectSets`: hash of the template they were made from.
 pub const ANNOTATION_HASH: &str = "package-operator.run/hash";
+/// Annotation on `ObjectSets`: digest of the metadata of the template they were made from. An addition of ours.
+pub const ANNOTATION_TEMPLATE_METADATA: &str = "baton.run/template-metadata";
+/// Annotation on a template's metadata: a new value makes a new revision of the same content. An addition of ours.
+pub const ANNOTATION_RESTARTED_AT: &str = "baton.run/restartedAt";
+/// Annotation of kubectl: why a deployment was changed. Carried to the revision.
+pub const ANNOTATION_CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
+/// Annotation of kubectl: the whole manifest as applied last. Not carried to revisions.
+pub const ANNOTATION_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Annotation on `ObjectSets`: the pause came from the deployment.
 pub const ANNOTATION_PAUSED_BY_PARENT: &str = "package-operator.run/paused-by-parent";
 /// Annotation on managed objects in other clusters: owners as a JSON list.

@@ -4,14 +4,19 @@
 //! A fleet's worth of revisions consists mostly of manifests that nobody looks at, so they are
 //! kept as the text they came in, and those of archived revisions are not kept at all.
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    fmt,
+    sync::Arc,
+};
 
 use baton_apis::{
     LifecycleState, ObjectSetSpec, ObjectSetStatus, PreviousRevisionReference,
     conditions::ARCHIVED,
     constants::{
-        ANNOTATION_PACKAGE_SOURCE_IMAGE, FINALIZER_ORPHAN, LABEL_INSTANCE, LABEL_OBJECT_DEPLOYMENT,
-        LABEL_PACKAGE,
+        ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_PACKAGE_SOURCE_IMAGE,
+        ANNOTATION_PAUSED_BY_PARENT, ANNOTATION_TEMPLATE_METADATA, FINALIZER_ORPHAN,
+        LABEL_INSTANCE, LABEL_OBJECT_DEPLOYMENT, LABEL_PACKAGE,
     },
 };
 use jiff::Timestamp;
@@ -57,6 +62,24 @@ impl RevisionKind {
         match self {
             Self::ObjectSet => "objectslices",
             Self::ClusterObjectSet => "clusterobjectslices",
+        }
+    }
+
+    /// The kind of the deployments that make revisions of this kind.
+    #[must_use]
+    pub fn deployment_kind(self) -> &'static str {
+        match self {
+            Self::ObjectSet => "ObjectDeployment",
+            Self::ClusterObjectSet => "ClusterObjectDeployment",
+        }
+    }
+
+    /// The resource of [`RevisionKind::deployment_kind`] in URLs.
+    #[must_use]
+    pub fn deployment_plural(self) -> &'static str {
+        match self {
+            Self::ObjectSet => "objectdeployments",
+            Self::ClusterObjectSet => "clusterobjectdeployments",
         }
     }
 
@@ -148,8 +171,12 @@ pub struct Record {
     pub package: Option<String>,
     /// Label of package origin.
     pub instance: Option<String>,
-    /// The deployment that made it.
+    /// Name of the deployment that made it, as its label says.
     pub deployment: Option<String>,
+    /// UID of its managing owner.
+    pub controller: Option<Arc<str>>,
+    /// What a deployment noted on it.
+    pub notes: Notes,
     /// Image of the package it came from.
     pub image: Option<String>,
     /// Its number, if it has one.
@@ -166,6 +193,46 @@ pub struct Record {
     pub archived: bool,
     spec: Option<Box<RawValue>>,
     status: Option<Box<RawValue>>,
+}
+
+/// What is noted on a revision by the deployment that makes revisions of its kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// Hash of the template it was made from, as whoever made it computed it.
+    pub hash: Option<String>,
+    /// Digest of the metadata of that template, if Baton made it or took it over.
+    pub digest: Option<String>,
+    /// Why it was made, in its author's words.
+    pub change_cause: Option<String>,
+    /// Whether the deployment paused it.
+    pub paused_by_parent: bool,
+    /// Its labels, kept only while they say what `controller` or `digest` would say.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Notes {
+    fn take(
+        annotations: &mut HashMap<String, String>,
+        labels: HashMap<String, String>,
+        is_owned: bool,
+    ) -> Self {
+        let digest = annotations.remove(ANNOTATION_TEMPLATE_METADATA);
+        let is_known =
+            (is_owned && digest.is_some()) || !labels.contains_key(LABEL_OBJECT_DEPLOYMENT);
+        Self {
+            hash: annotations.remove(ANNOTATION_HASH),
+            digest,
+            change_cause: annotations.remove(ANNOTATION_CHANGE_CAUSE),
+            paused_by_parent: annotations
+                .get(ANNOTATION_PAUSED_BY_PARENT)
+                .is_some_and(|value| value == "true"),
+            labels: if is_known {
+                BTreeMap::new()
+            } else {
+                labels.into_iter().collect()
+            },
+        }
+    }
 }
 
 /// A revision's JSON could not be read.
@@ -229,6 +296,16 @@ impl Record {
         Ok(())
     }
 
+    /// The record with the versions that the answer to a write of it tells.
+    #[must_use]
+    pub fn at(&self, answer: &Metadata) -> Self {
+        Self {
+            resource_version: answer.resource_version,
+            generation: answer.generation,
+            ..self.clone()
+        }
+    }
+
     /// What the numbering needs to know of it.
     #[must_use]
     pub fn link(&self) -> Link {
@@ -255,6 +332,11 @@ fn parse<T: Default + for<'de> Deserialize<'de>>(
 }
 
 impl ReadError {
+    /// Names the part that could not be read.
+    pub(super) fn of(part: &'static str) -> impl FnOnce(serde_json::Error) -> Self {
+        move |source| Self { part, source }
+    }
+
     /// The parser's word.
     #[must_use]
     pub fn into_source(self) -> serde_json::Error {
@@ -290,6 +372,15 @@ struct RawMetadata {
     labels: HashMap<String, String>,
     #[serde(default)]
     annotations: HashMap<String, String>,
+    #[serde(default)]
+    owner_references: Vec<Owner>,
+}
+
+#[derive(Deserialize)]
+struct Owner {
+    uid: String,
+    #[serde(default)]
+    controller: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -354,18 +445,27 @@ pub fn read_metadata(object: &[u8]) -> Result<Metadata, ReadError> {
 /// # Errors
 /// When it is no object of ours.
 pub fn read(kind: RevisionKind, object: &str) -> Result<Record, ReadError> {
-    let fault = |part| move |source| ReadError { part, source };
     let RawObject {
         mut metadata,
         spec,
         status,
-    } = serde_json::from_str(object).map_err(fault("metadata"))?;
+    } = serde_json::from_str(object).map_err(ReadError::of("metadata"))?;
     let spec_index: SpecIndex = parse("spec", spec)?;
     let status_index: StatusIndex = parse("status", status)?;
     let archived = status_index
         .conditions
         .iter()
         .any(|condition| condition.type_ == ARCHIVED && condition.status == "True");
+    let mut owners = metadata.owner_references.into_iter();
+    let controller = owners.find(|owner| owner.controller);
+    let package = metadata.labels.get(LABEL_PACKAGE).cloned();
+    let instance = metadata.labels.get(LABEL_INSTANCE).cloned();
+    let deployment = metadata.labels.get(LABEL_OBJECT_DEPLOYMENT).cloned();
+    let notes = Notes::take(
+        &mut metadata.annotations,
+        metadata.labels,
+        controller.is_some(),
+    );
     Ok(Record {
         key: RevisionKey {
             kind,
@@ -378,9 +478,11 @@ pub fn read(kind: RevisionKind, object: &str) -> Result<Record, ReadError> {
         created: metadata.creation_timestamp,
         deleting: metadata.deletion_timestamp.is_some(),
         finalizers: metadata.finalizers,
-        package: metadata.labels.remove(LABEL_PACKAGE),
-        instance: metadata.labels.remove(LABEL_INSTANCE),
-        deployment: metadata.labels.remove(LABEL_OBJECT_DEPLOYMENT),
+        package,
+        instance,
+        deployment,
+        controller: controller.map(|owner| owner.uid.into()),
+        notes,
         image: metadata.annotations.remove(ANNOTATION_PACKAGE_SOURCE_IMAGE),
         number: spec_index.revision.filter(|number| *number != 0),
         lifecycle: spec_index.lifecycle_state,

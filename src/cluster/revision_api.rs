@@ -5,7 +5,7 @@ use baton_apis::{
     ObjectSetStatus, ObjectSlice,
     constants::{API_VERSION, FIELD_MANAGER},
 };
-use http::{Method, Request, StatusCode, header};
+use http::{Method, Request, header};
 use kube::{Client, client::Body};
 use serde_json::{Value, json};
 
@@ -52,7 +52,23 @@ pub enum ApiError {
     },
 }
 
-/// Requests about revisions and slices.
+/// The object whose status is written.
+pub(super) struct StatusOf<'a> {
+    /// URL path of the object.
+    pub path: String,
+    /// API kind.
+    pub kind: &'static str,
+    /// Namespace, empty for the cluster scope.
+    pub namespace: &'a str,
+    /// Name.
+    pub name: &'a str,
+    /// UID.
+    pub uid: &'a str,
+    /// The version that the status was decided upon.
+    pub resource_version: u64,
+}
+
+/// Requests about deployments, revisions and slices.
 #[derive(Clone)]
 pub struct RevisionApi {
     client: Client,
@@ -85,9 +101,7 @@ impl RevisionApi {
             body["spec"] = json!({ "revision": number });
         }
         let metadata = self.patch(&record.key.path(), &body).await?;
-        let mut record = record.clone();
-        record.resource_version = metadata.resource_version;
-        record.generation = metadata.generation;
+        let mut record = record.at(&metadata);
         record.finalizers = finalizers;
         record.number = number.or(record.number);
         Ok(record)
@@ -107,30 +121,48 @@ impl RevisionApi {
         record: &Record,
         status: &ObjectSetStatus,
     ) -> Result<Record, ApiError> {
-        let path = format!("{}/status", record.key.path());
-        let mut metadata = json!({
-            "name": &*record.key.name,
-            "uid": &*record.uid,
-            "resourceVersion": record.resource_version.to_string(),
-        });
-        if !record.key.namespace.is_empty() {
-            metadata["namespace"] = (*record.key.namespace).into();
-        }
-        let body = json!({
-            "apiVersion": API_VERSION,
-            "kind": record.key.kind.kind(),
-            "metadata": metadata,
-            "status": status,
-        });
-        let metadata = self
-            .write(Method::PUT, "application/json", &path, &body)
-            .await?;
+        let object = StatusOf {
+            path: record.key.path(),
+            kind: record.key.kind.kind(),
+            namespace: &record.key.namespace,
+            name: &record.key.name,
+            uid: &record.uid,
+            resource_version: record.resource_version,
+        };
+        let metadata = self.put_status(&object, &json!(status)).await?;
         let mut record = record.clone();
         record.resource_version = metadata.resource_version;
         record
             .set_status(status)
-            .map_err(|source| ApiError::Answer { path, source })?;
+            .map_err(|source| ApiError::Answer {
+                path: object.path,
+                source,
+            })?;
         Ok(record)
+    }
+
+    pub(super) async fn put_status(
+        &self,
+        object: &StatusOf<'_>,
+        status: &Value,
+    ) -> Result<Metadata, ApiError> {
+        let path = format!("{}/status", object.path);
+        let mut metadata = json!({
+            "name": object.name,
+            "uid": object.uid,
+            "resourceVersion": object.resource_version.to_string(),
+        });
+        if !object.namespace.is_empty() {
+            metadata["namespace"] = object.namespace.into();
+        }
+        let body = json!({
+            "apiVersion": API_VERSION,
+            "kind": object.kind,
+            "metadata": metadata,
+            "status": status,
+        });
+        self.write(Method::PUT, "application/json", &path, &body)
+            .await
     }
 
     /// Whether a resource of ours can be read at all.
@@ -191,12 +223,12 @@ impl RevisionApi {
             .map(drop)
     }
 
-    async fn patch(&self, path: &str, body: &Value) -> Result<Metadata, ApiError> {
+    pub(super) async fn patch(&self, path: &str, body: &Value) -> Result<Metadata, ApiError> {
         self.write(Method::PATCH, "application/merge-patch+json", path, body)
             .await
     }
 
-    async fn write(
+    pub(super) async fn write(
         &self,
         method: Method,
         content_type: &'static str,
@@ -233,9 +265,13 @@ impl RevisionApi {
         read_metadata(&answer).map_err(|error| fault(error.into_source()))
     }
 
-    async fn send(&self, path: &str, request: Request<Body>) -> Result<bytes::Bytes, ApiError> {
+    pub(super) async fn send(
+        &self,
+        path: &str,
+        request: Request<Body>,
+    ) -> Result<bytes::Bytes, ApiError> {
         let reply = call(&self.client, request).await.map_err(ApiError::Wire)?;
-        if reply.status == StatusCode::OK {
+        if reply.status.is_success() {
             return Ok(reply.body);
         }
         Err(ApiError::Refused {

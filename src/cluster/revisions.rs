@@ -8,12 +8,15 @@ use std::{
 use baton_apis::conditions::SUCCEEDED;
 use parking_lot::RwLock;
 
-use super::record::{Record, RevisionKey, RevisionKind};
+use super::{
+    deployment::DeploymentRecord,
+    record::{Record, RevisionKey, RevisionKind},
+};
 use crate::engine::{
     ObjectKey,
     chain::Link,
     handover::{Kin, Lineage},
-    object::controlled_reference,
+    object::{controlled_reference, manifest_reference},
 };
 
 /// All revisions of both kinds. Written by watches and by the answers to our own writes.
@@ -33,6 +36,8 @@ struct Inner {
     slice_users: HashMap<RevisionKey, BTreeSet<RevisionKey>>,
     /// Which revisions a deployment made, by the deployment's name.
     deployments: HashMap<RevisionKey, BTreeSet<RevisionKey>>,
+    /// Which revisions have a managing owner, by its uid in the place of the name.
+    controlled: HashMap<RevisionKey, BTreeSet<RevisionKey>>,
 }
 
 /// What an update of the store did.
@@ -108,6 +113,28 @@ impl Revisions {
         collected(self.inner.read().slice_users.get(slice))
     }
 
+    /// The revisions that a deployment controls.
+    #[must_use]
+    pub fn controlled_by(&self, deployment: &DeploymentRecord) -> Vec<Arc<Record>> {
+        let inner = self.inner.read();
+        let keys = inner
+            .controlled
+            .get(&deployment.key.revision(&deployment.uid));
+        inner.records(keys)
+    }
+
+    /// The revisions that carry a deployment's name and are controlled by nobody.
+    #[must_use]
+    pub fn orphans_of(&self, deployment: &DeploymentRecord) -> Vec<Arc<Record>> {
+        let inner = self.inner.read();
+        let keys = inner
+            .deployments
+            .get(&deployment.key.revision(&deployment.key.name));
+        let mut records = inner.records(keys);
+        records.retain(|record| record.controller.is_none());
+        records
+    }
+
     /// All keys.
     #[must_use]
     pub fn keys(&self) -> Vec<RevisionKey> {
@@ -173,11 +200,18 @@ impl Inner {
         Some(old)
     }
 
+    fn records(&self, keys: Option<&BTreeSet<RevisionKey>>) -> Vec<Arc<Record>> {
+        let keys = keys.into_iter().flatten();
+        keys.filter_map(|key| self.records.get(key).cloned())
+            .collect()
+    }
+
     fn index(&mut self, index: Index) -> &mut HashMap<RevisionKey, BTreeSet<RevisionKey>> {
         match index {
             Index::Successors => &mut self.successors,
             Index::SliceUsers => &mut self.slice_users,
             Index::Deployments => &mut self.deployments,
+            Index::Controlled => &mut self.controlled,
         }
     }
 }
@@ -188,6 +222,7 @@ enum Index {
     Successors,
     SliceUsers,
     Deployments,
+    Controlled,
 }
 
 fn references(record: &Record) -> impl Iterator<Item = (Index, &str)> {
@@ -203,7 +238,11 @@ fn references(record: &Record) -> impl Iterator<Item = (Index, &str)> {
         .deployment
         .iter()
         .map(|name| (Index::Deployments, name.as_str()));
-    previous.chain(slices).chain(deployment)
+    let controller = record
+        .controller
+        .iter()
+        .map(|uid| (Index::Controlled, &**uid));
+    previous.chain(slices).chain(deployment).chain(controller)
 }
 
 /// What one revision knows of the others.
@@ -271,21 +310,11 @@ impl Lineage for Kinship<'_> {
 
 /// Whether a revision's inline manifests contain an object.
 fn mentions(record: &Record, key: &ObjectKey) -> bool {
+    let wanted = controlled_reference(key);
     record.spec().is_ok_and(|spec| {
-        spec.phases
+        let objects = spec.phases.into_iter().flatten().flat_map(|p| p.objects);
+        objects
             .into_iter()
-            .flatten()
-            .flat_map(|phase| phase.objects)
-            .any(|entry| {
-                let text = |pointer| entry.object.pointer(pointer).and_then(|v| v.as_str());
-                let group = text("/apiVersion")
-                    .and_then(|v| v.split_once('/'))
-                    .map_or("", |(g, _)| g);
-                let namespace = text("/metadata/namespace").unwrap_or(&record.key.namespace);
-                text("/kind") == Some(&key.kind)
-                    && text("/metadata/name") == Some(&key.name)
-                    && group == key.group
-                    && namespace == key.namespace
-            })
+            .any(|entry| manifest_reference(&entry.object, &record.key.namespace) == wanted)
     })
 }

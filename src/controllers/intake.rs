@@ -8,6 +8,7 @@ use tracing::{error, warn};
 
 use super::Context;
 use crate::cluster::{
+    deployment::{self, DeploymentKey},
     record::{RevisionKey, RevisionKind, collection, read},
     watch::{self, Event, WatchSpec},
 };
@@ -48,6 +49,64 @@ pub async fn revisions(context: Arc<Context>, kind: RevisionKind, mut listed: im
             "the CRD is gone; waiting for it to return"
         ),
         Event::Failed(reason) => warn!(kind = kind.kind(), reason, "watch failed, trying again"),
+    })
+    .await;
+}
+
+/// Watches the deployments that make revisions of a kind for ever. `listed` is called after each
+/// complete list.
+pub async fn deployments(
+    context: Arc<Context>,
+    kind: RevisionKind,
+    mut listed: impl FnMut() + Send,
+) {
+    let spec = WatchSpec {
+        path: collection(kind.deployment_plural(), ""),
+        label_selector: None,
+        field_selector: None,
+        metadata_only: false,
+        page_size: PAGE,
+    };
+    let name = kind.deployment_kind();
+    let deployment_key =
+        |object: &RawValue| key(kind, object).map(|key| DeploymentKey::of(&key, &key.name));
+    let upsert = |object: &RawValue| {
+        match deployment::read(kind, object.get()) {
+            Ok(record) => {
+                let key = record.key.clone();
+                if context.deployments.upsert(record) {
+                    context.deployment_queue.add(key);
+                }
+            }
+            Err(error) => {
+                let name = deployment_key(object).map(|key| key.to_string());
+                error!(deployment = name, %error, "a deployment cannot be read and is left alone");
+            }
+        }
+        deployment_key(object)
+    };
+    let mut list = BTreeSet::new();
+    watch::run(context.client.clone(), spec, |event| match event {
+        Event::ListStarted => list.clear(),
+        Event::Listed(object) => list.extend(upsert(object)),
+        Event::ListDone { .. } => {
+            for key in context.deployments.retain(kind, &std::mem::take(&mut list)) {
+                context.deployment_queue.forget(&key);
+            }
+            listed();
+        }
+        Event::Upsert(object) => {
+            upsert(object);
+        }
+        Event::Deleted(object) => {
+            if let Some(key) = deployment_key(object) {
+                context.deployments.remove(&key);
+                context.deployment_queue.forget(&key);
+            }
+        }
+        Event::Bookmark(_) => {}
+        Event::Unserved => error!(kind = name, "the CRD is gone; waiting for it to return"),
+        Event::Failed(reason) => warn!(kind = name, reason, "watch failed, trying again"),
     })
     .await;
 }

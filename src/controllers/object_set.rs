@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use tracing::warn;
 
 use super::{
-    Context,
+    Context, Reconciled,
     observe::{self, Loaded},
     report,
 };
@@ -70,9 +70,6 @@ impl Error {
         )
     }
 }
-
-/// What a pass came to, for the queue and the metrics.
-pub type Reconciled = (ReconcileOutcome, Again);
 
 /// One pass over a revision.
 ///

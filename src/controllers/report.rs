@@ -5,10 +5,7 @@ use baton_apis::{
     conditions::{ARCHIVED, AVAILABLE, IN_TRANSITION, SUCCEEDED, reasons},
 };
 
-use super::{
-    Context,
-    object_set::{Error, Reconciled},
-};
+use super::{Context, Reconciled, object_set::Error};
 use crate::{
     cluster::{
         blockers::Blocker,
@@ -146,6 +143,7 @@ fn takeovers(context: &Context, record: &Record, phases: &[Phase], outcome: &Out
     }
     from.sort_unstable();
     from.dedup();
+    context.taken_from(&record.key, &from);
     if names.is_empty() {
         return;
     }

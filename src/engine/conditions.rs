@@ -5,16 +5,12 @@ use std::time::Duration;
 
 use baton_apis::{
     LifecycleState, ObjectSetStatus, ObjectSetStatusPhase, WaitingForObject,
-    conditions::{
-        ARCHIVED, AVAILABLE, IN_TRANSITION, MAX_MESSAGE_LENGTH, PAUSED, SUCCEEDED, messages,
-        reasons,
-    },
+    conditions::{ARCHIVED, AVAILABLE, IN_TRANSITION, PAUSED, SUCCEEDED, messages, reasons},
 };
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
-    mapping::MappedCondition,
+    condition_list::Conditions,
     pass::{Outcome, Verdict},
     revision::Revision,
     teardown::TeardownOutcome,
@@ -65,7 +61,7 @@ pub fn report_pass(
     failures: u32,
     now: Timestamp,
 ) -> Report {
-    let mut conditions = Conditions::new(previous, revision.generation, now);
+    let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
     let succeeded = conditions.is_true(SUCCEEDED);
     let mut again = Again::OnEvent;
     let mut is_error = true;
@@ -117,12 +113,10 @@ pub fn report_pass(
                 messages::IN_TRANSITION,
             );
         }
-        again = conditions
-            .succeed(revision, outcome.controls_all, now)
-            .unwrap_or(again);
+        again = succeed(&mut conditions, revision, outcome.controls_all, now).unwrap_or(again);
     }
-    conditions.pause(revision);
-    let mut status = conditions.into_status(previous, revision);
+    pause(&mut conditions, revision);
+    let mut status = into_status(conditions, previous, revision);
     status.controller_of = outcome.controller_of;
     status.waiting_for = outcome.waiting_for;
     status.waiting_for.truncate(MAX_WAITING_FOR);
@@ -139,10 +133,10 @@ pub fn report_refusal(
     texts: &[String],
     now: Timestamp,
 ) -> Report {
-    let mut conditions = Conditions::new(previous, revision.generation, now);
+    let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
     conditions.set(AVAILABLE, "False", reason, &texts.join(", "));
-    conditions.pause(revision);
-    let mut status = conditions.into_status(previous, revision);
+    pause(&mut conditions, revision);
+    let mut status = into_status(conditions, previous, revision);
     status.controller_of.clone_from(&previous.controller_of);
     Report {
         status,
@@ -158,7 +152,7 @@ pub fn report_archival(
     outcome: TeardownOutcome,
     now: Timestamp,
 ) -> Report {
-    let mut conditions = Conditions::new(previous, revision.generation, now);
+    let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
     conditions.remove(AVAILABLE);
     let mut again = Again::OnEvent;
     let mut waiting_for = Vec::new();
@@ -186,7 +180,7 @@ pub fn report_archival(
     if !done {
         conditions.set(ARCHIVED, "False", reasons::ARCHIVAL_IN_PROGRESS, &message);
     }
-    let mut status = conditions.into_status(previous, revision);
+    let mut status = into_status(conditions, previous, revision);
     if !done {
         status.controller_of.clone_from(&previous.controller_of);
     }
@@ -223,142 +217,68 @@ pub fn report_deletion(previous: &ObjectSetStatus, outcome: TeardownOutcome) -> 
     }
 }
 
-/// A list of conditions being brought up to date.
-struct Conditions {
-    list: Vec<Condition>,
-    generation: i64,
+/// Sets `Succeeded` when its time has come, or tells when that will be.
+fn succeed(
+    conditions: &mut Conditions,
+    revision: &Revision,
+    controls_all: bool,
     now: Timestamp,
+) -> Option<Again> {
+    let available = conditions
+        .get(AVAILABLE)
+        .filter(|condition| condition.status == "True")?;
+    if !controls_all {
+        return None;
+    }
+    // The API keeps whole seconds, so the transition may have been up to one second later
+    // than it says; a delay is never cut short.
+    let delay = match revision.success_delay_seconds {
+        ..=0 => SignedDuration::ZERO,
+        seconds => SignedDuration::from_secs(i64::from(seconds) + 1),
+    };
+    let elapsed = now.duration_since(available.last_transition_time.0);
+    if !conditions.is_true(SUCCEEDED) && elapsed < delay {
+        let left = (delay - elapsed).unsigned_abs();
+        return Some(Again::After(left));
+    }
+    conditions.set(
+        SUCCEEDED,
+        "True",
+        reasons::ROLLOUT_SUCCESS,
+        messages::ROLLOUT_SUCCESS,
+    );
+    None
 }
 
-impl Conditions {
-    fn new(previous: &ObjectSetStatus, generation: i64, now: Timestamp) -> Self {
-        Self {
-            list: previous.conditions.clone(),
-            generation,
-            now,
+fn pause(conditions: &mut Conditions, revision: &Revision) {
+    match revision.lifecycle {
+        LifecycleState::Paused => {
+            conditions.set(PAUSED, "True", reasons::PAUSED, messages::PAUSED);
         }
-    }
-
-    fn get(&self, type_: &str) -> Option<&Condition> {
-        self.list.iter().find(|condition| condition.type_ == type_)
-    }
-
-    fn is_true(&self, type_: &str) -> bool {
-        self.get(type_)
-            .is_some_and(|condition| condition.status == "True")
-    }
-
-    fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
-        let condition = Condition {
-            type_: type_.to_owned(),
-            status: status.to_owned(),
-            reason: reason.to_owned(),
-            message: truncated(message).to_owned(),
-            observed_generation: Some(self.generation),
-            last_transition_time: Time(self.now),
-        };
-        match self
-            .list
-            .iter_mut()
-            .find(|condition| condition.type_ == type_)
-        {
-            Some(existing) if existing.status == status => {
-                let last_transition_time = existing.last_transition_time.clone();
-                *existing = Condition {
-                    last_transition_time,
-                    ..condition
-                };
-            }
-            Some(existing) => *existing = condition,
-            None => self.list.push(condition),
-        }
-    }
-
-    fn remove(&mut self, type_: &str) {
-        self.list.retain(|condition| condition.type_ != type_);
-    }
-
-    /// Replaces all mapped conditions: those with a prefix in their type (2.12).
-    fn map(&mut self, mapped: Vec<MappedCondition>) {
-        self.list.retain(|condition| {
-            !condition.type_.contains('/')
-                || mapped.iter().any(|mapped| mapped.type_ == condition.type_)
-        });
-        for condition in mapped {
-            self.set(
-                &condition.type_,
-                &condition.status,
-                &condition.reason,
-                &condition.message,
-            );
-        }
-    }
-
-    /// Sets `Succeeded` when its time has come, or tells when that will be.
-    fn succeed(
-        &mut self,
-        revision: &Revision,
-        controls_all: bool,
-        now: Timestamp,
-    ) -> Option<Again> {
-        let available = self
-            .get(AVAILABLE)
-            .filter(|condition| condition.status == "True")?;
-        if !controls_all {
-            return None;
-        }
-        // The API keeps whole seconds, so the transition may have been up to one second later
-        // than it says; a delay is never cut short.
-        let delay = match revision.success_delay_seconds {
-            ..=0 => SignedDuration::ZERO,
-            seconds => SignedDuration::from_secs(i64::from(seconds) + 1),
-        };
-        let elapsed = now.duration_since(available.last_transition_time.0);
-        if !self.is_true(SUCCEEDED) && elapsed < delay {
-            let left = (delay - elapsed).unsigned_abs();
-            return Some(Again::After(left));
-        }
-        self.set(
-            SUCCEEDED,
-            "True",
-            reasons::ROLLOUT_SUCCESS,
-            messages::ROLLOUT_SUCCESS,
-        );
-        None
-    }
-
-    fn pause(&mut self, revision: &Revision) {
-        match revision.lifecycle {
-            LifecycleState::Paused => {
-                self.set(PAUSED, "True", reasons::PAUSED, messages::PAUSED);
-            }
-            LifecycleState::Active => self.remove(PAUSED),
-            LifecycleState::Archived => {}
-        }
-    }
-
-    fn into_status(self, previous: &ObjectSetStatus, revision: &Revision) -> ObjectSetStatus {
-        let phase = if self.is_true(ARCHIVED) {
-            ObjectSetStatusPhase::Archived
-        } else if self.is_true(AVAILABLE) {
-            ObjectSetStatusPhase::Available
-        } else {
-            ObjectSetStatusPhase::NotReady
-        };
-        ObjectSetStatus {
-            phase,
-            conditions: self.list,
-            revision: (revision.number != 0).then_some(revision.number),
-            remote_phases: previous.remote_phases.clone(),
-            controller_of: Vec::new(),
-            waiting_for: Vec::new(),
-            content_hash: previous.content_hash.clone(),
-        }
+        LifecycleState::Active => conditions.remove(PAUSED),
+        LifecycleState::Archived => {}
     }
 }
 
-/// A message short enough for the schema (improvement 25), cut at a character.
-fn truncated(message: &str) -> &str {
-    const ENDS: usize = MAX_MESSAGE_LENGTH;
-    &message[..message.floor_char_boundary(ENDS)]
+fn into_status(
+    conditions: Conditions,
+    previous: &ObjectSetStatus,
+    revision: &Revision,
+) -> ObjectSetStatus {
+    let phase = if conditions.is_true(ARCHIVED) {
+        ObjectSetStatusPhase::Archived
+    } else if conditions.is_true(AVAILABLE) {
+        ObjectSetStatusPhase::Available
+    } else {
+        ObjectSetStatusPhase::NotReady
+    };
+    ObjectSetStatus {
+        phase,
+        conditions: conditions.into_list(),
+        revision: (revision.number != 0).then_some(revision.number),
+        remote_phases: previous.remote_phases.clone(),
+        controller_of: Vec::new(),
+        waiting_for: Vec::new(),
+        content_hash: previous.content_hash.clone(),
+    }
 }

@@ -7,7 +7,7 @@ use baton_apis::{
 };
 use serde_json::{Map, Value, json};
 
-use super::{ObjectKey, Precondition};
+use super::{Gvk, ObjectKey, Precondition};
 
 /// Who a revision is, as owner references name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -136,6 +136,26 @@ pub(super) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<Str
         *slot = Value::Object(Map::new());
     }
     slot.as_object_mut().expect("was made an object above")
+}
+
+/// The entry of `status.controllerOf` for the object that a manifest names; `namespace` is the
+/// revision's own, where the manifest names none.
+#[must_use]
+pub fn manifest_reference(manifest: &Value, namespace: &str) -> ControlledObjectReference {
+    let gvk = Gvk::new(text(manifest, "apiVersion"), text(manifest, "kind"));
+    let written = metadata(manifest, "namespace");
+    let namespace = if written.is_empty() {
+        namespace
+    } else {
+        written
+    };
+    ControlledObjectReference {
+        kind: gvk.kind,
+        group: gvk.group,
+        name: metadata(manifest, "name").to_owned(),
+        version: String::new(),
+        namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+    }
 }
 
 /// The entry of `status.controllerOf` for an object. `version` stays empty (contract 1.3).

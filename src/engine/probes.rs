@@ -21,7 +21,7 @@ mod kubernetes;
 mod rule;
 #[cfg(test)]
 mod scenarios;
-mod selector;
+pub mod selector;
 #[cfg(test)]
 mod testing;
 #[cfg(test)]

@@ -1,8 +1,9 @@
 //! Which live objects a probe entry looks at (contract section 1.3, "Probe entry").
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::ProbeSelector;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use serde_json::Value;
 use thiserror::Error;
 
@@ -35,8 +36,12 @@ pub enum SelectorError {
 pub struct Selector {
     group: String,
     kind: String,
-    labels: Vec<Requirement>,
+    labels: Labels,
 }
+
+/// A label selector that was checked once.
+#[derive(Clone, Debug, Default)]
+pub struct Labels(Vec<Requirement>);
 
 #[derive(Clone, Debug)]
 struct Requirement {
@@ -58,42 +63,59 @@ impl Selector {
     /// # Errors
     /// A requirement whose operator is unknown or does not fit its values.
     pub fn compile(spec: &ProbeSelector) -> Result<Self, SelectorError> {
-        let mut labels = Vec::new();
-        if let Some(selector) = &spec.selector {
-            for (key, value) in selector.match_labels.iter().flatten() {
-                labels.push(Requirement {
-                    key: key.clone(),
-                    test: Test::In(BTreeSet::from([value.clone()])),
-                });
-            }
-            for expression in selector.match_expressions.iter().flatten() {
-                let values: BTreeSet<String> =
-                    expression.values.iter().flatten().cloned().collect();
-                labels.push(Requirement {
-                    key: expression.key.clone(),
-                    test: Test::new(&expression.key, &expression.operator, values)?,
-                });
-            }
-        }
+        let labels = spec.selector.as_ref().map(Labels::compile).transpose()?;
         Ok(Self {
             group: spec.kind.group.clone(),
             kind: spec.kind.kind.clone(),
-            labels,
+            labels: labels.unwrap_or_default(),
         })
     }
 
     /// Whether an object of this group and kind is selected; the version plays no part.
+    #[must_use]
     pub fn matches(&self, group: &str, kind: &str, object: &Value) -> bool {
         if self.group != group || self.kind != kind {
             return false;
         }
         let labels = object.get("metadata").and_then(|meta| meta.get("labels"));
-        self.labels.iter().all(|requirement| {
-            let label = labels
-                .and_then(|labels| labels.get(&requirement.key))
-                .and_then(Value::as_str);
-            requirement.test.accepts(label)
-        })
+        let label = |key: &str| labels.and_then(|l| l.get(key)).and_then(Value::as_str);
+        self.labels.accept(label)
+    }
+}
+
+impl Labels {
+    /// Checks the requirements as the API server does for its own selectors. One without
+    /// requirements selects everything.
+    ///
+    /// # Errors
+    /// A requirement whose operator is unknown or does not fit its values.
+    pub fn compile(selector: &LabelSelector) -> Result<Self, SelectorError> {
+        let mut labels = Vec::new();
+        for (key, value) in selector.match_labels.iter().flatten() {
+            labels.push(Requirement {
+                key: key.clone(),
+                test: Test::In(BTreeSet::from([value.clone()])),
+            });
+        }
+        for expression in selector.match_expressions.iter().flatten() {
+            let values: BTreeSet<String> = expression.values.iter().flatten().cloned().collect();
+            labels.push(Requirement {
+                key: expression.key.clone(),
+                test: Test::new(&expression.key, &expression.operator, values)?,
+            });
+        }
+        Ok(Self(labels))
+    }
+
+    /// Whether an object with these labels is selected.
+    #[must_use]
+    pub fn select(&self, labels: &BTreeMap<String, String>) -> bool {
+        self.accept(|key| labels.get(key).map(String::as_str))
+    }
+
+    fn accept<'a>(&self, label: impl Fn(&str) -> Option<&'a str>) -> bool {
+        let mut requirements = self.0.iter();
+        requirements.all(|requirement| requirement.test.accepts(label(&requirement.key)))
     }
 }
 

@@ -1,0 +1,181 @@
+//! What a pass over a deployment is decided upon.
+
+use std::collections::BTreeMap;
+
+use baton_apis::{ObjectDeploymentSpec, constants::ANNOTATION_CHANGE_CAUSE};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::Error;
+use crate::{
+    cluster::{
+        deployment::DeploymentRecord,
+        record::{ReadError, Record},
+    },
+    controllers::Context,
+    engine::{
+        deployment::{Deployment, Member, Objects, Snapshot, archival, sort, template},
+        object::manifest_reference,
+        probes::selector::Labels,
+    },
+};
+
+/// Adopts revisions that a deployment of this name made and that nobody controls any more, say
+/// because that deployment was deleted without them. All others that the selector happens to
+/// match are left alone (improvement 14).
+pub async fn adopt(context: &Context, deployment: &DeploymentRecord) -> Result<(), Error> {
+    let orphans = context.revisions.orphans_of(deployment);
+    if orphans.is_empty() {
+        return Ok(());
+    }
+    let spec = deployment.spec()?;
+    let Ok(selector) = Labels::compile(&spec.selector) else {
+        return Ok(());
+    };
+    for orphan in orphans {
+        if !orphan.deleting && selector.select(&orphan.notes.labels) {
+            let adopted = context.api.adopt(&orphan, deployment).await;
+            adopted.map_err(Error::Adopt)?;
+        }
+    }
+    Ok(())
+}
+
+/// Reads everything that the decisions depend on.
+///
+/// # Errors
+/// When a revision cannot be read.
+pub async fn observe<'a>(
+    context: &'a Context,
+    record: &'a DeploymentRecord,
+    template: &'a Value,
+) -> Result<Snapshot<'a>, Error> {
+    let spec = record.spec()?;
+    let records = context.revisions.controlled_by(record);
+    let mut members = Vec::with_capacity(records.len());
+    for record in &records {
+        members.push(member(record)?);
+    }
+    sort(&mut members);
+    let newest = members.last().and_then(|newest| {
+        records
+            .iter()
+            .find(|record| *record.key.name == *newest.name)
+    });
+    let newest_fits = match newest {
+        Some(newest) => fits(context, newest, &spec, template).await?,
+        None => false,
+    };
+    let key = &record.key;
+    let mut snapshot = Snapshot {
+        deployment: deployment(record, &spec)?,
+        members,
+        newest_fits,
+        contents: BTreeMap::new(),
+        is_taken: Box::new(|name| context.revisions.get(&key.revision(name)).is_some()),
+        hash: Box::new(|collisions| template::hash(template, collisions)),
+        now: Timestamp::now(),
+    };
+    let wanted: Vec<_> = archival::wanted_contents(&snapshot)
+        .into_iter()
+        .map(ToOwned::to_owned)
+        .collect();
+    for name in wanted {
+        let record = records.iter().find(|record| *record.key.name == *name);
+        if let Some(record) = record
+            && let Some(objects) = contents(context, record).await?
+        {
+            snapshot.contents.insert(name, objects);
+        }
+    }
+    Ok(snapshot)
+}
+
+fn deployment(
+    record: &DeploymentRecord,
+    spec: &ObjectDeploymentSpec,
+) -> Result<Deployment, ReadError> {
+    let phases = spec.template.spec.phases.as_deref();
+    Ok(Deployment {
+        name: record.key.name.to_string(),
+        namespace: record.key.namespace.to_string(),
+        revision_kind: record.key.kind.kind(),
+        generation: record.generation,
+        paused: spec.paused,
+        history_limit: usize::try_from(spec.revision_history_limit).unwrap_or(0),
+        progress_deadline_seconds: spec.progress_deadline_seconds,
+        change_cause: record.annotations.get(ANNOTATION_CHANGE_CAUSE).cloned(),
+        has_phases: phases.is_some_and(|phases| !phases.is_empty()),
+        status: record.status()?,
+    })
+}
+
+fn member(record: &Record) -> Result<Member, ReadError> {
+    let notes = &record.notes;
+    Ok(Member {
+        name: record.key.name.to_string(),
+        number: record.number,
+        generation: record.generation,
+        created: record.created,
+        lifecycle: record.lifecycle,
+        paused_by_parent: notes.paused_by_parent,
+        is_archived: record.archived,
+        is_deleting: record.deleting,
+        hash: notes.hash.clone(),
+        digest: notes.digest.clone(),
+        change_cause: notes.change_cause.clone(),
+        status: record.status()?,
+    })
+}
+
+/// Whether the newest revision is what the template asks for: by its content, not by a hash that
+/// somebody else may have computed in another way, and by the template's metadata.
+async fn fits(
+    context: &Context,
+    newest: &Record,
+    spec: &ObjectDeploymentSpec,
+    template: &Value,
+) -> Result<bool, Error> {
+    let same_metadata = match &newest.notes.digest {
+        Some(digest) => *digest == template::metadata_digest(template),
+        None => template::has_labels(&newest.notes.labels, &spec.template.metadata.labels),
+    };
+    if !same_metadata {
+        return Ok(false);
+    }
+    // The content of an archived revision is not kept. That the newest one is archived is a
+    // person's doing, and rare.
+    let revision = if newest.archived {
+        context
+            .api
+            .content(&newest.key)
+            .await
+            .map_err(Error::Content)?
+    } else {
+        newest.spec()?
+    };
+    Ok(template::same_content(&revision, &spec.template.spec))
+}
+
+/// The objects that a revision's manifests name, slices included; `None` when a slice is missing.
+async fn contents(context: &Context, record: &Record) -> Result<Option<Objects>, Error> {
+    let mut objects = Objects::new();
+    let mut add = |manifest: &Value| {
+        objects.insert(manifest_reference(manifest, &record.key.namespace));
+    };
+    for phase in record.spec()?.phases.into_iter().flatten() {
+        phase.objects.iter().for_each(|entry| add(&entry.object));
+        for name in &phase.slices {
+            let slice = context.api.slice(&record.key, name).await;
+            match slice.map_err(Error::Content)? {
+                Some(slice) => slice
+                    .spec
+                    .objects
+                    .iter()
+                    .for_each(|entry| add(&entry.object)),
+                None => return Ok(None),
+            }
+        }
+    }
+    Ok(Some(objects))
+}

@@ -1,0 +1,127 @@
+//! Which revisions are superseded, and which ones history has no room for (contract 5.3, 5.4).
+
+use std::collections::BTreeSet;
+
+use baton_apis::LifecycleState;
+
+use super::{Action, Member, Objects, Snapshot};
+
+/// The live revisions whose contents decide whether older ones are superseded.
+#[must_use]
+pub fn wanted_contents<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a str> {
+    if snapshot.deployment.paused || snapshot.current().is_none() {
+        return Vec::new();
+    }
+    let mut names = Vec::new();
+    let mut wanted = 0;
+    for member in snapshot.members.iter().rev().filter(|m| m.is_live()) {
+        if may_be_skipped(member) {
+            wanted = names.len();
+        }
+        if member.is_available() {
+            break;
+        }
+        names.push(member.name.as_str());
+    }
+    names.truncate(wanted);
+    names
+}
+
+/// The live revisions that nobody needs any more, oldest first.
+///
+/// - Rule A: a revision is available, so all older ones are superseded. It counts only with a
+///   condition that speaks of the revision as it is now, and if it controls all of its objects, or
+///   did so once (improvement 9).
+/// - Rule B: a revision is not available, and nothing that it controls is in any newer live
+///   revision, slices included (improvements 2 and 3). The last one that ever succeeded is spared
+///   while it still controls something: what it controls may be all that works.
+///
+/// # Guarantees
+/// The current revision is never among them. Without a current one nothing is superseded.
+#[must_use]
+pub fn superseded<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a Member> {
+    let Some(current) = snapshot.current() else {
+        return Vec::new();
+    };
+    let mut candidates = Vec::new();
+    // `None` once the contents of a newer one are not known.
+    let mut newer = Some(Objects::new());
+    let mut newer_succeeded = false;
+    let mut live = snapshot.members.iter().rev().filter(|m| m.is_live());
+    while let Some(member) = live.next() {
+        let is_current = member.name == current.name;
+        if !is_current && is_replaced(member, newer.as_ref(), newer_succeeded) {
+            candidates.push(member);
+        }
+        if member.is_available() && has_controlled_all(member) {
+            candidates.extend(live);
+            break;
+        }
+        newer_succeeded |= member.has_succeeded();
+        newer = newer.and_then(|mut newer| {
+            newer.extend(snapshot.contents.get(&member.name)?.iter().cloned());
+            Some(newer)
+        });
+    }
+    candidates.reverse();
+    candidates
+}
+
+/// Rule B for one revision, given what the newer live ones contain.
+fn is_replaced(member: &Member, newer: Option<&Objects>, newer_succeeded: bool) -> bool {
+    let Some(objects) = member.observed_objects().filter(|_| may_be_skipped(member)) else {
+        return false;
+    };
+    let is_last_resort = member.has_succeeded() && !newer_succeeded;
+    objects.is_empty()
+        || (!is_last_resort
+            && newer.is_some_and(|newer| objects.iter().all(|object| !newer.contains(object))))
+}
+
+/// Whether a revision is one that rule B looks at.
+fn may_be_skipped(member: &Member) -> bool {
+    !member.is_available() && member.observed_objects().is_some()
+}
+
+fn has_controlled_all(member: &Member) -> bool {
+    member.has_succeeded()
+        || member
+            .condition(baton_apis::conditions::IN_TRANSITION)
+            .is_none()
+}
+
+/// What brings superseded revisions closer to being archived: first a pause, and when their
+/// controller has seen it, archival.
+#[must_use]
+pub fn steps(superseded: &[&Member]) -> Vec<Action> {
+    superseded
+        .iter()
+        .filter_map(|member| {
+            let name = member.name.clone();
+            match member.lifecycle {
+                LifecycleState::Active => Some(Action::Pause {
+                    name,
+                    by_parent: false,
+                }),
+                LifecycleState::Paused if member.is_known_paused() => Some(Action::Archive(name)),
+                LifecycleState::Paused | LifecycleState::Archived => None,
+            }
+        })
+        .collect()
+}
+
+/// The archived revisions that are more than the history may hold, oldest first. Only archived
+/// ones are ever counted or deleted (improvement 22).
+#[must_use]
+pub fn surplus<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a Member> {
+    let current: BTreeSet<_> = snapshot.current().map(|m| &m.name).into_iter().collect();
+    let archived: Vec<_> = snapshot
+        .members
+        .iter()
+        .filter(|m| m.is_archived && !m.is_deleting && !current.contains(&m.name))
+        .collect();
+    let surplus = archived
+        .len()
+        .saturating_sub(snapshot.deployment.history_limit);
+    archived[..surplus].to_vec()
+}
