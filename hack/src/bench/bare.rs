@@ -16,6 +16,13 @@ use super::load::{SIDE_BY_SIDE, Shape, Target};
 use super::process::Servers;
 use super::{Error, say};
 
+/// The bound that the others are compared with: no dry runs.
+pub const PLAIN: &str = "create";
+/// The bound for first revisions.
+pub const CREATE: &str = "create, dry run first";
+/// The bound for a handover.
+pub const HANDOVER: &str = "change, dry run first";
+
 /// How objects are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Way {
@@ -47,14 +54,15 @@ pub async fn measure(
     shape: &Shape,
     round: usize,
 ) -> Result<Timing, Error> {
-    let bare = Bare::prepare(client, servers, shape, round).await?;
+    let namespace = format!("bench-bare-{round}");
+    let bare = Bare::prepare(client, servers, shape, &namespace).await?;
     let timing = bare.write(1, Way::Plain).await?;
     say(&format!("bare {round}: {:.0} objects/s", timing.rate));
     Ok(timing)
 }
 
 /// The bounds for a manager that does nothing but a dry run and a write of each object: those for the
-/// creation, and those for other content in objects that exist. By name, the plain creation first.
+/// creation, and those for other content in objects that exist. By name.
 ///
 /// # Errors
 ///
@@ -65,18 +73,14 @@ pub async fn bounds(
     shape: &Shape,
 ) -> Result<Vec<(&'static str, Timing)>, Error> {
     let mut timings = Vec::new();
-    for (round, way, names) in [
-        (1, Way::Plain, ["create", "change"]),
-        (
-            2,
-            Way::Checked,
-            ["create, dry run first", "change, dry run first"],
-        ),
+    for (namespace, way, names) in [
+        ("bench-plain", Way::Plain, [PLAIN, "change"]),
+        ("bench-checked", Way::Checked, [CREATE, HANDOVER]),
     ] {
-        let bare = Bare::prepare(client, servers, shape, round).await?;
+        let bare = Bare::prepare(client, servers, shape, namespace).await?;
         for (revision, name) in (1..).zip(names) {
             let timing = bare.write(revision, way).await?;
-            say(&format!("bare {name}: {:.0} objects/s", timing.rate));
+            say(&format!("bound: {name}: {:.0} objects/s", timing.rate));
             timings.push((name, timing));
         }
     }
@@ -88,9 +92,9 @@ impl<'a> Bare<'a> {
         client: &Client,
         servers: &'a Servers,
         shape: &'a Shape,
-        round: usize,
+        namespace: &str,
     ) -> Result<Self, Error> {
-        let target = Target::create(client, &format!("bench-bare-{round}")).await?;
+        let target = Target::create(client, namespace).await?;
         let owners = [
             owner(&target, "owner-of-all-v1").await?,
             owner(&target, "owner-of-all-v2").await?,

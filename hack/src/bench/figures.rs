@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::bare;
 use super::load::Shape;
 use super::metrics::Requests;
 use super::process::Usage;
@@ -148,7 +149,7 @@ pub struct Figures {
     pub processors: usize,
     /// The same objects without a manager, before, between and after the rollouts.
     pub bare: Vec<Timing>,
-    /// What the machine can do at most, by what is done: see [`bounds`](super::bare::bounds).
+    /// What the machine can do at most, by what is done: see [`bare::bounds`].
     pub bounds: Vec<(&'static str, Timing)>,
     /// The steps that were measured, in their order.
     pub steps: Vec<Step>,
@@ -178,6 +179,22 @@ impl Figures {
         };
         let bare = mean(around.unwrap_or(&self.bare)).filter(|_| step.is_paced())?;
         Some(ratio(step.timing.rate, bare))
+    }
+
+    /// What can be reached of the bare rate by a manager that does nothing but a dry run and a write
+    /// of each object, if that was measured.
+    #[must_use]
+    pub fn bound(&self, step: &Step) -> Option<f64> {
+        let rate = |name| {
+            let found = self.bounds.iter().find(|(other, _)| *other == name);
+            found.map(|(_, timing)| timing.rate)
+        };
+        let bound = match step.name {
+            "create" => rate(bare::CREATE),
+            "handover" => rate(bare::HANDOVER),
+            _ => None,
+        };
+        Some(ratio(bound?, rate(bare::PLAIN)?))
     }
 
     /// How much slower the machine was at its slowest than at its fastest, from 0 to 1.

@@ -68,9 +68,11 @@ pub fn goals(figures: &Figures) -> Vec<Goal> {
 
 fn rate(figures: &Figures, step: &Step) -> Option<Goal> {
     let to_bare = figures.to_bare(step)?;
+    let bound = figures.bound(step);
+    let bound = bound.map_or_else(String::new, |bound| format!(" (bound: {bound:.2})"));
     Some(Goal {
         figure: format!("{}: rate", step.name),
-        measured: format!("{to_bare:.2} x bare"),
+        measured: format!("{to_bare:.2} x bare{bound}"),
         wanted: format!("at least {TO_BARE} x bare"),
         met: to_bare >= TO_BARE,
     })
@@ -208,6 +210,14 @@ mod tests {
         unsteady.bare.push(Timing::of(3000, Duration::from_secs(1)));
         assert_eq!(find(&unsteady, "create: rate").0, "0.67 x bare");
         assert_eq!(find(&unsteady, "handover: rate").0, "0.40 x bare");
+        let bounds = [("create", 4), ("create, dry run first", 1)];
+        unsteady.bounds = bounds
+            .map(|(name, rate)| (name, Timing::of(rate, Duration::from_secs(1))))
+            .into();
+        assert_eq!(
+            find(&unsteady, "create: rate").0,
+            "0.67 x bare (bound: 0.25)"
+        );
         assert!((unsteady.unsteadiness() - 2.0 / 3.0).abs() < 1e-9);
     }
 
