@@ -5,7 +5,6 @@
 //! it would do. [`render`] turns them into text, [`external`] hands them to another program. Both
 //! see values only as a [`Pair`], which cannot be made without masking Secrets.
 
-pub mod apply;
 pub mod clean;
 pub mod external;
 pub mod live;
@@ -172,14 +171,26 @@ mod tests {
             ..ObjectKey::default()
         };
         for (gvk, key, expected) in [
-            (Gvk::new("apps/v1", "Deployment"), key("shop", "web"), "apps.v1.Deployment.shop.web"),
-            (Gvk::new("v1", "Namespace"), key("", "shop"), "v1.Namespace..shop"),
+            (
+                Gvk::new("apps/v1", "Deployment"),
+                key("shop", "web"),
+                "apps.v1.Deployment.shop.web",
+            ),
+            (
+                Gvk::new("v1", "Namespace"),
+                key("", "shop"),
+                "v1.Namespace..shop",
+            ),
             (
                 Gvk::new("rbac.authorization.k8s.io/v1", "ClusterRole"),
                 key("", "system:web"),
                 "rbac.authorization.k8s.io.v1.ClusterRole..system_web",
             ),
-            (Gvk::new("v1", "../../x"), key("/etc", "pass\\wd"), "v1...__.._x._etc.pass_wd"),
+            (
+                Gvk::new("v1", "../../x"),
+                key("/etc", "pass\\wd"),
+                "v1..._.._x._etc.pass_wd",
+            ),
         ] {
             assert_eq!(file_name(&gvk, &key), expected);
         }

@@ -6,6 +6,7 @@
 //! - [`target`] is what a user names; [`chain`] the revisions behind the name; [`content`] the objects that
 //!   they want; [`children`] those objects as they are in the cluster.
 //! - [`rollout`] says whether a chain is rolled out, and if not, why; [`live`] follows a chain by watches.
+//! - [`diff`] compares revisions, the cluster and files; [`rollback`] decides where to go back to.
 //! - [`output`] and [`progress`] are the terminal: tables, colours, machine-readable formats, waits.
 //!
 //! What a command decides from is read first, with lists, into plain values; deciding and rendering
@@ -17,9 +18,11 @@ pub mod cli;
 pub mod commands;
 pub mod connect;
 pub mod content;
+pub mod diff;
 pub mod error;
 pub mod live;
 pub mod output;
 pub mod progress;
+pub mod rollback;
 pub mod rollout;
 pub mod target;

@@ -65,7 +65,9 @@ pub enum Refusal {
         newest: i64,
     },
     /// The revision that was asked for was never fully available.
-    #[error("revision {number} ({name}) has never succeeded; --force rolls back to it all the same")]
+    #[error(
+        "revision {number} ({name}) has never succeeded; --force rolls back to it all the same"
+    )]
     NeverSucceeded {
         /// Its number.
         number: i64,
@@ -214,12 +216,30 @@ mod tests {
             ("1s 2s", "roll 2"),
             ("1s= 2s", "roll 2"),
             // Paused after going back to the first content.
-            ("1s= 2", "no earlier revision with another content has ever succeeded; --force rolls back to revision 2 all the same, --to-revision to another one"),
-            ("1 2 3c=", "no earlier revision with another content has ever succeeded; --force rolls back to revision 2 all the same, --to-revision to another one"),
-            ("1sc=", "there is no earlier revision with another content to roll back to; there is only revision 1"),
-            ("1s= 2sc=", "there is no earlier revision with another content to roll back to; there are the revisions 1, 2"),
-            ("", "there is no earlier revision with another content to roll back to; there are no revisions yet"),
-            ("1s 2s- 3c=", "revision 2 (web-v2) cannot be rolled back to: slices web-a, web-b do not exist any more"),
+            (
+                "1s= 2",
+                "no earlier revision with another content has ever succeeded; --force rolls back to revision 2 all the same, --to-revision to another one",
+            ),
+            (
+                "1 2 3c=",
+                "no earlier revision with another content has ever succeeded; --force rolls back to revision 2 all the same, --to-revision to another one",
+            ),
+            (
+                "1sc=",
+                "there is no earlier revision with another content to roll back to; there is only revision 1",
+            ),
+            (
+                "1s= 2sc=",
+                "there is no earlier revision with another content to roll back to; there are the revisions 1, 2",
+            ),
+            (
+                "",
+                "there is no earlier revision with another content to roll back to; there are no revisions yet",
+            ),
+            (
+                "1s 2s- 3c=",
+                "revision 2 (web-v2) cannot be rolled back to: its slices web-a, web-b do not exist any more",
+            ),
         ] {
             assert_eq!(chosen(revisions, None, false), expected, "{revisions}");
         }
@@ -242,14 +262,38 @@ mod tests {
             ("1s 2s 3sc=", 3, false, "already 3"),
             ("1s 2s= 3sc=", 2, false, "already 2"),
             ("1s 2 3sc=", 2, true, "roll 2"),
-            ("1s 2 3sc=", 2, false, "revision 2 (web-v2) has never succeeded; --force rolls back to it all the same"),
-            ("1s 2s 4sc=", 3, false, "revision 3 does not exist; there are the revisions 1, 2, 4"),
-            ("", 1, true, "revision 1 does not exist; there are no revisions yet"),
-            ("1s- 2s 3sc=", 1, true, "revision 1 (web-v1) cannot be rolled back to: slices web-a, web-b do not exist any more"),
+            (
+                "1s 2 3sc=",
+                2,
+                false,
+                "revision 2 (web-v2) has never succeeded; --force rolls back to it all the same",
+            ),
+            (
+                "1s 2s 4sc=",
+                3,
+                false,
+                "revision 3 does not exist; there are the revisions 1, 2, 4",
+            ),
+            (
+                "",
+                1,
+                true,
+                "revision 1 does not exist; there are no revisions yet",
+            ),
+            (
+                "1s- 2s 3sc=",
+                1,
+                true,
+                "revision 1 (web-v1) cannot be rolled back to: its slices web-a, web-b do not exist any more",
+            ),
             // The current revision's content is what is wanted, whatever could not be read.
             ("1s 2s-c", 2, false, "already 2"),
         ] {
-            assert_eq!(chosen(revisions, Some(number), force), expected, "{revisions}");
+            assert_eq!(
+                chosen(revisions, Some(number), force),
+                expected,
+                "{revisions}"
+            );
         }
     }
 }

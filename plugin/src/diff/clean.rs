@@ -26,7 +26,10 @@ pub fn clean(mut object: Value) -> Value {
         for field in METADATA {
             metadata.remove(field);
         }
-        for (field, name) in [("annotations", ANNOTATION_REVISION), ("labels", LABEL_CACHE)] {
+        for (field, name) in [
+            ("annotations", ANNOTATION_REVISION),
+            ("labels", LABEL_CACHE),
+        ] {
             if let Some(values) = metadata.get_mut(field).and_then(Value::as_object_mut) {
                 values.remove(name);
                 if values.is_empty() {

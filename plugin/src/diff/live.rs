@@ -33,19 +33,13 @@ pub fn body(desired: &Desired, live: &Value) -> Value {
     body
 }
 
-/// Whether a dry run could tell more. Without one, a value that the server keeps in another form than
-/// it was applied in looks different.
-#[must_use]
-pub fn is_unclear(desired: &Desired, live: &Value) -> bool {
-    let body = body(desired, live);
-    compare(&body, live) != Difference::None && section("", desired, &Identity::default(), Some(live), None).is_some_and(|section| section.pair.is_some_and(|pair| !pair.is_same()))
-}
-
-/// Compares an object in the cluster with what a revision wants of it. `dry_run` is the server's
-/// answer to an apply of [`body`], if it was asked. `None` when there is no difference.
+/// Compares an object in the cluster with what a revision wants of it. `None` when there is no
+/// difference.
 ///
-/// Only fields that the revision wants are looked at, and those that it, or the revision before it,
-/// has applied and that are wanted no longer.
+/// Only fields that the revision wants are looked at, and those that were applied before and are
+/// wanted no longer. `dry_run` is the server's answer to an apply of [`body`]. Without it, a value
+/// that the server keeps in another form than it was applied in looks different, so it is worth
+/// asking wherever this finds a difference.
 #[must_use]
 pub fn section(
     phase: &str,
@@ -66,16 +60,23 @@ pub fn section(
     }
     let wanted = with_string_data_encoded(body);
     let after = dry_run.map_or_else(|| wanted.clone(), |answer| project(answer, &wanted));
-    let pair = Pair::new(
-        Some(clean(project(live, &wanted))),
-        Some(clean(after)),
-    );
+    let pair = Pair::new(Some(clean(project(live, &wanted))), Some(clean(after)));
     if pair.is_same() {
         return None;
     }
     let mut section = section.verdict(Tone::Changed, "different in the cluster");
     section.notes = notes(revision, live);
     Some(section.pair(pair))
+}
+
+/// The body of a dry run, which only an object in exactly this state answers.
+#[must_use]
+pub fn dry_run_body(desired: &Desired, live: &Value) -> Value {
+    let mut body = body(desired, live);
+    for field in ["uid", "resourceVersion"] {
+        body["metadata"][field] = live["metadata"][field].clone();
+    }
+    body
 }
 
 /// What explains a difference.
@@ -94,4 +95,172 @@ fn notes(revision: &Identity, live: &Value) -> Vec<String> {
         notes.push("being deleted".to_owned());
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use baton::engine::diff::FieldPath;
+    use baton::engine::{Gvk, ObjectKey};
+    use baton_apis::CollisionProtection;
+    use serde_json::json;
+
+    use super::*;
+
+    fn yaml(text: &str) -> Value {
+        serde_saphyr::from_str(text).unwrap()
+    }
+
+    fn desired(manifest: &str, create_only: &[&str]) -> Desired {
+        let manifest = yaml(manifest);
+        let gvk = Gvk::new(text(&manifest, "apiVersion"), text(&manifest, "kind"));
+        Desired {
+            key: ObjectKey {
+                group: gvk.group.clone(),
+                kind: gvk.kind.clone(),
+                namespace: "shop".to_owned(),
+                name: "web".to_owned(),
+            },
+            gvk,
+            written_namespace: String::new(),
+            protection: CollisionProtection::Prevent,
+            mappings: Vec::new(),
+            create_only: create_only
+                .iter()
+                .map(|path| FieldPath::parse(path).unwrap())
+                .collect(),
+            manifest,
+            violations: Vec::new(),
+        }
+    }
+
+    fn revision() -> Identity {
+        Identity {
+            kind: "ObjectSet".to_owned(),
+            namespace: "shop".to_owned(),
+            name: "web-v2".to_owned(),
+            uid: "2".to_owned(),
+        }
+    }
+
+    /// A live object, controlled by the revision, as the manager has applied `applied`.
+    fn live(object: &str, owned: &str) -> Value {
+        let mut object = yaml(object);
+        let mut owned = yaml(owned);
+        owned["f:metadata"]["f:ownerReferences"] = json!({"k:{\"uid\":\"2\"}": {}});
+        object["metadata"]["ownerReferences"] = vec![revision().controller_reference()].into();
+        object["metadata"]["managedFields"] = json!([{
+            "manager": "package-operator", "operation": "Apply",
+            "apiVersion": object["apiVersion"], "fieldsV1": owned,
+        }]);
+        object
+    }
+
+    const WANTED: &str = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 2, size: 1000m}}";
+    const OWNED: &str = "{f:spec: {f:replicas: {}, f:size: {}}}";
+
+    fn live_with(spec: &str) -> Value {
+        live(
+            &format!(
+                "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: web, uid: u, resourceVersion: '5'}}, spec: {spec}}}"
+            ),
+            OWNED,
+        )
+    }
+
+    /// The `spec` on both sides.
+    fn specs(section: &Section) -> (Value, Value) {
+        let pair = section.pair.as_ref().unwrap();
+        let spec = |side: Option<&Value>| side.unwrap()["spec"].clone();
+        (spec(pair.before()), spec(pair.after()))
+    }
+
+    #[test]
+    fn nothing_differs() {
+        let same = live_with("{replicas: 2, size: 1000m, theirs: 3}");
+        let section = section("app", &desired(WANTED, &[]), &revision(), Some(&same), None);
+        assert_eq!(section, None);
+    }
+
+    #[test]
+    fn a_drifted_field() {
+        let drifted = live_with("{replicas: 5, size: 1000m, theirs: 3}");
+        let desired = desired(WANTED, &[]);
+        let found = section("app", &desired, &revision(), Some(&drifted), None).unwrap();
+        let expected = (
+            yaml("{replicas: 5, size: 1000m}"),
+            yaml("{replicas: 2, size: 1000m}"),
+        );
+        assert_eq!(specs(&found), expected);
+        assert_eq!(found.title, "Deployment.apps shop/web (phase app)");
+        assert_eq!(found.notes, Vec::<String>::new());
+        assert!(found.differs());
+    }
+
+    /// The server writes `1000m` as `1`; only its own answer tells that this is no difference.
+    #[test]
+    fn a_field_in_another_form() {
+        let other = live_with("{replicas: 2, size: '1'}");
+        let desired = desired(WANTED, &[]);
+        let check = |answer| section("app", &desired, &revision(), Some(&other), answer);
+        assert!(check(None).is_some());
+        assert_eq!(check(Some(&other)), None);
+        let drifted = live_with("{replicas: 3, size: '1'}");
+        let found = section("app", &desired, &revision(), Some(&drifted), Some(&other)).unwrap();
+        let expected = (
+            yaml("{replicas: 3, size: '1'}"),
+            yaml("{replicas: 2, size: '1'}"),
+        );
+        assert_eq!(specs(&found), expected);
+    }
+
+    #[test]
+    fn a_field_that_is_left_to_others() {
+        let scaled = live_with("{replicas: 5, size: 1000m}");
+        let desired = desired(WANTED, &[".spec.replicas"]);
+        assert_eq!(
+            section("app", &desired, &revision(), Some(&scaled), None),
+            None
+        );
+    }
+
+    #[test]
+    fn a_missing_object() {
+        let desired = desired(WANTED, &[]);
+        let found = section("app", &desired, &revision(), None, None).unwrap();
+        assert_eq!(found.verdict, "not in the cluster");
+        assert_eq!(found.pair.unwrap().before(), None);
+    }
+
+    #[test]
+    fn whose_it_is() {
+        let mut other = live_with("{replicas: 5, size: 1000m}");
+        let desired = desired(WANTED, &[]);
+        let notes = |live: &Value| {
+            section("app", &desired, &revision(), Some(live), None)
+                .unwrap()
+                .notes
+        };
+        other["metadata"]["ownerReferences"][0]["name"] = "web-v3".into();
+        other["metadata"]["ownerReferences"][0]["uid"] = "3".into();
+        other["metadata"]["deletionTimestamp"] = "2026-08-01T00:00:00Z".into();
+        assert_eq!(
+            notes(&other),
+            ["controlled by ObjectSet web-v3", "being deleted"]
+        );
+        other["metadata"]["ownerReferences"] = Value::Null;
+        other["metadata"]["deletionTimestamp"] = Value::Null;
+        assert_eq!(notes(&other), ["controlled by nobody"]);
+    }
+
+    #[test]
+    fn a_dry_run_is_bound_to_the_state_it_is_about() {
+        let live = live_with("{replicas: 5}");
+        let body = dry_run_body(&desired(WANTED, &[]), &live);
+        assert_eq!(body["metadata"]["uid"], "u");
+        assert_eq!(body["metadata"]["resourceVersion"], "5");
+        assert_eq!(
+            body["metadata"]["ownerReferences"],
+            live["metadata"]["ownerReferences"]
+        );
+    }
 }

@@ -195,15 +195,30 @@ mod tests {
     #[test]
     fn values_of_secrets() {
         check("{a: eA==}", "{a: eA==}", "{a: '***'}", "{a: '***'}");
-        check("{a: eA==}", "{a: eQ==}", "{a: '*** (before)'}", "{a: '*** (after)'}");
+        check(
+            "{a: eA==}",
+            "{a: eQ==}",
+            "{a: '*** (before)'}",
+            "{a: '*** (after)'}",
+        );
         check("{a: eA==}", "{b: eA==}", "{a: '***'}", "{b: '***'}");
         check("{a: eA==}", "{}", "{a: '***'}", "{}");
         check("{a: eA==}", "null", "{a: '***'}", "null");
         // What no server would take is hidden too.
-        check("{a: 7}", "{a: {b: [x]}}", "{a: '*** (before)'}", "{a: '*** (after)'}");
+        check(
+            "{a: 7}",
+            "{a: {b: [x]}}",
+            "{a: '*** (before)'}",
+            "{a: '*** (after)'}",
+        );
         check("[a, b]", "eA==", "'*** (before)'", "'*** (after)'");
         // Somebody's real value looks like a mask.
-        check("{a: '***'}", "{a: x}", "{a: '*** (before)'}", "{a: '*** (after)'}");
+        check(
+            "{a: '***'}",
+            "{a: x}",
+            "{a: '*** (before)'}",
+            "{a: '*** (after)'}",
+        );
     }
 
     #[test]
@@ -267,15 +282,33 @@ mod tests {
             assert_eq!(after["metadata"]["annotations"][name], expected.1);
         };
         check("Secret", LAST_APPLIED, copy, copy, (MASK, MASK));
-        check("Secret", LAST_APPLIED, copy, "{}", (MASK_BEFORE, MASK_AFTER));
+        check(
+            "Secret",
+            LAST_APPLIED,
+            copy,
+            "{}",
+            (MASK_BEFORE, MASK_AFTER),
+        );
         // Cut off, so that it cannot be read any more.
-        check("Secret", LAST_APPLIED, &copy[..40], &copy[..40], (MASK, MASK));
+        check(
+            "Secret",
+            LAST_APPLIED,
+            &copy[..40],
+            &copy[..40],
+            (MASK, MASK),
+        );
         check("List", LAST_APPLIED, &copy[..40], &copy[..40], (MASK, MASK));
         check("Secret", "kapp.k14s.io/original", copy, copy, (MASK, MASK));
         let list = format!(r#"{{"kind":"List","items":[{copy}]}}"#);
         check("List", LAST_APPLIED, &list, &list, (MASK, MASK));
         let harmless = r#"{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"b"}}"#;
-        check("ConfigMap", LAST_APPLIED, harmless, harmless, (harmless, harmless));
+        check(
+            "ConfigMap",
+            LAST_APPLIED,
+            harmless,
+            harmless,
+            (harmless, harmless),
+        );
         check("ConfigMap", "other", harmless, "x", (harmless, "x"));
         check("Secret", "other", "plain text", "7", ("plain text", "7"));
     }
@@ -286,7 +319,10 @@ mod tests {
             "{apiVersion: v1, kind: Secret, data: {a: aHVudGVyMg==}, stringData: {pin: 123456, empty: '', deep: [tief]}}",
         );
         assert_eq!(
-            redact("expected string, got Value:123456 hunter2 aHVudGVyMg== tief", &secret),
+            redact(
+                "expected string, got Value:123456 hunter2 aHVudGVyMg== tief",
+                &secret
+            ),
             "expected string, got Value:*** *** *** ***"
         );
         let harmless = yaml("{apiVersion: v1, kind: ConfigMap, data: {a: hunter2}}");

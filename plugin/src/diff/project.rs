@@ -18,7 +18,8 @@ pub fn project(live: &Value, wanted: &Value) -> Value {
         .and_then(Value::as_array);
     let all = entries.into_iter().flatten();
     let at = At {
-        ours: owned_fields(live),
+        // Owning nothing is not the same as owning all of it.
+        ours: owned_fields(live).filter(|fields| fields.as_object().is_some_and(|f| !f.is_empty())),
         all: all.filter_map(|entry| entry.get("fieldsV1")).collect(),
     };
     at.part(live, Some(wanted)).unwrap_or_default()
@@ -68,7 +69,11 @@ impl<'a> At<'a> {
     fn below(&self, marker: &str) -> Self {
         Self {
             ours: self.ours.and_then(|node| node.get(marker)),
-            all: self.all.iter().filter_map(|node| node.get(marker)).collect(),
+            all: self
+                .all
+                .iter()
+                .filter_map(|node| node.get(marker))
+                .collect(),
         }
     }
 
@@ -92,7 +97,9 @@ impl<'a> At<'a> {
                 (wanted.is_some() || !part.is_empty()).then_some(Value::Object(part))
             }
             (Value::Array(items), None | Some(Value::Array(_))) => {
-                let wanted_items = wanted.and_then(Value::as_array).map_or(&[][..], |list| list);
+                let wanted_items = wanted
+                    .and_then(Value::as_array)
+                    .map_or(&[][..], |list| list);
                 let part: Vec<Value> = match self.items() {
                     Items::Nothing => return Some(live.clone()),
                     Items::Keys(keys) => {
@@ -102,7 +109,9 @@ impl<'a> At<'a> {
                     Items::Values => {
                         let ours = |item: &&Value| {
                             wanted_items.contains(item)
-                                || self.ours.is_some_and(|node| node.get(format!("v:{item}")).is_some())
+                                || self
+                                    .ours
+                                    .is_some_and(|node| node.get(format!("v:{item}")).is_some())
                         };
                         items.iter().filter(ours).cloned().collect()
                     }
@@ -118,8 +127,11 @@ impl<'a> At<'a> {
     fn keyed(&self, keys: &[String], item: &Value, wanted: &[Value]) -> Option<Value> {
         // A key that a manifest leaves out has a default, such as the protocol of a port.
         let matches = |wanted: &&Value| {
-            keys.iter()
-                .all(|key| wanted.get(key).is_none_or(|value| item.get(key) == Some(value)))
+            keys.iter().all(|key| {
+                wanted
+                    .get(key)
+                    .is_none_or(|value| item.get(key) == Some(value))
+            })
         };
         let wanted = wanted.iter().find(matches);
         let marker = self
@@ -175,14 +187,16 @@ mod tests {
     /// What is left of `live` for `wanted`, when the manager owns `ours` and somebody else `theirs`.
     fn check(wanted: &str, ours: &str, theirs: &str, live: &str, expected: &str) {
         let mut object = yaml(live);
-        let entry = |manager: &str, operation: &str, fields: &str| {
-            json!({"manager": manager, "operation": operation, "fieldsV1": yaml(fields)})
-        };
+        let entry = |manager: &str, operation: &str, fields: &str| json!({"manager": manager, "operation": operation, "fieldsV1": yaml(fields)});
         object["metadata"]["managedFields"] = json!([
             entry("kubelet", "Update", theirs),
             entry("package-operator", "Apply", ours),
         ]);
-        assert_eq!(project(&object, &yaml(wanted)), yaml(expected), "{wanted} of {live}");
+        assert_eq!(
+            project(&object, &yaml(wanted)),
+            yaml(expected),
+            "{wanted} of {live}"
+        );
     }
 
     #[test]
@@ -198,9 +212,21 @@ mod tests {
         // Gone from the live object.
         check("{a: 1, m: {x: 1}}", "{}", "{}", "{m: {y: 5}}", "{m: {}}");
         // Of another type.
-        check("{a: 1, b: {c: 1}}", "{f:a: {}}", "{}", "{a: {x: 1}, b: text}", "{a: {x: 1}, b: text}");
+        check(
+            "{a: 1, b: {c: 1}}",
+            "{f:a: {}}",
+            "{}",
+            "{a: {x: 1}, b: text}",
+            "{a: {x: 1}, b: text}",
+        );
         // Once applied, wanted no longer.
-        check("{a: 1}", "{f:a: {}, f:old: {f:x: {}}}", "{}", "{a: 1, old: {x: 1, y: 2}}", "{a: 1, old: {x: 1}}");
+        check(
+            "{a: 1}",
+            "{f:a: {}, f:old: {f:x: {}}}",
+            "{}",
+            "{a: 1, old: {x: 1, y: 2}}",
+            "{a: 1, old: {x: 1}}",
+        );
         // Never applied by us.
         check("{a: 1}", "{}", "{f:a: {}}", "{a: 2, b: 1}", "{a: 2}");
     }
@@ -208,23 +234,59 @@ mod tests {
     #[test]
     fn keyed_lists() {
         let ours = r#"{f:l: {'k:{"name":"a"}': {f:v: {}}}}"#;
-        check("{l: [{name: a, v: 1}]}", ours, "{}", "{l: [{name: x, v: 9}, {name: a, v: 2, w: 3}]}", "{l: [{name: a, v: 2}]}");
+        check(
+            "{l: [{name: a, v: 1}]}",
+            ours,
+            "{}",
+            "{l: [{name: x, v: 9}, {name: a, v: 2, w: 3}]}",
+            "{l: [{name: a, v: 2}]}",
+        );
         // Somebody else's markers tell the keys as well.
         let theirs = r#"{f:l: {'k:{"name":"x"}': {f:v: {}}}}"#;
-        check("{l: [{name: a, v: 1}]}", "{}", theirs, "{l: [{name: x, v: 9}, {name: a, v: 2}]}", "{l: [{name: a, v: 2}]}");
+        check(
+            "{l: [{name: a, v: 1}]}",
+            "{}",
+            theirs,
+            "{l: [{name: x, v: 9}, {name: a, v: 2}]}",
+            "{l: [{name: a, v: 2}]}",
+        );
         // An item that is not wanted any more, and one that is not there.
-        check("{l: [{name: b, v: 1}]}", ours, "{}", "{l: [{name: a, v: 2, w: 3}]}", "{l: [{v: 2}]}");
+        check(
+            "{l: [{name: b, v: 1}]}",
+            ours,
+            "{}",
+            "{l: [{name: a, v: 2, w: 3}]}",
+            "{l: [{v: 2}]}",
+        );
         // A key by default.
         let port = r#"{f:l: {'k:{"port":80,"protocol":"TCP"}': {f:port: {}}}}"#;
-        check("{l: [{port: 80}]}", port, "{}", "{l: [{port: 80, protocol: TCP}]}", "{l: [{port: 80}]}");
+        check(
+            "{l: [{port: 80}]}",
+            port,
+            "{}",
+            "{l: [{port: 80, protocol: TCP}]}",
+            "{l: [{port: 80}]}",
+        );
     }
 
     #[test]
     fn sets_and_atomic_lists() {
-        check("{l: [a]}", "{f:l: {'v:\"a\"': {}, 'v:\"old\"': {}}}", "{f:l: {'v:\"b\"': {}}}", "{l: [b, a, old]}", "{l: [a, old]}");
+        check(
+            "{l: [a]}",
+            "{f:l: {'v:\"a\"': {}, 'v:\"old\"': {}}}",
+            "{f:l: {'v:\"b\"': {}}}",
+            "{l: [b, a, old]}",
+            "{l: [a, old]}",
+        );
         check("{l: [a]}", "{f:l: {}}", "{}", "{l: [b, a]}", "{l: [b, a]}");
         check("{l: [a]}", "{}", "{}", "{l: [b, a]}", "{l: [b, a]}");
-        check("{l: []}", "{}", "{f:l: {'v:\"b\"': {}}}", "{l: [b]}", "{l: []}");
+        check(
+            "{l: []}",
+            "{}",
+            "{f:l: {'v:\"b\"': {}}}",
+            "{l: [b]}",
+            "{l: []}",
+        );
     }
 
     #[test]
@@ -232,7 +294,10 @@ mod tests {
         let secret = |fields: &str| yaml(&format!("{{apiVersion: v1, kind: Secret, {fields}}}"));
         for (manifest, expected) in [
             ("stringData: {a: x}", "data: {a: eA==}"),
-            ("data: {a: b, c: d}, stringData: {a: x}", "data: {a: eA==, c: d}"),
+            (
+                "data: {a: b, c: d}, stringData: {a: x}",
+                "data: {a: eA==, c: d}",
+            ),
             ("stringData: {a: 7}", "data: {a: 7}"),
             ("data: {a: b}", "data: {a: b}"),
             ("stringData: 7", "type: Opaque"),

@@ -249,7 +249,11 @@ mod tests {
     /// One line per section: title, verdict, notes.
     fn lines(from: &Side, to: &Side) -> Vec<String> {
         let line = |section: Section| {
-            let notes: String = section.notes.iter().map(|note| format!("; {note}")).collect();
+            let notes: String = section
+                .notes
+                .iter()
+                .map(|note| format!("; {note}"))
+                .collect();
             format!("{}: {}{notes}", section.title, section.verdict)
         };
         compare(from, to).into_iter().map(line).collect()
@@ -275,7 +279,9 @@ phases:
             .replace("{name: web}", "{name: web, namespace: shop}")
             .replace("  - object", "  - collisionProtection: Prevent\n    object");
         assert_eq!(lines(&side(ONE), &side(&written)), Vec::<String>::new());
-        let (inline, _) = ONE.split_once("  objects:\n  - object: {apiVersion: apps/v1").unwrap();
+        let (inline, _) = ONE
+            .split_once("  objects:\n  - object: {apiVersion: apps/v1")
+            .unwrap();
         let sliced = format!("{inline}  slices: [slice]\n");
         assert_eq!(lines(&side(ONE), &side(&sliced)), Vec::<String>::new());
         assert_eq!(side(ONE).missing_slices(), Vec::<String>::new());
@@ -353,7 +359,10 @@ phases:
 
     #[test]
     fn values_of_secrets_do_not_show() {
-        let two = ONE.replace("kind: Secret, metadata: {name: web}, data: {a: b}", "kind: Secret, metadata: {name: web}, data: {a: c}");
+        let two = ONE.replace(
+            "kind: Secret, metadata: {name: web}, data: {a: b}",
+            "kind: Secret, metadata: {name: web}, data: {a: c}",
+        );
         let sections = compare(&side(ONE), &side(&two));
         assert_eq!(sections.len(), 1);
         let pair = sections[0].pair.as_ref().unwrap();

@@ -35,7 +35,9 @@ pub fn roll_deployment(deployment: &Value, revision: &Value, number: i64) -> Val
             "path": format!("/metadata/annotations/{}", CHANGE_CAUSE.replace('/', "~1")),
             "value": cause,
         }),
-        _ => json!({ "op": "add", "path": "/metadata/annotations", "value": { CHANGE_CAUSE: cause } }),
+        _ => {
+            json!({ "op": "add", "path": "/metadata/annotations", "value": { CHANGE_CAUSE: cause } })
+        }
     };
     json!([
         { "op": "add", "path": "/metadata/resourceVersion", "value": version },
@@ -82,7 +84,10 @@ pub fn next_revision(
     metadata.insert("annotations".to_owned(), annotations.into());
     let mut spec = content(revision);
     spec.insert("revision".to_owned(), number.into());
-    let previous: Vec<Value> = previous.iter().map(|name| json!({ "name": name })).collect();
+    let previous: Vec<Value> = previous
+        .iter()
+        .map(|name| json!({ "name": name }))
+        .collect();
     spec.insert("previous".to_owned(), previous.into());
     json!({
         "apiVersion": API_VERSION,
@@ -186,7 +191,8 @@ spec:
         );
         assert_eq!(template(&old()), expected);
         assert_eq!(template(&json!({})), yaml("{metadata: {}, spec: {}}"));
-        let own_label_only = yaml("metadata: {labels: {package-operator.run/object-deployment: web}}");
+        let own_label_only =
+            yaml("metadata: {labels: {package-operator.run/object-deployment: web}}");
         assert_eq!(template(&own_label_only), yaml("{metadata: {}, spec: {}}"));
     }
 
@@ -265,8 +271,18 @@ spec:
             ("web", 3, 4, "web-v4"),
             // No number that stands for a count.
             ("2024", 1, 2, "2024-v2"),
-            ("web-99999999999999999999", 1, 2, "web-99999999999999999999-v2"),
-            ("web-9223372036854775807", 1, 2, "web-9223372036854775807-v2"),
+            (
+                "web-99999999999999999999",
+                1,
+                2,
+                "web-99999999999999999999-v2",
+            ),
+            (
+                "web-9223372036854775807",
+                1,
+                2,
+                "web-9223372036854775807-v2",
+            ),
             // Somebody has these.
             ("web-v4", 4, 5, "web-v7"),
             ("web-v4", 1, 2, "web-v7"),

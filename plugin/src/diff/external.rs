@@ -1,0 +1,216 @@
+//! Showing differences with another program, chosen as for `kubectl diff`.
+
+use std::io;
+use std::path::Path;
+use std::process::ExitStatus;
+
+use tempfile::TempDir;
+use tokio::process::Command;
+
+use super::render::{Labels, yaml};
+use super::{Pair, Section};
+
+/// The environment variable that names the program and its arguments.
+pub const VARIABLE: &str = "KUBECTL_EXTERNAL_DIFF";
+
+/// Why another program did not show the differences.
+#[derive(Debug, thiserror::Error)]
+pub enum ExternalError {
+    /// The files for it cannot be written.
+    #[error("cannot write the files for {VARIABLE}: {0}")]
+    Files(#[source] io::Error),
+    /// It does not run.
+    #[error("cannot run {program:?} of {VARIABLE}: {source}")]
+    Start {
+        /// The program.
+        program: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// It ran and failed.
+    #[error("{program:?} of {VARIABLE} failed: {status}")]
+    Failed {
+        /// The program.
+        program: String,
+        /// How it ended.
+        status: ExitStatus,
+    },
+}
+
+/// A program that is run on two directories.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct External {
+    program: String,
+    args: Vec<String>,
+}
+
+impl External {
+    /// The one that the environment names, if it names one.
+    #[must_use]
+    pub fn from_env() -> Option<Self> {
+        Self::parse(&std::env::var(VARIABLE).ok()?)
+    }
+
+    /// A program and its arguments, separated by blanks.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let mut words = text.split_whitespace().map(str::to_owned);
+        Some(Self {
+            program: words.next()?,
+            args: words.collect(),
+        })
+    }
+
+    /// Runs it on two directories with a file per object that differs. It has the terminal to itself.
+    /// Returns whether it found differences, which it tells by its exit code 1.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be run, or its exit code is neither 0 nor 1.
+    pub async fn show(&self, sections: &[Section], labels: &Labels) -> Result<bool, ExternalError> {
+        let dir = write(sections, labels).map_err(ExternalError::Files)?;
+        let status = Command::new(&self.program)
+            .args(&self.args)
+            .args([directory(&labels.before), directory(&labels.after)])
+            .current_dir(dir.path())
+            .status()
+            .await;
+        let program = self.program.clone();
+        let status = status.map_err(|source| ExternalError::Start {
+            program: program.clone(),
+            source,
+        })?;
+        match status.code() {
+            Some(0) => Ok(false),
+            Some(1) => Ok(true),
+            _ => Err(ExternalError::Failed { program, status }),
+        }
+    }
+}
+
+/// Writes both sides; nobody else can read them.
+fn write(sections: &[Section], labels: &Labels) -> io::Result<TempDir> {
+    let dir = tempfile::Builder::new()
+        .prefix("kubectl-baton-")
+        .tempdir()?;
+    let (before, after) = (
+        dir.path().join(directory(&labels.before)),
+        dir.path().join(directory(&labels.after)),
+    );
+    for side in [&before, &after] {
+        std::fs::create_dir(side)?;
+    }
+    let pairs = sections.iter().filter_map(|section| {
+        let pair = section.pair.as_ref()?;
+        (!pair.is_same()).then_some((section, pair))
+    });
+    for (section, pair) in pairs {
+        write_pair(&before, &after, &section.file, pair)?;
+    }
+    Ok(dir)
+}
+
+fn write_pair(before: &Path, after: &Path, file: &str, pair: &Pair) -> io::Result<()> {
+    for (side, value) in [(before, pair.before()), (after, pair.after())] {
+        if value.is_some() {
+            std::fs::write(side.join(file), yaml(value))?;
+        }
+    }
+    Ok(())
+}
+
+/// A label as the name of a directory: `revision 1 (web-v1)` becomes `revision-1`.
+fn directory(label: &str) -> String {
+    let words: Vec<&str> = label
+        .split(|letter: char| !letter.is_ascii_alphanumeric())
+        .filter(|word| !word.is_empty())
+        .take(2)
+        .collect();
+    words.join("-")
+}
+
+#[cfg(test)]
+mod tests {
+    use baton::engine::{Gvk, ObjectKey};
+    use serde_json::json;
+
+    use super::super::Tone;
+    use super::*;
+
+    fn section(name: &str, before: Option<&str>, after: Option<&str>) -> Section {
+        let key = ObjectKey {
+            kind: "ConfigMap".to_owned(),
+            name: name.to_owned(),
+            ..ObjectKey::default()
+        };
+        let side = |text: Option<&str>| text.map(|text| json!({ "a": text }));
+        Section::of(&Gvk::new("v1", "ConfigMap"), &key, None)
+            .verdict(Tone::Changed, "changed")
+            .pair(Pair::new(side(before), side(after)))
+    }
+
+    fn labels() -> Labels {
+        Labels::new("revision 1 (web-v1)", "live")
+    }
+
+    #[test]
+    fn commands() {
+        let parsed = External::parse(" colordiff -N  -u ").unwrap();
+        assert_eq!(parsed.program, "colordiff");
+        assert_eq!(parsed.args, ["-N", "-u"]);
+        assert_eq!(External::parse("  "), None);
+    }
+
+    #[test]
+    fn names_of_directories() {
+        assert_eq!(directory("revision 1 (web-v1)"), "revision-1");
+        assert_eq!(directory("live"), "live");
+        assert_eq!(directory("../x"), "x");
+    }
+
+    #[test]
+    fn files() {
+        let sections = [
+            section("changed", Some("b"), Some("c")),
+            section("added", None, Some("c")),
+            section("same", Some("c"), Some("c")),
+        ];
+        let dir = write(&sections, &labels()).unwrap();
+        let names = |side: &str| {
+            let entries = std::fs::read_dir(dir.path().join(side)).unwrap();
+            let mut names: Vec<String> = entries
+                .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+                .collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names("revision-1"), ["v1.ConfigMap..changed"]);
+        assert_eq!(
+            names("live"),
+            ["v1.ConfigMap..added", "v1.ConfigMap..changed"]
+        );
+        let text = std::fs::read_to_string(dir.path().join("live/v1.ConfigMap..changed"));
+        assert_eq!(text.unwrap(), "a: c\n");
+    }
+
+    #[tokio::test]
+    async fn exit_codes() {
+        let show = async |command: &str, sections: &[Section]| {
+            let external = External::parse(command).unwrap();
+            external.show(sections, &labels()).await
+        };
+        let differing = [section("a", Some("b"), Some("c"))];
+        assert!(show("diff -r -q", &differing).await.unwrap());
+        assert!(!show("diff -r", &[]).await.unwrap());
+        assert!(!show("true", &differing).await.unwrap());
+        let failed = show("diff --no-such-option", &differing).await.unwrap_err();
+        assert!(matches!(failed, ExternalError::Failed { .. }), "{failed}");
+        let missing = show("no-such-program -x", &[]).await.unwrap_err();
+        assert!(
+            missing
+                .to_string()
+                .starts_with("cannot run \"no-such-program\" of KUBECTL_EXTERNAL_DIFF: "),
+            "{missing}"
+        );
+    }
+}
