@@ -5,9 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use baton::engine::deployment::template::{has_labels, metadata_digest, same_content};
 use baton_apis::{
     LifecycleState, ObjectDeploymentSpec, ObjectDeploymentStatus, ObjectSetSpec, ObjectSetStatus,
     conditions,
+    constants::{ANNOTATION_CHANGE_CAUSE, ANNOTATION_TEMPLATE_METADATA},
 };
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference},
@@ -21,9 +23,6 @@ use crate::{
     error::Error,
     target::{Kind, Target},
 };
-
-/// The annotation in which people note why a change was made.
-pub const ANNOTATION_CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 
 /// An `ObjectDeployment` or `ClusterObjectDeployment`.
 #[derive(Clone, Debug)]
@@ -375,29 +374,25 @@ impl Chain {
     }
 }
 
-/// Whether a revision has the content of a deployment's template.
+/// Whether a revision is what a deployment's template asks for, by the manager's own rules: same content, and the same
+/// metadata of the template, or labels where no digest of the metadata was kept.
 fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
     let template = &deployment.spec.template;
-    let labels = revision.metadata.labels.clone().unwrap_or_default();
-    revision.spec.phases.as_deref().unwrap_or_default()
-        == template.spec.phases.as_deref().unwrap_or_default()
-        && revision
-            .spec
-            .availability_probes
-            .as_deref()
-            .unwrap_or_default()
-            == template
-                .spec
-                .availability_probes
-                .as_deref()
-                .unwrap_or_default()
-        && revision.spec.success_delay_seconds.unwrap_or(0)
-            == template.spec.success_delay_seconds.unwrap_or(0)
-        && template
-            .metadata
-            .labels
-            .iter()
-            .all(|(key, value)| labels.get(key) == Some(value))
+    let same_metadata = match revision.annotation(ANNOTATION_TEMPLATE_METADATA) {
+        Some(digest) => {
+            let raw = deployment.object.pointer("/spec/template");
+            digest == metadata_digest(raw.unwrap_or(&Value::Null))
+        }
+        None => has_labels(
+            revision
+                .metadata
+                .labels
+                .as_ref()
+                .unwrap_or(&BTreeMap::new()),
+            &template.metadata.labels,
+        ),
+    };
+    same_metadata && same_content(&revision.spec, &template.spec)
 }
 
 /// Puts revisions together: with the deployment whose UID their controller reference has, else with
@@ -545,22 +540,24 @@ pub fn from_objects(deployments: Vec<Value>, revisions: Vec<Value>) -> Vec<Chain
     )
 }
 
-/// The chain of what a user named, among chains of its namespace and scope. Every chain stays where it is but
-/// this one.
+/// The chain of what a user named, among chains of its namespace and scope.
 #[must_use]
 pub fn pick(mut chains: Vec<Chain>, target: &Target) -> Option<Chain> {
-    let kinds = target.candidates();
-    let (index, kind) = kinds.iter().find_map(|kind| {
-        let index = chains
-            .iter()
-            .position(|chain| chain.has(*kind, &target.name));
-        index.map(|index| (index, kind))
-    })?;
+    let (index, kind) = position(&chains, target)?;
     let mut chain = chains.swap_remove(index);
     if !kind.is_deployment() {
         chain.named = Some(target.name.clone());
     }
     Some(chain)
+}
+
+/// Which of the chains has what a user named, and of what kind that is.
+#[must_use]
+pub fn position(chains: &[Chain], target: &Target) -> Option<(usize, Kind)> {
+    target.candidates().into_iter().find_map(|kind| {
+        let has = |chain: &Chain| chain.has(kind, &target.name);
+        Some((chains.iter().position(has)?, kind))
+    })
 }
 
 /// As kubectl says it.

@@ -7,11 +7,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton::engine::{
-    Gvk, ObjectKey,
-    object::{controller, text},
-    probes::{Probes, Verdict},
-    revision::KindScope,
+use baton::{
+    cluster::discovery::Resource,
+    engine::{
+        Gvk, ObjectKey,
+        object::{controller, text},
+        probes::{Probes, Verdict},
+        revision::KindScope,
+    },
 };
 use baton_apis::constants::GROUP;
 use futures::{StreamExt as _, stream};
@@ -19,8 +22,8 @@ use serde_json::Value;
 
 use crate::{
     chain::{Chain, Revision},
-    connect::{Cluster, ListQuery},
-    content::{Content, read_some},
+    connect::{Cluster, ListQuery, Source},
+    content::{Content, FEW},
     error::Error,
 };
 
@@ -81,12 +84,15 @@ pub enum Owner {
 /// A revision with what it wants.
 pub type Wanted<'a> = (&'a Revision, &'a Content);
 
-/// A place to list objects from.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Collection {
-    gvk: Gvk,
-    /// Empty: all namespaces, or a cluster-scoped kind.
-    namespace: String,
+/// The wanted objects of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Collection {
+    /// The kind.
+    pub gvk: Gvk,
+    /// The objects.
+    pub keys: BTreeSet<ObjectKey>,
+    /// Whether their metadata is enough.
+    pub metadata_only: bool,
 }
 
 impl Children {
@@ -101,41 +107,34 @@ impl Children {
         wanted: &[Wanted<'_>],
         detail: Detail,
     ) -> Result<Self, Error> {
-        let mut collections: BTreeMap<Collection, BTreeSet<ObjectKey>> = BTreeMap::new();
-        for (_, content) in wanted {
-            for phase in content.phases.iter().filter(|phase| !phase.is_delegated()) {
-                for object in &phase.objects {
-                    let collection = Collection {
-                        gvk: object.gvk.clone(),
-                        namespace: object.key.namespace.clone(),
-                    };
-                    let keys = collections.entry(collection).or_default();
-                    keys.insert(object.key.clone());
-                }
+        let mut children = Self::default();
+        let mut known = Vec::new();
+        for collection in collections(wanted, detail) {
+            match cluster.resource(&collection.gvk).await {
+                Ok(Some(resource)) => known.push((collection, resource)),
+                Ok(None) => children.insert_unreadable(&collection.gvk, NOT_SERVED.to_owned()),
+                Err(error) => children.insert_unreadable(&collection.gvk, error.to_string()),
             }
         }
-        let probed = probed_kinds(wanted);
-        let reads = collections.into_iter().map(|(collection, keys)| {
-            let kind = (collection.gvk.group.clone(), collection.gvk.kind.clone());
-            let metadata_only = detail == Detail::AsProbed && !probed.contains(&kind);
-            async move {
-                let read = read_collection(cluster, &collection, &keys, metadata_only).await;
-                (collection, read)
+        for step in [Collection::managed, Collection::others] {
+            let mut lists = Vec::new();
+            for (collection, resource) in &known {
+                let sources = step(collection, resource, &children);
+                lists.extend(sources.into_iter().map(|source| async move {
+                    let list = cluster.list_at(&source.path, &source.query).await;
+                    (&collection.gvk, list)
+                }));
             }
-        });
-        let mut children = Self::default();
-        let mut reads = stream::iter(reads).buffer_unordered(SIDE_BY_SIDE);
-        while let Some((collection, read)) = reads.next().await {
-            match read {
-                Ok(objects) => {
-                    for object in objects {
-                        children.insert(&collection.gvk, object);
+            let mut lists = stream::iter(lists).buffer_unordered(SIDE_BY_SIDE);
+            while let Some((gvk, list)) = lists.next().await {
+                match list {
+                    Ok(objects) => {
+                        for object in objects {
+                            children.insert(gvk, object);
+                        }
                     }
-                }
-                Err(error @ Error::Unreachable { .. }) => return Err(error),
-                Err(error) => {
-                    let kind = (collection.gvk.group, collection.gvk.kind);
-                    children.unreadable.insert(kind, error.to_string());
+                    Err(error @ Error::Unreachable { .. }) => return Err(error),
+                    Err(error) => children.insert_unreadable(gvk, error.to_string()),
                 }
             }
         }
@@ -175,6 +174,99 @@ impl Children {
     }
 }
 
+/// What [`Found::Unreadable`] says of a kind that the server does not serve.
+pub const NOT_SERVED: &str = "the API server does not serve this kind";
+
+/// What revisions want, by kind. Of delegated phases nothing.
+#[must_use]
+pub fn collections(wanted: &[Wanted<'_>], detail: Detail) -> Vec<Collection> {
+    let probed = probed_kinds(wanted);
+    let mut by_kind: BTreeMap<Gvk, BTreeSet<ObjectKey>> = BTreeMap::new();
+    let phases = wanted.iter().flat_map(|(_, content)| &content.phases);
+    for object in phases
+        .filter(|phase| !phase.is_delegated())
+        .flat_map(|phase| &phase.objects)
+    {
+        let keys = by_kind.entry(object.gvk.clone()).or_default();
+        keys.insert(object.key.clone());
+    }
+    let collections = by_kind.into_iter().map(|(gvk, keys)| {
+        let kind = (gvk.group.clone(), gvk.kind.clone());
+        Collection {
+            metadata_only: detail == Detail::AsProbed && !probed.contains(&kind),
+            gvk,
+            keys,
+        }
+    });
+    collections.collect()
+}
+
+impl Collection {
+    /// The lists of managed objects that hold the wanted ones. They are always to be read.
+    #[must_use]
+    pub fn managed(&self, resource: &Resource, _: &Children) -> Vec<Source> {
+        let keys: BTreeSet<&ObjectKey> = self.keys.iter().collect();
+        let query = ListQuery {
+            metadata_only: self.metadata_only,
+            ..ListQuery::managed()
+        };
+        let paths = self.paths(resource, &keys);
+        let sources = paths.into_keys().map(|path| Source {
+            path,
+            query: query.clone(),
+        });
+        sources.collect()
+    }
+
+    /// Lists for the wanted objects that are not among the managed ones: a few by name, many by one list. The former
+    /// is what a list of one name is to a server.
+    #[must_use]
+    pub fn others(&self, resource: &Resource, managed: &Children) -> Vec<Source> {
+        let absent =
+            |key: &&ObjectKey| !key.name.is_empty() && matches!(managed.find(key), Found::Missing);
+        let keys: BTreeSet<&ObjectKey> = self.keys.iter().filter(absent).collect();
+        let mut sources = Vec::new();
+        for (path, keys) in self.paths(resource, &keys) {
+            let queries: Vec<ListQuery> = if keys.len() > FEW {
+                vec![ListQuery::default()]
+            } else {
+                keys.iter().map(|key| ListQuery::named(&key.name)).collect()
+            };
+            sources.extend(queries.into_iter().map(|query| Source {
+                path: path.clone(),
+                query: ListQuery {
+                    metadata_only: self.metadata_only,
+                    ..query
+                },
+            }));
+        }
+        sources
+    }
+
+    /// Where objects are listed: per namespace, or all at once where there are many namespaces.
+    fn paths<'a>(
+        &self,
+        resource: &Resource,
+        keys: &BTreeSet<&'a ObjectKey>,
+    ) -> BTreeMap<String, Vec<&'a ObjectKey>> {
+        let namespaces: BTreeSet<&str> = keys.iter().map(|key| key.namespace.as_str()).collect();
+        let everywhere = resource.scope == KindScope::Cluster || namespaces.len() > FEW;
+        let mut paths: BTreeMap<String, Vec<&ObjectKey>> = BTreeMap::new();
+        for key in keys {
+            let path = if everywhere {
+                resource.path(&self.gvk)
+            } else if key.namespace.is_empty() {
+                // There is no object of such a kind without a namespace.
+                continue;
+            } else {
+                resource.path_in(&self.gvk, &key.namespace)
+            };
+            paths.entry(path).or_default().push(key);
+        }
+        paths
+    }
+}
+
 /// The identity of a live object of a kind.
 #[must_use]
 pub fn key_of(gvk: &Gvk, object: &Value) -> ObjectKey {
@@ -202,52 +294,6 @@ pub fn probed_kinds(wanted: &[Wanted<'_>]) -> BTreeSet<(String, String)> {
             (kind.group.clone(), kind.kind.clone())
         })
         .collect()
-}
-
-async fn read_collection(
-    cluster: &Cluster,
-    collection: &Collection,
-    keys: &BTreeSet<ObjectKey>,
-    metadata_only: bool,
-) -> Result<Vec<Value>, Error> {
-    let Collection { gvk, namespace } = collection;
-    let Some(resource) = cluster.resource(gvk).await? else {
-        return Err(Error::NotFound(format!(
-            "{} {} is not served",
-            gvk.api_version(),
-            gvk.kind
-        )));
-    };
-    // Without a namespace there is no single object of such a kind.
-    if resource.scope == KindScope::Namespaced && namespace.is_empty() {
-        return Ok(Vec::new());
-    }
-    let path = resource.path_in(gvk, namespace);
-    let managed = ListQuery {
-        metadata_only,
-        ..ListQuery::managed()
-    };
-    let mut found = cluster.list_at(&path, &managed).await?;
-    let names: BTreeSet<&str> = found.iter().map(name).collect();
-    let missing: BTreeSet<String> = keys
-        .iter()
-        .map(|key| &key.name)
-        .filter(|name| !name.is_empty() && !names.contains(name.as_str()))
-        .cloned()
-        .collect();
-    if !missing.is_empty() {
-        let query = ListQuery {
-            metadata_only,
-            ..ListQuery::default()
-        };
-        found.extend(read_some(cluster, &path, &missing, &query).await?);
-    }
-    Ok(found)
-}
-
-fn name(object: &Value) -> &str {
-    let name = object.pointer("/metadata/name").and_then(Value::as_str);
-    name.unwrap_or_default()
 }
 
 /// Who controls a live object.

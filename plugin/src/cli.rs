@@ -6,7 +6,7 @@ use baton::cli::ConnectionArgs;
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    commands::completion,
+    commands::{completion, tree},
     connect::{Cluster, connect},
     error::Error,
     output::{ColorChoice, Output},
@@ -35,6 +35,8 @@ pub struct Cli {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Show revisions, their phases and their objects, with live health and owners
+    Tree(tree::TreeArgs),
     /// Print a script that completes this program's command lines
     Completion(completion::CompletionArgs),
 }

@@ -1,6 +1,7 @@
 //! The commands, and how they end.
 
 pub mod completion;
+pub mod tree;
 
 use std::process::ExitCode;
 
@@ -46,6 +47,7 @@ pub async fn run(cli: Cli) -> ExitCode {
 async fn dispatch(cli: Cli) -> Result<Exit, Error> {
     let global = &cli.global;
     match &cli.command {
+        Command::Tree(args) => tree::run(args, global).await,
         Command::Completion(args) => completion::run(args, global),
     }
 }

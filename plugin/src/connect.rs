@@ -67,8 +67,28 @@ pub async fn connect(
     })
 }
 
+/// A collection, or a part of one.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Source {
+    /// URL path of the collection.
+    pub path: String,
+    /// Which of its objects, and how much of them.
+    pub query: ListQuery,
+}
+
+impl Source {
+    /// All objects of a collection.
+    #[must_use]
+    pub fn all(path: impl Into<String>) -> Self {
+        Self {
+            path: path.into(),
+            query: ListQuery::default(),
+        }
+    }
+}
+
 /// Which objects of a collection, and how much of them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListQuery {
     /// Selects by labels, in the syntax of the API.
     pub labels: Option<String>,
@@ -85,6 +105,8 @@ pub enum Content {
     Json,
     /// A JSON merge patch.
     MergePatch,
+    /// A JSON patch: a list of operations.
+    JsonPatch,
     /// A server-side apply; the query has to name `fieldManager`.
     Apply,
 }
@@ -94,6 +116,7 @@ impl Content {
         match self {
             Self::Json => "application/json",
             Self::MergePatch => "application/merge-patch+json",
+            Self::JsonPatch => "application/json-patch+json",
             Self::Apply => "application/apply-patch+yaml",
         }
     }
@@ -237,6 +260,15 @@ fn is_not_served(status: &Status) -> bool {
 }
 
 impl ListQuery {
+    /// The object with a name.
+    #[must_use]
+    pub fn named(name: &str) -> Self {
+        Self {
+            fields: Some(format!("metadata.name={name}")),
+            ..Self::default()
+        }
+    }
+
     /// Objects that carry the label of everything that a revision has written.
     #[must_use]
     pub fn managed() -> Self {

@@ -25,4 +25,6 @@ pub mod output;
 pub mod progress;
 pub mod rollback;
 pub mod rollout;
+pub mod screen;
 pub mod target;
+pub mod tree;

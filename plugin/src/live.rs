@@ -7,12 +7,12 @@ use serde_json::{Value, value::RawValue};
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     task::AbortHandle,
-    time::{Instant, sleep_until, timeout_at},
+    time::{Instant, timeout_at},
 };
 
 use crate::{
     chain::{self, Chain},
-    connect::Cluster,
+    connect::{Cluster, Source},
     error::Error,
     target::Target,
 };
@@ -24,30 +24,6 @@ const LONGEST: Duration = Duration::from_millis(300);
 /// Objects per page of a list.
 const PAGE: u32 = 500;
 
-/// A collection that is watched: its URL path with the selectors.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Source {
-    /// Path of the collection.
-    pub path: String,
-    /// Selects by labels.
-    pub labels: Option<String>,
-    /// Selects by fields.
-    pub fields: Option<String>,
-    /// Whether the metadata is enough.
-    pub metadata_only: bool,
-}
-
-impl Source {
-    /// All objects of a collection.
-    #[must_use]
-    pub fn all(path: impl Into<String>) -> Self {
-        Self {
-            path: path.into(),
-            ..Self::default()
-        }
-    }
-}
-
 /// Watched collections, and what is in them.
 ///
 /// # Guarantees
@@ -58,6 +34,8 @@ pub struct Watches {
     sender: UnboundedSender<(Source, Change)>,
     receiver: UnboundedReceiver<(Source, Change)>,
     sources: BTreeMap<Source, State>,
+    /// When the first change of the present burst came.
+    changed_at: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -98,6 +76,7 @@ impl Watches {
             sender,
             receiver,
             sources: BTreeMap::new(),
+            changed_at: None,
         }
     }
 
@@ -122,35 +101,35 @@ impl Watches {
 
     /// Waits for a change and for the end of the burst it belongs to; the first time, and after
     /// [`Watches::set`], until all is complete.
+    ///
+    /// Dropped while it waits, nothing is lost: the next call goes on.
     pub async fn changed(&mut self) {
-        let mut first: Option<Instant> = None;
         loop {
-            let wait = match first {
-                None => self.receiver.recv().await,
-                Some(started) => {
-                    let end = (started + LONGEST).min(Instant::now() + QUIET);
+            let change = match self.changed_at {
+                Some(first) if self.is_complete() => {
+                    let end = (first + LONGEST).min(Instant::now() + QUIET);
                     match timeout_at(end, self.receiver.recv()).await {
-                        Ok(change) => change,
-                        Err(_) if self.is_complete() => return,
-                        // The burst is over, and a list is still under way.
-                        Err(_) => self.receiver.recv().await,
+                        Ok(change) if Instant::now() < first + LONGEST => change,
+                        Ok(change) => {
+                            self.take_in(change);
+                            break;
+                        }
+                        Err(_) => break,
                     }
                 }
+                _ => self.receiver.recv().await,
             };
-            let Some((source, change)) = wait else {
-                // A sender is kept here, so this cannot happen; waiting for ever is what it would mean.
-                sleep_until(Instant::now() + Duration::from_hours(24)).await;
-                continue;
-            };
-            if self.note(&source, change) {
-                first = first.or_else(|| Some(Instant::now()));
-            }
-            if let Some(started) = first
-                && started.elapsed() >= LONGEST
-                && self.is_complete()
-            {
-                return;
-            }
+            self.take_in(change);
+        }
+        self.changed_at = None;
+    }
+
+    /// Takes in a change, if there is one: a sender is kept here, so the channel never closes.
+    fn take_in(&mut self, change: Option<(Source, Change)>) {
+        if let Some((source, change)) = change
+            && self.note(&source, change)
+        {
+            self.changed_at.get_or_insert_with(Instant::now);
         }
     }
 
@@ -213,9 +192,9 @@ impl Watches {
     fn start(&self, source: &Source) -> State {
         let spec = WatchSpec {
             path: source.path.clone(),
-            label_selector: source.labels.clone(),
-            field_selector: source.fields.clone(),
-            metadata_only: source.metadata_only,
+            label_selector: source.query.labels.clone(),
+            field_selector: source.query.fields.clone(),
+            metadata_only: source.query.metadata_only,
             page_size: PAGE,
         };
         let (sender, own) = (self.sender.clone(), source.clone());

@@ -305,6 +305,14 @@ pub fn objects(format: Format, objects: &[Value], single: bool) -> String {
     }
 }
 
+/// Says on standard error that there is nothing, as kubectl does; `None` means all namespaces.
+pub fn objects_none_found(namespace: Option<&str>) {
+    match namespace {
+        Some(namespace) => eprintln!("No resources found in {namespace} namespace."),
+        None => eprintln!("No resources found"),
+    }
+}
+
 /// A value as one JSON or YAML document. `Name` is JSON here.
 #[must_use]
 pub fn document(format: Format, value: &Value) -> String {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_apis::conditions;
+use baton_apis::conditions::{self, reasons::PROGRESS_DEADLINE_EXCEEDED};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
@@ -13,9 +13,6 @@ use crate::{
     progress::Progress,
     target::Target,
 };
-
-/// The reason of `Progressing=False` when the deadline has passed.
-pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
 
 /// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,214 @@
+//! `tree`: revisions, phases and objects, with live health and owners.
+
+use std::io::IsTerminal as _;
+
+use clap::Args;
+use serde_json::json;
+
+use super::Exit;
+use crate::{
+    cli::{AllNamespaces, GlobalArgs},
+    connect::Cluster,
+    error::Error,
+    output::{Format, Output, Paint, document, objects_none_found},
+    screen::Screen,
+    target::parse_all,
+    tree::{
+        ChainPicture,
+        read::{LiveTree, Selection, once},
+        render::render,
+    },
+};
+
+/// Show revisions, their phases and their objects, with live health and owners
+///
+/// HEALTHY is what the probes of the revision say about the object as it is now; for phases and revisions, how many of
+/// their objects are. OWNER is who controls the object: a revision, something else by kind and name, nobody, or it is missing.
+///
+/// Without TARGET, everything in the namespace is shown. Archived revisions are shown as one line.
+#[derive(Clone, Debug, Args)]
+pub struct TreeArgs {
+    /// Deployments or revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
+
+    /// Keep the picture up to date until Ctrl-C
+    #[arg(long, short)]
+    watch: bool,
+
+    /// All namespaces, and what is in none
+    #[command(flatten)]
+    all: AllNamespaces,
+
+    /// Look into archived revisions as well
+    #[arg(long)]
+    archived: bool,
+
+    /// Show this revision only
+    #[arg(long, value_name = "NUMBER")]
+    revision: Option<i64>,
+
+    /// Draw with ASCII characters only; without it, if the locale admits no others
+    #[arg(long)]
+    ascii: bool,
+
+    /// Print for programs
+    #[arg(long, short, value_name = "FORMAT", value_parser = ["json", "yaml"], conflicts_with = "watch")]
+    output: Option<String>,
+}
+
+/// Shows the picture once, or again and again.
+///
+/// # Errors
+/// What was named does not exist, or our kinds cannot be read.
+pub async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let selection = Selection {
+        targets: parse_all(&args.targets)?,
+        all_namespaces: args.all.all_namespaces,
+        archived: args.archived,
+        revision: args.revision,
+    };
+    if selection.all_namespaces && !selection.targets.is_empty() {
+        return Err(Error::Usage(
+            "a TARGET is in one namespace; leave out either it or -A".to_owned(),
+        ));
+    }
+    let cluster = global.connect().await?;
+    let mut output = global.output();
+    output.ascii |= args.ascii;
+    if args.watch {
+        return watch(&cluster, &selection, output, global).await;
+    }
+    let chains = once(&cluster, &selection).await?;
+    match args.output.as_deref() {
+        Some(format) => {
+            let format = if format == "yaml" {
+                Format::Yaml
+            } else {
+                Format::Json
+            };
+            output.print(&document(format, &json!({ "chains": chains })))?;
+        }
+        None if chains.is_empty() => objects_none_found(namespace(&cluster, &selection)),
+        None => output.print(&render(&chains, selection.all_namespaces, output))?,
+    }
+    Ok(Exit::Fine)
+}
+
+fn namespace<'a>(cluster: &'a Cluster, selection: &Selection) -> Option<&'a str> {
+    (!selection.all_namespaces).then_some(cluster.namespace.as_str())
+}
+
+async fn watch(
+    cluster: &Cluster,
+    selection: &Selection,
+    output: Output,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    let mut tree = LiveTree::start(cluster, selection).await?;
+    let mut view = if std::io::stdout().is_terminal() {
+        View::InPlace(Screen::new())
+    } else {
+        View::Appended(String::new())
+    };
+    let mut resized = Resized::new()?;
+    let (mut chains, mut trouble) = (Vec::new(), None);
+    loop {
+        {
+            let next = tree.next();
+            tokio::pin!(next);
+            loop {
+                tokio::select! {
+                    drawn = &mut next => {
+                        chains = drawn?;
+                        break;
+                    }
+                    () = resized.wait() => {
+                        view.show(&chains, trouble.as_deref(), selection, fit(output, global))?;
+                    }
+                }
+            }
+        }
+        trouble = tree.trouble();
+        view.show(&chains, trouble.as_deref(), selection, fit(output, global))?;
+    }
+}
+
+/// The output as it is now: terminals change their width.
+fn fit(output: Output, global: &GlobalArgs) -> Output {
+    Output {
+        width: global.output().width,
+        ..output
+    }
+}
+
+/// Where pictures go.
+enum View {
+    /// One replaces the other.
+    InPlace(Screen),
+    /// One comes after the other, if it differs from it.
+    Appended(String),
+}
+
+impl View {
+    fn show(
+        &mut self,
+        chains: &[ChainPicture],
+        trouble: Option<&str>,
+        selection: &Selection,
+        output: Output,
+    ) -> Result<(), Error> {
+        let mut text = render(chains, selection.all_namespaces, output);
+        if chains.is_empty() {
+            text.push_str("There is nothing to show yet.\n");
+        }
+        if let Some(trouble) = trouble {
+            let line = format!("not up to date: {trouble}");
+            text.push_str(&output.paint(Paint::Bad, &line));
+            text.push('\n');
+        }
+        match self {
+            Self::InPlace(screen) => screen.draw(&text)?,
+            Self::Appended(before) if *before == text => {}
+            Self::Appended(before) => {
+                if !before.is_empty() {
+                    output.print("\n")?;
+                }
+                output.print(&text)?;
+                *before = text;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Changes of the terminal's size.
+#[cfg(unix)]
+struct Resized(tokio::signal::unix::Signal);
+
+#[cfg(unix)]
+impl Resized {
+    fn new() -> Result<Self, Error> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self(signal(SignalKind::window_change())?))
+    }
+
+    async fn wait(&mut self) {
+        self.0.recv().await;
+    }
+}
+
+/// Not told where there are no signals: the next change of the picture fits again.
+#[cfg(not(unix))]
+struct Resized;
+
+#[cfg(not(unix))]
+impl Resized {
+    fn new() -> Result<Self, Error> {
+        Ok(Self)
+    }
+
+    async fn wait(&mut self) {
+        std::future::pending().await
+    }
+}

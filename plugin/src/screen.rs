@@ -1,0 +1,128 @@
+//! A text that is redrawn in place on a terminal, line by line, without flicker.
+
+use std::io::{self, Stdout, Write as _, stdout};
+
+use crossterm::{
+    cursor::{Hide, MoveToColumn, MoveUp, Show},
+    queue,
+    style::Print,
+    terminal::{
+        BeginSynchronizedUpdate, Clear, ClearType, DisableLineWrap, EnableLineWrap,
+        EndSynchronizedUpdate, size,
+    },
+};
+use textwrap::core::display_width;
+
+/// The place of the text. Dropped, it leaves the text where it is and gives the cursor back.
+#[derive(Debug)]
+pub struct Screen {
+    out: Stdout,
+    /// Widths of the lines that are on the screen.
+    drawn: Vec<usize>,
+}
+
+impl Screen {
+    /// Below what is on the terminal already.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            out: stdout(),
+            drawn: Vec::new(),
+        }
+    }
+
+    /// Replaces the text. What does not fit is cut off, and that is said.
+    ///
+    /// # Errors
+    /// The terminal is gone.
+    pub fn draw(&mut self, text: &str) -> io::Result<()> {
+        let (columns, rows) = size()?;
+        let lines = fit(text, usize::from(rows));
+        let up = height(&self.drawn, usize::from(columns));
+        queue!(
+            self.out,
+            BeginSynchronizedUpdate,
+            Hide,
+            DisableLineWrap,
+            MoveToColumn(0)
+        )?;
+        if up > 0 {
+            queue!(self.out, MoveUp(u16::try_from(up).unwrap_or(u16::MAX)))?;
+        }
+        for line in &lines {
+            queue!(
+                self.out,
+                Print(line),
+                Clear(ClearType::UntilNewLine),
+                Print("\r\n")
+            )?;
+        }
+        queue!(
+            self.out,
+            Clear(ClearType::FromCursorDown),
+            EnableLineWrap,
+            EndSynchronizedUpdate
+        )?;
+        self.drawn = lines.iter().map(|line| display_width(line)).collect();
+        self.out.flush()
+    }
+}
+
+impl Default for Screen {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        let _ = queue!(self.out, EnableLineWrap, Show);
+        let _ = self.out.flush();
+    }
+}
+
+/// The lines of a text that fit above the line in which the cursor stays.
+fn fit(text: &str, rows: usize) -> Vec<String> {
+    let lines: Vec<&str> = text.lines().collect();
+    let room = rows.saturating_sub(1).max(2);
+    if lines.len() <= room {
+        return lines.into_iter().map(str::to_owned).collect();
+    }
+    let hidden = lines.len() - (room - 1);
+    let mut fitting: Vec<String> = lines
+        .into_iter()
+        .take(room - 1)
+        .map(str::to_owned)
+        .collect();
+    fitting.push(format!("... {hidden} more lines: the terminal is too low"));
+    fitting
+}
+
+/// How many rows lines take on a terminal that has been made narrower since they were drawn, and has broken them.
+fn height(drawn: &[usize], columns: usize) -> usize {
+    let columns = columns.max(1);
+    drawn
+        .iter()
+        .map(|width| width.div_ceil(columns).max(1))
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_does_not_fit_is_told() {
+        assert_eq!(fit("a\nb\n", 3), ["a", "b"]);
+        assert_eq!(
+            fit("a\nb\nc\nd\n", 4),
+            ["a", "b", "... 2 more lines: the terminal is too low"]
+        );
+    }
+
+    #[test]
+    fn broken_lines_take_more_rows() {
+        assert_eq!(height(&[0, 10, 25], 10), 5);
+        assert_eq!(height(&[], 10), 0);
+    }
+}

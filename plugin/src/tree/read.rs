@@ -1,0 +1,337 @@
+//! Reading what the picture is made of: once, or again after every change.
+
+use std::collections::BTreeSet;
+
+use baton::cluster::discovery::Resource;
+use baton_apis::constants::API_VERSION;
+use serde_json::Value;
+use std::sync::Arc;
+
+use super::{
+    ChainPicture,
+    build::{Catalogue, PhaseObjects, picture},
+};
+use crate::{
+    chain::{self, Chain, Revision, State},
+    children::{Children, Collection, Detail, NOT_SERVED, Wanted, collections},
+    connect::{Cluster, Source},
+    content::Slices,
+    error::Error,
+    live::Watches,
+    target::{Kind, Target},
+};
+
+/// Which chains, and how much of them.
+#[derive(Clone, Debug, Default)]
+pub struct Selection {
+    /// What the user named; nothing means everything in the namespace.
+    pub targets: Vec<Target>,
+    /// Everything in all namespaces, and outside of them.
+    pub all_namespaces: bool,
+    /// Whether archived revisions are looked into.
+    pub archived: bool,
+    /// The only revision to show of each chain.
+    pub revision: Option<i64>,
+}
+
+/// A scope with a namespace to look into; all namespaces where it is `None`.
+type Place = (Kind, Option<String>);
+
+impl Selection {
+    fn places(&self, cluster: &Cluster) -> BTreeSet<Place> {
+        let place = |kind: Kind| {
+            let namespace = cluster.namespace_of(kind).map(str::to_owned);
+            (kind.deployment(), namespace)
+        };
+        if self.all_namespaces {
+            [Kind::ObjectDeployment, Kind::ClusterObjectDeployment]
+                .map(|kind| (kind, None))
+                .into()
+        } else if self.targets.is_empty() {
+            [place(Kind::ObjectDeployment)].into()
+        } else {
+            let kinds = self.targets.iter().map(|target| target.candidates()[0]);
+            kinds.map(place).collect()
+        }
+    }
+
+    /// The chains that are meant, each once, and the targets that nothing is found for.
+    fn choose(&self, chains: Vec<Chain>) -> (Vec<Chain>, Vec<&Target>) {
+        if self.targets.is_empty() {
+            return (chains, Vec::new());
+        }
+        let mut chosen = Vec::new();
+        let mut missing = Vec::new();
+        for target in &self.targets {
+            match chain::position(&chains, target) {
+                Some((index, _)) if chosen.contains(&index) => {}
+                Some((index, _)) => chosen.push(index),
+                None => missing.push(target),
+            }
+        }
+        let mut chains: Vec<Option<Chain>> = chains.into_iter().map(Some).collect();
+        let chosen = chosen.into_iter().filter_map(|index| chains[index].take());
+        (chosen.collect(), missing)
+    }
+
+    /// Whether a revision is looked into.
+    fn is_open(&self, revision: &Revision) -> bool {
+        match self.revision {
+            Some(number) => revision.number() == Some(number),
+            None => self.archived || revision.state() != State::Archived,
+        }
+    }
+
+    fn open<'a>(&'a self, chains: &'a [Chain]) -> impl Iterator<Item = &'a Revision> {
+        let revisions = chains.iter().flat_map(|chain| &chain.revisions);
+        revisions.filter(|revision| self.is_open(revision))
+    }
+
+    fn draw(
+        &self,
+        chains: &[Chain],
+        catalogue: &Catalogue,
+        children: &Children,
+        phases: &PhaseObjects,
+    ) -> Vec<ChainPicture> {
+        let mut pictures: Vec<ChainPicture> = chains
+            .iter()
+            .map(|chain| picture(chain, catalogue, children, phases))
+            .collect();
+        if let Some(number) = self.revision {
+            for picture in &mut pictures {
+                picture
+                    .revisions
+                    .retain(|revision| revision.revision == Some(number));
+            }
+        }
+        pictures
+    }
+}
+
+/// Reads the picture as it is now.
+///
+/// # Errors
+/// Something that was named does not exist, or our kinds cannot be read.
+pub async fn once(cluster: &Cluster, selection: &Selection) -> Result<Vec<ChainPicture>, Error> {
+    let mut chains = Vec::new();
+    for (kind, namespace) in selection.places(cluster) {
+        chains.extend(chain::read_all(cluster, kind, namespace.as_deref()).await?);
+    }
+    let (chains, missing) = selection.choose(chains);
+    if let Some(target) = missing.first() {
+        let namespace = cluster.namespace_of(target.candidates()[0]);
+        return Err(chain::not_found(target, namespace));
+    }
+    if let Some(number) = selection.revision
+        && !chains.iter().any(|chain| chain.by_number(number).is_some())
+    {
+        return Err(Error::NotFound(format!("there is no revision {number}")));
+    }
+    let slices = Slices::read(cluster, selection.open(&chains)).await?;
+    let mut catalogue = Catalogue::default();
+    for revision in selection.open(&chains) {
+        catalogue.add(revision, &slices);
+    }
+    let wanted = wanted(selection, &chains, &catalogue);
+    let children = Children::read(cluster, &wanted, Detail::AsProbed).await?;
+    let mut phases = PhaseObjects::new();
+    for source in phase_sources(&wanted) {
+        let found = cluster.list_at(&source.path, &source.query).await?;
+        phases.extend(found.into_iter().map(placed));
+    }
+    Ok(selection.draw(&chains, &catalogue, &children, &phases))
+}
+
+fn wanted<'a>(
+    selection: &'a Selection,
+    chains: &'a [Chain],
+    catalogue: &'a Catalogue,
+) -> Vec<Wanted<'a>> {
+    let revisions = selection.open(chains);
+    let wanted = revisions.filter_map(|revision| Some((revision, catalogue.content(revision)?)));
+    wanted.collect()
+}
+
+/// Where the `ObjectSetPhases` of delegated phases are.
+fn phase_sources(wanted: &[Wanted<'_>]) -> BTreeSet<Source> {
+    let delegating = wanted
+        .iter()
+        .filter(|(_, content)| content.phases.iter().any(|phase| phase.is_delegated()));
+    let paths = delegating.map(|(revision, _)| match revision.namespace() {
+        Some(namespace) => {
+            format!("/apis/{API_VERSION}/namespaces/{namespace}/objectsetphases")
+        }
+        None => format!("/apis/{API_VERSION}/clusterobjectsetphases"),
+    });
+    paths.map(Source::all).collect()
+}
+
+fn placed(object: Value) -> ((String, String), Value) {
+    let text = |pointer| {
+        let text = object.pointer(pointer).and_then(Value::as_str);
+        text.unwrap_or_default().to_owned()
+    };
+    let place = (text("/metadata/namespace"), text("/metadata/name"));
+    (place, object)
+}
+
+/// The picture, kept up to date by watches.
+pub struct LiveTree<'a> {
+    cluster: &'a Cluster,
+    selection: &'a Selection,
+    places: BTreeSet<Place>,
+    watches: Watches,
+    slices: Slices,
+    catalogue: Catalogue,
+    /// Watches for objects that are not managed.
+    others: BTreeSet<Source>,
+}
+
+impl<'a> LiveTree<'a> {
+    /// Starts to watch.
+    ///
+    /// # Errors
+    /// As [`once`]: a watch would go on trying where an error has to be told.
+    pub async fn start(cluster: &'a Cluster, selection: &'a Selection) -> Result<Self, Error> {
+        once(cluster, selection).await?;
+        let mut tree = Self {
+            cluster,
+            selection,
+            places: selection.places(cluster),
+            watches: Watches::new(cluster),
+            slices: Slices::default(),
+            catalogue: Catalogue::default(),
+            others: BTreeSet::new(),
+        };
+        let base: Vec<Source> = tree.base().collect();
+        tree.watches.set(base);
+        Ok(tree)
+    }
+
+    /// The picture after the next change; the first time, as soon as everything was read.
+    ///
+    /// # Errors
+    /// A slice cannot be read.
+    pub async fn next(&mut self) -> Result<Vec<ChainPicture>, Error> {
+        loop {
+            self.watches.changed().await;
+            if let Some(pictures) = self.draw().await? {
+                return Ok(pictures);
+            }
+        }
+    }
+
+    /// Why the revisions cannot be watched at the moment.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        let trouble = self
+            .base()
+            .find_map(|source| self.watches.trouble(&source).map(str::to_owned));
+        trouble
+    }
+
+    fn base(&self) -> impl Iterator<Item = Source> {
+        self.places.iter().flat_map(|(kind, namespace)| {
+            [kind.deployment(), kind.revision()]
+                .map(|kind| Source::all(kind.path(namespace.as_deref())))
+        })
+    }
+
+    /// The picture of what the watches know; nothing while some have not got through yet.
+    async fn draw(&mut self) -> Result<Option<Vec<ChainPicture>>, Error> {
+        let chains = self.chains();
+        let selection = self.selection;
+        let incomplete: Vec<&Revision> = selection
+            .open(&chains)
+            .filter(|revision| !self.catalogue.is_complete(revision))
+            .collect();
+        if !incomplete.is_empty() {
+            let slices = Slices::read(self.cluster, incomplete.iter().copied()).await?;
+            self.slices = slices;
+            for revision in incomplete {
+                self.catalogue.add(revision, &self.slices);
+            }
+        }
+        self.catalogue
+            .retain(|uid| chains.iter().any(|chain| chain.by_uid(uid).is_some()));
+        let wanted = wanted(selection, &chains, &self.catalogue);
+        let phases = phase_sources(&wanted);
+        let mut children = Children::default();
+        let mut known: Vec<(Collection, Arc<Resource>)> = Vec::new();
+        for collection in collections(&wanted, Detail::AsProbed) {
+            match self.cluster.resource(&collection.gvk).await {
+                Ok(Some(resource)) => known.push((collection, resource)),
+                Ok(None) => children.insert_unreadable(&collection.gvk, NOT_SERVED.to_owned()),
+                Err(error) => children.insert_unreadable(&collection.gvk, error.to_string()),
+            }
+        }
+        let mut sources: Vec<Source> = self.base().chain(phases.iter().cloned()).collect();
+        let mut managed = Vec::new();
+        for (collection, resource) in &known {
+            for source in collection.managed(resource, &children) {
+                sources.push(source.clone());
+                managed.push((collection, source));
+            }
+        }
+        // The others are those of last time until the managed ones are known.
+        let before = sources.iter().chain(&self.others).cloned();
+        self.watches.set(before);
+        if !self.watches.is_complete() {
+            return Ok(None);
+        }
+        for (collection, source) in &managed {
+            fill(&mut children, collection, source, &self.watches);
+        }
+        let mut others = Vec::new();
+        for (collection, resource) in &known {
+            for source in collection.others(resource, &children) {
+                others.push((collection, source));
+            }
+        }
+        self.others = others.iter().map(|(_, source)| source.clone()).collect();
+        self.watches
+            .set(sources.iter().chain(&self.others).cloned());
+        if !self.watches.is_complete() {
+            return Ok(None);
+        }
+        for (collection, source) in &others {
+            fill(&mut children, collection, source, &self.watches);
+        }
+        let phases = phases
+            .iter()
+            .flat_map(|source| self.watches.objects(source))
+            .map(|object| placed(object.clone()))
+            .collect();
+        Ok(Some(selection.draw(
+            &chains,
+            &self.catalogue,
+            &children,
+            &phases,
+        )))
+    }
+
+    fn chains(&self) -> Vec<Chain> {
+        let mut chains = Vec::new();
+        for (kind, namespace) in &self.places {
+            let objects = |kind: Kind| {
+                let source = Source::all(kind.path(namespace.as_deref()));
+                self.watches.objects(&source).cloned().collect()
+            };
+            chains.extend(chain::from_objects(
+                objects(kind.deployment()),
+                objects(kind.revision()),
+            ));
+        }
+        self.selection.choose(chains).0
+    }
+}
+
+fn fill(children: &mut Children, collection: &Collection, source: &Source, watches: &Watches) {
+    for object in watches.objects(source) {
+        children.insert(&collection.gvk, object.clone());
+    }
+    if let Some(trouble) = watches.trouble(source) {
+        children.insert_unreadable(&collection.gvk, trouble.to_owned());
+    }
+}

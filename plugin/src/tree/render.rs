@@ -1,0 +1,359 @@
+//! From the picture to text: branches, aligned columns, messages wrapped beside or below their row.
+
+use unicode_width::UnicodeWidthStr as _;
+
+use super::{ChainPicture, Health, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture};
+use crate::output::{Output, Paint};
+
+const HEADINGS: [&str; 4] = ["NAME", "HEALTHY", "OWNER", "MESSAGE"];
+/// Blanks between columns.
+const GAP: usize = 3;
+/// A message that has fewer columns than this beside its row goes below it.
+const NARROWEST: usize = 32;
+
+/// A text with its meaning.
+type Span = (Option<Paint>, String);
+
+/// What is drawn in front of the names.
+struct Branches {
+    /// Another one follows below.
+    fork: &'static str,
+    /// The last one.
+    corner: &'static str,
+    /// Beside what is below a fork.
+    line: &'static str,
+    /// Below a corner.
+    blank: &'static str,
+}
+
+const UNICODE: Branches = Branches {
+    fork: "├─ ",
+    corner: "└─ ",
+    line: "│  ",
+    blank: "   ",
+};
+const ASCII: Branches = Branches {
+    fork: "|- ",
+    corner: "`- ",
+    line: "|  ",
+    blank: "   ",
+};
+
+/// A node with everything that is drawn in its row.
+struct Node {
+    name: Vec<Span>,
+    healthy: Span,
+    owner: Span,
+    message: String,
+    children: Vec<Node>,
+}
+
+/// A node in its place.
+struct Row {
+    /// In front of the name.
+    branches: String,
+    /// In front of what continues the row below it.
+    below: String,
+    name: Vec<Span>,
+    healthy: Span,
+    owner: Span,
+    message: String,
+}
+
+/// The text of chains; every line ends with a newline. Nothing for no chains.
+///
+/// `with_namespaces` tells where each chain is, for chains of several namespaces.
+#[must_use]
+pub fn render(chains: &[ChainPicture], with_namespaces: bool, output: Output) -> String {
+    if chains.is_empty() {
+        return String::new();
+    }
+    let branches = if output.ascii { &ASCII } else { &UNICODE };
+    let mut rows = Vec::new();
+    for chain in chains {
+        for root in roots(chain, with_namespaces) {
+            place(root, String::new(), String::new(), branches, &mut rows);
+        }
+    }
+    layout(&rows, output)
+}
+
+/// The deployment; or the revisions themselves, where there is none.
+fn roots(chain: &ChainPicture, with_namespaces: bool) -> Vec<Node> {
+    let namespace = chain.namespace.as_deref();
+    let revisions = chain.revisions.iter();
+    let suffix = namespace.filter(|_| with_namespaces);
+    let suffix = suffix.map(|namespace| (Some(Paint::Dim), format!(" -n {namespace}")));
+    let Some(deployment) = &chain.deployment else {
+        let mut roots: Vec<Node> = revisions.map(|r| revision(r, namespace)).collect();
+        for root in &mut roots {
+            root.name.extend(suffix.clone());
+        }
+        return roots;
+    };
+    let mut name = vec![(Some(Paint::Strong), deployment.target.clone())];
+    name.extend(suffix);
+    if deployment.paused {
+        name.push((Some(Paint::Warn), " Paused".to_owned()));
+    }
+    vec![Node {
+        name,
+        healthy: health(deployment.available),
+        owner: (None, String::new()),
+        message: deployment.message.clone(),
+        children: revisions.map(|r| revision(r, namespace)).collect(),
+    }]
+}
+
+fn revision(revision: &RevisionPicture, namespace: Option<&str>) -> Node {
+    let title = match revision.revision {
+        Some(number) => format!("revision {number} "),
+        None => "revision ".to_owned(),
+    };
+    let paint = match revision.state {
+        "Available" => Paint::Good,
+        "NotReady" | "Pending" => Paint::Warn,
+        _ => Paint::Dim,
+    };
+    let healthy = if revision.phases.is_some() {
+        counts(revision.healthy, revision.objects)
+    } else {
+        (None, String::new())
+    };
+    Node {
+        name: vec![
+            (None, title),
+            (Some(Paint::Strong), revision.name.clone()),
+            (Some(paint), format!(" {}", revision.state)),
+        ],
+        healthy,
+        owner: (None, String::new()),
+        message: revision.message.clone(),
+        children: revision
+            .phases
+            .iter()
+            .flatten()
+            .map(|drawn| phase(drawn, namespace))
+            .collect(),
+    }
+}
+
+fn phase(phase: &PhasePicture, namespace: Option<&str>) -> Node {
+    let mut name = vec![(None, format!("phase {}", phase.name))];
+    if !phase.class.is_empty() {
+        name.push((Some(Paint::Dim), format!(" (class {})", phase.class)));
+    }
+    Node {
+        name,
+        healthy: counts(phase.healthy, phase.objects.len()),
+        owner: (None, String::new()),
+        message: phase.message.clone(),
+        children: phase
+            .objects
+            .iter()
+            .map(|drawn| object(drawn, namespace))
+            .collect(),
+    }
+}
+
+fn object(object: &ObjectPicture, namespace: Option<&str>) -> Node {
+    let mut name = vec![(None, format!("{}/{}", object.kind, object.name))];
+    if !object.namespace.is_empty() && namespace != Some(object.namespace.as_str()) {
+        name.push((Some(Paint::Dim), format!(" -n {}", object.namespace)));
+    }
+    let (paint, owner) = match &object.owner {
+        OwnerPicture::ThisRevision { revision, name } => (None, number(*revision, name)),
+        OwnerPicture::OtherRevision { revision, name } => {
+            (Some(Paint::Accent), number(*revision, name))
+        }
+        OwnerPicture::Stranger { kind, name } => (Some(Paint::Bad), format!("{kind}/{name}")),
+        OwnerPicture::Nobody => (Some(Paint::Warn), "nobody".to_owned()),
+        OwnerPicture::Missing => (Some(Paint::Warn), "missing".to_owned()),
+        OwnerPicture::Delegated { class } => (Some(Paint::Dim), format!("class {class}")),
+        OwnerPicture::Unknown => (Some(Paint::Warn), "unknown".to_owned()),
+    };
+    Node {
+        name,
+        healthy: match object.owner {
+            OwnerPicture::Missing => (Some(Paint::Dim), "-".to_owned()),
+            _ => health(object.healthy),
+        },
+        owner: (paint, owner),
+        message: object.message.clone(),
+        children: Vec::new(),
+    }
+}
+
+fn number(number: Option<i64>, name: &str) -> String {
+    number.map_or_else(|| name.to_owned(), |number| format!("revision {number}"))
+}
+
+fn health(health: Health) -> Span {
+    let paint = match health {
+        Health::True => Paint::Good,
+        Health::False => Paint::Bad,
+        Health::Unknown => Paint::Warn,
+    };
+    (Some(paint), health.word().to_owned())
+}
+
+fn counts(healthy: usize, of: usize) -> Span {
+    let paint = if healthy == of {
+        Paint::Good
+    } else {
+        Paint::Warn
+    };
+    (Some(paint), format!("{healthy}/{of}"))
+}
+
+/// Puts a node and what is below it into rows.
+fn place(node: Node, branches: String, below: String, style: &Branches, rows: &mut Vec<Row>) {
+    let last = node.children.len().saturating_sub(1);
+    let continued = if node.children.is_empty() {
+        below.clone() + style.blank
+    } else {
+        below.clone() + style.line
+    };
+    rows.push(Row {
+        branches,
+        below: continued,
+        name: node.name,
+        healthy: node.healthy,
+        owner: node.owner,
+        message: node.message,
+    });
+    for (index, child) in node.children.into_iter().enumerate() {
+        let (branch, line) = if index == last {
+            (style.corner, style.blank)
+        } else {
+            (style.fork, style.line)
+        };
+        place(
+            child,
+            below.clone() + branch,
+            below.clone() + line,
+            style,
+            rows,
+        );
+    }
+}
+
+fn layout(rows: &[Row], output: Output) -> String {
+    let columns = columns(rows);
+    let beside: usize = columns.iter().map(|width| width + GAP).sum();
+    let message = match output.width {
+        None => Messages::Whole,
+        Some(width) if usize::from(width) >= beside + NARROWEST => {
+            Messages::Beside(usize::from(width) - beside)
+        }
+        Some(width) => Messages::Below(usize::from(width)),
+    };
+    let mut lines = Vec::new();
+    let mut heading = String::new();
+    for (title, width) in HEADINGS.iter().zip(columns) {
+        heading.push_str(&pad(title, title.width(), width + GAP));
+    }
+    if !matches!(message, Messages::Below(_)) {
+        heading.push_str(HEADINGS[3]);
+    }
+    lines.push(heading);
+    for row in rows {
+        row.write(columns, message, output, &mut lines);
+    }
+    let mut text = String::new();
+    for line in lines {
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// The widths of all columns but the last.
+fn columns(rows: &[Row]) -> [usize; 3] {
+    let mut widths = [HEADINGS[0], HEADINGS[1], HEADINGS[2]].map(|heading| heading.width());
+    for row in rows {
+        for (width, own) in widths.iter_mut().zip(row.widths()) {
+            *width = own.max(*width);
+        }
+    }
+    widths
+}
+
+/// Where messages go.
+#[derive(Clone, Copy)]
+enum Messages {
+    /// Beside their row, however long they are.
+    Whole,
+    /// Beside their row, in lines of this width.
+    Beside(usize),
+    /// Below their row, in a screen of this width.
+    Below(usize),
+}
+
+impl Row {
+    fn widths(&self) -> [usize; 3] {
+        let name: usize = self.name.iter().map(|(_, text)| text.width()).sum();
+        [
+            self.branches.width() + name,
+            self.healthy.1.width(),
+            self.owner.1.width(),
+        ]
+    }
+
+    fn write(
+        &self,
+        columns: [usize; 3],
+        messages: Messages,
+        output: Output,
+        lines: &mut Vec<String>,
+    ) {
+        let message = self.message.split_whitespace().collect::<Vec<_>>();
+        let message = message.join(" ");
+        let cells = [
+            self.branches.clone() + &spans(&self.name, output),
+            span(&self.healthy, output),
+            span(&self.owner, output),
+        ];
+        let mut line = String::new();
+        for ((text, own), width) in cells.iter().zip(self.widths()).zip(columns) {
+            line.push_str(&pad(text, own, width + GAP));
+        }
+        let beside: usize = columns.iter().map(|width| width + GAP).sum();
+        match messages {
+            Messages::Whole => lines.push(line + &message),
+            Messages::Beside(width) => {
+                let mut parts = textwrap::wrap(&message, width).into_iter();
+                lines.push(line + &parts.next().unwrap_or_default());
+                for part in parts {
+                    lines.push(pad(&self.below, self.below.width(), beside) + &part);
+                }
+            }
+            Messages::Below(width) => {
+                lines.push(line);
+                let width = width.saturating_sub(self.below.width()).max(NARROWEST);
+                for part in textwrap::wrap(&message, width) {
+                    if !part.is_empty() {
+                        let part = output.paint(Paint::Dim, &part);
+                        lines.push(format!("{}{part}", self.below));
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn spans(parts: &[Span], output: Output) -> String {
+    parts.iter().map(|part| span(part, output)).collect()
+}
+
+fn span((paint, text): &Span, output: Output) -> String {
+    match paint {
+        Some(paint) => output.paint(*paint, text),
+        None => text.clone(),
+    }
+}
+
+/// A text of a known width, filled up with blanks.
+fn pad(text: &str, own: usize, width: usize) -> String {
+    format!("{text}{}", " ".repeat(width.saturating_sub(own)))
+}
