@@ -31,8 +31,8 @@ pub(crate) enum Verb {
     Create,
     /// An apply with preconditions, also as a dry run.
     Apply,
-    /// A JSON patch that tests before it removes.
-    Release,
+    /// A JSON patch that tests before it changes anything.
+    Patch,
     /// A deletion with preconditions.
     Delete,
 }
@@ -65,7 +65,7 @@ pub(crate) fn judge(verb: Verb, subject: Subject<'_>, code: StatusCode, body: &[
         Verb::Delete if is_gone(&object) => Answer::NotFound,
         Verb::Create if code == StatusCode::CREATED => Answer::Created(object),
         Verb::Create => Answer::Merged(object),
-        Verb::Get | Verb::Apply | Verb::Release | Verb::Delete => Answer::Object(object),
+        Verb::Get | Verb::Apply | Verb::Patch | Verb::Delete => Answer::Object(object),
     }
 }
 
@@ -83,7 +83,7 @@ fn refusal(verb: Verb, subject: Subject<'_>, code: StatusCode, status: Status) -
     match code.as_u16() {
         404 => not_found(subject, status),
         409 => conflict(subject, status),
-        422 if verb == Verb::Release && causes(&status) == 0 => Answer::Conflict,
+        422 if verb == Verb::Patch && causes(&status) == 0 => Answer::Conflict,
         code if is_refusal(code, &status) => Answer::Refused(status.message),
         _ => Answer::Failed(status.message),
     }
@@ -194,7 +194,7 @@ mod tests {
             (Verb::Create, 200, object, "merged"),
             (Verb::Apply, 200, object, "object"),
             (Verb::Apply, 200, success, "not found"),
-            (Verb::Release, 200, object, "object"),
+            (Verb::Patch, 200, object, "object"),
             (Verb::Delete, 200, success, "not found"),
             (
                 Verb::Get,
@@ -268,8 +268,8 @@ mod tests {
         Create  | 409 | Conflict | quota was modified | quota | failed: =
         Create  | 409 | AlreadyExists | exists | this | conflict
         Create  | 409 | AlreadyExists | exists | quota | refused: =
-        Release | 422 | Invalid | the server rejected our request | - | conflict
-        Release | 422 | Invalid | bad label | invalid | refused: =
+        Patch   | 422 | Invalid | the server rejected our request | - | conflict
+        Patch   | 422 | Invalid | bad label | invalid | refused: =
         Apply   | 422 | Invalid | bad label | invalid | refused: =
         Apply   | 422 | Invalid | no causes | - | refused: =
         Get     | 401 | Unauthorized | t | - | refused: =
@@ -313,7 +313,7 @@ mod tests {
                 "Get" => Verb::Get,
                 "Create" => Verb::Create,
                 "Apply" => Verb::Apply,
-                "Release" => Verb::Release,
+                "Patch" => Verb::Patch,
                 "Delete" => Verb::Delete,
                 _ => panic!("{row}"),
             };

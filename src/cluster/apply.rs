@@ -21,6 +21,8 @@
 //! so does `Ignore`, without the second, strict parse of the body and the warnings nobody reads.
 //! `Strict` would refuse manifests that Package Operator accepts.
 
+mod migrate;
+
 use std::{
     hash::{BuildHasher as _, RandomState},
     time::Duration,
@@ -74,6 +76,7 @@ impl Target {
         };
         let answer = match request {
             Request::TakeBack => self.take_back(&child).await,
+            Request::Migrate(decided) => self.migrate(&child, decided).await,
             Request::Create(_) => {
                 let _creating = self.0.creating.lock(key).await;
                 if self.0.informers.knows(key) {
@@ -218,8 +221,9 @@ impl Child<'_> {
 
     fn call(&self, request: &Request) -> Result<Call, Answer> {
         Ok(match request {
-            // Giving up what was merged needs the object's UID first.
-            Request::Get | Request::TakeBack => self.get(),
+            // Giving up what was merged needs the object's UID first, and a migration the entries
+            // of all managers.
+            Request::Get | Request::TakeBack | Request::Migrate(_) => self.get(),
             Request::DryRunCreate(body) => self.apply(body, Verb::Create, true),
             Request::Create(body) => self.apply(body, Verb::Create, false),
             Request::DryRunApply(body) => self.apply(bound(body)?, Verb::Apply, true),
@@ -283,7 +287,7 @@ impl Child<'_> {
             {"op": "test", "path": format!("{owner}/uid"), "value": owner_uid},
             {"op": "remove", "path": owner},
         ]);
-        self.patch(Verb::Release, JSON_PATCH, &patch)
+        self.patch(Verb::Patch, JSON_PATCH, &patch)
     }
 
     fn delete(&self, live: &Precondition) -> Call {
@@ -393,6 +397,30 @@ mod tests {
         content_type: Option<&str>,
         body: &str,
     ) {
+        let call = with_child(|child| child.call(request)).unwrap();
+        check_call(&call, method, query, content_type, body);
+    }
+
+    pub(super) fn check_call(
+        call: &Call,
+        method: &Method,
+        query: &str,
+        content_type: Option<&str>,
+        body: &str,
+    ) {
+        assert_eq!(call.method, *method);
+        assert_eq!(
+            call.url,
+            format!("/apis/apps/v1/namespaces/n/deployments/a{query}")
+        );
+        assert_eq!(call.content_type, content_type);
+        assert_eq!(call.body, body.as_bytes());
+        assert_eq!(call.dry_run, query.contains("dryRun"));
+        assert_eq!(call.deletes.is_some(), *method == Method::DELETE);
+    }
+
+    /// Does something with a deployment `a` in the namespace `n`.
+    pub(super) fn with_child<T>(work: impl FnOnce(&Child<'_>) -> T) -> T {
         let gvk = Gvk::new("apps/v1", "Deployment");
         let key = ObjectKey {
             group: "apps".to_owned(),
@@ -406,22 +434,12 @@ mod tests {
             watchable: true,
         };
         let path = resource.path_of(&gvk, &key).unwrap();
-        let child = Child {
+        work(&Child {
             gvk: &gvk,
             key: &key,
             resource: &resource,
             path,
-        };
-        let call = child.call(request).unwrap();
-        assert_eq!(call.method, *method);
-        assert_eq!(
-            call.url,
-            format!("/apis/apps/v1/namespaces/n/deployments/a{query}")
-        );
-        assert_eq!(call.content_type, content_type);
-        assert_eq!(call.body, body.as_bytes());
-        assert_eq!(call.dry_run, query.contains("dryRun"));
-        assert_eq!(call.deletes.is_some(), *method == Method::DELETE);
+        })
     }
 
     #[test]

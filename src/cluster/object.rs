@@ -3,15 +3,18 @@
 //! A parsed tree of an object takes several times the memory of its text and one allocation per
 //! field, so an object stays text until somebody looks into it. What goes before it is kept:
 //!
-//! - `managedFields` other than our own apply's. They are about half of a typical object, and only
-//!   our own entry is ever compared with.
+//! - `managedFields` other than our own apply's, and legacy entries of Package Operator where there
+//!   are any ([`legacy`]). They are about half of a typical object, and nobody else's entry is ever
+//!   compared with.
 //! - the annotation `kubectl.kubernetes.io/last-applied-configuration`, a second copy of the object.
 //!
 //! Values are copied as they stand in the server's answer, never re-rendered.
 
 use std::{borrow::Cow, collections::HashSet, fmt, sync::Arc};
 
-use baton_apis::constants::{FIELD_MANAGER, LABEL_CACHE, LABEL_CACHE_VALUE};
+use baton_apis::constants::{
+    ANNOTATION_LAST_APPLIED as LAST_APPLIED, FIELD_MANAGER, LABEL_CACHE, LABEL_CACHE_VALUE,
+};
 use serde::{
     Deserialize, Deserializer,
     de::{MapAccess, Visitor},
@@ -19,9 +22,7 @@ use serde::{
 use serde_json::{Value, value::RawValue};
 
 use super::watch;
-use crate::engine::Gvk;
-
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+use crate::engine::{Gvk, diff::legacy};
 
 /// What a server sent as an object is none, or has no name.
 #[derive(Debug, thiserror::Error)]
@@ -137,7 +138,8 @@ impl<'a> Parts<'a> {
 
     /// Whether any entry of the managed fields is our apply.
     pub fn managed_by_us(&self) -> bool {
-        self.get("managedFields").and_then(our_entries).is_some()
+        self.get("managedFields")
+            .is_some_and(|list| entries(list, is_our_apply).is_some())
     }
 
     /// Packs the object for keeping.
@@ -172,8 +174,8 @@ impl<'a> Parts<'a> {
                     for (key, value) in &self.metadata {
                         match key.as_ref() {
                             "managedFields" => {
-                                if let Some(ours) = our_entries(value) {
-                                    out.field(key, &ours);
+                                if let Some(read) = entries(value, is_read) {
+                                    out.field(key, &read);
                                 }
                             }
                             "annotations" => out.annotations(value),
@@ -235,18 +237,15 @@ impl Names {
     }
 }
 
-/// The list of our own entries, or nothing if there is none.
-fn our_entries(list: &RawValue) -> Option<String> {
+/// The list of those entries that are wanted, or nothing if there is none.
+fn entries(list: &RawValue, is_wanted: impl Fn(&Entry<'_>) -> bool) -> Option<String> {
     let entries: Vec<&RawValue> = serde_json::from_str(list.get()).ok()?;
     let mut out = String::new();
     for raw in entries {
         let Ok(entry) = serde_json::from_str::<Entry<'_>>(raw.get()) else {
             continue;
         };
-        if entry.manager == FIELD_MANAGER
-            && entry.operation == "Apply"
-            && entry.subresource.is_none_or(|name| name.is_empty())
-        {
+        if is_wanted(&entry) {
             out.push(if out.is_empty() { '[' } else { ',' });
             out.push_str(raw.get());
         }
@@ -256,6 +255,15 @@ fn our_entries(list: &RawValue) -> Option<String> {
     }
     out.push(']');
     Some(out)
+}
+
+/// Whether anything ever looks into an entry.
+fn is_read(entry: &Entry<'_>) -> bool {
+    is_our_apply(entry) || legacy::is_legacy(&entry.manager, &entry.operation, entry.subresource())
+}
+
+fn is_our_apply(entry: &Entry<'_>) -> bool {
+    entry.manager == FIELD_MANAGER && entry.operation == "Apply" && entry.subresource().is_empty()
 }
 
 fn find<'a>(fields: &[(Cow<'a, str>, &'a RawValue)], key: &str) -> Option<&'a RawValue> {
@@ -359,6 +367,12 @@ struct Entry<'a> {
     subresource: Option<Cow<'a, str>>,
 }
 
+impl Entry<'_> {
+    fn subresource(&self) -> &str {
+        self.subresource.as_deref().unwrap_or_default()
+    }
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Reference<'a> {
@@ -408,10 +422,25 @@ mod tests {
                 json!({"metadata": {"name": "a", "managedFields": [
                     entry("kubectl", "Update", None),
                     ours,
-                    entry("package-operator", "Update", None),
+                    entry("package-operator", "Update", Some("status")),
                     entry("package-operator", "Apply", Some("status")),
                 ]}}),
                 json!({"metadata": {"name": "a", "managedFields": [ours]}}),
+            ),
+            // What Package Operator wrote in another way than we do.
+            (
+                json!({"metadata": {"name": "a", "managedFields": [
+                    entry("package-operator", "Update", None),
+                    entry("kubectl", "Apply", None),
+                    entry("package-operator-manager", "Update", None),
+                    entry("remote-phase-manger", "Apply", None),
+                    entry("package-operator-manager", "Update", Some("scale")),
+                ]}}),
+                json!({"metadata": {"name": "a", "managedFields": [
+                    entry("package-operator", "Update", None),
+                    entry("package-operator-manager", "Update", None),
+                    entry("remote-phase-manger", "Apply", None),
+                ]}}),
             ),
             (
                 json!({"metadata": {"name": "a", "managedFields": [entry("kubectl", "Apply", None)]}}),
@@ -474,6 +503,10 @@ mod tests {
         assert_eq!((parts.namespace.as_ref(), parts.name.as_ref()), ("n", "a"));
         assert!(parts.labelled());
         assert!(!parts.managed_by_us());
+        let update = json!({"metadata": {"name": "a", "managedFields": [
+            entry("package-operator", "Update", None)]}})
+        .to_string();
+        assert!(!Parts::of(&update, &gvk).unwrap().managed_by_us());
         let stored = parts.pack(&gvk, Ownership::Native, &mut names);
         assert_eq!((stored.uid.as_ref(), stored.resource_version), ("u", 12));
         let owners: Vec<_> = stored

@@ -22,6 +22,8 @@
 //! Secret's `stringData`, whose values appear in `data` while the ownership stays with
 //! `stringData`. A `null` is owned like any value; where the server puts a default or an empty
 //! value in its place that is a difference of form.
+//!
+//! Where Package Operator has left entries of other kinds, [`legacy`] tells what they are worth.
 
 use std::fmt;
 use std::mem;
@@ -33,11 +35,13 @@ use serde_json::Value;
 use self::create_only::{owned_at, owned_part, remove, set};
 use self::fields::{field, write_key};
 use self::fingerprint::{ABSENT, mix, of_map, of_node, of_owned, of_value};
+use self::legacy::Held;
 use self::walk::compare_roots;
 
 mod create_only;
 mod fields;
 mod fingerprint;
+pub mod legacy;
 mod lists;
 #[cfg(test)]
 mod properties;
@@ -149,16 +153,17 @@ pub fn content_fingerprint(value: &Value) -> u64 {
 /// items of a keyed list change their order among each other. Nothing else counts: not owner
 /// references, which come and go with a chain's revisions and are judged on their own, not
 /// `resourceVersion`, not timestamps, not fields and list items of other managers, not the order of
-/// map keys or of a set. `None` as for [`owned_fields`].
+/// map keys or of a set. `None` as for [`owned_fields`], unless there are legacy entries.
 ///
 /// # Caveats
 ///
-/// Below an empty map that we own everything counts, as it may be an atomic value.
+/// Below an empty map that we own everything counts, as it may be an atomic value. All fields of
+/// legacy entries count, also those that nobody wants.
 #[must_use]
 pub fn live_fingerprint(live: &Value) -> Option<u64> {
-    let entry = apply_entry(live)?;
-    let owned = entry.get("fieldsV1")?.as_object()?;
-    let version = entry.get("apiVersion").map_or(ABSENT, of_value);
+    let held = Held::by(live)?;
+    let owned = held.fields();
+    let version = held.version.map_or(ABSENT, of_value);
     let apart = ["f:status", "f:metadata"];
     let fields = owned
         .iter()
@@ -171,7 +176,7 @@ pub fn live_fingerprint(live: &Value) -> Option<u64> {
         .flatten();
     let metadata = metadata.filter(|(marker, _)| *marker != "f:ownerReferences");
     let fields = mix(fields, of_owned(metadata, live.get("metadata")));
-    let texts = field(owned, STRING_DATA).filter(|_| live.get(STRING_DATA).is_none());
+    let texts = field(&owned, STRING_DATA).filter(|_| live.get(STRING_DATA).is_none());
     let texts = texts.map_or(ABSENT, |node| of_node(node, live.get("data")));
     Some(mix(mix(version, fields), texts))
 }
@@ -303,16 +308,18 @@ fn is_managed(keys: &[String]) -> bool {
 /// Our manager's entry for applies of the object itself. There is at most one: the server keeps a
 /// manager's applies together, in whichever version they were made.
 fn apply_entry(live: &Value) -> Option<&Value> {
-    let is = |entry: &Value, name, value| entry.get(name).and_then(Value::as_str) == Some(value);
     live.get("metadata")?
         .get("managedFields")?
         .as_array()?
         .iter()
-        .find(|entry| {
-            is(entry, "manager", FIELD_MANAGER)
-                && is(entry, "operation", "Apply")
-                && entry
-                    .get("subresource")
-                    .is_none_or(|subresource| subresource == "")
-        })
+        .find(|entry| is_apply(entry))
+}
+
+fn is_apply(entry: &Value) -> bool {
+    let is = |name, value| entry.get(name).and_then(Value::as_str) == Some(value);
+    is("manager", FIELD_MANAGER)
+        && is("operation", "Apply")
+        && entry
+            .get("subresource")
+            .is_none_or(|subresource| subresource == "")
 }

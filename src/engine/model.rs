@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use super::{
     Answer, Gvk, ObjectKey, Precondition, Request,
     conditions::{report_archival, report_pass},
+    diff::legacy::migrated,
     handover::{Kin, Lineage},
     object::{
         Identity, controlled_reference, controller, is_terminating, metadata, owner_references,
@@ -163,6 +164,19 @@ impl World {
         }
     }
 
+    /// The object was written by an update of Package Operator, not by applies.
+    pub fn age(&mut self, key: &ObjectKey) {
+        if let Some(mut object) = self.objects.get(key).cloned() {
+            let entries = object["metadata"]["managedFields"].as_array_mut();
+            for entry in entries.into_iter().flatten() {
+                if text(entry, "manager") == FIELD_MANAGER {
+                    entry["operation"] = "Update".into();
+                }
+            }
+            self.put(key, Some(object));
+        }
+    }
+
     /// All finalizers go.
     pub fn unblock(&mut self) {
         for (key, mut object) in self.objects.clone() {
@@ -199,7 +213,9 @@ impl World {
             .unwrap_or_default();
         let foreign: Vec<_> = managers
             .into_iter()
-            .filter(|entry| text(entry, "manager") != FIELD_MANAGER)
+            .filter(|entry| {
+                (text(entry, "manager"), text(entry, "operation")) != (FIELD_MANAGER, "Apply")
+            })
             .collect();
         let content = body.pointer("/data/content").and_then(Value::as_str);
         let held = object.pointer("/data/content").and_then(Value::as_str);
@@ -272,6 +288,19 @@ impl World {
             Request::DryRunApply(body) => self.apply(key, body, true, true),
             Request::Create(body) => self.apply(key, body, false, false),
             Request::Apply(body) => self.apply(key, body, true, false),
+            Request::Migrate(live) => {
+                let Some(mut object) = self.objects.get(key).cloned() else {
+                    return Answer::NotFound;
+                };
+                let is_as_seen = metadata(&object, "resourceVersion") == live.resource_version;
+                if let Some(entries) = migrated(&object).filter(|_| is_as_seen) {
+                    object["metadata"]["managedFields"] = entries.into();
+                    self.writes += 1;
+                    self.put(key, Some(object));
+                    self.history.remove(key);
+                }
+                Answer::Object(self.objects[key].clone())
+            }
             Request::TakeBack => {
                 let Some(mut object) = self.objects.get(key).cloned() else {
                     return Answer::NotFound;

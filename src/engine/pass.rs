@@ -93,7 +93,9 @@ pub struct Outcome {
 ///
 /// # Guarantees
 /// - Every dry run of a phase precedes its first write, and no write is asked for when any of
-///   them was refused: an invalid object stops its phase before anything was touched.
+///   them was refused: an invalid object stops its phase before anything was touched. What earlier
+///   releases left in `managedFields` is put right between the dry runs that need none of it and
+///   those that do; that changes nothing of what an object says.
 /// - A phase is asked for only when every object of the one before was written and passed its
 ///   probes in this very pass.
 /// - Objects before the first collision of a phase are written, those after it are not.
@@ -177,6 +179,7 @@ impl<'a> Pass<'a> {
     fn requests(&mut self) -> Vec<(Position, Request)> {
         let phase = &self.snapshot.phases[self.phase];
         let mut checks = Vec::new();
+        let mut preparations = Vec::new();
         let mut writes = Vec::new();
         let mut problems = Problems::default();
         for (object, slot) in self.slots[self.phase].iter().enumerate() {
@@ -188,6 +191,7 @@ impl<'a> Pass<'a> {
             match slot.need(self.snapshot.revision, self.snapshot.lineage) {
                 Need::Nothing | Need::Wait(_) => {}
                 Need::Check(request) => checks.push((at, request)),
+                Need::Prepare(request) => preparations.push((at, request)),
                 Need::Write(request) => writes.push((at, request)),
                 Need::Violation(text) => {
                     problems
@@ -212,8 +216,15 @@ impl<'a> Pass<'a> {
         if !checks.is_empty() {
             return checks;
         }
-        if problems.violations.is_empty() && problems.failed.is_empty() && !writes.is_empty() {
-            return writes;
+        if problems.violations.is_empty() && problems.failed.is_empty() {
+            let next = if preparations.is_empty() {
+                writes
+            } else {
+                preparations
+            };
+            if !next.is_empty() {
+                return next;
+            }
         }
         self.fail(problems);
         Vec::new()

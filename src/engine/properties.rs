@@ -33,6 +33,7 @@ enum Happening {
     Delete(usize),
     Drift(usize),
     Block(usize),
+    Age(usize),
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -42,6 +43,7 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => (0..NAMES.len()).prop_map(Happening::Delete),
         1 => (0..NAMES.len()).prop_map(Happening::Drift),
         1 => (0..NAMES.len()).prop_map(Happening::Block),
+        1 => (0..NAMES.len()).prop_map(Happening::Age),
     ]
 }
 
@@ -121,6 +123,7 @@ fn disturb(world: &mut World, happenings: &[Happening], created: &mut usize, all
                 }
             }
             Happening::Block(name) => world.block(&key(NAMES[*name])),
+            Happening::Age(name) => world.age(&key(NAMES[*name])),
         }
     }
     while *created < all.len() {
@@ -279,8 +282,13 @@ proptest! {
         // One round per phase and revision is the longest way an object can have to go.
         prop_assert!(rounds <= 2 + 4 * world.sets.len(), "took {rounds} rounds");
         check(&world, None);
-        // A further restart of the manager writes nothing.
+        // A further restart of the manager writes nothing, and neither does a take-over of what
+        // somebody else has written in another way.
         world.writes = 0;
+        prop_assert_eq!(settle(&mut world), 1);
+        for name in NAMES {
+            world.age(&key(name));
+        }
         prop_assert_eq!(settle(&mut world), 1);
     }
 

@@ -4,10 +4,11 @@ use serde_json::Value;
 
 use super::{
     Answer, Request,
-    diff::{self, Difference},
+    diff::{self, Difference, legacy},
     handover::{Lineage, Verdict, classify, collision_message, judge},
     object::{
-        Identity, is_controller, is_terminating, metadata, metadata_mut, owner_references, text,
+        Identity, is_controller, is_terminating, metadata, metadata_mut, owner_references,
+        precondition, text,
     },
     revision::{Desired, Revision},
 };
@@ -61,6 +62,9 @@ enum Progress {
     MergedIntoStranger,
     /// The server refused the content.
     Refused(String),
+    /// A dry run was refused while legacy entries keep fields that the write would remove; whether
+    /// the refusal is about these must be seen.
+    RefusedUnmigrated,
     /// The server refused the real write although its dry run had passed.
     WriteRefused(String),
     /// A create's dry run was refused; whether it was because the object exists must be seen.
@@ -87,8 +91,11 @@ pub enum Deed {
 pub(super) enum Need {
     /// Nothing: it is as it should be, or belongs to a newer revision.
     Nothing,
-    /// A request that changes nothing and must precede every write of the phase.
+    /// A request that changes nothing of what an object says, and must precede every write of the
+    /// phase.
     Check(Request),
+    /// As a check, to be asked for once there are no checks left, and nothing was refused.
+    Prepare(Request),
     /// A write.
     Write(Request),
     /// It waits for something else, told in the text.
@@ -147,7 +154,7 @@ impl<'a> Slot<'a> {
                     self.desired.gvk
                 ));
             }
-            Progress::Fresh | Progress::Checked => {}
+            Progress::Fresh | Progress::Checked | Progress::RefusedUnmigrated => {}
         }
         match &self.live {
             Live::Unread => Need::Check(Request::Get),
@@ -187,11 +194,9 @@ impl<'a> Slot<'a> {
             Verdict::Keep => self.need_when_ours(live, revision),
             Verdict::Adopt(_) => {
                 let body = self.body(live, revision, References::All);
-                if self.progress == Progress::Checked || self.holds_content(live, revision) {
-                    Need::Write(Request::Apply(versioned(body, live)))
-                } else {
-                    Need::Check(Request::DryRunApply(versioned(body, live)))
-                }
+                let is_checked =
+                    self.progress == Progress::Checked || self.holds_content(live, revision);
+                self.need_to_apply(body, live, is_checked)
             }
         }
     }
@@ -201,22 +206,35 @@ impl<'a> Slot<'a> {
         if self.written || diff::compare(&body, live) == Difference::None {
             return Need::Nothing;
         }
-        let known = self.learned.or(self.settled);
         let wanted = diff::wanted_fingerprint(&self.desired.manifest);
-        match known {
-            Some((settled_wanted, settled_live)) if settled_wanted == wanted => {
-                if diff::live_fingerprint(live) == Some(settled_live) {
-                    Need::Nothing
-                } else {
-                    Need::Write(Request::Apply(versioned(body, live)))
-                }
-            }
-            // Nothing is remembered of this object, say after a restart: it may differ only in
-            // the form in which the server keeps a value. A dry run tells, and writes nothing.
-            _ if self.progress == Progress::Checked => {
-                Need::Write(Request::Apply(versioned(body, live)))
-            }
-            _ => Need::Check(Request::DryRunApply(versioned(body, live))),
+        let known = self.learned.or(self.settled);
+        let known = known.filter(|(settled_wanted, _)| *settled_wanted == wanted);
+        if known.is_some_and(|(_, print)| diff::live_fingerprint(live) == Some(print)) {
+            return Need::Nothing;
+        }
+        // When nothing is remembered of this object, say after a restart, it may differ only in the
+        // form in which the server keeps a value. A dry run tells, and writes nothing. With legacy
+        // entries the fingerprint also covers what nobody wants.
+        let differs = known.is_some() && !legacy::needs_migration(live);
+        self.need_to_apply(body, live, differs || self.progress == Progress::Checked)
+    }
+
+    /// The next step on the way to an apply to an existing object.
+    ///
+    /// A dry run comes first: it tells whether anything differs at all, and stops what is invalid
+    /// before the object is touched. But it is no last word where legacy entries keep fields that
+    /// are to go (a volume can change from one source to another, but not have two), and it does not
+    /// miss a field that they hold and the body lacks. So after the migration there is another one.
+    fn need_to_apply(&self, body: Value, live: &Value, is_checked: bool) -> Need {
+        let migrate = || Request::Migrate(precondition(live));
+        if self.progress == Progress::RefusedUnmigrated {
+            Need::Check(migrate())
+        } else if !is_checked {
+            Need::Check(Request::DryRunApply(versioned(body, live)))
+        } else if legacy::needs_migration(live) {
+            Need::Prepare(migrate())
+        } else {
+            Need::Write(Request::Apply(versioned(body, live)))
         }
     }
 
@@ -266,7 +284,9 @@ impl<'a> Slot<'a> {
                     _ => Progress::Fresh,
                 };
             }
-            (Request::Get, Answer::Refused(text)) => self.progress = Progress::Refused(text),
+            (Request::Get | Request::Migrate(_), Answer::Refused(text)) => {
+                self.progress = Progress::Refused(text);
+            }
             (Request::DryRunCreate(_), Answer::Created(_)) => self.progress = Progress::Checked,
             (Request::DryRunCreate(_), Answer::Refused(text)) => {
                 // An existing object with a foreign controller is refused as well, because it
@@ -281,7 +301,17 @@ impl<'a> Slot<'a> {
                 self.settle_dry_run(body, &answered, revision, lineage);
             }
             (Request::DryRunApply(_), Answer::Refused(text)) => {
-                self.progress = Progress::Refused(text);
+                self.progress = if self.live().is_some_and(legacy::needs_migration) {
+                    Progress::RefusedUnmigrated
+                } else {
+                    Progress::Refused(text)
+                };
+            }
+            (Request::Migrate(_), Answer::Object(live)) => {
+                self.begin_round();
+                self.live = Live::Present(live);
+                // What was settled was so while other entries held fields as well.
+                (self.settled, self.learned) = (None, None);
             }
             (Request::Create(_), Answer::Created(live)) => self.wrote(live, Deed::Created),
             (Request::Create(_), Answer::Merged(live)) if is_own_creation(&live) => {
@@ -313,8 +343,13 @@ impl<'a> Slot<'a> {
     }
 
     fn read_again(&mut self) {
-        self.rounds += 1;
+        self.begin_round();
         self.live = Live::Unread;
+    }
+
+    /// Decides anew, unless that was done too often already.
+    fn begin_round(&mut self) {
+        self.rounds += 1;
         self.progress = if self.rounds < MAX_ROUNDS {
             Progress::Fresh
         } else {
@@ -333,9 +368,13 @@ impl<'a> Slot<'a> {
         let Some(live) = self.live() else { return };
         let ours = classify(revision, lineage, live) == super::handover::Situation::Ours;
         let print = diff::live_fingerprint(live);
-        let same = print.is_some()
-            && print == diff::live_fingerprint(answered)
-            && same_references(body, live);
+        let unchanged = if legacy::needs_migration(live) {
+            // The apply would own wanted fields twice, and nothing else would come of it.
+            legacy::same_content(live, answered)
+        } else {
+            print == diff::live_fingerprint(answered)
+        };
+        let same = print.is_some() && unchanged && same_references(body, live);
         if let (true, true, Some(print)) = (ours, same, print) {
             self.learned = Some((diff::wanted_fingerprint(&self.desired.manifest), print));
         }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::{
     Answer, Gvk, ObjectKey, Request,
     conditions::{Again, report_archival, report_deletion, report_pass, report_refusal},
+    diff::legacy::{migrated, needs_migration},
     handover::{Kin, Lineage},
     object::Identity,
     pass::{Outcome, Pass, Position, Snapshot, Step, Verdict},
@@ -88,7 +89,7 @@ fn written(body: &Value, version: &str) -> Value {
 }
 
 /// A one-letter word per request, in the order of the positions: `d` dry run of a create, `D` of
-/// an apply, `c` create, `A` apply, `g` get, `r` release, `x` delete, `t` take back.
+/// an apply, `c` create, `A` apply, `m` migrate, `g` get, `r` release, `x` delete, `t` take back.
 fn word(request: &Request) -> char {
     match request {
         Request::Get => 'g',
@@ -96,6 +97,7 @@ fn word(request: &Request) -> char {
         Request::DryRunApply(_) => 'D',
         Request::Create(_) => 'c',
         Request::Apply(_) => 'A',
+        Request::Migrate(_) => 'm',
         Request::TakeBack => 't',
         Request::Release { .. } => 'r',
         Request::Delete(_) => 'x',
@@ -108,7 +110,9 @@ fn willing(_: &str, request: &Request) -> Answer {
     match request {
         Request::DryRunCreate(body) | Request::Create(body) => Answer::Created(written(body, "2")),
         Request::DryRunApply(body) | Request::Apply(body) => Answer::Object(written(body, "2")),
-        Request::Get | Request::TakeBack | Request::Delete(_) => Answer::NotFound,
+        Request::Get | Request::Migrate(_) | Request::TakeBack | Request::Delete(_) => {
+            Answer::NotFound
+        }
         Request::Release { .. } => Answer::Object(json!({"metadata": {}})),
     }
 }
@@ -228,6 +232,168 @@ fn a_taken_over_object_is_checked_and_written_in_the_state_that_was_seen() {
     assert_eq!(steps, "D A");
     assert_eq!(versions, ["41", "41"]);
     assert_eq!(outcome.deeds[0].1, Deed::TookOver(Some("v1".into())));
+}
+
+/// An object that Package Operator wrote by an update: its content, and whether the update also holds
+/// what nobody wants.
+fn posted(uid: &str, number: &str, content: &str, surplus: bool) -> Value {
+    let mut live = owned_by(uid, number, "41");
+    live["metadata"]["labels"] = json!({"package-operator.run/cache": "True"});
+    live["data"]["k"] = content.into();
+    let mut fields = json!({
+        "f:metadata": {
+            "f:annotations": {".": {}, "f:package-operator.run/revision": {}},
+            "f:labels": {".": {}, "f:package-operator.run/cache": {}},
+            "f:ownerReferences": {".": {}, format!("k:{{\"uid\":\"{uid}\"}}"): {}},
+        },
+        "f:data": {".": {}, "f:k": {}},
+    });
+    if surplus {
+        live["data"]["old"] = "1".into();
+        fields["f:data"]["f:old"] = json!({});
+    }
+    live["metadata"]["managedFields"] = json!([
+        {"manager": "package-operator", "operation": "Update", "apiVersion": "v1", "fieldsV1": fields},
+    ]);
+    live["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] = true.into();
+    live
+}
+
+/// What a server says about such an object: whether its content is fine before and after its fields
+/// have become ours.
+fn server_of_posted(
+    live: &Value,
+    before: bool,
+    after: bool,
+) -> impl FnMut(&str, &Request) -> Answer + use<> {
+    let mut live = live.clone();
+    move |name, request| match request {
+        Request::Migrate(seen) if name == "a" => {
+            assert_eq!(seen.resource_version, "41");
+            live["metadata"]["managedFields"] = migrated(&live).expect("legacy entries").into();
+            live["metadata"]["resourceVersion"] = "42".into();
+            Answer::Object(live.clone())
+        }
+        Request::DryRunApply(body) | Request::Apply(body) if name == "a" => {
+            let is_migrated = !needs_migration(&live);
+            assert_eq!(
+                body["metadata"]["resourceVersion"],
+                live["metadata"]["resourceVersion"]
+            );
+            if !(if is_migrated { after } else { before }) {
+                return Answer::Refused("is invalid".into());
+            }
+            let mut answer = live.clone();
+            for field in ["data", "metadata"] {
+                for (key, value) in body[field].as_object().expect("a map") {
+                    answer[field][key] = value.clone();
+                }
+            }
+            Answer::Object(answer)
+        }
+        _ => willing(name, request),
+    }
+}
+
+/// The requests about an object that was written by an update: `D` and `A` are about its content, `m`
+/// makes its fields ours.
+#[test]
+fn fields_of_a_legacy_entry_become_ours_before_a_write() {
+    for (uid, number, content, surplus, before, after, expected) in [
+        // Controlled by us and as wanted, whatever else the update holds: nothing is sent.
+        ("me", "2", "v", false, true, true, ""),
+        ("me", "2", "v", true, true, true, ""),
+        // Drift, and a handover.
+        ("me", "2", "drifted", false, true, true, "D m D A"),
+        ("old", "1", "other", false, true, true, "D m D A"),
+        // Of equal content, until it turns out that there is more.
+        ("old", "1", "v", false, true, true, "m A"),
+        ("old", "1", "v", true, true, true, "m D A"),
+        // What stays keeps the new content from being valid, or the other way round.
+        ("old", "1", "other", true, false, true, "D m D A"),
+        ("old", "1", "other", true, true, false, "D m D"),
+        ("old", "1", "other", true, false, false, "D m D"),
+    ] {
+        let live = posted(uid, number, content, surplus);
+        let (steps, outcome) = run(
+            &revision(),
+            &[&["a"]],
+            &no_probes(),
+            |_| Live::Present(live.clone()),
+            &mut server_of_posted(&live, before, after),
+        );
+        assert_eq!(steps, expected, "{live}");
+        if after {
+            assert_eq!(outcome.verdict, Verdict::Passed, "{live}");
+        } else {
+            let text = "Phase \"p1\", ConfigMap /a: is invalid".to_owned();
+            assert_eq!(outcome.verdict, Verdict::Preflight(vec![text]), "{live}");
+        }
+    }
+}
+
+/// The update says a value in another form than the body: the dry run finds that out, and it is
+/// remembered.
+#[test]
+fn a_legacy_entry_that_differs_in_form_only_is_left_alone() {
+    let live = posted("me", "2", "1000m", false);
+    let (steps, outcome) = run(
+        &revision(),
+        &[&["a"]],
+        &no_probes(),
+        |_| Live::Present(live.clone()),
+        &mut |_, request| match request {
+            Request::DryRunApply(_) => {
+                let mut answer = live.clone();
+                let entries = answer["metadata"]["managedFields"].as_array_mut();
+                let apply = json!({"manager": "package-operator", "operation": "Apply"});
+                entries.expect("entries").push(apply);
+                Answer::Object(answer)
+            }
+            _ => panic!("{request:?}"),
+        },
+    );
+    assert_eq!(steps, "D");
+    assert_eq!(outcome.verdict, Verdict::Passed);
+    assert_eq!(outcome.learned.len(), 1);
+}
+
+/// Nobody's fields change hands because of a revision that is not rolled out.
+#[test]
+fn nothing_is_migrated_while_the_phase_is_refused() {
+    let live = posted("old", "1", "other", true);
+    let (steps, outcome) = run(
+        &revision(),
+        &[&["a", "bad"]],
+        &no_probes(),
+        |name| match name {
+            "a" => Live::Present(live.clone()),
+            _ => Live::Gone,
+        },
+        &mut |name, request| match request {
+            Request::DryRunCreate(_) if name == "bad" => Answer::Refused("is invalid".into()),
+            _ => server_of_posted(&live, true, true)(name, request),
+        },
+    );
+    assert_eq!(steps, "Dd");
+    assert!(matches!(outcome.verdict, Verdict::Preflight(_)));
+}
+
+#[test]
+fn an_object_whose_entries_keep_coming_back_ends_the_pass() {
+    let live = posted("old", "1", "v", false);
+    let (steps, outcome) = run(
+        &revision(),
+        &[&["a"]],
+        &no_probes(),
+        |_| Live::Present(live.clone()),
+        &mut |name, request| match request {
+            Request::Migrate(_) => Answer::Object(live.clone()),
+            _ => willing(name, request),
+        },
+    );
+    assert_eq!(steps, "m m m m m m m m");
+    assert!(matches!(outcome.verdict, Verdict::Failed(_)));
 }
 
 #[test]

@@ -21,7 +21,13 @@ pub(super) fn live(mut content: Value, fields: &Value) -> Value {
     }
     content["metadata"]["managedFields"] = json!([
         {"manager": "other", "operation": "Apply", "apiVersion": "v1", "fieldsV1": {"f:other": {}}},
-        {"manager": "package-operator", "operation": "Update", "apiVersion": "v1", "fieldsV1": {"f:other": {}}},
+        {
+            "manager": "package-operator",
+            "operation": "Update",
+            "apiVersion": "v1",
+            "subresource": "status",
+            "fieldsV1": {"f:other": {}},
+        },
         {
             "manager": "package-operator",
             "operation": "Apply",

@@ -5,8 +5,9 @@ use k8s_openapi::ByteString;
 use serde_json::{Map, Value};
 
 use super::fields::{Marker, OnPath, field, is_leaf, same};
+use super::legacy::Held;
 use super::lists::compare_set;
-use super::{Difference, STRING_DATA, UNOWNED_METADATA, apply_entry};
+use super::{Difference, STRING_DATA, UNOWNED_METADATA};
 
 /// Fields at the root that an apply does not own: what identifies the object, and `status`, which
 /// is never applied.
@@ -20,15 +21,13 @@ pub(super) type Walk = Result<(), Difference>;
 
 pub(super) fn compare_roots(wanted: &Value, live: &Value) -> Walk {
     let root = OnPath::ROOT;
-    let entry = apply_entry(live).ok_or_else(|| not_owned(root))?;
-    let owned = entry
-        .get("fieldsV1")
-        .and_then(Value::as_object)
-        .ok_or_else(|| not_owned(root))?;
+    let held = Held::by(live).ok_or_else(|| not_owned(root))?;
+    let owned = held.fields_for(wanted);
+    let owned = owned.as_ref();
     let wanted = wanted.as_object().ok_or_else(|| differs(root))?;
     // The paths of an entry are those of the version it was applied in; another version may name
     // them differently.
-    if wanted.get("apiVersion") != entry.get("apiVersion") {
+    if wanted.get("apiVersion") != held.version {
         return Err(not_owned(root.field("apiVersion")));
     }
     // The items of a list may come without these.
@@ -567,11 +566,8 @@ mod tests {
                 "not owned .apiVersion",
             ),
             ("/metadata/managedFields/0/manager", "other", "not owned ."),
-            (
-                "/metadata/managedFields/0/operation",
-                "Update",
-                "not owned .",
-            ),
+            // What Package Operator has sent in an update is as good as applied.
+            ("/metadata/managedFields/0/operation", "Update", "none"),
             ("/metadata/managedFields/0/fieldsV1", "x", "not owned ."),
             ("/metadata/managedFields", "[]", "not owned ."),
             ("/metadata", "x", "not owned ."),
