@@ -23,8 +23,9 @@ use crate::{ControlledObjectReference, ObjectSetProbe, ObjectSetTemplatePhase, s
 )]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectDeploymentSpec {
-    /// Labels of the ObjectSets that belong to the deployment, all in its own namespace. It should
-    /// match the labels of the template; nothing checks that.
+    /// Labels of the deployment's revisions; it should match the labels of the template. An ObjectSet
+    /// belongs to the deployment that is its controller. The selector only tells which ones that a
+    /// deployment of this name made, and that nobody controls any more, are adopted.
     #[schemars(schema_with = "schema::label_selector")]
     pub selector: LabelSelector,
     /// What a revision looks like. A change makes a new revision.
@@ -84,22 +85,23 @@ pub struct ObjectSetTemplate {
     pub spec: ObjectSetTemplateSpec,
 }
 
-/// Metadata of the revisions. Only `labels` has an effect; the rest is part of the template's hash.
+/// Metadata of the revisions. Only `labels` is passed on to them, but a change of anything here makes a new
+/// revision: that is how a restart with the same content is forced.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 pub struct ObjectSetTemplateMetadata {
-    /// Has no effect: names are made from the deployment's name and the template's hash.
+    /// Not passed on: names are made from the deployment's name and the template's hash.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Has no effect: revisions live in the namespace of the deployment.
+    /// Not passed on: revisions live in the namespace of the deployment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
-    /// Labels of the revisions. The selector has to match them.
+    /// Labels of the revisions. The selector should match them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub labels: BTreeMap<String, String>,
-    /// Has no effect: annotations of the deployment itself are copied to the revisions.
+    /// Not passed on: annotations of the deployment itself are copied to the revisions.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Has no effect.
+    /// Not passed on.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub finalizers: Vec<String>,
 }
@@ -125,7 +127,8 @@ pub struct ObjectSetTemplateSpec {
 #[serde(rename_all = "camelCase")]
 pub struct ObjectDeploymentStatus {
     /// The state in detail. `Available`: the newest revision, or one before it, is available.
-    /// `Progressing`: a new revision is being rolled out. `Paused`: as asked for by `spec.paused`.
+    /// `Progressing`: a new revision is being rolled out; false with the reason
+    /// `ProgressDeadlineExceeded` when it takes too long. `Paused`: the newest revision is paused.
     /// Others are mapped from objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]

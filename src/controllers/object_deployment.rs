@@ -292,7 +292,11 @@ fn transitions(
         (reasons::OBJECT_SET_CREATE_ERROR, EventKind::Warning),
     ] {
         if progressing.reason == reason {
-            notify(context, record, kind, reason, progressing.message.clone());
+            let note = match new.revision.filter(|_| reason == reasons::IDLE) {
+                Some(number) => format!("Revision {number} is rolled out"),
+                None => progressing.message.clone(),
+            };
+            notify(context, record, kind, reason, note);
         }
     }
 }
