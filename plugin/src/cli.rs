@@ -6,7 +6,7 @@ use baton::cli::ConnectionArgs;
 use clap::{Args, Parser, Subcommand};
 
 use crate::{
-    commands::{completion, tree},
+    commands::{completion, diff, history, pack, pause, restart, resume, rollback, tree},
     connect::{Cluster, connect},
     error::Error,
     output::{ColorChoice, Output},
@@ -37,6 +37,20 @@ pub struct Cli {
 pub enum Command {
     /// Show revisions, their phases and their objects, with live health and owners
     Tree(tree::TreeArgs),
+    /// List the revisions of a deployment or of a chain, or print one of them
+    History(history::HistoryArgs),
+    /// Compare revisions with each other, with the cluster, or with what a file would make of them
+    Diff(diff::DiffArgs),
+    /// Make the content of an earlier revision the next revision
+    Rollback(rollback::RollbackArgs),
+    /// Pause deployments or revisions: nothing is written or deleted until they are resumed
+    Pause(pause::PauseArgs),
+    /// Resume deployments or revisions that are paused
+    Resume(resume::ResumeArgs),
+    /// Make a new revision of the same content
+    Restart(restart::RestartArgs),
+    /// Turn plain manifests into an ObjectDeployment, or a revision
+    Pack(Box<pack::PackArgs>),
     /// Print a script that completes this program's command lines
     Completion(completion::CompletionArgs),
 }

@@ -1,6 +1,13 @@
 //! The commands, and how they end.
 
 pub mod completion;
+pub mod diff;
+pub mod history;
+pub mod pack;
+pub mod pause;
+pub mod restart;
+pub mod resume;
+pub mod rollback;
 pub mod tree;
 
 use std::process::ExitCode;
@@ -48,6 +55,13 @@ async fn dispatch(cli: Cli) -> Result<Exit, Error> {
     let global = &cli.global;
     match &cli.command {
         Command::Tree(args) => tree::run(args, global).await,
+        Command::History(args) => history::run(args, global).await,
+        Command::Diff(args) => diff::run(args, global).await,
+        Command::Rollback(args) => rollback::run(args, global).await,
+        Command::Pause(args) => pause::run(args, global).await,
+        Command::Resume(args) => resume::run(args, global).await,
+        Command::Restart(args) => restart::run(args, global).await,
+        Command::Pack(args) => pack::run(args, global).await,
         Command::Completion(args) => completion::run(args, global),
     }
 }

@@ -7,6 +7,7 @@
 
 pub mod clean;
 pub mod external;
+pub mod forecast;
 pub mod live;
 pub mod mask;
 pub mod project;

@@ -7,7 +7,7 @@ use baton::{
 };
 use kube::core::Status;
 
-use crate::target::TargetError;
+use crate::{diff::external::ExternalError, target::TargetError};
 
 /// Why a command could not do its work. Printed after `error: `; the exit code is 2.
 #[derive(Debug, thiserror::Error)]
@@ -59,6 +59,9 @@ pub enum Error {
     /// What the cluster holds does not allow what was asked for.
     #[error("{0}")]
     Impossible(String),
+    /// The program that was to show differences did not.
+    #[error(transparent)]
+    ExternalDiff(#[from] ExternalError),
     /// The output could not be written.
     #[error("cannot write the output: {0}")]
     Output(#[from] io::Error),

@@ -1,7 +1,10 @@
 //! Which revision to go back to, and what to write for that. Decisions only: nothing here talks to a
 //! server.
 
+pub mod standalone;
 pub mod write;
+
+use crate::chain::{Chain, Revision};
 
 /// A revision that could be gone back to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,6 +99,16 @@ fn known(numbers: &[i64]) -> String {
         [only] => format!("there is only revision {only}"),
         _ => format!("there are the revisions {}", list.join(", ")),
     }
+}
+
+/// The numbers of a chain's revisions, ascending.
+#[must_use]
+pub fn numbers(chain: &Chain) -> Vec<i64> {
+    chain
+        .revisions
+        .iter()
+        .filter_map(Revision::number)
+        .collect()
 }
 
 /// What to do about a wish.

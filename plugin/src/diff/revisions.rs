@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::clean::clean;
 use super::{Pair, Section, Tone};
-use crate::chain::{Deployment, Revision};
+use crate::chain::Revision;
 use crate::content::{Content, Phase};
 
 /// All of a revision, or of a template, that is not its place in the chain.
@@ -36,18 +36,6 @@ impl Side {
             content,
             revision.spec.availability_probes.as_deref(),
             revision.spec.success_delay_seconds,
-        )
-    }
-
-    /// That of a deployment's template.
-    #[must_use]
-    pub fn of_template(deployment: &Deployment, content: Content) -> Self {
-        let template = &deployment.spec.template;
-        Self::new(
-            template.metadata.labels.clone(),
-            content,
-            template.spec.availability_probes.as_deref(),
-            template.spec.success_delay_seconds,
         )
     }
 

@@ -3,40 +3,41 @@
 use std::collections::BTreeSet;
 
 use baton_apis::constants::{
-    ANNOTATION_HASH, ANNOTATION_PAUSED_BY_PARENT, API_VERSION, LABEL_OBJECT_DEPLOYMENT,
+    ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_LAST_APPLIED, ANNOTATION_PAUSED_BY_PARENT,
+    ANNOTATION_TEMPLATE_METADATA, API_VERSION, LABEL_OBJECT_DEPLOYMENT,
 };
 use serde_json::{Map, Value, json};
-
-/// The annotation that says why a revision was made.
-pub const CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 
 /// Annotations that speak about the object they are on, and would be wrong on a copy.
 const OF_THE_ORIGINAL: [&str; 4] = [
     ANNOTATION_HASH,
+    ANNOTATION_LAST_APPLIED,
     ANNOTATION_PAUSED_BY_PARENT,
-    "baton.run/template-metadata",
-    "kubectl.kubernetes.io/last-applied-configuration",
+    ANNOTATION_TEMPLATE_METADATA,
 ];
 
 /// The fields of a revision's spec that are its content.
 const CONTENT: [&str; 3] = ["phases", "availabilityProbes", "successDelaySeconds"];
+
+/// The verb of [`cause`] for a rollback.
+pub const ROLLBACK: &str = "rollback to";
 
 /// The JSON patch that makes a revision's content a deployment's template, on the condition that the
 /// deployment is still as it was read.
 ///
 /// A JSON patch, because a merge patch would take a `null` in a manifest for a removal.
 #[must_use]
-pub fn roll_deployment(deployment: &Value, revision: &Value, number: i64) -> Value {
+pub fn roll_deployment(deployment: &Value, revision: &Value) -> Value {
     let version = &deployment["metadata"]["resourceVersion"];
-    let cause = cause(revision, number);
+    let cause = cause(revision, ROLLBACK);
     let annotation = match &deployment["metadata"]["annotations"] {
         Value::Object(_) => json!({
             "op": "add",
-            "path": format!("/metadata/annotations/{}", CHANGE_CAUSE.replace('/', "~1")),
+            "path": format!("/metadata/annotations/{}", ANNOTATION_CHANGE_CAUSE.replace('/', "~1")),
             "value": cause,
         }),
         _ => {
-            json!({ "op": "add", "path": "/metadata/annotations", "value": { CHANGE_CAUSE: cause } })
+            json!({ "op": "add", "path": "/metadata/annotations", "value": { ANNOTATION_CHANGE_CAUSE: cause } })
         }
     };
     json!([
@@ -80,7 +81,7 @@ pub fn next_revision(
         .cloned()
         .unwrap_or_default();
     annotations.retain(|name, _| !OF_THE_ORIGINAL.contains(&name.as_str()));
-    annotations.insert(CHANGE_CAUSE.to_owned(), cause.into());
+    annotations.insert(ANNOTATION_CHANGE_CAUSE.to_owned(), cause.into());
     metadata.insert("annotations".to_owned(), annotations.into());
     let mut spec = content(revision);
     spec.insert("revision".to_owned(), number.into());
@@ -97,13 +98,15 @@ pub fn next_revision(
     })
 }
 
-/// Why the new revision is made: for the reason that the old one was made, if that is known.
+/// Why the new revision is made: for the reason that the old one was made, if that is known; else by
+/// the `verb`, such as `rollback to`.
 #[must_use]
-pub fn cause(revision: &Value, number: i64) -> String {
-    let known = revision["metadata"]["annotations"][CHANGE_CAUSE].as_str();
+pub fn cause(revision: &Value, verb: &str) -> String {
+    let number = &revision["spec"]["revision"];
+    let known = revision["metadata"]["annotations"][ANNOTATION_CHANGE_CAUSE].as_str();
     known
         .filter(|cause| !cause.is_empty())
-        .map_or_else(|| format!("rollback to revision {number}"), str::to_owned)
+        .map_or_else(|| format!("{verb} revision {number}"), str::to_owned)
 }
 
 /// The name of the revision after one: a number at the end of its name is counted up, and becomes
@@ -199,7 +202,7 @@ spec:
     #[test]
     fn a_deployment_is_patched_only_in_the_state_it_was_read_in() {
         let mut deployment = yaml("metadata: {resourceVersion: '12', annotations: {a: b}}");
-        let patch = roll_deployment(&deployment, &old(), 1);
+        let patch = roll_deployment(&deployment, &old());
         let expected = json!([
             {"op": "add", "path": "/metadata/resourceVersion", "value": "12"},
             {"op": "add", "path": "/metadata/annotations/kubernetes.io~1change-cause", "value": "rollback to revision 1"},
@@ -207,7 +210,7 @@ spec:
         ]);
         assert_eq!(patch, expected);
         deployment["metadata"]["annotations"] = Value::Null;
-        let patch = roll_deployment(&deployment, &old(), 1);
+        let patch = roll_deployment(&deployment, &old());
         let expected = json!({"op": "add", "path": "/metadata/annotations",
             "value": {"kubernetes.io/change-cause": "rollback to revision 1"}});
         assert_eq!(patch[1], expected);
@@ -216,11 +219,11 @@ spec:
     #[test]
     fn the_cause_is_that_of_the_old_revision() {
         let mut revision = old();
-        assert_eq!(cause(&revision, 1), "rollback to revision 1");
-        revision["metadata"]["annotations"][CHANGE_CAUSE] = "".into();
-        assert_eq!(cause(&revision, 1), "rollback to revision 1");
-        revision["metadata"]["annotations"][CHANGE_CAUSE] = "release 1.0".into();
-        assert_eq!(cause(&revision, 1), "release 1.0");
+        assert_eq!(cause(&revision, ROLLBACK), "rollback to revision 1");
+        revision["metadata"]["annotations"][ANNOTATION_CHANGE_CAUSE] = "".into();
+        assert_eq!(cause(&revision, ROLLBACK), "rollback to revision 1");
+        revision["metadata"]["annotations"][ANNOTATION_CHANGE_CAUSE] = "release 1.0".into();
+        assert_eq!(cause(&revision, ROLLBACK), "release 1.0");
     }
 
     #[test]
@@ -251,7 +254,7 @@ spec:
         assert_eq!(next["kind"], "ClusterObjectSet");
         assert_eq!(
             next["metadata"],
-            json!({"name": "n", "annotations": {CHANGE_CAUSE: "back"}})
+            json!({"name": "n", "annotations": {ANNOTATION_CHANGE_CAUSE: "back"}})
         );
     }
 

@@ -1,0 +1,251 @@
+//! `diff`: between two revisions, between a revision and the cluster, and what applying a file would do.
+
+use std::path::PathBuf;
+
+use baton::engine::object::Identity;
+use baton::engine::revision::Desired;
+use clap::Args;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use http::Method;
+use serde_json::Value;
+
+use super::Exit;
+use crate::{
+    chain::{self, Chain, Revision},
+    children::{Children, Detail, Found},
+    cli::GlobalArgs,
+    connect::{Cluster, Content as Body},
+    content::Slices,
+    diff::{
+        Section, Tone,
+        external::External,
+        gone, live,
+        render::{Labels, render},
+        revisions::{Side, compare},
+    },
+    error::Error,
+    rollback::{Refusal, numbers},
+    rollout::title,
+    target::TargetArg,
+};
+
+/// Dry runs under way at the same time.
+const SIDE_BY_SIDE: usize = 8;
+
+/// Compare revisions with each other, with the cluster, or with what a file would make of them
+///
+/// Without options, the current revision is compared with the one before it. Values of Secrets are never shown. The
+/// exit code is 0 without differences, 1 with differences, and 2 or more after an error. KUBECTL_EXTERNAL_DIFF names
+/// another program to show the differences, as for `kubectl diff`.
+#[derive(Clone, Debug, Args)]
+pub struct DiffArgs {
+    /// Whose revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
+    #[arg(value_name = "TARGET", num_args = 1..=2, required_unless_present = "filename", conflicts_with = "filename")]
+    words: Vec<String>,
+
+    /// Number of the first revision; by default the one before the second
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..), conflicts_with_all = ["live", "filename"])]
+    from: Option<i64>,
+
+    /// Number of the second revision; by default the current one
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..), conflicts_with = "filename")]
+    to: Option<i64>,
+
+    /// Compare the revision with the cluster: which of the fields that it wants are different there
+    #[arg(long, conflicts_with = "filename")]
+    live: bool,
+
+    /// Compare with what applying this file or directory would do; `-` is the standard input
+    #[arg(long, short, value_name = "FILE")]
+    filename: Option<PathBuf>,
+}
+
+/// Prints the differences.
+///
+/// # Errors
+/// There is no such target or revision, it cannot be read, or the other program fails.
+pub async fn run(args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let target = TargetArg {
+        words: args.words.clone(),
+    };
+    let target = target.target()?;
+    let cluster = global.connect().await?;
+    let chain = chain::read(&cluster, &target).await?;
+    let to = second(&chain, args.to)?;
+    let (sections, labels) = if args.live {
+        let labels = Labels::new("live", title(to));
+        (with_cluster(&cluster, to).await?, labels)
+    } else {
+        let from = first(&chain, to, args.from)?;
+        let labels = Labels::new(title(from), title(to));
+        (between(&cluster, from, to).await?, labels)
+    };
+    show(&sections, &labels, global).await
+}
+
+/// Prints sections, or lets another program show them.
+///
+/// # Errors
+/// The output is closed, or the program fails.
+async fn show(sections: &[Section], labels: &Labels, global: &GlobalArgs) -> Result<Exit, Error> {
+    let differs = match External::from_env() {
+        Some(external) => external.show(sections, labels).await?,
+        None => {
+            let output = global.output();
+            output.print(&render(sections, labels, output))?;
+            sections.iter().any(Section::differs)
+        }
+    };
+    Ok(if differs { Exit::Negative } else { Exit::Fine })
+}
+
+/// The revision that is looked at: by number, by name, the current one, or the newest.
+fn second(chain: &Chain, number: Option<i64>) -> Result<&Revision, Error> {
+    match number {
+        Some(number) => by_number(chain, number),
+        None => chain.subject().or(chain.newest()).ok_or_else(|| {
+            let target = chain.target().map(|target| target.to_string());
+            Error::Impossible(format!(
+                "{} has no revisions yet",
+                target.unwrap_or_default()
+            ))
+        }),
+    }
+}
+
+/// The revision that it is compared with: by number, or the one before.
+fn first<'a>(chain: &'a Chain, to: &Revision, number: Option<i64>) -> Result<&'a Revision, Error> {
+    if let Some(number) = number {
+        return by_number(chain, number);
+    }
+    let at = chain.revisions.iter().position(|one| one.uid() == to.uid());
+    let before = at.and_then(|at| chain.revisions[..at].last());
+    before.ok_or_else(|| {
+        Error::Impossible(format!(
+            "{} is the first one; choose two with --from and --to, or compare it with the cluster with --live",
+            title(to)
+        ))
+    })
+}
+
+fn by_number(chain: &Chain, number: i64) -> Result<&Revision, Error> {
+    chain.by_number(number).ok_or_else(|| {
+        let refusal = Refusal::NoSuchRevision {
+            wanted: number,
+            existing: numbers(chain),
+        };
+        Error::NotFound(refusal.to_string())
+    })
+}
+
+async fn between(cluster: &Cluster, from: &Revision, to: &Revision) -> Result<Vec<Section>, Error> {
+    let slices = Slices::read(cluster, [from, to]).await?;
+    let side = |revision| -> Result<Side, Error> {
+        let side = Side::of_revision(revision, slices.content(revision));
+        complete(revision, &side)?;
+        Ok(side)
+    };
+    Ok(compare(&side(from)?, &side(to)?))
+}
+
+/// Refuses a revision of which parts are lost.
+fn complete(revision: &Revision, side: &Side) -> Result<(), Error> {
+    let missing = side.missing_slices();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Impossible(format!(
+        "{} cannot be compared: {}",
+        title(revision),
+        gone(&missing)
+    )))
+}
+
+async fn with_cluster(cluster: &Cluster, revision: &Revision) -> Result<Vec<Section>, Error> {
+    let slices = Slices::read(cluster, [revision]).await?;
+    let content = slices.content(revision);
+    complete(revision, &Side::of_revision(revision, content.clone()))?;
+    let children = Children::read(cluster, &[(revision, &content)], Detail::Whole).await?;
+    let identity = Identity {
+        kind: revision.kind.name().to_owned(),
+        namespace: revision.namespace().unwrap_or_default().to_owned(),
+        name: revision.name().to_owned(),
+        uid: revision.uid().to_owned(),
+    };
+    let objects = content.phases.iter().flat_map(|phase| {
+        let objects = phase.objects.iter();
+        objects.map(move |object| (phase, object))
+    });
+    let sections = objects.map(|(phase, object)| {
+        let (children, identity) = (&children, &identity);
+        async move {
+            if phase.is_delegated() {
+                let section = Section::of(&object.gvk, &object.key, Some(&phase.name));
+                let class = &phase.class;
+                let verdict = format!("not compared: class {class} writes it");
+                return Ok(Some(section.verdict(Tone::Same, verdict)));
+            }
+            one_with_cluster(
+                cluster,
+                &phase.name,
+                object,
+                identity,
+                children.find(&object.key),
+            )
+            .await
+        }
+    });
+    let sections: Vec<Option<Section>> = stream::iter(sections)
+        .buffered(SIDE_BY_SIDE)
+        .try_collect()
+        .await?;
+    Ok(sections.into_iter().flatten().collect())
+}
+
+async fn one_with_cluster(
+    cluster: &Cluster,
+    phase: &str,
+    object: &Desired,
+    identity: &Identity,
+    found: Found<'_>,
+) -> Result<Option<Section>, Error> {
+    let section = |live, dry_run| live::section(phase, object, identity, live, dry_run);
+    let live = match found {
+        Found::Missing => return Ok(section(None, None)),
+        Found::Unreadable(why) => {
+            let section = Section::of(&object.gvk, &object.key, Some(phase));
+            return Ok(Some(section.verdict(Tone::Bad, why)));
+        }
+        Found::Live(live) => live,
+    };
+    let plain = section(Some(live), None);
+    if plain.is_none() {
+        return Ok(None);
+    }
+    // A difference of form, or a real one: the server knows.
+    match dry_run(cluster, object, live).await? {
+        Some(answer) => Ok(section(Some(live), Some(&answer))),
+        None => Ok(plain),
+    }
+}
+
+/// What the server would make of an apply; `None` when it does not say, as it refuses the content, the object has
+/// changed meanwhile, or whoever asks may only read.
+async fn dry_run(
+    cluster: &Cluster,
+    object: &Desired,
+    live: &Value,
+) -> Result<Option<Value>, Error> {
+    let Some(path) = crate::diff::forecast::path(cluster, object, "&force=true").await? else {
+        return Ok(None);
+    };
+    let body = live::dry_run_body(object, live);
+    match cluster
+        .send(Method::PATCH, &path, Some((Body::Apply, &body)))
+        .await
+    {
+        Ok(answer) => Ok(Some(answer)),
+        Err(Error::Refused(_)) => Ok(None),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,219 @@
+//! `history`: the revisions of a chain, or one of them in full.
+
+mod describe;
+
+use clap::Args;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use super::Exit;
+use crate::{
+    chain::{self, Chain, Revision, State},
+    cli::GlobalArgs,
+    content::Slices,
+    error::Error,
+    output::{Cell, Format, Output, Paint, Table, age, objects},
+    rollback::{Refusal, numbers},
+    target::TargetArg,
+};
+
+/// List the revisions of a deployment or of a chain, or print one of them
+///
+/// The current revision is marked with an asterisk: the one that was made from what the deployment's template is now.
+#[derive(Clone, Debug, Args)]
+pub struct HistoryArgs {
+    /// Whose revisions
+    #[command(flatten)]
+    target: TargetArg,
+
+    /// Print all about the revision with this number
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..))]
+    revision: Option<i64>,
+
+    /// Print the revisions for programs
+    #[arg(long, short, value_enum, value_name = "FORMAT")]
+    output: Option<Format>,
+}
+
+/// Prints the history.
+///
+/// # Errors
+/// There is no such target or no such revision, or it cannot be read.
+pub async fn run(args: &HistoryArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let target = args.target.target()?;
+    let cluster = global.connect().await?;
+    let output = global.output();
+    let chain = chain::read(&cluster, &target).await?;
+    let now = Timestamp::now();
+    let text = match (args.revision, args.output) {
+        (None, Some(format)) => {
+            let all: Vec<Value> = chain
+                .revisions
+                .iter()
+                .map(|one| one.object.clone())
+                .collect();
+            objects(format, &all, false)
+        }
+        (None, None) if chain.revisions.is_empty() => {
+            eprintln!("{target} has no revisions yet");
+            String::new()
+        }
+        (None, None) => table(&chain, output, now),
+        (Some(number), format) => {
+            let revision = find(&chain, number)?;
+            match format {
+                Some(format) => objects(format, std::slice::from_ref(&revision.object), true),
+                None => {
+                    let slices = Slices::read(&cluster, [revision]).await?;
+                    let content = slices.content(revision);
+                    let is_current = is_current(&chain, revision);
+                    describe::describe(revision, &content, is_current, output, now)
+                }
+            }
+        }
+    };
+    output.print(&text)?;
+    Ok(Exit::Fine)
+}
+
+fn find(chain: &Chain, number: i64) -> Result<&Revision, Error> {
+    chain.by_number(number).ok_or_else(|| {
+        let refusal = Refusal::NoSuchRevision {
+            wanted: number,
+            existing: numbers(chain),
+        };
+        Error::NotFound(refusal.to_string())
+    })
+}
+
+fn is_current(chain: &Chain, revision: &Revision) -> bool {
+    let current = chain.current().map(Revision::uid);
+    current == Some(revision.uid())
+}
+
+/// One line per revision, oldest first.
+fn table(chain: &Chain, output: Output, now: Timestamp) -> String {
+    let mut table = Table::new(&[
+        "",
+        "REVISION",
+        "NAME",
+        "STATE",
+        "SUCCEEDED",
+        "CHANGE-CAUSE",
+        "AGE",
+    ]);
+    for revision in &chain.revisions {
+        let is_current = is_current(chain, revision);
+        let number = revision
+            .number()
+            .map_or_else(|| "<none>".to_owned(), |number| number.to_string());
+        let name = if is_current {
+            Cell::painted(Paint::Strong, revision.name())
+        } else {
+            revision.name().into()
+        };
+        let succeeded = if revision.has_succeeded() {
+            "True"
+        } else {
+            "False"
+        };
+        table.row([
+            Cell::from(if is_current { "*" } else { "" }),
+            number.into(),
+            name,
+            state(revision),
+            succeeded.into(),
+            revision.change_cause().unwrap_or("<none>").into(),
+            age(revision.created(), now).into(),
+        ]);
+    }
+    table.render(output)
+}
+
+fn state(revision: &Revision) -> Cell {
+    let state = revision.state();
+    let paint = match state {
+        State::Available => Paint::Good,
+        State::NotReady => Paint::Bad,
+        State::Pending | State::Paused | State::Archiving | State::Deleting => Paint::Warn,
+        State::Archived => Paint::Dim,
+    };
+    Cell::painted(paint, state.word())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn revision(text: &str) -> Revision {
+        let mut object: Value = serde_saphyr::from_str(text).unwrap();
+        object["apiVersion"] = "package-operator.run/v1alpha1".into();
+        object["kind"] = "ObjectSet".into();
+        Revision::parse(object).unwrap()
+    }
+
+    fn condition(type_: &str, status: &str) -> String {
+        format!(
+            "{{type: {type_}, status: '{status}', reason: R, message: '', lastTransitionTime: '2026-08-01T00:00:00Z'}}"
+        )
+    }
+
+    #[test]
+    fn tables() {
+        let now: Timestamp = "2026-08-01T01:00:00Z".parse().unwrap();
+        let set = |name: &str, minutes: u8, rest: &str| {
+            let created = format!("2026-08-01T00:{minutes:02}:00Z");
+            revision(&format!(
+                "{{metadata: {{name: {name}, uid: {name}, creationTimestamp: '{created}', {rest}}}"
+            ))
+        };
+        let chain = Chain {
+            revisions: vec![
+                set(
+                    "web-v1",
+                    0,
+                    &format!(
+                        "annotations: {{kubernetes.io/change-cause: first try}}}}, spec: {{revision: 1, lifecycleState: Archived}}, status: {{conditions: [{}, {}]}}",
+                        condition("Archived", "True"),
+                        condition("Succeeded", "True")
+                    ),
+                ),
+                set(
+                    "web-v2",
+                    30,
+                    "annotations: {}}, spec: {revision: 2, lifecycleState: Paused}",
+                ),
+                set(
+                    "web-v3",
+                    59,
+                    &format!(
+                        "annotations: {{}}}}, spec: {{revision: 3}}, status: {{conditions: [{}]}}",
+                        condition("Available", "False")
+                    ),
+                ),
+                set("web-v4", 59, "annotations: {}}, spec: {}"),
+            ],
+            ..Chain::default()
+        };
+        assert_eq!(
+            table(&chain, Output::plain(), now),
+            "    REVISION   NAME     STATE      SUCCEEDED   CHANGE-CAUSE   AGE\n\
+             \x20   1          web-v1   Archived   True        first try      60m\n\
+             \x20   2          web-v2   Paused     False       <none>         30m\n\
+             \x20   3          web-v3   NotReady   False       <none>         60s\n\
+             *   <none>     web-v4   Pending    False       <none>         60s\n"
+        );
+    }
+
+    #[test]
+    fn a_revision_that_does_not_exist() {
+        let chain = Chain {
+            revisions: vec![revision("{metadata: {name: a}, spec: {revision: 1}}")],
+            ..Chain::default()
+        };
+        assert_eq!(
+            find(&chain, 7).unwrap_err().to_string(),
+            "revision 7 does not exist; there is only revision 1"
+        );
+    }
+}

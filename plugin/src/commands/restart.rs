@@ -1,0 +1,131 @@
+//! `restart`: a new revision of the same content.
+
+use baton_apis::constants::ANNOTATION_RESTARTED_AT;
+use clap::Args;
+use k8s_openapi::jiff::{Timestamp, Unit};
+use serde_json::{Value, json};
+
+use super::{
+    Exit,
+    pause::{Subject, TargetsArg, note, write},
+};
+use crate::{
+    chain::{self, Chain, Deployment},
+    cli::GlobalArgs,
+    connect::Cluster,
+    error::Error,
+    output::name,
+    rollback::{standalone, write::cause},
+    target::Target,
+};
+
+/// Make a new revision of the same content
+///
+/// For a deployment the template is annotated with the time, as by `kubectl rollout restart`. For
+/// revisions without a deployment a new one is created with the content of the newest.
+#[derive(Clone, Debug, Args)]
+pub struct RestartArgs {
+    /// What to restart
+    #[command(flatten)]
+    pub targets: TargetsArg,
+}
+
+/// Restarts.
+///
+/// # Errors
+/// There is no such target, it cannot be restarted now, or the server refuses.
+pub async fn run(args: &RestartArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let dry_run = args.targets.dry_run;
+    args.targets
+        .for_each(global, async |cluster, target| {
+            match Subject::read(cluster, target).await? {
+                Subject::Deployment(deployment) => {
+                    let patch = patch(&deployment, Timestamp::now())?;
+                    let subject = Subject::Deployment(deployment);
+                    write(cluster, &subject, &patch, dry_run).await?;
+                    Ok(format!(
+                        "{} restarted{}",
+                        name(subject.object()),
+                        note(dry_run)
+                    ))
+                }
+                Subject::Revision(_) => again(cluster, target, dry_run).await,
+            }
+        })
+        .await
+}
+
+/// The next revision of a chain without a deployment.
+async fn again(cluster: &Cluster, target: &Target, dry_run: bool) -> Result<String, Error> {
+    let chain = chain::read(cluster, target).await?;
+    let newest = newest(&chain, target)?;
+    let next = standalone::next(&chain, newest, None, &cause(&newest.object, "restart of"))?;
+    let created = standalone::create(cluster, newest.kind, &next, dry_run).await?;
+    Ok(format!("{} created{}", name(&created), note(dry_run)))
+}
+
+/// The newest revision of a chain, if it is what somebody asked to restart.
+fn newest<'a>(chain: &'a Chain, target: &Target) -> Result<&'a chain::Revision, Error> {
+    standalone::check(chain, target)?;
+    match chain.newest() {
+        Some(newest) if newest.name() == target.name => Ok(newest),
+        Some(newest) => Err(Error::Impossible(format!(
+            "{target} is not the newest revision of its chain, {} is: restart that, or go back with `rollback {target} --to-revision N`",
+            newest.target()
+        ))),
+        None => Err(Error::NotFound(format!("{target} has no revision"))),
+    }
+}
+
+/// The merge patch that makes a deployment roll out its content once more.
+fn patch(deployment: &Deployment, now: Timestamp) -> Result<Value, Error> {
+    let name = name(&deployment.object);
+    if deployment.metadata.deletion_timestamp.is_some() {
+        return Err(Error::Impossible(format!("{name} is being deleted")));
+    }
+    if deployment.spec.paused {
+        return Err(Error::Impossible(format!(
+            "{name} is paused; resume it first"
+        )));
+    }
+    let time = now.round(Unit::Second).unwrap_or(now);
+    Ok(json!({
+        "spec": { "template": { "metadata": {
+            "annotations": { ANNOTATION_RESTARTED_AT: time.to_string() },
+        } } },
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deployment(metadata: &str, spec: &str) -> Deployment {
+        let text = format!(
+            "{{apiVersion: package-operator.run/v1alpha1, kind: ObjectDeployment, metadata: {{name: web{metadata}}},
+              spec: {{selector: {{}}, template: {{metadata: {{}}, spec: {{}}}}{spec}}}}}"
+        );
+        Deployment::parse(serde_saphyr::from_str(&text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn patches() {
+        let now: Timestamp = "2026-08-01T10:20:30.4Z".parse().unwrap();
+        assert_eq!(
+            patch(&deployment("", ""), now).unwrap().to_string(),
+            r#"{"spec":{"template":{"metadata":{"annotations":{"baton.run/restartedAt":"2026-08-01T10:20:30Z"}}}}}"#
+        );
+        let refused = |deployment| patch(&deployment, now).unwrap_err().to_string();
+        assert_eq!(
+            refused(deployment("", ", paused: true")),
+            "objectdeployment.package-operator.run/web is paused; resume it first"
+        );
+        assert_eq!(
+            refused(deployment(
+                ", deletionTimestamp: '2026-08-01T00:00:00Z'",
+                ""
+            )),
+            "objectdeployment.package-operator.run/web is being deleted"
+        );
+    }
+}

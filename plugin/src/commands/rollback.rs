@@ -1,0 +1,312 @@
+//! `rollback`: the content of an earlier revision as the next revision.
+
+use std::time::Duration;
+
+use clap::Args;
+use http::Method;
+use k8s_openapi::jiff::SignedDuration;
+use serde_json::{Value, json};
+
+use super::{Exit, pause::note};
+use crate::{
+    chain::{self, Chain, Deployment, Revision},
+    cli::GlobalArgs,
+    connect::{Cluster, Content, FIELD_MANAGER},
+    content::Slices,
+    diff::revisions::{Side, compare},
+    error::Error,
+    output::{self, name},
+    progress::Progress,
+    rollback::{
+        Candidate, Choice, Comparison, Wish, choose, standalone,
+        write::{ROLLBACK, cause, roll_deployment},
+    },
+    rollout::{self, Verdict},
+    target::{Target, TargetArg},
+};
+
+/// How often a deployment whose status changes in between is looked at again.
+const ROUNDS: usize = 5;
+
+/// Roll back: make the content of an earlier revision the next revision
+///
+/// By default that of the newest one before the current revision that has succeeded and has another content. Waits
+/// until the new revision is rolled out; the exit code is 1 when that does not happen.
+#[derive(Clone, Debug, Args)]
+pub struct RollbackArgs {
+    /// What to roll back
+    #[command(flatten)]
+    target: TargetArg,
+
+    /// The revision to go back to
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..))]
+    to_revision: Option<i64>,
+
+    /// Go back to a revision that has never succeeded as well, and change a deployment that is paused
+    #[arg(long)]
+    force: bool,
+
+    /// Name of the new revision, where no deployment makes it; by default web-v3 is followed by web-v4
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+
+    /// Let the server check the change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Do not wait until the new revision is rolled out
+    #[arg(long, conflicts_with = "timeout")]
+    no_wait: bool,
+
+    /// How long to wait, such as 90s or 1h30m; 0 is for ever
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = timeout)]
+    timeout: Duration,
+}
+
+/// A duration as in `kubectl --timeout`.
+fn timeout(text: &str) -> Result<Duration, String> {
+    let duration: SignedDuration = match text {
+        "0" => SignedDuration::ZERO,
+        text => text
+            .parse()
+            .map_err(|_| "expected a duration such as 90s, 5m or 1h30m".to_owned())?,
+    };
+    Duration::try_from(duration).map_err(|_| "must not be negative".to_owned())
+}
+
+/// Rolls back.
+///
+/// # Errors
+/// There is nothing to roll back to, or the server refuses.
+pub async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let target = args.target.target()?;
+    let cluster = global.connect().await?;
+    let output = global.output();
+    let done = roll(&cluster, &target, args).await?;
+    output.print(&done.line)?;
+    let Some(follow) = done.follow.filter(|_| !args.no_wait && !args.dry_run) else {
+        return Ok(Exit::Fine);
+    };
+    let timeout = Some(args.timeout).filter(|timeout| !timeout.is_zero());
+    let mut progress = Progress::new();
+    let rollout = rollout::follow(&cluster, &follow, timeout, &mut progress).await?;
+    progress.finish();
+    let message = rollout.message;
+    match rollout.verdict {
+        Verdict::Done => {
+            output.print(&message)?;
+            return Ok(Exit::Fine);
+        }
+        Verdict::Failed => eprintln!("error: {message}"),
+        Verdict::Underway => {
+            let waited = output::duration(args.timeout);
+            eprintln!("error: not rolled out after {waited}: {message}");
+        }
+    }
+    Ok(Exit::Negative)
+}
+
+/// What came of it.
+struct Done {
+    /// To be printed.
+    line: String,
+    /// What is being rolled out now, if anything is.
+    follow: Option<Target>,
+}
+
+async fn roll(cluster: &Cluster, target: &Target, args: &RollbackArgs) -> Result<Done, Error> {
+    let mut round = 1;
+    let mut seen: Option<Option<i64>> = None;
+    loop {
+        let chain = chain::read(cluster, target).await?;
+        let Some(deployment) = chain.deployment.as_ref().filter(|_| chain.named.is_none()) else {
+            return roll_revisions(cluster, target, &chain, args).await;
+        };
+        let generation = deployment.metadata.generation;
+        if seen.is_some_and(|seen| seen != generation) {
+            return Err(Error::Impossible(format!(
+                "{} was changed by somebody else just now; nothing was rolled back",
+                name(&deployment.object)
+            )));
+        }
+        match roll_deployment_once(cluster, deployment, &chain, args).await {
+            // Its status was written in between, most likely.
+            Err(error) if error.is_code(409) && round < ROUNDS => {
+                seen = Some(generation);
+                round += 1;
+            }
+            result => return result,
+        }
+    }
+}
+
+async fn roll_deployment_once(
+    cluster: &Cluster,
+    deployment: &Deployment,
+    chain: &Chain,
+    args: &RollbackArgs,
+) -> Result<Done, Error> {
+    let named = name(&deployment.object);
+    if let Some(args_name) = &args.name {
+        return Err(Error::Usage(format!(
+            "--name {args_name}: {named} names its revisions itself"
+        )));
+    }
+    check(deployment, args.force)?;
+    let Some(revision) = chosen(cluster, chain, args).await? else {
+        return Ok(already(chain, &named, args));
+    };
+    let patch = roll_deployment(&deployment.object, &revision.object);
+    let dry_run = if args.dry_run { "&dryRun=All" } else { "" };
+    let path = deployment
+        .kind
+        .path_of(deployment.metadata.namespace.as_deref(), deployment.name());
+    let path = format!("{path}?fieldManager={FIELD_MANAGER}{dry_run}");
+    let body = Some((Content::JsonPatch, &patch));
+    cluster.send(Method::PATCH, &path, body).await?;
+    let mut line = format!(
+        "{named} rolled back to {}{}",
+        rollout::title(revision),
+        note(args.dry_run)
+    );
+    if deployment.spec.paused {
+        line.push_str(&format!(
+            "\nit is paused; `kubectl baton resume {}` rolls that out",
+            deployment.target()
+        ));
+    }
+    let follow = (!deployment.spec.paused).then(|| deployment.target());
+    Ok(Done { line, follow })
+}
+
+/// Rolls a chain without a deployment back.
+async fn roll_revisions(
+    cluster: &Cluster,
+    target: &Target,
+    chain: &Chain,
+    args: &RollbackArgs,
+) -> Result<Done, Error> {
+    standalone::check(chain, target)?;
+    let named = chain.newest().map(|newest| name(&newest.object));
+    let Some(revision) = chosen(cluster, chain, args).await? else {
+        return Ok(already(chain, &named.unwrap_or_default(), args));
+    };
+    let cause = cause(&revision.object, ROLLBACK);
+    let next = standalone::next(chain, revision, args.name.as_deref(), &cause)?;
+    let created = standalone::create(cluster, revision.kind, &next, args.dry_run).await?;
+    let line = format!(
+        "{} created with the content of {}{}",
+        name(&created),
+        rollout::title(revision),
+        note(args.dry_run)
+    );
+    let new = next["metadata"]["name"].as_str().unwrap_or_default();
+    Ok(Done {
+        line,
+        follow: Some(Target::new(revision.kind, new)),
+    })
+}
+
+/// Whether a deployment can be rolled back at all.
+fn check(deployment: &Deployment, force: bool) -> Result<(), Error> {
+    let named = name(&deployment.object);
+    if deployment.metadata.deletion_timestamp.is_some() {
+        return Err(Error::Impossible(format!("{named} is being deleted")));
+    }
+    if deployment.spec.paused && !force {
+        return Err(Error::Impossible(format!(
+            "{named} is paused, so that nothing would be rolled out: resume it first, or change its template now with --force"
+        )));
+    }
+    Ok(())
+}
+
+fn already(chain: &Chain, named: &str, args: &RollbackArgs) -> Done {
+    let revision = args.to_revision.and_then(|number| chain.by_number(number));
+    let revision = revision.or(chain.current()).map(rollout::title);
+    Done {
+        line: format!(
+            "{named} not rolled back: the content of {} is what it has now",
+            revision.unwrap_or_default()
+        ),
+        follow: None,
+    }
+}
+
+/// The revision to go back to; `None` when its content is what is wanted already.
+async fn chosen<'a>(
+    cluster: &Cluster,
+    chain: &'a Chain,
+    args: &RollbackArgs,
+) -> Result<Option<&'a Revision>, Error> {
+    let template = chain.deployment.as_ref().map(as_revision).transpose()?;
+    let slices = Slices::read(cluster, chain.revisions.iter().chain(&template)).await?;
+    let candidates = candidates(chain, template.as_ref(), &slices);
+    let wish = Wish {
+        to_revision: args.to_revision,
+        force: args.force,
+    };
+    let choice = choose(&candidates, &wish).map_err(|refusal| {
+        let subject = chain.target().map(|target| target.to_string());
+        Error::Impossible(format!("{}: {refusal}", subject.unwrap_or_default()))
+    })?;
+    Ok(match choice {
+        Choice::Roll(candidate) => chain.by_name(&candidate.name),
+        Choice::Already(_) => None,
+    })
+}
+
+/// A deployment's template as if it were a revision.
+fn as_revision(deployment: &Deployment) -> Result<Revision, Error> {
+    let template = &deployment.object["spec"]["template"];
+    let object = json!({
+        "apiVersion": deployment.object["apiVersion"],
+        "kind": deployment.kind.revision().name(),
+        "metadata": {
+            "name": deployment.name(),
+            "namespace": deployment.metadata.namespace,
+            "labels": template["metadata"]["labels"],
+        },
+        "spec": template["spec"],
+    });
+    Revision::parse(without_nulls(object)).map_err(|error| Error::Impossible(error.to_string()))
+}
+
+/// Without fields of the first two levels that are null.
+fn without_nulls(mut object: Value) -> Value {
+    for field in ["metadata", "spec"] {
+        if let Some(fields) = object[field].as_object_mut() {
+            fields.retain(|_, value| !value.is_null());
+        }
+    }
+    object
+}
+
+/// The revisions that have a number, with how their content compares with what is wanted now.
+fn candidates(chain: &Chain, template: Option<&Revision>, slices: &Slices) -> Vec<Candidate> {
+    let side = |revision: &Revision| Side::of_revision(revision, slices.content(revision));
+    let wanted = template.or(chain.newest()).map(side);
+    let current = chain.current().map(Revision::name);
+    let candidate = |revision: &Revision| {
+        let own = side(revision);
+        let missing = own.missing_slices();
+        let content = if !missing.is_empty() {
+            Comparison::SlicesGone(missing)
+        } else if wanted
+            .as_ref()
+            .is_some_and(|wanted| compare(&own, wanted).is_empty())
+        {
+            Comparison::Same
+        } else {
+            Comparison::Different
+        };
+        Some(Candidate {
+            name: revision.name().to_owned(),
+            number: revision.number()?,
+            has_succeeded: revision.has_succeeded(),
+            is_current: current == Some(revision.name()),
+            content,
+        })
+    };
+    chain.revisions.iter().filter_map(candidate).collect()
+}
