@@ -13,6 +13,8 @@ pub(crate) mod manager;
 mod metrics;
 mod process;
 mod report;
+mod served;
+mod settle;
 mod steps;
 mod watch;
 
@@ -25,6 +27,7 @@ use kube::Client;
 
 use self::figures::Figures;
 use self::load::Shape;
+use self::load::chains::Chains;
 use self::manager::{Cluster, Launch};
 use self::process::Servers;
 use self::steps::Steps;
@@ -37,6 +40,9 @@ pub struct Options {
     /// How much is written.
     #[command(flatten)]
     shape: Shape,
+    /// How long chains get.
+    #[command(flatten)]
+    chains: Chains,
     /// What is done with it.
     #[arg(long, value_enum, default_value_t = Scenario::Full)]
     scenario: Scenario,
@@ -63,6 +69,8 @@ enum Scenario {
     Rollout,
     /// Only lone ObjectSets, one after the other.
     Lone,
+    /// Only chains: the first revision of each ObjectDeployment, and edits of its template.
+    Chain,
     /// No manager at all: what a dry run and a write of each object take at least.
     Bounds,
 }
@@ -155,6 +163,7 @@ async fn measure(
 ) -> Result<Figures, Error> {
     let Options {
         shape,
+        chains,
         scenario,
         json: _,
         keep: _,
@@ -167,6 +176,7 @@ async fn measure(
         bare: vec![],
         bounds: vec![],
         steps: vec![],
+        chain: None,
     };
     if *scenario == Scenario::Bounds {
         figures.bounds = bare::bounds(&client, &servers, shape).await?;
@@ -179,21 +189,35 @@ async fn measure(
         figures.bare.push(first);
     }
     let mut steps = Steps::start(client, *shape, launch, servers, figures).await?;
-    if *scenario == Scenario::Lone {
-        steps.lone().await?;
-        return steps.finish().await;
+    match scenario {
+        Scenario::Full => {
+            rollouts(&mut steps).await?;
+            steps.idle().await?;
+            steps.restart().await?;
+            steps.lone().await?;
+            steps.teardown().await?;
+            // Last: nothing else is measured beside the revisions that it leaves.
+            steps.bare().await?;
+            steps.chain(*chains).await?;
+            steps.bare().await?;
+        }
+        Scenario::Rollout => rollouts(&mut steps).await?,
+        Scenario::Lone => steps.lone().await?,
+        Scenario::Chain => {
+            steps.chain(*chains).await?;
+            steps.bare().await?;
+        }
+        // Needs no manager, and was measured above.
+        Scenario::Bounds => {}
     }
+    steps.finish().await
+}
+
+async fn rollouts(steps: &mut Steps) -> Result<(), Error> {
     steps.create().await?;
     steps.bare().await?;
     steps.handover().await?;
-    steps.bare().await?;
-    if *scenario == Scenario::Full {
-        steps.idle().await?;
-        steps.restart().await?;
-        steps.lone().await?;
-        steps.teardown().await?;
-    }
-    steps.finish().await
+    steps.bare().await
 }
 
 fn print(figures: &Figures, options: &Options) -> Result<(), Error> {

@@ -1,9 +1,12 @@
 //! What was measured, and how numbers are made of it.
 
+pub mod chain;
+
 use std::time::Duration;
 
 use serde::Serialize;
 
+use self::chain::Chain;
 use super::bare;
 use super::load::Shape;
 use super::metrics::Requests;
@@ -121,7 +124,14 @@ impl Step {
     /// Whether it is a step whose rate says something.
     #[must_use]
     pub fn is_paced(&self) -> bool {
-        matches!(self.name, "create" | "handover" | "teardown")
+        let is_of_sets = matches!(self.name, "create" | "handover" | "teardown");
+        is_of_sets || matches!(self.name, chain::CREATE | chain::EDITS)
+    }
+
+    /// Whether it is about chains of revisions.
+    #[must_use]
+    pub fn is_of_chain(&self) -> bool {
+        [chain::CREATE, chain::EDITS, chain::IDLE].contains(&self.name)
     }
 
     /// Requests whose number goes with that of the objects, per object.
@@ -147,12 +157,15 @@ pub struct Figures {
     pub shape: Shape,
     /// Processors of the machine.
     pub processors: usize,
-    /// The same objects without a manager, before, between and after the rollouts.
+    /// The same objects without a manager, before, between and after the rollouts, and before and
+    /// after the chains.
     pub bare: Vec<Timing>,
     /// What the machine can do at most, by what is done: see [`bare::bounds`].
     pub bounds: Vec<(&'static str, Timing)>,
     /// The steps that were measured, in their order.
     pub steps: Vec<Step>,
+    /// What was measured of chains, if anything.
+    pub chain: Option<Chain>,
 }
 
 impl Figures {
@@ -175,6 +188,8 @@ impl Figures {
         let around = match step.name {
             "create" => self.bare.get(..2),
             "handover" => self.bare.get(1..3),
+            "teardown" => self.bare.get(..3),
+            chain::CREATE | chain::EDITS => self.bare.last_chunk::<2>().map(|last| &last[..]),
             _ => None,
         };
         let bare = mean(around.unwrap_or(&self.bare)).filter(|_| step.is_paced())?;

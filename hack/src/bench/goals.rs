@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use super::figures::chain::{self, Chain};
 use super::figures::{Figures, Step, number, ratio};
 
 /// A figure, what it should be and what it is.
@@ -31,6 +32,10 @@ const LONE: f64 = 0.08;
 const CPU: f64 = 2.0;
 /// The most memory in MiB for up to so many objects.
 const MEMORY: [(usize, f64); 2] = [(2_000, 40.0), (10_000, 100.0)];
+/// The most writes on a deployment and its status for each edit of its template.
+const PER_EDIT: f64 = 3.0;
+/// The most memory in KiB for each archived revision.
+const PER_ARCHIVED: f64 = 3.0;
 
 /// All goals for which something was measured.
 #[must_use]
@@ -46,7 +51,7 @@ pub fn goals(figures: &Figures) -> Vec<Goal> {
     for step in &rollouts {
         goals.extend(requests(step));
     }
-    for name in ["idle", "restart"] {
+    for name in ["idle", "restart", chain::IDLE] {
         goals.extend(figures.step(name).map(|step| Goal {
             figure: format!("{name}: writes"),
             measured: step.writes.to_string(),
@@ -63,6 +68,7 @@ pub fn goals(figures: &Figures) -> Vec<Goal> {
     goals.extend(lone.map(|spread| at_most("lone set, median", spread.p50, LONE, "s")));
     goals.extend(memory(figures));
     goals.extend(processor(&rollouts));
+    goals.extend(figures.chain.iter().flat_map(chains));
     goals
 }
 
@@ -100,6 +106,7 @@ fn memory(figures: &Figures) -> Option<Goal> {
     let peaks = figures
         .steps
         .iter()
+        .filter(|step| !step.is_of_chain())
         .filter_map(|step| step.memory.map(|memory| memory.peak));
     let peak = peaks.max_by(f64::total_cmp)?;
     let objects = figures.shape.objects();
@@ -133,6 +140,22 @@ fn processor(rollouts: &[&Step]) -> Vec<Goal> {
     ]
 }
 
+fn chains(chain: &Chain) -> Vec<Goal> {
+    let writes = chain.deployment_writes();
+    let growth = chain.growth();
+    let mut goals = vec![at_most(
+        "chain: writes on a deployment per edit",
+        writes,
+        PER_EDIT,
+        "",
+    )];
+    goals.extend(growth.map(|growth| {
+        let figure = "chain: memory per archived revision";
+        at_most(figure, growth, PER_ARCHIVED, "KiB")
+    }));
+    goals
+}
+
 fn at_most(figure: &str, measured: f64, most: f64, unit: &str) -> Goal {
     let with_unit = |text: String| format!("{text} {unit}").trim_end().to_owned();
     Goal {
@@ -145,9 +168,11 @@ fn at_most(figure: &str, measured: f64, most: f64, unit: &str) -> Goal {
 
 #[cfg(test)]
 mod tests {
+    use super::super::figures::chain::tests::chain;
     use super::super::figures::{Memory, Spread, Timing};
     use super::super::load::Shape;
     use super::super::metrics::{Metrics, Requests};
+    use super::super::served::tests::served;
     use super::*;
     use std::time::Duration;
 
@@ -183,6 +208,7 @@ mod tests {
             ],
             bounds: vec![],
             steps,
+            chain: None,
         }
     }
 
@@ -260,6 +286,36 @@ mod tests {
         assert_eq!(find(&figures, "peak"), ("30.00 MiB".to_owned(), true));
         assert_eq!(find(&figures, "CPU"), ("1.50 s".to_owned(), true));
         assert_eq!(find(&figures, "the same"), ("3.00 s".to_owned(), false));
+    }
+
+    #[test]
+    fn the_goals_of_chains() {
+        let mut idle = step(
+            chain::IDLE,
+            10,
+            "baton_api_requests_total{verb=\"get\"} 1\n",
+        );
+        // What chains need is no matter of the first goal.
+        idle.memory = Some(Memory {
+            rss: 60.0,
+            peak: 60.0,
+        });
+        let mut figures = figures(vec![step("create", 1, ""), idle]);
+        let writes = served(&[
+            ("objectsets", "POST", 80),
+            ("objectdeployments/status", "PUT", 26),
+        ]);
+        figures.chain = Some(chain(&[20.0, 21.0, 21.02], writes));
+        assert_eq!(find(&figures, "peak"), ("30.00 MiB".to_owned(), true));
+        assert_eq!(find(&figures, "chain: idle"), ("0".to_owned(), true));
+        assert_eq!(
+            find(&figures, "chain: writes on a"),
+            ("3.25".to_owned(), false)
+        );
+        assert_eq!(
+            find(&figures, "chain: memory"),
+            ("5.12 KiB".to_owned(), false)
+        );
     }
 
     #[test]

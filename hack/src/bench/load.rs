@@ -1,5 +1,7 @@
 //! What is written: ConfigMaps, and the revisions that consist of them.
 
+pub mod chains;
+
 use std::collections::BTreeMap;
 
 use baton_apis::constants::{API_VERSION, LABEL_CACHE, LABEL_CACHE_VALUE};
@@ -44,23 +46,11 @@ impl Shape {
     /// revision of it has the same ones.
     #[must_use]
     pub fn set(&self, number: usize, revision: u32) -> Value {
-        let base = base(number);
-        let phase = |phase| {
-            let objects = (0..self.per_phase)
-                .map(|object| json!({"object": self.child(&base, phase, object, revision)}));
-            json!({"name": format!("phase-{phase}"), "objects": objects.collect::<Vec<_>>()})
-        };
         let mut set = json!({
             "apiVersion": API_VERSION,
             "kind": "ObjectSet",
             "metadata": {"name": set_name(number, revision)},
-            "spec": {
-                "phases": (0..self.phases).map(phase).collect::<Vec<_>>(),
-                "availabilityProbes": [{
-                    "selector": {"kind": {"group": "", "kind": "ConfigMap"}},
-                    "probes": [{"fieldsEqual": {"fieldA": ".metadata.name", "fieldB": ".data.name"}}],
-                }],
-            },
+            "spec": self.content(&base(number), revision),
         });
         if revision > 1 {
             let previous: Vec<Value> = (1..revision)
@@ -71,16 +61,38 @@ impl Shape {
         set
     }
 
+    /// What a revision consists of. The names of its objects begin with `base`.
+    fn content(&self, base: &str, revision: u32) -> Value {
+        json!({
+            "phases": self.phases(base, revision),
+            "availabilityProbes": [{
+                "selector": {"kind": {"group": "", "kind": "ConfigMap"}},
+                "probes": [{"fieldsEqual": {"fieldA": ".metadata.name", "fieldB": ".data.name"}}],
+            }],
+        })
+    }
+
+    fn phases(&self, base: &str, revision: u32) -> Vec<Value> {
+        let phase = |phase| {
+            let objects = (0..self.per_phase)
+                .map(|object| json!({"object": self.child(base, phase, object, revision)}));
+            json!({"name": format!("phase-{phase}"), "objects": objects.collect::<Vec<_>>()})
+        };
+        (0..self.phases).map(phase).collect()
+    }
+
     /// An object as a user writes it.
     fn child(&self, base: &str, phase: usize, object: usize, revision: u32) -> Value {
         let name = format!("{base}-{phase}-{object}");
-        // Other content in each revision.
-        let letter = if revision % 2 == 1 { "a" } else { "b" };
+        // Other content in each revision, and in more of them than a history holds: content that
+        // comes back would make a deployment look for another name.
+        let letters = ('a'..='z').cycle().zip(1..=revision);
+        let letter = letters.last().map_or(' ', |(letter, _)| letter);
         json!({
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": name},
-            "data": {"name": name, "pad": letter.repeat(self.pad)},
+            "data": {"name": name, "pad": String::from(letter).repeat(self.pad)},
         })
     }
 

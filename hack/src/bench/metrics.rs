@@ -1,4 +1,4 @@
-//! The manager's metrics, read as Prometheus does.
+//! The metrics of a process, mostly the manager, read as Prometheus does.
 
 use std::collections::BTreeMap;
 
@@ -61,6 +61,12 @@ impl Metrics {
         self.sum("baton_leader") == 1
     }
 
+    /// The counters of one name, by their labels.
+    pub fn counts<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (Labels<'a>, u64)> {
+        let family = self.family(name);
+        family.map(|(labels, value)| (Labels(labels), count(value)))
+    }
+
     fn sum(&self, name: &str) -> u64 {
         self.family(name).map(|(_, value)| count(value)).sum()
     }
@@ -71,6 +77,18 @@ impl Metrics {
             let labels = series.strip_prefix(name)?;
             (labels.is_empty() || labels.starts_with('{')).then_some((labels, *value))
         })
+    }
+}
+
+/// The labels of a series.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Labels<'a>(&'a str);
+
+impl<'a> Labels<'a> {
+    /// The value of one of them.
+    #[must_use]
+    pub fn get(self, name: &str) -> Option<&'a str> {
+        label(self.0, name)
     }
 }
 

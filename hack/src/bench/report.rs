@@ -1,5 +1,7 @@
 //! The figures for people, and for programs.
 
+mod chain;
+
 use std::collections::BTreeSet;
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
@@ -37,22 +39,14 @@ pub fn json(figures: &Figures) -> Result<String, serde_json::Error> {
 /// The figures as tables.
 #[must_use]
 pub fn tables(figures: &Figures) -> String {
-    let shape = figures.shape;
-    let head = format!(
-        "{} ObjectSets of {} phases with {} ConfigMaps of {} bytes: {} objects. {} processors, shared by \
-         the API server, the manager and the bench.",
-        shape.sets,
-        shape.phases,
-        shape.per_phase,
-        shape.pad,
-        shape.objects(),
-        figures.processors
-    );
+    let head = head(figures);
     let notes = "p50, p99, max: of each set, from the answer to its creation to the sight of its availability.\n\
         obj/s: without a manager (bare), until the last set is available (create), and its predecessor\n\
         controls nothing (handover), until nothing is left (teardown). x bare: by the bare rates right\n\
         before and after the step, of teardown by their mean. CPU, memory, requests: of the\n\
         manager; server: CPU seconds of the API server and etcd.";
+    let chains = figures.chain.as_ref().map(|_| chain::NOTES);
+    let chains = chains.map_or_else(String::new, |notes| format!("\n{notes}"));
     let unsteady = if figures.unsteadiness() > STEADY {
         format!(
             "\nThe bare rates differ by {:.0} %: the machine is busy with other things, and no rate \
@@ -63,17 +57,45 @@ pub fn tables(figures: &Figures) -> String {
         String::new()
     };
     let mut text = format!(
-        "{head}\n\n{}\n\n{notes}{unsteady}\n",
+        "{head}\n\n{}\n\n{notes}{chains}{unsteady}\n",
         steps(figures).trim_fmt()
     );
     if !figures.steps.is_empty() {
         text += "\nRequests by verb\n";
         text += &requests(figures).trim_fmt();
+        if let Some(chain) = &figures.chain {
+            text += "\n\n";
+            text += &chain::tables(chain);
+        }
         text += "\n\nGoals\n";
         text += &verdicts(figures);
         text += "\n";
     }
     text
+}
+
+fn head(figures: &Figures) -> String {
+    let shape = figures.shape;
+    let mut head = String::new();
+    // The objects without a manager are as those of the sets, also where there are none.
+    if figures.chain.is_none() || figures.steps.iter().any(|step| !step.is_of_chain()) {
+        head = format!(
+            "{} ObjectSets of {} phases with {} ConfigMaps of {} bytes: {} objects. ",
+            shape.sets,
+            shape.phases,
+            shape.per_phase,
+            shape.pad,
+            shape.objects(),
+        );
+    }
+    if let Some(chain) = &figures.chain {
+        head += &chain::head(chain, &shape);
+        head += " ";
+    }
+    head + &format!(
+        "{} processors, shared by the API server, the manager and the bench.",
+        figures.processors
+    )
 }
 
 fn steps(figures: &Figures) -> Table {
@@ -166,7 +188,9 @@ fn requests(figures: &Figures) -> Table {
             sent => sent.to_string(),
         }));
         row.push(step.writes.to_string());
-        if step.timing.objects > 0 {
+        // What goes with what is another matter where revisions are archived: see the table of
+        // chains.
+        if step.timing.objects > 0 && !step.is_of_chain() {
             row.push(format!("{:.2}", step.requests_per_object()));
             row.push(format!("{:.2}", step.requests_per_set()));
         } else {
@@ -212,9 +236,11 @@ fn numbers(table: &mut Table) {
 mod tests {
     use std::time::Duration;
 
+    use super::super::figures::chain::tests::chain;
     use super::super::figures::{Memory, Spread, Timing};
     use super::super::load::Shape;
     use super::super::metrics::Metrics;
+    use super::super::served::tests::served;
     use super::*;
 
     fn figures() -> Figures {
@@ -245,6 +271,7 @@ mod tests {
             bare: vec![Timing::of(2000, Duration::from_secs(2)).with_server(1.75)],
             bounds: vec![],
             steps: vec![step("create", 2000), step("idle", 0)],
+            chain: None,
         }
     }
 
@@ -270,6 +297,35 @@ mod tests {
         let costs = "create 2000 600 2600 1.00 3.00";
         assert!(text.lines().any(|line| words(line) == costs), "{text}");
         assert!(text.contains("2000 objects"), "{text}");
+    }
+
+    #[test]
+    fn chains_have_tables_of_their_own() {
+        let mut figures = figures();
+        let requests = served(&[
+            ("configmaps", "dry run", 80),
+            ("configmaps", "APPLY", 82),
+            ("objectdeployments/status", "PUT", 20),
+        ]);
+        figures.chain = Some(chain(&[20.0, 21.5, 21.75], requests));
+        let text = tables(&figures);
+        for line in [
+            "none yet 40 2.00 20 0 20.00",
+            "2 40 2.00 20 8 21.75",
+            "resource dry run APPLY PUT all refused",
+            "configmaps 10.00 10.25 20.25",
+            "objectdeployments/status 2.50 2.50",
+        ] {
+            assert!(
+                text.lines().any(|found| words(found) == line),
+                "{line}\n{text}"
+            );
+        }
+        assert!(text.contains("64.00 KiB for each archived"), "{text}");
+        assert!(text.contains("4 ObjectDeployments of 2 phases"), "{text}");
+        let report: serde_json::Value = serde_json::from_str(&json(&figures).unwrap()).unwrap();
+        assert_eq!(report["chain"]["rounds"][2]["archived"], 8);
+        assert_eq!(report["chain"]["served"]["configmaps"]["APPLY"]["sent"], 82);
     }
 
     #[test]

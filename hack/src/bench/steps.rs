@@ -1,5 +1,7 @@
 //! The steps of a run, one after the other on the same manager.
 
+mod chain;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -324,8 +326,7 @@ impl Steps {
 
     /// How long a step may take.
     fn limit(&self) -> Duration {
-        let objects = u32::try_from(self.shape.objects()).unwrap_or(u32::MAX);
-        Duration::from_mins(1) + Duration::from_secs((objects / SLOWEST).into())
+        limit(self.shape.objects())
     }
 
     async fn begin(&self) -> Result<Before, Error> {
@@ -386,6 +387,12 @@ impl Steps {
         let limit = self.limit();
         see(&mut self.manager, &mut self.watch, step, wanted, limit).await
     }
+}
+
+/// How long something with so many objects may take.
+fn limit(objects: usize) -> Duration {
+    let objects = u32::try_from(objects).unwrap_or(u32::MAX);
+    Duration::from_mins(1) + Duration::from_secs((objects / SLOWEST).into())
 }
 
 /// Waits until each set was seen as wanted, and returns when it was.

@@ -1,4 +1,4 @@
-//! What happens to ObjectSets, seen as cheaply as possible.
+//! What happens to objects, say ObjectSets, seen as cheaply as possible.
 //!
 //! The bench shares the machine with what it measures, so of each event only the few fields that
 //! matter are taken out of the text.
@@ -12,20 +12,32 @@ use kube::Client;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::core::Request;
 use serde::Deserialize;
-use serde::de::IgnoredAny;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 
+/// The fields of an object that are read.
+pub trait Item: Clone + DeserializeOwned + Send + 'static {
+    /// What they say.
+    type State: Send;
+
+    /// The name of the object.
+    fn name(&self) -> &str;
+
+    /// Its state.
+    fn state(&self) -> Self::State;
+}
+
 /// Something that was seen.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Sight {
-    /// The name of the ObjectSet.
+pub struct Sight<S = State> {
+    /// The name of the object.
     pub name: String,
     /// When it was seen.
     pub at: Instant,
     /// Its state then; `None` when it is gone.
-    pub state: Option<State>,
+    pub state: Option<S>,
 }
 
 /// The state of an ObjectSet.
@@ -37,14 +49,14 @@ pub struct State {
     pub controls: usize,
 }
 
-/// A watch on the ObjectSets of a namespace. It ends when this value is dropped.
+/// A watch on the objects of a kind in a namespace. It ends when this value is dropped.
 #[derive(Debug)]
-pub struct Watch {
-    sights: UnboundedReceiver<Sight>,
+pub struct Watch<I: Item = ObjectSet> {
+    sights: UnboundedReceiver<Sight<I::State>>,
     task: JoinHandle<()>,
 }
 
-impl Watch {
+impl<I: Item> Watch<I> {
     /// Begins to watch. `path` is that of the collection.
     #[must_use]
     pub fn start(client: &Client, path: String) -> Self {
@@ -53,7 +65,10 @@ impl Watch {
         let task = tokio::spawn(async move {
             let mut known = BTreeSet::new();
             // Until nobody listens any more.
-            while follow(&client, &path, &sender, &mut known).await.is_some() {
+            while follow::<I>(&client, &path, &sender, &mut known)
+                .await
+                .is_some()
+            {
                 sleep(Duration::from_millis(100)).await;
             }
         });
@@ -61,40 +76,40 @@ impl Watch {
     }
 
     /// The next thing that happens; `None` when the watch has ended, which it does not.
-    pub async fn next(&mut self) -> Option<Sight> {
+    pub async fn next(&mut self) -> Option<Sight<I::State>> {
         self.sights.recv().await
     }
 }
 
-impl Drop for Watch {
+impl<I: Item> Drop for Watch<I> {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
 /// Lists and then watches until the connection ends. `None` when nobody listens any more.
-async fn follow(
+async fn follow<I: Item>(
     client: &Client,
     path: &str,
-    sender: &UnboundedSender<Sight>,
+    sender: &UnboundedSender<Sight<I::State>>,
     known: &mut BTreeSet<String>,
 ) -> Option<()> {
     let Ok(list) = Request::new(path).list(&ListParams::default()) else {
         return None;
     };
-    let Ok(list) = client.request::<List>(list).await else {
+    let Ok(list) = client.request::<List<I>>(list).await else {
         return Some(());
     };
     let present: BTreeSet<String> = list
         .items
         .iter()
-        .map(|item| item.metadata.name.clone())
+        .map(|item| item.name().to_owned())
         .collect();
     for gone in known.difference(&present) {
         sender.send(sight(gone.clone(), None)).ok()?;
     }
     for item in list.items {
-        sender.send(item.sight()).ok()?;
+        sender.send(present_as(&item)).ok()?;
     }
     *known = present;
 
@@ -102,19 +117,19 @@ async fn follow(
     let Ok(watch) = Request::new(path).watch(&WatchParams::default(), &version) else {
         return None;
     };
-    let Ok(events) = client.request_events::<Item>(watch).await else {
+    let Ok(events) = client.request_events::<I>(watch).await else {
         return Some(());
     };
     let mut events = pin!(events);
     while let Ok(Some(event)) = events.try_next().await {
         let seen = match event {
             WatchEvent::Added(item) | WatchEvent::Modified(item) => {
-                known.insert(item.metadata.name.clone());
-                item.sight()
+                known.insert(item.name().to_owned());
+                present_as(&item)
             }
             WatchEvent::Deleted(item) => {
-                known.remove(&item.metadata.name);
-                sight(item.metadata.name, None)
+                known.remove(item.name());
+                sight(item.name().to_owned(), None)
             }
             WatchEvent::Bookmark(_) => continue,
             WatchEvent::Error(_) => return Some(()),
@@ -124,7 +139,11 @@ async fn follow(
     Some(())
 }
 
-fn sight(name: String, state: Option<State>) -> Sight {
+fn present_as<I: Item>(item: &I) -> Sight<I::State> {
+    sight(item.name().to_owned(), Some(item.state()))
+}
+
+fn sight<S>(name: String, state: Option<S>) -> Sight<S> {
     Sight {
         name,
         at: Instant::now(),
@@ -133,9 +152,9 @@ fn sight(name: String, state: Option<State>) -> Sight {
 }
 
 #[derive(Deserialize)]
-struct List {
+struct List<I> {
     metadata: ListMeta,
-    items: Vec<Item>,
+    items: Vec<I>,
 }
 
 #[derive(Deserialize)]
@@ -144,8 +163,9 @@ struct ListMeta {
     resource_version: String,
 }
 
+/// What is read of an ObjectSet.
 #[derive(Clone, Deserialize)]
-struct Item {
+pub struct ObjectSet {
     metadata: Meta,
     #[serde(default)]
     status: Status,
@@ -170,16 +190,21 @@ struct Condition {
     status: String,
 }
 
-impl Item {
-    fn sight(self) -> Sight {
+impl Item for ObjectSet {
+    type State = State;
+
+    fn name(&self) -> &str {
+        &self.metadata.name
+    }
+
+    fn state(&self) -> State {
         let mut conditions = self.status.conditions.iter();
         let available = conditions
             .any(|condition| condition.type_ == "Available" && condition.status == "True");
-        let state = State {
+        State {
             available,
             controls: self.status.controller_of.len(),
-        };
-        sight(self.metadata.name, Some(state))
+        }
     }
 }
 
@@ -187,8 +212,8 @@ impl Item {
 mod tests {
     use super::*;
 
-    fn state(json: &str) -> Option<State> {
-        serde_json::from_str::<Item>(json).unwrap().sight().state
+    fn state(json: &str) -> State {
+        serde_json::from_str::<ObjectSet>(json).unwrap().state()
     }
 
     #[test]
@@ -196,28 +221,28 @@ mod tests {
         let fresh = r#"{"metadata":{"name":"a","uid":"1"},"spec":{"phases":[]}}"#;
         assert_eq!(
             state(fresh),
-            Some(State {
+            State {
                 available: false,
                 controls: 0
-            })
+            }
         );
         let done = r#"{"metadata":{"name":"a"},"status":{"phase":"Available","conditions":[
             {"type":"Succeeded","status":"True"},{"type":"Available","status":"True","reason":"Available"}],
             "controllerOf":[{"kind":"ConfigMap","name":"x"},{"kind":"ConfigMap","name":"y"}]}}"#;
         assert_eq!(
             state(done),
-            Some(State {
+            State {
                 available: true,
                 controls: 2
-            })
+            }
         );
         let failing = r#"{"metadata":{"name":"a"},"status":{"conditions":[{"type":"Available","status":"False"}]}}"#;
         assert_eq!(
             state(failing),
-            Some(State {
+            State {
                 available: false,
                 controls: 0
-            })
+            }
         );
     }
 }

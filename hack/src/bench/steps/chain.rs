@@ -1,0 +1,238 @@
+//! Chains of revisions: the first rollout, edits, and silence.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::{LOOK, Steps, limit};
+use crate::bench::figures::chain::{Chain, Round};
+use crate::bench::figures::{Spread, Timing, chain};
+use crate::bench::load::chains::{Answer, Chains};
+use crate::bench::load::{Shape, Target};
+use crate::bench::manager::Manager;
+use crate::bench::process::usage;
+use crate::bench::served::Served;
+use crate::bench::settle::{self, Deployment, Revision, Wanted};
+use crate::bench::watch::Watch;
+use crate::bench::{Error, say};
+
+/// How long the manager is left alone.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// How long the memory of a calm manager is looked at: twice as long as its allocator takes to give
+/// back what a burst needed.
+const MEMORY_LOOKS: Duration = Duration::from_secs(2);
+
+/// Deployments, and what was seen of them and their revisions.
+struct Load {
+    shape: Chains,
+    target: Target,
+    deployments: Watch<Deployment>,
+    revisions: Watch<Revision>,
+    seen: settle::Chains,
+}
+
+impl Steps {
+    /// Creates deployments, edits the templates of all of them a number of times, each time until
+    /// all have settled, and then does nothing for a while. The manager starts anew before: what it
+    /// did earlier is not to be seen in its memory.
+    ///
+    /// # Errors
+    ///
+    /// When something of that fails or takes too long.
+    pub async fn chain(&mut self, shape: Chains) -> Result<(), Error> {
+        self.manager.stop().await?;
+        self.manager = Manager::launch(&self.launch)?;
+        self.manager.ready().await?;
+        self.calm("the manager to lead", LOOK, 0).await?;
+        let target = Target::create(&self.client, "bench-chain").await?;
+        let mut load = Load {
+            shape,
+            deployments: Watch::start(&self.client, target.deployments()),
+            revisions: Watch::start(&self.client, target.sets()),
+            seen: settle::Chains::default(),
+            target,
+        };
+        let first = self.first(&mut load).await?;
+        self.edits(&mut load, first).await?;
+
+        let before = self.begin().await?;
+        let limit = IDLE + Duration::from_secs(5);
+        self.manager
+            .until("the idle time to end", limit, sleep(IDLE))
+            .await?;
+        let revisions = shape.deployments + load.seen.archived();
+        self.record(chain::IDLE, revisions, Timing::of(0, IDLE))
+            .end(before)
+            .await
+    }
+
+    async fn first(&mut self, load: &mut Load) -> Result<Round, Error> {
+        let before = self.begin().await?;
+        let bodies = bodies(load.shape, |name| self.shape.deployment(name));
+        let started = Instant::now();
+        let create = load.target.create_deployments(&bodies);
+        let answers = self
+            .manager
+            .until(
+                "ObjectDeployments to be created",
+                load.limit(&self.shape),
+                create,
+            )
+            .await??;
+        let (timing, latencies) = self.settle(load, started, answers, 1).await?;
+        self.record(chain::CREATE, load.shape.deployments, timing)
+            .with_latencies(Spread::of(latencies))
+            .end(before)
+            .await?;
+        self.round(load, timing).await
+    }
+
+    async fn edits(&mut self, load: &mut Load, first: Round) -> Result<(), Error> {
+        let mut rounds = vec![first];
+        let mut latencies = Vec::new();
+        let earlier = Served::read(&self.client).await?;
+        let mut before = self.begin().await?;
+        for revision in 2..=load.shape.edits + 1 {
+            let patches = bodies(load.shape, |name| self.shape.edit(name, revision));
+            let started = Instant::now();
+            let edit = load.target.edit_deployments(&patches);
+            let answers = self
+                .manager
+                .until(
+                    "ObjectDeployments to be edited",
+                    load.limit(&self.shape),
+                    edit,
+                )
+                .await??;
+            let (timing, some) = self.settle(load, started, answers, revision).await?;
+            latencies.extend(some);
+            // What the server uses while nothing is edited is not the edits'.
+            let server = self.servers.cpu();
+            let round = self.round(load, timing).await?;
+            before.server += self.servers.cpu() - server;
+            say(&format!(
+                "edit {} of {}: {:.2} s, {:.0} objects/s, {:.1} MiB when calm",
+                revision - 1,
+                load.shape.edits,
+                timing.seconds,
+                timing.rate,
+                round.memory.unwrap_or_default(),
+            ));
+            rounds.push(round);
+        }
+        let mut chain = Chain {
+            shape: load.shape,
+            rounds,
+            served: Served::read(&self.client).await?.since(&earlier),
+        };
+        let edits = chain.edits();
+        let own = u64::try_from(edits).unwrap_or_default();
+        chain.served = chain.served.without("objectdeployments", "PATCH", own);
+        let seconds = chain.rounds.iter().skip(1);
+        let seconds: f64 = seconds.map(|round| round.timing.seconds).sum();
+        let timing = Timing::of(chain.objects(), Duration::from_secs_f64(seconds));
+        self.figures.chain = Some(chain);
+        self.record(chain::EDITS, edits, timing)
+            .with_latencies(Spread::of(latencies))
+            .end(before)
+            .await
+    }
+
+    /// Waits until all chains have settled with that newest revision and the manager is calm.
+    /// Returns how long the former took since the first request, and each chain since its answer.
+    async fn settle(
+        &mut self,
+        load: &mut Load,
+        started: Instant,
+        answers: BTreeMap<String, Answer>,
+        newest: u32,
+    ) -> Result<(Timing, Vec<Duration>), Error> {
+        let wanted = |answer: Answer| Wanted {
+            generation: answer.generation,
+            newest,
+        };
+        let objects = load.shape.objects(&self.shape);
+        let limit = load.limit(&self.shape);
+        let all = answers.len();
+        let mut waiting = answers;
+        let mut latencies = Vec::new();
+        let mut end = started;
+        let looking = async {
+            while !waiting.is_empty() {
+                let Some(name) = load.next().await else {
+                    return;
+                };
+                let Some(answer) = waiting.get(&name).copied() else {
+                    continue;
+                };
+                if let Some(at) = load.seen.settled(&name, wanted(answer)) {
+                    waiting.remove(&name);
+                    latencies.push(at.saturating_duration_since(answer.at));
+                    end = end.max(at);
+                }
+            }
+        };
+        let what = format!("the ObjectDeployments to settle with revision {newest}");
+        let looked = self.manager.until(&what, limit, looking).await;
+        looked.map_err(|error| {
+            let some = waiting.keys().take(3);
+            let some: Vec<String> = some.map(|name| load.seen.describe(name)).collect();
+            let missing = format!("{} of {all} missing: {}", waiting.len(), some.join(", "));
+            error.with_detail(&missing)
+        })?;
+        // What it still has to do is part of the step's requests and processor time.
+        self.calm("the manager to settle", LOOK, 0).await?;
+        Ok((Timing::of(objects, end - started), latencies))
+    }
+
+    /// What there is after a rollout.
+    async fn round(&mut self, load: &mut Load, timing: Timing) -> Result<Round, Error> {
+        let pid = self.manager.pid();
+        let limit = MEMORY_LOOKS + Duration::from_secs(5);
+        let looks = async {
+            let started = Instant::now();
+            let mut least: Option<f64> = None;
+            while started.elapsed() < MEMORY_LOOKS {
+                if let Some(usage) = usage(pid) {
+                    least = Some(least.map_or(usage.rss, |least| least.min(usage.rss)));
+                }
+                sleep(LOOK).await;
+            }
+            least
+        };
+        let what = "the manager's memory to be looked at";
+        let memory = self.manager.until(what, limit, looks).await?;
+        Ok(Round {
+            timing,
+            archived: load.seen.archived(),
+            memory,
+        })
+    }
+}
+
+impl Load {
+    /// How long a rollout may take.
+    fn limit(&self, shape: &Shape) -> Duration {
+        limit(self.shape.objects(shape))
+    }
+
+    /// Takes the next thing that is seen, and returns the name of the deployment that it is about.
+    async fn next(&mut self) -> Option<String> {
+        tokio::select! {
+            sight = self.deployments.next() => Some(self.seen.deployment(sight?)),
+            sight = self.revisions.next() => Some(self.seen.revision(sight?)),
+        }
+    }
+}
+
+/// What is written of each deployment, by name.
+fn bodies(shape: Chains, body: impl Fn(&str) -> Value) -> BTreeMap<String, Value> {
+    let with_body = |name: String| {
+        let body = body(&name);
+        (name, body)
+    };
+    shape.names().map(with_body).collect()
+}
