@@ -12,6 +12,10 @@ use crate::cargo;
 use crate::exec::{self, Group};
 use crate::paths::Dirs;
 
+/// The binaries that the tests start.
+const MANAGER: &str = "baton";
+const PLUGIN: &str = "kubectl-baton";
+
 /// What to test, and on which bed.
 #[derive(Debug, Args)]
 pub struct Options {
@@ -38,16 +42,16 @@ pub enum Error {
     /// Cargo runs and its end is not known.
     #[error("cannot wait for cargo: {0}")]
     Wait(#[source] std::io::Error),
-    /// The manager, which the tests start, does not build.
-    #[error("building the manager failed")]
+    /// The programs that the tests start do not build.
+    #[error("building the manager and the plugin failed")]
     Build,
 }
 
-/// Builds the manager, starts a bed with the custom resource definitions on it, runs the tests and
-/// ends the bed.
+/// Builds the manager and the plugin, starts a bed with the custom resource definitions on it, runs the
+/// tests and ends the bed.
 ///
 /// The tests find what they need in the environment: `KUBECONFIG` and `BATON_TEST_KUBECONFIG`, the
-/// kubeconfig of the bed; `BATON_BIN`, the manager.
+/// kubeconfig of the bed; `BATON_BIN`, the manager; `BATON_PLUGIN_BIN`, the plugin.
 ///
 /// # Guarantees
 ///
@@ -59,7 +63,7 @@ pub enum Error {
 /// When the tests could not be run. Failed tests are no error but an exit status.
 pub async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Error> {
     let args = passed_on(std::env::args_os().collect(), &options.args);
-    let binary = build(dirs, &args).await?;
+    let programs = build(dirs, &args).await?;
     let afterwards = if options.keep {
         Afterwards::Keep
     } else {
@@ -72,7 +76,8 @@ pub async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Error> {
         .args(["test", "--workspace"])
         .args(args)
         .env("BATON_TEST_KUBECONFIG", bed.kubeconfig())
-        .env("BATON_BIN", binary);
+        .env("BATON_BIN", programs.manager)
+        .env("BATON_PLUGIN_BIN", programs.plugin);
     bed.attach(&mut command);
     wait(&mut command).await
 }
@@ -81,8 +86,14 @@ async fn wait(command: &mut Command) -> Result<ExitStatus, Error> {
     Group::spawn(command)?.wait().await.map_err(Error::Wait)
 }
 
-/// Builds the manager and returns where it is.
-async fn build(dirs: &Dirs, args: &[OsString]) -> Result<PathBuf, Error> {
+/// What the tests start.
+struct Programs {
+    manager: PathBuf,
+    plugin: PathBuf,
+}
+
+/// Builds the programs and returns where they are.
+async fn build(dirs: &Dirs, args: &[OsString]) -> Result<Programs, Error> {
     let release = args
         .iter()
         .take_while(|arg| *arg != "--")
@@ -94,7 +105,9 @@ async fn build(dirs: &Dirs, args: &[OsString]) -> Result<PathBuf, Error> {
         "build",
         "--workspace",
         "--bin",
-        "baton",
+        MANAGER,
+        "--bin",
+        PLUGIN,
         "--message-format=json-render-diagnostics",
     ]);
     command
@@ -105,20 +118,24 @@ async fn build(dirs: &Dirs, args: &[OsString]) -> Result<PathBuf, Error> {
         .await
         .map_err(Error::Wait)?;
     let status = group.wait().await.map_err(Error::Wait)?;
-    status
-        .success()
-        .then(|| executable(&messages))
-        .flatten()
-        .ok_or(Error::Build)
+    let built = |name| {
+        let path = status.success().then(|| executable(&messages, name));
+        path.flatten().ok_or(Error::Build)
+    };
+    Ok(Programs {
+        manager: built(MANAGER)?,
+        plugin: built(PLUGIN)?,
+    })
 }
 
-/// The last executable that cargo reports.
-fn executable(messages: &str) -> Option<PathBuf> {
+/// The executable of this name that cargo reports.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
     let path = |line: &str| {
         let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        (message["target"]["name"] == name).then_some(())?;
         message["executable"].as_str().map(PathBuf::from)
     };
-    messages.lines().filter_map(path).next_back()
+    messages.lines().find_map(path)
 }
 
 /// The arguments for `cargo test`. The parser swallows a `--` in front of them, which means
@@ -161,10 +178,24 @@ mod tests {
     }
 
     #[test]
-    fn the_executable_is_found_among_the_messages() {
-        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\n\
-            {\"reason\":\"compiler-artifact\",\"executable\":\"/t/baton\"}\n{\"reason\":\"build-finished\"}\n";
-        assert_eq!(executable(messages), Some("/t/baton".into()));
-        assert_eq!(executable(""), None);
+    fn executables_are_found_among_the_messages() {
+        let artifact = |name: &str, executable: &str| {
+            format!(
+                "{{\"reason\":\"compiler-artifact\",\"target\":{{\"name\":\"{name}\"}},\"executable\":{executable}}}\n"
+            )
+        };
+        let messages = [
+            artifact("baton", "null"),
+            artifact("baton", "\"/t/baton\""),
+            artifact("kubectl-baton", "\"/t/kubectl-baton\""),
+            "{\"reason\":\"build-finished\"}\n".to_owned(),
+        ]
+        .concat();
+        assert_eq!(executable(&messages, MANAGER), Some("/t/baton".into()));
+        assert_eq!(
+            executable(&messages, PLUGIN),
+            Some("/t/kubectl-baton".into())
+        );
+        assert_eq!(executable("", MANAGER), None);
     }
 }

@@ -1,12 +1,16 @@
 //! The command line: the commands and the flags that all of them share.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use baton::cli::ConnectionArgs;
 use clap::{Args, Parser, Subcommand};
+use jiff::SignedDuration;
 
 use crate::{
-    commands::{completion, diff, history, pack, pause, restart, resume, rollback, tree},
+    commands::{
+        completion, diff, events, history, orphans, pack, pause, restart, resume, rollback, status,
+        tree, wait,
+    },
     connect::{Cluster, connect},
     error::Error,
     output::{ColorChoice, Output},
@@ -49,6 +53,14 @@ pub enum Command {
     Resume(resume::ResumeArgs),
     /// Make a new revision of the same content
     Restart(restart::RestartArgs),
+    /// Tell whether a deployment or a revision is rolled out, and if not, why
+    Status(status::StatusArgs),
+    /// Wait until something has become of a deployment or a revision
+    Wait(wait::WaitArgs),
+    /// Show the events about deployments, all of their revisions, and the objects of those
+    Events(events::EventsArgs),
+    /// Find objects that a revision has written and that nothing controls any more
+    Orphans(orphans::OrphansArgs),
     /// Turn plain manifests into an ObjectDeployment, or a revision
     Pack(Box<pack::PackArgs>),
     /// Print a script that completes this program's command lines
@@ -141,6 +153,20 @@ pub struct AllNamespaces {
     pub all_namespaces: bool,
 }
 
+/// Reads a duration as in `kubectl --timeout`: `90s`, `5m`, `1h30m`, and `0`, which means no limit.
+///
+/// # Errors
+/// What is expected.
+pub fn timeout(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let duration: SignedDuration = text
+        .parse()
+        .map_err(|_| "expected a duration such as 90s, 5m or 1h30m".to_owned())?;
+    Duration::try_from(duration).map_err(|_| "must not be negative".to_owned())
+}
+
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -158,5 +184,22 @@ mod tests {
             Cli::try_parse_from(["kubectl-baton", "completion", "bash", "-n", "shop"]).unwrap();
         assert_eq!(cli.global.namespace.as_deref(), Some("shop"));
         assert_eq!(cli.global.color, ColorChoice::Auto);
+    }
+
+    #[test]
+    fn durations_are_those_of_kubectl() {
+        for (text, seconds) in [
+            ("0", 0),
+            ("0s", 0),
+            ("90s", 90),
+            ("5m", 300),
+            ("1h30m", 5400),
+        ] {
+            assert_eq!(timeout(text).unwrap(), Duration::from_secs(seconds));
+        }
+        assert_eq!(timeout("500ms").unwrap(), Duration::from_millis(500));
+        for text in ["", "5", "-5s", "soon"] {
+            timeout(text).unwrap_err();
+        }
     }
 }

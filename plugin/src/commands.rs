@@ -2,13 +2,17 @@
 
 pub mod completion;
 pub mod diff;
+pub mod events;
 pub mod history;
+pub mod orphans;
 pub mod pack;
 pub mod pause;
 pub mod restart;
 pub mod resume;
 pub mod rollback;
+pub mod status;
 pub mod tree;
+pub mod wait;
 
 use std::process::ExitCode;
 
@@ -61,6 +65,10 @@ async fn dispatch(cli: Cli) -> Result<Exit, Error> {
         Command::Pause(args) => pause::run(args, global).await,
         Command::Resume(args) => resume::run(args, global).await,
         Command::Restart(args) => restart::run(args, global).await,
+        Command::Status(args) => status::run(args, global).await,
+        Command::Wait(args) => wait::run(args, global).await,
+        Command::Events(args) => events::run(args, global).await,
+        Command::Orphans(args) => orphans::run(args, global).await,
         Command::Pack(args) => pack::run(args, global).await,
         Command::Completion(args) => completion::run(args, global),
     }

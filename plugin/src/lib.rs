@@ -3,7 +3,7 @@
 //! - [`cli`] is the command line; [`commands`] has one file per command: its arguments, what it
 //!   does, and a pure function that renders what it shows.
 //! - [`connect`] turns kubectl's flags and files into a connection, and errors into kubectl's words.
-//! - [`target`] is what a user names; [`chain`] the revisions behind the name; [`content`] the objects that
+//! - [`target`] is what a user names, [`selection`] how several are chosen; [`chain`] the revisions behind the name; [`content`] the objects that
 //!   they want; [`children`] those objects as they are in the cluster.
 //! - [`rollout`] says whether a chain is rolled out, and if not, why; [`live`] follows a chain by watches.
 //! - [`diff`] compares revisions, the cluster and files; [`rollback`] decides where to go back to.
@@ -22,9 +22,11 @@ pub mod diff;
 pub mod error;
 pub mod live;
 pub mod output;
+pub mod pack;
 pub mod progress;
 pub mod rollback;
 pub mod rollout;
 pub mod screen;
+pub mod selection;
 pub mod target;
 pub mod tree;

@@ -9,6 +9,7 @@ use clap::ValueEnum;
 use comfy_table::{Attribute, Color, ContentArrangement, Row};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
+use unicode_width::UnicodeWidthStr as _;
 
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -169,6 +170,8 @@ impl From<&str> for Cell {
 pub struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
+    /// Widths that the columns have at least, where headings were printed already.
+    continued: Option<Vec<usize>>,
 }
 
 impl Table {
@@ -178,7 +181,34 @@ impl Table {
         Self {
             headings: headings.to_vec(),
             rows: Vec::new(),
+            continued: None,
         }
+    }
+
+    /// One that goes on below another one, whose [`Table::widths`] are given: without headings, and with columns at
+    /// least as wide.
+    #[must_use]
+    pub fn continued(headings: &[&'static str], widths: Vec<usize>) -> Self {
+        Self {
+            continued: Some(widths),
+            ..Self::new(headings)
+        }
+    }
+
+    /// How wide its columns are, without the gaps between them; the last one does not count.
+    #[must_use]
+    pub fn widths(&self) -> Vec<usize> {
+        let last = self.headings.len().saturating_sub(1);
+        let columns = (0..last).map(|column| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            let widest = cells.map(|cell| cell.text.width()).max().unwrap_or(0);
+            let before = match &self.continued {
+                Some(widths) => widths.get(column).copied().unwrap_or(0),
+                None => self.headings[column].width(),
+            };
+            widest.max(before)
+        });
+        columns.collect()
     }
 
     /// Adds a row, with a cell per heading.
@@ -199,9 +229,14 @@ impl Table {
     pub fn render(&self, output: Output) -> String {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::TableStyle::new());
-        table.set_header(Row::from(self.headings.clone()));
+        if self.continued.is_none() {
+            table.set_header(Row::from(self.headings.clone()));
+        }
+        let widths = self.widths();
         for row in &self.rows {
-            table.add_row(row.iter().map(|cell| cell.styled(output)));
+            let widths = widths.iter().copied().chain(std::iter::repeat(0));
+            let cells = row.iter().zip(widths);
+            table.add_row(cells.map(|(cell, width)| cell.styled(width, output)));
         }
         if output.colors {
             crossterm::style::force_color_output(true);
@@ -232,8 +267,10 @@ impl Table {
 }
 
 impl Cell {
-    fn styled(&self, output: Output) -> comfy_table::Cell {
-        let cell = comfy_table::Cell::new(&self.text);
+    /// Filled up with blanks to a width: columns are as wide as their widest cell.
+    fn styled(&self, width: usize, output: Output) -> comfy_table::Cell {
+        let missing = width.saturating_sub(self.text.width());
+        let cell = comfy_table::Cell::new(format!("{}{}", self.text, " ".repeat(missing)));
         if !output.colors {
             return cell;
         }

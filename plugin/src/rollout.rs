@@ -171,23 +171,234 @@ pub async fn follow(
     timeout: Option<Duration>,
     progress: &mut Progress,
 ) -> Result<Rollout, Error> {
-    let deadline = timeout.map(|timeout| Instant::now() + timeout);
-    let place = cluster.namespace_of(target.candidates()[0]);
-    let (mut follower, chain) = Follower::start(cluster, target).await?;
-    let mut chain = chain.ok_or_else(|| crate::chain::not_found(target, place))?;
-    loop {
-        let rollout = judge(&chain);
-        if rollout.verdict != Verdict::Underway {
-            return Ok(rollout);
-        }
-        progress.show(rollout.ready, rollout.of, &rollout.message);
-        let next = match deadline {
-            None => follower.next().await,
-            Some(deadline) => match timeout_at(deadline, follower.next()).await {
-                Ok(next) => next,
-                Err(_) => return Ok(rollout),
+    let wait = Wait {
+        cluster,
+        target,
+        timeout,
+    };
+    let (chain, _) = wait
+        .until(
+            |chain| judge(chain).verdict != Verdict::Underway,
+            |chain| {
+                let rollout = judge(chain);
+                progress.show(rollout.ready, rollout.of, &rollout.message);
             },
-        };
-        chain = next.ok_or_else(|| Error::NotFound(format!("{target} has been deleted")))?;
+        )
+        .await?;
+    Ok(judge(&chain))
+}
+
+/// A wait for something to become of a target, by watches.
+#[derive(Clone, Copy)]
+pub struct Wait<'a> {
+    /// Where.
+    pub cluster: &'a Cluster,
+    /// Of what.
+    pub target: &'a Target,
+    /// For how long; `None`: no limit.
+    pub timeout: Option<Duration>,
+}
+
+impl Wait<'_> {
+    /// Waits until a chain is as it should be, and shows every one that is not. Returns the last one,
+    /// and whether it is as it should be: it is not when the time was up.
+    ///
+    /// # Errors
+    /// There is no such target, it went away, or it cannot be read.
+    pub async fn until(
+        self,
+        is_reached: impl Fn(&Chain) -> bool,
+        mut show: impl FnMut(&Chain),
+    ) -> Result<(Chain, bool), Error> {
+        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
+        let place = self.cluster.namespace_of(self.target.candidates()[0]);
+        let (mut follower, chain) = Follower::start(self.cluster, self.target).await?;
+        let mut chain = chain.ok_or_else(|| crate::chain::not_found(self.target, place))?;
+        loop {
+            if is_reached(&chain) {
+                return Ok((chain, true));
+            }
+            show(&chain);
+            let next = match deadline {
+                None => follower.next().await,
+                Some(deadline) => match timeout_at(deadline, follower.next()).await {
+                    Ok(next) => next,
+                    Err(_) => return Ok((chain, false)),
+                },
+            };
+            chain =
+                next.ok_or_else(|| Error::NotFound(format!("{} has been deleted", self.target)))?;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::chain::from_objects;
+
+    fn set(name: &str, number: i64, spec: &Value, status: &Value) -> Value {
+        let mut spec = spec.clone();
+        spec["revision"] = number.into();
+        json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+            "metadata": {
+                "name": name, "namespace": "shop", "uid": name, "generation": 1,
+                "ownerReferences": [{
+                    "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectDeployment",
+                    "name": "web", "uid": "d", "controller": true,
+                }],
+            },
+            "spec": spec, "status": status,
+        })
+    }
+
+    fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+        json!({
+            "type": type_, "status": status, "reason": reason, "message": message,
+            "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    }
+
+    fn phases() -> Value {
+        let object = |name: &str| json!({"object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}});
+        json!({"phases": [{"name": "a", "objects": [object("x"), object("y")]}]})
+    }
+
+    /// A deployment whose template is that of `phases`, with its conditions.
+    fn deployment(conditions: &Value) -> Value {
+        json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectDeployment",
+            "metadata": {"name": "web", "namespace": "shop", "uid": "d", "generation": 1},
+            "spec": {
+                "selector": {}, "template": {"metadata": {}, "spec": phases()},
+            },
+            "status": {"conditions": conditions},
+        })
+    }
+
+    fn judged(conditions: &Value, sets: Vec<Value>) -> (Verdict, String, u64, u64) {
+        let chains = from_objects(vec![deployment(conditions)], sets);
+        let rollout = judge(&chains[0]);
+        (rollout.verdict, rollout.message, rollout.ready, rollout.of)
+    }
+
+    fn controlled(name: &str) -> Value {
+        json!({"kind": "ConfigMap", "group": "", "name": name, "version": "", "namespace": "shop"})
+    }
+
+    #[test]
+    fn a_rollout_is_judged_by_its_current_revision() {
+        let idle = json!([
+            condition("Available", "True", "Available", ""),
+            condition("Progressing", "False", "Idle", "Update concluded."),
+        ]);
+        let available = json!({
+            "conditions": [
+                condition("Available", "True", "Available", ""),
+                condition("Succeeded", "True", "RolloutSuccess", ""),
+            ],
+            "controllerOf": [controlled("x"), controlled("y")],
+        });
+        assert_eq!(
+            judged(&idle, vec![set("web-1", 1, &phases(), &available)]),
+            (
+                Verdict::Done,
+                "revision 1 (web-1) is rolled out and available".to_owned(),
+                2,
+                2
+            )
+        );
+
+        let mut delayed = available.clone();
+        delayed["conditions"].as_array_mut().unwrap().pop();
+        let (verdict, message, ..) = judged(&idle, vec![set("web-1", 1, &phases(), &delayed)]);
+        assert_eq!(verdict, Verdict::Underway);
+        assert!(message.contains("success delay"), "{message}");
+
+        let waiting = json!({
+            "conditions": [condition("Available", "False", "ProbeFailure", "long")],
+            "controllerOf": [controlled("x"), controlled("y")],
+            "waitingFor": [{
+                "phase": "a", "kind": "ConfigMap", "group": "", "name": "y", "namespace": "shop",
+                "reason": "ProbeFailure", "message": "nothing is ready",
+            }],
+        });
+        assert_eq!(
+            judged(&idle, vec![set("web-1", 1, &phases(), &waiting)]),
+            (
+                Verdict::Underway,
+                "phase a: ConfigMap/y: nothing is ready".to_owned(),
+                1,
+                2
+            )
+        );
+    }
+
+    #[test]
+    fn what_was_reported_before_the_last_change_does_not_count() {
+        let mut conditions = json!([
+            condition("Available", "True", "Available", ""),
+            condition("Progressing", "False", "Idle", ""),
+        ]);
+        conditions[1]["observedGeneration"] = 0.into();
+        let (verdict, message, ..) = judged(&conditions, Vec::new());
+        assert_eq!(verdict, Verdict::Underway);
+        assert!(message.contains("waiting for the manager"), "{message}");
+    }
+
+    #[test]
+    fn a_template_without_its_revision_is_not_done() {
+        let progressing = json!([
+            condition("Available", "True", "Available", ""),
+            condition(
+                "Progressing",
+                "True",
+                "Progressing",
+                "Progressing to a new ObjectSet."
+            ),
+        ]);
+        let other = json!({"phases": [{"name": "b"}]});
+        assert_eq!(
+            judged(&progressing, vec![set("web-1", 1, &other, &json!({}))]),
+            (
+                Verdict::Underway,
+                "Progressing to a new ObjectSet.".to_owned(),
+                0,
+                0
+            )
+        );
+    }
+
+    #[test]
+    fn a_deadline_that_has_passed_ends_the_wait() {
+        let late = json!([
+            condition("Available", "True", "Available", ""),
+            condition(
+                "Progressing",
+                "False",
+                PROGRESS_DEADLINE_EXCEEDED,
+                "too late"
+            ),
+        ]);
+        let (verdict, message, ..) = judged(&late, vec![set("web-1", 1, &phases(), &json!({}))]);
+        assert_eq!((verdict, message.as_str()), (Verdict::Failed, "too late"));
+    }
+
+    #[test]
+    fn a_named_revision_speaks_for_itself() {
+        let archived = json!({"lifecycleState": "Archived"});
+        let chains = from_objects(
+            vec![deployment(&json!([]))],
+            vec![set("web-1", 1, &archived, &json!({}))],
+        );
+        let target: Target = "os/web-1".parse().unwrap();
+        let rollout = judge(&crate::chain::pick(chains, &target).unwrap());
+        assert_eq!(
+            (rollout.verdict, rollout.message.as_str()),
+            (Verdict::Failed, "revision 1 (web-1) is archived")
+        );
     }
 }

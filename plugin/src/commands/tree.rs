@@ -12,10 +12,10 @@ use crate::{
     error::Error,
     output::{Format, Output, Paint, document, objects_none_found},
     screen::Screen,
-    target::parse_all,
+    selection::Selection,
     tree::{
         ChainPicture,
-        read::{LiveTree, Selection, once},
+        read::{LiveTree, Scope, once},
         render::render,
     },
 };
@@ -62,24 +62,18 @@ pub struct TreeArgs {
 /// # Errors
 /// What was named does not exist, or our kinds cannot be read.
 pub async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let selection = Selection {
-        targets: parse_all(&args.targets)?,
-        all_namespaces: args.all.all_namespaces,
+    let scope = Scope {
+        selection: Selection::parse(&args.targets, args.all.all_namespaces)?,
         archived: args.archived,
         revision: args.revision,
     };
-    if selection.all_namespaces && !selection.targets.is_empty() {
-        return Err(Error::Usage(
-            "a TARGET is in one namespace; leave out either it or -A".to_owned(),
-        ));
-    }
     let cluster = global.connect().await?;
     let mut output = global.output();
     output.ascii |= args.ascii;
     if args.watch {
-        return watch(&cluster, &selection, output, global).await;
+        return watch(&cluster, &scope, output, global).await;
     }
-    let chains = once(&cluster, &selection).await?;
+    let chains = once(&cluster, &scope).await?;
     match args.output.as_deref() {
         Some(format) => {
             let format = if format == "yaml" {
@@ -89,23 +83,19 @@ pub async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
             };
             output.print(&document(format, &json!({ "chains": chains })))?;
         }
-        None if chains.is_empty() => objects_none_found(namespace(&cluster, &selection)),
-        None => output.print(&render(&chains, selection.all_namespaces, output))?,
+        None if chains.is_empty() => objects_none_found(scope.selection.namespace(&cluster)),
+        None => output.print(&render(&chains, args.all.all_namespaces, output))?,
     }
     Ok(Exit::Fine)
 }
 
-fn namespace<'a>(cluster: &'a Cluster, selection: &Selection) -> Option<&'a str> {
-    (!selection.all_namespaces).then_some(cluster.namespace.as_str())
-}
-
 async fn watch(
     cluster: &Cluster,
-    selection: &Selection,
+    scope: &Scope,
     output: Output,
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
-    let mut tree = LiveTree::start(cluster, selection).await?;
+    let mut tree = LiveTree::start(cluster, scope).await?;
     let mut view = if std::io::stdout().is_terminal() {
         View::InPlace(Screen::new())
     } else {
@@ -124,13 +114,13 @@ async fn watch(
                         break;
                     }
                     () = resized.wait() => {
-                        view.show(&chains, trouble.as_deref(), selection, fit(output, global))?;
+                        view.show(&chains, trouble.as_deref(), scope, fit(output, global))?;
                     }
                 }
             }
         }
         trouble = tree.trouble();
-        view.show(&chains, trouble.as_deref(), selection, fit(output, global))?;
+        view.show(&chains, trouble.as_deref(), scope, fit(output, global))?;
     }
 }
 
@@ -155,10 +145,10 @@ impl View {
         &mut self,
         chains: &[ChainPicture],
         trouble: Option<&str>,
-        selection: &Selection,
+        scope: &Scope,
         output: Output,
     ) -> Result<(), Error> {
-        let mut text = render(chains, selection.all_namespaces, output);
+        let mut text = render(chains, scope.selection.all_namespaces, output);
         if chains.is_empty() {
             text.push_str("There is nothing to show yet.\n");
         }

@@ -103,10 +103,15 @@ pub fn picture(
     }
 }
 
+/// How the message of `Progressing` begins while the current revision is not available.
+const UNAVAILABLE: &str = "Latest Revision is Unavailable";
+
 fn head(deployment: &Deployment) -> DeploymentPicture {
     let available = deployment.condition(conditions::AVAILABLE);
     let progressing = deployment.condition(conditions::PROGRESSING);
     let message = match (progressing, available) {
+        // What follows is the message of the revision, which is told there, object by object.
+        (Some(progressing), _) if progressing.message.starts_with(UNAVAILABLE) => UNAVAILABLE,
         (Some(progressing), _) if progressing.reason != reasons::IDLE => &progressing.message,
         (_, Some(available)) if available.status != "True" => &available.message,
         (None, None) => "nobody has reported on it yet",

@@ -1,79 +1,37 @@
 //! Reading what the picture is made of: once, or again after every change.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use baton::cluster::discovery::Resource;
 use baton_apis::constants::API_VERSION;
 use serde_json::Value;
-use std::sync::Arc;
 
 use super::{
     ChainPicture,
     build::{Catalogue, PhaseObjects, picture},
 };
 use crate::{
-    chain::{self, Chain, Revision, State},
+    chain::{Chain, Revision, State},
     children::{Children, Collection, Detail, NOT_SERVED, Wanted, collections},
     connect::{Cluster, Source},
     content::Slices,
     error::Error,
     live::Watches,
-    target::{Kind, Target},
+    selection::Selection,
 };
 
 /// Which chains, and how much of them.
 #[derive(Clone, Debug, Default)]
-pub struct Selection {
-    /// What the user named; nothing means everything in the namespace.
-    pub targets: Vec<Target>,
-    /// Everything in all namespaces, and outside of them.
-    pub all_namespaces: bool,
+pub struct Scope {
+    /// Which chains.
+    pub selection: Selection,
     /// Whether archived revisions are looked into.
     pub archived: bool,
     /// The only revision to show of each chain.
     pub revision: Option<i64>,
 }
 
-/// A scope with a namespace to look into; all namespaces where it is `None`.
-type Place = (Kind, Option<String>);
-
-impl Selection {
-    fn places(&self, cluster: &Cluster) -> BTreeSet<Place> {
-        let place = |kind: Kind| {
-            let namespace = cluster.namespace_of(kind).map(str::to_owned);
-            (kind.deployment(), namespace)
-        };
-        if self.all_namespaces {
-            [Kind::ObjectDeployment, Kind::ClusterObjectDeployment]
-                .map(|kind| (kind, None))
-                .into()
-        } else if self.targets.is_empty() {
-            [place(Kind::ObjectDeployment)].into()
-        } else {
-            let kinds = self.targets.iter().map(|target| target.candidates()[0]);
-            kinds.map(place).collect()
-        }
-    }
-
-    /// The chains that are meant, each once, and the targets that nothing is found for.
-    fn choose(&self, chains: Vec<Chain>) -> (Vec<Chain>, Vec<&Target>) {
-        if self.targets.is_empty() {
-            return (chains, Vec::new());
-        }
-        let mut chosen = Vec::new();
-        let mut missing = Vec::new();
-        for target in &self.targets {
-            match chain::position(&chains, target) {
-                Some((index, _)) if chosen.contains(&index) => {}
-                Some((index, _)) => chosen.push(index),
-                None => missing.push(target),
-            }
-        }
-        let mut chains: Vec<Option<Chain>> = chains.into_iter().map(Some).collect();
-        let chosen = chosen.into_iter().filter_map(|index| chains[index].take());
-        (chosen.collect(), missing)
-    }
-
+impl Scope {
     /// Whether a revision is looked into.
     fn is_open(&self, revision: &Revision) -> bool {
         match self.revision {
@@ -113,42 +71,30 @@ impl Selection {
 ///
 /// # Errors
 /// Something that was named does not exist, or our kinds cannot be read.
-pub async fn once(cluster: &Cluster, selection: &Selection) -> Result<Vec<ChainPicture>, Error> {
-    let mut chains = Vec::new();
-    for (kind, namespace) in selection.places(cluster) {
-        chains.extend(chain::read_all(cluster, kind, namespace.as_deref()).await?);
-    }
-    let (chains, missing) = selection.choose(chains);
-    if let Some(target) = missing.first() {
-        let namespace = cluster.namespace_of(target.candidates()[0]);
-        return Err(chain::not_found(target, namespace));
-    }
-    if let Some(number) = selection.revision
+pub async fn once(cluster: &Cluster, scope: &Scope) -> Result<Vec<ChainPicture>, Error> {
+    let chains = scope.selection.read(cluster).await?;
+    if let Some(number) = scope.revision
         && !chains.iter().any(|chain| chain.by_number(number).is_some())
     {
         return Err(Error::NotFound(format!("there is no revision {number}")));
     }
-    let slices = Slices::read(cluster, selection.open(&chains)).await?;
+    let slices = Slices::read(cluster, scope.open(&chains)).await?;
     let mut catalogue = Catalogue::default();
-    for revision in selection.open(&chains) {
+    for revision in scope.open(&chains) {
         catalogue.add(revision, &slices);
     }
-    let wanted = wanted(selection, &chains, &catalogue);
+    let wanted = wanted(scope, &chains, &catalogue);
     let children = Children::read(cluster, &wanted, Detail::AsProbed).await?;
     let mut phases = PhaseObjects::new();
     for source in phase_sources(&wanted) {
         let found = cluster.list_at(&source.path, &source.query).await?;
         phases.extend(found.into_iter().map(placed));
     }
-    Ok(selection.draw(&chains, &catalogue, &children, &phases))
+    Ok(scope.draw(&chains, &catalogue, &children, &phases))
 }
 
-fn wanted<'a>(
-    selection: &'a Selection,
-    chains: &'a [Chain],
-    catalogue: &'a Catalogue,
-) -> Vec<Wanted<'a>> {
-    let revisions = selection.open(chains);
+fn wanted<'a>(scope: &'a Scope, chains: &'a [Chain], catalogue: &'a Catalogue) -> Vec<Wanted<'a>> {
+    let revisions = scope.open(chains);
     let wanted = revisions.filter_map(|revision| Some((revision, catalogue.content(revision)?)));
     wanted.collect()
 }
@@ -179,8 +125,7 @@ fn placed(object: Value) -> ((String, String), Value) {
 /// The picture, kept up to date by watches.
 pub struct LiveTree<'a> {
     cluster: &'a Cluster,
-    selection: &'a Selection,
-    places: BTreeSet<Place>,
+    scope: &'a Scope,
     watches: Watches,
     slices: Slices,
     catalogue: Catalogue,
@@ -193,19 +138,17 @@ impl<'a> LiveTree<'a> {
     ///
     /// # Errors
     /// As [`once`]: a watch would go on trying where an error has to be told.
-    pub async fn start(cluster: &'a Cluster, selection: &'a Selection) -> Result<Self, Error> {
-        once(cluster, selection).await?;
+    pub async fn start(cluster: &'a Cluster, scope: &'a Scope) -> Result<Self, Error> {
+        once(cluster, scope).await?;
         let mut tree = Self {
             cluster,
-            selection,
-            places: selection.places(cluster),
+            scope,
             watches: Watches::new(cluster),
             slices: Slices::default(),
             catalogue: Catalogue::default(),
             others: BTreeSet::new(),
         };
-        let base: Vec<Source> = tree.base().collect();
-        tree.watches.set(base);
+        tree.watches.set(tree.base());
         Ok(tree)
     }
 
@@ -225,24 +168,19 @@ impl<'a> LiveTree<'a> {
     /// Why the revisions cannot be watched at the moment.
     #[must_use]
     pub fn trouble(&self) -> Option<String> {
-        let trouble = self
-            .base()
-            .find_map(|source| self.watches.trouble(&source).map(str::to_owned));
-        trouble
+        let mut sources = self.base().into_iter();
+        sources.find_map(|source| self.watches.trouble(&source).map(str::to_owned))
     }
 
-    fn base(&self) -> impl Iterator<Item = Source> {
-        self.places.iter().flat_map(|(kind, namespace)| {
-            [kind.deployment(), kind.revision()]
-                .map(|kind| Source::all(kind.path(namespace.as_deref())))
-        })
+    fn base(&self) -> Vec<Source> {
+        self.scope.selection.sources(self.cluster)
     }
 
     /// The picture of what the watches know; nothing while some have not got through yet.
     async fn draw(&mut self) -> Result<Option<Vec<ChainPicture>>, Error> {
-        let chains = self.chains();
-        let selection = self.selection;
-        let incomplete: Vec<&Revision> = selection
+        let chains = self.scope.selection.watched(self.cluster, &self.watches);
+        let scope = self.scope;
+        let incomplete: Vec<&Revision> = scope
             .open(&chains)
             .filter(|revision| !self.catalogue.is_complete(revision))
             .collect();
@@ -255,7 +193,7 @@ impl<'a> LiveTree<'a> {
         }
         self.catalogue
             .retain(|uid| chains.iter().any(|chain| chain.by_uid(uid).is_some()));
-        let wanted = wanted(selection, &chains, &self.catalogue);
+        let wanted = wanted(scope, &chains, &self.catalogue);
         let phases = phase_sources(&wanted);
         let mut children = Children::default();
         let mut known: Vec<(Collection, Arc<Resource>)> = Vec::new();
@@ -266,7 +204,8 @@ impl<'a> LiveTree<'a> {
                 Err(error) => children.insert_unreadable(&collection.gvk, error.to_string()),
             }
         }
-        let mut sources: Vec<Source> = self.base().chain(phases.iter().cloned()).collect();
+        let mut sources = self.base();
+        sources.extend(phases.iter().cloned());
         let mut managed = Vec::new();
         for (collection, resource) in &known {
             for source in collection.managed(resource, &children) {
@@ -303,27 +242,12 @@ impl<'a> LiveTree<'a> {
             .flat_map(|source| self.watches.objects(source))
             .map(|object| placed(object.clone()))
             .collect();
-        Ok(Some(selection.draw(
+        Ok(Some(scope.draw(
             &chains,
             &self.catalogue,
             &children,
             &phases,
         )))
-    }
-
-    fn chains(&self) -> Vec<Chain> {
-        let mut chains = Vec::new();
-        for (kind, namespace) in &self.places {
-            let objects = |kind: Kind| {
-                let source = Source::all(kind.path(namespace.as_deref()));
-                self.watches.objects(&source).cloned().collect()
-            };
-            chains.extend(chain::from_objects(
-                objects(kind.deployment()),
-                objects(kind.revision()),
-            ));
-        }
-        self.selection.choose(chains).0
     }
 }
 

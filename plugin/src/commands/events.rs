@@ -1,0 +1,291 @@
+//! `events`: what was reported about deployments, their revisions and the objects of those.
+
+mod render;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton::engine::Gvk;
+use baton_apis::constants::GROUP;
+use clap::Args;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use super::Exit;
+use crate::{
+    chain::Chain,
+    cli::{AllNamespaces, GlobalArgs},
+    connect::{Cluster, Source},
+    content::{FEW, Slices},
+    error::Error,
+    live::Watches,
+    output::{Format, Output, Paint, objects},
+    selection::Selection,
+};
+use render::{Event, Stream};
+
+/// Where the API keeps events about cluster-scoped objects.
+const CLUSTER_NAMESPACE: &str = "default";
+
+/// Show the events about deployments, all of their revisions, and the objects of those
+///
+/// Without TARGET, about everything in the namespace. Events are ordered by the time at which they were last seen.
+#[derive(Clone, Debug, Args)]
+pub struct EventsArgs {
+    /// Deployments or revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
+
+    /// Go on with new events until Ctrl-C
+    #[arg(long, short)]
+    watch: bool,
+
+    /// All namespaces, and what is in none
+    #[command(flatten)]
+    all: AllNamespaces,
+
+    /// Print for programs
+    #[arg(
+        long,
+        short,
+        value_name = "FORMAT",
+        value_enum,
+        conflicts_with = "watch"
+    )]
+    output: Option<Format>,
+}
+
+/// Shows them once, or as they come.
+///
+/// # Errors
+/// What was named does not exist, or events cannot be read.
+pub async fn run(args: &EventsArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let selection = Selection::parse(&args.targets, args.all.all_namespaces)?;
+    let cluster = global.connect().await?;
+    let output = global.output();
+    let chains = selection.read(&cluster).await?;
+    let mut about = Subjects::default();
+    about.add(&cluster, &chains).await?;
+    if args.watch {
+        return watch(&cluster, &selection, about, output).await;
+    }
+    let mut events = Vec::new();
+    for source in about.sources() {
+        let found = cluster.list_at(&source.path, &source.query).await?;
+        events.extend(found.into_iter().filter(|event| about.has(event)));
+    }
+    let mut events: Vec<Event> = events.into_iter().map(Event::new).collect();
+    events.sort_by_key(Event::order);
+    match args.output {
+        Some(format) => {
+            let found: Vec<Value> = events.into_iter().map(|event| event.object).collect();
+            output.print(&objects(format, &found, false))?;
+        }
+        None if events.is_empty() => eprintln!("No events found."),
+        None => {
+            let mut stream = Stream::new(selection.all_namespaces || about.is_wide());
+            output.print(&stream.add(&events, Timestamp::now(), output))?;
+        }
+    }
+    Ok(Exit::Fine)
+}
+
+async fn watch(
+    cluster: &Cluster,
+    selection: &Selection,
+    mut about: Subjects,
+    output: Output,
+) -> Result<Exit, Error> {
+    let mut watches = Watches::new(cluster);
+    let mut stream = Stream::new(selection.all_namespaces || about.is_wide());
+    let mut printed: BTreeMap<String, String> = BTreeMap::new();
+    let mut trouble: Option<String> = None;
+    loop {
+        let chains = selection.sources(cluster);
+        let events = about.sources();
+        watches.set(chains.iter().cloned().chain(events.iter().cloned()));
+        watches.changed().await;
+        let known = about.len();
+        about
+            .add(cluster, &selection.watched(cluster, &watches))
+            .await?;
+        if about.len() > known && about.sources() != events {
+            continue;
+        }
+        let present = events.iter().flat_map(|source| watches.objects(source));
+        let present: Vec<&Value> = present.filter(|event| about.has(event)).collect();
+        let mut new: Vec<Event> = present
+            .iter()
+            .filter(|event| printed.get(uid(event)).map(String::as_str) != Some(version(event)))
+            .map(|event| Event::new((*event).clone()))
+            .collect();
+        new.sort_by_key(Event::order);
+        output.print(&stream.add(&new, Timestamp::now(), output))?;
+        printed = present
+            .iter()
+            .map(|event| (uid(event).to_owned(), version(event).to_owned()))
+            .collect();
+        let mut sources = chains.iter().chain(&events);
+        let now = sources.find_map(|source| watches.trouble(source).map(str::to_owned));
+        if now != trouble
+            && let Some(text) = &now
+        {
+            eprintln!("{}", output.paint(Paint::Bad, &format!("warning: {text}")));
+        }
+        trouble = now;
+    }
+}
+
+fn uid(event: &Value) -> &str {
+    let uid = event.pointer("/metadata/uid").and_then(Value::as_str);
+    uid.unwrap_or_default()
+}
+
+fn version(event: &Value) -> &str {
+    let version = event
+        .pointer("/metadata/resourceVersion")
+        .and_then(Value::as_str);
+    version.unwrap_or_default()
+}
+
+/// What events are looked for. It only grows: events outlive what they are about.
+#[derive(Debug, Default)]
+struct Subjects {
+    /// Group, kind, namespace and name.
+    keys: BTreeSet<(String, String, String, String)>,
+    /// Revisions whose content was added, by UID.
+    revisions: BTreeSet<String>,
+}
+
+impl Subjects {
+    /// Adds deployments, revisions, and the objects of revisions.
+    async fn add(&mut self, cluster: &Cluster, chains: &[Chain]) -> Result<(), Error> {
+        for deployment in chains.iter().filter_map(|chain| chain.deployment.as_ref()) {
+            let namespace = deployment.metadata.namespace.as_deref();
+            self.insert(GROUP, deployment.kind.name(), namespace, deployment.name());
+        }
+        let revisions = chains.iter().flat_map(|chain| &chain.revisions);
+        let new: Vec<_> = revisions
+            .filter(|revision| !self.revisions.contains(revision.uid()))
+            .collect();
+        let slices = Slices::read(cluster, new.iter().copied()).await?;
+        for revision in new {
+            let (kind, namespace) = (revision.kind.name(), revision.namespace());
+            self.insert(GROUP, kind, namespace, revision.name());
+            for phase in slices.content(revision).phases {
+                if phase.is_delegated() {
+                    let name = format!("{}-{}", revision.name(), phase.name);
+                    self.insert(GROUP, &format!("{kind}Phase"), namespace, &name);
+                }
+                for object in phase.objects {
+                    let key = object.key;
+                    self.keys
+                        .insert((key.group, key.kind, key.namespace, key.name));
+                }
+            }
+            self.revisions.insert(revision.uid().to_owned());
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, group: &str, kind: &str, namespace: Option<&str>, name: &str) {
+        self.keys.insert((
+            group.to_owned(),
+            kind.to_owned(),
+            namespace.unwrap_or_default().to_owned(),
+            name.to_owned(),
+        ));
+    }
+
+    fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether an event is about one of them.
+    fn has(&self, event: &Value) -> bool {
+        let text = |field: &str| event["involvedObject"][field].as_str().unwrap_or_default();
+        let gvk = Gvk::new(text("apiVersion"), text("kind"));
+        self.keys.contains(&(
+            gvk.group,
+            gvk.kind,
+            text("namespace").to_owned(),
+            text("name").to_owned(),
+        ))
+    }
+
+    fn namespaces(&self) -> BTreeSet<&str> {
+        let namespaces = self.keys.iter().map(|(_, _, namespace, _)| namespace);
+        namespaces
+            .map(|namespace| match namespace.as_str() {
+                "" => CLUSTER_NAMESPACE,
+                namespace => namespace,
+            })
+            .collect()
+    }
+
+    /// Whether the events are in more than one namespace.
+    fn is_wide(&self) -> bool {
+        self.namespaces().len() > 1
+    }
+
+    /// Where their events are: per namespace, or all at once where there are many.
+    fn sources(&self) -> Vec<Source> {
+        let namespaces = self.namespaces();
+        if namespaces.len() > FEW {
+            return vec![Source::all("/api/v1/events")];
+        }
+        namespaces
+            .into_iter()
+            .map(|namespace| Source::all(format!("/api/v1/namespaces/{namespace}/events")))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::constants::API_VERSION;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn events_are_matched_by_what_they_are_about() {
+        let mut about = Subjects::default();
+        about.insert("apps", "Deployment", Some("shop"), "web");
+        about.insert(GROUP, "ClusterObjectSet", None, "infra-1");
+        let event = |api_version: &str, kind: &str, namespace: &str, name: &str| {
+            json!({"involvedObject": {
+                "apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name,
+            }})
+        };
+        assert!(about.has(&event("apps/v1", "Deployment", "shop", "web")));
+        assert!(about.has(&event("apps/v1beta1", "Deployment", "shop", "web")));
+        assert!(!about.has(&event("apps/v1", "Deployment", "other", "web")));
+        assert!(!about.has(&event("v1", "Deployment", "shop", "web")));
+        let mut cluster = event(API_VERSION, "ClusterObjectSet", "", "infra-1");
+        assert!(about.has(&cluster));
+        cluster["involvedObject"]["namespace"] = Value::Null;
+        assert!(about.has(&cluster));
+    }
+
+    #[test]
+    fn events_are_looked_for_where_the_api_keeps_them() {
+        let mut about = Subjects::default();
+        about.insert("", "ConfigMap", Some("shop"), "a");
+        about.insert("", "Namespace", None, "shop");
+        let paths = |about: &Subjects| {
+            let sources = about.sources().into_iter();
+            sources.map(|source| source.path).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            paths(&about),
+            [
+                "/api/v1/namespaces/default/events",
+                "/api/v1/namespaces/shop/events"
+            ]
+        );
+        for n in 0..FEW {
+            about.insert("", "ConfigMap", Some(&format!("n{n}")), "a");
+        }
+        assert_eq!(paths(&about), ["/api/v1/events"]);
+    }
+}

@@ -1,0 +1,176 @@
+//! Events as lines of one table that goes on.
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use crate::output::{Cell, Output, Paint, Table, age};
+
+const HEADINGS: [&str; 6] = [
+    "NAMESPACE",
+    "LAST SEEN",
+    "TYPE",
+    "REASON",
+    "OBJECT",
+    "MESSAGE",
+];
+
+/// An event.
+#[derive(Clone, Debug)]
+pub struct Event {
+    /// As the server has it.
+    pub object: Value,
+    last: Option<Timestamp>,
+    first: Option<Timestamp>,
+    count: i64,
+}
+
+impl Event {
+    /// Reads what matters for its place.
+    pub fn new(object: Value) -> Self {
+        let time = |pointer: &str| {
+            let text = object.pointer(pointer)?.as_str()?;
+            text.parse::<Timestamp>().ok()
+        };
+        let number = |pointer: &str| object.pointer(pointer)?.as_i64();
+        // The order of `kubectl events`: a series knows best, then the fields of the old API.
+        let last = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime"]
+            .into_iter()
+            .chain(["/metadata/creationTimestamp"])
+            .find_map(time);
+        let first = ["/firstTimestamp", "/eventTime"].into_iter().find_map(time);
+        let count = number("/series/count").or_else(|| number("/count"));
+        Self {
+            last,
+            first,
+            count: count.unwrap_or(1),
+            object,
+        }
+    }
+
+    /// Its place: by time, and in a stable order within a second.
+    pub fn order(&self) -> (Option<Timestamp>, String) {
+        (self.last, self.text("/metadata/name").to_owned())
+    }
+
+    fn text(&self, pointer: &str) -> &str {
+        let text = self.object.pointer(pointer).and_then(Value::as_str);
+        text.unwrap_or_default()
+    }
+
+    fn row(&self, now: Timestamp) -> [Cell; 6] {
+        let last = age(self.last, now);
+        let seen = if self.count > 1 {
+            format!("{last} (x{} over {})", self.count, age(self.first, now))
+        } else {
+            last
+        };
+        let type_ = match self.text("/type") {
+            type_ @ "Warning" => Cell::painted(Paint::Warn, type_),
+            type_ => type_.into(),
+        };
+        let object = format!(
+            "{}/{}",
+            self.text("/involvedObject/kind"),
+            self.text("/involvedObject/name")
+        );
+        // A message may be of several lines, a row is one.
+        let message = self.text("/message").split_whitespace();
+        [
+            self.text("/metadata/namespace").into(),
+            seen.into(),
+            type_,
+            self.text("/reason").into(),
+            object.into(),
+            message.collect::<Vec<_>>().join(" ").into(),
+        ]
+    }
+}
+
+/// A table that goes on: headings first, and columns that never get narrower.
+#[derive(Debug)]
+pub struct Stream {
+    with_namespaces: bool,
+    widths: Option<Vec<usize>>,
+}
+
+impl Stream {
+    /// Nothing was printed yet.
+    pub fn new(with_namespaces: bool) -> Self {
+        Self {
+            with_namespaces,
+            widths: None,
+        }
+    }
+
+    /// The lines of more events; nothing for none.
+    pub fn add(&mut self, events: &[Event], now: Timestamp, output: Output) -> String {
+        if events.is_empty() {
+            return String::new();
+        }
+        let skip = usize::from(!self.with_namespaces);
+        let mut table = match self.widths.take() {
+            None => Table::new(&HEADINGS[skip..]),
+            Some(widths) => Table::continued(&HEADINGS[skip..], widths),
+        };
+        for event in events {
+            table.row(event.row(now).into_iter().skip(skip));
+        }
+        self.widths = Some(table.widths());
+        table.render(output)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn event(name: &str, last: &str, count: i64) -> Event {
+        Event::new(json!({
+            "metadata": {"name": name, "namespace": "shop"},
+            "involvedObject": {"kind": "ObjectSet", "name": "web-1"},
+            "type": "Warning", "reason": "NotReady", "message": "a\n  b",
+            "firstTimestamp": "2026-01-01T00:00:00Z", "lastTimestamp": last, "count": count,
+        }))
+    }
+
+    #[test]
+    fn the_table_goes_on() {
+        let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap();
+        let mut stream = Stream::new(false);
+        let output = Output::plain();
+        assert_eq!(stream.add(&[], now, output), "");
+        let first = event("x", "2026-01-01T00:00:50Z", 3);
+        assert_eq!(
+            stream.add(&[first], now, output),
+            "LAST SEEN           TYPE      REASON     OBJECT            MESSAGE\n\
+             10s (x3 over 60s)   Warning   NotReady   ObjectSet/web-1   a b\n"
+        );
+        let second = event("y", "2026-01-01T00:01:00Z", 1);
+        assert_eq!(
+            stream.add(&[second], now, output),
+            "0s                  Warning   NotReady   ObjectSet/web-1   a b\n"
+        );
+    }
+
+    #[test]
+    fn events_are_ordered_by_when_they_were_last_seen() {
+        let series = Event::new(json!({
+            "metadata": {"name": "s", "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "eventTime": "2026-01-01T00:00:01.000000Z",
+            "series": {"count": 4, "lastObservedTime": "2026-01-01T00:00:30.000000Z"},
+        }));
+        let mut events = [
+            event("b", "2026-01-01T00:00:40Z", 1),
+            series,
+            event("a", "2026-01-01T00:00:40Z", 1),
+        ];
+        events.sort_by_key(Event::order);
+        let names: Vec<&str> = events
+            .iter()
+            .map(|event| event.text("/metadata/name"))
+            .collect();
+        assert_eq!(names, ["s", "a", "b"]);
+    }
+}

@@ -1,0 +1,59 @@
+//! `orphans`: objects that carry our label and that nobody controls.
+
+mod find;
+mod render;
+
+use clap::Args;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use super::Exit;
+use crate::{
+    cli::{AllNamespaces, GlobalArgs},
+    error::Error,
+    output::{Format, objects, objects_none_found},
+};
+
+/// Find objects that a revision has written and that nothing controls any more
+///
+/// These are objects of any kind that carry the label package-operator.run/cache=True and have no controller, or one that does
+/// not exist. Kinds that may not be listed are named on standard error. With -o json, only metadata is printed.
+///
+/// In a namespace, to delete them: kubectl baton orphans -o name | xargs -r kubectl delete
+#[derive(Clone, Debug, Args)]
+pub struct OrphansArgs {
+    /// All namespaces, and what is in none
+    #[command(flatten)]
+    all: AllNamespaces,
+
+    /// Print for programs
+    #[arg(long, short, value_name = "FORMAT", value_enum)]
+    output: Option<Format>,
+}
+
+/// Finds and prints them.
+///
+/// # Errors
+/// What the server serves cannot be found out.
+pub async fn run(args: &OrphansArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let cluster = global.connect().await?;
+    let output = global.output();
+    let namespace = (!args.all.all_namespaces).then_some(cluster.namespace.as_str());
+    let found = find::find(&cluster, namespace).await?;
+    for warning in &found.warnings {
+        eprintln!("warning: {warning}");
+    }
+    let text = match args.output {
+        Some(format) => {
+            let found: Vec<Value> = found.orphans.into_iter().map(|o| o.object).collect();
+            objects(format, &found, false)
+        }
+        None if found.orphans.is_empty() => {
+            objects_none_found(namespace);
+            String::new()
+        }
+        None => render::table(&found.orphans, namespace.is_none(), Timestamp::now()).render(output),
+    };
+    output.print(&text)?;
+    Ok(Exit::Fine)
+}

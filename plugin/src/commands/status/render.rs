@@ -1,0 +1,217 @@
+//! The state of a chain on one screen, and as a value for programs.
+
+use std::fmt::Write as _;
+
+use baton_apis::{ControlledObjectReference, WaitingForObject};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
+use serde_json::{Value, json};
+
+use crate::{
+    chain::{Chain, Revision},
+    output::{Cell, Output, Paint, Table, age, name},
+    rollout::{Rollout, Verdict, title},
+};
+
+/// How many objects of a list are spelled out.
+const SHOWN: usize = 3;
+
+/// The state for people; every line ends with a newline.
+pub fn text(chain: &Chain, rollout: &Rollout, now: Timestamp, output: Output) -> String {
+    let mut text = heading(chain, rollout, output);
+    let subject = chain.subject();
+    if let Some(revision) = subject {
+        let _ = writeln!(text, "\n{}", about(revision, rollout, now));
+    }
+    let conditions = conditions(chain, subject);
+    if !conditions.is_empty() {
+        text.push('\n');
+        text.push_str(&condition_table(&conditions, now).render(output));
+    }
+    if let Some(revision) = subject.filter(|revision| !revision.status.waiting_for.is_empty()) {
+        let _ = writeln!(text, "\n{} waits for", title(revision));
+        text.push_str(&waiting_table(revision).render(output));
+    }
+    let holders = holders(chain, subject);
+    if !holders.is_empty() {
+        text.push_str("\nOther revisions that control objects\n");
+        text.push_str(&holder_table(&holders, now).render(output));
+    }
+    text
+}
+
+/// `od/web in namespace shop: rolled out`, and what is to be said about it.
+fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
+    let target = match (&chain.named, chain.subject()) {
+        (Some(_), Some(revision)) => Some(revision.target()),
+        _ => chain.target(),
+    };
+    let target = target.map_or_else(String::new, |target| target.to_string());
+    let place = chain.namespace().map_or_else(String::new, |namespace| {
+        format!(" in namespace {namespace}")
+    });
+    let (paint, verdict) = match rollout.verdict {
+        Verdict::Done => (Paint::Good, "rolled out"),
+        Verdict::Underway => (Paint::Warn, "not rolled out yet"),
+        Verdict::Failed => (Paint::Bad, "not rolled out"),
+    };
+    let mut text = format!(
+        "{}{place}: {}\n",
+        output.paint(Paint::Strong, &target),
+        output.paint(paint, verdict)
+    );
+    if !rollout.message.is_empty() {
+        let _ = writeln!(text, "{}", rollout.message);
+    }
+    text
+}
+
+/// The revision that it is about, in one line.
+fn about(revision: &Revision, rollout: &Rollout, now: Timestamp) -> String {
+    let mut text = format!(
+        "{}: {}, {} old",
+        title(revision),
+        revision.state().word(),
+        age(revision.created(), now)
+    );
+    if rollout.of > 0 {
+        let _ = write!(text, ", {} of {} objects ready", rollout.ready, rollout.of);
+    }
+    if let Some(cause) = revision.change_cause() {
+        let _ = write!(text, ", change cause: {cause}");
+    }
+    // A sentence of its own.
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+/// The conditions of the deployment and of the revision, with the name of whose they are.
+fn conditions<'a>(chain: &'a Chain, subject: Option<&'a Revision>) -> Vec<(String, &'a Condition)> {
+    let mut all = Vec::new();
+    if let (Some(deployment), None) = (&chain.deployment, &chain.named) {
+        let target = deployment.target().to_string();
+        let own = deployment.status.conditions.iter();
+        all.extend(own.map(|condition| (target.clone(), condition)));
+    }
+    if let Some(revision) = subject {
+        let target = revision.target().to_string();
+        let own = revision.status.conditions.iter();
+        all.extend(own.map(|condition| (target.clone(), condition)));
+    }
+    all
+}
+
+fn condition_table(conditions: &[(String, &Condition)], now: Timestamp) -> Table {
+    let mut table = Table::new(&["OF", "CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]);
+    for (of, condition) in conditions {
+        table.row([
+            Cell::from(of.clone()),
+            condition.type_.clone().into(),
+            condition.status.clone().into(),
+            condition.reason.clone().into(),
+            age(Some(condition.last_transition_time.0), now).into(),
+            condition.message.clone().into(),
+        ]);
+    }
+    table
+}
+
+fn waiting_table(revision: &Revision) -> Table {
+    let mut table = Table::new(&["PHASE", "OBJECT", "REASON", "MESSAGE"]);
+    for waiting in &revision.status.waiting_for {
+        table.row([
+            waiting.phase.clone(),
+            object(
+                &waiting.kind,
+                &waiting.name,
+                waiting.namespace.as_deref(),
+                revision,
+            ),
+            waiting.reason.clone(),
+            waiting.message.clone(),
+        ]);
+    }
+    table
+}
+
+/// Revisions, other than the one that it is about, that control objects.
+fn holders<'a>(chain: &'a Chain, subject: Option<&Revision>) -> Vec<&'a Revision> {
+    let uid = subject.map_or("", Revision::uid);
+    chain
+        .newest_first()
+        .filter(|revision| revision.uid() != uid && !revision.status.controller_of.is_empty())
+        .collect()
+}
+
+fn holder_table(holders: &[&Revision], now: Timestamp) -> Table {
+    let mut table = Table::new(&["REVISION", "NAME", "STATE", "AGE", "OBJECTS"]);
+    for revision in holders {
+        let number = revision.number();
+        table.row([
+            number.map_or_else(|| "<none>".to_owned(), |number| number.to_string()),
+            revision.name().to_owned(),
+            revision.state().word().to_owned(),
+            age(revision.created(), now),
+            list(&revision.status.controller_of, revision),
+        ]);
+    }
+    table
+}
+
+/// The first objects of a list, and how many there are.
+fn list(objects: &[ControlledObjectReference], revision: &Revision) -> String {
+    let shown = objects
+        .iter()
+        .take(SHOWN)
+        .map(|held| object(&held.kind, &held.name, held.namespace.as_deref(), revision));
+    let mut text = shown.collect::<Vec<_>>().join(", ");
+    if let Some(more) = objects.len().checked_sub(SHOWN).filter(|more| *more > 0) {
+        let _ = write!(text, " and {more} more");
+    }
+    text
+}
+
+/// `Kind/name`, with the namespace where it is not the revision's own.
+fn object(kind: &str, name: &str, namespace: Option<&str>, revision: &Revision) -> String {
+    match namespace.filter(|namespace| Some(*namespace) != revision.namespace()) {
+        Some(namespace) if !namespace.is_empty() => format!("{kind}/{name} -n {namespace}"),
+        _ => format!("{kind}/{name}"),
+    }
+}
+
+/// The state for programs.
+pub fn value(chain: &Chain, rollout: &Rollout) -> Value {
+    let subject = chain.subject();
+    let of_deployment = chain.deployment.as_ref().filter(|_| chain.named.is_none());
+    let conditions =
+        of_deployment.map(|deployment| serde_json::to_value(&deployment.status.conditions));
+    let waiting: &[WaitingForObject] = subject.map_or(&[], |revision| &revision.status.waiting_for);
+    json!({
+        "target": of_deployment.map(|deployment| name(&deployment.object))
+            .or_else(|| subject.map(|revision| name(&revision.object))),
+        "namespace": chain.namespace(),
+        "rolledOut": rollout.verdict == Verdict::Done,
+        "verdict": match rollout.verdict {
+            Verdict::Done => "RolledOut",
+            Verdict::Underway => "Underway",
+            Verdict::Failed => "Failed",
+        },
+        "message": rollout.message,
+        "conditions": conditions.and_then(Result::ok).unwrap_or_else(|| json!([])),
+        "revision": subject.map(of_revision),
+        "waitingFor": waiting,
+        "otherHolders": holders(chain, subject).into_iter().map(of_revision).collect::<Vec<_>>(),
+    })
+}
+
+fn of_revision(revision: &Revision) -> Value {
+    json!({
+        "name": revision.name(),
+        "revision": revision.number(),
+        "state": revision.state().word(),
+        "changeCause": revision.change_cause(),
+        "conditions": revision.status.conditions,
+        "controllerOf": revision.status.controller_of,
+    })
+}

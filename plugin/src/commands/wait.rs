@@ -1,0 +1,318 @@
+//! `wait`: until something has become of a deployment or a revision.
+
+use std::{str::FromStr, time::Duration};
+
+use baton_apis::conditions;
+use clap::Args;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use tokio::time::{Instant, timeout_at};
+
+use super::Exit;
+use crate::{
+    chain::Chain,
+    cli::{GlobalArgs, timeout},
+    connect::Cluster,
+    error::Error,
+    live::Follower,
+    output::{duration, name},
+    progress::Progress,
+    rollout::{Verdict, Wait, judge, title},
+    target::{Target, TargetArg},
+};
+
+/// Wait until something has become of a deployment or a revision
+///
+/// Of a deployment, `succeeded` is asked of its current revision, and `archived` of all others. Exit code 0: it has become so.
+/// 1: the time was up. 2: an error.
+#[derive(Clone, Debug, Args)]
+pub struct WaitArgs {
+    #[command(flatten)]
+    target: TargetArg,
+
+    /// For what: available, succeeded, archived, deleted, revision=N (or a later one), condition=TYPE or condition=TYPE=STATUS
+    #[arg(long = "for", value_name = "WHAT", default_value = "available")]
+    what: Goal,
+
+    /// How long to wait, such as 90s or 1h30m; 0 is for ever
+    #[arg(long, value_name = "DURATION", default_value = "60s", value_parser = timeout)]
+    timeout: Duration,
+}
+
+/// What to wait for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Goal {
+    /// The condition `Available` is true.
+    Available,
+    /// The revision was rolled out once; that of a deployment is its current one.
+    Succeeded,
+    /// The revision's objects are gone or handed over; of a deployment, those of all but the current one.
+    Archived,
+    /// It does not exist (any more).
+    Deleted,
+    /// The current revision has this number or a higher one.
+    Revision(i64),
+    /// A condition has a status.
+    Condition {
+        /// Its type.
+        type_: String,
+        /// Its status, whatever the case of its letters.
+        status: String,
+    },
+}
+
+impl FromStr for Goal {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (word, value) = text.split_once('=').unwrap_or((text, ""));
+        Ok(match (word.to_ascii_lowercase().as_str(), value) {
+            ("available", "") => Self::Available,
+            ("succeeded", "") => Self::Succeeded,
+            ("archived", "") => Self::Archived,
+            ("deleted" | "delete", "") => Self::Deleted,
+            ("revision", number) => match number.parse() {
+                Ok(number) if number > 0 => Self::Revision(number),
+                _ => return Err("expected revision=N with a number from 1 on".to_owned()),
+            },
+            ("condition", condition) if !condition.is_empty() => {
+                let (type_, status) = condition.split_once('=').unwrap_or((condition, "True"));
+                Self::Condition {
+                    type_: type_.to_owned(),
+                    status: status.to_owned(),
+                }
+            }
+            _ => {
+                return Err(
+                    "expected available, succeeded, archived, deleted, revision=N, condition=TYPE or condition=TYPE=STATUS"
+                        .to_owned(),
+                );
+            }
+        })
+    }
+}
+
+/// How far it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Reached {
+    /// It is so, in these words.
+    Yes(String),
+    /// It is not, in these words.
+    No(String),
+}
+
+/// Waits.
+///
+/// # Errors
+/// There is no such target, or it cannot be read.
+pub async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let target = args.target.target()?;
+    let cluster = global.connect().await?;
+    let limit = Some(args.timeout).filter(|timeout| !timeout.is_zero());
+    let mut progress = Progress::new();
+    let reached = if args.what == Goal::Deleted {
+        deleted(&cluster, &target, limit, &mut progress).await?
+    } else {
+        become_so(&cluster, &target, &args.what, limit, &mut progress).await?
+    };
+    progress.finish();
+    match reached {
+        Reached::Yes(words) => {
+            global.output().print(&words)?;
+            Ok(Exit::Fine)
+        }
+        Reached::No(words) => {
+            eprintln!("error: {words} (waited {})", duration(args.timeout));
+            Ok(Exit::Negative)
+        }
+    }
+}
+
+async fn become_so(
+    cluster: &Cluster,
+    target: &Target,
+    goal: &Goal,
+    timeout: Option<Duration>,
+    progress: &mut Progress,
+) -> Result<Reached, Error> {
+    let wait = Wait {
+        cluster,
+        target,
+        timeout,
+    };
+    let is_reached = |chain: &Chain| matches!(look(chain, goal), Reached::Yes(_));
+    let show = |chain: &Chain| {
+        if let Reached::No(words) = look(chain, goal) {
+            progress.show(0, 0, &words);
+        }
+    };
+    let (chain, _) = wait.until(is_reached, show).await?;
+    Ok(look(&chain, goal))
+}
+
+async fn deleted(
+    cluster: &Cluster,
+    target: &Target,
+    timeout: Option<Duration>,
+    progress: &mut Progress,
+) -> Result<Reached, Error> {
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    let (mut follower, mut chain) = Follower::start(cluster, target).await?;
+    loop {
+        let Some(present) = chain else {
+            return Ok(Reached::Yes(format!("{target} is deleted")));
+        };
+        let words = remains(&present);
+        progress.show(0, 0, &words);
+        chain = match deadline {
+            None => follower.next().await,
+            Some(deadline) => match timeout_at(deadline, follower.next()).await {
+                Ok(chain) => chain,
+                Err(_) => return Ok(Reached::No(words)),
+            },
+        };
+    }
+}
+
+/// Why something is still there.
+fn remains(chain: &Chain) -> String {
+    let metadata = match (&chain.named, &chain.deployment) {
+        (None, Some(deployment)) => Some((&deployment.object, &deployment.metadata)),
+        _ => chain
+            .subject()
+            .map(|revision| (&revision.object, &revision.metadata)),
+    };
+    let Some((object, metadata)) = metadata else {
+        return "it still exists".to_owned();
+    };
+    let name = name(object);
+    if metadata.deletion_timestamp.is_none() {
+        return format!("{name} exists, and nobody has deleted it");
+    }
+    let finalizers = metadata.finalizers.as_deref().unwrap_or_default();
+    format!(
+        "{name} is being deleted and waits for its finalizers: {}",
+        finalizers.join(", ")
+    )
+}
+
+/// Whether a chain is as it should be.
+fn look(chain: &Chain, goal: &Goal) -> Reached {
+    let of_deployment = chain.deployment.as_ref().filter(|_| chain.named.is_none());
+    let subject = chain.subject();
+    let object = of_deployment
+        .map(|deployment| &deployment.object)
+        .or_else(|| subject.map(|revision| &revision.object));
+    let name = object.map_or_else(|| "it".to_owned(), name);
+    let condition = |type_: &str, status: &str| {
+        let (found, generation) = match (of_deployment, subject) {
+            (Some(deployment), _) => (deployment.condition(type_), deployment.metadata.generation),
+            (None, Some(revision)) => (revision.condition(type_), revision.metadata.generation),
+            (None, None) => (None, None),
+        };
+        judge_condition(&name, type_, status, found, generation)
+    };
+    match goal {
+        Goal::Available => match condition(conditions::AVAILABLE, "True") {
+            Reached::Yes(_) => Reached::Yes(format!("{name} is available")),
+            no @ Reached::No(_) => no,
+        },
+        Goal::Condition { type_, status } => condition(type_, status),
+        Goal::Succeeded => succeeded(chain, &name),
+        Goal::Archived => archived(chain, &name),
+        Goal::Revision(number) => {
+            let own = match of_deployment {
+                Some(deployment) => deployment.status.revision,
+                None => chain.newest().and_then(|newest| newest.number()),
+            };
+            match own {
+                Some(own) if own >= *number => Reached::Yes(format!("{name} is at revision {own}")),
+                Some(own) => Reached::No(format!("{name} is at revision {own}")),
+                None => Reached::No(format!("{name} has no revision yet")),
+            }
+        }
+        // A chain that can be looked at exists.
+        Goal::Deleted => Reached::No(remains(chain)),
+    }
+}
+
+/// Whether a condition has a status, and was reported for the present generation if it says for which it was.
+fn judge_condition(
+    name: &str,
+    type_: &str,
+    status: &str,
+    found: Option<&Condition>,
+    generation: Option<i64>,
+) -> Reached {
+    let Some(found) = found else {
+        return Reached::No(format!("{name} has no condition {type_}"));
+    };
+    let stale = matches!((found.observed_generation, generation), (Some(seen), Some(now)) if seen != 0 && seen < now);
+    if stale {
+        return Reached::No(format!(
+            "the condition {type_} of {name} is about an earlier spec"
+        ));
+    }
+    if found.status.eq_ignore_ascii_case(status) {
+        return Reached::Yes(format!("{name} has the condition {type_}={}", found.status));
+    }
+    let because = [found.reason.as_str(), found.message.as_str()]
+        .into_iter()
+        .filter(|text| !text.is_empty())
+        .collect::<Vec<_>>()
+        .join(": ");
+    Reached::No(format!(
+        "{name} has {type_}={} because of {because}",
+        found.status
+    ))
+}
+
+fn succeeded(chain: &Chain, name: &str) -> Reached {
+    match chain.subject() {
+        Some(revision) if revision.has_succeeded() => {
+            Reached::Yes(format!("{} of {name} has succeeded", title(revision)))
+        }
+        _ => {
+            let rollout = judge(chain);
+            let words = match rollout.verdict {
+                Verdict::Failed | Verdict::Underway => rollout.message,
+                // Available and not succeeded is underway, so this does not occur.
+                Verdict::Done => String::new(),
+            };
+            Reached::No(format!("{name} has not succeeded: {words}"))
+        }
+    }
+}
+
+/// Of a revision itself; of a deployment all revisions but the current one.
+fn archived(chain: &Chain, name: &str) -> Reached {
+    let is_archived = |revision: &crate::chain::Revision| revision.is_true(conditions::ARCHIVED);
+    if chain.named.is_some() || chain.deployment.is_none() {
+        return match chain.subject() {
+            Some(revision) if is_archived(revision) => Reached::Yes(format!("{name} is archived")),
+            Some(revision) => {
+                let holds = revision.status.controller_of.len();
+                let state = revision.state().word();
+                Reached::No(format!("{name} is {state} and controls {holds} objects"))
+            }
+            None => Reached::No(format!("{name} has no revision yet")),
+        };
+    }
+    let Some(current) = chain.current() else {
+        return Reached::No(format!("{name} has no revision for its template yet"));
+    };
+    let open: Vec<&str> = chain
+        .newest_first()
+        .filter(|revision| revision.uid() != current.uid() && !is_archived(revision))
+        .map(crate::chain::Revision::name)
+        .collect();
+    if open.is_empty() {
+        Reached::Yes(format!(
+            "all revisions of {name} but the current one are archived"
+        ))
+    } else {
+        Reached::No(format!(
+            "of {name} these are not archived: {}",
+            open.join(", ")
+        ))
+    }
+}
