@@ -94,7 +94,11 @@ pub async fn reconcile(context: &Context, key: &DeploymentKey) -> Result<Reconci
         return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
     }
     let template = record.template()?;
-    observe::adopt(context, &record).await?;
+    if observe::adopt(context, &record).await? {
+        // The watch tells about them in a moment. Until then they would pass for missing, and the
+        // template would be made into a revision once more.
+        return Ok((ReconcileOutcome::Changed, Again::OnEvent));
+    }
     let mut wrote = false;
     for _ in 0..ROUNDS {
         let snapshot = observe::observe(context, &record, &template).await?;

@@ -22,23 +22,29 @@ use crate::{
 
 /// Adopts revisions that a deployment of this name made and that nobody controls any more, say
 /// because that deployment was deleted without them. All others that the selector happens to
-/// match are left alone (improvement 14).
-pub async fn adopt(context: &Context, deployment: &DeploymentRecord) -> Result<(), Error> {
+/// match are left alone (improvement 14). Whether there were any: the store does not show them as
+/// adopted before the watch tells.
+///
+/// # Errors
+/// When one of them cannot be adopted, or has been adopted already and the watch has yet to tell.
+pub async fn adopt(context: &Context, deployment: &DeploymentRecord) -> Result<bool, Error> {
     let orphans = context.revisions.orphans_of(deployment);
     if orphans.is_empty() {
-        return Ok(());
+        return Ok(false);
     }
     let spec = deployment.spec()?;
     let Ok(selector) = Labels::compile(&spec.selector) else {
-        return Ok(());
+        return Ok(false);
     };
+    let mut adopted = false;
     for orphan in orphans {
         if !orphan.deleting && selector.select(&orphan.notes.labels) {
-            let adopted = context.api.adopt(&orphan, deployment).await;
-            adopted.map_err(Error::Adopt)?;
+            let answer = context.api.adopt(&orphan, deployment).await;
+            answer.map_err(Error::Adopt)?;
+            adopted = true;
         }
     }
-    Ok(())
+    Ok(adopted)
 }
 
 /// Reads everything that the decisions depend on.
