@@ -376,7 +376,8 @@ impl Chain {
 
 /// Whether a revision is what a deployment's template asks for, by the manager's own rules: same content, and the same
 /// metadata of the template, or labels where no digest of the metadata was kept.
-fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
+#[must_use]
+pub fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
     let template = &deployment.spec.template;
     let same_metadata = match revision.annotation(ANNOTATION_TEMPLATE_METADATA) {
         Some(digest) => {

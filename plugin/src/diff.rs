@@ -5,9 +5,11 @@
 //! it would do. [`render`] turns them into text, [`external`] hands them to another program. Both
 //! see values only as a [`Pair`], which cannot be made without masking Secrets.
 
+pub mod apply;
 pub mod clean;
 pub mod external;
 pub mod forecast;
+pub mod input;
 pub mod live;
 pub mod mask;
 pub mod project;
@@ -69,6 +71,13 @@ impl Section {
     pub fn verdict(mut self, tone: Tone, verdict: impl Into<String>) -> Self {
         self.tone = tone;
         self.verdict = verdict.into();
+        self
+    }
+
+    /// With one more thing to know.
+    #[must_use]
+    pub fn note(mut self, note: impl Into<String>) -> Self {
+        self.notes.push(note.into());
         self
     }
 

@@ -1,6 +1,6 @@
 //! `diff`: between two revisions, between a revision and the cluster, and what applying a file would do.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use baton::engine::object::Identity;
 use baton::engine::revision::Desired;
@@ -19,18 +19,24 @@ use crate::{
     diff::{
         Section, Tone,
         external::External,
-        gone, live,
+        forecast, gone, input, live,
+        mask::redact,
         render::{Labels, render},
         revisions::{Side, compare},
     },
     error::Error,
     rollback::{Refusal, numbers},
     rollout::title,
-    target::TargetArg,
+    target::{Kind, TargetArg},
 };
 
 /// Dry runs under way at the same time.
 const SIDE_BY_SIDE: usize = 8;
+
+const USAGE: &str = "\
+kubectl baton diff [OPTIONS] TARGET [--from NUMBER] [--to NUMBER]
+       kubectl baton diff [OPTIONS] TARGET --live [--to NUMBER]
+       kubectl baton diff [OPTIONS] -f FILE [--name NAME]";
 
 /// Compare revisions with each other, with the cluster, or with what a file would make of them
 ///
@@ -38,6 +44,7 @@ const SIDE_BY_SIDE: usize = 8;
 /// exit code is 0 without differences, 1 with differences, and 2 or more after an error. KUBECTL_EXTERNAL_DIFF names
 /// another program to show the differences, as for `kubectl diff`.
 #[derive(Clone, Debug, Args)]
+#[command(override_usage = USAGE)]
 pub struct DiffArgs {
     /// Whose revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
     #[arg(value_name = "TARGET", num_args = 1..=2, required_unless_present = "filename", conflicts_with = "filename")]
@@ -58,6 +65,10 @@ pub struct DiffArgs {
     /// Compare with what applying this file or directory would do; `-` is the standard input
     #[arg(long, short, value_name = "FILE")]
     filename: Option<PathBuf>,
+
+    /// Name of the deployment that plain manifests are packed into, as for `kubectl baton pack`
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["words", "live", "to", "from"])]
+    name: Option<String>,
 }
 
 /// Prints the differences.
@@ -65,6 +76,9 @@ pub struct DiffArgs {
 /// # Errors
 /// There is no such target or revision, it cannot be read, or the other program fails.
 pub async fn run(args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    if let Some(path) = &args.filename {
+        return with_file(path, args.name.as_deref(), global).await;
+    }
     let target = TargetArg {
         words: args.words.clone(),
     };
@@ -81,6 +95,24 @@ pub async fn run(args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
         (between(&cluster, from, to).await?, labels)
     };
     show(&sections, &labels, global).await
+}
+
+/// Prints what applying a file would do.
+async fn with_file(path: &Path, name: Option<&str>, global: &GlobalArgs) -> Result<Exit, Error> {
+    let cluster = global.connect().await?;
+    let mut given = input::read(&cluster, global, path, name).await?;
+    for slice in &mut given.slices {
+        input::place(slice, &cluster, global)?;
+    }
+    let mut sections = Vec::new();
+    for mut subject in given.subjects {
+        let Some(kind) = Kind::of(&subject) else {
+            continue;
+        };
+        input::place(&mut subject, &cluster, global)?;
+        sections.extend(forecast::forecast(&cluster, &subject, kind, &given.slices).await?);
+    }
+    show(&sections, &Labels::new("live", "applied"), global).await
 }
 
 /// Prints sections, or lets another program show them.
@@ -211,12 +243,15 @@ async fn one_with_cluster(
 ) -> Result<Option<Section>, Error> {
     let section = |live, dry_run| live::section(phase, object, identity, live, dry_run);
     let live = match found {
-        Found::Missing => return Ok(section(None, None)),
-        Found::Unreadable(why) => {
-            let section = Section::of(&object.gvk, &object.key, Some(phase));
-            return Ok(Some(section.verdict(Tone::Bad, why)));
-        }
         Found::Live(live) => live,
+        Found::Missing => return Ok(section(None, None)),
+        Found::Unreadable(why) if cluster.resource(&object.gvk).await?.is_some() => {
+            return Err(Error::Impossible(why.to_owned()));
+        }
+        Found::Unreadable(_) => {
+            let section = section(None, None);
+            return Ok(section.map(|section| section.note("its kind is not served")));
+        }
     };
     let plain = section(Some(live), None);
     if plain.is_none() {
@@ -224,28 +259,32 @@ async fn one_with_cluster(
     }
     // A difference of form, or a real one: the server knows.
     match dry_run(cluster, object, live).await? {
-        Some(answer) => Ok(section(Some(live), Some(&answer))),
-        None => Ok(plain),
+        Ok(answer) => Ok(section(Some(live), Some(&answer))),
+        Err(note) => Ok(plain.map(|section| section.note(note))),
     }
 }
 
-/// What the server would make of an apply; `None` when it does not say, as it refuses the content, the object has
-/// changed meanwhile, or whoever asks may only read.
+/// What the server would make of an apply; else what there is to know when it does not say.
 async fn dry_run(
     cluster: &Cluster,
     object: &Desired,
     live: &Value,
-) -> Result<Option<Value>, Error> {
-    let Some(path) = crate::diff::forecast::path(cluster, object, "&force=true").await? else {
-        return Ok(None);
+) -> Result<Result<Value, String>, Error> {
+    let Some(path) = forecast::path(cluster, object, true).await? else {
+        return Ok(Err("its kind is not served".to_owned()));
     };
     let body = live::dry_run_body(object, live);
-    match cluster
-        .send(Method::PATCH, &path, Some((Body::Apply, &body)))
-        .await
-    {
-        Ok(answer) => Ok(Some(answer)),
-        Err(Error::Refused(_)) => Ok(None),
+    let answer = cluster.send(Method::PATCH, &path, Some((Body::Apply, &body)));
+    match answer.await {
+        Ok(answer) => Ok(Ok(answer)),
+        Err(error) if error.is_code(403) => Ok(Err(
+            "compared as it is written, for lack of the right to patch it".to_owned(),
+        )),
+        Err(error) if error.is_code(409) => Ok(Err("it is being changed just now".to_owned())),
+        Err(error @ Error::Refused(_)) => {
+            let why = redact(&error.to_string(), &object.manifest);
+            Ok(Err(format!("the server would refuse that: {why}")))
+        }
         Err(error) => Err(error),
     }
 }

@@ -70,7 +70,7 @@ fn newest<'a>(chain: &'a Chain, target: &Target) -> Result<&'a chain::Revision, 
     match chain.newest() {
         Some(newest) if newest.name() == target.name => Ok(newest),
         Some(newest) => Err(Error::Impossible(format!(
-            "{target} is not the newest revision of its chain, {} is: restart that, or go back with `rollback {target} --to-revision N`",
+            "{target} is not the newest revision of its chain; that is {}. To go back to an earlier one, use `kubectl baton rollback`",
             newest.target()
         ))),
         None => Err(Error::NotFound(format!("{target} has no revision"))),

@@ -1,6 +1,6 @@
 //! Taking out of a live object what is no content.
 
-use baton_apis::constants::{ANNOTATION_REVISION, LABEL_CACHE};
+use baton_apis::constants::{ANNOTATION_LAST_APPLIED, ANNOTATION_REVISION, LABEL_CACHE};
 use serde_json::Value;
 
 /// Metadata that a server or the chain itself writes: it changes whenever anything happens to the
@@ -26,19 +26,32 @@ pub fn clean(mut object: Value) -> Value {
         for field in METADATA {
             metadata.remove(field);
         }
-        for (field, name) in [
-            ("annotations", ANNOTATION_REVISION),
-            ("labels", LABEL_CACHE),
-        ] {
-            if let Some(values) = metadata.get_mut(field).and_then(Value::as_object_mut) {
-                values.remove(name);
-                if values.is_empty() {
-                    metadata.remove(field);
-                }
-            }
+    }
+    remove(&mut object, "annotations", ANNOTATION_REVISION);
+    remove(&mut object, "labels", LABEL_CACHE);
+    object
+}
+
+/// As [`clean`], for an object as a server has it: also without the manifest that `kubectl apply`
+/// leaves on it.
+#[must_use]
+pub fn clean_live(object: Value) -> Value {
+    let mut object = clean(object);
+    remove(&mut object, "annotations", ANNOTATION_LAST_APPLIED);
+    object
+}
+
+/// Removes a label or an annotation, and the map with the last of them.
+fn remove(object: &mut Value, field: &str, name: &str) {
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    if let Some(values) = metadata.get_mut(field).and_then(Value::as_object_mut) {
+        values.remove(name);
+        if values.is_empty() {
+            metadata.remove(field);
         }
     }
-    object
 }
 
 #[cfg(test)]
@@ -66,5 +79,8 @@ mod tests {
         ] {
             assert_eq!(clean(yaml(object)), yaml(expected));
         }
+        let applied = "{metadata: {name: n, annotations: {kubectl.kubernetes.io/last-applied-configuration: x}}}";
+        assert_eq!(clean(yaml(applied)), yaml(applied));
+        assert_eq!(clean_live(yaml(applied)), yaml("{metadata: {name: n}}"));
     }
 }

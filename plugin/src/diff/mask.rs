@@ -7,14 +7,12 @@
 
 use std::collections::BTreeMap;
 
+use baton_apis::constants::ANNOTATION_LAST_APPLIED;
 use serde_json::{Map, Value};
 
 const MASK: &str = "***";
 const MASK_BEFORE: &str = "*** (before)";
 const MASK_AFTER: &str = "*** (after)";
-
-/// A copy of the manifest that `kubectl apply` leaves on objects of any kind.
-const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// The fields of a Secret that hold values.
 const SECRET_FIELDS: [&str; 2] = ["data", "stringData"];
@@ -125,14 +123,14 @@ fn visit(value: &mut Value, hide: &mut impl FnMut(Place, &mut Value)) {
 /// objects the copy that `kubectl apply` leaves, if there is a Secret in it.
 fn is_telling(name: &str, value: &Value, on_secret: bool) -> bool {
     let Some(text) = value.as_str() else {
-        return on_secret || name == LAST_APPLIED;
+        return on_secret || name == ANNOTATION_LAST_APPLIED;
     };
     let parsed = serde_json::from_str::<Value>(text);
     match parsed {
-        _ if on_secret && name == LAST_APPLIED => true,
+        _ if on_secret && name == ANNOTATION_LAST_APPLIED => true,
         Ok(parsed) if on_secret => parsed.is_object() || parsed.is_array(),
-        Ok(parsed) if name == LAST_APPLIED => holds_secret(&parsed),
-        Err(_) => name == LAST_APPLIED,
+        Ok(parsed) if name == ANNOTATION_LAST_APPLIED => holds_secret(&parsed),
+        Err(_) => name == ANNOTATION_LAST_APPLIED,
         Ok(_) => false,
     }
 }
@@ -281,10 +279,10 @@ mod tests {
             assert_eq!(before["metadata"]["annotations"][name], expected.0);
             assert_eq!(after["metadata"]["annotations"][name], expected.1);
         };
-        check("Secret", LAST_APPLIED, copy, copy, (MASK, MASK));
+        check("Secret", ANNOTATION_LAST_APPLIED, copy, copy, (MASK, MASK));
         check(
             "Secret",
-            LAST_APPLIED,
+            ANNOTATION_LAST_APPLIED,
             copy,
             "{}",
             (MASK_BEFORE, MASK_AFTER),
@@ -292,19 +290,25 @@ mod tests {
         // Cut off, so that it cannot be read any more.
         check(
             "Secret",
-            LAST_APPLIED,
+            ANNOTATION_LAST_APPLIED,
             &copy[..40],
             &copy[..40],
             (MASK, MASK),
         );
-        check("List", LAST_APPLIED, &copy[..40], &copy[..40], (MASK, MASK));
+        check(
+            "List",
+            ANNOTATION_LAST_APPLIED,
+            &copy[..40],
+            &copy[..40],
+            (MASK, MASK),
+        );
         check("Secret", "kapp.k14s.io/original", copy, copy, (MASK, MASK));
         let list = format!(r#"{{"kind":"List","items":[{copy}]}}"#);
-        check("List", LAST_APPLIED, &list, &list, (MASK, MASK));
+        check("List", ANNOTATION_LAST_APPLIED, &list, &list, (MASK, MASK));
         let harmless = r#"{"apiVersion":"v1","kind":"ConfigMap","data":{"a":"b"}}"#;
         check(
             "ConfigMap",
-            LAST_APPLIED,
+            ANNOTATION_LAST_APPLIED,
             harmless,
             harmless,
             (harmless, harmless),

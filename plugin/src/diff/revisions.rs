@@ -107,8 +107,9 @@ pub fn compare(from: &Side, to: &Side) -> Vec<Section> {
     sections
 }
 
-/// What revisions consist of besides objects.
-fn settings(from: &Side, to: &Side) -> Option<Section> {
+/// What revisions have differently besides objects: labels, probes, the order of phases.
+#[must_use]
+pub fn settings(from: &Side, to: &Side) -> Option<Section> {
     let pair = Pair::new(Some(outline(from)), Some(outline(to)));
     if pair.is_same() {
         return None;

@@ -10,7 +10,6 @@ use crate::{
     chain::{Chain, Revision},
     connect::{Cluster, Content, FIELD_MANAGER},
     error::Error,
-    rollout::title,
     target::{Kind, Target},
 };
 
@@ -68,15 +67,12 @@ pub fn next(
         .map(|revision| revision.name().to_owned())
         .collect();
     let name = match (name, chain.newest()) {
-        (Some(name), _) => match chain.by_name(name) {
-            Some(taken) => {
-                return Err(Error::Usage(format!(
-                    "--name: {name} is {} already",
-                    title(taken)
-                )));
-            }
-            None => name.to_owned(),
-        },
+        (Some(name), _) if taken.contains(name) => {
+            return Err(Error::Usage(format!(
+                "--name: the chain has a revision {name} already"
+            )));
+        }
+        (Some(name), _) => name.to_owned(),
         (None, newest) => {
             let newest = newest.unwrap_or(content);
             let own = newest.number().unwrap_or_default();
@@ -120,5 +116,84 @@ pub async fn create(
             )))
         }
         result => result,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::Deployment;
+
+    fn set(name: &str, metadata: &str, spec: &str) -> Revision {
+        let text = format!(
+            "{{apiVersion: package-operator.run/v1alpha1, kind: ObjectSet, metadata: {{name: {name}{metadata}}}, spec: {spec}}}"
+        );
+        Revision::parse(serde_saphyr::from_str(&text).unwrap()).unwrap()
+    }
+
+    fn chain(revisions: Vec<Revision>) -> Chain {
+        Chain {
+            revisions,
+            ..Chain::default()
+        }
+    }
+
+    fn web() -> Chain {
+        chain(vec![
+            set("web-v1", "", "{revision: 1, lifecycleState: Archived}"),
+            set("web-v2", "", "{revision: 2}"),
+            set("web-v3", "", "{revision: 3, lifecycleState: Paused}"),
+        ])
+    }
+
+    #[test]
+    fn the_next_revision() {
+        let chain = web();
+        let made = next(&chain, &chain.revisions[0], None, "because").unwrap();
+        assert_eq!(made["metadata"]["name"], "web-v4");
+        assert_eq!(made["spec"]["revision"], 4);
+        // Archived ones have nothing to hand over.
+        let previous = serde_json::json!([{"name": "web-v2"}, {"name": "web-v3"}]);
+        assert_eq!(made["spec"]["previous"], previous);
+        let named = next(&chain, &chain.revisions[0], Some("fresh"), "because").unwrap();
+        assert_eq!(named["metadata"]["name"], "fresh");
+        let refused = next(&chain, &chain.revisions[0], Some("web-v2"), "because");
+        assert_eq!(
+            refused.unwrap_err().to_string(),
+            "--name: the chain has a revision web-v2 already"
+        );
+    }
+
+    #[test]
+    fn who_makes_revisions() {
+        let target: Target = "os/web-v1".parse().unwrap();
+        let refused = |chain: &Chain| check(chain, &target).unwrap_err().to_string();
+        assert!(check(&web(), &target).is_ok());
+
+        let mut of_deployment = web();
+        let deployment = "{apiVersion: package-operator.run/v1alpha1, kind: ObjectDeployment, metadata: {name: web}, spec: {selector: {}, template: {metadata: {}, spec: {}}}}";
+        let deployment = Deployment::parse(serde_saphyr::from_str(deployment).unwrap());
+        of_deployment.deployment = Some(deployment.unwrap());
+        assert_eq!(
+            refused(&of_deployment),
+            "os/web-v1 belongs to od/web, which makes its revisions: use od/web"
+        );
+        let owner = ", ownerReferences: [{apiVersion: v, kind: Package, name: shop, uid: u, controller: true}]";
+        assert_eq!(
+            refused(&chain(vec![set("web-v1", owner, "{revision: 1}")])),
+            "os/web-v1 is controlled by Package shop, which makes its revisions"
+        );
+        assert_eq!(
+            refused(&chain(vec![set("web-v1", "", "{}")])),
+            "os/web-v1 has no number yet: is the manager running?"
+        );
+        let never = set("web-v0", "", "{lifecycleState: Archived}");
+        assert!(
+            check(
+                &chain(vec![set("web-v1", "", "{revision: 1}"), never]),
+                &target
+            )
+            .is_ok()
+        );
     }
 }

@@ -1,0 +1,251 @@
+//! What a user gives to be compared: deployments and revisions from files, or plain manifests that
+//! are packed first.
+
+use std::path::Path;
+
+use baton_apis::CollisionProtection;
+use baton_apis::constants::API_VERSION;
+use serde_json::Value;
+
+use crate::cli::GlobalArgs;
+use crate::connect::Cluster;
+use crate::error::Error;
+use crate::pack::documents::{self, Source};
+use crate::pack::input::{self, Input};
+use crate::pack::place::Faults;
+use crate::pack::{self, Form, Options, probes, scope};
+use crate::target::Kind;
+
+/// Kinds of slices.
+const SLICES: [&str; 2] = ["ObjectSlice", "ClusterObjectSlice"];
+
+/// Size of objects and slices that `kubectl baton pack` keeps to without options, in bytes of JSON.
+const SLICE_LIMIT: usize = 1024 * 1024;
+
+/// What is to be compared.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Given {
+    /// Deployments and revisions.
+    pub subjects: Vec<Value>,
+    /// Slices that they may name.
+    pub slices: Vec<Value>,
+}
+
+/// Reads a file, a directory, a kustomization, or the standard input (`-`). Plain manifests are made
+/// into a deployment, as `kubectl baton pack` does, under this name or that which it would choose.
+///
+/// # Errors
+/// What cannot be read, and what cannot be packed.
+pub async fn read(
+    cluster: &Cluster,
+    global: &GlobalArgs,
+    path: &Path,
+    name: Option<&str>,
+) -> Result<Given, Error> {
+    let inputs = [Input::Path(path.to_owned())];
+    let sources = input::read(&inputs, false).map_err(refuse)?;
+    let (given, others) = sort(&sources)?;
+    if !given.subjects.is_empty() {
+        for other in others {
+            eprintln!("note: {other} is not part of a revision; it is left out");
+        }
+        return Ok(given);
+    }
+    let intake = pack::read(&sources, true);
+    let suggested = || {
+        let suggested = input::suggested_name(&inputs).or(pack::common_name(&intake.manifests));
+        suggested.filter(|name| pack::name_problem(name).is_none())
+    };
+    // What is wrong with the input comes first: the name may follow from what that hides.
+    let is_broken = !intake.faults.is_empty() || intake.manifests.is_empty();
+    let name = name.map(str::to_owned).or_else(suggested);
+    let name = name.or(is_broken.then(|| "broken".to_owned()));
+    let name = name.ok_or_else(|| {
+        Error::Usage("what would the deployment be called? --name NAME tells".to_owned())
+    })?;
+    if let Some(problem) = pack::name_problem(&name) {
+        return Err(Error::Usage(format!("--name: {name:?} {problem}")));
+    }
+    let mut scopes = scope::Scopes::default();
+    for manifest in scope::unknown(&intake.manifests) {
+        if let Some(resource) = cluster.resource(&manifest.gvk).await? {
+            let id = (manifest.gvk.group.clone(), manifest.gvk.kind.clone());
+            scopes.insert(id, resource.scope);
+        }
+    }
+    let packed = pack::pack(intake, &options(name, scopes, global)).map_err(refuse)?;
+    for note in &packed.notes {
+        eprintln!("note: {note}");
+    }
+    Ok(Given {
+        subjects: vec![packed.package.object],
+        slices: packed.package.slices,
+    })
+}
+
+/// What `kubectl baton pack` does without options.
+fn options(name: String, scopes: scope::Scopes, global: &GlobalArgs) -> Options {
+    Options {
+        name,
+        form: Form::Deployment {
+            revision_history_limit: None,
+            progress_deadline_seconds: None,
+        },
+        scope: scope::Wish {
+            cluster: false,
+            namespace: global.namespace.clone(),
+            scopes,
+        },
+        phase_order: Vec::new(),
+        collision_protection: CollisionProtection::default(),
+        probes: probes::Choice {
+            no_defaults: false,
+            wanted: Vec::new(),
+        },
+        success_delay_seconds: None,
+        change_cause: None,
+        slice_limit: SLICE_LIMIT,
+    }
+}
+
+fn refuse(faults: Faults) -> Error {
+    Error::Usage(faults.to_string())
+}
+
+/// Takes out our own objects; the others are named, with where they were read.
+fn sort(sources: &[Source]) -> Result<(Given, Vec<String>), Error> {
+    let mut given = Given::default();
+    let mut others = Vec::new();
+    for source in sources {
+        let found = documents::read(source);
+        if !found.faults.is_empty() {
+            return Err(refuse(Faults(found.faults)));
+        }
+        for (place, document) in found.documents {
+            for object in items(document.value) {
+                let text = |field: &str| {
+                    let text = object.get(field).and_then(Value::as_str);
+                    text.unwrap_or_default()
+                };
+                let name = object.pointer("/metadata/name").and_then(Value::as_str);
+                if Kind::of(&object).is_some() {
+                    given.subjects.push(object);
+                } else if text("apiVersion") == API_VERSION && SLICES.contains(&text("kind")) {
+                    given.slices.push(object);
+                } else {
+                    let kind = Some(text("kind")).filter(|kind| !kind.is_empty());
+                    let what = [
+                        kind.unwrap_or("a document without a kind"),
+                        name.unwrap_or_default(),
+                    ];
+                    others.push(format!("{place}: {}", what.join(" ").trim_end()));
+                }
+            }
+        }
+    }
+    Ok((given, others))
+}
+
+/// The objects of a `List`, or the object itself.
+fn items(mut object: Value) -> Vec<Value> {
+    let is_list = object.get("kind").and_then(Value::as_str) == Some("List");
+    match object.get_mut("items").map(Value::take) {
+        Some(Value::Array(items)) if is_list => items,
+        Some(other) => {
+            object["items"] = other;
+            vec![object]
+        }
+        None => vec![object],
+    }
+}
+
+/// The namespace that an object of one of our kinds belongs to: its own, else that in use.
+///
+/// # Errors
+/// It has another namespace than the one that was asked for.
+pub fn place(object: &mut Value, cluster: &Cluster, global: &GlobalArgs) -> Result<(), Error> {
+    settle(object, &cluster.namespace, global.namespace.as_deref())
+}
+
+fn settle(object: &mut Value, current: &str, asked: Option<&str>) -> Result<(), Error> {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    if kind.starts_with("Cluster") || !object["metadata"].is_object() {
+        return Ok(());
+    }
+    let own = object["metadata"]["namespace"].as_str().unwrap_or_default();
+    match asked {
+        _ if own.is_empty() => object["metadata"]["namespace"] = current.into(),
+        Some(asked) if asked != own => {
+            return Err(Error::Usage(format!(
+                "the namespace from the provided object {own:?} does not match the namespace {asked:?}"
+            )));
+        }
+        _ => {}
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sorted(text: &str) -> Result<(Given, Vec<String>), Error> {
+        sort(&[Source {
+            name: "shop.yaml".into(),
+            text: text.to_owned(),
+        }])
+    }
+
+    const OURS: &str = "apiVersion: package-operator.run/v1alpha1";
+
+    #[test]
+    fn our_objects_are_told_from_others() {
+        let text = format!(
+            "{OURS}\nkind: ObjectDeployment\n---\n{OURS}\nkind: ObjectSlice\n---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: shop}}\n---\n"
+        );
+        let (given, others) = sorted(&text).unwrap();
+        assert_eq!((given.subjects.len(), given.slices.len()), (1, 1));
+        assert_eq!(others, ["shop.yaml:7: document 3: Namespace shop"]);
+        let list = format!(
+            "apiVersion: v1\nkind: List\nitems:\n- {{kind: ObjectSet, {OURS}}}\n- {{kind: ClusterObjectSlice, {OURS}}}"
+        );
+        let (given, others) = sorted(&list).unwrap();
+        assert_eq!((given.subjects.len(), given.slices.len()), (1, 1));
+        assert_eq!(others, Vec::<String>::new());
+        let (_, others) = sorted("a: b").unwrap();
+        assert_eq!(
+            others,
+            ["shop.yaml:1: document 1: a document without a kind"]
+        );
+        let broken = sorted("a: [").unwrap_err().to_string();
+        assert!(broken.starts_with("shop.yaml:"), "{broken}");
+    }
+
+    #[test]
+    fn namespaces() {
+        let check = |own: &str, asked: Option<&str>, kind: Kind| {
+            let mut object = serde_json::json!({"kind": kind.name(), "metadata": {"name": "web"}});
+            if !own.is_empty() {
+                object["metadata"]["namespace"] = own.into();
+            }
+            let settled = settle(&mut object, asked.unwrap_or("current"), asked);
+            match settled {
+                Ok(()) => object["metadata"]["namespace"]
+                    .as_str()
+                    .unwrap_or("none")
+                    .to_owned(),
+                Err(error) => error.to_string(),
+            }
+        };
+        let kind = Kind::ObjectDeployment;
+        assert_eq!(check("", None, kind), "current");
+        assert_eq!(check("", Some("shop"), kind), "shop");
+        assert_eq!(check("shop", None, kind), "shop");
+        assert_eq!(check("shop", Some("shop"), kind), "shop");
+        assert_eq!(
+            check("shop", Some("other"), kind),
+            "the namespace from the provided object \"shop\" does not match the namespace \"other\""
+        );
+        assert_eq!(check("", Some("shop"), Kind::ClusterObjectSet), "none");
+    }
+}
