@@ -5,6 +5,8 @@
 //! from the same [`Snapshot`], which the caller brings up to date after each action.
 
 pub mod archival;
+#[cfg(test)]
+mod properties;
 pub mod status;
 pub mod template;
 #[cfg(test)]

@@ -14,11 +14,15 @@ pub fn wanted_contents<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a str> {
     }
     let mut names = Vec::new();
     let mut wanted = 0;
-    for member in snapshot.members.iter().rev().filter(|m| m.is_live()) {
+    let mut live = snapshot.members.iter().rev().filter(|m| m.is_live());
+    while let Some(member) = live.next() {
         if may_be_skipped(member) {
             wanted = names.len();
         }
-        if member.is_available() {
+        if supersedes(member) {
+            if live.next().is_some() {
+                wanted = names.len();
+            }
             break;
         }
         names.push(member.name.as_str());
@@ -31,7 +35,8 @@ pub fn wanted_contents<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a str> {
 ///
 /// - Rule A: a revision is available, so all older ones are superseded. It counts only with a
 ///   condition that speaks of the revision as it is now, and if it controls all of its objects, or
-///   did so once (improvement 9).
+///   did so once (improvement 9). One that still controls what a revision newer than the available
+///   one contains, and has not come to yet, is kept until that one has taken it.
 /// - Rule B: a revision is not available, and nothing that it controls is in any newer live
 ///   revision, slices included (improvements 2 and 3). The last one that ever succeeded is spared
 ///   while it still controls something: what it controls may be all that works.
@@ -53,8 +58,8 @@ pub fn superseded<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a Member> {
         if !is_current && is_replaced(member, newer.as_ref(), newer_succeeded) {
             candidates.push(member);
         }
-        if member.is_available() && has_controlled_all(member) {
-            candidates.extend(live);
+        if supersedes(member) {
+            candidates.extend(live.filter(|older| has_nothing_of(older, newer.as_ref())));
             break;
         }
         newer_succeeded |= member.has_succeeded();
@@ -73,9 +78,20 @@ fn is_replaced(member: &Member, newer: Option<&Objects>, newer_succeeded: bool) 
         return false;
     };
     let is_last_resort = member.has_succeeded() && !newer_succeeded;
-    objects.is_empty()
-        || (!is_last_resort
-            && newer.is_some_and(|newer| objects.iter().all(|object| !newer.contains(object))))
+    objects.is_empty() || (!is_last_resort && has_nothing_of(member, newer))
+}
+
+/// Whether a revision controls nothing that newer ones contain, as far as that is known.
+fn has_nothing_of(member: &Member, newer: Option<&Objects>) -> bool {
+    newer.is_some_and(|newer| {
+        let mut objects = member.status.controller_of.iter();
+        objects.all(|object| !newer.contains(object))
+    })
+}
+
+/// Whether rule A starts from a revision.
+fn supersedes(member: &Member) -> bool {
+    member.is_available() && has_controlled_all(member)
 }
 
 /// Whether a revision is one that rule B looks at.
