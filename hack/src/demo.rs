@@ -1,19 +1,23 @@
 //! `cargo dev demo`: the main job as a tour, on a cluster of its own or on one that is there.
 
+mod chain;
 mod cluster;
 mod picture;
 mod tables;
 mod tour;
 
 use std::future::pending;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::Duration;
 
 use clap::Args;
 
+use self::chain::Plugin;
 use self::cluster::Place;
 use crate::bed::{self, Afterwards, Bed};
 use crate::bench::manager::{self, Cluster, Launch, Manager};
+use crate::exec;
 use crate::paths::Dirs;
 
 /// The namespace of the samples.
@@ -48,6 +52,20 @@ pub enum Error {
     /// The cluster cannot be used, or refused something.
     #[error(transparent)]
     Cluster(#[from] cluster::Error),
+    /// The plugin does not run.
+    #[error(transparent)]
+    Exec(#[from] exec::Error),
+    /// The plugin runs and its end is not known.
+    #[error("cannot wait for the plugin: {0}")]
+    Wait(#[source] std::io::Error),
+    /// The plugin says something else than it should.
+    #[error("kubectl baton {command} ended unexpectedly ({status})")]
+    Plugin {
+        /// What was asked of it.
+        command: String,
+        /// How it ended.
+        status: ExitStatus,
+    },
 }
 
 /// Shows the tour.
@@ -72,9 +90,13 @@ pub async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     };
     let mut place = Place::new(cluster.client().await?);
     place.inspect().await?;
-    eprintln!("demo: building the manager");
+    eprintln!("demo: building the manager and the kubectl plugin");
     // The same selection as for the tests, so that nothing is built twice.
     let binary = manager::build(dirs, "baton", &["--workspace"]).await?;
+    let plugin = Plugin {
+        binary: manager::build(dirs, "kubectl-baton", &["--workspace"]).await?,
+        cluster: cluster.clone(),
+    };
     place.install(&dirs.crds()).await?;
     let log = dirs.cache.join("logs").join("demo-manager.log");
     eprintln!("demo: the manager's log is {}", log.display());
@@ -88,10 +110,12 @@ pub async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     place.clear(&mut manager).await?;
 
     tour::run(dirs, &place, &mut manager).await?;
+    chain::run(dirs, &place, &mut manager, &plugin).await?;
 
     if !options.once {
         let kubeconfig = bed.as_ref().map(Bed::kubeconfig);
-        println!("{}", farewell(options.context.as_deref(), kubeconfig));
+        let own = farewell(options.context.as_deref(), kubeconfig, &plugin.binary);
+        println!("{own}");
         println!("The manager's log: {}", log.display());
         return Ok(manager.until("Ctrl-C", Duration::MAX, pending()).await?);
     }
@@ -107,7 +131,7 @@ pub async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
 }
 
 /// What to try when the tour is over.
-fn farewell(context: Option<&str>, kubeconfig: Option<PathBuf>) -> String {
+fn farewell(context: Option<&str>, kubeconfig: Option<PathBuf>, plugin: &Path) -> String {
     let kubectl = context.map_or("kubectl".to_owned(), |name| {
         format!("kubectl --context {name}")
     });
@@ -118,10 +142,18 @@ fn farewell(context: Option<&str>, kubeconfig: Option<PathBuf>) -> String {
             format!("  export KUBECONFIG={}\n", path.display()),
         ],
     };
+    if let Some(directory) = plugin.parent() {
+        lines.push(format!("  export PATH={}:$PATH\n", directory.display()));
+    }
     let tries = [
         (
             "what there is",
-            "get objectsets,deployments,services,configmaps",
+            "get objectdeployments,objectsets,deployments,services,configmaps",
+        ),
+        ("the chain, live", "baton tree cafe -w"),
+        (
+            "a forced new revision of the same content",
+            "baton restart cafe",
         ),
         (
             "a revision, its conditions and events",
@@ -138,7 +170,15 @@ fn farewell(context: Option<&str>, kubeconfig: Option<PathBuf>) -> String {
         ),
     ];
     for (why, command) in tries {
-        lines.push(format!("  # {why}\n  {kubectl} -n {NAMESPACE} {command}\n"));
+        // A plugin's name has to stand right behind kubectl.
+        let command = match (command.strip_prefix("baton "), context) {
+            (Some(rest), None) => format!("kubectl baton -n {NAMESPACE} {rest}"),
+            (Some(rest), Some(name)) => {
+                format!("kubectl baton --context {name} -n {NAMESPACE} {rest}")
+            }
+            (None, _) => format!("{kubectl} -n {NAMESPACE} {command}"),
+        };
+        lines.push(format!("  # {why}\n  {command}\n"));
     }
     lines.push(match context {
         None => format!(
@@ -158,7 +198,8 @@ mod tests {
 
     #[test]
     fn the_farewell_names_the_cluster() {
-        let own = farewell(None, Some("/b/kubeconfig.yaml".into()));
+        let plugin = Path::new("/t/kubectl-baton");
+        let own = farewell(None, Some("/b/kubeconfig.yaml".into()), plugin);
         assert!(
             own.contains("export KUBECONFIG=/b/kubeconfig.yaml\n"),
             "{own}"
@@ -168,7 +209,12 @@ mod tests {
             "{own}"
         );
         assert!(own.contains("--bed demo"), "{own}");
-        let other = farewell(Some("kind"), None);
+        assert!(
+            own.contains("\n  kubectl baton -n baton-demo tree cafe -w\n"),
+            "{own}"
+        );
+        assert!(own.contains("export PATH=/t:$PATH\n"), "{own}");
+        let other = farewell(Some("kind"), None, plugin);
         assert!(!other.contains("KUBECONFIG"), "{other}");
         assert!(
             other.contains("kubectl --context kind delete namespace baton-demo"),

@@ -12,13 +12,13 @@ use crate::bench::manager::Manager;
 use crate::paths::Dirs;
 
 /// Where the manifests are, in the workspace.
-const SAMPLES: &str = "config/samples";
+pub const SAMPLES: &str = "config/samples";
 
 /// How long a step may take.
-const PATIENCE: Duration = Duration::from_mins(2);
+pub const PATIENCE: Duration = Duration::from_mins(2);
 
 /// How often the cluster is looked at.
-const LOOK: Duration = Duration::from_millis(100);
+pub const LOOK: Duration = Duration::from_millis(100);
 
 /// One step of the tour.
 struct Step {
@@ -394,6 +394,7 @@ mod tests {
                 Act::Archive(_) => None,
             })
             .chain(["00-namespace.yaml"])
+            .chain(super::super::chain::samples())
             .collect();
         let dir = Path::new(env!("CARGO_MANIFEST_DIR"))
             .join("..")
