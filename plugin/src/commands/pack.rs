@@ -1,0 +1,432 @@
+//! `pack`: plain manifests as an `ObjectDeployment` or a revision.
+
+use std::{path::PathBuf, str::FromStr};
+
+use baton::engine::revision::KindScope;
+use baton_apis::CollisionProtection;
+use clap::{Args, ValueEnum};
+
+use super::Exit;
+use crate::{
+    cli::GlobalArgs,
+    connect::Cluster,
+    error::Error,
+    pack::{
+        self, Form, Options,
+        apply::{self, Mode},
+        emit,
+        input::{self, Input},
+        manifest::Intake,
+        probes::{self, GroupKind, Wanted},
+        scope::{self, Scopes},
+        slices::LARGEST_OBJECT,
+    },
+};
+
+/// What client-side `kubectl apply` can take: it keeps the manifest in an annotation as well.
+const MOST_CLIENT_SIDE: usize = 262_144;
+
+const EXAMPLES: &str = "\
+Examples:
+  # A directory of manifests as the ObjectDeployment of the directory's name
+  kubectl baton pack shop/ | kubectl apply -f -
+
+  # The same, sent to the cluster at once; the next time it makes the next revision
+  kubectl baton pack shop/ --apply --change-cause 'shop 1.2'
+
+  # What Helm or a kustomization makes
+  helm template shop ./chart | kubectl baton pack - --name shop -n shop --apply
+  kubectl baton pack -k overlays/production --name shop
+
+  # A revision by itself, the next one after web-v1
+  kubectl baton pack web.yaml --revision --name web-v2 --previous web-v1
+
+  # Wait for certificates too, before the workloads start
+  kubectl baton pack web.yaml --probe Certificate.cert-manager.io=condition:Ready
+
+  # A step of one's own: objects with the annotation package-operator.run/phase: migrate
+  kubectl baton pack shop/ --phase-order config,migrate,workloads
+
+Phases
+  Objects are rolled out in phases; the next one starts when all objects of this one pass their probes.
+  The annotation package-operator.run/phase names the phase of an object. The others are in the phase of
+  their kind, in this order:
+
+    namespaces        Namespaces
+    crds              CustomResourceDefinitions
+    rbac              ServiceAccounts, (Cluster)Roles and their bindings
+    config            ConfigMaps, Secrets, volumes, quotas, policies, classes; objects of foreign kinds
+    services          Services
+    workloads         Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Pods
+    registrations     webhook configurations and APIServices, which need the workloads to answer
+    custom-resources  objects of kinds that the package defines, which need the workloads to act
+    scaling           HorizontalPodAutoscalers
+    traffic           Ingresses and routes
+
+  Phases that only annotations name follow these, in the order of their first object. --phase-order puts
+  phases into another order: what it names behind a phase follows that one at once.
+  Helm hooks of an installation or upgrade get phases of their own: pre-install before rbac, post-install
+  at the end. Other hooks, such as tests, are left out. Jobs cannot be changed: give a Job another name
+  whenever it changes.
+
+Annotations, which are taken off the packed objects
+  package-operator.run/phase                 the phase
+  package-operator.run/collision-protection  Prevent, IfNoController or None
+  package-operator.run/condition-map         lines such as: Available => example.com/Available
+  baton.run/create-only-fields               such as: .spec.replicas,.spec.paused";
+
+/// Turn plain manifests into an ObjectDeployment, or a revision
+///
+/// Reads files, directories, kustomizations or the standard input, and prints the ObjectDeployment that rolls their
+/// objects out in phases, with probes for the well-known kinds. When objects are cluster-scoped or in several
+/// namespaces, it is a ClusterObjectDeployment. What is too big for one object goes into ObjectSlices, printed first.
+///
+/// The same input gives the same output, and a small change of it a small change of the output. Status and whatever
+/// else a server has added to objects is left out, so that `kubectl get -o yaml` can be packed.
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub struct PackArgs {
+    /// Files, directories (their *.yaml, *.yml and *.json in the order of names), kustomizations, or - for the
+    /// standard input
+    #[arg(value_name = "INPUT", required_unless_present_any = ["filename", "kustomize"])]
+    inputs: Vec<PathBuf>,
+
+    /// As INPUT, for those who are used to kubectl
+    #[arg(long, short, value_name = "INPUT", hide_short_help = true)]
+    filename: Vec<PathBuf>,
+
+    /// A directory with a kustomization, built by kubectl
+    #[arg(long, short, value_name = "DIR")]
+    kustomize: Vec<PathBuf>,
+
+    /// Look into directories below the given ones too
+    #[arg(long, short = 'R')]
+    recursive: bool,
+
+    /// Name of the result; by default that of the only file or directory, else the label
+    /// app.kubernetes.io/instance or app.kubernetes.io/name of the objects
+    #[arg(long)]
+    name: Option<String>,
+
+    /// Make an ObjectSet instead: a revision, with this number or that which the controller gives it
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, value_parser = clap::value_parser!(i64).range(1..))]
+    revision: Option<Option<i64>>,
+
+    /// Revisions that the new one takes objects over from; several are separated by commas
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        requires = "revision"
+    )]
+    previous: Vec<String>,
+
+    /// Make the cluster-scoped kind, even when all objects are in one namespace
+    #[arg(long)]
+    cluster: bool,
+
+    /// Scope of a custom resource whose definition is not part of the input: Namespaced or Cluster. With --apply the
+    /// server is asked
+    #[arg(long, value_name = "KIND.GROUP=SCOPE", value_delimiter = ',')]
+    scope: Vec<KindScopeArg>,
+
+    /// Wanted order of phases, see below
+    #[arg(long, value_name = "PHASE", value_delimiter = ',')]
+    phase_order: Vec<String>,
+
+    /// Leave out all Helm hooks
+    #[arg(long)]
+    no_hooks: bool,
+
+    /// What may be taken over when it exists already
+    #[arg(long, value_name = "WHAT", default_value = "Prevent")]
+    collision_protection: Protection,
+
+    /// What objects of a kind have to fulfil, instead of what is known of it; may be repeated. PROBE is
+    /// condition:TYPE, condition:TYPE=STATUS, fields:.PATH=.PATH, cel:RULE or none
+    #[arg(long, value_name = "KIND.GROUP=PROBE")]
+    probe: Vec<Wanted>,
+
+    /// No probes for the well-known kinds
+    #[arg(long)]
+    no_probes: bool,
+
+    /// How long a revision has to stay available before it counts as succeeded
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i32).range(0..))]
+    success_delay: Option<i32>,
+
+    /// How long a revision may take to become available
+    #[arg(long, value_name = "SECONDS", conflicts_with = "revision", value_parser = clap::value_parser!(i32).range(1..))]
+    progress_deadline: Option<i32>,
+
+    /// How many archived revisions are kept
+    #[arg(long, value_name = "N", conflicts_with = "revision", value_parser = clap::value_parser!(i32).range(0..))]
+    history_limit: Option<i32>,
+
+    /// Why it is changed, for `kubectl baton history`
+    #[arg(long, value_name = "TEXT")]
+    change_cause: Option<String>,
+
+    /// Beyond this size, objects go into slices of at most this size
+    #[arg(long, value_name = "SIZE", default_value = "1Mi", value_parser = size)]
+    slice_limit: usize,
+
+    /// How to print it
+    #[arg(long, short, value_name = "FORMAT", default_value = "yaml")]
+    output: Text,
+
+    /// Send it to the server instead of printing it, by server-side apply
+    #[arg(long)]
+    apply: bool,
+
+    /// Let the server check what --apply would do, and change nothing
+    #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "server", requires = "apply")]
+    dry_run: Option<DryRun>,
+
+    /// Take over fields that somebody else has set
+    #[arg(long, requires = "apply")]
+    force_conflicts: bool,
+}
+
+/// How objects are printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Text {
+    Yaml,
+    Json,
+}
+
+/// Where a dry run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum DryRun {
+    Server,
+}
+
+/// What may be taken over, in the words of the API.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+enum Protection {
+    Prevent,
+    IfNoController,
+    None,
+}
+
+impl From<Protection> for CollisionProtection {
+    fn from(protection: Protection) -> Self {
+        match protection {
+            Protection::Prevent => Self::Prevent,
+            Protection::IfNoController => Self::IfNoController,
+            Protection::None => Self::None,
+        }
+    }
+}
+
+/// The scope of a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KindScopeArg(GroupKind, KindScope);
+
+impl FromStr for KindScopeArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (kind, scope) = text
+            .split_once('=')
+            .ok_or_else(|| format!("\"{text}\" is not KIND.GROUP=SCOPE"))?;
+        let scope = match scope {
+            "Namespaced" => KindScope::Namespaced,
+            "Cluster" => KindScope::Cluster,
+            _ => return Err(format!("\"{scope}\" is neither Namespaced nor Cluster")),
+        };
+        Ok(Self(kind.parse()?, scope))
+    }
+}
+
+/// A number of bytes: `1Mi`, `512Ki`, `1000000`.
+fn size(text: &str) -> Result<usize, String> {
+    let (number, unit) = if let Some(number) = text.strip_suffix("Ki") {
+        (number, 1024)
+    } else if let Some(number) = text.strip_suffix("Mi") {
+        (number, 1024 * 1024)
+    } else {
+        (text, 1)
+    };
+    let bytes = number
+        .parse::<usize>()
+        .ok()
+        .and_then(|number| number.checked_mul(unit));
+    match bytes {
+        None => Err("is no size such as 1Mi, 512Ki or 1000000".to_owned()),
+        Some(bytes @ 1024..=LARGEST_OBJECT) => Ok(bytes),
+        Some(_) => Err(format!("must be from 1Ki to {LARGEST_OBJECT}")),
+    }
+}
+
+/// Runs the command.
+///
+/// # Errors
+/// Everything that is wrong with the input; what the server says.
+pub async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let inputs = args.inputs();
+    let sources = input::read(&inputs, args.recursive).map_err(refuse)?;
+    let intake = pack::read(&sources, !args.no_hooks);
+    let name = args.name(&inputs, &intake)?;
+    let cluster = if args.apply {
+        Some(global.connect().await?)
+    } else {
+        None
+    };
+    let scopes = args.scopes(&intake, cluster.as_ref()).await?;
+    let options = args.options(name, scopes, global);
+    let packed = pack::pack(intake, &options).map_err(refuse)?;
+    for note in &packed.notes {
+        eprintln!("note: {note}");
+    }
+    let Some(cluster) = cluster else {
+        let objects = packed.objects();
+        let text = match args.output {
+            Text::Yaml => {
+                emit::yaml(&objects).map_err(|error| Error::Impossible(error.to_string()))?
+            }
+            Text::Json => {
+                emit::json(&objects).map_err(|error| Error::Impossible(error.to_string()))?
+            }
+        };
+        if objects
+            .iter()
+            .any(|object| object.to_string().len() > MOST_CLIENT_SIDE)
+        {
+            eprintln!(
+                "note: too big for client-side apply; use kubectl apply --server-side, or --apply"
+            );
+        }
+        global.output().print(&text)?;
+        return Ok(Exit::Fine);
+    };
+    let mode = Mode {
+        dry_run: args.dry_run.is_some(),
+        force: args.force_conflicts,
+    };
+    let output = global.output();
+    apply::apply(&cluster, &packed.package, mode, |line| {
+        Ok(output.print(line)?)
+    })
+    .await?;
+    Ok(Exit::Fine)
+}
+
+fn refuse(faults: pack::place::Faults) -> Error {
+    Error::Usage(faults.to_string())
+}
+
+impl PackArgs {
+    fn inputs(&self) -> Vec<Input> {
+        let paths = self.inputs.iter().chain(&self.filename);
+        let paths = paths.map(|path| Input::Path(path.clone()));
+        let kustomizations = self
+            .kustomize
+            .iter()
+            .map(|path| Input::Kustomization(path.clone()));
+        paths.chain(kustomizations).collect()
+    }
+
+    fn name(&self, inputs: &[Input], intake: &Intake) -> Result<String, Error> {
+        if let Some(name) = &self.name {
+            return match pack::name_problem(name) {
+                None => Ok(name.clone()),
+                Some(problem) => Err(Error::Usage(format!("--name: \"{name}\" {problem}"))),
+            };
+        }
+        let suggested =
+            input::suggested_name(inputs).or_else(|| pack::common_name(&intake.manifests));
+        // Faults of the input come first: the name may follow from what they hide.
+        let name = match suggested {
+            Some(name) if pack::name_problem(&name).is_none() => name,
+            _ if !intake.faults.is_empty() => return Ok(String::new()),
+            _ => {
+                return Err(Error::Usage(
+                    "the result has no name; --name NAME gives it one".to_owned(),
+                ));
+            }
+        };
+        Ok(match self.revision {
+            Some(Some(number)) => format!("{name}-v{number}"),
+            _ => name,
+        })
+    }
+
+    /// Scopes of custom resources: told by flags, else by the server.
+    async fn scopes(&self, intake: &Intake, cluster: Option<&Cluster>) -> Result<Scopes, Error> {
+        let told = self.scope.iter().cloned();
+        let mut scopes: Scopes = told
+            .map(|KindScopeArg(GroupKind { group, kind }, scope)| ((group, kind), scope))
+            .collect();
+        let Some(cluster) = cluster else {
+            return Ok(scopes);
+        };
+        for manifest in scope::unknown(&intake.manifests) {
+            let id = (manifest.gvk.group.clone(), manifest.gvk.kind.clone());
+            if scopes.contains_key(&id) {
+                continue;
+            }
+            if let Some(resource) = cluster.resource(&manifest.gvk).await? {
+                scopes.insert(id, resource.scope);
+            }
+        }
+        Ok(scopes)
+    }
+
+    fn options(&self, name: String, scopes: Scopes, global: &GlobalArgs) -> Options {
+        let form = match self.revision {
+            Some(number) => Form::Revision {
+                number,
+                previous: self.previous.clone(),
+            },
+            None => Form::Deployment {
+                revision_history_limit: self.history_limit,
+                progress_deadline_seconds: self.progress_deadline,
+            },
+        };
+        Options {
+            name,
+            form,
+            scope: scope::Wish {
+                cluster: self.cluster,
+                namespace: global.namespace.clone(),
+                scopes,
+            },
+            phase_order: self.phase_order.clone(),
+            collision_protection: self.collision_protection.into(),
+            probes: probes::Choice {
+                no_defaults: self.no_probes,
+                wanted: self.probe.clone(),
+            },
+            success_delay_seconds: self.success_delay,
+            change_cause: self.change_cause.clone(),
+            slice_limit: self.slice_limit,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes() {
+        assert_eq!(size("1Mi"), Ok(1_048_576));
+        assert_eq!(size("64Ki"), Ok(65_536));
+        assert_eq!(size("5000"), Ok(5000));
+        for text in ["", "1Gi", "-1", "1.5Mi", "2Mi", "3"] {
+            assert!(size(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn scopes() {
+        let scope: KindScopeArg = "Widget.example.com=Cluster".parse().unwrap();
+        assert_eq!(scope.0.to_string(), "Widget.example.com");
+        assert_eq!(scope.1, KindScope::Cluster);
+        for text in ["Widget", "Widget=cluster", "widgets.example.com=Cluster"] {
+            assert!(text.parse::<KindScopeArg>().is_err(), "{text}");
+        }
+    }
+}

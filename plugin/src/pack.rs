@@ -1,0 +1,224 @@
+//! From plain manifests to an `ObjectDeployment` or a revision: `kubectl baton pack`.
+//!
+//! 1. [`input`] reads files, directories, kustomizations and the standard input.
+//! 2. [`documents`] takes the texts apart as kubectl does ([`yaml`], [`scalar`]), and [`manifest`]
+//!    makes objects of them, with what their annotations ([`directives`]) and Helm ([`hooks`]) say.
+//! 3. [`scope`] decides whether the result is namespaced, [`phases`] distributes the objects by what
+//!    is known of their [`kinds`], [`probes`] says what makes them available, [`autoscaling`] which
+//!    numbers are left to others, [`slices`] cuts what is too big.
+//! 4. [`build`] puts it together, [`emit`] writes it, [`apply`] sends it.
+//!
+//! Only the first and the last of these do I/O. The same input gives the same bytes, and a small
+//! change of it a small change of them. All faults of the input are told at once, with their places.
+
+pub mod apply;
+pub mod autoscaling;
+pub mod build;
+pub mod directives;
+pub mod documents;
+pub mod emit;
+pub mod hooks;
+pub mod input;
+pub mod kinds;
+pub mod manifest;
+pub mod phases;
+pub mod place;
+pub mod probes;
+pub mod scalar;
+pub mod scope;
+pub mod slices;
+pub mod yaml;
+
+use std::collections::BTreeMap;
+
+use baton_apis::CollisionProtection;
+use serde_json::Value;
+
+use build::Package;
+use documents::Source;
+use manifest::{Intake, Manifest};
+use place::{Fault, Faults};
+
+/// Which object is made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// A deployment, which makes revisions.
+    Deployment {
+        /// How many archived revisions it keeps.
+        revision_history_limit: Option<i32>,
+        /// Seconds that a revision may take.
+        progress_deadline_seconds: Option<i32>,
+    },
+    /// A revision.
+    Revision {
+        /// Its number; else the controller gives it one.
+        number: Option<i64>,
+        /// Names of the revisions that it takes objects over from.
+        previous: Vec<String>,
+    },
+}
+
+/// How to pack.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Name of the result.
+    pub name: String,
+    /// What is made.
+    pub form: Form,
+    /// Scope and namespace.
+    pub scope: scope::Wish,
+    /// Wanted order of phases.
+    pub phase_order: Vec<String>,
+    /// What may be taken over, unless an annotation says so.
+    pub collision_protection: CollisionProtection,
+    /// What makes objects available.
+    pub probes: probes::Choice,
+    /// Seconds that a revision has to stay available.
+    pub success_delay_seconds: Option<i32>,
+    /// Why this is applied, for the history.
+    pub change_cause: Option<String>,
+    /// Bytes of JSON beyond which objects go into slices, and of one slice.
+    pub slice_limit: usize,
+}
+
+/// A package, and what a person should know about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Packed {
+    /// The objects to apply.
+    pub package: Package,
+    /// Remarks for the standard error.
+    pub notes: Vec<String>,
+}
+
+impl Packed {
+    /// All objects in the order in which they have to be applied.
+    #[must_use]
+    pub fn objects(&self) -> Vec<Value> {
+        let mut objects = self.package.slices.clone();
+        objects.push(self.package.object.clone());
+        objects
+    }
+}
+
+/// Reads the objects of all sources, with everything that is wrong with them. `hooks` says whether
+/// hooks of Helm are packed.
+#[must_use]
+pub fn read(sources: &[Source], hooks: bool) -> Intake {
+    let mut intake = Intake::default();
+    for source in sources {
+        intake.take(documents::read(source), hooks);
+    }
+    intake
+}
+
+/// The name that the objects themselves suggest: the value of the label
+/// `app.kubernetes.io/instance`, else `app.kubernetes.io/name`, if all that have it agree.
+#[must_use]
+pub fn common_name(manifests: &[Manifest]) -> Option<String> {
+    ["instance", "name"].into_iter().find_map(|label| {
+        let pointer = format!("/metadata/labels/app.kubernetes.io~1{label}");
+        let mut values = manifests
+            .iter()
+            .filter_map(|manifest| manifest.object.pointer(&pointer)?.as_str());
+        let first = values.next().filter(|first| !first.is_empty())?;
+        values.all(|value| value == first).then(|| first.to_owned())
+    })
+}
+
+/// What is wrong with the name of a package, if anything is. It becomes a label too.
+#[must_use]
+pub fn name_problem(name: &str) -> Option<&'static str> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let plain_ends = |part: &str| {
+        let mut bytes = part.bytes();
+        let first = bytes.next();
+        first.is_some_and(is_plain) && bytes.next_back().is_none_or(is_plain)
+    };
+    if name.len() > 63 {
+        Some("is longer than 63 characters")
+    } else if !name.split('.').all(plain_ends)
+        || !name
+            .bytes()
+            .all(|byte| is_plain(byte) || b"-.".contains(&byte))
+    {
+        Some(
+            "does not consist of lower-case letters, digits, hyphens and dots, with a letter or a digit at both ends",
+        )
+    } else {
+        None
+    }
+}
+
+/// Packs objects.
+///
+/// # Errors
+/// Everything that keeps them from being packed: what was wrong in the input already, objects that
+/// are there twice or have no namespace, objects that are too big.
+pub fn pack(intake: Intake, options: &Options) -> Result<Packed, Faults> {
+    let Intake {
+        mut manifests,
+        mut faults,
+        mut notes,
+    } = intake;
+    if manifests.is_empty() && faults.is_empty() {
+        faults.push(Fault::general("there are no objects in the input"));
+    }
+    let decision = match scope::settle(&mut manifests, &options.scope) {
+        Ok(decision) => decision,
+        Err(found) => {
+            faults.extend(found);
+            scope::Decision::default()
+        }
+    };
+    faults.extend(manifest::duplicates(&manifests));
+    if !faults.is_empty() {
+        return Err(Faults(faults));
+    }
+    notes.extend(decision.notes.iter().cloned());
+    notes.extend(manifests.iter().filter_map(advice));
+
+    let groups = scope::defined(&manifests)
+        .into_keys()
+        .map(|(group, _)| group);
+    let phases = phases::arrange(&manifests, &groups.collect(), &options.phase_order);
+    for name in &options.phase_order {
+        if !phases.iter().any(|(phase, _)| phase == name) {
+            notes.push(format!("--phase-order: no object is in the phase {name}"));
+        }
+    }
+    let kinds = manifests.iter().map(|manifest| &manifest.gvk);
+    let kinds = kinds.map(|gvk| (gvk.group.as_str(), gvk.kind.as_str()));
+    let (probes, probe_notes) = probes::of_package(kinds, &options.probes);
+    notes.extend(probe_notes);
+    let (create_only, scaling_notes): (BTreeMap<_, _>, _) =
+        autoscaling::create_only_fields(&manifests);
+    notes.extend(scaling_notes);
+    let package = build::build(manifests, phases, probes, &create_only, &decision, options)
+        .map_err(Faults)?;
+    Ok(Packed { package, notes })
+}
+
+/// What surprises with objects that do not stay as they are.
+fn advice(manifest: &Manifest) -> Option<String> {
+    let spec = |field: &str| manifest.object.pointer(&format!("/spec/{field}"));
+    if manifest.gvk.group != "batch" || manifest.gvk.kind != "Job" {
+        return None;
+    }
+    let title = manifest.title();
+    if spec("ttlSecondsAfterFinished").is_some_and(Value::is_number) {
+        return Some(format!(
+            "{}: {title} has ttlSecondsAfterFinished: deleted after its end, it is made again and runs again",
+            manifest.place
+        ));
+    }
+    (spec("suspend") == Some(&Value::Bool(true))).then(|| {
+        format!(
+            "{}: {title} is suspended: the rollout waits until it is resumed and complete",
+            manifest.place
+        )
+    })
+}
+
+#[cfg(test)]
+#[path = "pack/tests.rs"]
+mod tests;

@@ -1,0 +1,230 @@
+//! Puts the package together: phases of objects, probes, slices, and the object that holds them.
+
+use std::collections::BTreeMap;
+
+use baton_apis::{
+    CollisionProtection, ObjectSetProbe,
+    constants::{ANNOTATION_CHANGE_CAUSE, API_VERSION},
+};
+use serde_json::{Map, Value, json};
+
+use super::{
+    Form, Options,
+    manifest::Manifest,
+    phases::Phase,
+    place::Fault,
+    scope::Decision,
+    slices::{self, Content, Entry, LARGEST_OBJECT},
+};
+
+/// Label of the revisions of a packed deployment: its selector selects by it. The value is the
+/// deployment's name, so no other one selects them.
+const LABEL: &str = "app.kubernetes.io/instance";
+/// Label of slices, by which those of a deployment are found.
+const LABEL_SLICE_OWNER: &str = "slices.package-operator.run/owner";
+
+/// The objects that make up a package.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Package {
+    /// Slices, to be created first.
+    pub slices: Vec<Value>,
+    /// The deployment or the revision.
+    pub object: Value,
+}
+
+/// Puts a package together. `create_only` has fields by index of the manifest, besides those that
+/// manifests have.
+///
+/// # Errors
+/// Objects that are too big for any API server.
+pub fn build(
+    manifests: Vec<Manifest>,
+    phases: Vec<Phase>,
+    probes: Vec<ObjectSetProbe>,
+    create_only: &BTreeMap<usize, Vec<String>>,
+    decision: &Decision,
+    options: &Options,
+) -> Result<Package, Vec<Fault>> {
+    let mut faults = Vec::new();
+    let mut entries: Vec<Option<Entry>> = Vec::new();
+    for (index, manifest) in manifests.into_iter().enumerate() {
+        let key = manifest.key();
+        let (place, title) = (manifest.place.clone(), manifest.title());
+        let more = create_only.get(&index).into_iter().flatten();
+        let entry = Entry::new(key, entry(manifest, more, options.collision_protection));
+        if entry.size > LARGEST_OBJECT {
+            faults.push(Fault::at(
+                &place,
+                format!(
+                    "{title} has {} bytes of JSON; API servers take at most {LARGEST_OBJECT}",
+                    entry.size
+                ),
+            ));
+        }
+        entries.push(Some(entry));
+    }
+    if !faults.is_empty() {
+        return Err(faults);
+    }
+    let (names, contents): (Vec<_>, Vec<_>) = phases
+        .into_iter()
+        .map(|(name, indexes)| {
+            let taken = indexes
+                .into_iter()
+                .filter_map(|index| entries.get_mut(index)?.take());
+            (name, taken.collect::<Vec<_>>())
+        })
+        .unzip();
+    let mut written = Vec::new();
+    let mut slice_objects = Vec::new();
+    for (name, content) in names
+        .into_iter()
+        .zip(slices::cut(contents, options.slice_limit))
+    {
+        let values = |entries: Vec<Entry>| {
+            entries
+                .into_iter()
+                .map(|entry| entry.value)
+                .collect::<Vec<_>>()
+        };
+        written.push(match content {
+            Content::Inline(entries) => json!({"name": name, "objects": values(entries)}),
+            Content::Sliced(bins) => {
+                let mut references = Vec::new();
+                for bin in bins {
+                    let slice = slices::name(&options.name, &bin);
+                    slice_objects.push(json!({
+                        "apiVersion": API_VERSION,
+                        "kind": if decision.cluster { "ClusterObjectSlice" } else { "ObjectSlice" },
+                        "metadata": metadata(
+                            &slice,
+                            decision,
+                            &[(LABEL_SLICE_OWNER, &options.name)],
+                            &[],
+                        ),
+                        "objects": values(bin),
+                    }));
+                    references.push(slice);
+                }
+                json!({"name": name, "slices": references})
+            }
+        });
+    }
+    Ok(Package {
+        slices: slice_objects,
+        object: holder(written, &probes, decision, options),
+    })
+}
+
+/// An object as a phase lists it. What is the default is left out.
+fn entry<'f>(
+    manifest: Manifest,
+    create_only: impl Iterator<Item = &'f String>,
+    collision_protection: CollisionProtection,
+) -> Value {
+    let mut entry = Map::new();
+    let protection = manifest
+        .collision_protection
+        .unwrap_or(collision_protection);
+    if protection != CollisionProtection::default() {
+        entry.insert("collisionProtection".to_owned(), json!(protection));
+    }
+    if !manifest.condition_mappings.is_empty() {
+        entry.insert(
+            "conditionMappings".to_owned(),
+            json!(manifest.condition_mappings),
+        );
+    }
+    let mut fields = manifest.create_only_fields;
+    for field in create_only {
+        if !fields.contains(field) {
+            fields.push(field.clone());
+        }
+    }
+    if !fields.is_empty() {
+        entry.insert("createOnlyFields".to_owned(), json!(fields));
+    }
+    entry.insert("object".to_owned(), manifest.object);
+    entry.into()
+}
+
+fn metadata(
+    name: &str,
+    decision: &Decision,
+    labels: &[(&str, &str)],
+    annotations: &[(&str, &str)],
+) -> Value {
+    let mut metadata = json!({"name": name});
+    if let Some(namespace) = &decision.namespace {
+        metadata["namespace"] = namespace.as_str().into();
+    }
+    for (field, texts) in [("labels", labels), ("annotations", annotations)] {
+        if !texts.is_empty() {
+            let texts = texts
+                .iter()
+                .map(|(key, text)| ((*key).to_owned(), (*text).into()));
+            metadata[field] = Value::Object(texts.collect());
+        }
+    }
+    metadata
+}
+
+fn holder(
+    phases: Vec<Value>,
+    probes: &[ObjectSetProbe],
+    decision: &Decision,
+    options: &Options,
+) -> Value {
+    let mut content = json!({"phases": phases});
+    if !probes.is_empty() {
+        content["availabilityProbes"] = json!(probes);
+    }
+    if let Some(seconds) = options.success_delay_seconds {
+        content["successDelaySeconds"] = seconds.into();
+    }
+    let cause = options
+        .change_cause
+        .as_deref()
+        .map(|cause| (ANNOTATION_CHANGE_CAUSE, cause));
+    let metadata = metadata(&options.name, decision, &[], cause.as_slice());
+    match &options.form {
+        Form::Deployment {
+            revision_history_limit,
+            progress_deadline_seconds,
+        } => {
+            let labels = json!({LABEL: options.name});
+            let mut spec = json!({
+                "selector": {"matchLabels": labels},
+                "template": {"metadata": {"labels": labels}, "spec": content},
+            });
+            for (field, number) in [
+                ("revisionHistoryLimit", revision_history_limit),
+                ("progressDeadlineSeconds", progress_deadline_seconds),
+            ] {
+                if let Some(number) = number {
+                    spec[field] = (*number).into();
+                }
+            }
+            json!({
+                "apiVersion": API_VERSION,
+                "kind": if decision.cluster { "ClusterObjectDeployment" } else { "ObjectDeployment" },
+                "metadata": metadata,
+                "spec": spec,
+            })
+        }
+        Form::Revision { number, previous } => {
+            if let Some(number) = number {
+                content["revision"] = (*number).into();
+            }
+            if !previous.is_empty() {
+                content["previous"] = previous.iter().map(|name| json!({"name": name})).collect();
+            }
+            json!({
+                "apiVersion": API_VERSION,
+                "kind": if decision.cluster { "ClusterObjectSet" } else { "ObjectSet" },
+                "metadata": metadata,
+                "spec": content,
+            })
+        }
+    }
+}

@@ -1,0 +1,153 @@
+//! Annotations that are about packing. They are taken off the objects.
+
+use std::collections::BTreeMap;
+
+use baton::engine::{diff::FieldPath, mapping::is_condition_type};
+use baton_apis::{CollisionProtection, ConditionMapping};
+
+/// Names the phase of an object.
+pub const PHASE: &str = "package-operator.run/phase";
+/// Says what may be taken over.
+pub const COLLISION_PROTECTION: &str = "package-operator.run/collision-protection";
+/// Conditions to copy to the revision, one per line: `Available => example.com/Available`.
+pub const CONDITION_MAP: &str = "package-operator.run/condition-map";
+/// Fields that are sent when the object is created and then left to others, such as
+/// `.spec.replicas`; several are separated by commas.
+pub const CREATE_ONLY_FIELDS: &str = "baton.run/create-only-fields";
+
+/// What the annotations of an object say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Directives {
+    /// Its phase.
+    pub phase: Option<String>,
+    /// What may be taken over.
+    pub collision_protection: Option<CollisionProtection>,
+    /// Conditions to copy.
+    pub condition_mappings: Vec<ConditionMapping>,
+    /// Fields to send once only.
+    pub create_only_fields: Vec<String>,
+}
+
+/// Takes the annotations that are about packing.
+///
+/// # Errors
+/// All that is wrong with them.
+pub fn take(annotations: &mut BTreeMap<String, String>) -> Result<Directives, Vec<String>> {
+    let mut faults = Vec::new();
+    let mut directives = Directives::default();
+    if let Some(phase) = annotations.remove(PHASE) {
+        let phase = phase.trim();
+        if phase.is_empty() {
+            faults.push(format!("the annotation {PHASE} is empty"));
+        }
+        directives.phase = Some(phase.to_owned());
+    }
+    if let Some(word) = annotations.remove(COLLISION_PROTECTION) {
+        match word.trim() {
+            "Prevent" => directives.collision_protection = Some(CollisionProtection::Prevent),
+            "IfNoController" => {
+                directives.collision_protection = Some(CollisionProtection::IfNoController);
+            }
+            "None" => directives.collision_protection = Some(CollisionProtection::None),
+            word => faults.push(format!(
+                "the annotation {COLLISION_PROTECTION} is \"{word}\", not Prevent, IfNoController or None"
+            )),
+        }
+    }
+    if let Some(map) = annotations.remove(CONDITION_MAP) {
+        for line in map.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            match mapping(line) {
+                Some(mapping) => directives.condition_mappings.push(mapping),
+                None => faults.push(format!(
+                    "the annotation {CONDITION_MAP} has the line \"{line}\", not one such as Available => example.com/Available"
+                )),
+            }
+        }
+    }
+    if let Some(fields) = annotations.remove(CREATE_ONLY_FIELDS) {
+        for field in fields
+            .split(',')
+            .map(str::trim)
+            .filter(|field| !field.is_empty())
+        {
+            if let Err(error) = FieldPath::parse(field) {
+                faults.push(format!("the annotation {CREATE_ONLY_FIELDS}: {error}"));
+            }
+            directives.create_only_fields.push(field.to_owned());
+        }
+    }
+    if faults.is_empty() {
+        Ok(directives)
+    } else {
+        Err(faults)
+    }
+}
+
+fn mapping(line: &str) -> Option<ConditionMapping> {
+    let (source, destination) = line.split_once("=>")?;
+    let (source, destination) = (source.trim(), destination.trim());
+    let usable = !source.is_empty() && destination.contains('/') && is_condition_type(destination);
+    usable.then(|| ConditionMapping {
+        source_type: source.to_owned(),
+        destination_type: destination.to_owned(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn taken(annotations: &[(&str, &str)]) -> (Result<Directives, Vec<String>>, Vec<String>) {
+        let owned = |(key, text): &(&str, &str)| ((*key).to_owned(), (*text).to_owned());
+        let mut annotations = annotations.iter().map(owned).collect();
+        let directives = take(&mut annotations);
+        (directives, annotations.into_keys().collect())
+    }
+
+    #[test]
+    fn directives_are_read_and_taken_off() {
+        let (directives, left) = taken(&[
+            (PHASE, " web "),
+            (COLLISION_PROTECTION, "IfNoController"),
+            (
+                CONDITION_MAP,
+                "\nAvailable => example.com/Up\n  Ready=>example.com/Ready",
+            ),
+            (CREATE_ONLY_FIELDS, ".spec.replicas, .spec.paused"),
+            ("note", "x"),
+        ]);
+        let mapping = |source: &str, destination: &str| ConditionMapping {
+            source_type: source.to_owned(),
+            destination_type: destination.to_owned(),
+        };
+        assert_eq!(
+            directives.unwrap(),
+            Directives {
+                phase: Some("web".to_owned()),
+                collision_protection: Some(CollisionProtection::IfNoController),
+                condition_mappings: vec![
+                    mapping("Available", "example.com/Up"),
+                    mapping("Ready", "example.com/Ready"),
+                ],
+                create_only_fields: vec![".spec.replicas".to_owned(), ".spec.paused".to_owned()],
+            }
+        );
+        assert_eq!(left, ["note"]);
+    }
+
+    #[test]
+    fn all_that_is_wrong_is_told() {
+        let (directives, _) = taken(&[
+            (PHASE, " "),
+            (COLLISION_PROTECTION, "none"),
+            (CONDITION_MAP, "Available\nA => Up\nB => example.com/\n"),
+            (CREATE_ONLY_FIELDS, "spec..replicas"),
+        ]);
+        let faults = directives.unwrap_err();
+        assert_eq!(faults.len(), 6, "{faults:#?}");
+        assert_eq!(
+            faults[1],
+            "the annotation package-operator.run/collision-protection is \"none\", not Prevent, IfNoController or None"
+        );
+    }
+}

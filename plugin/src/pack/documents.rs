@@ -1,0 +1,282 @@
+//! Documents of a file, be it YAML or JSON.
+
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::{Deserializer, Value, value::RawValue};
+
+use super::{
+    place::{Fault, Place},
+    scalar::of_float,
+    yaml::{self, Document, Unreadable},
+};
+
+/// A text to read documents from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Source {
+    /// As the user named it.
+    pub name: Arc<str>,
+    /// Its content.
+    pub text: String,
+}
+
+/// What was found in a source.
+#[derive(Debug, Default)]
+pub struct Found {
+    /// Documents that are not empty, in their order.
+    pub documents: Vec<(Place, Document)>,
+    /// What could not be read.
+    pub faults: Vec<Fault>,
+    /// What was read and is probably a mistake.
+    pub notes: Vec<String>,
+}
+
+/// Reads the documents of a source: a stream of JSON objects, or else YAML.
+#[must_use]
+pub fn read(source: &Source) -> Found {
+    let text = source.text.strip_prefix('\u{feff}').unwrap_or(&source.text);
+    let is_json = std::path::Path::new(&*source.name)
+        .extension()
+        .is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let json = (is_json || text.trim_start().starts_with('{')).then(|| read_json(text));
+    let documents = match json {
+        // A map in braces without quotes is YAML.
+        Some(Some(documents)) if is_json || documents.iter().all(Result::is_ok) => documents,
+        _ => yaml::read(text),
+    };
+    let lines: Vec<_> = text.lines().collect();
+    let mut found = Found::default();
+    for document in documents {
+        match document {
+            Ok(document) => {
+                let place = Place {
+                    source: Arc::clone(&source.name),
+                    document: document.number,
+                    line: document.line,
+                    origin: origin(&lines, document.line),
+                };
+                for (key, line) in &document.repeated_keys {
+                    let place = Place {
+                        line: *line,
+                        ..place.clone()
+                    };
+                    found.notes.push(format!(
+                        "{place}: the key {key} is there twice, the last one counts"
+                    ));
+                }
+                if !document.value.is_null() {
+                    found.documents.push((place, document));
+                }
+            }
+            Err(Unreadable {
+                number,
+                line,
+                message,
+            }) => {
+                let place = Place {
+                    source: Arc::clone(&source.name),
+                    document: number,
+                    line,
+                    origin: origin(&lines, line),
+                };
+                found.faults.push(Fault::at(&place, message));
+            }
+        }
+    }
+    found
+}
+
+/// The template that Helm made a document from: it says so in a comment above the content.
+fn origin(lines: &[&str], line: usize) -> Option<Arc<str>> {
+    let above = lines.get(..line.saturating_sub(1))?.iter().rev();
+    let mut document = above.take_while(|line| !line.starts_with("---"));
+    document.find_map(|line| {
+        line.strip_prefix("# Source: ")
+            .map(|path| path.trim().into())
+    })
+}
+
+/// Reads JSON objects, one after the other. After one that cannot be read nothing can be.
+fn read_json(text: &str) -> Option<Vec<Result<Document, Unreadable>>> {
+    let mut documents = Vec::new();
+    let mut lines = Lines::new(text);
+    let mut stream = Deserializer::from_str(text).into_iter::<&RawValue>();
+    while let Some(next) = stream.next() {
+        let number = documents.len() + 1;
+        let raw = match next {
+            Ok(raw) => raw.get(),
+            Err(error) => {
+                documents.push(Err(Unreadable {
+                    number,
+                    line: error.line(),
+                    message: without_position(&error),
+                }));
+                break;
+            }
+        };
+        let start = stream.byte_offset().saturating_sub(raw.len());
+        let line = lines.at(start);
+        let mut value = serde_json::from_str(raw).ok()?;
+        whole_numbers(&mut value);
+        let item_lines = items(raw).into_iter().map(|at| lines.at(start + at));
+        documents.push(Ok(Document {
+            number,
+            line,
+            value,
+            item_lines: item_lines.collect(),
+            repeated_keys: Vec::new(),
+        }));
+    }
+    Some(documents)
+}
+
+/// The message of a JSON error without its position, which is told in another way.
+fn without_position(error: &serde_json::Error) -> String {
+    let message = error.to_string();
+    match message.rsplit_once(" at line ") {
+        Some((message, _)) => message.to_owned(),
+        None => message,
+    }
+}
+
+/// Where the elements of the field `items` begin.
+fn items(object: &str) -> Vec<usize> {
+    #[derive(Deserialize)]
+    struct List<'t> {
+        #[serde(borrow, default)]
+        items: Vec<&'t RawValue>,
+    }
+    let list = serde_json::from_str::<List<'_>>(object);
+    let items = list.map(|list| list.items).unwrap_or_default();
+    // All of them are parts of the same text.
+    let start = object.as_ptr() as usize;
+    let offset = |item: &RawValue| item.get().as_ptr() as usize - start;
+    items.into_iter().map(offset).collect()
+}
+
+/// Makes integers of whole floats, as kubectl does.
+fn whole_numbers(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            if let Some(whole) = number.as_f64().and_then(of_float) {
+                *number = whole;
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(whole_numbers),
+        Value::Object(map) => map.values_mut().for_each(whole_numbers),
+        _ => {}
+    }
+}
+
+/// Counts lines on the way through a text.
+struct Lines<'t> {
+    text: &'t str,
+    offset: usize,
+    line: usize,
+}
+
+impl<'t> Lines<'t> {
+    fn new(text: &'t str) -> Self {
+        Self {
+            text,
+            offset: 0,
+            line: 1,
+        }
+    }
+
+    /// Line of a byte, which is not before the one asked for last.
+    fn at(&mut self, offset: usize) -> usize {
+        let passed = self.text.as_bytes().get(self.offset..offset);
+        let newlines = passed.into_iter().flatten().filter(|byte| **byte == b'\n');
+        self.line += newlines.count();
+        self.offset = offset.max(self.offset);
+        self.line
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn found(name: &str, text: &str) -> Found {
+        read(&Source {
+            name: name.into(),
+            text: text.to_owned(),
+        })
+    }
+
+    fn values(name: &str, text: &str) -> Vec<Value> {
+        let found = found(name, text);
+        assert!(found.faults.is_empty(), "{:?}", found.faults);
+        let documents = found.documents.into_iter();
+        documents.map(|(_, document)| document.value).collect()
+    }
+
+    #[test]
+    fn json_streams_have_lines() {
+        let text = "\n{\"a\": 1}\n{\"items\": [\n  {\"b\": 2.0},\n  {\"c\":\n 3}, 4\n]}{}";
+        let found = found("a.json", text);
+        let places: Vec<_> = found
+            .documents
+            .iter()
+            .map(|(place, document)| (place.document, place.line, &*document.item_lines))
+            .collect();
+        assert_eq!(places, [(1, 2, &[][..]), (2, 3, &[4, 5, 6]), (3, 7, &[])]);
+        assert_eq!(found.documents[1].1.value["items"][0], json!({"b": 2}));
+    }
+
+    #[test]
+    fn json_and_yaml_are_told_apart() {
+        assert_eq!(values("-", "{\"a\": \"yes\"}"), [json!({"a": "yes"})]);
+        assert_eq!(values("a.yaml", "{a: yes}"), [json!({"a": true})]);
+        assert_eq!(
+            values("a.yaml", "{\"a\": 1}\n---\nb: 2\n"),
+            [json!({"a": 1}), json!({"b": 2})]
+        );
+        assert_eq!(
+            values("a.yaml", "\u{feff}a: 1\r\nb: |\r\n  x\r\n"),
+            [json!({"a": 1, "b": "x\n"})]
+        );
+        assert_eq!(values("a.yaml", "---\n# nothing\n---\n"), [Value::Null; 0]);
+    }
+
+    #[test]
+    fn faults_of_json_have_lines() {
+        let found = found("a.json", "{\"a\": 1}\n{\"b\":\n x}\n{}");
+        let faults: Vec<_> = found.faults.iter().map(ToString::to_string).collect();
+        assert_eq!(faults, ["a.json:3: document 2: expected value"]);
+        assert_eq!(found.documents.len(), 1);
+    }
+
+    #[test]
+    fn helm_says_where_a_document_comes_from() {
+        let text = "---\n# Source: shop/templates/a.yaml\n# A licence\na: 1\n---\nb: 2\n# Source: no\n---\n# Source: shop/templates/c.yaml\nc: {\n";
+        let found = found("standard input", text);
+        let places: Vec<_> = found
+            .documents
+            .iter()
+            .map(|(place, _)| place.to_string())
+            .collect();
+        assert_eq!(
+            places,
+            [
+                "standard input:4: document 1 (shop/templates/a.yaml)",
+                "standard input:6: document 2"
+            ]
+        );
+        let fault = found.faults[0].to_string();
+        let place = "standard input:10: document 3 (shop/templates/c.yaml): ";
+        assert!(fault.starts_with(place), "{fault}");
+    }
+
+    #[test]
+    fn repeated_keys_are_noted() {
+        let found = found("a.yaml", "a: 1\nb:\n  c: 1\n  c: 2\n");
+        assert_eq!(
+            found.notes,
+            ["a.yaml:4: document 1: the key c is there twice, the last one counts"]
+        );
+    }
+}

@@ -1,0 +1,129 @@
+//! Hooks of Helm: objects that Helm makes at certain moments instead of with the others.
+//!
+//! Those of an installation or an upgrade are packed into phases of their own, one per weight:
+//! `pre-*` ones before everything but namespaces and CRDs, `post-*` ones after everything. Tests,
+//! and hooks of a deletion or a rollback, are left out, as a revision has no such moments.
+
+use std::collections::BTreeMap;
+
+const HOOK: &str = "helm.sh/hook";
+const WEIGHT: &str = "helm.sh/hook-weight";
+
+/// When Helm makes an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Hook {
+    /// Before or after the other objects.
+    pub moment: Moment,
+    /// Lower ones come first.
+    pub weight: i32,
+}
+
+/// Before or after the other objects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Moment {
+    /// Before them.
+    Before,
+    /// After them.
+    After,
+}
+
+impl Hook {
+    /// Name of the phase for hooks of this moment and weight.
+    #[must_use]
+    pub fn phase(self) -> String {
+        let Self { moment, weight } = self;
+        let moment = match moment {
+            Moment::Before => "pre-install",
+            Moment::After => "post-install",
+        };
+        match weight {
+            0 => moment.to_owned(),
+            1.. => format!("{moment}-{weight}"),
+            _ => format!("{moment}-minus-{}", weight.unsigned_abs()),
+        }
+    }
+}
+
+/// The hook that an object is, if it is one.
+///
+/// # Errors
+/// It is one that has no place in a revision; the words of its annotation.
+pub fn of(annotations: &BTreeMap<String, String>) -> Result<Option<Hook>, String> {
+    let Some(words) = annotations.get(HOOK) else {
+        return Ok(None);
+    };
+    let has = |wanted: &[&str]| words.split(',').any(|word| wanted.contains(&word.trim()));
+    let moment = if has(&["pre-install", "pre-upgrade"]) {
+        Moment::Before
+    } else if has(&["post-install", "post-upgrade"]) {
+        Moment::After
+    } else if has(&["crd-install"]) {
+        // Helm 2 had to be told about CRDs; they come early enough by their kind.
+        return Ok(None);
+    } else {
+        return Err(words.clone());
+    };
+    // As Helm reads it: whatever is no number is zero.
+    let weight = annotations.get(WEIGHT);
+    let weight = weight.and_then(|weight| weight.trim().parse().ok());
+    Ok(Some(Hook {
+        moment,
+        weight: weight.unwrap_or(0),
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hooks_have_phases_or_no_place() {
+        for (words, weight, expected) in [
+            ("pre-install", "", Ok(Some("pre-install"))),
+            (
+                "pre-upgrade,pre-install",
+                "-5",
+                Ok(Some("pre-install-minus-5")),
+            ),
+            (
+                "post-install, post-upgrade",
+                "3",
+                Ok(Some("post-install-3")),
+            ),
+            ("post-install,pre-upgrade", "x", Ok(Some("pre-install"))),
+            ("crd-install", "", Ok(None)),
+            ("test", "", Err("test")),
+            ("test-success", "1", Err("test-success")),
+            ("pre-delete,post-delete", "", Err("pre-delete,post-delete")),
+            ("pre-rollback", "", Err("pre-rollback")),
+            ("post-install,test", "", Ok(Some("post-install"))),
+        ] {
+            let annotations = [(HOOK, words), (WEIGHT, weight)];
+            let annotations = annotations.map(|(key, text)| (key.to_owned(), text.to_owned()));
+            let hook = of(&annotations.into()).map(|hook| hook.map(Hook::phase));
+            let expected = expected.map(|phase| phase.map(str::to_owned));
+            assert_eq!(hook, expected.map_err(str::to_owned), "{words}");
+        }
+        assert_eq!(of(&BTreeMap::new()), Ok(None));
+    }
+
+    #[test]
+    fn hooks_are_in_the_order_of_helm() {
+        let hook = |moment, weight| Hook { moment, weight };
+        let mut hooks = [
+            hook(Moment::After, -1),
+            hook(Moment::Before, 5),
+            hook(Moment::Before, -3),
+        ];
+        hooks.sort();
+        let phases = hooks.map(Hook::phase);
+        assert_eq!(
+            phases,
+            [
+                "pre-install-minus-3",
+                "pre-install-5",
+                "post-install-minus-1"
+            ]
+        );
+    }
+}

@@ -1,0 +1,338 @@
+//! Files, directories, kustomizations and the standard input.
+
+use std::{
+    fs,
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+use super::{
+    documents::Source,
+    place::{Fault, Faults},
+};
+
+/// What to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A file, a directory, a directory with a kustomization, or `-`.
+    Path(PathBuf),
+    /// A directory that has to have a kustomization.
+    Kustomization(PathBuf),
+}
+
+/// Names of files that make a directory a kustomization.
+const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
+/// Extensions of manifests.
+const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
+
+/// Reads everything, in the order given; files of a directory in the order of their names.
+///
+/// # Errors
+/// All files that cannot be read, and what else is wrong with the inputs.
+pub fn read(inputs: &[Input], recursive: bool) -> Result<Vec<Source>, Faults> {
+    let mut reader = Reader {
+        recursive,
+        sources: Vec::new(),
+        faults: Vec::new(),
+        stdin_taken: false,
+    };
+    for input in inputs {
+        match input {
+            Input::Path(path) if path.as_os_str() == "-" => reader.standard_input(),
+            Input::Path(path) if path.is_dir() => reader.directory(path, true),
+            Input::Path(path) => reader.file(path),
+            Input::Kustomization(path) if kustomization(path).is_some() => {
+                reader.kustomization(path);
+            }
+            Input::Kustomization(path) => {
+                let names = KUSTOMIZATIONS.join(", ");
+                reader.fault(path, format!("there is none of {names}"));
+            }
+        }
+    }
+    if reader.faults.is_empty() {
+        Ok(reader.sources)
+    } else {
+        Err(Faults(reader.faults))
+    }
+}
+
+/// The name that an input suggests: that of the file, without its extension, or of the directory.
+#[must_use]
+pub fn suggested_name(inputs: &[Input]) -> Option<String> {
+    let ([Input::Path(path)] | [Input::Kustomization(path)]) = inputs else {
+        return None;
+    };
+    let path = fs::canonicalize(path).ok()?;
+    let name = if path.is_dir() {
+        path.file_name()
+    } else {
+        path.file_stem()
+    };
+    let name = name?
+        .to_str()?
+        .to_ascii_lowercase()
+        .replace(['_', ' '], "-");
+    Some(name)
+}
+
+fn kustomization(directory: &Path) -> Option<&'static str> {
+    let mut names = KUSTOMIZATIONS.into_iter();
+    names.find(|name| directory.join(name).is_file())
+}
+
+struct Reader {
+    recursive: bool,
+    sources: Vec<Source>,
+    faults: Vec<Fault>,
+    stdin_taken: bool,
+}
+
+impl Reader {
+    fn fault(&mut self, path: &Path, message: impl Into<String>) {
+        self.faults.push(Fault::of(path.display(), message));
+    }
+
+    fn source(&mut self, name: &str, bytes: Vec<u8>) {
+        match String::from_utf8(bytes) {
+            Ok(text) => self.sources.push(Source {
+                name: name.into(),
+                text,
+            }),
+            Err(error) => {
+                let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+                let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+                let at = format!("{name}:{line}");
+                self.faults.push(Fault::of(at, "is not UTF-8 text"));
+            }
+        }
+    }
+
+    fn standard_input(&mut self) {
+        const NAME: &str = "standard input";
+        if std::mem::replace(&mut self.stdin_taken, true) {
+            self.faults.push(Fault::of(NAME, "can be read once only"));
+            return;
+        }
+        let mut bytes = Vec::new();
+        match io::stdin().lock().read_to_end(&mut bytes) {
+            Ok(_) => self.source(NAME, bytes),
+            Err(error) => self.faults.push(Fault::of(NAME, error.to_string())),
+        }
+    }
+
+    fn file(&mut self, path: &Path) {
+        match fs::read(path) {
+            Ok(bytes) => self.source(&path.display().to_string(), bytes),
+            Err(error) => self.fault(path, words(&error)),
+        }
+    }
+
+    /// Reads a directory. `named` says whether the user named it.
+    fn directory(&mut self, directory: &Path, named: bool) {
+        if kustomization(directory).is_some() {
+            if named {
+                self.kustomization(directory);
+            } else {
+                self.fault(
+                    directory,
+                    "is a kustomization, and what belongs to it is unclear; give it as an input of its own",
+                );
+            }
+            return;
+        }
+        if directory.join("Chart.yaml").is_file() {
+            let path = directory.display();
+            let message =
+                format!("is a Helm chart; try: helm template NAME {path} | kubectl baton pack -");
+            self.fault(directory, message);
+            return;
+        }
+        let paths = fs::read_dir(directory).and_then(|entries| {
+            let paths: io::Result<Vec<_>> = entries.map(|entry| Ok(entry?.path())).collect();
+            paths
+        });
+        let mut paths = match paths {
+            Ok(paths) => paths,
+            Err(error) => {
+                self.fault(directory, words(&error));
+                return;
+            }
+        };
+        paths.sort();
+        let before = (self.sources.len(), self.faults.len());
+        for path in paths {
+            let is_manifest = path
+                .extension()
+                .and_then(|extension| extension.to_str())
+                .is_some_and(|extension| EXTENSIONS.contains(&extension));
+            if path.is_dir() {
+                // As in kubectl, links to directories are not followed: they may go in circles.
+                if self.recursive && !path.is_symlink() {
+                    self.directory(&path, false);
+                }
+            } else if is_manifest {
+                self.file(&path);
+            }
+        }
+        if named && before == (self.sources.len(), self.faults.len()) {
+            let more = if self.recursive {
+                ""
+            } else {
+                "; -R looks into directories below it"
+            };
+            let message = format!("has no *.yaml, *.yml or *.json files{more}");
+            self.fault(directory, message);
+        }
+    }
+
+    /// Has kubectl build a kustomization.
+    fn kustomization(&mut self, directory: &Path) {
+        let output = Command::new("kubectl")
+            .arg("kustomize")
+            .arg(directory)
+            .stdin(Stdio::null())
+            .output();
+        let output = match output {
+            Ok(output) => output,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                self.fault(
+                    directory,
+                    "is a kustomization, and there is no kubectl in PATH to build it",
+                );
+                return;
+            }
+            Err(error) => {
+                self.fault(directory, format!("kubectl kustomize: {error}"));
+                return;
+            }
+        };
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.success() {
+            // Such as fields that are deprecated; kubectl's user sees them as well.
+            eprint!("{said}");
+            let name = format!("kubectl kustomize {}", directory.display());
+            self.source(&name, output.stdout);
+        } else {
+            let said = said.trim();
+            let said = said.strip_prefix("error: ").unwrap_or(said);
+            let message = if said.is_empty() {
+                format!("kubectl kustomize ended with {}", output.status)
+            } else {
+                format!("kubectl kustomize: {said}")
+            };
+            self.fault(directory, message);
+        }
+    }
+}
+
+/// The words of an error without the number of the operating system.
+fn words(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "no such file or directory".to_owned(),
+        io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn directory(files: &[(&str, &str)]) -> tempfile::TempDir {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, text) in files {
+            let path = directory.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        directory
+    }
+
+    fn names(directory: &tempfile::TempDir, recursive: bool) -> Result<Vec<String>, String> {
+        let input = Input::Path(directory.path().to_owned());
+        let prefix = format!("{}/", directory.path().display());
+        let cut = |text: &str| {
+            text.replace(&prefix, "")
+                .replace(prefix.trim_end_matches('/'), "DIR")
+        };
+        match read(&[input], recursive) {
+            Ok(sources) => Ok(sources.iter().map(|source| cut(&source.name)).collect()),
+            Err(faults) => Err(cut(&faults.to_string())),
+        }
+    }
+
+    #[test]
+    fn directories_are_read_in_the_order_of_names() {
+        let files = directory(&[
+            ("b.yaml", ""),
+            ("a.yml", ""),
+            ("c.json", ""),
+            ("README.md", ""),
+            ("below/d.yaml", ""),
+            ("below/deeper/a.yaml", ""),
+        ]);
+        assert_eq!(names(&files, false).unwrap(), ["a.yml", "b.yaml", "c.json"]);
+        assert_eq!(
+            names(&files, true).unwrap(),
+            [
+                "a.yml",
+                "b.yaml",
+                "below/d.yaml",
+                "below/deeper/a.yaml",
+                "c.json"
+            ]
+        );
+    }
+
+    #[test]
+    fn directories_without_manifests_are_faults() {
+        let files = directory(&[("README.md", ""), ("below/a.yaml", "")]);
+        assert_eq!(
+            names(&files, false).unwrap_err(),
+            "DIR: has no *.yaml, *.yml or *.json files; -R looks into directories below it"
+        );
+        let chart = directory(&[("Chart.yaml", ""), ("values.yaml", "")]);
+        assert_eq!(
+            names(&chart, false).unwrap_err(),
+            "DIR: is a Helm chart; try: helm template NAME DIR | kubectl baton pack -"
+        );
+        let nested = directory(&[("a.yaml", ""), ("base/kustomization.yaml", "")]);
+        assert_eq!(
+            names(&nested, true).unwrap_err(),
+            "base: is a kustomization, and what belongs to it is unclear; give it as an input of its own"
+        );
+    }
+
+    #[test]
+    fn unreadable_files_are_all_told() {
+        let files = directory(&[("ok.yaml", "")]);
+        fs::write(files.path().join("x.yaml"), b"a: 1\nb: \xff\n").unwrap();
+        let inputs = ["x.yaml", "missing.yaml"].map(|name| Input::Path(files.path().join(name)));
+        let Faults(faults) = read(&inputs, false).unwrap_err();
+        let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+        assert!(
+            faults[0].ends_with("x.yaml:2: is not UTF-8 text"),
+            "{faults:?}"
+        );
+        assert!(
+            faults[1].ends_with("missing.yaml: no such file or directory"),
+            "{faults:?}"
+        );
+    }
+
+    #[test]
+    fn names_are_suggested() {
+        let files = directory(&[("Shop_App.v2.yaml", ""), ("shop/a.yaml", "")]);
+        let input = |name: &str| Input::Path(files.path().join(name));
+        assert_eq!(
+            suggested_name(&[input("Shop_App.v2.yaml")]).unwrap(),
+            "shop-app.v2"
+        );
+        assert_eq!(suggested_name(&[input("shop")]).unwrap(), "shop");
+        assert_eq!(suggested_name(&[input("shop/.")]).unwrap(), "shop");
+        assert_eq!(suggested_name(&[input("shop"), input("shop")]), None);
+        assert_eq!(suggested_name(&[Input::Path("-".into())]), None);
+    }
+}

@@ -1,0 +1,271 @@
+use serde_json::json;
+
+use super::*;
+use crate::pack::{documents::Source, hooks::Moment};
+
+fn intake(text: &str) -> Intake {
+    let source = Source {
+        name: "a.yaml".into(),
+        text: text.to_owned(),
+    };
+    let mut intake = Intake::default();
+    intake.take(crate::pack::documents::read(&source), true);
+    intake
+}
+
+fn faults(text: &str) -> Vec<String> {
+    intake(text)
+        .faults
+        .iter()
+        .map(ToString::to_string)
+        .collect()
+}
+
+fn object(text: &str) -> Value {
+    let mut intake = intake(text);
+    assert_eq!(intake.faults, []);
+    intake.manifests.remove(0).object
+}
+
+#[test]
+fn objects_that_cannot_be_packed_are_told() {
+    for (text, expected) in [
+        (
+            "a: 1",
+            &[
+                "apiVersion is missing",
+                "kind is missing",
+                "the object has no metadata.name",
+            ][..],
+        ),
+        (
+            "apiVersion: v1\nkind: 7\nmetadata: {name: a}",
+            &["kind is a number, not a text"],
+        ),
+        (
+            "apiVersion: v1\nkind: Secret",
+            &["Secret has no metadata.name"],
+        ),
+        (
+            "apiVersion: v1\nkind: Secret\nmetadata: []",
+            &["metadata is a list, not a map"],
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {generateName: a-}",
+            &["Pod has metadata.generateName; objects of a revision need a metadata.name"],
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: 12, namespace: 5}",
+            &[
+                "metadata.name of Pod is a number, not a text; put it in quotes",
+                "metadata.namespace is a number, not a text; put it in quotes",
+            ],
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a, labels: {on: yes, ok: fine}, annotations: {b: 1}}",
+            &[
+                "metadata.labels: true is a truth value, not a text; put it in quotes",
+                "metadata.annotations: b is a number, not a text; put it in quotes",
+            ],
+        ),
+        ("- 1", &["is a list, not an object"]),
+        ("text", &["is a text, not an object"]),
+        (
+            "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nmetadata: {name: a}",
+            &["a Kustomization is no object of the cluster; pack its directory"],
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a, ownerReferences: [{apiVersion: v1, kind: Node, name: n}]}",
+            &["Pod/a has metadata.ownerReferences; take them out, as the revision will own it"],
+        ),
+        (
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a, annotations: {package-operator.run/phase: ''}}",
+            &["Pod/a: the annotation package-operator.run/phase is empty"],
+        ),
+    ] {
+        let expected: Vec<_> = expected
+            .iter()
+            .map(|message| format!("a.yaml:1: document 1: {message}"))
+            .collect();
+        assert_eq!(faults(text), expected, "{text}");
+    }
+}
+
+#[test]
+fn all_faults_of_all_documents_are_told() {
+    let text = "kind: A\n---\nb: [\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n7\n";
+    let faults = faults(text);
+    assert_eq!(faults.len(), 4, "{faults:#?}");
+    let places = [
+        "a.yaml:1: document 1",
+        "a.yaml:1: document 1",
+        "a.yaml:3: document 2",
+        "a.yaml:9: document 4",
+    ];
+    for (fault, place) in faults.iter().zip(places) {
+        assert!(fault.starts_with(place), "{faults:#?}");
+    }
+}
+
+#[test]
+fn what_a_server_adds_is_stripped() {
+    let live = "
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  annotations:
+    deployment.kubernetes.io/revision: '3'
+    kubectl.kubernetes.io/last-applied-configuration: '{}'
+    package-operator.run/revision: '2'
+    note: kept
+  creationTimestamp: '2024-01-01T00:00:00Z'
+  generation: 3
+  labels:
+    app: web
+    package-operator.run/cache: 'True'
+  managedFields: [{manager: x}]
+  name: web
+  namespace: shop
+  ownerReferences:
+  - {apiVersion: package-operator.run/v1alpha1, kind: ObjectSet, name: web-v1, controller: true}
+  resourceVersion: '7'
+  selfLink: /x
+  uid: u
+spec:
+  template:
+    metadata: {creationTimestamp: null, labels: {app: web}}
+status: {replicas: 1}
+";
+    assert_eq!(
+        object(live),
+        json!({
+            "apiVersion": "apps/v1",
+            "kind": "Deployment",
+            "metadata": {
+                "name": "web",
+                "namespace": "shop",
+                "annotations": {"note": "kept"},
+                "labels": {"app": "web"},
+            },
+            "spec": {"template": {"metadata": {"labels": {"app": "web"}}}},
+        })
+    );
+}
+
+#[test]
+fn empty_metadata_goes() {
+    assert_eq!(
+        object(
+            "apiVersion: v1\nkind: Pod\nmetadata: {name: a, namespace: '', labels: , annotations: {}}"
+        ),
+        json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a"}})
+    );
+}
+
+#[test]
+fn lists_are_taken_apart() {
+    let text = "
+kind: List
+apiVersion: v1
+items:
+- {apiVersion: v1, kind: Secret, metadata: {name: a}}
+- apiVersion: v1
+  kind: List
+  items:
+  - {apiVersion: v1, kind: Secret, metadata: {name: b}}
+---
+kind: ConfigMapList
+apiVersion: v1
+items:
+- metadata: {name: c}
+- metadata: {}
+---
+kind: SecretList
+apiVersion: v1
+items: []
+";
+    let intake = intake(text);
+    let found: Vec<_> = intake
+        .manifests
+        .iter()
+        .map(|manifest| {
+            (
+                manifest.title(),
+                manifest.place.document,
+                manifest.place.line,
+            )
+        })
+        .collect();
+    assert_eq!(
+        found,
+        [
+            ("Secret/a".to_owned(), 1, 5),
+            ("Secret/b".to_owned(), 1, 6),
+            ("ConfigMap/c".to_owned(), 2, 14),
+        ]
+    );
+    let faults: Vec<_> = intake.faults.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        faults,
+        ["a.yaml:15: document 2: ConfigMap has no metadata.name"]
+    );
+}
+
+#[test]
+fn what_others_make_is_left_out() {
+    let intake = intake(
+        "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web-1
+  ownerReferences: [{apiVersion: apps/v1, kind: ReplicaSet, name: web, controller: true}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: check, annotations: {helm.sh/hook: test}}
+",
+    );
+    assert_eq!(intake.manifests, []);
+    assert_eq!(
+        intake.notes,
+        [
+            "a.yaml:2: document 1: Pod/web-1 is left out, as ReplicaSet/web makes it",
+            "a.yaml:8: document 2: Pod/check is left out: a revision has no moment for a Helm hook of test",
+        ]
+    );
+}
+
+#[test]
+fn annotations_about_packing_are_read() {
+    let intake = intake(
+        "
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: migrate
+  annotations: {package-operator.run/phase: before, helm.sh/hook: pre-upgrade}
+",
+    );
+    let manifest = &intake.manifests[0];
+    assert_eq!(manifest.phase.as_deref(), Some("before"));
+    let moment = Moment::Before;
+    assert_eq!(manifest.hook, Some(Hook { moment, weight: 0 }));
+    assert_eq!(
+        manifest.object["metadata"]["annotations"],
+        json!({"helm.sh/hook": "pre-upgrade"})
+    );
+}
+
+#[test]
+fn both_places_of_duplicates_are_named() {
+    let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n---\napiVersion: v2\nkind: Secret\nmetadata: {name: a}\n";
+    let faults: Vec<_> = duplicates(&intake(text).manifests)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert_eq!(
+        faults,
+        ["a.yaml:5: document 2: Secret/a is in a.yaml:1: document 1 already"]
+    );
+}

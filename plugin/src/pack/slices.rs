@@ -1,0 +1,137 @@
+//! Parts of a package that is too big for one object.
+//!
+//! # How it is cut
+//!
+//! The objects of a phase are put into bins by a hash of who they are, not of what they contain: all
+//! in one bin; a bin that is too big is halved by the next bit of the hash, and so on. Which objects
+//! share a bin thus depends on nothing but the objects themselves, and not on their order or on
+//! earlier cuts. A changed object changes one slice, unless its bin overflows or two neighbours
+//! shrink into one; so do objects that come or go.
+
+use baton::engine::{ObjectKey, diff::content_fingerprint};
+use serde_json::{Value, json};
+
+/// The objects of etcd, and thus of the API server, are at most 1.5 MiB; this leaves room for
+/// metadata.
+pub const LARGEST_OBJECT: usize = 1_500_000;
+
+/// Phases below this share of the limit stay in the package, as a slice of their own would only be
+/// in the way.
+const SMALL: usize = 16;
+
+/// An object with what a revision says about it, as a phase lists it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Entry {
+    /// Who it is.
+    pub key: ObjectKey,
+    /// What the phase lists.
+    pub value: Value,
+    /// Bytes of JSON.
+    pub size: usize,
+}
+
+impl Entry {
+    /// Measures an entry.
+    #[must_use]
+    pub fn new(key: ObjectKey, value: Value) -> Self {
+        let size = value.to_string().len() + 1;
+        Self { key, value, size }
+    }
+}
+
+/// The objects of a slice.
+pub type Slice = Vec<Entry>;
+
+/// The objects of a phase.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Content {
+    /// In the phase itself, in the order of the input.
+    Inline(Vec<Entry>),
+    /// In slices.
+    Sliced(Vec<Slice>),
+}
+
+/// Decides which phases are cut into slices, and cuts them.
+///
+/// Nothing is cut if all objects together are at most `limit` bytes. Else all phases are, but for
+/// small ones, as long as these do not exceed the limit themselves.
+///
+/// # Guarantees
+/// A slice exceeds the limit only if it has one object.
+#[must_use]
+pub fn cut(phases: Vec<Vec<Entry>>, limit: usize) -> Vec<Content> {
+    let size = |entries: &[Entry]| entries.iter().map(|entry| entry.size).sum::<usize>();
+    let sizes: Vec<_> = phases.iter().map(|entries| size(entries)).collect();
+    let is_small = |size: usize| size <= limit / SMALL;
+    let all_fit = sizes.iter().sum::<usize>() <= limit;
+    let small_fit = sizes.iter().filter(|size| is_small(**size)).sum::<usize>() <= limit;
+    phases
+        .into_iter()
+        .zip(sizes)
+        .map(|(entries, size)| {
+            if all_fit || (small_fit && is_small(size)) {
+                Content::Inline(entries)
+            } else {
+                Content::Sliced(bins(entries, limit))
+            }
+        })
+        .collect()
+}
+
+/// Puts objects into bins. Within a bin they are sorted, so that their order in the input plays no
+/// part.
+fn bins(entries: Vec<Entry>, limit: usize) -> Vec<Slice> {
+    let hashed = entries
+        .into_iter()
+        .map(|entry| (identity(&entry.key), entry));
+    let mut hashed: Vec<_> = hashed.collect();
+    hashed.sort_by(|a, b| (a.0, &a.1.key).cmp(&(b.0, &b.1.key)));
+    let mut bins = Vec::new();
+    halve(&hashed, u64::BITS, limit, &mut bins);
+    bins
+}
+
+fn halve(hashed: &[(u64, Entry)], bits: u32, limit: usize, bins: &mut Vec<Slice>) {
+    let size: usize = hashed.iter().map(|(_, entry)| entry.size).sum();
+    if hashed.is_empty() {
+        return;
+    }
+    let Some(bit) = bits
+        .checked_sub(1)
+        .filter(|_| size > limit && hashed.len() > 1)
+    else {
+        let mut slice: Slice = hashed.iter().map(|(_, entry)| entry.clone()).collect();
+        slice.sort_by(|a, b| a.key.cmp(&b.key));
+        bins.push(slice);
+        return;
+    };
+    let middle = hashed.partition_point(|(hash, _)| hash >> bit & 1 == 0);
+    let (low, high) = hashed.split_at(middle);
+    halve(low, bit, limit, bins);
+    halve(high, bit, limit, bins);
+}
+
+/// A hash of who an object is. Slices are cut by it, so it must never change.
+fn identity(key: &ObjectKey) -> u64 {
+    let ObjectKey {
+        group,
+        kind,
+        namespace,
+        name,
+    } = key;
+    content_fingerprint(&json!([group, kind, namespace, name]))
+}
+
+/// The name of a slice, which changes with its content.
+#[must_use]
+pub fn name(package: &str, slice: &Slice) -> String {
+    let values = slice.iter().map(|entry| entry.value.clone()).collect();
+    format!(
+        "{package}-{:016x}",
+        content_fingerprint(&Value::Array(values))
+    )
+}
+
+#[cfg(test)]
+#[path = "slices/tests.rs"]
+mod tests;
