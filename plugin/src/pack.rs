@@ -100,13 +100,16 @@ impl Packed {
     }
 }
 
-/// Reads the objects of all sources, with everything that is wrong with them. `hooks` says whether
-/// hooks of Helm are packed.
+/// Reads the objects of all sources, with everything that is wrong with them. With `no_hooks`, hooks
+/// of Helm are left out.
 #[must_use]
-pub fn read(sources: &[Source], hooks: bool) -> Intake {
-    let mut intake = Intake::default();
+pub fn read(sources: &[Source], no_hooks: bool) -> Intake {
+    let mut intake = Intake {
+        no_hooks,
+        ..Intake::default()
+    };
     for source in sources {
-        intake.take(documents::read(source), hooks);
+        intake.take(documents::read(source));
     }
     intake
 }
@@ -159,14 +162,15 @@ pub fn pack(intake: Intake, options: &Options) -> Result<Packed, Faults> {
         mut manifests,
         mut faults,
         mut notes,
+        no_hooks: _,
     } = intake;
     if manifests.is_empty() && faults.is_empty() {
         faults.push(Fault::general("there are no objects in the input"));
     }
     let decision = match scope::settle(&mut manifests, &options.scope) {
         Ok(decision) => decision,
-        Err(found) => {
-            faults.extend(found);
+        Err(fault) => {
+            faults.push(fault);
             scope::Decision::default()
         }
     };
@@ -193,7 +197,7 @@ pub fn pack(intake: Intake, options: &Options) -> Result<Packed, Faults> {
     let (create_only, scaling_notes): (BTreeMap<_, _>, _) =
         autoscaling::create_only_fields(&manifests);
     notes.extend(scaling_notes);
-    let package = build::build(manifests, phases, probes, &create_only, &decision, options)
+    let package = build::build(manifests, phases, &probes, &create_only, &decision, options)
         .map_err(Faults)?;
     Ok(Packed { package, notes })
 }

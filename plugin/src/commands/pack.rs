@@ -5,6 +5,7 @@ use std::{path::PathBuf, str::FromStr};
 use baton::engine::revision::KindScope;
 use baton_apis::CollisionProtection;
 use clap::{Args, ValueEnum};
+use serde_json::Value;
 
 use super::Exit;
 use crate::{
@@ -14,9 +15,11 @@ use crate::{
     pack::{
         self, Form, Options,
         apply::{self, Mode},
+        build::Package,
         emit,
         input::{self, Input},
         manifest::Intake,
+        place::Faults,
         probes::{self, GroupKind, Wanted},
         scope::{self, Scopes},
         slices::LARGEST_OBJECT,
@@ -79,13 +82,26 @@ Annotations, which are taken off the packed objects
 ///
 /// Reads files, directories, kustomizations or the standard input, and prints the ObjectDeployment that rolls their
 /// objects out in phases, with probes for the well-known kinds. When objects are cluster-scoped or in several
-/// namespaces, it is a ClusterObjectDeployment. What is too big for one object goes into ObjectSlices, printed first.
+/// namespaces, it is a ClusterObjectDeployment. What is too big for one object goes into slices (ObjectSlice), printed first.
 ///
 /// The same input gives the same output, and a small change of it a small change of the output. Status and whatever
 /// else a server has added to objects is left out, so that `kubectl get -o yaml` can be packed.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
 pub struct PackArgs {
+    #[command(flatten)]
+    input: InputArgs,
+    #[command(flatten)]
+    result: ResultArgs,
+    #[command(flatten)]
+    content: ContentArgs,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// What is read.
+#[derive(Clone, Debug, Args)]
+struct InputArgs {
     /// Files, directories (their *.yaml, *.yml and *.json in the order of names), kustomizations, or - for the
     /// standard input
     #[arg(value_name = "INPUT", required_unless_present_any = ["filename", "kustomize"])]
@@ -103,14 +119,23 @@ pub struct PackArgs {
     #[arg(long, short = 'R')]
     recursive: bool,
 
+    /// Leave out all Helm hooks
+    #[arg(long)]
+    no_hooks: bool,
+}
+
+/// Which object is made.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Result")]
+struct ResultArgs {
     /// Name of the result; by default that of the only file or directory, else the label
     /// app.kubernetes.io/instance or app.kubernetes.io/name of the objects
     #[arg(long)]
     name: Option<String>,
 
     /// Make an ObjectSet instead: a revision, with this number or that which the controller gives it
-    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, value_parser = clap::value_parser!(i64).range(1..))]
-    revision: Option<Option<i64>>,
+    #[arg(long, value_name = "N", num_args = 0..=1, require_equals = true, default_missing_value = "")]
+    revision: Option<Number>,
 
     /// Revisions that the new one takes objects over from; several are separated by commas
     #[arg(
@@ -129,27 +154,6 @@ pub struct PackArgs {
     /// server is asked
     #[arg(long, value_name = "KIND.GROUP=SCOPE", value_delimiter = ',')]
     scope: Vec<KindScopeArg>,
-
-    /// Wanted order of phases, see below
-    #[arg(long, value_name = "PHASE", value_delimiter = ',')]
-    phase_order: Vec<String>,
-
-    /// Leave out all Helm hooks
-    #[arg(long)]
-    no_hooks: bool,
-
-    /// What may be taken over when it exists already
-    #[arg(long, value_name = "WHAT", default_value = "Prevent")]
-    collision_protection: Protection,
-
-    /// What objects of a kind have to fulfil, instead of what is known of it; may be repeated. PROBE is
-    /// condition:TYPE, condition:TYPE=STATUS, fields:.PATH=.PATH, cel:RULE or none
-    #[arg(long, value_name = "KIND.GROUP=PROBE")]
-    probe: Vec<Wanted>,
-
-    /// No probes for the well-known kinds
-    #[arg(long)]
-    no_probes: bool,
 
     /// How long a revision has to stay available before it counts as succeeded
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i32).range(0..))]
@@ -170,7 +174,34 @@ pub struct PackArgs {
     /// Beyond this size, objects go into slices of at most this size
     #[arg(long, value_name = "SIZE", default_value = "1Mi", value_parser = size)]
     slice_limit: usize,
+}
 
+/// What is said about the objects.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Phases and probes")]
+struct ContentArgs {
+    /// Wanted order of phases; see below
+    #[arg(long, value_name = "PHASE", value_delimiter = ',')]
+    phase_order: Vec<String>,
+
+    /// What may be taken over when it exists already
+    #[arg(long, value_name = "WHAT", default_value = "Prevent")]
+    collision_protection: Protection,
+
+    /// What objects of a kind have to fulfil, instead of what is known of it; may be repeated. PROBE is
+    /// condition:TYPE, condition:TYPE=STATUS, fields:.PATH=.PATH, cel:RULE or none
+    #[arg(long, value_name = "KIND.GROUP=PROBE")]
+    probe: Vec<Wanted>,
+
+    /// No probes for the well-known kinds
+    #[arg(long)]
+    no_probes: bool,
+}
+
+/// Where it goes.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Output")]
+struct OutputArgs {
     /// How to print it
     #[arg(long, short, value_name = "FORMAT", default_value = "yaml")]
     output: Text,
@@ -186,6 +217,22 @@ pub struct PackArgs {
     /// Take over fields that somebody else has set
     #[arg(long, requires = "apply")]
     force_conflicts: bool,
+}
+
+/// The number of a revision; `None` leaves it to the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Number(Option<i64>);
+
+impl FromStr for Number {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse::<i64>() {
+            _ if text.is_empty() => Ok(Self(None)),
+            Ok(number @ 1..) => Ok(Self(Some(number))),
+            _ => Err("is no number from 1".to_owned()),
+        }
+    }
 }
 
 /// How objects are printed.
@@ -265,69 +312,40 @@ fn size(text: &str) -> Result<usize, String> {
 /// # Errors
 /// Everything that is wrong with the input; what the server says.
 pub async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let inputs = args.inputs();
-    let sources = input::read(&inputs, args.recursive).map_err(refuse)?;
-    let intake = pack::read(&sources, !args.no_hooks);
-    let name = args.name(&inputs, &intake)?;
-    let cluster = if args.apply {
+    let refuse = |faults: Faults| Error::Usage(faults.to_string());
+    let inputs = args.input.inputs();
+    let sources = input::read(&inputs, args.input.recursive).map_err(refuse)?;
+    let intake = pack::read(&sources, args.input.no_hooks);
+    let name = args.result.name(&inputs, &intake)?;
+    let cluster = if args.output.apply {
         Some(global.connect().await?)
     } else {
         None
     };
-    let scopes = args.scopes(&intake, cluster.as_ref()).await?;
+    let scopes = args.result.scopes(&intake, cluster.as_ref()).await?;
     let options = args.options(name, scopes, global);
     let packed = pack::pack(intake, &options).map_err(refuse)?;
     for note in &packed.notes {
         eprintln!("note: {note}");
     }
-    let Some(cluster) = cluster else {
-        let objects = packed.objects();
-        let text = match args.output {
-            Text::Yaml => {
-                emit::yaml(&objects).map_err(|error| Error::Impossible(error.to_string()))?
-            }
-            Text::Json => {
-                emit::json(&objects).map_err(|error| Error::Impossible(error.to_string()))?
-            }
-        };
-        if objects
-            .iter()
-            .any(|object| object.to_string().len() > MOST_CLIENT_SIDE)
-        {
-            eprintln!(
-                "note: too big for client-side apply; use kubectl apply --server-side, or --apply"
-            );
-        }
-        global.output().print(&text)?;
-        return Ok(Exit::Fine);
-    };
-    let mode = Mode {
-        dry_run: args.dry_run.is_some(),
-        force: args.force_conflicts,
-    };
-    let output = global.output();
-    apply::apply(&cluster, &packed.package, mode, |line| {
-        Ok(output.print(line)?)
-    })
-    .await?;
+    match cluster {
+        Some(cluster) => args.output.apply(&cluster, &packed.package, global).await?,
+        None => args.output.print(&packed.objects(), global)?,
+    }
     Ok(Exit::Fine)
 }
 
-fn refuse(faults: pack::place::Faults) -> Error {
-    Error::Usage(faults.to_string())
-}
-
-impl PackArgs {
+impl InputArgs {
     fn inputs(&self) -> Vec<Input> {
         let paths = self.inputs.iter().chain(&self.filename);
         let paths = paths.map(|path| Input::Path(path.clone()));
-        let kustomizations = self
-            .kustomize
-            .iter()
-            .map(|path| Input::Kustomization(path.clone()));
+        let kustomizations = self.kustomize.iter();
+        let kustomizations = kustomizations.map(|path| Input::Kustomization(path.clone()));
         paths.chain(kustomizations).collect()
     }
+}
 
+impl ResultArgs {
     fn name(&self, inputs: &[Input], intake: &Intake) -> Result<String, Error> {
         if let Some(name) = &self.name {
             return match pack::name_problem(name) {
@@ -337,18 +355,22 @@ impl PackArgs {
         }
         let suggested =
             input::suggested_name(inputs).or_else(|| pack::common_name(&intake.manifests));
-        // Faults of the input come first: the name may follow from what they hide.
-        let name = match suggested {
-            Some(name) if pack::name_problem(&name).is_none() => name,
-            _ if !intake.faults.is_empty() => return Ok(String::new()),
-            _ => {
-                return Err(Error::Usage(
-                    "the result has no name; --name NAME gives it one".to_owned(),
-                ));
+        let name = suggested.unwrap_or_default();
+        if let Some(problem) = pack::name_problem(&name) {
+            // Faults of the input are told first: the name may follow from what they hide.
+            if !intake.faults.is_empty() || intake.manifests.is_empty() {
+                return Ok(name);
             }
-        };
+            return Err(Error::Usage(if name.is_empty() {
+                "the result has no name; --name NAME gives it one".to_owned()
+            } else {
+                format!(
+                    "the name of the input, \"{name}\", {problem}; --name NAME gives the result another one"
+                )
+            }));
+        }
         Ok(match self.revision {
-            Some(Some(number)) => format!("{name}-v{number}"),
+            Some(Number(Some(number))) => format!("{name}-v{number}"),
             _ => name,
         })
     }
@@ -373,35 +395,73 @@ impl PackArgs {
         }
         Ok(scopes)
     }
+}
 
+impl OutputArgs {
+    fn print(&self, objects: &[Value], global: &GlobalArgs) -> Result<(), Error> {
+        let text = match self.output {
+            Text::Yaml => emit::yaml(objects).map_err(|error| error.to_string()),
+            Text::Json => emit::json(objects).map_err(|error| error.to_string()),
+        };
+        let text = text.map_err(Error::Impossible)?;
+        if objects
+            .iter()
+            .any(|object| object.to_string().len() > MOST_CLIENT_SIDE)
+        {
+            eprintln!(
+                "note: too big for client-side apply; use kubectl apply --server-side, or --apply"
+            );
+        }
+        Ok(global.output().print(&text)?)
+    }
+
+    async fn apply(
+        &self,
+        cluster: &Cluster,
+        package: &Package,
+        global: &GlobalArgs,
+    ) -> Result<(), Error> {
+        let mode = Mode {
+            dry_run: self.dry_run.is_some(),
+            force: self.force_conflicts,
+        };
+        let output = global.output();
+        apply::apply(cluster, package, mode, |line| Ok(output.print(line)?)).await
+    }
+}
+
+impl PackArgs {
     fn options(&self, name: String, scopes: Scopes, global: &GlobalArgs) -> Options {
-        let form = match self.revision {
-            Some(number) => Form::Revision {
+        let Self {
+            result, content, ..
+        } = self;
+        let form = match result.revision {
+            Some(Number(number)) => Form::Revision {
                 number,
-                previous: self.previous.clone(),
+                previous: result.previous.clone(),
             },
             None => Form::Deployment {
-                revision_history_limit: self.history_limit,
-                progress_deadline_seconds: self.progress_deadline,
+                revision_history_limit: result.history_limit,
+                progress_deadline_seconds: result.progress_deadline,
             },
         };
         Options {
             name,
             form,
             scope: scope::Wish {
-                cluster: self.cluster,
+                cluster: result.cluster,
                 namespace: global.namespace.clone(),
                 scopes,
             },
-            phase_order: self.phase_order.clone(),
-            collision_protection: self.collision_protection.into(),
+            phase_order: content.phase_order.clone(),
+            collision_protection: content.collision_protection.into(),
             probes: probes::Choice {
-                no_defaults: self.no_probes,
-                wanted: self.probe.clone(),
+                no_defaults: content.no_probes,
+                wanted: content.probe.clone(),
             },
-            success_delay_seconds: self.success_delay,
-            change_cause: self.change_cause.clone(),
-            slice_limit: self.slice_limit,
+            success_delay_seconds: result.success_delay,
+            change_cause: result.change_cause.clone(),
+            slice_limit: result.slice_limit,
         }
     }
 }

@@ -40,7 +40,7 @@ pub struct Package {
 pub fn build(
     manifests: Vec<Manifest>,
     phases: Vec<Phase>,
-    probes: Vec<ObjectSetProbe>,
+    probes: &[ObjectSetProbe],
     create_only: &BTreeMap<usize, Vec<String>>,
     decision: &Decision,
     options: &Options,
@@ -112,7 +112,7 @@ pub fn build(
     }
     Ok(Package {
         slices: slice_objects,
-        object: holder(written, &probes, decision, options),
+        object: holder(&written, probes, decision, options),
     })
 }
 
@@ -170,7 +170,7 @@ fn metadata(
 }
 
 fn holder(
-    phases: Vec<Value>,
+    phases: &[Value],
     probes: &[ObjectSetProbe],
     decision: &Decision,
     options: &Options,

@@ -61,7 +61,7 @@ pub fn read(inputs: &[Input], recursive: bool) -> Result<Vec<Source>, Faults> {
 /// The name that an input suggests: that of the file, without its extension, or of the directory.
 #[must_use]
 pub fn suggested_name(inputs: &[Input]) -> Option<String> {
-    let ([Input::Path(path)] | [Input::Kustomization(path)]) = inputs else {
+    let [Input::Path(path) | Input::Kustomization(path)] = inputs else {
         return None;
     };
     let path = fs::canonicalize(path).ok()?;
@@ -101,9 +101,9 @@ impl Reader {
                 text,
             }),
             Err(error) => {
-                let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-                let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
-                let at = format!("{name}:{line}");
+                let valid = error.utf8_error().valid_up_to();
+                let mut lines = error.as_bytes()[..valid].split(|byte| *byte == b'\n');
+                let at = format!("{name}:{}", lines.by_ref().count());
                 self.faults.push(Fault::of(at, "is not UTF-8 text"));
             }
         }

@@ -28,12 +28,12 @@ pub fn arrange(
 ) -> Vec<Phase> {
     let mut objects: BTreeMap<String, Vec<usize>> = BTreeMap::new();
     let mut hooks: BTreeSet<Hook> = BTreeSet::new();
-    let mut named = Vec::new();
+    let mut from_annotations = Vec::new();
     for (index, manifest) in manifests.iter().enumerate() {
         let name = match (&manifest.phase, manifest.hook) {
             (Some(name), _) => {
-                if !named.contains(name) {
-                    named.push(name.clone());
+                if !from_annotations.contains(name) {
+                    from_annotations.push(name.clone());
                 }
                 name.clone()
             }
@@ -59,7 +59,7 @@ pub fn arrange(
         names.push(stage.name().to_owned());
     }
     let after: Vec<_> = hooks(Moment::After).map(|hook| hook.phase()).collect();
-    for name in named {
+    for name in from_annotations {
         if !names.contains(&name) && !after.contains(&name) {
             names.push(name);
         }

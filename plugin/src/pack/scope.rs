@@ -5,7 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton::engine::revision::KindScope;
 use serde_json::Value;
 
-use super::{kinds, manifest::Manifest, place::Fault};
+use super::{
+    kinds,
+    manifest::Manifest,
+    place::{Fault, Place},
+};
 
 /// Scopes of kinds, by group and kind.
 pub type Scopes = BTreeMap<(String, String), KindScope>;
@@ -79,131 +83,150 @@ pub fn unknown(manifests: &[Manifest]) -> Vec<&Manifest> {
 ///
 /// # Errors
 /// Objects without a namespace, or in another one than wished.
-pub fn settle(manifests: &mut [Manifest], wish: &Wish) -> Result<Decision, Vec<Fault>> {
-    let defined = defined(manifests);
-    let known = |manifest: &Manifest| {
-        let (group, kind) = (&manifest.gvk.group, &manifest.gvk.kind);
-        let id = (group.clone(), kind.clone());
-        kinds::scope(group, kind)
-            .or_else(|| defined.get(&id).copied())
-            .or_else(|| wish.scopes.get(&id).copied())
-    };
-    let scopes: Vec<_> = manifests.iter().map(known).collect();
-    let mut named = BTreeSet::new();
-    let mut unnamed = false;
-    for (manifest, scope) in manifests.iter().zip(&scopes) {
-        if *scope == Some(KindScope::Cluster) {
-            continue;
-        }
-        unnamed |= manifest.namespace.is_empty();
-        if !manifest.namespace.is_empty() {
-            named.insert(manifest.namespace.clone());
-        }
-    }
-    let only = (named.len() == 1).then(|| named.first().cloned()).flatten();
-    let default = wish.namespace.clone().or_else(|| only.clone());
-    let mut used = named.clone();
-    used.extend(default.clone().filter(|_| unnamed));
-
-    let cluster_scoped = manifests
-        .iter()
-        .zip(&scopes)
-        .find(|(_, scope)| **scope == Some(KindScope::Cluster))
-        .map(|(manifest, _)| manifest.title());
-    let mut decision = Decision {
-        cluster: wish.cluster || cluster_scoped.is_some() || used.len() > 1,
-        ..Decision::default()
-    };
-    if decision.cluster && !wish.cluster {
-        let reason = cluster_scoped.map_or_else(
-            || {
-                let namespaces = used.into_iter().collect::<Vec<_>>().join(", ");
-                format!("the objects are in several namespaces: {namespaces}")
-            },
-            |title| format!("{title} is cluster-scoped"),
-        );
-        decision
-            .notes
-            .push(format!("the result is cluster-scoped, as {reason}"));
-    }
-    if !decision.cluster {
-        if let (Some(wished), Some(only)) = (&wish.namespace, &only)
-            && wished != only
-        {
-            return Err(vec![Fault::general(format!(
-                "the objects are in the namespace {only}, not in {wished}; use the one or the other, or --cluster"
-            ))]);
-        }
-        decision.namespace.clone_from(&default);
-    }
-
+pub fn settle(manifests: &mut [Manifest], wish: &Wish) -> Result<Decision, Fault> {
+    let survey = Survey::of(manifests, wish);
+    let mut decision = survey.decide(wish)?;
     let mut homeless = Vec::new();
-    let mut guessed = BTreeSet::new();
-    for (manifest, scope) in manifests.iter_mut().zip(scopes) {
-        let is_guess = scope.is_none() && manifest.namespace.is_empty();
-        let scope = match scope {
-            Some(scope) => scope,
-            None if is_guess && wish.cluster && default.is_none() => KindScope::Cluster,
-            None => KindScope::Namespaced,
-        };
-        if is_guess && decision.cluster {
-            guessed.insert((
-                manifest.gvk.kind.clone(),
-                manifest.gvk.group.clone(),
-                scope == KindScope::Cluster,
+    let mut guesses = BTreeSet::new();
+    for (manifest, known) in manifests.iter_mut().zip(&survey.scopes) {
+        let scope = known.unwrap_or_else(|| {
+            let nowhere = manifest.namespace.is_empty() && survey.default.is_none();
+            if wish.cluster && nowhere {
+                KindScope::Cluster
+            } else {
+                KindScope::Namespaced
+            }
+        });
+        if known.is_none() && manifest.namespace.is_empty() && decision.cluster {
+            let word = match scope {
+                KindScope::Cluster => "cluster-scoped",
+                KindScope::Namespaced => "namespaced",
+            };
+            guesses.insert((
+                format!("{}.{}", manifest.gvk.kind, manifest.gvk.group),
+                word,
             ));
         }
-        match (scope, &default) {
-            (KindScope::Cluster, _) => {
-                // Servers ignore it there, and it would make another object of it to us.
-                manifest.namespace.clear();
-                if let Some(metadata) = manifest
-                    .object
-                    .get_mut("metadata")
-                    .and_then(Value::as_object_mut)
-                {
-                    metadata.remove("namespace");
-                }
+        match (scope, &survey.default) {
+            // Servers ignore it there, and it would make another object of it to us.
+            (KindScope::Cluster, _) => set_namespace(manifest, ""),
+            (KindScope::Namespaced, _) if !manifest.namespace.is_empty() => {}
+            (KindScope::Namespaced, Some(default)) if decision.cluster => {
+                set_namespace(manifest, default);
             }
-            (KindScope::Namespaced, Some(default)) if manifest.namespace.is_empty() => {
-                manifest.namespace.clone_from(default);
-                if decision.cluster {
-                    manifest.object["metadata"]["namespace"] = default.as_str().into();
-                }
+            (KindScope::Namespaced, Some(default)) => manifest.namespace.clone_from(default),
+            (KindScope::Namespaced, None) if decision.cluster => {
+                let Place { source, line, .. } = &manifest.place;
+                homeless.push(format!("{} ({source}:{line})", manifest.title()));
             }
-            (KindScope::Namespaced, None) if manifest.namespace.is_empty() && decision.cluster => {
-                homeless.push(format!(
-                    "{} ({}:{})",
-                    manifest.title(),
-                    manifest.place.source,
-                    manifest.place.line
-                ));
-            }
-            (KindScope::Namespaced, _) => {}
+            (KindScope::Namespaced, None) => {}
         }
     }
-    for (kind, group, cluster) in guessed {
-        let scope = if cluster {
-            "cluster-scoped"
-        } else {
-            "namespaced"
-        };
-        decision.notes.push(format!(
-            "{kind}.{group} is taken for {scope}; --scope {kind}.{group}=Namespaced or =Cluster tells it"
-        ));
+    decision
+        .notes
+        .extend(guesses.into_iter().map(|(kind, word)| {
+            format!("{kind} is taken for {word}; --scope {kind}=Namespaced or =Cluster tells it")
+        }));
+    match homeless.as_slice() {
+        [] => Ok(decision),
+        [object] => Err(Fault::general(format!(
+            "an object is without a namespace; -n NAMESPACE gives one: {object}"
+        ))),
+        objects => Err(Fault::general(format!(
+            "objects are without a namespace; -n NAMESPACE gives one: {}",
+            abridged(objects)
+        ))),
     }
-    if homeless.is_empty() {
-        Ok(decision)
-    } else {
-        Err(vec![Fault::general(format!(
-            "{} without a namespace; -n NAMESPACE gives one: {}",
-            if homeless.len() == 1 {
-                "an object is"
+}
+
+fn set_namespace(manifest: &mut Manifest, namespace: &str) {
+    namespace.clone_into(&mut manifest.namespace);
+    let metadata = manifest.object.get_mut("metadata");
+    if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
+        if namespace.is_empty() {
+            metadata.remove("namespace");
+        } else {
+            metadata.insert("namespace".to_owned(), namespace.into());
+        }
+    }
+}
+
+/// What the objects and the user say.
+struct Survey {
+    /// Scopes of the manifests, where they are known.
+    scopes: Vec<Option<KindScope>>,
+    /// An object that is cluster-scoped, if there is one.
+    cluster_scoped: Option<String>,
+    /// The only namespace that objects name.
+    only: Option<String>,
+    /// The namespace for objects that name none.
+    default: Option<String>,
+    /// All namespaces that objects are in.
+    used: BTreeSet<String>,
+}
+
+impl Survey {
+    fn of(manifests: &[Manifest], wish: &Wish) -> Self {
+        let defined = defined(manifests);
+        let scope = |manifest: &Manifest| {
+            let id = (manifest.gvk.group.clone(), manifest.gvk.kind.clone());
+            let told = || defined.get(&id).or_else(|| wish.scopes.get(&id)).copied();
+            kinds::scope(&id.0, &id.1).or_else(told)
+        };
+        let scopes: Vec<_> = manifests.iter().map(scope).collect();
+        let mut cluster_scoped = None;
+        let mut used = BTreeSet::new();
+        for (manifest, scope) in manifests.iter().zip(&scopes) {
+            if *scope == Some(KindScope::Cluster) {
+                cluster_scoped.get_or_insert_with(|| manifest.title());
             } else {
-                "objects are"
-            },
-            abridged(&homeless)
-        ))])
+                used.insert(manifest.namespace.clone());
+            }
+        }
+        let unnamed = used.remove("");
+        let only = used.first().filter(|_| used.len() == 1).cloned();
+        let default = wish.namespace.clone().or_else(|| only.clone());
+        used.extend(default.clone().filter(|_| unnamed));
+        Self {
+            scopes,
+            cluster_scoped,
+            only,
+            default,
+            used,
+        }
+    }
+
+    fn decide(&self, wish: &Wish) -> Result<Decision, Fault> {
+        let reason = match &self.cluster_scoped {
+            Some(title) => Some(format!("{title} is cluster-scoped")),
+            None if self.used.len() > 1 => {
+                let used: Vec<_> = self.used.iter().cloned().collect();
+                let namespaces = abridged(&used);
+                Some(format!(
+                    "the objects are in several namespaces: {namespaces}"
+                ))
+            }
+            None => None,
+        };
+        match (reason, &wish.namespace, &self.only) {
+            _ if wish.cluster => Ok(Decision {
+                cluster: true,
+                ..Decision::default()
+            }),
+            (Some(reason), ..) => Ok(Decision {
+                cluster: true,
+                namespace: None,
+                notes: vec![format!("the result is cluster-scoped, as {reason}")],
+            }),
+            (None, Some(wished), Some(only)) if wished != only => Err(Fault::general(format!(
+                "the objects are in the namespace {only}, not in {wished}; use the one or the other, or --cluster"
+            ))),
+            (None, ..) => Ok(Decision {
+                cluster: false,
+                namespace: self.default.clone(),
+                notes: Vec::new(),
+            }),
+        }
     }
 }
 

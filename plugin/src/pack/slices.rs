@@ -91,12 +91,12 @@ fn bins(entries: Vec<Entry>, limit: usize) -> Vec<Slice> {
     bins
 }
 
-fn halve(hashed: &[(u64, Entry)], bits: u32, limit: usize, bins: &mut Vec<Slice>) {
+fn halve(hashed: &[(u64, Entry)], depth: u32, limit: usize, bins: &mut Vec<Slice>) {
     let size: usize = hashed.iter().map(|(_, entry)| entry.size).sum();
     if hashed.is_empty() {
         return;
     }
-    let Some(bit) = bits
+    let Some(bit) = depth
         .checked_sub(1)
         .filter(|_| size > limit && hashed.len() > 1)
     else {

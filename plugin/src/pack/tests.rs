@@ -42,7 +42,7 @@ fn text(text: &str) -> Vec<Source> {
 
 /// What the command prints: the notes as comments, and the objects.
 fn printed(sources: &[Source], options: &Options) -> String {
-    let packed = pack(read(sources, true), options).unwrap();
+    let packed = pack(read(sources, false), options).unwrap();
     let notes = packed.notes.iter().map(|note| format!("# note: {note}\n"));
     let mut text: String = notes.collect();
     text.push_str(&emit::yaml(&packed.objects()).unwrap());
@@ -50,7 +50,7 @@ fn printed(sources: &[Source], options: &Options) -> String {
 }
 
 fn faults(sources: &[Source], options: &Options) -> String {
-    pack(read(sources, true), options).unwrap_err().to_string()
+    pack(read(sources, false), options).unwrap_err().to_string()
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn a_directory() {
 #[test]
 fn a_stream_of_helm() {
     insta::assert_snapshot!(printed(&testdata("helm.yaml"), &options("my-shop")));
-    let intake = read(&testdata("helm.yaml"), true);
+    let intake = read(&testdata("helm.yaml"), false);
     assert_eq!(common_name(&intake.manifests).as_deref(), Some("my-shop"));
-    let plain = read(&testdata("helm.yaml"), false);
+    let plain = read(&testdata("helm.yaml"), true);
     assert_eq!(plain.manifests.len(), 2);
 }
 
@@ -105,7 +105,7 @@ fn a_revision_with_slices() {
 fn results_are_valid_to_the_engine() {
     use baton::engine::{probes::Probes, revision};
     for name in ["shop", "helm.yaml", "operator"] {
-        let packed = pack(read(&testdata(name), true), &options("package")).unwrap();
+        let packed = pack(read(&testdata(name), false), &options("package")).unwrap();
         let spec: baton_apis::ObjectSetTemplateSpec =
             serde_json::from_value(packed.package.object["spec"]["template"]["spec"].clone())
                 .unwrap();
@@ -184,7 +184,7 @@ fn a_phase_order_without_objects_is_noted() {
         ..options("a")
     };
     let sources = text("{apiVersion: v1, kind: Secret, metadata: {name: a}}");
-    let packed = pack(read(&sources, true), &options).unwrap();
+    let packed = pack(read(&sources, false), &options).unwrap();
     assert_eq!(
         packed.notes,
         ["--phase-order: no object is in the phase migrate"]
@@ -253,7 +253,7 @@ proptest! {
         let once = printed(&stream(&objects), &options);
         prop_assert_eq!(&once, &printed(&stream(&objects), &options));
         let names = |sources: &[Source]| {
-            let package = pack(read(sources, true), &options).unwrap().package.object;
+            let package = pack(read(sources, false), &options).unwrap().package.object;
             let phases = package["spec"]["template"]["spec"]["phases"].as_array().unwrap().clone();
             phases.into_iter().map(|phase| (phase["name"].clone(), phase["objects"].as_array().unwrap().len())).collect::<Vec<_>>()
         };

@@ -9,7 +9,7 @@ fn intake(text: &str) -> Intake {
         text: text.to_owned(),
     };
     let mut intake = Intake::default();
-    intake.take(crate::pack::documents::read(&source), true);
+    intake.take(crate::pack::documents::read(&source));
     intake
 }
 
@@ -57,7 +57,7 @@ fn objects_that_cannot_be_packed_are_told() {
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: 12, namespace: 5}",
             &[
-                "metadata.name of Pod is a number, not a text; put it in quotes",
+                "metadata.name is a number, not a text; put it in quotes",
                 "metadata.namespace is a number, not a text; put it in quotes",
             ],
         ),
@@ -72,7 +72,7 @@ fn objects_that_cannot_be_packed_are_told() {
         ("text", &["is a text, not an object"]),
         (
             "apiVersion: kustomize.config.k8s.io/v1beta1\nkind: Kustomization\nmetadata: {name: a}",
-            &["a Kustomization is no object of the cluster; pack its directory"],
+            &["a Kustomization is no object of a cluster; pack its directory"],
         ),
         (
             "apiVersion: v1\nkind: Pod\nmetadata: {name: a, ownerReferences: [{apiVersion: v1, kind: Node, name: n}]}",
@@ -231,7 +231,7 @@ metadata: {name: check, annotations: {helm.sh/hook: test}}
         intake.notes,
         [
             "a.yaml:2: document 1: Pod/web-1 is left out, as ReplicaSet/web makes it",
-            "a.yaml:8: document 2: Pod/check is left out: a revision has no moment for a Helm hook of test",
+            "a.yaml:8: document 2: Pod/check is left out, as a revision has no moment for a Helm hook of test",
         ]
     );
 }

@@ -29,7 +29,7 @@ fn manifests(objects: &[&str]) -> Vec<Manifest> {
             name: "a.yaml".into(),
             text,
         }],
-        true,
+        false,
     );
     assert_eq!(intake.faults, []);
     intake.manifests
@@ -45,7 +45,7 @@ fn crd(scope: &str) -> Manifest {
             name: "crd.yaml".into(),
             text,
         }],
-        true,
+        false,
     )
     .manifests
     .remove(0)
@@ -71,7 +71,7 @@ fn settled(objects: &[&str], wish: &Wish) -> Result<(bool, Option<String>, Strin
             let namespaces: Vec<_> = manifests.iter().map(namespace).collect();
             Ok((decision.cluster, decision.namespace, namespaces.join(" ")))
         }
-        Err(faults) => Err(faults[0].to_string()),
+        Err(fault) => Err(fault.to_string()),
     }
 }
 

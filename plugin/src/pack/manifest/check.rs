@@ -1,0 +1,95 @@
+//! What is wrong with an object, whatever server it is for.
+
+use serde_json::{Map, Value};
+
+use super::text;
+
+/// All that keeps an object from being packed. Afterwards `apiVersion`, `kind` and `metadata.name`
+/// are texts that are not empty, and `metadata` is a map.
+pub(super) fn faults(object: &Map<String, Value>) -> Vec<String> {
+    let mut faults = Vec::new();
+    for field in ["apiVersion", "kind"] {
+        match object.get(field) {
+            Some(Value::String(text)) if !text.trim().is_empty() => {}
+            None | Some(Value::Null | Value::String(_)) => {
+                faults.push(format!("{field} is missing"));
+            }
+            Some(other) => faults.push(format!("{field} is {}, not a text", type_name(other))),
+        }
+    }
+    let kind = match text(object, "kind") {
+        "" => "the object",
+        kind => kind,
+    };
+    let none = Map::new();
+    match object.get("metadata") {
+        Some(Value::Object(metadata)) => of_metadata(kind, metadata, &mut faults),
+        None | Some(Value::Null) => of_metadata(kind, &none, &mut faults),
+        Some(other) => faults.push(format!("metadata is {}, not a map", type_name(other))),
+    }
+    if text(object, "apiVersion").starts_with("kustomize.config.k8s.io/") {
+        faults = vec![format!(
+            "a {kind} is no object of a cluster; pack its directory"
+        )];
+    }
+    faults
+}
+
+fn of_metadata(kind: &str, metadata: &Map<String, Value>, faults: &mut Vec<String>) {
+    match metadata.get("name") {
+        Some(Value::String(name)) if !name.is_empty() => {}
+        None | Some(Value::Null | Value::String(_)) if metadata.contains_key("generateName") => {
+            faults.push(format!(
+                "{kind} has metadata.generateName; objects of a revision need a metadata.name"
+            ));
+        }
+        None | Some(Value::Null | Value::String(_)) => {
+            faults.push(format!("{kind} has no metadata.name"));
+        }
+        Some(other) => faults.push(needs_quotes("metadata.name", other)),
+    }
+    match metadata.get("namespace") {
+        None | Some(Value::Null | Value::String(_)) => {}
+        Some(other) => faults.push(needs_quotes("metadata.namespace", other)),
+    }
+    // Other values than texts are a frequent mistake here, and a server's words for it do not name
+    // the key.
+    for field in ["labels", "annotations"] {
+        match metadata.get(field) {
+            None | Some(Value::Null) => {}
+            Some(Value::Object(map)) => {
+                for (key, value) in map {
+                    if !value.is_string() && !value.is_null() {
+                        let field = format!("metadata.{field}: {key}");
+                        faults.push(needs_quotes(&field, value));
+                    }
+                }
+            }
+            Some(other) => {
+                faults.push(format!(
+                    "metadata.{field} is {}, not a map",
+                    type_name(other)
+                ));
+            }
+        }
+    }
+}
+
+fn needs_quotes(field: &str, value: &Value) -> String {
+    format!(
+        "{field} is {}, not a text; put it in quotes",
+        type_name(value)
+    )
+}
+
+/// What a value is, with its article.
+pub(super) fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "nothing",
+        Value::Bool(_) => "a truth value",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a text",
+        Value::Array(_) => "a list",
+        Value::Object(_) => "a map",
+    }
+}
