@@ -10,11 +10,11 @@ use http::Method;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::core::ObjectMeta;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
     deployment::{DeploymentKey, DeploymentRecord},
-    record::{Record, RevisionKey, collection},
+    record::{ReadError, Record, RevisionKey, collection, read},
     revision_api::{ApiError, RevisionApi},
     wire,
 };
@@ -35,15 +35,18 @@ impl DeploymentRecord {
 }
 
 impl RevisionApi {
-    /// Makes a revision.
+    /// Makes a revision; the record as the server has it, defaults filled in.
     ///
     /// # Errors
     /// [`ApiError::Changed`] when the name is taken, which the watch will tell as well.
-    pub async fn create(&self, key: &RevisionKey, body: &Value) -> Result<(), ApiError> {
+    pub async fn create(&self, key: &RevisionKey, body: &Value) -> Result<Record, ApiError> {
+        const JSON: &str = "application/json";
         let path = collection(key.kind.plural(), &key.namespace);
-        self.write(Method::POST, "application/json", &path, body)
-            .await
-            .map(drop)
+        let answer = self.request(Method::POST, JSON, JSON, &path, body).await?;
+        let object: Result<&RawValue, _> = serde_json::from_slice(&answer);
+        object
+            .and_then(|object| read(key.kind, object.get()).map_err(ReadError::into_source))
+            .map_err(|source| ApiError::Answer { path, source })
     }
 
     /// Changes the life cycle state of a revision, and whether it is marked as paused by its

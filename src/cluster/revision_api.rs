@@ -235,6 +235,23 @@ impl RevisionApi {
         path: &str,
         body: &Value,
     ) -> Result<Metadata, ApiError> {
+        let answer = self
+            .request(method, content_type, METADATA_ONLY, path, body)
+            .await?;
+        read_metadata(&answer).map_err(|error| ApiError::Answer {
+            path: path.to_owned(),
+            source: error.into_source(),
+        })
+    }
+
+    pub(super) async fn request(
+        &self,
+        method: Method,
+        content_type: &'static str,
+        accept: &'static str,
+        path: &str,
+        body: &Value,
+    ) -> Result<bytes::Bytes, ApiError> {
         let fault = |source| ApiError::Answer {
             path: path.to_owned(),
             source,
@@ -243,7 +260,7 @@ impl RevisionApi {
         let request = Request::builder()
             .method(method)
             .uri(&uri)
-            .header(header::ACCEPT, METADATA_ONLY)
+            .header(header::ACCEPT, accept)
             .header(header::CONTENT_TYPE, content_type)
             .body(Body::from(serde_json::to_vec(body).map_err(fault)?))
             .map_err(|source| {
@@ -252,17 +269,14 @@ impl RevisionApi {
                     source,
                 })
             })?;
-        let answer = match self.send(path, request).await {
+        match self.send(path, request).await {
             Err(ApiError::Refused {
                 code: 404 | 409, ..
-            }) => {
-                return Err(ApiError::Changed {
-                    path: path.to_owned(),
-                });
-            }
-            answer => answer?,
-        };
-        read_metadata(&answer).map_err(|error| fault(error.into_source()))
+            }) => Err(ApiError::Changed {
+                path: path.to_owned(),
+            }),
+            answer => answer,
+        }
     }
 
     pub(super) async fn send(

@@ -38,6 +38,10 @@ struct Inner {
     deployments: HashMap<RevisionKey, BTreeSet<RevisionKey>>,
     /// Which revisions have a managing owner, by its uid in the place of the name.
     controlled: HashMap<RevisionKey, BTreeSet<RevisionKey>>,
+    /// The highest version that the watch of a kind has told.
+    told: HashMap<RevisionKind, u64>,
+    /// Revisions of our own making that the watch has not told of yet.
+    untold: BTreeSet<RevisionKey>,
 }
 
 /// What an update of the store did.
@@ -52,7 +56,23 @@ pub struct Change {
 impl Revisions {
     /// Takes a record from a watch or a list. `None` when it is no news.
     pub fn upsert(&self, record: Record) -> Option<Change> {
-        self.inner.write().replace(record, false)
+        let mut inner = self.inner.write();
+        let told = inner.told.entry(record.key.kind).or_default();
+        *told = record.resource_version.max(*told);
+        inner.untold.remove(&record.key);
+        inner.replace(record, false)
+    }
+
+    /// Takes a revision of our own making, so that nobody misses it before the watch tells of it. When
+    /// the watch is further already it has told of the revision, and perhaps of its end.
+    pub fn created(&self, record: Record) -> Option<Change> {
+        let mut inner = self.inner.write();
+        let told = inner.told.get(&record.key.kind);
+        if told.is_some_and(|told| *told >= record.resource_version) {
+            return None;
+        }
+        inner.untold.insert(record.key.clone());
+        inner.replace(record, false)
     }
 
     /// Takes the answer to one of our own writes. It never brings back a revision that the watch
@@ -63,22 +83,36 @@ impl Revisions {
 
     /// Removes a revision that a watch has seen go.
     pub fn remove(&self, key: &RevisionKey) -> Option<Change> {
-        let old = self.inner.write().remove(key)?;
+        let mut inner = self.inner.write();
+        inner.untold.remove(key);
+        let old = inner.remove(key)?;
         Some(Change {
             old: Some(old),
             new: None,
         })
     }
 
-    /// Removes the revisions of a kind that a new list does not name.
-    pub fn retain(&self, kind: RevisionKind, listed: &BTreeSet<RevisionKey>) -> Vec<Change> {
+    /// Removes the revisions of a kind that a new list of this version does not name. Those that were
+    /// made after it stay.
+    pub fn retain(
+        &self,
+        kind: RevisionKind,
+        listed: &BTreeSet<RevisionKey>,
+        version: u64,
+    ) -> Vec<Change> {
         let mut inner = self.inner.write();
+        let is_gone = |record: &Record| {
+            let key = &record.key;
+            let is_newer = inner.untold.contains(key) && record.resource_version > version;
+            key.kind == kind && !listed.contains(key) && !is_newer
+        };
         let gone: Vec<_> = inner
             .records
-            .keys()
-            .filter(|key| key.kind == kind && !listed.contains(*key))
-            .cloned()
+            .values()
+            .filter(|record| is_gone(record))
+            .map(|record| record.key.clone())
             .collect();
+        inner.untold.retain(|key| !gone.contains(key));
         gone.iter()
             .filter_map(|key| inner.remove(key))
             .map(|old| Change {
@@ -317,4 +351,64 @@ fn mentions(record: &Record, key: &ObjectKey) -> bool {
             .into_iter()
             .any(|entry| manifest_reference(&entry.object, &record.key.namespace) == wanted)
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::cluster::record::read;
+
+    const KIND: RevisionKind = RevisionKind::ObjectSet;
+
+    fn record(name: &str, uid: &str, version: u64) -> Record {
+        let object = json!({"metadata": {
+            "name": name, "namespace": "shop", "uid": uid, "resourceVersion": version.to_string(),
+        }});
+        read(KIND, &object.to_string()).unwrap()
+    }
+
+    fn version(revisions: &Revisions, name: &str) -> Option<u64> {
+        let key = record(name, "any", 0).key;
+        revisions.get(&key).map(|record| record.resource_version)
+    }
+
+    #[test]
+    fn a_revision_of_our_own_making_is_there_at_once() {
+        let revisions = Revisions::default();
+        revisions.upsert(record("old", "a", 5));
+        assert!(revisions.created(record("web", "b", 6)).is_some());
+        assert_eq!(version(&revisions, "web"), Some(6));
+        // The watch has nothing new to say about it then.
+        assert!(revisions.upsert(record("web", "b", 6)).is_none());
+        assert!(revisions.upsert(record("web", "b", 7)).is_some());
+    }
+
+    #[test]
+    fn one_that_is_gone_already_does_not_come_back() {
+        let revisions = Revisions::default();
+        let made = record("web", "a", 6);
+        revisions.upsert(made.clone());
+        revisions.remove(&made.key);
+        assert!(revisions.created(made.clone()).is_none());
+        assert_eq!(version(&revisions, "web"), None);
+        // Nor does its answer replace what the watch has told since.
+        revisions.upsert(record("web", "b", 9));
+        assert!(revisions.created(made).is_none());
+        assert_eq!(version(&revisions, "web"), Some(9));
+    }
+
+    #[test]
+    fn a_list_from_before_says_nothing_about_a_new_one() {
+        let revisions = Revisions::default();
+        revisions.upsert(record("old", "a", 5));
+        revisions.created(record("web", "b", 8));
+        let gone = revisions.retain(KIND, &BTreeSet::new(), 7);
+        assert_eq!(gone.len(), 1);
+        assert_eq!(version(&revisions, "old"), None);
+        assert_eq!(version(&revisions, "web"), Some(8));
+        revisions.retain(KIND, &BTreeSet::new(), 8);
+        assert_eq!(version(&revisions, "web"), None);
+    }
 }

@@ -29,8 +29,9 @@ pub async fn revisions(context: Arc<Context>, kind: RevisionKind, mut listed: im
     watch::run(context.client.clone(), spec, |event| match event {
         Event::ListStarted => list.clear(),
         Event::Listed(object) => list.extend(upsert(&context, kind, object)),
-        Event::ListDone { .. } => {
-            for change in context.revisions.retain(kind, &std::mem::take(&mut list)) {
+        Event::ListDone { resource_version } => {
+            let all = std::mem::take(&mut list);
+            for change in context.revisions.retain(kind, &all, resource_version) {
                 context.revisions_changed(Some(change), None);
             }
             listed();

@@ -133,7 +133,9 @@ async fn create(
         .create(&key, &manifest(deployment, template, new))
         .await
     {
-        Ok(()) => {
+        Ok(record) => {
+            // A pass that does not know of it would make another one of the same number.
+            context.revisions_changed(context.revisions.created(record), None);
             let kind = key.kind.kind();
             let note = format!("Made {kind} {} as revision {}", new.name, new.number);
             notify(context, deployment, EventKind::Normal, "NewRevision", note);
