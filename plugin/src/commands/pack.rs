@@ -32,7 +32,7 @@ const MOST_CLIENT_SIDE: usize = 262_144;
 const EXAMPLES: &str = "\
 Examples:
   # A directory of manifests as the ObjectDeployment of the directory's name
-  kubectl baton pack shop/ | kubectl apply -f -
+  kubectl baton pack shop/ | kubectl apply --server-side -f -
 
   # The same, sent to the cluster at once; the next time it makes the next revision
   kubectl baton pack shop/ --apply --change-cause 'shop 1.2'
@@ -50,29 +50,31 @@ Examples:
   # A step of one's own: objects with the annotation package-operator.run/phase: migrate
   kubectl baton pack shop/ --phase-order config,migrate,workloads
 
-Phases
-  Objects are rolled out in phases; the next one starts when all objects of this one pass their probes.
-  The annotation package-operator.run/phase names the phase of an object. The others are in the phase of
-  their kind, in this order:
+Phases:
+Objects are rolled out in phases; the next one starts when all objects of this one pass their probes. \
+The annotation package-operator.run/phase names the phase of an object. The others are in the phase of \
+their kind, in this order:
 
-    namespaces        Namespaces
-    crds              CustomResourceDefinitions
-    rbac              ServiceAccounts, (Cluster)Roles and their bindings
-    config            ConfigMaps, Secrets, volumes, quotas, policies, classes; objects of foreign kinds
-    services          Services
-    workloads         Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Pods
-    registrations     webhook configurations and APIServices, which need the workloads to answer
-    custom-resources  objects of kinds that the package defines, which need the workloads to act
-    scaling           HorizontalPodAutoscalers
-    traffic           Ingresses and routes
+  namespaces        Namespaces
+  crds              CustomResourceDefinitions
+  rbac              ServiceAccounts, Roles and ClusterRoles, their bindings
+  config            ConfigMaps, Secrets, volumes, quotas, policies, classes;
+                    objects of foreign kinds, such as certificates
+  services          Services
+  workloads         Deployments, StatefulSets, DaemonSets, Jobs, CronJobs, Pods
+  registrations     webhook configurations and APIServices: the workloads answer
+  custom-resources  objects of kinds that the package defines: the workloads act
+  scaling           HorizontalPodAutoscalers
+  traffic           Ingresses and routes
 
-  Phases that only annotations name follow these, in the order of their first object. --phase-order puts
-  phases into another order: what it names behind a phase follows that one at once.
-  Helm hooks of an installation or upgrade get phases of their own: pre-install before rbac, post-install
-  at the end. Other hooks, such as tests, are left out. Jobs cannot be changed: give a Job another name
-  whenever it changes.
+Phases that only annotations name follow these, in the order of their first object. --phase-order puts \
+phases into another order: what it names behind a phase follows that one at once.
 
-Annotations, which are taken off the packed objects
+Helm hooks of an installation or upgrade get phases of their own: pre-install before rbac, post-install \
+at the end. Other hooks, such as tests, are left out. Servers do not let Jobs change: give a Job another \
+name whenever it changes.
+
+Annotations, which are taken off the packed objects:
   package-operator.run/phase                 the phase
   package-operator.run/collision-protection  Prevent, IfNoController or None
   package-operator.run/condition-map         lines such as: Available => example.com/Available
@@ -180,7 +182,7 @@ struct ResultArgs {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Phases and probes")]
 struct ContentArgs {
-    /// Wanted order of phases; see below
+    /// Wanted order of phases; see --help
     #[arg(long, value_name = "PHASE", value_delimiter = ',')]
     phase_order: Vec<String>,
 

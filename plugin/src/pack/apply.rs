@@ -1,5 +1,8 @@
 //! Sends a package to a server.
 
+use std::pin::pin;
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use serde_json::Value;
 
@@ -10,8 +13,11 @@ use crate::{
 
 use super::build::Package;
 
+/// Slices that are sent side by side.
+const AT_ONCE: usize = 4;
+
 /// How to send it.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Mode {
     /// Have the server check it without keeping it.
     pub dry_run: bool,
@@ -56,43 +62,49 @@ pub async fn apply(
     mode: Mode,
     mut report: impl FnMut(&str) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let objects: Vec<_> = package.slices.iter().chain([&package.object]).collect();
     let check = Mode {
         dry_run: true,
         ..mode
     };
-    for object in &objects {
-        let verb = apply_one(cluster, object, check).await?;
-        if mode.dry_run {
-            report(&format!(
-                "{} {} (server dry run)",
-                title(object),
-                verb.word()
-            ))?;
+    let modes: &[Mode] = if mode.dry_run {
+        &[check]
+    } else {
+        &[check, mode]
+    };
+    for step in modes {
+        let slices = stream::iter(&package.slices)
+            .map(async |slice| Ok((slice, apply_slice(cluster, slice, *step).await?)))
+            .buffered(AT_ONCE);
+        let object = stream::once(async {
+            let object = &package.object;
+            Ok::<_, Error>((object, apply_one(cluster, object, *step).await?))
+        });
+        let mut done = pin!(slices.chain(object));
+        while let Some((object, verb)) = done.try_next().await? {
+            if *step == mode {
+                let suffix = if mode.dry_run {
+                    " (server dry run)"
+                } else {
+                    ""
+                };
+                report(&format!("{} {}{suffix}", title(object), verb.word()))?;
+            }
         }
-    }
-    if mode.dry_run {
-        return Ok(());
-    }
-    for object in objects {
-        let verb = apply_one(cluster, object, mode).await?;
-        report(&format!("{} {}", title(object), verb.word()))?;
     }
     Ok(())
 }
 
+/// A slice that exists has the wanted content: its name is made from it, and it cannot change.
+async fn apply_slice(cluster: &Cluster, slice: &Value, mode: Mode) -> Result<Verb, Error> {
+    if cluster.get_at(&path(cluster, slice)).await?.is_some() {
+        return Ok(Verb::Unchanged);
+    }
+    send(cluster, slice, mode).await.map(|_| Verb::Created)
+}
+
 async fn apply_one(cluster: &Cluster, object: &Value, mode: Mode) -> Result<Verb, Error> {
-    let path = path(cluster, object);
-    let before = cluster.get_at(&path).await?;
-    let dry_run = if mode.dry_run { "&dryRun=All" } else { "" };
-    let query = format!(
-        "{path}?fieldManager={FIELD_MANAGER}&force={}&fieldValidation=Strict{dry_run}",
-        mode.force
-    );
-    let after = cluster
-        .send(Method::PATCH, &query, Some((Content::Apply, object)))
-        .await
-        .map_err(|error| explain(error, object))?;
+    let before = cluster.get_at(&path(cluster, object)).await?;
+    let after = send(cluster, object, mode).await?;
     let version = |object: &Value| object.pointer("/metadata/resourceVersion").cloned();
     Ok(match before {
         None => Verb::Created,
@@ -101,6 +113,17 @@ async fn apply_one(cluster: &Cluster, object: &Value, mode: Mode) -> Result<Verb
         Some(before) if !mode.dry_run && version(&before) == version(&after) => Verb::Unchanged,
         Some(_) => Verb::Configured,
     })
+}
+
+async fn send(cluster: &Cluster, object: &Value, mode: Mode) -> Result<Value, Error> {
+    let path = path(cluster, object);
+    let dry_run = if mode.dry_run { "&dryRun=All" } else { "" };
+    let url = format!(
+        "{path}?fieldManager={FIELD_MANAGER}&force={}&fieldValidation=Strict{dry_run}",
+        mode.force
+    );
+    let answer = cluster.send(Method::PATCH, &url, Some((Content::Apply, object)));
+    answer.await.map_err(|error| explain(error, object))
 }
 
 /// Whether two states of an object differ in nothing but what every write changes.

@@ -47,7 +47,7 @@ pub fn read(inputs: &[Input], recursive: bool) -> Result<Vec<Source>, Faults> {
             }
             Input::Kustomization(path) => {
                 let names = KUSTOMIZATIONS.join(", ");
-                reader.fault(path, format!("there is none of {names}"));
+                reader.fault(path, format!("is no kustomization: it has none of {names}"));
             }
         }
     }
@@ -214,16 +214,13 @@ impl Reader {
             eprint!("{said}");
             let name = format!("kubectl kustomize {}", directory.display());
             self.source(&name, output.stdout);
-        } else {
-            let said = said.trim();
-            let said = said.strip_prefix("error: ").unwrap_or(said);
-            let message = if said.is_empty() {
-                format!("kubectl kustomize ended with {}", output.status)
-            } else {
-                format!("kubectl kustomize: {said}")
-            };
-            self.fault(directory, message);
+            return;
         }
+        let message = match said.lines().rfind(|line| !line.trim().is_empty()) {
+            Some(line) => line.strip_prefix("error: ").unwrap_or(line).to_owned(),
+            None => format!("it ended with {}", output.status),
+        };
+        self.fault(directory, format!("kubectl kustomize: {message}"));
     }
 }
 
