@@ -165,7 +165,7 @@ impl Cluster {
         token.as_str().unwrap().to_owned()
     }
 
-    async fn send(
+    pub(crate) async fn send(
         &self,
         method: Method,
         url: &str,
@@ -202,7 +202,7 @@ fn found(answer: Result<Value, Refused>) -> Option<Value> {
 }
 
 /// The path of an object.
-fn url(object: &Value) -> String {
+pub(crate) fn url(object: &Value) -> String {
     let (collection, name) = place(object);
     format!("{collection}/{name}")
 }

@@ -37,6 +37,7 @@ pub mod metrics;
 pub mod namespace;
 pub mod revision;
 pub mod set;
+pub mod takeover;
 
 /// What nearly every test uses.
 pub mod prelude {

@@ -26,3 +26,4 @@ mod requests;
 mod restart;
 mod rights;
 mod status;
+mod takeover;

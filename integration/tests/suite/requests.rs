@@ -53,6 +53,13 @@ impl Count {
         }
     }
 
+    /// Counts all that a manager has sent since it was started.
+    pub(crate) fn since_start() -> Self {
+        Self {
+            before: VERBS.into_iter().map(|verb| (verb, 0)).collect(),
+        }
+    }
+
     /// What was sent since, verbs without any left out.
     pub(crate) fn so_far(&self, bed: &Exclusive) -> BTreeMap<&'static str, u64> {
         let mut now = requests(bed);
