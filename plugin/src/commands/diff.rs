@@ -6,7 +6,6 @@ use baton::engine::object::Identity;
 use baton::engine::revision::Desired;
 use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use http::Method;
 use serde_json::Value;
 
 use super::Exit;
@@ -14,7 +13,7 @@ use crate::{
     chain::{self, Chain, Revision},
     children::{Children, Detail, Found},
     cli::GlobalArgs,
-    connect::{Cluster, Content as Body},
+    connect::Cluster,
     content::Slices,
     diff::{
         Section, Tone,
@@ -41,8 +40,8 @@ kubectl baton diff [OPTIONS] TARGET [--from NUMBER] [--to NUMBER]
 /// Compare revisions with each other, with the cluster, or with what a file would make of them
 ///
 /// Without options, the current revision is compared with the one before it. Values of Secrets are never shown. The
-/// exit code is 0 without differences, 1 with differences, and 2 or more after an error. KUBECTL_EXTERNAL_DIFF names
-/// another program to show the differences, as for `kubectl diff`.
+/// exit code is 0 without differences, 1 with differences, and 2 or more after an error. The environment variable
+/// `KUBECTL_EXTERNAL_DIFF` names another program to show the differences, as for `kubectl diff`.
 #[derive(Clone, Debug, Args)]
 #[command(override_usage = USAGE)]
 pub struct DiffArgs {
@@ -120,13 +119,12 @@ async fn with_file(path: &Path, name: Option<&str>, global: &GlobalArgs) -> Resu
 /// # Errors
 /// The output is closed, or the program fails.
 async fn show(sections: &[Section], labels: &Labels, global: &GlobalArgs) -> Result<Exit, Error> {
-    let differs = match External::from_env() {
-        Some(external) => external.show(sections, labels).await?,
-        None => {
-            let output = global.output();
-            output.print(&render(sections, labels, output))?;
-            sections.iter().any(Section::differs)
-        }
+    let differs = if let Some(external) = External::from_env() {
+        external.show(sections, labels).await?
+    } else {
+        let output = global.output();
+        output.print(&render(sections, labels, output))?;
+        sections.iter().any(Section::differs)
     };
     Ok(if differs { Exit::Negative } else { Exit::Fine })
 }
@@ -241,10 +239,12 @@ async fn one_with_cluster(
     identity: &Identity,
     found: Found<'_>,
 ) -> Result<Option<Section>, Error> {
-    let section = |live, dry_run| live::section(phase, object, identity, live, dry_run);
-    let live = match found {
-        Found::Live(live) => live,
-        Found::Missing => return Ok(section(None, None)),
+    let section = |live: Option<&Value>, dry_run: Option<&Value>| {
+        live::section(phase, object, identity, live, dry_run)
+    };
+    let mut live = match found {
+        Found::Live(live) => Some(live.clone()),
+        Found::Missing => None,
         Found::Unreadable(why) if cluster.resource(&object.gvk).await?.is_some() => {
             return Err(Error::Impossible(why.to_owned()));
         }
@@ -253,38 +253,30 @@ async fn one_with_cluster(
             return Ok(section.map(|section| section.note("its kind is not served")));
         }
     };
-    let plain = section(Some(live), None);
-    if plain.is_none() {
-        return Ok(None);
-    }
-    // A difference of form, or a real one: the server knows.
-    match dry_run(cluster, object, live).await? {
-        Ok(answer) => Ok(section(Some(live), Some(&answer))),
-        Err(note) => Ok(plain.map(|section| section.note(note))),
-    }
-}
-
-/// What the server would make of an apply; else what there is to know when it does not say.
-async fn dry_run(
-    cluster: &Cluster,
-    object: &Desired,
-    live: &Value,
-) -> Result<Result<Value, String>, Error> {
-    let Some(path) = forecast::path(cluster, object, true).await? else {
-        return Ok(Err("its kind is not served".to_owned()));
-    };
-    let body = live::dry_run_body(object, live);
-    let answer = cluster.send(Method::PATCH, &path, Some((Body::Apply, &body)));
-    match answer.await {
-        Ok(answer) => Ok(Ok(answer)),
-        Err(error) if error.is_code(403) => Ok(Err(
-            "compared as it is written, for lack of the right to patch it".to_owned(),
-        )),
-        Err(error) if error.is_code(409) => Ok(Err("it is being changed just now".to_owned())),
-        Err(error @ Error::Refused(_)) => {
-            let why = redact(&error.to_string(), &object.manifest);
-            Ok(Err(format!("the server would refuse that: {why}")))
-        }
-        Err(error) => Err(error),
+    let mut rounds = forecast::ROUNDS;
+    loop {
+        rounds -= 1;
+        let plain = section(live.as_ref(), None);
+        let (Some(plain), Some(seen)) = (plain, &live) else {
+            return Ok(section(live.as_ref(), None));
+        };
+        // A difference of form, or a real one: the server knows.
+        let body = live::dry_run_body(object, seen);
+        let note = match forecast::dry_run(cluster, object, &body, true).await {
+            Ok(answer) => return Ok(section(Some(seen), Some(&answer))),
+            Err(error) if error.is_code(409) && rounds > 0 => {
+                live = forecast::read_again(cluster, object).await?;
+                continue;
+            }
+            Err(error) if forecast::is_lack_of_rights(&error) => {
+                "compared as it is written, for lack of the right to patch it".to_owned()
+            }
+            Err(error @ Error::Refused(_)) => {
+                let why = redact(&error.to_string(), &object.manifest);
+                format!("the server would refuse that: {why}")
+            }
+            Err(error) => return Err(error),
+        };
+        return Ok(Some(plain.note(note)));
     }
 }

@@ -59,17 +59,15 @@ pub async fn run(args: &HistoryArgs, global: &GlobalArgs) -> Result<Exit, Error>
             String::new()
         }
         (None, None) => table(&chain, output, now),
-        (Some(number), format) => {
+        (Some(number), Some(format)) => {
             let revision = find(&chain, number)?;
-            match format {
-                Some(format) => objects(format, std::slice::from_ref(&revision.object), true),
-                None => {
-                    let slices = Slices::read(&cluster, [revision]).await?;
-                    let content = slices.content(revision);
-                    let is_current = is_current(&chain, revision);
-                    describe::describe(revision, &content, is_current, output, now)
-                }
-            }
+            objects(format, std::slice::from_ref(&revision.object), true)
+        }
+        (Some(number), None) => {
+            let revision = find(&chain, number)?;
+            let slices = Slices::read(&cluster, [revision]).await?;
+            let is_current = is_current(&chain, revision);
+            describe::describe(revision, &slices.content(revision), is_current, output, now)
         }
     };
     output.print(&text)?;

@@ -67,7 +67,9 @@ pub enum Wish {
 /// As [`TargetsArg::for_each`].
 pub async fn switch(args: &TargetsArg, global: &GlobalArgs, wish: Wish) -> Result<Exit, Error> {
     args.for_each(global, async |cluster, target| {
-        for round in 1.. {
+        let mut rounds = ROUNDS;
+        loop {
+            rounds -= 1;
             let subject = Subject::read(cluster, target).await?;
             let (done, already) = match wish {
                 Wish::Paused => ("paused", "already paused"),
@@ -82,11 +84,10 @@ pub async fn switch(args: &TargetsArg, global: &GlobalArgs, wish: Wish) -> Resul
                     let note = note(args.dry_run);
                     return Ok(format!("{} {done}{note}", name(subject.object())));
                 }
-                Err(error) if error.is_code(409) && round < ROUNDS => {}
+                Err(error) if error.is_code(409) && rounds > 0 => {}
                 Err(error) => return Err(error),
             }
         }
-        Ok(String::new())
     })
     .await
 }
@@ -201,9 +202,9 @@ pub async fn write(
     dry_run: bool,
 ) -> Result<(), Error> {
     let dry_run = if dry_run { "&dryRun=All" } else { "" };
-    let path = format!("{}?fieldManager={FIELD_MANAGER}{dry_run}", subject.path());
+    let url = format!("{}?fieldManager={FIELD_MANAGER}{dry_run}", subject.path());
     let body = Some((Content::MergePatch, patch));
-    cluster.send(Method::PATCH, &path, body).await.map(drop)
+    cluster.send(Method::PATCH, &url, body).await.map(drop)
 }
 
 /// What to do about a wish.

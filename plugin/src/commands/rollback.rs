@@ -158,23 +158,25 @@ async fn roll_deployment_once(
     };
     let patch = roll_deployment(&deployment.object, &revision.object);
     let dry_run = if args.dry_run { "&dryRun=All" } else { "" };
-    let path = deployment
+    let url = deployment
         .kind
         .path_of(deployment.metadata.namespace.as_deref(), deployment.name());
-    let path = format!("{path}?fieldManager={FIELD_MANAGER}{dry_run}");
+    let url = format!("{url}?fieldManager={FIELD_MANAGER}{dry_run}");
     let body = Some((Content::JsonPatch, &patch));
-    cluster.send(Method::PATCH, &path, body).await?;
-    let mut line = format!(
-        "{named} rolled back to {}{}",
+    cluster.send(Method::PATCH, &url, body).await?;
+    let hint = if deployment.spec.paused {
+        format!(
+            "\nit is paused; `kubectl baton resume {}` rolls that out",
+            deployment.target()
+        )
+    } else {
+        String::new()
+    };
+    let line = format!(
+        "{named} rolled back to {}{}{hint}",
         rollout::title(revision),
         note(args.dry_run)
     );
-    if deployment.spec.paused {
-        line.push_str(&format!(
-            "\nit is paused; `kubectl baton resume {}` rolls that out",
-            deployment.target()
-        ));
-    }
     let follow = (!deployment.spec.paused).then(|| deployment.target());
     Ok(Done { line, follow })
 }

@@ -29,23 +29,58 @@ use crate::target::Kind;
 /// Dry runs under way at the same time.
 const SIDE_BY_SIDE: usize = 8;
 
-/// URL path of a dry-run apply of an object as the manager would send it; `None` when its kind is not
-/// served, or its name cannot stand in a path.
+/// How often an object that changes in between is looked at again.
+pub const ROUNDS: usize = 5;
+
+/// Sends a dry run of an apply as the manager would send it; forced for an object that exists.
 ///
 /// # Errors
-/// The server cannot be asked what it serves.
-pub async fn path(
+/// Refused (409 when the object is not in the state that the body names, or exists by now), or no
+/// answer. A kind that is not served is an error with the code 404.
+pub async fn dry_run(
     cluster: &Cluster,
     object: &Desired,
+    body: &Value,
     is_forced: bool,
-) -> Result<Option<String>, Error> {
+) -> Result<Value, Error> {
+    let path = path(cluster, object).await?;
+    let path = format!(
+        "{path}?fieldManager={FIELD_MANAGER}&fieldValidation=Ignore&dryRun=All&force={is_forced}"
+    );
+    let body = Some((Body::Apply, body));
+    cluster.send(Method::PATCH, &path, body).await
+}
+
+/// Whether a refusal is about who asks. Quotas and admission refuse with the same code, for another
+/// reason.
+#[must_use]
+pub fn is_lack_of_rights(error: &Error) -> bool {
+    match error {
+        Error::Refused(status) => {
+            status.code == 401
+                || (status.code == 403 && status.message.contains(" cannot patch resource "))
+        }
+        _ => false,
+    }
+}
+
+/// Reads an object that has changed since it was read.
+///
+/// # Errors
+/// Refused, or no answer.
+pub async fn read_again(cluster: &Cluster, object: &Desired) -> Result<Option<Value>, Error> {
+    let path = path(cluster, object).await?;
+    cluster.get_at(&path).await
+}
+
+async fn path(cluster: &Cluster, object: &Desired) -> Result<String, Error> {
     let Some(resource) = cluster.resource(&object.gvk).await? else {
-        return Ok(None);
+        let (version, kind) = (object.gvk.api_version(), &object.gvk.kind);
+        return Err(Error::NotFound(format!("{version} {kind} is not served")));
     };
-    let path = resource.path_of(&object.gvk, &object.key).ok();
-    Ok(path.map(|path| {
-        format!("{path}?fieldManager={FIELD_MANAGER}&fieldValidation=Ignore&dryRun=All&force={is_forced}")
-    }))
+    resource
+        .path_of(&object.gvk, &object.key)
+        .map_err(Error::Impossible)
 }
 
 /// What applying a deployment or a revision would do. `given` are slices that come with it.
@@ -62,7 +97,7 @@ pub async fn forecast(
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let path = kind.path_of(namespace, &connect::escape(name));
     let live = cluster.get_at(&path).await?;
-    let after = dry_run(cluster, &path, kind, object, live.as_ref()).await?;
+    let after = dry_run_itself(cluster, &path, kind, object, live.as_ref()).await?;
     let chains = read_all(cluster, kind, namespace).await?;
     let plan = if kind.is_deployment() {
         of_deployment(&after, &chains)?
@@ -80,7 +115,7 @@ pub async fn forecast(
 }
 
 /// What the server would make of the deployment or the revision itself.
-async fn dry_run(
+async fn dry_run_itself(
     cluster: &Cluster,
     path: &str,
     kind: Kind,
@@ -92,21 +127,16 @@ async fn dry_run(
         connect::FIELD_MANAGER
     );
     let applied = live.and_then(last_applied);
-    let answer = match applied {
-        Some(applied) => {
-            let patch = three_way(&applied, object);
-            let body = Some((Body::MergePatch, &patch));
-            cluster
-                .send(Method::PATCH, &format!("{path}{options}"), body)
-                .await
-        }
-        None => {
-            let body = Some((Body::Apply, object));
-            cluster
-                .send(Method::PATCH, &format!("{path}{options}&force=true"), body)
-                .await
-        }
+    let merged;
+    let (options, body) = if let Some(applied) = applied {
+        merged = three_way(&applied, object);
+        (options, (Body::MergePatch, &merged))
+    } else {
+        (format!("{options}&force=true"), (Body::Apply, object))
     };
+    let answer = cluster
+        .send(Method::PATCH, &format!("{path}{options}"), Some(body))
+        .await;
     answer.map_err(|error| match error {
         Error::Refused(status) if !kind.is_deployment() && status.message.contains("is immutable") => {
             Error::Impossible(format!(
@@ -381,19 +411,33 @@ async fn of_objects(
                 let verdict = format!("not compared: class {} writes it", phase.class);
                 return Ok(section.verdict(Tone::Same, verdict));
             }
-            let live = match children.find(&object.key) {
-                Found::Live(live) => Some(live),
+            let mut live = match children.find(&object.key) {
+                Found::Live(live) => Some(live.clone()),
                 Found::Missing => None,
                 // A kind that is not served has no objects.
                 Found::Unreadable(_) if cluster.resource(&object.gvk).await?.is_none() => None,
                 Found::Unreadable(why) => return Err(Error::Impossible(why.to_owned())),
             };
-            let answer = match ask(next, family, &phase.name, object, live) {
-                Ask::Nothing(section) => return Ok(section),
-                Ask::Create(body) => send(cluster, next, object, &body, false).await?,
-                Ask::Apply(body) => send(cluster, next, object, &body, true).await?,
-            };
-            Ok(tell(family, bringing, &phase.name, object, live, answer))
+            let mut rounds = ROUNDS;
+            loop {
+                rounds -= 1;
+                let (body, is_forced) = match ask(next, family, &phase.name, object, live.as_ref())
+                {
+                    Ask::Nothing(section) => return Ok(section),
+                    Ask::Create(body) => (body, false),
+                    Ask::Apply(body) => (body, true),
+                };
+                match send(cluster, next, object, &body, is_forced).await {
+                    Ok(answer) => {
+                        let live = live.as_ref();
+                        return Ok(tell(family, bringing, &phase.name, object, live, answer));
+                    }
+                    Err(error) if error.is_code(409) && rounds > 0 => {
+                        live = read_again(cluster, object).await?;
+                    }
+                    Err(error) => return Err(error),
+                }
+            }
         }
     });
     stream::iter(sections)
@@ -402,7 +446,7 @@ async fn of_objects(
         .await
 }
 
-/// Sends a dry run as the manager would.
+/// Sends a dry run as the manager would. A conflict is an error: it says nothing about the object.
 async fn send(
     cluster: &Cluster,
     next: &Next,
@@ -416,17 +460,13 @@ async fn send(
     if let Some(violation) = violation(next, object, resource.scope) {
         return Ok(Answer::Refused(violation));
     }
-    let Some(path) = path(cluster, object, is_forced).await? else {
-        return Ok(Answer::Refused("its name cannot be one".to_owned()));
-    };
-    match cluster
-        .send(Method::PATCH, &path, Some((Body::Apply, body)))
-        .await
-    {
+    match dry_run(cluster, object, body, is_forced).await {
         Ok(answer) => Ok(Answer::Object(answer)),
         // Who may not ask is told so; that is no property of the revision.
-        Err(error) if error.is_code(401) || error.is_code(403) => Err(error),
-        Err(error @ Error::Refused(_)) => Ok(Answer::Refused(error.to_string())),
+        Err(error) if is_lack_of_rights(&error) || error.is_code(409) => Err(error),
+        Err(error @ (Error::Refused(_) | Error::Impossible(_))) => {
+            Ok(Answer::Refused(error.to_string()))
+        }
         Err(error) => Err(error),
     }
 }
@@ -476,6 +516,23 @@ mod tests {
 
     fn yaml(text: &str) -> Value {
         serde_saphyr::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn quotas_are_no_lack_of_rights() {
+        let refused = |code, message: &str| {
+            let status = kube::core::Status::failure(message, "Forbidden").with_code(code);
+            is_lack_of_rights(&Error::Refused(Box::new(status)))
+        };
+        let rights = "configmaps \"web\" is forbidden: User \"dev\" cannot patch resource \"configmaps\" in API group \"\" in the namespace \"shop\"";
+        assert!(refused(403, rights));
+        assert!(refused(401, "Unauthorized"));
+        assert!(!refused(
+            403,
+            "configmaps \"web\" is forbidden: exceeded quota: small"
+        ));
+        assert!(!refused(409, rights));
+        assert!(!is_lack_of_rights(&Error::Usage(rights.to_owned())));
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub async fn read(
     name: Option<&str>,
 ) -> Result<Given, Error> {
     let inputs = [Input::Path(path.to_owned())];
-    let sources = input::read(&inputs, false).map_err(refuse)?;
+    let sources = input::read(&inputs, false).map_err(|faults| refuse(&faults))?;
     let (given, others) = sort(&sources)?;
     if !given.subjects.is_empty() {
         for other in others {
@@ -73,7 +73,8 @@ pub async fn read(
             scopes.insert(id, resource.scope);
         }
     }
-    let packed = pack::pack(intake, &options(name, scopes, global)).map_err(refuse)?;
+    let packed =
+        pack::pack(intake, &options(name, scopes, global)).map_err(|faults| refuse(&faults))?;
     for note in &packed.notes {
         eprintln!("note: {note}");
     }
@@ -108,7 +109,7 @@ fn options(name: String, scopes: scope::Scopes, global: &GlobalArgs) -> Options 
     }
 }
 
-fn refuse(faults: Faults) -> Error {
+fn refuse(faults: &Faults) -> Error {
     Error::Usage(faults.to_string())
 }
 
@@ -119,7 +120,7 @@ fn sort(sources: &[Source]) -> Result<(Given, Vec<String>), Error> {
     for source in sources {
         let found = documents::read(source);
         if !found.faults.is_empty() {
-            return Err(refuse(Faults(found.faults)));
+            return Err(refuse(&Faults(found.faults)));
         }
         for (place, document) in found.documents {
             for object in items(document.value) {

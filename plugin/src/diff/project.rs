@@ -64,7 +64,7 @@ enum Items {
     Nothing,
 }
 
-impl<'a> At<'a> {
+impl At<'_> {
     /// What is said about a marker, such as `f:spec`.
     fn below(&self, marker: &str) -> Self {
         Self {

@@ -1,5 +1,7 @@
 //! Differences as text: a heading per object and a unified diff of YAML below it.
 
+use std::fmt::Write as _;
+
 use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 
@@ -45,9 +47,10 @@ pub fn render(sections: &[Section], labels: &Labels, output: Output) -> String {
             Tone::Removed | Tone::Bad => output.paint(Paint::Bad, &section.verdict),
             Tone::Same => output.paint(Paint::Dim, &section.verdict),
         };
-        text.push_str(&format!("{title}: {verdict}\n"));
+        // Writing into a string cannot fail.
+        let _ = writeln!(text, "{title}: {verdict}");
         for note in &section.notes {
-            text.push_str(&format!("  {note}\n"));
+            let _ = writeln!(text, "  {note}");
         }
         let diff = section
             .pair

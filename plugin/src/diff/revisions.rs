@@ -238,12 +238,9 @@ mod tests {
     /// One line per section: title, verdict, notes.
     fn lines(from: &Side, to: &Side) -> Vec<String> {
         let line = |section: Section| {
-            let notes: String = section
-                .notes
-                .iter()
-                .map(|note| format!("; {note}"))
-                .collect();
-            format!("{}: {}{notes}", section.title, section.verdict)
+            let mut texts = vec![format!("{}: {}", section.title, section.verdict)];
+            texts.extend(section.notes);
+            texts.join("; ")
         };
         compare(from, to).into_iter().map(line).collect()
     }

@@ -232,7 +232,7 @@ fn conditions(conditions: &[Condition], output: Output, now: Timestamp) -> Strin
         ..output
     };
     let table = table.render(narrower);
-    table.lines().map(|line| format!("  {line}\n")).collect()
+    table.lines().flat_map(|line| ["  ", line, "\n"]).collect()
 }
 
 #[cfg(test)]
