@@ -14,10 +14,12 @@ use serde_json::{Value, json, value::RawValue};
 
 use super::{
     deployment::{DeploymentKey, DeploymentRecord},
-    record::{ReadError, Record, RevisionKey, collection, read},
-    revision_api::{ApiError, RevisionApi},
+    record::{ReadError, Record, RevisionKey, collection, read, read_metadata},
+    revision_api::{ApiError, METADATA_ONLY, RevisionApi},
     wire,
 };
+
+const JSON: &str = "application/json";
 
 impl DeploymentRecord {
     /// The controller reference on its revisions (contract 5.2).
@@ -40,7 +42,6 @@ impl RevisionApi {
     /// # Errors
     /// [`ApiError::Changed`] when the name is taken, which the watch will tell as well.
     pub async fn create(&self, key: &RevisionKey, body: &Value) -> Result<Record, ApiError> {
-        const JSON: &str = "application/json";
         let path = collection(key.kind.plural(), &key.namespace);
         let answer = self.request(Method::POST, JSON, JSON, &path, body).await?;
         let object: Result<&RawValue, _> = serde_json::from_slice(&answer);
@@ -119,7 +120,8 @@ impl RevisionApi {
     /// Deletes a revision; its own finalizers decide when it is gone.
     ///
     /// # Errors
-    /// [`ApiError::Changed`] when the revision is no longer the one that was read, or gone.
+    /// [`ApiError::Changed`] when the revision is no longer the one that was read, or gone, which one
+    /// without finalizers is at once.
     pub async fn delete(&self, record: &Record) -> Result<Record, ApiError> {
         let body = json!({
             "preconditions": {
@@ -128,14 +130,14 @@ impl RevisionApi {
             },
             "propagationPolicy": "Background",
         });
-        let metadata = self
-            .write(
-                Method::DELETE,
-                "application/json",
-                &record.key.path(),
-                &body,
-            )
+        let path = record.key.path();
+        let answer = self
+            .request(Method::DELETE, JSON, METADATA_ONLY, &path, &body)
             .await?;
+        let Ok(metadata) = read_metadata(&answer) else {
+            // Of an object that is gone the server sends a Status, which has no name.
+            return Err(ApiError::Changed { path });
+        };
         let mut record = record.clone();
         record.resource_version = metadata.resource_version;
         record.deleting = true;
@@ -191,7 +193,7 @@ impl RevisionApi {
     }
 
     async fn read<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<T, ApiError> {
-        let request = wire::get(path, "application/json").map_err(ApiError::Wire)?;
+        let request = wire::get(path, JSON).map_err(ApiError::Wire)?;
         let body = self.send(path, request).await?;
         serde_json::from_slice(&body).map_err(|source| ApiError::Answer {
             path: path.to_owned(),

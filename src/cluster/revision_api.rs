@@ -15,7 +15,8 @@ use super::{
 };
 
 /// Only the metadata comes back: a revision's manifests are long, and known already.
-const METADATA_ONLY: &str = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+pub(super) const METADATA_ONLY: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
 
 /// As [`METADATA_ONLY`], for lists.
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
