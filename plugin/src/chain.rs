@@ -518,10 +518,11 @@ pub async fn read_all(
     kind: Kind,
     namespace: Option<&str>,
 ) -> Result<Vec<Chain>, Error> {
-    let (deployments, revisions) = futures::try_join!(
+    let (deployments, revisions) = futures::join!(
         cluster.list(kind.deployment(), namespace),
         cluster.list(kind.revision(), namespace),
-    )?;
+    );
+    let (deployments, revisions) = (deployments?, revisions?);
     Ok(from_objects(deployments, revisions))
 }
 
@@ -609,4 +610,218 @@ where
     let parts = Parts::deserialize(object)
         .map_err(|error| serde_json::Error::custom(format!("{} is left out: {error}", name())))?;
     Ok((kind, parts))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// A revision of a deployment with this UID, or of nobody's where it is empty.
+    fn set(name: &str, number: i64, owner: &str, previous: &[&str]) -> Value {
+        let previous: Vec<Value> = previous.iter().map(|name| json!({"name": name})).collect();
+        let mut set = json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+            "metadata": {"name": name, "namespace": "shop", "uid": format!("uid-{name}")},
+            "spec": {"previous": previous},
+        });
+        if number != 0 {
+            set["spec"]["revision"] = number.into();
+        }
+        if !owner.is_empty() {
+            set["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectDeployment",
+                "name": "any", "uid": owner, "controller": true,
+            }]);
+        }
+        set
+    }
+
+    fn deployment(name: &str, uid: &str) -> Value {
+        json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectDeployment",
+            "metadata": {"name": name, "namespace": "shop", "uid": uid},
+            "spec": {"selector": {}, "template": {
+                "metadata": {"labels": {"app": "web"}},
+                "spec": {"phases": [{"name": "a"}]},
+            }},
+        })
+    }
+
+    /// What each chain is called, and its revisions.
+    fn names(chains: &[Chain]) -> Vec<(String, Vec<&str>)> {
+        let target = |chain: &Chain| chain.target().unwrap().to_string();
+        chains
+            .iter()
+            .map(|chain| {
+                let revisions = chain.revisions.iter().map(Revision::name).collect();
+                (target(chain), revisions)
+            })
+            .collect()
+    }
+
+    #[test]
+    fn revisions_belong_to_the_deployment_that_controls_them() {
+        let chains = from_objects(
+            vec![deployment("web", "d1"), deployment("api", "d2")],
+            vec![
+                set("web-b", 2, "d1", &["web-a"]),
+                set("api-a", 1, "d2", &[]),
+                set("web-new", 0, "d1", &["web-a", "web-b"]),
+                set("web-a", 1, "d1", &[]),
+                // Its deployment is gone, or was made again.
+                set("web-old", 9, "d0", &[]),
+            ],
+        );
+        assert_eq!(
+            names(&chains),
+            [
+                ("od/api".to_owned(), vec!["api-a"]),
+                ("od/web".to_owned(), vec!["web-a", "web-b", "web-new"]),
+                ("os/web-old".to_owned(), vec!["web-old"]),
+            ]
+        );
+    }
+
+    #[test]
+    fn standalone_revisions_are_linked_in_both_directions() {
+        let chains = from_objects(
+            Vec::new(),
+            vec![
+                set("c", 3, "", &["b"]),
+                set("x", 1, "", &["gone"]),
+                set("a", 1, "", &[]),
+                set("y", 2, "", &["gone"]),
+                set("b", 2, "", &["a"]),
+                set("alone", 1, "", &[]),
+            ],
+        );
+        assert_eq!(
+            names(&chains),
+            [
+                ("os/c".to_owned(), vec!["a", "b", "c"]),
+                ("os/alone".to_owned(), vec!["alone"]),
+                // They name the same revision, which does not exist any more.
+                ("os/y".to_owned(), vec!["x", "y"]),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_name_alone_is_a_deployment_first() {
+        let chains = || {
+            from_objects(
+                vec![deployment("web", "d1")],
+                vec![
+                    set("web", 1, "", &[]),
+                    set("web-a", 1, "d1", &[]),
+                    set("only", 1, "", &[]),
+                ],
+            )
+        };
+        let pick = |text: &str| {
+            let chain = pick(chains(), &text.parse().unwrap())?;
+            Some((chain.target().unwrap().to_string(), chain.named))
+        };
+        let named = |name: &str| Some(name.to_owned());
+        assert_eq!(pick("web"), Some(("od/web".to_owned(), None)));
+        assert_eq!(pick("os/web"), Some(("os/web".to_owned(), named("web"))));
+        assert_eq!(pick("web-a"), Some(("od/web".to_owned(), named("web-a"))));
+        assert_eq!(pick("only"), Some(("os/only".to_owned(), named("only"))));
+        assert_eq!(pick("cos/only"), None);
+        assert_eq!(pick("od/only"), None);
+    }
+
+    #[test]
+    fn the_current_revision_has_the_content_of_the_template() {
+        let current = |edit: fn(&mut Value)| {
+            let mut newest = set("web-b", 2, "d1", &[]);
+            newest["spec"]["phases"] = json!([{"name": "a"}]);
+            newest["metadata"]["labels"] = json!({"app": "web"});
+            edit(&mut newest);
+            let chains = from_objects(
+                vec![deployment("web", "d1")],
+                vec![set("web-a", 1, "d1", &[]), newest],
+            );
+            chains[0]
+                .current()
+                .map(|revision| revision.name().to_owned())
+        };
+        let newest = Some("web-b".to_owned());
+        assert_eq!(current(|_| {}), newest);
+        // Nobody's digest: labels decide. Another one's labels may be more.
+        assert_eq!(
+            current(|set| set["metadata"]["labels"]["more"] = "x".into()),
+            newest
+        );
+        assert_eq!(
+            current(|set| set["metadata"]["labels"]["app"] = "x".into()),
+            None
+        );
+        assert_eq!(
+            current(|set| set["spec"]["phases"][0]["name"] = "b".into()),
+            None
+        );
+        assert_eq!(
+            current(|set| set["spec"]["successDelaySeconds"] = 5.into()),
+            None
+        );
+        assert_eq!(
+            current(|set| {
+                set["metadata"]["annotations"] = json!({ANNOTATION_TEMPLATE_METADATA: "other"});
+            }),
+            None
+        );
+    }
+
+    #[test]
+    fn states_in_the_order_in_which_they_matter() {
+        let state = |edit: fn(&mut Value)| {
+            let mut set = set("web", 1, "", &[]);
+            edit(&mut set);
+            Revision::parse(set).unwrap().state().word()
+        };
+        let condition = |type_: &str, status: &str| {
+            json!([{
+                "type": type_, "status": status, "reason": "R", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }])
+        };
+        assert_eq!(state(|_| {}), "Pending");
+        assert_eq!(
+            state(|set| set["spec"]["lifecycleState"] = "Paused".into()),
+            "Paused"
+        );
+        assert_eq!(
+            state(|set| set["spec"]["lifecycleState"] = "Archived".into()),
+            "Archiving"
+        );
+        assert_eq!(
+            state(|set| {
+                set["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            }),
+            "Deleting"
+        );
+        for (type_, status, expected) in [
+            ("Available", "True", "Available"),
+            ("Available", "False", "NotReady"),
+            ("Archived", "True", "Archived"),
+        ] {
+            let mut set = set("web", 1, "", &[]);
+            set["status"] = json!({"conditions": condition(type_, status)});
+            assert_eq!(Revision::parse(set).unwrap().state().word(), expected);
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_read_names_the_object() {
+        let mut broken = set("web", 1, "", &[]);
+        broken["spec"]["phases"] = "none".into();
+        let error = Revision::parse(broken).unwrap_err().to_string();
+        assert!(error.starts_with("ObjectSet web is left out: "), "{error}");
+        let other = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}});
+        let error = Revision::parse(other).unwrap_err().to_string();
+        assert_eq!(error, "ConfigMap x is none of our kinds");
+    }
 }

@@ -360,3 +360,148 @@ pub fn compile(revision: &Revision) -> Result<Probes, String> {
     let specs = revision.spec.availability_probes.as_deref();
     Probes::compile(specs.unwrap_or_default()).map_err(|error| error.to_string())
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{chain::from_objects, content::Slices};
+
+    fn chain(objects: &[(&str, &str)], class: &str) -> Chain {
+        let objects: Vec<Value> = objects
+            .iter()
+            .map(|(kind, name)| {
+                let api_version = if *kind == "Deployment" {
+                    "apps/v1"
+                } else {
+                    "v1"
+                };
+                json!({"object": {
+                    "apiVersion": api_version, "kind": kind, "metadata": {"name": name},
+                }})
+            })
+            .collect();
+        let set = json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u1"},
+            "spec": {
+                "revision": 1,
+                "phases": [{"name": "a", "class": class, "objects": objects}],
+                "availabilityProbes": [{
+                    "selector": {"kind": {"group": "apps", "kind": "Deployment"}},
+                    "probes": [{"condition": {"type": "Available"}}],
+                }],
+            },
+        });
+        from_objects(Vec::new(), vec![set]).remove(0)
+    }
+
+    fn resource(plural: &str) -> Resource {
+        Resource {
+            plural: plural.to_owned(),
+            scope: KindScope::Namespaced,
+            watchable: true,
+        }
+    }
+
+    fn plan(chain: &Chain) -> Vec<Collection> {
+        let revision = &chain.revisions[0];
+        let content = Slices::default().content(revision);
+        collections(&[(revision, &content)], Detail::AsProbed)
+    }
+
+    #[test]
+    fn kinds_are_listed_once_and_no_more_of_them_than_is_needed() {
+        let chain = chain(
+            &[
+                ("ConfigMap", "a"),
+                ("Deployment", "web"),
+                ("ConfigMap", "b"),
+            ],
+            "",
+        );
+        let collections = plan(&chain);
+        let [maps, deployments] = &collections[..] else {
+            panic!("{collections:?}");
+        };
+        let sources = maps.managed(&resource("configmaps"), &Children::default());
+        assert_eq!(sources.len(), 1);
+        assert_eq!(sources[0].path, "/api/v1/namespaces/shop/configmaps");
+        assert!(sources[0].query.metadata_only, "no probe looks at them");
+        assert!(sources[0].query.labels.is_some());
+        let sources = deployments.managed(&resource("deployments"), &Children::default());
+        assert_eq!(sources[0].path, "/apis/apps/v1/namespaces/shop/deployments");
+        assert!(!sources[0].query.metadata_only);
+        assert!(plan(&self::chain(&[("ConfigMap", "a")], "elsewhere")).is_empty());
+    }
+
+    #[test]
+    fn what_is_not_managed_is_looked_up_by_name_or_by_one_list() {
+        let names: Vec<String> = (0..=FEW).map(|n| format!("cm-{n}")).collect();
+        let objects: Vec<(&str, &str)> = names.iter().map(|name| ("ConfigMap", &**name)).collect();
+        let chain = chain(&objects, "");
+        let [maps] = &plan(&chain)[..] else { panic!() };
+        let resource = resource("configmaps");
+        let mut children = Children::default();
+        let all = maps.others(&resource, &children);
+        assert_eq!(all.len(), 1);
+        assert_eq!((&all[0].query.labels, &all[0].query.fields), (&None, &None));
+        let live = json!({"metadata": {"name": "cm-0", "namespace": "shop"}});
+        children.insert(&maps.gvk, live);
+        let few = maps.others(&resource, &children);
+        assert_eq!(few.len(), FEW);
+        assert_eq!(few[0].query.fields.as_deref(), Some("metadata.name=cm-1"));
+        // A kind that cannot be read is not asked for again.
+        children.insert_unreadable(&maps.gvk, "forbidden".to_owned());
+        assert!(maps.others(&resource, &children).is_empty());
+    }
+
+    #[test]
+    fn owners_are_told_apart() {
+        let chain = chain(&[("ConfigMap", "a")], "elsewhere");
+        let owned = |controller: Value| {
+            owner(
+                &json!({"metadata": {"ownerReferences": [controller]}}),
+                &chain,
+            )
+        };
+        let reference = |api_version: &str, kind: &str, name: &str, uid: &str| {
+            json!({
+                "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
+                "controller": true,
+            })
+        };
+        let ours = "package-operator.run/v1alpha1";
+        let revision = |through: Option<&str>| Owner::Revision {
+            name: "web-1".to_owned(),
+            number: Some(1),
+            through: through.map(str::to_owned),
+        };
+        assert_eq!(
+            owned(reference(ours, "ObjectSet", "web-1", "u1")),
+            revision(None)
+        );
+        assert_eq!(
+            owned(reference(ours, "ObjectSetPhase", "web-1-a", "u9")),
+            revision(Some("web-1-a"))
+        );
+        let stranger = |kind: &str, name: &str| Owner::Stranger {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+        };
+        // The same name, but another object; a phase of another revision; another's kind.
+        for (api_version, kind, name) in [
+            (ours, "ObjectSet", "web-1"),
+            (ours, "ObjectSetPhase", "web-1-b"),
+            ("other/v1", "ObjectSetPhase", "web-1-a"),
+        ] {
+            assert_eq!(
+                owned(reference(api_version, kind, name, "u2")),
+                stranger(kind, name)
+            );
+        }
+        let plain = json!({"apiVersion": ours, "kind": "ObjectSet", "name": "web-1", "uid": "u1"});
+        assert_eq!(owned(plain), Owner::Nobody);
+    }
+}

@@ -214,3 +214,44 @@ pub async fn read_some(
         .try_collect()
         .await
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn slices_follow_the_inline_objects_and_may_be_missing() {
+        let object = |name: &str| json!({"object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}});
+        let revision = Revision::parse(json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u"},
+            "spec": {"revision": 3, "phases": [
+                {"name": "a", "objects": [object("inline")], "slices": ["s1", "gone"]},
+                {"name": "b", "class": "elsewhere", "objects": [object("far")]},
+            ]},
+        }))
+        .unwrap();
+        let mut slices = Slices::default();
+        slices.insert(json!({
+            "metadata": {"name": "s1", "namespace": "shop"}, "objects": [object("sliced")],
+        }));
+        // The same name elsewhere is another slice.
+        slices.insert(json!({
+            "metadata": {"name": "gone", "namespace": "other"}, "objects": [object("no")],
+        }));
+        assert!(slices.contains(Some("shop"), "s1"));
+        let content = slices.content(&revision);
+        let names: Vec<&str> = content.objects().map(|o| o.key.name.as_str()).collect();
+        assert_eq!(names, ["inline", "sliced", "far"]);
+        let first = &content.phases[0];
+        assert_eq!(first.missing_slices, ["gone"]);
+        assert!(!first.is_delegated() && content.phases[1].is_delegated());
+        assert_eq!(first.objects[1].key.namespace, "shop");
+        assert_eq!(
+            first.objects[1].manifest.pointer("/metadata/annotations"),
+            Some(&json!({"package-operator.run/revision": "3"}))
+        );
+    }
+}

@@ -11,6 +11,13 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use unicode_width::UnicodeWidthStr as _;
 
+/// Blanks between columns.
+const GAP: usize = 3;
+/// A last column that has fewer characters than this goes below its row.
+const NARROWEST: usize = 32;
+/// Blanks in front of what is below a row.
+const INDENT: usize = 6;
+
 /// When to use colours.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum ColorChoice {
@@ -105,6 +112,15 @@ impl Output {
             Paint::Accent => "36",
         };
         format!("\x1b[{code}m{text}\x1b[0m")
+    }
+
+    /// A sentence in lines that fit, broken between words.
+    #[must_use]
+    pub fn wrap(self, text: &str) -> String {
+        match self.width {
+            Some(width) => textwrap::fill(text, usize::from(width).max(NARROWEST)),
+            None => text.to_owned(),
+        }
     }
 
     /// Writes a text, with a newline at its end if it has none. Nothing is written for an empty one.
@@ -223,19 +239,59 @@ impl Table {
         self.rows.is_empty()
     }
 
-    /// The text; every line ends with a newline. On a terminal that is too narrow the last column is wrapped; when
-    /// even that is not enough, the others are.
+    /// The text; every line ends with a newline. Where a terminal is too narrow, the last column is wrapped; where it
+    /// would get too narrow for that, it goes below its row.
     #[must_use]
     pub fn render(&self, output: Output) -> String {
+        let beside: usize = self.widths().iter().map(|width| width + GAP).sum();
+        let last = self.headings.len().saturating_sub(1);
+        let cells = self.rows.iter().filter_map(|row| row.get(last));
+        let widest = cells.map(|cell| cell.text.width()).max().unwrap_or(0);
+        match output.width.map(usize::from) {
+            Some(width) if beside + widest > width && beside + NARROWEST > width => {
+                self.render_below(width, output)
+            }
+            width => {
+                let lines = self.layout(self.headings.len(), width, output);
+                lines.into_iter().map(|line| line + "\n").collect()
+            }
+        }
+    }
+
+    /// With the cells of the last column below their rows.
+    fn render_below(&self, width: usize, output: Output) -> String {
+        let last = self.headings.len().saturating_sub(1);
+        let mut lines = self.layout(last, None, output).into_iter();
+        let mut text = String::new();
+        if self.continued.is_none() {
+            text.extend(lines.next().map(|line| line + "\n"));
+        }
+        for (row, line) in self.rows.iter().zip(lines) {
+            text.push_str(&line);
+            text.push('\n');
+            let cell = row.get(last).map_or("", |cell| &cell.text);
+            for part in textwrap::wrap(cell, width.saturating_sub(INDENT).max(NARROWEST)) {
+                if !part.is_empty() {
+                    text.push_str(&" ".repeat(INDENT));
+                    text.push_str(&output.paint(Paint::Dim, &part));
+                    text.push('\n');
+                }
+            }
+        }
+        text
+    }
+
+    /// The lines of the first so many columns.
+    fn layout(&self, columns: usize, width: Option<usize>, output: Output) -> Vec<String> {
         let mut table = comfy_table::Table::new();
         table.load_style(comfy_table::TableStyle::new());
         if self.continued.is_none() {
-            table.set_header(Row::from(self.headings.clone()));
+            table.set_header(Row::from(self.headings[..columns].to_vec()));
         }
         let widths = self.widths();
         for row in &self.rows {
             let widths = widths.iter().copied().chain(std::iter::repeat(0));
-            let cells = row.iter().zip(widths);
+            let cells = row.iter().zip(widths).take(columns);
             table.add_row(cells.map(|(cell, width)| cell.styled(width, output)));
         }
         if output.colors {
@@ -244,7 +300,7 @@ impl Table {
         } else {
             table.force_no_tty();
         }
-        match output.width {
+        match width.and_then(|width| u16::try_from(width).ok()) {
             Some(width) => table
                 .set_content_arrangement(ContentArrangement::Dynamic)
                 .set_width(width),
@@ -252,17 +308,14 @@ impl Table {
         };
         let last = self.headings.len().saturating_sub(1);
         for (index, column) in table.column_iter_mut().enumerate() {
-            column.set_padding((0, if index < last { 3 } else { 0 }));
+            let gap = if index < last { GAP } else { 0 };
+            column.set_padding((0, u16::try_from(gap).unwrap_or_default()));
             if index < last {
                 column.set_constraint(comfy_table::ColumnConstraint::ContentWidth);
             }
         }
-        let mut text = String::new();
-        for line in table.lines() {
-            text.push_str(line.trim_end());
-            text.push('\n');
-        }
-        text
+        let lines = table.lines();
+        lines.map(|line| line.trim_end().to_owned()).collect()
     }
 }
 
@@ -398,15 +451,25 @@ mod tests {
              web           Available\n\
              a-long-name   NotReady    one two three four\n"
         );
-        let narrow = Output {
-            width: Some(36),
+        let narrow = |width| Output {
+            width: Some(width),
             ..Output::plain()
         };
+        assert_eq!(table.render(narrow(44)), table.render(Output::plain()));
+        table.row(["b", "NotReady", "one two three four five six seven eight"]);
         assert_eq!(
-            table.render(narrow),
+            table.render(narrow(60)),
             "NAME          STATE       MESSAGE\n\
              web           Available\n\
-             a-long-name   NotReady    one two\n                          three four\n"
+             a-long-name   NotReady    one two three four\n\
+             b             NotReady    one two three four five six seven\n                          eight\n"
+        );
+        assert_eq!(
+            table.render(narrow(44)),
+            "NAME          STATE\n\
+             web           Available\n\
+             a-long-name   NotReady\n      one two three four\n\
+             b             NotReady\n      one two three four five six seven\n      eight\n"
         );
         let colors = Output {
             colors: true,

@@ -316,3 +316,100 @@ fn archived(chain: &Chain, name: &str) -> Reached {
         ))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::chain::from_objects;
+
+    #[test]
+    fn goals_are_named_as_in_kubectl_wait() {
+        let condition = |type_: &str, status: &str| Goal::Condition {
+            type_: type_.to_owned(),
+            status: status.to_owned(),
+        };
+        for (text, expected) in [
+            ("available", Goal::Available),
+            ("Succeeded", Goal::Succeeded),
+            ("archived", Goal::Archived),
+            ("deleted", Goal::Deleted),
+            ("delete", Goal::Deleted),
+            ("revision=3", Goal::Revision(3)),
+            ("condition=Paused", condition("Paused", "True")),
+            (
+                "condition=example.com/Ready=false",
+                condition("example.com/Ready", "false"),
+            ),
+        ] {
+            assert_eq!(text.parse(), Ok(expected), "{text}");
+        }
+        for text in [
+            "",
+            "ready",
+            "revision",
+            "revision=0",
+            "revision=x",
+            "condition=",
+            "available=yes",
+        ] {
+            text.parse::<Goal>().unwrap_err();
+        }
+    }
+
+    fn chain(generation: i64, status: &str) -> Chain {
+        let set = json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u", "generation": generation},
+            "spec": {"revision": 4},
+            "status": {"conditions": [{
+                "type": "Available", "status": status, "reason": "ProbeFailure", "message": "no",
+                "observedGeneration": 2, "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]},
+        });
+        from_objects(Vec::new(), vec![set]).remove(0)
+    }
+
+    #[test]
+    fn it_says_what_it_still_waits_for() {
+        let words = |chain: &Chain, goal: &str| match look(chain, &goal.parse().unwrap()) {
+            Reached::Yes(words) => format!("yes: {words}"),
+            Reached::No(words) => words,
+        };
+        let name = "objectset.package-operator.run/web-1";
+        let waiting = chain(2, "False");
+        assert_eq!(
+            words(&waiting, "available"),
+            format!("{name} has Available=False because of ProbeFailure: no")
+        );
+        assert_eq!(
+            words(&waiting, "condition=Available=false"),
+            format!("yes: {name} has the condition Available=False")
+        );
+        assert_eq!(
+            words(&waiting, "condition=Paused"),
+            format!("{name} has no condition Paused")
+        );
+        assert_eq!(
+            words(&waiting, "revision=5"),
+            format!("{name} is at revision 4")
+        );
+        assert_eq!(
+            words(&waiting, "revision=3"),
+            format!("yes: {name} is at revision 4")
+        );
+        assert_eq!(
+            words(&chain(2, "True"), "available"),
+            format!("yes: {name} is available")
+        );
+        assert_eq!(
+            words(&chain(3, "True"), "available"),
+            format!("the condition Available of {name} is about an earlier spec")
+        );
+        assert_eq!(
+            words(&waiting, "archived"),
+            format!("{name} is NotReady and controls 0 objects")
+        );
+    }
+}

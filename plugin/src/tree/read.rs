@@ -191,8 +191,9 @@ impl<'a> LiveTree<'a> {
                 self.catalogue.add(revision, &self.slices);
             }
         }
+        // What is archived in the meantime is closed.
         self.catalogue
-            .retain(|uid| chains.iter().any(|chain| chain.by_uid(uid).is_some()));
+            .retain(|uid| scope.open(&chains).any(|revision| revision.uid() == uid));
         let wanted = wanted(scope, &chains, &self.catalogue);
         let phases = phase_sources(&wanted);
         let mut children = Children::default();

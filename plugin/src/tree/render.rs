@@ -357,3 +357,173 @@ fn span((paint, text): &Span, output: Output) -> String {
 fn pad(text: &str, own: usize, width: usize) -> String {
     format!("{text}{}", " ".repeat(width.saturating_sub(own)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tree::DeploymentPicture;
+
+    fn object(name: &str, healthy: Health, owner: OwnerPicture, message: &str) -> ObjectPicture {
+        ObjectPicture {
+            kind: "ConfigMap".to_owned(),
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            healthy,
+            owner,
+            message: message.to_owned(),
+            ..ObjectPicture::default()
+        }
+    }
+
+    fn own() -> OwnerPicture {
+        OwnerPicture::ThisRevision {
+            revision: Some(2),
+            name: "web-2".to_owned(),
+        }
+    }
+
+    fn chain() -> ChainPicture {
+        let objects = vec![
+            object("a", Health::True, own(), ""),
+            object(
+                "b",
+                Health::False,
+                own(),
+                "a long message of many words that does not fit",
+            ),
+        ];
+        ChainPicture {
+            deployment: Some(DeploymentPicture {
+                available: Health::True,
+                target: "od/web".to_owned(),
+                message: "rolling out".to_owned(),
+                ..DeploymentPicture::default()
+            }),
+            namespace: Some("shop".to_owned()),
+            revisions: vec![
+                RevisionPicture {
+                    name: "web-2".to_owned(),
+                    revision: Some(2),
+                    state: "NotReady",
+                    healthy: 1,
+                    objects: 2,
+                    phases: Some(vec![PhasePicture {
+                        name: "p".to_owned(),
+                        healthy: 1,
+                        objects,
+                        ..PhasePicture::default()
+                    }]),
+                    ..RevisionPicture::default()
+                },
+                RevisionPicture {
+                    name: "web-1".to_owned(),
+                    revision: Some(1),
+                    state: "Archived",
+                    ..RevisionPicture::default()
+                },
+            ],
+        }
+    }
+
+    fn of_width(width: u16) -> Output {
+        Output {
+            width: Some(width),
+            ..Output::plain()
+        }
+    }
+
+    #[test]
+    fn messages_are_wrapped_beside_their_rows() {
+        assert_eq!(
+            render(&[chain()], false, of_width(90)),
+            "\
+NAME                           HEALTHY   OWNER        MESSAGE
+od/web                         True                   rolling out
+├─ revision 2 web-2 NotReady   1/2
+│  └─ phase p                  1/2
+│     ├─ ConfigMap/a           True      revision 2
+│     └─ ConfigMap/b           False     revision 2   a long message of many words that
+│                                                     does not fit
+└─ revision 1 web-1 Archived
+"
+        );
+    }
+
+    #[test]
+    fn messages_go_below_their_rows_where_there_is_no_room() {
+        assert_eq!(
+            render(&[chain()], false, of_width(60)),
+            "\
+NAME                           HEALTHY   OWNER
+od/web                         True
+│  rolling out
+├─ revision 2 web-2 NotReady   1/2
+│  └─ phase p                  1/2
+│     ├─ ConfigMap/a           True      revision 2
+│     └─ ConfigMap/b           False     revision 2
+│           a long message of many words that does not fit
+└─ revision 1 web-1 Archived
+"
+        );
+    }
+
+    #[test]
+    fn a_poor_terminal_gets_ascii() {
+        let ascii = Output {
+            ascii: true,
+            ..Output::plain()
+        };
+        let text = render(&[chain()], true, ascii);
+        assert!(text.is_ascii(), "{text}");
+        assert!(text.contains("od/web -n shop "), "{text}");
+        assert!(text.contains("|     `- ConfigMap/b "), "{text}");
+    }
+
+    #[test]
+    fn every_owner_has_its_words() {
+        let word = |owner: OwnerPicture| {
+            let mut chain = chain();
+            let phases = chain.revisions[0].phases.as_mut().unwrap();
+            phases[0].objects = vec![object("x", Health::True, owner, "")];
+            let text = render(&[chain], false, Output::plain());
+            let row = text.lines().find(|line| line.contains("ConfigMap/x"));
+            let (_, words) = row.unwrap().split_once("ConfigMap/x").unwrap();
+            words.split_whitespace().collect::<Vec<_>>().join(" ")
+        };
+        let name = || "web-1".to_owned();
+        for (owner, expected) in [
+            (own(), "True revision 2"),
+            (
+                OwnerPicture::OtherRevision {
+                    revision: Some(1),
+                    name: name(),
+                },
+                "True revision 1",
+            ),
+            (
+                OwnerPicture::OtherRevision {
+                    revision: None,
+                    name: name(),
+                },
+                "True web-1",
+            ),
+            (
+                OwnerPicture::Stranger {
+                    kind: "Helm".to_owned(),
+                    name: "x".to_owned(),
+                },
+                "True Helm/x",
+            ),
+            (OwnerPicture::Nobody, "True nobody"),
+            (OwnerPicture::Missing, "- missing"),
+            (OwnerPicture::Unknown, "True unknown"),
+        ] {
+            assert_eq!(word(owner), expected);
+        }
+    }
+
+    #[test]
+    fn nothing_is_nothing() {
+        assert_eq!(render(&[], true, Output::plain()), "");
+    }
+}

@@ -286,3 +286,127 @@ fn judge(
     });
     orphans
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn group(name: &str, versions: &Value) -> APIGroupDiscoveryList {
+        serde_json::from_value(json!({
+            "items": [{"metadata": {"name": name}, "versions": versions}],
+        }))
+        .unwrap()
+    }
+
+    fn resource(plural: &str, kind: &str, verbs: &[&str]) -> Value {
+        json!({
+            "resource": plural, "scope": "Namespaced", "verbs": verbs,
+            "responseKind": {"group": "", "version": "", "kind": kind},
+        })
+    }
+
+    #[test]
+    fn kinds_are_looked_at_once_in_the_preferred_version() {
+        let core = group(
+            "",
+            &json!([{"version": "v1", "resources": [
+                resource("configmaps", "ConfigMap", &["list", "delete"]),
+                resource("bindings", "Binding", &["create"]),
+            ]}]),
+        );
+        let apps = group(
+            "shop.example",
+            &json!([
+                {"version": "v2", "resources": [resource("carts", "Cart", &["list", "delete"])]},
+                {"version": "v1", "freshness": "Current", "resources": [
+                    resource("carts", "Cart", &["list", "delete"]),
+                    resource("views", "View", &["list"]),
+                ]},
+                {"version": "v0", "freshness": "Stale", "resources": []},
+            ]),
+        );
+        let mut warnings = Vec::new();
+        let found = kinds(&core, &apps, &mut warnings);
+        let paths: Vec<(String, bool)> = found
+            .iter()
+            .map(|kind| (kind.path(Some("n")), kind.is_real))
+            .collect();
+        assert_eq!(
+            paths,
+            [
+                ("/api/v1/namespaces/n/configmaps".to_owned(), true),
+                ("/apis/shop.example/v2/namespaces/n/carts".to_owned(), true),
+                ("/apis/shop.example/v1/namespaces/n/views".to_owned(), false),
+            ]
+        );
+        assert_eq!(found[1].path(None), "/apis/shop.example/v2/carts");
+        assert_eq!(
+            warnings,
+            ["the server behind shop.example/v0 does not answer; its kinds are not looked at"]
+        );
+    }
+
+    fn object(name: &str, controller: Option<(&str, &str)>) -> Value {
+        let owners: Vec<Value> = controller
+            .map(|(kind, uid)| {
+                json!({
+                    "apiVersion": "package-operator.run/v1alpha1", "kind": kind, "name": "web-1",
+                    "uid": uid, "controller": true,
+                })
+            })
+            .into_iter()
+            .collect();
+        json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "ownerReferences": owners},
+        })
+    }
+
+    #[test]
+    fn an_orphan_has_no_controller_that_exists() {
+        let mut plain = object("plain", Some(("ObjectSet", "here")));
+        plain["metadata"]["ownerReferences"][0]["controller"] = false.into();
+        let mut far = object("far", None);
+        far["metadata"]["annotations"] = json!({
+            ANNOTATION_OWNERS: r#"[{"kind":"ObjectSetPhase","name":"x","uid":"u","controller":true}]"#,
+        });
+        let orphans = judge(
+            vec![
+                plain,
+                object("gone", Some(("ObjectSet", "gone"))),
+                object("free", None),
+                object("held", Some(("ObjectSet", "here"))),
+                object("unread", Some(("Hidden", "unknown"))),
+                far,
+            ],
+            &BTreeSet::from(["here".to_owned()]),
+            &BTreeSet::from([("package-operator.run".to_owned(), "Hidden".to_owned())]),
+        );
+        let found: Vec<(&str, Option<&str>)> = orphans
+            .iter()
+            .map(|orphan| {
+                let name = orphan.object["metadata"]["name"].as_str().unwrap();
+                (name, orphan.last_owner.as_deref())
+            })
+            .collect();
+        assert_eq!(
+            found,
+            [
+                ("free", None),
+                ("gone", Some("ObjectSet/web-1")),
+                ("plain", Some("ObjectSet/web-1")),
+            ]
+        );
+    }
+
+    #[test]
+    fn labels_that_kubernetes_has_copied_do_not_count() {
+        let mut endpoints = json!({"apiVersion": "v1", "kind": "Endpoints", "metadata": {}});
+        assert!(is_copied(&endpoints));
+        endpoints["metadata"]["annotations"] = json!({ANNOTATION_REVISION: "1"});
+        assert!(!is_copied(&endpoints));
+        assert!(!is_copied(&object("x", None)));
+    }
+}

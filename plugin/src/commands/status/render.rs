@@ -20,7 +20,7 @@ pub fn text(chain: &Chain, rollout: &Rollout, now: Timestamp, output: Output) ->
     let mut text = heading(chain, rollout, output);
     let subject = chain.subject();
     if let Some(revision) = subject {
-        let _ = writeln!(text, "\n{}", about(revision, rollout, now));
+        let _ = writeln!(text, "\n{}", output.wrap(&about(revision, rollout, now)));
     }
     let conditions = conditions(chain, subject);
     if !conditions.is_empty() {
@@ -28,7 +28,7 @@ pub fn text(chain: &Chain, rollout: &Rollout, now: Timestamp, output: Output) ->
         text.push_str(&condition_table(&conditions, now).render(output));
     }
     if let Some(revision) = subject.filter(|revision| !revision.status.waiting_for.is_empty()) {
-        let _ = writeln!(text, "\n{} waits for", title(revision));
+        text.push_str("\nWaiting for\n");
         text.push_str(&waiting_table(revision).render(output));
     }
     let holders = holders(chain, subject);
@@ -60,7 +60,7 @@ fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
         output.paint(paint, verdict)
     );
     if !rollout.message.is_empty() {
-        let _ = writeln!(text, "{}", rollout.message);
+        let _ = writeln!(text, "{}", output.wrap(&rollout.message));
     }
     text
 }
