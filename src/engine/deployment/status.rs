@@ -144,7 +144,12 @@ fn progress(
         return Again::OnEvent;
     }
     if let (Some(seconds), Some(current)) = (deadline, current) {
-        if is_told_late(conditions, current) {
+        let limit = SignedDuration::from_secs(i64::from(seconds));
+        // Not so once the deadline was raised beyond its age: it has all that time from now on.
+        let is_older = current
+            .created
+            .is_none_or(|created| snapshot.now.duration_since(created) >= limit);
+        if is_older && is_told_late(conditions, current) {
             return late(conditions, snapshot, current, seconds);
         }
         conditions.set(PROGRESSING, status, reason, &text);
@@ -154,8 +159,7 @@ fn progress(
             .created
             .max(told.map(|told| told.last_transition_time.0))
             .unwrap_or(snapshot.now);
-        let left =
-            SignedDuration::from_secs(i64::from(seconds)) - snapshot.now.duration_since(began);
+        let left = limit - snapshot.now.duration_since(began);
         if left.is_positive() {
             return Again::After(left.unsigned_abs());
         }

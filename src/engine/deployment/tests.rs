@@ -452,6 +452,19 @@ fn improvement_27_a_late_revision_is_told_and_not_given_up() {
     snapshot.deployment.status = report(&snapshot, &Creation::None).0;
     assert_eq!(said(&snapshot, PROGRESSING), late);
 
+    // A deadline that is raised beyond its age counts anew.
+    snapshot.deployment.progress_deadline_seconds = Some(500);
+    let (status, again) = report(&snapshot, &Creation::None);
+    assert_eq!(again, Again::After(std::time::Duration::from_secs(500)));
+    assert!(status.conditions.iter().any(|c| c.reason == pending));
+    snapshot.deployment.progress_deadline_seconds = Some(150);
+    assert_eq!(
+        said(&snapshot, PROGRESSING),
+        late.replace("200", "150"),
+        "it is older than that"
+    );
+    snapshot.deployment.progress_deadline_seconds = Some(200);
+
     // The time of a pause does not count.
     snapshot.deployment.paused = true;
     assert_eq!(
