@@ -9,7 +9,8 @@ use kube::{Client, Config};
 use serde_json::Value;
 
 /// Kinds without a namespace, among those that tests use.
-const CLUSTER_SCOPED: [&str; 8] = [
+const CLUSTER_SCOPED: [&str; 9] = [
+    "ClusterObjectDeployment",
     "ClusterObjectSet",
     "ClusterObjectSlice",
     "ClusterRole",
@@ -133,15 +134,24 @@ impl Cluster {
     /// Lists the objects of the kind of `like`, in its namespace if it has one and in all of them
     /// otherwise.
     pub async fn list(&self, like: &Value, labels: &str) -> Vec<Value> {
-        let (collection, _) = place(like);
-        let url = format!("{collection}?labelSelector={}", labels.replace('=', "%3D"));
-        let list = self
-            .send(Method::GET, &url, "application/json", &Value::Null)
-            .await;
-        match list.unwrap()["items"].take() {
+        match self.list_all(like, labels).await["items"].take() {
             Value::Array(items) => items,
             _ => Vec::new(),
         }
+    }
+
+    /// As [`Cluster::list`], with the metadata of the list.
+    pub(crate) async fn list_all(&self, like: &Value, labels: &str) -> Value {
+        let labels = labels.replace('=', "%3D");
+        let url = format!("{}?labelSelector={labels}", collection(like));
+        let list = self
+            .send(Method::GET, &url, "application/json", &Value::Null)
+            .await;
+        list.unwrap()
+    }
+
+    pub(crate) fn client(&self) -> &Client {
+        &self.client
     }
 
     /// What `kubectl get` would print about an object: column names and cells.
@@ -205,6 +215,11 @@ fn found(answer: Result<Value, Refused>) -> Option<Value> {
 pub(crate) fn url(object: &Value) -> String {
     let (collection, name) = place(object);
     format!("{collection}/{name}")
+}
+
+/// The path of the collection that an object is in.
+pub(crate) fn collection(object: &Value) -> String {
+    place(object).0
 }
 
 /// The path of an object's collection, and its name.

@@ -4,23 +4,28 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, is_namespaced};
 use crate::manager::Log;
 
 /// Lines of the manager's log that are shown.
 const LOG_LINES: usize = 80;
 
-/// Everything about a namespace that explains a failure: revisions, slices, managed objects, events,
+/// Everything about a namespace that explains a failure: deployments, revisions, managed objects, events,
 /// and what the manager has logged.
 pub async fn of_namespace(cluster: &Cluster, namespace: &str, log: &Log) -> String {
     let mut text = String::new();
-    for kind in ["ObjectSet", "ClusterObjectSet"] {
-        for set in cluster
+    for kind in [
+        "ObjectDeployment",
+        "ClusterObjectDeployment",
+        "ObjectSet",
+        "ClusterObjectSet",
+    ] {
+        for found in cluster
             .list(&like("package-operator.run/v1alpha1", kind, namespace), "")
             .await
         {
-            if set["kind"] != "ClusterObjectSet" || is_of(&set, namespace) {
-                section(&mut text, kind, &set);
+            if is_namespaced(kind) || is_of(&found, namespace) {
+                section(&mut text, kind, &found);
             }
         }
     }

@@ -1,20 +1,35 @@
 //! A control plane and a manager that one test has to itself.
 
+use std::collections::VecDeque;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use baton_hack::bed::{Afterwards, Bed};
 use baton_hack::paths::Dirs;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard, OnceCell};
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use crate::cluster::Cluster;
 use crate::guard::Guard;
 use crate::manager::{Manager, temporary};
 use crate::namespace::{LABEL_TEST, PATIENCE, Scope, TestNamespace};
 
-/// The bed, started for the first test that wants it.
-static BED: OnceCell<ExclusiveBed> = OnceCell::const_new();
+/// How many tests have a bed to themselves at the same time. On a machine of two processors more of
+/// them slow each other down.
+const TURNS: usize = 1;
 
-/// Whose turn it is.
-static TURN: Mutex<()> = Mutex::const_new(());
+/// The beds, each started for the first test that gets it. There is one more than there are turns, so
+/// that a manager can clear it while nobody needs it.
+static BEDS: [OnceCell<ExclusiveBed>; TURNS + 1] = [const { OnceCell::const_new() }; TURNS + 1];
+
+/// The beds that no test has, by index; the one that was given back first comes first.
+static FREE: Mutex<VecDeque<usize>> = Mutex::new(VecDeque::new());
+
+/// How many more tests may have one.
+static LEFT: Semaphore = Semaphore::const_new(TURNS);
+
+/// Clears a bed that no test has, by index.
+static SWEEPERS: [Mutex<Option<Manager>>; TURNS + 1] = [const { Mutex::new(None) }; TURNS + 1];
 
 #[derive(Debug)]
 struct ExclusiveBed {
@@ -25,25 +40,49 @@ struct ExclusiveBed {
 
 /// The right to a bed with nobody else on it: neither another test nor another manager.
 ///
-/// Tests that count requests or end the manager use it, one after the other. The control plane is
-/// the same for all tests of a process; the manager is started for each.
+/// Tests that count requests or end the manager use it. A few control planes serve all tests of a
+/// process, one test each at a time; the manager is started for each test.
 pub struct Exclusive {
     cluster: Cluster,
     manager: Option<Manager>,
-    _turn: MutexGuard<'static, ()>,
+    index: usize,
+    _turn: SemaphorePermit<'static>,
 }
+
+/// Leaves what the test has left to a manager of its own, which may take its time.
+impl Drop for Exclusive {
+    fn drop(&mut self) {
+        self.manager = None;
+        let sweeper = Manager::spawn(self.cluster.kubeconfig(), &purpose(self.index), NO_LEASE);
+        *SWEEPERS[self.index].lock().unwrap() = Some(sweeper);
+        FREE.lock().unwrap().push_back(self.index);
+    }
+}
+
+/// Flags of a manager that is alone.
+const NO_LEASE: &[&str] = &["--leader-elect=false"];
 
 impl Exclusive {
     /// Waits for its turn; then the bed is empty and the manager ready.
     pub async fn acquire() -> Self {
-        let turn = TURN.lock().await;
-        let bed = BED.get_or_init(start).await;
+        let turn = LEFT.acquire().await.unwrap();
+        let index = free();
+        let bed = BEDS[index].get_or_init(|| start(index)).await;
         let cluster = Cluster::connect(&bed.bed.kubeconfig()).await;
-        let manager = Manager::start(cluster.kubeconfig(), "exclusive");
+        let sweeper = SWEEPERS[index].lock().unwrap().take();
+        // One that found its port taken has ended.
+        let sweeper = sweeper.map(|sweeper| match sweeper.exited() {
+            None => sweeper,
+            Some(_) => Manager::start(cluster.kubeconfig(), &purpose(index)),
+        });
         sweep(&cluster).await;
+        // It ends before the test's own begins.
+        drop(sweeper);
+        let manager = Manager::start(cluster.kubeconfig(), &purpose(index));
         Self {
             cluster,
             manager: Some(manager),
+            index,
             _turn: turn,
         }
     }
@@ -78,13 +117,16 @@ impl Exclusive {
 
     /// Starts the manager (again) and waits until it is ready.
     pub fn start_manager(&mut self) {
-        self.manager = Some(Manager::start(self.cluster.kubeconfig(), "exclusive"));
+        self.manager = Some(Manager::start(
+            self.cluster.kubeconfig(),
+            &purpose(self.index),
+        ));
     }
 
     /// Starts the manager (again), with these flags, and does not wait for it.
     pub fn spawn_manager(&mut self, flags: &[&str]) {
         let kubeconfig = self.cluster.kubeconfig();
-        self.manager = Some(Manager::spawn(kubeconfig, "exclusive", flags));
+        self.manager = Some(Manager::spawn(kubeconfig, &purpose(self.index), flags));
     }
 
     /// Starts the manager (again) with the rights of a service account.
@@ -97,14 +139,31 @@ impl Exclusive {
         }
         let path = temporary("kubeconfig.yaml");
         std::fs::write(&path, serde_saphyr::to_string(&kubeconfig).unwrap()).unwrap();
-        self.manager = Some(Manager::start(&path, "exclusive"));
+        self.manager = Some(Manager::start(&path, &purpose(self.index)));
         std::fs::remove_file(&path).unwrap();
     }
 }
 
-async fn start() -> ExclusiveBed {
+/// What the managers of a bed are for, which names their log.
+fn purpose(index: usize) -> String {
+    format!("exclusive-{index}")
+}
+
+/// A bed that no test has: rather one that was never started than one that was given back just now.
+fn free() -> usize {
+    static STARTED: AtomicUsize = AtomicUsize::new(0);
+    let mut free = FREE.lock().unwrap();
+    let next = STARTED.load(Ordering::Relaxed);
+    if next < BEDS.len() {
+        STARTED.store(next + 1, Ordering::Relaxed);
+        return next;
+    }
+    free.pop_front().unwrap()
+}
+
+async fn start(index: usize) -> ExclusiveBed {
     let dirs = Dirs::from_env().unwrap();
-    let name = format!("it-{}", std::process::id());
+    let name = format!("it-{}-{index}", std::process::id());
     // Before the bed is there, so that half a bed is ended too.
     let guard = Guard::over_bed(&name);
     let bed = Bed::up(&dirs, &name.parse().unwrap(), None, Afterwards::End).await;
@@ -116,12 +175,15 @@ async fn start() -> ExclusiveBed {
 /// Waits until nothing is left of the test before, whose namespace goes in its own time.
 async fn sweep(cluster: &Cluster) {
     let namespaces = json!({ "apiVersion": "v1", "kind": "Namespace" });
-    let sets = json!({ "apiVersion": "package-operator.run/v1alpha1", "kind": "ClusterObjectSet" });
+    let kinds = ["ClusterObjectDeployment", "ClusterObjectSet"]
+        .map(|kind| json!({ "apiVersion": "package-operator.run/v1alpha1", "kind": kind }));
     let asked = std::time::Instant::now();
     loop {
         let label = format!("{LABEL_TEST}=true");
-        let left =
-            cluster.list(&namespaces, &label).await.len() + cluster.list(&sets, "").await.len();
+        let mut left = cluster.list(&namespaces, &label).await.len();
+        for kind in &kinds {
+            left += cluster.list(kind, "").await.len();
+        }
         if left == 0 {
             return;
         }

@@ -27,6 +27,7 @@
 )]
 
 pub mod cluster;
+pub mod deployment;
 pub mod dump;
 pub mod exclusive;
 pub mod guard;
@@ -35,6 +36,7 @@ pub mod manager;
 pub mod manifest;
 pub mod metrics;
 pub mod namespace;
+pub mod recording;
 pub mod revision;
 pub mod set;
 pub mod takeover;
@@ -43,6 +45,7 @@ pub mod takeover;
 pub mod prelude {
     pub use crate::both_scopes;
     pub use crate::cluster::{Cluster, Refused};
+    pub use crate::deployment::{TestDeployment, annotation, lifecycle, previous};
     pub use crate::live::{
         assert_managed_by, controller, has_manager, is_labelled, owner_names, owners,
         revision_annotation, uid,
@@ -52,6 +55,7 @@ pub mod prelude {
         secret,
     };
     pub use crate::namespace::{Scope, TestNamespace};
+    pub use crate::recording::{Deed, Recorded, Recording};
     pub use crate::revision::{
         Revision,
         Want::{self, Because, Controls, Is, No, Phase, Says},

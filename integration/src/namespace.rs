@@ -17,7 +17,7 @@ use crate::revision::{Revision, Want};
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Between two looks.
-const INTERVAL: Duration = Duration::from_millis(50);
+pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
 
 /// On the namespace of a test, and on its cluster-scoped revisions.
 pub const LABEL_TEST: &str = "baton.run/integration-test";
@@ -97,6 +97,12 @@ impl TestNamespace {
     #[must_use]
     pub fn metrics(&self) -> crate::metrics::Metrics {
         Manager::shared(self.cluster.kubeconfig()).metrics()
+    }
+
+    /// The log of its manager.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.log
     }
 
     /// A name that nobody else has, for what lives outside of the namespace.
@@ -292,12 +298,13 @@ impl TestNamespace {
         let like = |api_version: &str, kind: &str, metadata: Value| json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata });
         let group = "package-operator.run/v1alpha1";
         let labels = format!("{LABEL_TEST}={}", self.name);
-        let sets = like(group, "ClusterObjectSet", json!({}));
-        for set in cluster.list(&sets, &labels).await {
-            let name = json!({ "name": set["metadata"]["name"] });
-            cluster
-                .delete(&like(group, "ClusterObjectSet", name), "Background")
-                .await;
+        // Garbage collection takes a deployment's revisions; to delete one of them before would only
+        // have it made again.
+        for kind in ["ClusterObjectDeployment", "ClusterObjectSet"] {
+            for found in cluster.list(&like(group, kind, json!({})), &labels).await {
+                let name = json!({ "name": found["metadata"]["name"] });
+                cluster.delete(&like(group, kind, name), "Background").await;
+            }
         }
         let elsewhere = self.elsewhere.lock().unwrap().clone();
         for object in elsewhere {

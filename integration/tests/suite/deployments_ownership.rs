@@ -1,0 +1,371 @@
+//! Whose revisions are whose, and what becomes of them when somebody deletes something.
+
+use baton_integration::prelude::*;
+use baton_integration::set::SetBuilder;
+
+both_scopes! {
+    improvement_14_overlapping_selectors => overlapping;
+    improvement_15_foreground_deletion_makes_nothing_new => foreground;
+    orphaned_revisions_are_adopted => orphaned;
+    a_taken_name_is_a_collision => taken_name;
+    a_deleted_current_revision_is_replaced => deleted_current;
+    a_deployment_deleted_and_made_again_at_once => made_again;
+}
+
+/// Two deployments whose selectors and templates match all revisions of both; and a revision of
+/// nobody's that they match as well.
+async fn overlapping(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let labels = json!({ "shared": "label" });
+    let content = |name: &str, version: &str| {
+        ns.content()
+            .phase("a", [configmap(name).data("version", version)])
+    };
+    ns.set("nobodys")
+        .label("shared", "label")
+        .revision(7)
+        .phase("a", [configmap("nobodys")])
+        .create()
+        .await;
+    ns.reaches("nobodys", &[Is("Available", "True")]).await;
+    let mut deployments = Vec::new();
+    for name in ["one", "two"] {
+        let deployment = ns
+            .deployment(name)
+            .spec("selector", json!({ "matchLabels": labels }))
+            .template_label("shared", "label")
+            .spec("revisionHistoryLimit", 1)
+            .content(content(name, "1"));
+        deployments.push(deployment.create().await);
+    }
+    for deployment in &deployments {
+        deployment.concluded().await;
+    }
+    let [one, two] = [&deployments[0], &deployments[1]];
+    let mut before = two.sets().await;
+    before.push(ns.read_set("nobodys").await);
+    let two_before = two.read().await;
+
+    // Rollouts, archival, history and pause of one of them.
+    for version in ["2", "3"] {
+        one.edit(content("one", version)).await;
+        one.concluded().await;
+    }
+    one.has_sets(&[2, 3]).await;
+    one.pause().await;
+    one.set_reaches(3, &[Is("Paused", "True")]).await;
+    one.delete("Background").await;
+    one.gone().await;
+    ns.gone(&configmap("one")).await;
+    one.has_sets(&[]).await;
+
+    let mut after = two.sets().await;
+    after.push(ns.read_set("nobodys").await);
+    assert_eq!(before, after, "nobody touched them");
+    assert_eq!(two.read().await, two_before);
+    let count = two_before.json["status"]["collisionCount"].clone();
+    assert_eq!(count, Value::Null);
+}
+
+/// No new revision comes up while the old ones go.
+async fn foreground(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let [first, second, blocked] = ["first", "second", "blocked"].map(configmap);
+    let blocked = blocked.blocked();
+    let content = |objects: Vec<Entry>| ns.content().phase("a", objects);
+    let web = ns.deployment("web");
+    let web = web.content(content(vec![first.clone()])).create().await;
+    web.concluded().await;
+    web.edit(content(vec![second.clone(), blocked.clone()]))
+        .await;
+    web.concluded().await;
+    web.set_reaches(1, &[Is("Archived", "True")]).await;
+    let label = format!("package-operator.run/object-deployment={}", web.name());
+    let sets = Recording::start(ns.cluster(), &ns.set_ref("any"), &label).await;
+
+    web.delete("Foreground").await;
+    let is_going = |live: &Value| !live["metadata"]["deletionTimestamp"].is_null();
+    ns.object_becomes(&blocked, "deleted", is_going).await;
+    // The deployment has to wait, and whatever happens to it meanwhile makes no revision.
+    web.edit(content(vec![configmap("third")])).await;
+    web.annotate("changed", "meanwhile").await;
+    ns.stays(Duration::from_secs(2), "the revision waits", async || {
+        let left = web.sets().await;
+        left.len() == 1 && is_going(&left[0].json)
+    })
+    .await;
+    ns.unblock(&blocked).await;
+    web.gone().await;
+    let recorded = sets.so_far().await;
+    assert_eq!(recorded.count(Deed::Added), 0, "{recorded:#?}");
+    assert_eq!(recorded.count(Deed::Deleted), 2);
+    for object in [&first, &second, &blocked, &configmap("third")] {
+        ns.gone(object).await;
+    }
+}
+
+/// A deployment deleted with its revisions left behind, and made again: it takes them as they are.
+async fn orphaned(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let (shared, old) = (configmap("shared"), configmap("old"));
+    let first = || {
+        ns.content()
+            .phase("a", [shared.clone().data("k", "1"), old.clone()])
+    };
+    let second = || ns.content().phase("a", [shared.clone().data("k", "2")]);
+    let web = ns.deployment("web").content(first()).create().await;
+    web.concluded().await;
+    let before = ns.live(&shared).await;
+    for _ in 0..3 {
+        orphan_and_make_again(&ns, &web, first()).await;
+    }
+    assert_eq!(ns.live(&shared).await, before);
+    web.edit(second()).await;
+    web.concluded().await;
+    web.set_reaches(1, &[Is("Archived", "True")]).await;
+    let before = ns.live(&shared).await;
+    for _ in 0..3 {
+        orphan_and_make_again(&ns, &web, second()).await;
+    }
+    assert_eq!(ns.live(&shared).await, before);
+
+    // What comes next builds upon them.
+    web.edit(first()).await;
+    web.concluded().await;
+    let third = web.set_reaches(3, &[Is("Available", "True")]).await;
+    let names = [web.set(1).await, web.set(2).await];
+    assert_eq!(previous(&third), [names[0].name(), names[1].name()]);
+    web.set_reaches(2, &[Is("Archived", "True")]).await;
+    let live = ns.live(&shared).await;
+    assert_eq!(uid(&live), uid(&before));
+    assert_eq!(live["data"], json!({ "k": "1" }));
+}
+
+/// Nothing may come of it but other owner references.
+async fn orphan_and_make_again(ns: &TestNamespace, web: &TestDeployment<'_>, like: SetBuilder<'_>) {
+    let before = web.sets().await;
+    web.delete("Orphan").await;
+    web.gone().await;
+    ns.eventually("orphans", async || {
+        let sets = web.sets().await;
+        sets.iter().all(|set| owners(&set.json).is_empty())
+    })
+    .await;
+    let label = format!("package-operator.run/object-deployment={}", web.name());
+    let sets = Recording::start(ns.cluster(), &ns.set_ref("any"), &label).await;
+    let deployments = Recording::start(ns.cluster(), &web.reference(), "").await;
+    ns.deployment("web").content(like).create().await;
+    let told = web.concluded().await;
+    let newest = before.last().unwrap();
+    assert_eq!(told.json["status"]["revision"], json!(newest.number()));
+    assert_eq!(told.json["status"]["collisionCount"], Value::Null);
+    let entry = |set: &Revision| {
+        let kind = web.revision_kind();
+        format!("{kind}.package-operator.run {}", set.name())
+    };
+    let entries: Vec<_> = before.iter().map(entry).collect();
+    let entries: Vec<_> = entries.iter().map(String::as_str).collect();
+    told.assert(&[Controls(&entries)]);
+    let after = web.sets().await;
+    assert_eq!(after.len(), before.len());
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(before.uid(), after.uid());
+        assert_eq!(before.json["spec"], after.json["spec"]);
+        assert_eq!(controller(&after.json), web.name());
+    }
+    assert_eq!(sets.so_far().await.count(Deed::Added), 0);
+    // It never told anything else in between.
+    for state in deployments.so_far().await.states() {
+        if let Some(told) = state.get(web.name()) {
+            let status = &told["status"];
+            assert!(
+                status.is_null() || status["revision"] == json!(newest.number()),
+                "{status:#}"
+            );
+        }
+    }
+}
+
+/// An orphan that the selector does not match stays one.
+#[tokio::test]
+async fn an_orphan_of_another_selector_is_left_alone() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let label = "package-operator.run/object-deployment";
+    ns.set("stray")
+        .label(label, "web")
+        .revision(9)
+        .phase("a", [configmap("stray")])
+        .create()
+        .await;
+    ns.reaches("stray", &[Is("Available", "True")]).await;
+    let before = ns.read_set("stray").await;
+    let content = ns.content().phase("a", [configmap("cm")]);
+    let web = ns.deployment("web").content(content).create().await;
+    let told = web.concluded().await;
+    assert_eq!(told.json["status"]["revision"], 1);
+    assert_eq!(ns.read_set("stray").await, before);
+}
+
+/// A selector that changes, or selects nothing, changes nothing about what is owned.
+#[tokio::test]
+async fn a_changed_selector_loses_nothing() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let cm = configmap("cm");
+    let content = |version: &str| ns.content().phase("a", [cm.clone().data("k", version)]);
+    let web = ns.deployment("web").content(content("1")).create().await;
+    web.concluded().await;
+    let before = web.sets().await;
+    let other = json!({ "matchLabels": null, "matchExpressions": [{ "key": "other", "operator": "Exists" }] });
+    web.patch(&json!({ "spec": { "selector": other } })).await;
+    web.concluded().await;
+    assert_eq!(web.sets().await, before);
+    web.edit(content("2")).await;
+    web.concluded().await;
+    web.set_reaches(1, &[Is("Archived", "True")]).await;
+    web.has_sets(&[1, 2]).await;
+}
+
+/// The name that a revision would have is another's: somebody else's revision is left alone.
+async fn taken_name(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let content = |version: &str| {
+        ns.content()
+            .phase("a", [configmap("cm").data("k", version)])
+    };
+    // Which name that is nobody can tell but the manager.
+    let web = ns.deployment("web").content(content("1")).create().await;
+    let first = web.concluded().await.json["status"]["templateHash"].clone();
+    web.edit(content("2")).await;
+    let second = web.concluded().await.json["status"]["templateHash"].clone();
+    web.delete("Background").await;
+    web.gone().await;
+    web.has_sets(&[]).await;
+    ns.gone(&configmap("cm")).await;
+
+    let second = format!("web-{}", second.as_str().unwrap());
+    ns.set(&second)
+        .revision(1)
+        .phase("a", [configmap("theirs")])
+        .create()
+        .await;
+    let theirs = ns.reaches(&second, &[Is("Succeeded", "True")]).await;
+    let web = ns.deployment("web").content(content("1")).create().await;
+    let told = web.concluded().await;
+    assert_eq!(told.json["status"]["templateHash"], first);
+    web.edit(content("2")).await;
+    let told = web.concluded().await;
+    assert_eq!(told.json["status"]["collisionCount"], 1);
+    let hash = told.json["status"]["templateHash"].as_str().unwrap();
+    let set = web.set_reaches(2, &[Is("Available", "True")]).await;
+    assert_eq!(set.name(), format!("{}-{hash}", web.name()));
+    assert_ne!(set.name(), theirs.name());
+    assert_eq!(ns.read_set(&second).await, theirs);
+    assert_eq!(ns.live(&configmap("cm")).await["data"]["k"], "2");
+    // Nothing is made again for as long as the template stays.
+    web.set_reaches(1, &[Is("Archived", "True")]).await;
+    web.has_sets(&[1, 2]).await;
+}
+
+/// Somebody deletes the revision that is at work. Its replacement has all objects in the end, and
+/// nothing that goes with the deleted one is missing afterwards.
+async fn deleted_current(scope: Scope) {
+    for propagation in ["Background", "Foreground"] {
+        let ns = TestNamespace::new(scope).await;
+        let objects = ["a", "b", "c"].map(|name| configmap(name).data("k", "v"));
+        let old = ns.content().phase("1", [configmap("old")]);
+        let web = ns.deployment("web").content(old).create().await;
+        web.concluded().await;
+        let content = ns.content().phase("1", objects.clone());
+        web.edit(content).await;
+        web.concluded().await;
+        let second = web.set_reaches(2, &[Is("Succeeded", "True")]).await;
+
+        ns.delete_set(&made_name(&ns, &second), propagation).await;
+        let told = web.concluded().await;
+        assert_eq!(told.json["status"]["revision"], 3, "{propagation}");
+        let own = ["ConfigMap a", "ConfigMap b", "ConfigMap c"];
+        let third = web
+            .set_reaches(
+                3,
+                &[Is("Succeeded", "True"), No("InTransition"), Controls(&own)],
+            )
+            .await;
+        for object in &objects {
+            let text = "of the new revision only";
+            let live = ns
+                .object_becomes(object, text, |live| owner_names(live) == [third.name()])
+                .await;
+            assert_managed_by(&live, &third);
+        }
+        web.has_sets(&[1, 3]).await;
+    }
+}
+
+/// The name of a revision within the test.
+fn made_name(ns: &TestNamespace, set: &Revision) -> String {
+    match ns.scope() {
+        Scope::Namespaced => set.name().to_owned(),
+        Scope::Cluster => set.name().replacen(&ns.unique(""), "", 1),
+    }
+}
+
+/// An archived revision that somebody deletes is missed by nobody.
+#[tokio::test]
+async fn an_archived_revision_may_be_deleted_by_hand() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let cm = configmap("cm");
+    let content = |version: &str| ns.content().phase("a", [cm.clone().data("k", version)]);
+    let web = ns.deployment("web").content(content("1")).create().await;
+    web.concluded().await;
+    for version in ["2", "3"] {
+        web.edit(content(version)).await;
+        web.concluded().await;
+    }
+    let second = web.set_reaches(2, &[Is("Archived", "True")]).await;
+    let before = ns.live(&cm).await;
+    ns.delete_set(second.name(), "Background").await;
+    let [first, third] = [web.set(1).await, web.set(3).await];
+    let entries =
+        [&first, &third].map(|set| format!("ObjectSet.package-operator.run {}", set.name()));
+    let entries = [&*entries[0], &*entries[1]];
+    web.reaches(&[Controls(&entries), Because("Progressing", "False", "Idle")])
+        .await;
+    assert_eq!(ns.live(&cm).await, before);
+    // One that names it as previous goes on as well, and so does the next one.
+    web.edit(content("4")).await;
+    web.concluded().await;
+    let fourth = web.set_reaches(4, &[Is("Succeeded", "True")]).await;
+    assert_eq!(previous(&fourth), [first.name(), third.name()]);
+    assert_eq!(uid(&ns.live(&cm).await), uid(&before));
+}
+
+/// The revisions of the deployment before are on their way out and still hold the objects, under the
+/// very names that the new ones would have.
+async fn made_again(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let (cm, held) = (configmap("cm").data("k", "v"), configmap("held").blocked());
+    let content = || {
+        ns.content()
+            .phase("a", [cm.clone()])
+            .phase("b", [held.clone()])
+    };
+    let web = ns.deployment("web").content(content()).create().await;
+    web.concluded().await;
+    let before = web.set(1).await;
+    web.delete("Background").await;
+    web.gone().await;
+    ns.deployment("web").content(content()).create().await;
+    let is_going = |live: &Value| !live["metadata"]["deletionTimestamp"].is_null();
+    ns.object_becomes(&held, "deleted", is_going).await;
+    web.reaches(&[Because("Available", "False", "ObjectSetUnready")])
+        .await;
+    ns.unblock(&held).await;
+
+    let told = web.concluded().await;
+    assert_eq!(told.json["status"]["revision"], 1);
+    let own = ["ConfigMap cm", "ConfigMap held"];
+    let sets = web.has_sets(&[1]).await;
+    assert_ne!(sets[0].uid(), before.uid());
+    sets[0].assert(&[Is("Available", "True"), Controls(&own)]);
+    assert_eq!(controller(&ns.live(&cm).await), sets[0].name());
+}
