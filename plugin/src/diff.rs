@@ -12,6 +12,7 @@ pub mod forecast;
 pub mod input;
 pub mod live;
 pub mod mask;
+pub mod plan;
 pub mod project;
 pub mod render;
 pub mod revisions;

@@ -280,3 +280,52 @@ async fn one_with_cluster(
         return Ok(Some(plain.note(note)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn chain(numbers: &[i64]) -> Chain {
+        let revision = |number: &i64| {
+            let text = format!(
+                "{{apiVersion: package-operator.run/v1alpha1, kind: ObjectSet, metadata: {{name: web-{number}, uid: u{number}}}, spec: {{revision: {number}}}}}"
+            );
+            Revision::parse(serde_saphyr::from_str(&text).unwrap()).unwrap()
+        };
+        Chain {
+            revisions: numbers.iter().map(revision).collect(),
+            ..Chain::default()
+        }
+    }
+
+    /// The numbers of the two revisions, or what is wrong.
+    fn chosen(chain: &Chain, from: Option<i64>, to: Option<i64>) -> Result<(i64, i64), String> {
+        let text = |error: Error| error.to_string();
+        let to = second(chain, to).map_err(text)?;
+        let from = first(chain, to, from).map_err(text)?;
+        Ok((from.number().unwrap(), to.number().unwrap()))
+    }
+
+    #[test]
+    fn which_revisions_are_compared() {
+        let mut web = chain(&[1, 2, 5]);
+        assert_eq!(chosen(&web, None, None), Ok((2, 5)));
+        assert_eq!(chosen(&web, Some(1), None), Ok((1, 5)));
+        assert_eq!(chosen(&web, None, Some(2)), Ok((1, 2)));
+        assert_eq!(chosen(&web, Some(5), Some(1)), Ok((5, 1)));
+        let unknown = chosen(&web, Some(3), None).unwrap_err();
+        assert_eq!(
+            unknown,
+            "revision 3 does not exist; there are the revisions 1, 2, 5"
+        );
+        let lonely = chosen(&web, None, Some(1)).unwrap_err();
+        assert!(
+            lonely.starts_with("revision 1 (web-1) is the first one; "),
+            "{lonely}"
+        );
+        web.named = Some("web-2".to_owned());
+        assert_eq!(chosen(&web, None, None), Ok((1, 2)));
+        let none = chosen(&chain(&[]), None, None).unwrap_err();
+        assert!(none.ends_with("has no revisions yet"), "{none}");
+    }
+}

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use clap::Args;
 use http::Method;
-use k8s_openapi::jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::{Exit, pause::note};
 use crate::{
     chain::{self, Chain, Deployment, Revision},
-    cli::GlobalArgs,
+    cli::{GlobalArgs, timeout},
     connect::{Cluster, Content, FIELD_MANAGER},
     content::Slices,
     diff::revisions::{Side, compare},
@@ -61,17 +60,6 @@ pub struct RollbackArgs {
     /// How long to wait, such as 90s or 1h30m; 0 is for ever
     #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = timeout)]
     timeout: Duration,
-}
-
-/// A duration as in `kubectl --timeout`.
-fn timeout(text: &str) -> Result<Duration, String> {
-    let duration: SignedDuration = match text {
-        "0" => SignedDuration::ZERO,
-        text => text
-            .parse()
-            .map_err(|_| "expected a duration such as 90s, 5m or 1h30m".to_owned())?,
-    };
-    Duration::try_from(duration).map_err(|_| "must not be negative".to_owned())
 }
 
 /// Rolls back.
@@ -311,4 +299,100 @@ fn candidates(chain: &Chain, template: Option<&Revision>, slices: &Slices) -> Ve
         })
     };
     chain.revisions.iter().filter_map(candidate).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WEB: &str = "{apiVersion: package-operator.run/v1alpha1, kind: ObjectDeployment,
+        metadata: {name: web, namespace: shop, uid: d},
+        spec: {selector: {}, template: {metadata: {labels: {app: web}},
+            spec: {phases: [{name: a, slices: [s]}]}}}}";
+
+    fn deployment(text: &str) -> Deployment {
+        Deployment::parse(serde_saphyr::from_str(text).unwrap()).unwrap()
+    }
+
+    fn set(number: i64, phases: &str, status: &str) -> Revision {
+        let text = format!(
+            "{{apiVersion: package-operator.run/v1alpha1, kind: ObjectSet,
+              metadata: {{name: web-{number}, namespace: shop, uid: u{number},
+                labels: {{app: web, package-operator.run/object-deployment: web}}}},
+              spec: {{revision: {number}, phases: {phases}}}, status: {{{status}}}}}"
+        );
+        Revision::parse(serde_saphyr::from_str(&text).unwrap()).unwrap()
+    }
+
+    const SUCCEEDED: &str = "conditions: [{type: Succeeded, status: 'True', reason: R, message: '', lastTransitionTime: '2026-08-01T00:00:00Z'}]";
+
+    /// Slices are looked into: the same objects in another place are the same content.
+    #[test]
+    fn what_can_be_gone_back_to() {
+        let chain = Chain {
+            deployment: Some(deployment(WEB)),
+            revisions: vec![
+                set(
+                    1,
+                    "[{name: a, objects: [{object: {kind: ConfigMap, metadata: {name: x}}}]}]",
+                    SUCCEEDED,
+                ),
+                set(2, "[{name: a, slices: [lost]}]", ""),
+                set(3, "[{name: b, slices: [s]}]", ""),
+                set(4, "[{name: a, slices: [s]}]", ""),
+            ],
+            ..Chain::default()
+        };
+        let mut slices = Slices::default();
+        slices.insert(
+            serde_saphyr::from_str(
+                "{metadata: {namespace: shop, name: s}, objects: [{object: {kind: ConfigMap, metadata: {name: x}}}]}",
+            )
+            .unwrap(),
+        );
+        let template = as_revision(&deployment(WEB)).unwrap();
+        let candidates = candidates(&chain, Some(&template), &slices);
+        let facts: Vec<_> = candidates
+            .iter()
+            .map(|one| {
+                (
+                    one.number,
+                    one.has_succeeded,
+                    one.is_current,
+                    one.content.clone(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            facts,
+            [
+                (1, true, false, Comparison::Same),
+                (
+                    2,
+                    false,
+                    false,
+                    Comparison::SlicesGone(vec!["lost".to_owned()])
+                ),
+                (3, false, false, Comparison::Different),
+                (4, false, true, Comparison::Same),
+            ]
+        );
+    }
+
+    #[test]
+    fn deployments_that_cannot_be_rolled_back() {
+        let refused = |text: &str, force| check(&deployment(text), force).unwrap_err().to_string();
+        assert!(check(&deployment(WEB), false).is_ok());
+        let paused = WEB.replace("selector: {}", "selector: {}, paused: true");
+        assert!(refused(&paused, false).contains("is paused"));
+        assert!(check(&deployment(&paused), true).is_ok());
+        let deleted = WEB.replace(
+            "uid: d",
+            "uid: d, deletionTimestamp: '2026-08-01T00:00:00Z'",
+        );
+        assert_eq!(
+            refused(&deleted, true),
+            "objectdeployment.package-operator.run/web is being deleted"
+        );
+    }
 }

@@ -5,20 +5,17 @@
 
 use std::collections::BTreeSet;
 
-use baton::engine::object::Identity;
 use baton::engine::revision::{Desired, KindScope, Kinds, Phase, Revision as Next, violations};
-use baton_apis::constants::{
-    ANNOTATION_LAST_APPLIED, FIELD_MANAGER, LABEL_INSTANCE, LABEL_PACKAGE,
-};
+use baton_apis::constants::FIELD_MANAGER;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
-use super::apply::{Answer, Ask, Bringing, Family, ask, left_behind, summary, tell};
-use super::clean::clean_live;
+use super::apply::{Answer, Ask, Bringing, ask, left_behind, summary, tell};
+use super::plan::{Plan, as_next, itself, last_applied, of_deployment, of_revision, three_way};
 use super::revisions::{Side, settings};
-use super::{Pair, Section, Tone, gone};
-use crate::chain::{self, Chain, Deployment, Revision, read_all};
+use super::{Section, Tone, gone};
+use crate::chain::{Revision, read_all};
 use crate::children::{Children, Detail, Found};
 use crate::connect::{self, Cluster, Content as Body};
 use crate::content::{Content, Slices};
@@ -35,8 +32,8 @@ pub const ROUNDS: usize = 5;
 /// Sends a dry run of an apply as the manager would send it; forced for an object that exists.
 ///
 /// # Errors
-/// Refused (409 when the object is not in the state that the body names, or exists by now), or no
-/// answer. A kind that is not served is an error with the code 404.
+/// Refused (409 when the object is not in the state that the body names, or exists by now), no answer,
+/// or the kind is not served.
 pub async fn dry_run(
     cluster: &Cluster,
     object: &Desired,
@@ -148,166 +145,6 @@ async fn dry_run_itself(
     })
 }
 
-/// The manifest that `kubectl apply` has left on an object.
-fn last_applied(live: &Value) -> Option<Value> {
-    let text = live["metadata"]["annotations"][ANNOTATION_LAST_APPLIED].as_str()?;
-    serde_json::from_str(text).ok()
-}
-
-/// The merge patch of a client-side `kubectl apply`: all that is given, and the removal of what was
-/// given the last time and is no longer.
-fn three_way(applied: &Value, given: &Value) -> Value {
-    let (Value::Object(applied), Value::Object(given)) = (applied, given) else {
-        return given.clone();
-    };
-    let mut patch: Map<String, Value> = applied
-        .keys()
-        .filter(|key| !given.contains_key(*key))
-        .map(|key| (key.clone(), Value::Null))
-        .collect();
-    for (key, value) in given {
-        let before = applied.get(key).unwrap_or(&Value::Null);
-        patch.insert(key.clone(), three_way(before, value));
-    }
-    patch.into()
-}
-
-/// The change of the object itself, without the content of its revisions.
-fn itself(kind: Kind, live: Option<&Value>, after: &Value) -> Option<Section> {
-    let section = Section {
-        file: name(after),
-        title: name(after),
-        verdict: String::new(),
-        tone: Tone::Same,
-        notes: Vec::new(),
-        pair: None,
-    };
-    let Some(live) = live else {
-        return Some(section.verdict(Tone::Added, "created"));
-    };
-    let bare = |object: &Value| {
-        let mut object = clean_live(object.clone());
-        let spec = if kind.is_deployment() {
-            object.pointer_mut("/spec/template/spec")
-        } else {
-            object.pointer_mut("/spec")
-        };
-        if let Some(spec) = spec.and_then(Value::as_object_mut) {
-            for field in ["phases", "availabilityProbes", "successDelaySeconds"] {
-                spec.remove(field);
-            }
-        }
-        object
-    };
-    let pair = Pair::new(Some(bare(live)), Some(bare(after)));
-    (!pair.is_same()).then(|| section.verdict(Tone::Changed, "changed").pair(pair))
-}
-
-/// A revision that would be made.
-struct Plan {
-    /// It, as if it existed.
-    revision: Revision,
-    /// The revision that it would follow, and all that it takes objects over from.
-    previous: Vec<Revision>,
-    /// All revisions of the place.
-    family: Family,
-    /// When objects that it does not want go.
-    deletion: String,
-    /// What keeps it from being made now.
-    note: Option<String>,
-}
-
-/// The revision that a deployment would make next; `None` when it makes none.
-fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Plan>, Error> {
-    let unreadable = |error: serde_json::Error| Error::Impossible(error.to_string());
-    let deployment = Deployment::parse(after.clone()).map_err(unreadable)?;
-    let members = chains
-        .iter()
-        .find(|chain| {
-            let known = chain.deployment.as_ref();
-            known.is_some_and(|known| {
-                known.kind == deployment.kind && known.name() == deployment.name()
-            })
-        })
-        .map_or(&[][..], |chain| &chain.revisions);
-    let newest = members.last();
-    let has_phases = deployment
-        .spec
-        .template
-        .spec
-        .phases
-        .as_ref()
-        .is_some_and(|p| !p.is_empty());
-    if !has_phases || newest.is_some_and(|newest| chain::is_made_from(newest, &deployment)) {
-        return Ok(None);
-    }
-    let numbers = members.iter().filter_map(Revision::number);
-    let number = numbers.max().unwrap_or(0) + 1;
-    let template = &after["spec"]["template"];
-    let mut spec = template["spec"].clone();
-    spec["revision"] = number.into();
-    let revision = Revision::parse(json!({
-        "apiVersion": after["apiVersion"],
-        "kind": deployment.kind.revision().name(),
-        "metadata": {
-            "name": "",
-            "namespace": deployment.metadata.namespace,
-            "labels": deployment.spec.template.metadata.labels,
-        },
-        "spec": spec,
-    }))
-    .map_err(unreadable)?;
-    let previous: BTreeSet<String> = members.iter().map(|one| one.name().to_owned()).collect();
-    let target = deployment.target();
-    Ok(Some(Plan {
-        family: Family::new(all(chains), &previous),
-        previous: members.to_vec(),
-        deletion: format!("when revision {number} is available"),
-        note: deployment.spec.paused.then(|| {
-            format!("paused: nothing of this happens before `kubectl baton resume {target}`")
-        }),
-        revision,
-    }))
-}
-
-/// The revision that a user would make.
-fn of_revision(after: &Value, chains: &[Chain]) -> Result<Plan, Error> {
-    let revision = Revision::parse(after.clone());
-    let mut revision = revision.map_err(|error| Error::Impossible(error.to_string()))?;
-    let names: BTreeSet<String> = revision.previous().map(str::to_owned).collect();
-    let mut previous: Vec<Revision> = all(chains)
-        .filter(|known| known.kind == revision.kind && names.contains(known.name()))
-        .cloned()
-        .collect();
-    previous.sort_by_key(Revision::number);
-    if revision.number().is_none() {
-        let highest = previous.last().and_then(Revision::number);
-        revision.spec.revision = Some(highest.unwrap_or(0) + 1);
-    }
-    // It does not exist, so nothing can belong to it yet, whatever the dry run says.
-    revision.metadata.uid = None;
-    let missing: Vec<&str> = names
-        .iter()
-        .map(String::as_str)
-        .filter(|name| !previous.iter().any(|known| known.name() == *name))
-        .collect();
-    Ok(Plan {
-        family: Family::new(all(chains), &names),
-        deletion: match previous.as_slice() {
-            [one] => format!("when {} is archived", one.name()),
-            _ => "when the revisions before are archived".to_owned(),
-        },
-        note: (!missing.is_empty())
-            .then(|| format!("previous: there is no {}", missing.join(", no "))),
-        previous,
-        revision,
-    })
-}
-
-fn all(chains: &[Chain]) -> impl Iterator<Item = &Revision> {
-    chains.iter().flat_map(|chain| &chain.revisions)
-}
-
 /// What a revision would do with all objects that it and the revisions before it want.
 async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<Section>, Error> {
     let live_ones: Vec<&Revision> = plan
@@ -325,7 +162,7 @@ async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<
     for slice in given {
         slices.insert(slice.clone());
     }
-    let next = next(&plan.revision);
+    let next = as_next(&plan.revision);
     let phases = plan.revision.spec.phases.as_deref().unwrap_or_default();
     let content = slices.resolve(&next, plan.revision.namespace(), phases);
     let old: Vec<(&Revision, Content)> = live_ones
@@ -363,23 +200,6 @@ fn head(title: &str) -> Section {
         tone: Tone::Same,
         notes: Vec::new(),
         pair: None,
-    }
-}
-
-/// A revision as the engine sees it.
-fn next(revision: &Revision) -> Next {
-    let label = |name: &str| revision.metadata.labels.as_ref()?.get(name).cloned();
-    Next {
-        identity: Identity {
-            kind: revision.kind.name().to_owned(),
-            namespace: revision.namespace().unwrap_or_default().to_owned(),
-            name: revision.name().to_owned(),
-            uid: String::new(),
-        },
-        number: revision.number().unwrap_or_default(),
-        package: label(LABEL_PACKAGE),
-        instance: label(LABEL_INSTANCE),
-        ..Next::default()
     }
 }
 
@@ -514,10 +334,6 @@ fn of_old_objects(
 mod tests {
     use super::*;
 
-    fn yaml(text: &str) -> Value {
-        serde_saphyr::from_str(text).unwrap()
-    }
-
     #[test]
     fn quotas_are_no_lack_of_rights() {
         let refused = |code, message: &str| {
@@ -533,119 +349,5 @@ mod tests {
         ));
         assert!(!refused(409, rights));
         assert!(!is_lack_of_rights(&Error::Usage(rights.to_owned())));
-    }
-
-    #[test]
-    fn three_way_patches() {
-        for (applied, given, expected) in [
-            ("{a: 1}", "{a: 1}", "{a: 1}"),
-            ("{a: 1, b: 2}", "{a: 1}", "{a: 1, b: null}"),
-            ("{a: {x: 1, y: 2}}", "{a: {y: 3}}", "{a: {x: null, y: 3}}"),
-            ("{a: [1, 2]}", "{a: [2]}", "{a: [2]}"),
-            ("{a: x}", "{a: {y: 3}}", "{a: {y: 3}}"),
-            ("{}", "{a: {y: {z: 1}}}", "{a: {y: {z: 1}}}"),
-        ] {
-            assert_eq!(
-                three_way(&yaml(applied), &yaml(given)),
-                yaml(expected),
-                "{applied} {given}"
-            );
-        }
-        let live =
-            |text: &str| json!({"metadata": {"annotations": {ANNOTATION_LAST_APPLIED: text}}});
-        assert_eq!(last_applied(&live(r#"{"a":1}"#)), Some(json!({"a": 1})));
-        assert_eq!(last_applied(&live("x")), None);
-        assert_eq!(last_applied(&json!({})), None);
-    }
-
-    const WEB: &str = "{apiVersion: package-operator.run/v1alpha1, kind: ObjectDeployment,
-        metadata: {name: web, namespace: shop, uid: d},
-        spec: {selector: {}, template: {metadata: {labels: {app: web}},
-            spec: {phases: [{name: a, objects: [{object: {kind: ConfigMap}}]}]}}}}";
-
-    fn set(name: &str, spec: &str) -> Revision {
-        let text = format!(
-            "{{apiVersion: package-operator.run/v1alpha1, kind: ObjectSet, metadata: {{name: {name}, namespace: shop,
-              uid: {name}, labels: {{app: web}}, ownerReferences: [{{apiVersion: v, kind: ObjectDeployment, name: web, uid: d, controller: true}}]}},
-              spec: {spec}}}"
-        );
-        Revision::parse(yaml(&text)).unwrap()
-    }
-
-    fn chain(revisions: Vec<Revision>) -> Vec<Chain> {
-        vec![Chain {
-            deployment: Some(Deployment::parse(yaml(WEB)).unwrap()),
-            revisions,
-            ..Chain::default()
-        }]
-    }
-
-    #[test]
-    fn the_next_revision_of_a_deployment() {
-        let plan = of_deployment(&yaml(WEB), &[]).unwrap().unwrap();
-        assert_eq!(plan.revision.number(), Some(1));
-        assert_eq!((plan.previous.len(), plan.note), (0, None));
-
-        let old = || vec![set("web-a", "{revision: 3}"), set("web-b", "{revision: 7}")];
-        let plan = of_deployment(&yaml(WEB), &chain(old())).unwrap().unwrap();
-        assert_eq!(plan.revision.number(), Some(8));
-        assert_eq!(plan.previous.len(), 2);
-        assert_eq!(plan.deletion, "when revision 8 is available");
-        assert_eq!(plan.revision.metadata.labels.unwrap()["app"], "web");
-
-        let same = set(
-            "web-c",
-            "{revision: 8, phases: [{name: a, objects: [{object: {kind: ConfigMap}}]}]}",
-        );
-        let mut all = old();
-        all.push(same);
-        assert!(of_deployment(&yaml(WEB), &chain(all)).unwrap().is_none());
-        let empty = WEB.replace("[{name: a, objects: [{object: {kind: ConfigMap}}]}]", "[]");
-        assert!(of_deployment(&yaml(&empty), &[]).unwrap().is_none());
-        let paused = WEB.replace("selector: {}", "selector: {}, paused: true");
-        let plan = of_deployment(&yaml(&paused), &[]).unwrap().unwrap();
-        assert_eq!(
-            plan.note.unwrap(),
-            "paused: nothing of this happens before `kubectl baton resume od/web`"
-        );
-    }
-
-    #[test]
-    fn a_revision_by_hand() {
-        let new = |spec: &str| {
-            yaml(&format!(
-                "{{apiVersion: package-operator.run/v1alpha1, kind: ObjectSet, metadata: {{name: new, namespace: shop, uid: dry}}, spec: {spec}}}"
-            ))
-        };
-        let chains = chain(vec![
-            set("web-a", "{revision: 3}"),
-            set("web-b", "{revision: 7}"),
-        ]);
-        let plan =
-            of_revision(&new("{previous: [{name: web-b}, {name: web-a}]}"), &chains).unwrap();
-        assert_eq!(plan.revision.number(), Some(8));
-        assert_eq!(plan.revision.uid(), "");
-        assert_eq!(plan.deletion, "when the revisions before are archived");
-        let plan = of_revision(&new("{previous: [{name: web-a}, {name: gone}]}"), &chains).unwrap();
-        assert_eq!(plan.revision.number(), Some(4));
-        assert_eq!(plan.deletion, "when web-a is archived");
-        assert_eq!(plan.note.unwrap(), "previous: there is no gone");
-        let plan = of_revision(&new("{revision: 12}"), &chains).unwrap();
-        assert_eq!(plan.revision.number(), Some(12));
-    }
-
-    #[test]
-    fn the_object_itself() {
-        let live = yaml(WEB);
-        let kind = Kind::ObjectDeployment;
-        assert_eq!(itself(kind, None, &live).unwrap().verdict, "created");
-        assert_eq!(itself(kind, Some(&live), &live), None);
-        // Content is shown object by object.
-        let other = yaml(&WEB.replace("ConfigMap", "Secret"));
-        assert_eq!(itself(kind, Some(&live), &other), None);
-        let other = yaml(&WEB.replace("selector: {}", "selector: {}, paused: true"));
-        let section = itself(kind, Some(&live), &other).unwrap();
-        assert_eq!(section.title, "objectdeployment.package-operator.run/web");
-        assert!(section.differs());
     }
 }

@@ -123,3 +123,118 @@ pub fn yaml(side: Option<&Value>) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn section(tone: Tone, verdict: &str) -> Section {
+        Section {
+            file: String::new(),
+            title: "ConfigMap shop/web".to_owned(),
+            verdict: verdict.to_owned(),
+            tone,
+            notes: Vec::new(),
+            pair: None,
+        }
+    }
+
+    fn rendered(sections: &[Section], colors: bool) -> String {
+        let output = Output {
+            colors,
+            ..Output::plain()
+        };
+        render(sections, &Labels::new("revision 1", "revision 2"), output)
+    }
+
+    #[test]
+    fn a_change_with_what_is_around_it() {
+        let object = |value: &str| json!({"a": "1", "b": "2", "c": "3", "d": value, "e": "5", "f": "6", "g": "7", "h": "8"});
+        let changed = section(Tone::Changed, "changed")
+            .note("phase: a -> b")
+            .pair(Pair::new(Some(object("x")), Some(object("y"))));
+        let same = section(Tone::Same, "handed over unchanged")
+            .pair(Pair::new(Some(object("x")), Some(object("x"))));
+        assert_eq!(
+            rendered(&[same.clone(), changed, same.clone(), same], false),
+            "\
+ConfigMap shop/web: handed over unchanged
+ConfigMap shop/web: changed
+  phase: a -> b
+--- revision 1
++++ revision 2
+@@ -1,7 +1,7 @@
+ a: \"1\"
+ b: \"2\"
+ c: \"3\"
+-d: x
++d: \"y\"
+ e: \"5\"
+ f: \"6\"
+ g: \"7\"
+
+ConfigMap shop/web: handed over unchanged
+ConfigMap shop/web: handed over unchanged
+"
+        );
+        assert_eq!(rendered(&[], false), "");
+    }
+
+    #[test]
+    fn objects_that_come_and_go() {
+        let object = || Some(json!({"a": "b"}));
+        let added = section(Tone::Added, "added").pair(Pair::new(None, object()));
+        let removed = section(Tone::Removed, "removed").pair(Pair::new(object(), None));
+        assert_eq!(
+            rendered(&[added, removed], false),
+            "\
+ConfigMap shop/web: added
+--- /dev/null
++++ revision 2
+@@ -0,0 +1 @@
++a: b
+
+ConfigMap shop/web: removed
+--- revision 1
++++ /dev/null
+@@ -1 +0,0 @@
+-a: b
+"
+        );
+    }
+
+    #[test]
+    fn colours() {
+        let side = |value: &str| Some(json!({ "a": value }));
+        let changed = section(Tone::Changed, "changed").pair(Pair::new(side("b"), side("c")));
+        assert_eq!(
+            rendered(&[changed], true),
+            "\
+\x1b[1mConfigMap shop/web\x1b[0m: \x1b[33mchanged\x1b[0m
+\x1b[1m--- revision 1\x1b[0m
+\x1b[1m+++ revision 2\x1b[0m
+\x1b[36m@@ -1 +1 @@\x1b[0m
+\x1b[31m-a: b\x1b[0m
+\x1b[32m+a: c\x1b[0m
+"
+        );
+        assert!(rendered(&[section(Tone::Bad, "refused")], true).contains("\x1b[31mrefused"));
+    }
+
+    /// Texts of several lines are compared by line, long ones are not wrapped, and what a text holds
+    /// cannot pass for a line of the diff.
+    #[test]
+    fn long_and_several_lines() {
+        let words = "word ".repeat(60);
+        let text = yaml(Some(
+            &json!({ "long": words.trim_end(), "lines": "one\ntwo\n+three\n" }),
+        ));
+        assert_eq!(text.lines().count(), 5, "{text}");
+        assert!(text.contains("  one\n  two\n  +three\n"), "{text}");
+        let parsed: Value = serde_saphyr::from_str(&text).unwrap();
+        assert_eq!(parsed["long"], words.trim_end());
+        assert_eq!(yaml(None), "");
+    }
+}
