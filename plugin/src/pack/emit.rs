@@ -5,6 +5,7 @@ use serde::{
     ser::{SerializeMap as _, SerializeSeq as _},
 };
 use serde_json::{Map, Value};
+use serde_saphyr::LitStr;
 
 /// Keys of our own objects that come before the others.
 const OWN_ORDER: [&str; 18] = [
@@ -77,9 +78,16 @@ impl Serialize for Ordered<'_> {
                 }
                 sequence.end()
             }
+            Value::String(text) if is_block(text) => LitStr(text).serialize(serializer),
             other => other.serialize(serializer),
         }
     }
+}
+
+/// Whether a text is written as a block, line by line. kubectl cannot read blocks that begin with a
+/// tab; other texts are written in quotes. JSON does not know the difference.
+fn is_block(text: &str) -> bool {
+    text.contains('\n') && !text.trim_start_matches('\n').starts_with('\t')
 }
 
 /// YAML documents, separated by `---`.
@@ -88,7 +96,7 @@ impl Serialize for Ordered<'_> {
 /// The serializer cannot express a value; JSON has none of that sort.
 pub fn yaml(objects: &[Value]) -> Result<String, serde_saphyr::ser_error::Error> {
     // Long lines stay lines: folded, they would show up in every difference as a whole.
-    let options = serde_saphyr::ser_options! { folded_wrap_chars: usize::MAX };
+    let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     let mut text = String::new();
     for (index, value) in objects.iter().enumerate() {
         if index > 0 {
@@ -205,6 +213,16 @@ spec:
             json!({"apiVersion": "v1", "kind": "List", "items": objects})
         );
         assert_eq!(json(&objects[..1]).unwrap(), "{\n  \"a\": 1\n}\n");
+    }
+
+    #[test]
+    fn blocks_do_not_begin_with_a_tab() {
+        let text = |text: &str| yaml(&[json!({"a": text})]).unwrap();
+        assert_eq!(text("b\n\tc\n"), "a: |\n  b\n  \tc\n");
+        assert_eq!(text("\tb\nc\n"), "a: \"\\tb\\nc\\n\"\n");
+        assert_eq!(text("\n\tb\n"), "a: \"\\n\\tb\\n\"\n");
+        let long = "b c ".repeat(100);
+        assert_eq!(text(long.trim()), format!("a: {}\n", long.trim()));
     }
 
     /// Texts that YAML could take for something else.

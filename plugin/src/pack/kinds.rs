@@ -76,188 +76,150 @@ impl fmt::Display for Stage {
 use KindScope::{Cluster, Namespaced};
 use Stage::{Config, Crds, Namespaces, Rbac, Registrations, Scaling, Services, Traffic, Workloads};
 
-/// The kinds that every API server has and keeps objects of, and those of this product.
-const BUILT_IN: [(&str, &str, KindScope, Stage); 71] = [
-    ("", "ConfigMap", Namespaced, Config),
-    ("", "Endpoints", Namespaced, Services),
-    ("", "Event", Namespaced, Config),
-    ("", "LimitRange", Namespaced, Config),
-    ("", "Namespace", Cluster, Namespaces),
-    ("", "Node", Cluster, Config),
-    ("", "PersistentVolume", Cluster, Config),
-    ("", "PersistentVolumeClaim", Namespaced, Config),
-    ("", "Pod", Namespaced, Workloads),
-    ("", "PodTemplate", Namespaced, Config),
-    ("", "ReplicationController", Namespaced, Workloads),
-    ("", "ResourceQuota", Namespaced, Config),
-    ("", "Secret", Namespaced, Config),
-    ("", "Service", Namespaced, Services),
-    ("", "ServiceAccount", Namespaced, Rbac),
+/// A kind of a group.
+type Known = (&'static str, KindScope, Stage);
+
+/// The kinds that every API server has and keeps objects of, and those of this product, by group.
+const BUILT_IN: [(&str, &[Known]); 21] = [
     (
-        "admissionregistration.k8s.io",
-        "MutatingAdmissionPolicy",
-        Cluster,
-        Config,
+        "",
+        &[
+            ("ConfigMap", Namespaced, Config),
+            ("Endpoints", Namespaced, Services),
+            ("Event", Namespaced, Config),
+            ("LimitRange", Namespaced, Config),
+            ("Namespace", Cluster, Namespaces),
+            ("Node", Cluster, Config),
+            ("PersistentVolume", Cluster, Config),
+            ("PersistentVolumeClaim", Namespaced, Config),
+            ("Pod", Namespaced, Workloads),
+            ("PodTemplate", Namespaced, Config),
+            ("ReplicationController", Namespaced, Workloads),
+            ("ResourceQuota", Namespaced, Config),
+            ("Secret", Namespaced, Config),
+            ("Service", Namespaced, Services),
+            ("ServiceAccount", Namespaced, Rbac),
+        ],
     ),
     (
         "admissionregistration.k8s.io",
-        "MutatingAdmissionPolicyBinding",
-        Cluster,
-        Config,
-    ),
-    (
-        "admissionregistration.k8s.io",
-        "MutatingWebhookConfiguration",
-        Cluster,
-        Registrations,
-    ),
-    (
-        "admissionregistration.k8s.io",
-        "ValidatingAdmissionPolicy",
-        Cluster,
-        Config,
-    ),
-    (
-        "admissionregistration.k8s.io",
-        "ValidatingAdmissionPolicyBinding",
-        Cluster,
-        Config,
-    ),
-    (
-        "admissionregistration.k8s.io",
-        "ValidatingWebhookConfiguration",
-        Cluster,
-        Registrations,
+        &[
+            ("MutatingAdmissionPolicy", Cluster, Config),
+            ("MutatingAdmissionPolicyBinding", Cluster, Config),
+            ("MutatingWebhookConfiguration", Cluster, Registrations),
+            ("ValidatingAdmissionPolicy", Cluster, Config),
+            ("ValidatingAdmissionPolicyBinding", Cluster, Config),
+            ("ValidatingWebhookConfiguration", Cluster, Registrations),
+        ],
     ),
     (
         "apiextensions.k8s.io",
-        "CustomResourceDefinition",
-        Cluster,
-        Crds,
+        &[("CustomResourceDefinition", Cluster, Crds)],
     ),
     (
         "apiregistration.k8s.io",
-        "APIService",
-        Cluster,
-        Registrations,
+        &[("APIService", Cluster, Registrations)],
     ),
-    ("apps", "ControllerRevision", Namespaced, Config),
-    ("apps", "DaemonSet", Namespaced, Workloads),
-    ("apps", "Deployment", Namespaced, Workloads),
-    ("apps", "ReplicaSet", Namespaced, Workloads),
-    ("apps", "StatefulSet", Namespaced, Workloads),
+    (
+        "apps",
+        &[
+            ("ControllerRevision", Namespaced, Config),
+            ("DaemonSet", Namespaced, Workloads),
+            ("Deployment", Namespaced, Workloads),
+            ("ReplicaSet", Namespaced, Workloads),
+            ("StatefulSet", Namespaced, Workloads),
+        ],
+    ),
     (
         "autoscaling",
-        "HorizontalPodAutoscaler",
-        Namespaced,
-        Scaling,
+        &[("HorizontalPodAutoscaler", Namespaced, Scaling)],
     ),
-    ("batch", "CronJob", Namespaced, Workloads),
-    ("batch", "Job", Namespaced, Workloads),
+    (
+        "batch",
+        &[
+            ("CronJob", Namespaced, Workloads),
+            ("Job", Namespaced, Workloads),
+        ],
+    ),
     (
         "certificates.k8s.io",
-        "CertificateSigningRequest",
-        Cluster,
-        Config,
+        &[
+            ("CertificateSigningRequest", Cluster, Config),
+            ("ClusterTrustBundle", Cluster, Config),
+        ],
     ),
-    ("certificates.k8s.io", "ClusterTrustBundle", Cluster, Config),
-    ("coordination.k8s.io", "Lease", Namespaced, Config),
-    ("discovery.k8s.io", "EndpointSlice", Namespaced, Services),
-    ("events.k8s.io", "Event", Namespaced, Config),
+    ("coordination.k8s.io", &[("Lease", Namespaced, Config)]),
+    (
+        "discovery.k8s.io",
+        &[("EndpointSlice", Namespaced, Services)],
+    ),
+    ("events.k8s.io", &[("Event", Namespaced, Config)]),
     (
         "flowcontrol.apiserver.k8s.io",
-        "FlowSchema",
-        Cluster,
-        Config,
+        &[
+            ("FlowSchema", Cluster, Config),
+            ("PriorityLevelConfiguration", Cluster, Config),
+        ],
     ),
     (
-        "flowcontrol.apiserver.k8s.io",
-        "PriorityLevelConfiguration",
-        Cluster,
-        Config,
+        "networking.k8s.io",
+        &[
+            ("IPAddress", Cluster, Config),
+            ("Ingress", Namespaced, Traffic),
+            ("IngressClass", Cluster, Config),
+            ("NetworkPolicy", Namespaced, Config),
+            ("ServiceCIDR", Cluster, Config),
+        ],
     ),
-    ("networking.k8s.io", "IPAddress", Cluster, Config),
-    ("networking.k8s.io", "Ingress", Namespaced, Traffic),
-    ("networking.k8s.io", "IngressClass", Cluster, Config),
-    ("networking.k8s.io", "NetworkPolicy", Namespaced, Config),
-    ("networking.k8s.io", "ServiceCIDR", Cluster, Config),
-    ("node.k8s.io", "RuntimeClass", Cluster, Config),
-    (
-        "package-operator.run",
-        "ClusterObjectDeployment",
-        Cluster,
-        Workloads,
-    ),
+    ("node.k8s.io", &[("RuntimeClass", Cluster, Config)]),
     (
         "package-operator.run",
-        "ClusterObjectSet",
-        Cluster,
-        Workloads,
+        &[
+            ("ClusterObjectDeployment", Cluster, Workloads),
+            ("ClusterObjectSet", Cluster, Workloads),
+            ("ClusterObjectSetPhase", Cluster, Workloads),
+            ("ClusterObjectSlice", Cluster, Config),
+            ("ObjectDeployment", Namespaced, Workloads),
+            ("ObjectSet", Namespaced, Workloads),
+            ("ObjectSetPhase", Namespaced, Workloads),
+            ("ObjectSlice", Namespaced, Config),
+        ],
     ),
-    (
-        "package-operator.run",
-        "ClusterObjectSetPhase",
-        Cluster,
-        Workloads,
-    ),
-    (
-        "package-operator.run",
-        "ClusterObjectSlice",
-        Cluster,
-        Config,
-    ),
-    (
-        "package-operator.run",
-        "ObjectDeployment",
-        Namespaced,
-        Workloads,
-    ),
-    ("package-operator.run", "ObjectSet", Namespaced, Workloads),
-    (
-        "package-operator.run",
-        "ObjectSetPhase",
-        Namespaced,
-        Workloads,
-    ),
-    ("package-operator.run", "ObjectSlice", Namespaced, Config),
-    ("policy", "PodDisruptionBudget", Namespaced, Config),
-    ("rbac.authorization.k8s.io", "ClusterRole", Cluster, Rbac),
+    ("policy", &[("PodDisruptionBudget", Namespaced, Config)]),
     (
         "rbac.authorization.k8s.io",
-        "ClusterRoleBinding",
-        Cluster,
-        Rbac,
+        &[
+            ("ClusterRole", Cluster, Rbac),
+            ("ClusterRoleBinding", Cluster, Rbac),
+            ("Role", Namespaced, Rbac),
+            ("RoleBinding", Namespaced, Rbac),
+        ],
     ),
-    ("rbac.authorization.k8s.io", "Role", Namespaced, Rbac),
-    ("rbac.authorization.k8s.io", "RoleBinding", Namespaced, Rbac),
-    ("resource.k8s.io", "DeviceClass", Cluster, Config),
-    ("resource.k8s.io", "DeviceTaintRule", Cluster, Config),
-    ("resource.k8s.io", "ResourceClaim", Namespaced, Config),
     (
         "resource.k8s.io",
-        "ResourceClaimTemplate",
-        Namespaced,
-        Config,
+        &[
+            ("DeviceClass", Cluster, Config),
+            ("DeviceTaintRule", Cluster, Config),
+            ("ResourceClaim", Namespaced, Config),
+            ("ResourceClaimTemplate", Namespaced, Config),
+            ("ResourceSlice", Cluster, Config),
+        ],
     ),
-    ("resource.k8s.io", "ResourceSlice", Cluster, Config),
-    ("scheduling.k8s.io", "PriorityClass", Cluster, Config),
-    ("storage.k8s.io", "CSIDriver", Cluster, Config),
-    ("storage.k8s.io", "CSINode", Cluster, Config),
-    ("storage.k8s.io", "CSIStorageCapacity", Namespaced, Config),
-    ("storage.k8s.io", "StorageClass", Cluster, Config),
-    ("storage.k8s.io", "VolumeAttachment", Cluster, Config),
-    ("storage.k8s.io", "VolumeAttributesClass", Cluster, Config),
+    ("scheduling.k8s.io", &[("PriorityClass", Cluster, Config)]),
+    (
+        "storage.k8s.io",
+        &[
+            ("CSIDriver", Cluster, Config),
+            ("CSINode", Cluster, Config),
+            ("CSIStorageCapacity", Namespaced, Config),
+            ("StorageClass", Cluster, Config),
+            ("VolumeAttachment", Cluster, Config),
+            ("VolumeAttributesClass", Cluster, Config),
+        ],
+    ),
     (
         "storagemigration.k8s.io",
-        "StorageVersionMigration",
-        Cluster,
-        Config,
-    ),
-    (
-        "snapshot.storage.k8s.io",
-        "VolumeSnapshotClass",
-        Cluster,
-        Config,
+        &[("StorageVersionMigration", Cluster, Config)],
     ),
 ];
 
@@ -276,10 +238,9 @@ const TRAFFIC_GROUPS: [&str; 6] = [
 const SCALING_GROUPS: [&str; 1] = ["keda.sh"];
 
 fn built_in(group: &str, kind: &str) -> Option<(KindScope, Stage)> {
-    let found = BUILT_IN
-        .iter()
-        .find(|known| (known.0, known.1) == (group, kind));
-    found.map(|(_, _, scope, stage)| (*scope, *stage))
+    let (_, kinds) = BUILT_IN.iter().find(|known| known.0 == group)?;
+    let (_, scope, stage) = kinds.iter().find(|known| known.0 == kind)?;
+    Some((*scope, *stage))
 }
 
 /// The scope of a kind; `None` for custom resources.
@@ -308,8 +269,10 @@ mod tests {
 
     #[test]
     fn kinds_are_listed_once() {
-        let kinds: BTreeSet<_> = BUILT_IN.iter().map(|known| (known.0, known.1)).collect();
-        assert_eq!(kinds.len(), BUILT_IN.len());
+        assert!(BUILT_IN.is_sorted_by(|a, b| a.0 < b.0));
+        for (group, kinds) in BUILT_IN {
+            assert!(kinds.is_sorted_by(|a, b| a.0 < b.0), "{group}");
+        }
     }
 
     #[test]

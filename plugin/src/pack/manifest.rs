@@ -1,6 +1,7 @@
 //! From documents to the objects in them: lists are taken apart, what only a server or this program
 //! needs is taken out, and what cannot be packed is told.
 
+mod allocated;
 mod check;
 mod strip;
 

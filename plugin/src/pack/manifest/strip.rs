@@ -7,7 +7,7 @@ use baton_apis::constants::{
 };
 use serde_json::{Map, Value};
 
-use super::text;
+use super::{allocated, text};
 
 /// What a server adds to the metadata of an object.
 const OF_SERVER: [&str; 8] = [
@@ -33,6 +33,12 @@ const BOOKKEEPING: [&str; 4] = [
 /// metadata go as well.
 pub(super) fn strip(object: &mut Map<String, Value>) -> Map<String, Value> {
     object.remove("status");
+    if object
+        .get("metadata")
+        .is_some_and(|metadata| !metadata["uid"].is_null())
+    {
+        allocated::strip(object);
+    }
     let mut metadata = match object.remove("metadata") {
         Some(Value::Object(metadata)) => metadata,
         _ => Map::new(),
