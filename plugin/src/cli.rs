@@ -21,12 +21,7 @@ use crate::{
 /// TARGET is `od/NAME` (ObjectDeployment), `cod/NAME` (ClusterObjectDeployment), `os/NAME` (ObjectSet),
 /// `cos/NAME` (ClusterObjectSet), or a NAME alone: the ObjectDeployment of that name, else the ObjectSet.
 #[derive(Debug, Parser)]
-#[command(
-    name = "kubectl-baton",
-    bin_name = "kubectl baton",
-    version,
-    propagate_version = true
-)]
+#[command(name = "kubectl-baton", bin_name = "kubectl baton", version)]
 pub struct Cli {
     /// The flags that all commands share.
     #[command(flatten)]
@@ -38,32 +33,23 @@ pub struct Cli {
 
 /// The commands.
 #[derive(Debug, Subcommand)]
+#[expect(
+    missing_docs,
+    reason = "clap takes the help from the types of the arguments, unless something else stands here"
+)]
 pub enum Command {
-    /// Show revisions, their phases and their objects, with live health and owners
     Tree(tree::TreeArgs),
-    /// List the revisions of a deployment or of a chain, or print one of them
     History(history::HistoryArgs),
-    /// Compare revisions with each other, with the cluster, or with what a file would make of them
     Diff(diff::DiffArgs),
-    /// Make the content of an earlier revision the next revision
     Rollback(rollback::RollbackArgs),
-    /// Pause deployments or revisions: nothing is written or deleted until they are resumed
     Pause(pause::PauseArgs),
-    /// Resume deployments or revisions that are paused
     Resume(resume::ResumeArgs),
-    /// Make a new revision of the same content
     Restart(restart::RestartArgs),
-    /// Tell whether a deployment or a revision is rolled out, and if not, why
     Status(status::StatusArgs),
-    /// Wait until something has become of a deployment or a revision
     Wait(wait::WaitArgs),
-    /// Show the events about deployments, all of their revisions, and the objects of those
     Events(events::EventsArgs),
-    /// Find objects that a revision has written and that nothing controls any more
     Orphans(orphans::OrphansArgs),
-    /// Turn plain manifests into an ObjectDeployment, or a revision
     Pack(Box<pack::PackArgs>),
-    /// Print a script that completes this program's command lines
     Completion(completion::CompletionArgs),
 }
 
@@ -107,13 +93,13 @@ pub struct GlobalArgs {
     )]
     pub as_user: Option<String>,
 
-    /// When to use colours: `auto` is on a terminal, unless NO_COLOR is set
+    /// When to use colours: always, never, or auto, which is on a terminal and unless NO_COLOR is set
     #[arg(
         long,
         global = true,
         value_name = "WHEN",
         default_value = "auto",
-        hide_possible_values = false,
+        hide_possible_values = true,
         help_heading = "Global options"
     )]
     pub color: ColorChoice,

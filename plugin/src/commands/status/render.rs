@@ -59,7 +59,8 @@ fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
         output.paint(Paint::Strong, &target),
         output.paint(paint, verdict)
     );
-    if !rollout.message.is_empty() {
+    // Done, the next line says the same.
+    if rollout.verdict != Verdict::Done && !rollout.message.is_empty() {
         let _ = writeln!(text, "{}", output.wrap(&rollout.message));
     }
     text
