@@ -1,0 +1,596 @@
+//! The plugin's `pack`: what it makes of manifests, and what a cluster makes of that.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+
+use baton_hack::paths::Dirs;
+use baton_hack::tools::{Tool, Toolbox};
+use baton_integration::namespace::LABEL_TEST;
+use baton_integration::plugin::{self, Ran};
+use baton_integration::prelude::*;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::discovery::{Discovery, Scope as KindScope};
+use tempfile::TempDir;
+
+/// An application: settings, a workload, and who may reach it.
+const SHOP: [(&str, &str); 3] = [
+    (
+        "10-settings.yaml",
+        "
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: shop}
+data: {greeting: hello, mode: '0644'}
+",
+    ),
+    (
+        "20-app.yaml",
+        "
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: shop}
+spec:
+  replicas: 2
+  selector: {matchLabels: &labels {app: shop}}
+  template:
+    metadata: {labels: *labels, creationTimestamp: null}
+    spec:
+      containers: [{name: shop, image: registry.example/shop:1.0}]
+      volumes: [{name: settings, configMap: {name: shop, defaultMode: 0644}}]
+---
+apiVersion: batch/v1
+kind: Job
+metadata:
+  name: migrate
+  annotations: {package-operator.run/phase: migrate}
+spec:
+  template:
+    spec:
+      restartPolicy: Never
+      containers: [{name: migrate, image: registry.example/shop:1.0}]
+",
+    ),
+    (
+        "30-edge.yml",
+        "
+apiVersion: v1
+kind: List
+items:
+- apiVersion: networking.k8s.io/v1
+  kind: Ingress
+  metadata: {name: shop}
+  spec: {defaultBackend: {service: {name: shop, port: {number: 80}}}}
+- apiVersion: v1
+  kind: Service
+  metadata: {name: shop}
+  spec: {selector: {app: shop}, ports: [{port: 80}]}
+",
+    ),
+];
+
+fn directory(files: &[(&str, &str)]) -> TempDir {
+    let directory = TempDir::with_prefix("pack-").unwrap();
+    for (name, text) in files {
+        let path = directory.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+    }
+    directory
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().unwrap()
+}
+
+/// A run that did what it was to do.
+fn fine(ran: Ran) -> Ran {
+    assert_eq!(ran.code, 0, "{}", ran.stderr);
+    ran
+}
+
+/// Config maps with some text each.
+fn config_maps(count: usize, changed: Option<usize>) -> String {
+    let config_map = |index| {
+        let content = if changed == Some(index) { "y" } else { "x" }.repeat(400);
+        format!(
+            "---\n{{apiVersion: v1, kind: ConfigMap, metadata: {{name: big-{index}}}, data: {{content: {content}}}}}\n"
+        )
+    };
+    (0..count).map(config_map).collect()
+}
+
+#[tokio::test]
+async fn a_directory_is_rolled_out_and_changed() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let shop = directory(&SHOP);
+    let args = [
+        "pack",
+        text(shop.path()),
+        "--name=shop",
+        "--phase-order=config,migrate",
+        "--apply",
+    ];
+    let title = "objectdeployment.package-operator.run/shop";
+    let dry = fine(ns.plugin(&[&args[..], &["--dry-run"]].concat()));
+    assert_eq!(dry.stdout, format!("{title} created (server dry run)\n"));
+    let deployment = ns.existing("shop");
+    assert_eq!(ns.cluster().get(&deployment.reference()).await, None);
+
+    assert_eq!(fine(ns.plugin(&args)).stdout, format!("{title} created\n"));
+    deployment.concluded().await;
+    let phases: Vec<_> = deployment.set(1).await.json["spec"]["phases"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|phase| phase["name"].clone())
+        .collect();
+    assert_eq!(
+        phases,
+        ["config", "migrate", "services", "workloads", "traffic"]
+    );
+    let live = ns.live(&object("apps/v1", "Deployment", "shop")).await;
+    assert_eq!(
+        live["spec"]["template"]["spec"]["volumes"][0]["configMap"]["defaultMode"],
+        420
+    );
+    assert_eq!(
+        fine(ns.plugin(&args)).stdout,
+        format!("{title} unchanged\n")
+    );
+
+    let settings = SHOP[0].1.replace("hello", "hi");
+    fs::write(shop.path().join(SHOP[0].0), settings).unwrap();
+    assert_eq!(
+        fine(ns.plugin(&args)).stdout,
+        format!("{title} configured\n")
+    );
+    deployment.set_reaches(2, &[Is("Available", "True")]).await;
+    ns.object_becomes(&configmap("shop"), "changed", |live| {
+        live["data"]["greeting"] == "hi"
+    })
+    .await;
+    deployment.set_reaches(1, &[Is("Archived", "True")]).await;
+}
+
+/// A kustomization is built by kubectl, and its namespace is that of the result.
+#[tokio::test]
+async fn a_kustomization() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let overlay = format!(
+        "resources: [../base]\nnamePrefix: my-\nnamespace: {}\nimages: [{{name: registry.example/shop, newTag: '2.0'}}]\n",
+        ns.name()
+    );
+    let base = "resources: [10-settings.yaml, 20-app.yaml]\n";
+    let files = [
+        ("base/kustomization.yaml", base),
+        ("overlay/kustomization.yaml", &overlay),
+        ("base/10-settings.yaml", SHOP[0].1),
+        ("base/20-app.yaml", SHOP[1].1),
+    ];
+    let directory = directory(&files);
+    let tools = Toolbox::prepare(&Dirs::from_env().unwrap()).await.unwrap();
+    let overlay = directory.path().join("overlay");
+    let run = |args: &[&str], path: &Path| {
+        let mut command = ns.plugin_command(args);
+        let output = command.env("PATH", path).output().unwrap();
+        let printed = [output.stdout, output.stderr].concat();
+        String::from_utf8(printed)
+            .unwrap()
+            .replace(text(directory.path()), "DIR")
+    };
+    let kubectl = tools.path(Tool::Kubectl).parent().unwrap();
+    let args = ["pack", "-k", text(&overlay), "--name=shop"];
+    plugin::snapshots(&ns).bind(|| {
+        insta::assert_snapshot!("pack_kustomization", run(&args, kubectl));
+        insta::assert_snapshot!(
+            "pack_kustomization_without_kubectl",
+            run(&args, directory.path())
+        );
+    });
+    assert_eq!(
+        run(&["pack", text(&overlay), "--name=shop"], kubectl),
+        run(&args, kubectl)
+    );
+    fs::remove_file(directory.path().join("base/20-app.yaml")).unwrap();
+    let broken = run(&args, kubectl);
+    assert!(
+        broken.starts_with("error: DIR/overlay: kubectl kustomize: accumulating resources"),
+        "{broken}"
+    );
+}
+
+/// Slices are made before what refers to them, and a changed object renames one of them.
+#[tokio::test]
+async fn slices() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let args = ["pack", "-", "--name=big", "--slice-limit=4Ki", "--apply"];
+    let first = fine(ns.plugin_with_input(&args, &config_maps(30, None)));
+    let lines: Vec<_> = first.stdout.lines().collect();
+    let (deployment, slices) = lines.split_last().unwrap();
+    assert_eq!(
+        *deployment,
+        "objectdeployment.package-operator.run/big created"
+    );
+    assert!((4..10).contains(&slices.len()), "{}", first.stdout);
+    assert!(slices.iter().all(
+        |line| line.starts_with("objectslice.package-operator.run/big-")
+            && line.ends_with(" created")
+    ));
+    let deployment = ns.existing("big");
+    let packed = deployment.concluded().await;
+    let phases = &packed.json["spec"]["template"]["spec"]["phases"];
+    assert_eq!(phases[0]["slices"].as_array().unwrap().len(), slices.len());
+    assert_eq!(phases[0].get("objects"), None);
+
+    let changed = config_maps(30, Some(7));
+    let second = fine(ns.plugin_with_input(&args, &changed)).stdout;
+    assert_eq!(second.matches(" created\n").count(), 1, "{second}");
+    assert_eq!(second.matches(" configured\n").count(), 1, "{second}");
+    assert_eq!(
+        second.matches(" unchanged\n").count(),
+        slices.len() - 1,
+        "{second}"
+    );
+    deployment.set_reaches(2, &[Is("Available", "True")]).await;
+    ns.object_becomes(&configmap("big-7"), "changed", |live| {
+        live["data"]["content"].as_str().unwrap().starts_with('y')
+    })
+    .await;
+
+    // What --apply sends is what is printed.
+    let printed = &args[..args.len() - 1];
+    let printed = fine(ns.plugin_with_input(printed, &changed)).stdout;
+    for line in second.lines() {
+        let name = line.split([' ', '/']).nth(1).unwrap();
+        assert!(printed.contains(&format!("  name: {name}\n")), "{printed}");
+    }
+}
+
+/// Objects of the kinds that have probes, among them those that a careless probe would wait for for ever.
+fn zoo() -> Vec<Value> {
+    let pods = |name: &str| {
+        json!({
+            "metadata": { "labels": { "app": name } },
+            "spec": { "containers": [{ "name": "c", "image": "i" }] },
+        })
+    };
+    let workload = |kind: &str, name: &str, spec: Value| {
+        let mut object = json!({
+            "apiVersion": "apps/v1", "kind": kind, "metadata": { "name": name },
+            "spec": { "selector": { "matchLabels": { "app": name } }, "template": pods(name) },
+        });
+        let more = spec.as_object().unwrap().clone();
+        object["spec"].as_object_mut().unwrap().extend(more);
+        object
+    };
+    let run_once = json!({
+        "restartPolicy": "Never", "containers": [{ "name": "c", "image": "i" }],
+    });
+    let controller = json!({
+        "apiVersion": "v1", "kind": "ReplicationController", "metadata": { "name": "old" },
+        "spec": { "replicas": 1, "selector": { "app": "old" }, "template": pods("old") },
+    });
+    vec![
+        workload("Deployment", "some", json!({ "replicas": 2 })),
+        workload("Deployment", "none", json!({ "replicas": 0 })),
+        workload(
+            "StatefulSet",
+            "partitioned",
+            json!({
+                "replicas": 2, "serviceName": "x",
+                "updateStrategy": { "rollingUpdate": { "partition": 1 } },
+            }),
+        ),
+        workload(
+            "StatefulSet",
+            "by-hand",
+            json!({ "replicas": 1, "serviceName": "x", "updateStrategy": { "type": "OnDelete" } }),
+        ),
+        workload(
+            "StatefulSet",
+            "no-pods",
+            json!({ "replicas": 0, "serviceName": "x" }),
+        ),
+        workload("DaemonSet", "everywhere", json!({})),
+        workload("ReplicaSet", "plain", json!({ "replicas": 1 })),
+        controller,
+        json!({
+            "apiVersion": "batch/v1", "kind": "Job", "metadata": { "name": "once" },
+            "spec": { "template": { "spec": run_once } },
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "lone" },
+            "spec": { "containers": [{ "name": "c", "image": "i" }] },
+        }),
+        json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "unbound" },
+            "spec": {
+                "accessModes": ["ReadWriteOnce"], "storageClassName": "none",
+                "resources": { "requests": { "storage": "1Gi" } },
+            },
+        }),
+    ]
+}
+
+/// Whatever a well-known kind looks like in the end, its probes do not wait for more.
+#[tokio::test]
+async fn probes_pass_on_live_objects() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let objects = zoo();
+    let list = |objects: &[Value]| json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+    let args = ["pack", "-", "--name=zoo", "--apply"];
+    fine(ns.plugin_with_input(&args, &list(&objects).to_string()));
+    let zoo = ns.existing("zoo");
+    zoo.concluded().await;
+    let probed: BTreeSet<_> = zoo.set(1).await.json["spec"]["availabilityProbes"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|probe| probe["selector"]["kind"]["kind"].clone().to_string())
+        .collect();
+    let kinds: BTreeSet<_> = objects
+        .iter()
+        .map(|object| object["kind"].to_string())
+        .collect();
+    assert_eq!(probed, kinds);
+
+    // Changed pods are rolled out, but for those that the strategy holds back.
+    let mut changed = objects.clone();
+    for object in &mut changed {
+        let changeable = ["Deployment", "StatefulSet", "DaemonSet"];
+        if changeable.iter().any(|kind| object["kind"] == *kind) {
+            object["spec"]["template"]["spec"]["containers"][0]["image"] = "j".into();
+        }
+    }
+    fine(ns.plugin_with_input(&args, &list(&changed).to_string()));
+    zoo.set_reaches(2, &[Is("Available", "True"), Is("Succeeded", "True")])
+        .await;
+    let live = ns
+        .live(&object("apps/v1", "StatefulSet", "partitioned"))
+        .await;
+    assert_eq!(live["status"]["updatedReplicas"], 1);
+    assert_ne!(
+        live["status"]["updateRevision"],
+        live["status"]["currentRevision"]
+    );
+
+    // And they can be packed again as they are.
+    let mut live = Vec::new();
+    for object in &changed {
+        live.push(ns.cluster().get(&within(object, ns.name())).await.unwrap());
+    }
+    fine(ns.plugin_with_input(&args, &list(&live).to_string()));
+    let packed = zoo.read().await.json["spec"]["template"].to_string();
+    for field in [
+        "managedFields",
+        "resourceVersion",
+        "ownerReferences",
+        "creationTimestamp",
+        "uid\"",
+    ] {
+        assert!(!packed.contains(field), "{field} in {packed}");
+    }
+    zoo.set_reaches(3, &[Is("Available", "True"), Is("Succeeded", "True")])
+        .await;
+}
+
+fn within(object: &Value, namespace: &str) -> Value {
+    let mut object = object.clone();
+    object["metadata"]["namespace"] = namespace.into();
+    object
+}
+
+/// Kinds that the package defines: their definition comes first, their objects last, and the scope
+/// is known.
+#[tokio::test]
+async fn custom_resources() {
+    let ns = TestNamespace::new(Scope::Cluster).await;
+    let group = format!("{}.example.com", ns.name());
+    let definition = |kind: &str, scope: &str| {
+        let plural = format!("{}s", kind.to_lowercase());
+        json!({
+            "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": { "name": format!("{plural}.{group}") },
+            "spec": {
+                "group": group, "scope": scope,
+                "names": { "kind": kind, "plural": plural },
+                "versions": [{
+                    "name": "v1", "served": true, "storage": true,
+                    "schema": { "openAPIV3Schema": { "type": "object" } },
+                }],
+            },
+        })
+    };
+    let custom = |kind: &str, name: &str| json!({ "apiVersion": format!("{group}/v1"), "kind": kind, "metadata": { "name": name } });
+    let package = [
+        custom("Widget", "own"),
+        custom("Gadget", &ns.unique("own")),
+        configmap("settings").into_json()["object"].clone(),
+        definition("Widget", "Namespaced"),
+        definition("Gadget", "Cluster"),
+    ];
+    let stream = |objects: &[Value]| {
+        let texts: Vec<_> = objects.iter().map(Value::to_string).collect();
+        texts.join("\n---\n")
+    };
+    let name = ns.set_name("widgets");
+    let args = ["pack", "-", "--apply", "--name"];
+    let ran = fine(ns.plugin_with_input(&[&args[..], &[&name]].concat(), &stream(&package)));
+    assert_eq!(
+        ran.stdout,
+        format!("clusterobjectdeployment.package-operator.run/{name} created\n")
+    );
+    assert_eq!(
+        ran.stderr,
+        format!(
+            "note: the result is cluster-scoped, as Gadget/{} is cluster-scoped\n",
+            ns.unique("own")
+        )
+    );
+    let widgets = ns.existing("widgets");
+    let labels = json!({ "metadata": { "labels": { LABEL_TEST: ns.name() } } });
+    widgets.patch(&labels).await;
+    widgets.concluded().await;
+    let deployment = widgets.read().await.json;
+    let phases = deployment["spec"]["template"]["spec"]["phases"]
+        .as_array()
+        .unwrap();
+    let names: Vec<_> = phases
+        .iter()
+        .map(|phase| phase["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["crds", "config", "custom-resources"]);
+    let own = &phases[2]["objects"];
+    assert_eq!(own[0]["object"]["metadata"]["namespace"], ns.name());
+    assert_eq!(own[1]["object"]["metadata"].get("namespace"), None);
+
+    // Without the definitions, the server knows.
+    let lone = ns.set_name("lone");
+    let args = [&args[..], &[&lone]].concat();
+    let gadget = custom("Gadget", &ns.unique("other"));
+    let ran = fine(ns.plugin_with_input(&args, &stream(&[gadget])));
+    assert_eq!(
+        ran.stdout,
+        format!("clusterobjectdeployment.package-operator.run/{lone} created\n")
+    );
+    let lone = ns.existing("lone");
+    lone.patch(&labels).await;
+    lone.concluded().await;
+    lone.delete("Foreground").await;
+    lone.gone().await;
+}
+
+/// Revisions do not change, and the error says what to do.
+#[tokio::test]
+async fn revisions() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = directory(&[("web.yaml", SHOP[0].1)]);
+    let file = app.path().join("web.yaml");
+    let run = |more: &[&str]| ns.plugin(&[&["pack", text(&file), "--apply"], more].concat());
+    let title = "objectset.package-operator.run";
+    assert_eq!(
+        fine(run(&["--revision=1"])).stdout,
+        format!("{title}/web-v1 created\n")
+    );
+    ns.reaches("web-v1", &[Is("Available", "True")]).await;
+    assert_eq!(
+        fine(run(&["--revision=1"])).stdout,
+        format!("{title}/web-v1 unchanged\n")
+    );
+    fs::write(&file, SHOP[0].1.replace("hello", "hi")).unwrap();
+    let refused = run(&["--revision=1"]);
+    assert_eq!(
+        (refused.code, refused.stderr.as_str()),
+        (
+            2,
+            "error: objectset.package-operator.run/web-v1 exists with another content, and revisions do not change; \
+             make the next one: --revision --name NEW-NAME --previous web-v1\n"
+        )
+    );
+    fine(run(&["--revision", "--name=web-v2", "--previous=web-v1"]));
+    let next = ns
+        .reaches(
+            "web-v2",
+            &[Is("Available", "True"), Controls(&["ConfigMap shop"])],
+        )
+        .await;
+    assert_eq!(next.number(), Some(2));
+}
+
+/// What the server refuses is refused before anything is written.
+#[tokio::test]
+async fn refusals() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let pack = |name: &str, more: &[&str]| {
+        let args = [
+            &["pack", "-", "--apply", "--slice-limit=4Ki", "--name", name],
+            more,
+        ]
+        .concat();
+        ns.plugin_with_input(&args, &config_maps(30, None))
+    };
+    let nowhere = ns.unique("nowhere");
+    let ran = pack("web", &["-n", &nowhere]);
+    assert_eq!(
+        ran.stderr,
+        format!("error: namespaces \"{nowhere}\" not found\n")
+    );
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
+
+    fine(pack("web", &[]));
+    let web = ns.existing("web");
+    let other = json!({ "spec": { "template": { "spec": { "phases": [] } } } });
+    web.patch(&other).await;
+    let slice = json!({
+        "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSlice",
+        "metadata": { "namespace": ns.name() },
+    });
+    let before = ns.cluster().list(&slice, "").await.len();
+    let args = ["pack", "-", "--apply", "--slice-limit=4Ki", "--name=web"];
+    let ran = ns.plugin_with_input(&args, &config_maps(30, Some(3)));
+    assert_eq!(
+        ran.stderr,
+        "error: objectdeployment.package-operator.run/web: Apply failed with 1 conflict: conflict with \"a-user\" using \
+         package-operator.run/v1alpha1: .spec.template.spec.phases; --force-conflicts takes the fields over\n"
+    );
+    assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
+    assert_eq!(ns.cluster().list(&slice, "").await.len(), before);
+    fine(pack("web", &["--force-conflicts"]));
+    web.concluded().await;
+}
+
+/// The table of kinds is that of the server: each kind it keeps objects of is known, with its scope.
+#[tokio::test]
+async fn every_built_in_kind_is_known() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let config = Kubeconfig::read_from(ns.cluster().kubeconfig()).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await;
+    let client = kube::Client::try_from(config.unwrap()).unwrap();
+    let discovery = Discovery::new(client).run_aggregated().await.unwrap();
+    let mut scopes = BTreeMap::new();
+    let mut objects = Vec::new();
+    for group in discovery.groups() {
+        // Groups of extensions have a dot, and those of the project's own ones an x.
+        let name = group.name();
+        if name.contains('.') && (!name.ends_with(".k8s.io") || name.ends_with(".x-k8s.io")) {
+            continue;
+        }
+        for (resource, capabilities) in group.recommended_resources() {
+            let kept = ["create", "list", "delete"];
+            if !kept
+                .iter()
+                .all(|verb| capabilities.supports_operation(verb))
+            {
+                continue;
+            }
+            objects.push(json!({
+                "apiVersion": resource.api_version, "kind": resource.kind,
+                "metadata": { "name": "x" },
+            }));
+            let is_namespaced = capabilities.scope == KindScope::Namespaced;
+            scopes.insert((resource.group, resource.kind), is_namespaced);
+        }
+    }
+    assert!(scopes.len() > 50, "{scopes:#?}");
+    let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
+    let args = ["pack", "-", "--name=all", "--cluster", "-o=json"];
+    let ran = fine(ns.plugin_with_input(&args, &list.to_string()));
+    assert_eq!(ran.stderr, "");
+    let packed: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let mut found = BTreeMap::new();
+    for phase in packed["spec"]["template"]["spec"]["phases"]
+        .as_array()
+        .unwrap()
+    {
+        for entry in phase["objects"].as_array().unwrap() {
+            let object = &entry["object"];
+            let api_version = object["apiVersion"].as_str().unwrap();
+            let group = api_version.split_once('/').map_or("", |(group, _)| group);
+            let kind = object["kind"].as_str().unwrap().to_owned();
+            let is_namespaced = object["metadata"]["namespace"] == ns.name();
+            found.insert((group.to_owned(), kind), is_namespaced);
+        }
+    }
+    assert_eq!(found, scopes);
+}
