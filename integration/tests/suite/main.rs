@@ -20,6 +20,7 @@ mod deployments_chaos;
 mod deployments_history;
 mod deployments_ownership;
 mod deployments_pictures;
+mod deployments_rules;
 mod deployments_status;
 mod handover;
 mod harness;

@@ -1,0 +1,256 @@
+//! Which old revisions are archived when, and which ones have to wait.
+
+use baton_integration::prelude::*;
+
+both_scopes! {
+    improvement_02_what_a_newer_revision_has_yet_to_take_stays => yet_to_be_taken;
+    improvement_02_slices_count => slices;
+    improvement_10_what_newer_ones_own_makes_nobody_available => nobody_available;
+}
+
+/// A phase that holds up those after it until its `ConfigMap` is annotated with its name.
+fn gate(name: &str) -> Entry {
+    configmap(name)
+}
+
+/// Nothing is controlled any more: that is something else than nothing reported, and waits for nobody.
+#[tokio::test]
+async fn improvement_03_a_failed_revision_with_nothing_left_goes_at_once() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let cm = configmap("cm");
+    let content = |version: &str| {
+        ns.content()
+            .phase("a", [cm.clone().data("k", version)])
+            .probe(name_annotation_probe())
+    };
+    let web = ns.deployment("web").content(content("1")).create().await;
+    web.set_reaches(1, &[Is("Available", "False"), Controls(&["ConfigMap cm"])])
+        .await;
+    let before = ns.live(&cm).await;
+    for version in 2..=3 {
+        web.edit(content(&version.to_string())).await;
+        web.set_reaches(version - 1, &[Is("Archived", "True"), Controls(&[])])
+            .await;
+        web.set_reaches(
+            version,
+            &[Is("Available", "False"), Controls(&["ConfigMap cm"])],
+        )
+        .await;
+    }
+    let live = ns.live(&cm).await;
+    assert_eq!(
+        (uid(&live), &live["data"]["k"]),
+        (uid(&before), &json!("3"))
+    );
+    ns.annotate_with_name(&cm).await;
+    web.concluded().await;
+    web.has_sets(&[1, 2, 3]).await;
+}
+
+/// 1 works and fails later; 2 has nothing in common with it; 3 contains its object and has not come to
+/// it yet. 2 goes, 1 stays, and so does the object, until 3 has it.
+async fn yet_to_be_taken(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let object = configmap("object");
+    let content = || ns.content().probe(name_annotation_probe());
+    let ready = object.clone().annotation("name", "object");
+    let first = content().phase("a", [configmap("first").annotation("name", "first")]);
+    let first = first.phase("b", [ready.clone()]);
+    let web = ns.deployment("web").content(first).create().await;
+    web.concluded().await;
+    let before = ns.live(&object).await;
+
+    web.edit(content().phase("a", [gate("gate-2")])).await;
+    web.set_reaches(
+        2,
+        &[Is("Available", "False"), Controls(&["ConfigMap gate-2"])],
+    )
+    .await;
+    let third = content().phase("a", [gate("gate-3")]).phase("b", [ready]);
+    web.edit(third).await;
+    web.set_reaches(
+        3,
+        &[Is("Available", "False"), Controls(&["ConfigMap gate-3"])],
+    )
+    .await;
+    web.set_reaches(2, &[Is("Archived", "True")]).await;
+    // Its first object is lost, and with it what the deployment could fall back upon.
+    ns.set_lifecycle(&in_test(&ns, &web.set(1).await), "Paused")
+        .await;
+    web.set_reaches(1, &[Is("Paused", "True")]).await;
+    ns.delete(&configmap("first")).await;
+    web.set_reaches(1, &[Is("Available", "False")]).await;
+    web.reaches(&[
+        Because("Available", "False", "ObjectSetUnready"),
+        Is("Progressing", "True"),
+    ])
+    .await;
+    web.annotate("another", "pass").await;
+    ns.stays(
+        Duration::from_secs(1),
+        "the object and its revision",
+        async || {
+            let live = ns.live(&object).await;
+            uid(&live) == uid(&before) && lifecycle(&web.set(1).await) == "Paused"
+        },
+    )
+    .await;
+
+    ns.annotate_with_name(&gate("gate-3")).await;
+    web.concluded().await;
+    web.set_reaches(1, &[Is("Archived", "True"), Controls(&[])])
+        .await;
+    let third = web
+        .set_reaches(
+            3,
+            &[
+                Is("Succeeded", "True"),
+                Controls(&["ConfigMap gate-3", "ConfigMap object"]),
+            ],
+        )
+        .await;
+    let live = ns.live(&object).await;
+    assert_eq!(uid(&live), uid(&before));
+    assert_managed_by(&live, &third);
+}
+
+/// The name of a revision within the test.
+fn in_test(ns: &TestNamespace, set: &Revision) -> String {
+    match ns.scope() {
+        Scope::Namespaced => set.name().to_owned(),
+        Scope::Cluster => set.name().replacen(&ns.unique(""), "", 1),
+    }
+}
+
+/// A template with slices: rolled out, handed over, seen by the rules, and missed when they are not
+/// there.
+async fn slices(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let (sliced, gone) = (configmap("sliced"), configmap("gone"));
+    let content = |slices: &[&str], gates: Vec<Entry>| {
+        ns.content()
+            .phase("a", gates)
+            .phase_with_slices("b", [], slices)
+            .probe(fields_equal("", "ConfigMap", ".data.ready", ".data.ready"))
+    };
+    let ready = |entry: &Entry| entry.clone().data("ready", "yes");
+    // It fails, and controls what is in its slice.
+    ns.create_slice("one", [sliced.clone(), gone.clone()]).await;
+    let web = ns
+        .deployment("web")
+        .content(content(&["one"], vec![]))
+        .create()
+        .await;
+    let own = ["ConfigMap sliced", "ConfigMap gone"];
+    web.set_reaches(1, &[Is("Available", "False"), Controls(&own)])
+        .await;
+    let before = ns.live(&sliced).await;
+
+    // The next one has it in a slice as well, and comes to it later.
+    ns.create_slice("two", [ready(&sliced)]).await;
+    web.edit(content(&["two"], vec![gate("gate")])).await;
+    web.set_reaches(
+        2,
+        &[Is("Available", "False"), Controls(&["ConfigMap gate"])],
+    )
+    .await;
+    web.annotate("another", "pass").await;
+    ns.stays(
+        Duration::from_secs(1),
+        "the first revision is needed",
+        async || lifecycle(&web.set(1).await) == "Active" && ns.get(&gone).await.is_some(),
+    )
+    .await;
+    ns.merge(&gate("gate"), &json!({ "data": { "ready": "yes" } }))
+        .await;
+    web.concluded().await;
+    web.set_reaches(1, &[Is("Archived", "True"), Controls(&[])])
+        .await;
+    ns.gone(&gone).await;
+    let second = web.set_reaches(2, &[Is("Succeeded", "True")]).await;
+    let live = ns.live(&sliced).await;
+    assert_eq!(uid(&live), uid(&before));
+    assert_managed_by(&live, &second);
+
+    // One of its slices is missing: nobody knows what it contains, so nothing else goes.
+    web.edit(content(&["two", "three"], vec![ready(&configmap("other"))]))
+        .await;
+    let told = web
+        .reaches(&[
+            Is("Progressing", "True"),
+            Says("Progressing", &ns.set_name("three")),
+            Is("Available", "True"),
+        ])
+        .await;
+    assert_eq!(told.json["status"]["revision"], 3);
+    assert_eq!(lifecycle(&web.set(2).await), "Active");
+    ns.create_slice("three", [ready(&configmap("late"))]).await;
+    web.concluded().await;
+    web.set_reaches(2, &[Is("Archived", "True")]).await;
+    web.set_reaches(
+        3,
+        &[Controls(&[
+            "ConfigMap other",
+            "ConfigMap sliced",
+            "ConfigMap late",
+        ])],
+    )
+    .await;
+    ns.gone(&gate("gate")).await;
+    assert_eq!(uid(&ns.live(&sliced).await), uid(&before));
+}
+
+/// All of the first revision has been taken over by one that fails. It still says that it is available,
+/// because its own probes pass; nobody should rely on that.
+async fn nobody_available(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let cm = configmap("cm");
+    let first = ns.content().phase("a", [cm.clone()]);
+    let web = ns.deployment("web").content(first).create().await;
+    web.concluded().await;
+    let second = ns.content().phase("a", [cm.clone().data("k", "2")]);
+    web.edit(second.probe(name_annotation_probe())).await;
+    web.set_reaches(2, &[Is("Available", "False"), Controls(&["ConfigMap cm"])])
+        .await;
+    web.set_reaches(
+        1,
+        &[
+            Is("Available", "True"),
+            Is("InTransition", "True"),
+            Controls(&[]),
+        ],
+    )
+    .await;
+    web.reaches(&[
+        Because("Available", "False", "ObjectSetUnready"),
+        Says("Available", "No ObjectSet is available."),
+        Is("Progressing", "True"),
+    ])
+    .await;
+    ns.annotate_with_name(&cm).await;
+    web.concluded().await;
+    web.set_reaches(1, &[Is("Archived", "True")]).await;
+}
+
+/// What is wrong with the newest revision is told where people look, and heals when its cause goes.
+#[tokio::test]
+async fn improvement_23_a_collision_is_told_by_the_deployment() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let (cm, theirs) = (configmap("cm"), configmap("theirs"));
+    let content = ns.content().phase("a", [cm.clone(), configmap("own")]);
+    let web = ns.deployment("web").content(content).create().await;
+    web.concluded().await;
+    ns.create(&theirs).await;
+    web.edit(ns.content().phase("a", [cm.clone(), theirs.clone()]))
+        .await;
+    web.reaches(&[
+        Because("Progressing", "True", "LatestRevisionPendingSuccess"),
+        Says("Progressing", "theirs kind:ConfigMap: refusing adoption"),
+        Is("Available", "True"),
+    ])
+    .await;
+    assert_eq!(lifecycle(&web.set(1).await), "Active");
+    ns.delete(&theirs).await;
+    web.concluded().await;
+    web.set_reaches(1, &[Is("Archived", "True")]).await;
+}
