@@ -8,8 +8,8 @@ use jiff::SignedDuration;
 
 use crate::{
     commands::{
-        completion, diff, events, history, orphans, pack, pause, restart, resume, rollback, status,
-        tree, wait,
+        complete, completion, diff, events, history, orphans, pack, pause, restart, resume,
+        rollback, status, tree, wait,
     },
     connect::{Cluster, connect},
     error::Error,
@@ -51,6 +51,8 @@ pub enum Command {
     Orphans(orphans::OrphansArgs),
     Pack(Box<pack::PackArgs>),
     Completion(completion::CompletionArgs),
+    #[command(name = "__complete")]
+    Complete(complete::CompleteArgs),
 }
 
 /// The flags that all commands share.

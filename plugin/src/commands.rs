@@ -1,5 +1,6 @@
 //! The commands, and how they end.
 
+pub mod complete;
 pub mod completion;
 pub mod diff;
 pub mod events;
@@ -71,5 +72,6 @@ async fn dispatch(cli: Cli) -> Result<Exit, Error> {
         Command::Orphans(args) => orphans::run(args, global).await,
         Command::Pack(args) => pack::run(args, global).await,
         Command::Completion(args) => completion::run(args, global),
+        Command::Complete(args) => complete::run(args).await,
     }
 }

@@ -1,7 +1,4 @@
 //! `completion`: scripts for shells.
-//!
-//! kubectl itself completes the command lines of plugins with an executable named `kubectl_complete-baton`
-//! on the `PATH`; the help of this command shows one.
 
 use clap::{Args, CommandFactory as _};
 use clap_complete::Shell;
@@ -13,7 +10,16 @@ use crate::{
 };
 
 /// Print a script that completes command lines of this program
+///
+/// The script is for `kubectl-baton ...`; load it as any other, for example by `source <(kubectl baton completion bash)`.
+///
+/// For `kubectl baton ...`, kubectl's own completion asks an executable named `kubectl_complete-baton` on the PATH, and completes the
+/// names of deployments, revisions and namespaces as well. It is a file of these two lines:
+///
+///   #!/bin/sh
+///   exec kubectl-baton __complete "$@"
 #[derive(Clone, Debug, Args)]
+#[command(verbatim_doc_comment)]
 pub struct CompletionArgs {
     /// For which shell
     shell: Shell,
@@ -33,4 +39,20 @@ fn script(shell: Shell) -> String {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "kubectl-baton", &mut script);
     String::from_utf8_lossy(&script).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::ValueEnum as _;
+
+    use super::*;
+
+    #[test]
+    fn scripts_know_the_commands() {
+        for shell in Shell::value_variants() {
+            let script = script(*shell);
+            assert!(script.contains("kubectl-baton"), "{shell}");
+            assert!(script.contains("rollback"), "{shell}");
+        }
+    }
 }
