@@ -17,6 +17,12 @@ use super::{Pair, Section, Tone};
 use crate::chain::Revision;
 use crate::content::Content;
 
+/// What becomes of an object that only changes hands.
+const UNCHANGED: &str = "handed over unchanged";
+
+/// How many of those are listed one by one.
+const LISTED: usize = 20;
+
 /// What is known of the revisions in the same place.
 #[derive(Clone, Debug, Default)]
 pub struct Family {
@@ -204,7 +210,7 @@ pub fn tell(
         (Some(live), Answer::Object(answer)) => {
             let pair = Pair::new(Some(clean_live(live.clone())), Some(clean_live(answer)));
             let mut section = match (family.controls(live), pair.is_same()) {
-                (true, true) => section.verdict(Tone::Same, "handed over unchanged"),
+                (true, true) => section.verdict(Tone::Same, UNCHANGED),
                 (true, false) => section.verdict(Tone::Changed, "changed"),
                 (false, _) => {
                     let verdict = format!("taken over from {}", owner(live));
@@ -243,22 +249,48 @@ fn owner(live: &Value) -> String {
     )
 }
 
+/// Leaves out the objects that are handed over unchanged when they are many, and says so.
+#[must_use]
+pub fn condense(mut sections: Vec<Section>) -> (Vec<Section>, Option<String>) {
+    let is_unchanged = |section: &Section| section.verdict == UNCHANGED;
+    let count = sections
+        .iter()
+        .filter(|section| is_unchanged(section))
+        .count();
+    if count <= LISTED {
+        return (sections, None);
+    }
+    sections.retain(|section| !is_unchanged(section));
+    let note = format!("the {count} objects that are handed over unchanged are not listed");
+    (sections, Some(note))
+}
+
 /// How many objects meet which fate, as in `2 created, 1 changed, 3 handed over unchanged`.
 #[must_use]
 pub fn summary(sections: &[Section]) -> String {
-    let words: [(Tone, &str); 5] = [
-        (Tone::Added, "created"),
-        (Tone::Changed, "changed"),
-        (Tone::Same, "handed over unchanged"),
-        (Tone::Removed, "deleted"),
-        (Tone::Bad, "refused"),
+    let word = |section: &Section| match section.tone {
+        Tone::Added => "created",
+        Tone::Changed => "changed",
+        Tone::Same if section.verdict == UNCHANGED => UNCHANGED,
+        Tone::Removed => "deleted",
+        Tone::Bad => "refused",
+        // Those of newer revisions, and of other controllers.
+        Tone::Same => "left alone",
+    };
+    let order = [
+        "created",
+        "changed",
+        UNCHANGED,
+        "left alone",
+        "deleted",
+        "refused",
     ];
-    let counts = words.into_iter().filter_map(|(tone, word)| {
+    let counts = order.into_iter().filter_map(|fate| {
         let count = sections
             .iter()
-            .filter(|section| section.tone == tone)
+            .filter(|section| word(section) == fate)
             .count();
-        (count > 0).then(|| format!("{count} {word}"))
+        (count > 0).then(|| format!("{count} {fate}"))
     });
     let counts: Vec<String> = counts.collect();
     if counts.is_empty() {
@@ -530,15 +562,34 @@ mod tests {
     }
 
     #[test]
+    fn many_unchanged_objects_are_not_listed() {
+        let mut same = told(None, Answer::NotServed).verdict(Tone::Same, UNCHANGED);
+        same.pair = None;
+        let other = told(None, Answer::NotServed);
+        let mut few = vec![same.clone(); LISTED];
+        few.push(other.clone());
+        assert_eq!(condense(few.clone()), (few.clone(), None));
+        few.push(same);
+        let (left, note) = condense(few);
+        assert_eq!(left, [other]);
+        let expected = "the 21 objects that are handed over unchanged are not listed";
+        assert_eq!(note.unwrap(), expected);
+    }
+
+    #[test]
     fn summaries() {
-        let section = |tone| Section {
-            tone,
-            ..told(None, Answer::NotServed)
-        };
+        let section = |(tone, verdict)| told(None, Answer::NotServed).verdict(tone, verdict);
         assert_eq!(summary(&[]), "no objects");
+        let fates = [
+            (Tone::Removed, "deleted later"),
+            (Tone::Same, UNCHANGED),
+            (Tone::Added, "created"),
+            (Tone::Same, UNCHANGED),
+            (Tone::Same, "left to revision web-v9"),
+        ];
         assert_eq!(
-            summary(&[Tone::Removed, Tone::Same, Tone::Added, Tone::Same].map(section)),
-            "1 created, 2 handed over unchanged, 1 deleted"
+            summary(&fates.map(section)),
+            "1 created, 2 handed over unchanged, 1 left alone, 1 deleted"
         );
     }
 }

@@ -11,10 +11,10 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use serde_json::Value;
 
-use super::apply::{Answer, Ask, Bringing, ask, left_behind, summary, tell};
+use super::apply::{Answer, Ask, Bringing, ask, condense, left_behind, summary, tell};
 use super::plan::{Plan, as_next, itself, last_applied, of_deployment, of_revision, three_way};
 use super::revisions::{Side, settings};
-use super::{Section, Tone, gone};
+use super::{Section, Tone};
 use crate::chain::{Revision, read_all};
 use crate::children::{Children, Detail, Found};
 use crate::connect::{self, Cluster, Content as Body};
@@ -177,18 +177,23 @@ async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<
     let side = Side::of_revision(&plan.revision, content.clone());
     let missing = side.missing_slices();
     if !missing.is_empty() {
-        sections.push(head("slices").verdict(Tone::Bad, format!("refused: {}", gone(&missing))));
+        let verdict = format!("refused: there is no slice {}", missing.join(", no slice "));
+        sections.push(head("slices").verdict(Tone::Bad, verdict));
     }
     let objects = of_objects(cluster, plan, &next, &content, &children).await?;
     sections.extend(objects);
     sections.extend(of_old_objects(plan, &content, &old, &children));
-    let mut first = head(&format!("revision {}", next.number));
-    first.notes.extend(plan.note.clone());
-    let mut all = vec![first.verdict(Tone::Added, summary(&sections))];
+    let fates = summary(&sections);
+    let (sections, left_out) = condense(sections);
+    let mut first = head(&format!("revision {}", next.number)).verdict(Tone::Added, fates);
+    first.notes = plan.note.iter().cloned().chain(left_out).collect();
     let before = newest.map(|newest| Side::of_revision(newest, slices.content(newest)));
-    all.extend(before.and_then(|before| settings(&before, &side)));
-    all.append(&mut sections);
-    Ok(all)
+    let settings = before.and_then(|before| settings(&before, &side));
+    Ok([first]
+        .into_iter()
+        .chain(settings)
+        .chain(sections)
+        .collect())
 }
 
 /// A section about the revision as a whole.
