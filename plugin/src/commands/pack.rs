@@ -74,6 +74,13 @@ Helm hooks of an installation or upgrade get phases of their own: pre-install be
 at the end. Other hooks, such as tests, are left out. Servers do not let Jobs change: give a Job another \
 name whenever it changes.
 
+Probes:
+Deployments, StatefulSets, DaemonSets and ReplicaSets have to be rolled out and available, as far as their \
+update strategy lets them; Pods have to be ready or to have succeeded, Jobs to be complete, \
+CustomResourceDefinitions to be established, APIServices to be available, and PersistentVolumeClaims to be \
+bound, unless they wait for the first pod that uses them. The replicas of what an autoscaler of the package \
+scales are left to it.
+
 Annotations, which are taken off the packed objects:
   package-operator.run/phase                 the phase
   package-operator.run/collision-protection  Prevent, IfNoController or None
