@@ -80,7 +80,7 @@ fn head(figures: &Figures) -> String {
     // The objects without a manager are as those of the sets, also where there are none.
     if figures.chain.is_none() || figures.steps.iter().any(|step| !step.is_of_chain()) {
         head = format!(
-            "{} ObjectSets of {} phases with {} ConfigMaps of {} bytes: {} objects. ",
+            "{} ObjectSets of {} phases with {} ConfigMaps of {} bytes: {} objects.\n",
             shape.sets,
             shape.phases,
             shape.per_phase,
@@ -90,7 +90,7 @@ fn head(figures: &Figures) -> String {
     }
     if let Some(chain) = &figures.chain {
         head += &chain::head(chain, &shape);
-        head += " ";
+        head += "\n";
     }
     head + &format!(
         "{} processors, shared by the API server, the manager and the bench.",

@@ -16,10 +16,10 @@ use super::{SIDE_BY_SIDE, Shape, Target};
 /// How many chains, and how long they get. Their revisions are as those of the sets.
 #[derive(Debug, Clone, Copy, PartialEq, Args, Serialize)]
 pub struct Chains {
-    /// How many ObjectDeployment chains there are; all are edited side by side.
+    /// How many chains, each of one ObjectDeployment.
     #[arg(long, default_value_t = 100)]
     pub deployments: usize,
-    /// How often each of their templates is edited.
+    /// How often all of their templates are edited, each time when the last one has settled.
     #[arg(long, default_value_t = 10)]
     pub edits: u32,
 }

@@ -36,7 +36,9 @@ pub fn tables(chain: &Chain) -> String {
     format!(
         "Chain: edit by edit, and the manager's resident memory once it is calm\n{}{growth}\n\n\
          Chain: requests for each edit of a deployment, as the API server counts them\n{}\n\
-         Without those of the bench. {:.2} for each object. Refused: answered with a failure, such as a conflict.",
+         On ConfigMaps {:.2} for each object. Those of the bench are left out. The server does not tell who asks: a GET that is\n\
+         not among the requests by verb is of the garbage collector, which looks at revisions whose objects\n\
+         change owners. Refused: answered with a failure, such as a conflict.",
         rounds(chain).trim_fmt(),
         served(chain).trim_fmt(),
         chain.requests_per_object(),

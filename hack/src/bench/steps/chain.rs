@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde_json::Value;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::{LOOK, Steps, limit};
 use crate::bench::figures::chain::{Chain, Round};
@@ -24,6 +24,10 @@ const IDLE: Duration = Duration::from_secs(10);
 /// How long the memory of a calm manager is looked at: twice as long as its allocator takes to give
 /// back what a burst needed.
 const MEMORY_LOOKS: Duration = Duration::from_secs(2);
+
+/// With as many objects a rollout of a deployment may be compared, its own objects left out: it makes
+/// a revision, and pauses and archives another one.
+const PER_DEPLOYMENT: usize = 20;
 
 /// Deployments, and what was seen of them and their revisions.
 struct Load {
@@ -199,7 +203,9 @@ impl Steps {
                 if let Some(usage) = usage(pid) {
                     least = Some(least.map_or(usage.rss, |least| least.min(usage.rss)));
                 }
-                sleep(LOOK).await;
+                // What history has no room for went while the manager became calm.
+                let news = async { while load.next().await.is_some() {} };
+                let _ = timeout(LOOK, news).await;
             }
             least
         };
@@ -216,7 +222,7 @@ impl Steps {
 impl Load {
     /// How long a rollout may take.
     fn limit(&self, shape: &Shape) -> Duration {
-        limit(self.shape.objects(shape))
+        limit(self.shape.objects(shape) + PER_DEPLOYMENT * self.shape.deployments)
     }
 
     /// Takes the next thing that is seen, and returns the name of the deployment that it is about.
