@@ -95,7 +95,7 @@ pub struct GlobalArgs {
     )]
     pub as_user: Option<String>,
 
-    /// When to use colours: always, never, or auto, which is on a terminal and unless NO_COLOR is set
+    /// When to use colours: always, never, or auto, which is on a terminal and unless `NO_COLOR` is set
     #[arg(
         long,
         global = true,

@@ -56,6 +56,8 @@ enum Change {
     ListDone,
     Upsert(Value),
     Deleted(Value),
+    /// Nothing has changed, and the watch gets through.
+    Alive,
     Failed(String),
     Unserved,
 }
@@ -175,6 +177,7 @@ impl Watches {
                 state.objects.remove(&place(&object));
                 true
             }
+            Change::Alive => state.trouble.take().is_some(),
             Change::Failed(why) => {
                 state.is_complete = true;
                 state.trouble = Some(why);
@@ -226,10 +229,21 @@ fn change(event: &Event<'_>) -> Option<Change> {
         Event::ListDone { .. } => Change::ListDone,
         Event::Upsert(raw) => Change::Upsert(parse(raw)?),
         Event::Deleted(raw) => Change::Deleted(parse(raw)?),
-        Event::Bookmark(_) => return None,
+        Event::Bookmark(_) => Change::Alive,
         Event::Unserved => Change::Unserved,
-        Event::Failed(why) => Change::Failed((*why).to_owned()),
+        Event::Failed(why) => Change::Failed(brief(why)),
     })
+}
+
+/// Of a failed connection the innermost cause: the layers around it say only that it failed.
+fn brief(why: &str) -> String {
+    let cause = why
+        .strip_prefix("no answer from the API server: ")
+        .and_then(|layers| layers.rsplit(": ").next());
+    match cause {
+        Some(cause) => format!("no answer from the API server: {cause}"),
+        None => why.to_owned(),
+    }
 }
 
 fn place(object: &Value) -> (String, String) {
@@ -286,5 +300,22 @@ impl Follower {
         self.watches
             .trouble(&self.deployments)
             .or_else(|| self.watches.trouble(&self.revisions))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_told_in_a_few_words() {
+        assert_eq!(
+            brief(
+                "no answer from the API server: ServiceError: tcp connect error: Connection refused (os error 111)"
+            ),
+            "no answer from the API server: Connection refused (os error 111)"
+        );
+        let refused = "secrets is forbidden: User \"x\" cannot watch resource";
+        assert_eq!(brief(refused), refused);
     }
 }

@@ -50,25 +50,22 @@ impl Progress {
     /// Shows how far it is, `done` of `of` (zero: nobody knows), and what is waited for, in one line.
     pub fn show(&mut self, done: u64, of: u64, message: &str) {
         let message = message.lines().next().unwrap_or_default();
-        match &self.bar {
-            Some(bar) => {
-                bar.set_style(style(of > 0));
-                bar.set_length(of);
-                bar.set_position(done.min(of));
-                bar.set_message(message.to_owned());
-            }
-            None => {
-                let line = if of > 0 {
-                    format!("{done}/{of} {message}")
-                } else {
-                    message.to_owned()
-                };
-                if line != self.shown {
-                    // Standard error is for people; when it is closed, the wait goes on all the same.
-                    let _ = writeln!(io::stderr(), "{line}");
-                    self.shown = line;
-                }
-            }
+        if let Some(bar) = &self.bar {
+            bar.set_style(style(of > 0));
+            bar.set_length(of);
+            bar.set_position(done.min(of));
+            bar.set_message(message.to_owned());
+            return;
+        }
+        let line = if of > 0 {
+            format!("{done}/{of} {message}")
+        } else {
+            message.to_owned()
+        };
+        if line != self.shown {
+            // Standard error is for people; when it is closed, the wait goes on all the same.
+            let _ = writeln!(io::stderr(), "{line}");
+            self.shown = line;
         }
     }
 

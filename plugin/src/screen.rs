@@ -31,6 +31,12 @@ impl Screen {
         }
     }
 
+    /// Whether a text fits on the terminal as it is now.
+    #[must_use]
+    pub fn has_room_for(&self, text: &str) -> bool {
+        size().is_ok_and(|(_, rows)| text.lines().count() <= room(usize::from(rows)))
+    }
+
     /// Replaces the text. What does not fit is cut off, and that is said.
     ///
     /// # Errors
@@ -84,7 +90,7 @@ impl Drop for Screen {
 /// The lines of a text that fit above the line in which the cursor stays.
 fn fit(text: &str, rows: usize) -> Vec<String> {
     let lines: Vec<&str> = text.lines().collect();
-    let room = rows.saturating_sub(1).max(2);
+    let room = room(rows);
     if lines.len() <= room {
         return lines.into_iter().map(str::to_owned).collect();
     }
@@ -94,8 +100,13 @@ fn fit(text: &str, rows: usize) -> Vec<String> {
         .take(room - 1)
         .map(str::to_owned)
         .collect();
-    fitting.push(format!("... {hidden} more lines: the terminal is too low"));
+    fitting.push(format!("... {hidden} more lines do not fit"));
     fitting
+}
+
+/// How many lines fit above the one in which the cursor stays.
+fn room(rows: usize) -> usize {
+    rows.saturating_sub(1).max(2)
 }
 
 /// How many rows lines take on a terminal that has been made narrower since they were drawn, and has broken them.
@@ -116,7 +127,7 @@ mod tests {
         assert_eq!(fit("a\nb\n", 3), ["a", "b"]);
         assert_eq!(
             fit("a\nb\nc\nd\n", 4),
-            ["a", "b", "... 2 more lines: the terminal is too low"]
+            ["a", "b", "... 2 more lines do not fit"]
         );
     }
 

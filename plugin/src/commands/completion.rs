@@ -11,10 +11,12 @@ use crate::{
 
 /// Print a script that completes command lines of this program
 ///
-/// The script is for `kubectl-baton ...`; load it as any other, for example by `source <(kubectl baton completion bash)`.
+/// The script is for `kubectl-baton ...`; load it as any other, for example by
+/// `source <(kubectl baton completion bash)`.
 ///
-/// For `kubectl baton ...`, kubectl's own completion asks an executable named `kubectl_complete-baton` on the PATH, and completes the
-/// names of deployments, revisions and namespaces as well. It is a file of these two lines:
+/// For `kubectl baton ...`, kubectl's own completion asks an executable on the PATH that is
+/// named `kubectl_complete-baton`, and completes the names of deployments, revisions and
+/// namespaces as well. It is a file of these two lines:
 ///
 ///   #!/bin/sh
 ///   exec kubectl-baton __complete "$@"

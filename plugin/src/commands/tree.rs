@@ -16,7 +16,7 @@ use crate::{
     tree::{
         ChainPicture,
         read::{LiveTree, Scope, once},
-        render::render,
+        render::{Style, render},
     },
 };
 
@@ -84,7 +84,13 @@ pub async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
             output.print(&document(format, &json!({ "chains": chains })))?;
         }
         None if chains.is_empty() => objects_none_found(scope.selection.namespace(&cluster)),
-        None => output.print(&render(&chains, args.all.all_namespaces, output))?,
+        None => {
+            let style = Style {
+                with_namespaces: args.all.all_namespaces,
+                collapsed: false,
+            };
+            output.print(&render(&chains, style, output))?;
+        }
     }
     Ok(Exit::Fine)
 }
@@ -148,24 +154,40 @@ impl View {
         scope: &Scope,
         output: Output,
     ) -> Result<(), Error> {
-        let mut text = render(chains, scope.selection.all_namespaces, output);
-        if chains.is_empty() {
-            text.push_str("There is nothing to show yet.\n");
-        }
-        if let Some(trouble) = trouble {
-            let line = format!("not up to date: {trouble}");
-            text.push_str(&output.paint(Paint::Bad, &line));
-            text.push('\n');
-        }
+        let text = |collapsed| {
+            let style = Style {
+                with_namespaces: scope.selection.all_namespaces,
+                collapsed,
+            };
+            let mut text = render(chains, style, output);
+            if chains.is_empty() {
+                text.push_str("There is nothing to show yet.\n");
+            }
+            if let Some(trouble) = trouble {
+                let line = format!("not up to date: {trouble}");
+                text.push_str(&output.paint(Paint::Bad, &line));
+                text.push('\n');
+            }
+            text
+        };
         match self {
-            Self::InPlace(screen) => screen.draw(&text)?,
-            Self::Appended(before) if *before == text => {}
-            Self::Appended(before) => {
-                if !before.is_empty() {
-                    output.print("\n")?;
+            Self::InPlace(screen) => {
+                let whole = text(false);
+                if screen.has_room_for(&whole) {
+                    screen.draw(&whole)?;
+                } else {
+                    screen.draw(&text(true))?;
                 }
-                output.print(&text)?;
-                *before = text;
+            }
+            Self::Appended(before) => {
+                let text = text(false);
+                if *before != text {
+                    if !before.is_empty() {
+                        output.print("\n")?;
+                    }
+                    output.print(&text)?;
+                    *before = text;
+                }
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::Exit;
 use crate::{
-    chain::Chain,
+    chain::{Chain, Revision},
     cli::{GlobalArgs, timeout},
     connect::Cluster,
     error::Error,
@@ -222,7 +222,7 @@ fn look(chain: &Chain, goal: &Goal) -> Reached {
         Goal::Revision(number) => {
             let own = match of_deployment {
                 Some(deployment) => deployment.status.revision,
-                None => chain.newest().and_then(|newest| newest.number()),
+                None => chain.newest().and_then(Revision::number),
             };
             match own {
                 Some(own) if own >= *number => Reached::Yes(format!("{name} is at revision {own}")),
@@ -285,7 +285,7 @@ fn succeeded(chain: &Chain, name: &str) -> Reached {
 
 /// Of a revision itself; of a deployment all revisions but the current one.
 fn archived(chain: &Chain, name: &str) -> Reached {
-    let is_archived = |revision: &crate::chain::Revision| revision.is_true(conditions::ARCHIVED);
+    let is_archived = |revision: &Revision| revision.is_true(conditions::ARCHIVED);
     if chain.named.is_some() || chain.deployment.is_none() {
         return match chain.subject() {
             Some(revision) if is_archived(revision) => Reached::Yes(format!("{name} is archived")),
@@ -303,7 +303,7 @@ fn archived(chain: &Chain, name: &str) -> Reached {
     let open: Vec<&str> = chain
         .newest_first()
         .filter(|revision| revision.uid() != current.uid() && !is_archived(revision))
-        .map(crate::chain::Revision::name)
+        .map(Revision::name)
         .collect();
     if open.is_empty() {
         Reached::Yes(format!(

@@ -14,7 +14,7 @@ use crate::{
     chain::{Chain, Revision, State},
     children::{Children, Collection, Detail, NOT_SERVED, Wanted, collections},
     connect::{Cluster, Source},
-    content::Slices,
+    content::{Phase, Slices},
     error::Error,
     live::Watches,
     selection::Selection,
@@ -103,7 +103,7 @@ fn wanted<'a>(scope: &'a Scope, chains: &'a [Chain], catalogue: &'a Catalogue) -
 fn phase_sources(wanted: &[Wanted<'_>]) -> BTreeSet<Source> {
     let delegating = wanted
         .iter()
-        .filter(|(_, content)| content.phases.iter().any(|phase| phase.is_delegated()));
+        .filter(|(_, content)| content.phases.iter().any(Phase::is_delegated));
     let paths = delegating.map(|(revision, _)| match revision.namespace() {
         Some(namespace) => {
             format!("/apis/{API_VERSION}/namespaces/{namespace}/objectsetphases")

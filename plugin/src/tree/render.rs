@@ -1,6 +1,6 @@
 //! From the picture to text: branches, aligned columns, messages wrapped beside or below their row.
 
-use unicode_width::UnicodeWidthStr as _;
+use unicode_width::UnicodeWidthStr;
 
 use super::{ChainPicture, Health, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture};
 use crate::output::{Output, Paint};
@@ -60,32 +60,39 @@ struct Row {
     message: String,
 }
 
+/// How much is shown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Style {
+    /// Where each chain is, for chains of several namespaces.
+    pub with_namespaces: bool,
+    /// Without the objects of phases that have all of theirs, healthy: where there is little room.
+    pub collapsed: bool,
+}
+
 /// The text of chains; every line ends with a newline. Nothing for no chains.
-///
-/// `with_namespaces` tells where each chain is, for chains of several namespaces.
 #[must_use]
-pub fn render(chains: &[ChainPicture], with_namespaces: bool, output: Output) -> String {
+pub fn render(chains: &[ChainPicture], style: Style, output: Output) -> String {
     if chains.is_empty() {
         return String::new();
     }
     let branches = if output.ascii { &ASCII } else { &UNICODE };
     let mut rows = Vec::new();
     for chain in chains {
-        for root in roots(chain, with_namespaces) {
-            place(root, String::new(), String::new(), branches, &mut rows);
+        for root in roots(chain, style) {
+            place(root, String::new(), "", branches, &mut rows);
         }
     }
     layout(&rows, output)
 }
 
 /// The deployment; or the revisions themselves, where there is none.
-fn roots(chain: &ChainPicture, with_namespaces: bool) -> Vec<Node> {
+fn roots(chain: &ChainPicture, style: Style) -> Vec<Node> {
     let namespace = chain.namespace.as_deref();
     let revisions = chain.revisions.iter();
-    let suffix = namespace.filter(|_| with_namespaces);
+    let suffix = namespace.filter(|_| style.with_namespaces);
     let suffix = suffix.map(|namespace| (Some(Paint::Dim), format!(" -n {namespace}")));
     let Some(deployment) = &chain.deployment else {
-        let mut roots: Vec<Node> = revisions.map(|r| revision(r, namespace)).collect();
+        let mut roots: Vec<Node> = revisions.map(|r| revision(r, namespace, style)).collect();
         for root in &mut roots {
             root.name.extend(suffix.clone());
         }
@@ -101,11 +108,11 @@ fn roots(chain: &ChainPicture, with_namespaces: bool) -> Vec<Node> {
         healthy: health(deployment.available),
         owner: (None, String::new()),
         message: deployment.message.clone(),
-        children: revisions.map(|r| revision(r, namespace)).collect(),
+        children: revisions.map(|r| revision(r, namespace, style)).collect(),
     }]
 }
 
-fn revision(revision: &RevisionPicture, namespace: Option<&str>) -> Node {
+fn revision(revision: &RevisionPicture, namespace: Option<&str>, style: Style) -> Node {
     let title = match revision.revision {
         Some(number) => format!("revision {number} "),
         None => "revision ".to_owned(),
@@ -133,12 +140,14 @@ fn revision(revision: &RevisionPicture, namespace: Option<&str>) -> Node {
             .phases
             .iter()
             .flatten()
-            .map(|drawn| phase(drawn, namespace))
+            .map(|drawn| phase(drawn, namespace, style))
             .collect(),
     }
 }
 
-fn phase(phase: &PhasePicture, namespace: Option<&str>) -> Node {
+fn phase(phase: &PhasePicture, namespace: Option<&str>, style: Style) -> Node {
+    let is_own = |object: &ObjectPicture| matches!(object.owner, OwnerPicture::ThisRevision { .. });
+    let is_fine = phase.healthy == phase.objects.len() && phase.objects.iter().all(is_own);
     let mut name = vec![(None, format!("phase {}", phase.name))];
     if !phase.class.is_empty() {
         name.push((Some(Paint::Dim), format!(" (class {})", phase.class)));
@@ -151,6 +160,7 @@ fn phase(phase: &PhasePicture, namespace: Option<&str>) -> Node {
         children: phase
             .objects
             .iter()
+            .filter(|_| !(style.collapsed && is_fine))
             .map(|drawn| object(drawn, namespace))
             .collect(),
     }
@@ -207,12 +217,12 @@ fn counts(healthy: usize, of: usize) -> Span {
 }
 
 /// Puts a node and what is below it into rows.
-fn place(node: Node, branches: String, below: String, style: &Branches, rows: &mut Vec<Row>) {
+fn place(node: Node, branches: String, below: &str, style: &Branches, rows: &mut Vec<Row>) {
     let last = node.children.len().saturating_sub(1);
     let continued = if node.children.is_empty() {
-        below.clone() + style.blank
+        below.to_owned() + style.blank
     } else {
-        below.clone() + style.line
+        below.to_owned() + style.line
     };
     rows.push(Row {
         branches,
@@ -230,8 +240,8 @@ fn place(node: Node, branches: String, below: String, style: &Branches, rows: &m
         };
         place(
             child,
-            below.clone() + branch,
-            below.clone() + line,
+            below.to_owned() + branch,
+            &(below.to_owned() + line),
             style,
             rows,
         );
@@ -243,6 +253,7 @@ fn layout(rows: &[Row], output: Output) -> String {
     let beside: usize = columns.iter().map(|width| width + GAP).sum();
     let message = match output.width {
         None => Messages::Whole,
+        Some(width) if usize::from(width) >= beside + widest(rows) => Messages::Whole,
         Some(width) if usize::from(width) >= beside + NARROWEST => {
             Messages::Beside(usize::from(width) - beside)
         }
@@ -268,9 +279,15 @@ fn layout(rows: &[Row], output: Output) -> String {
     text
 }
 
+/// The width of the longest message.
+fn widest(rows: &[Row]) -> usize {
+    let widths = rows.iter().map(|row| row.message.width());
+    widths.max().unwrap_or(0)
+}
+
 /// The widths of all columns but the last.
 fn columns(rows: &[Row]) -> [usize; 3] {
-    let mut widths = [HEADINGS[0], HEADINGS[1], HEADINGS[2]].map(|heading| heading.width());
+    let mut widths = [HEADINGS[0], HEADINGS[1], HEADINGS[2]].map(UnicodeWidthStr::width);
     for row in rows {
         for (width, own) in widths.iter_mut().zip(row.widths()) {
             *width = own.max(*width);
@@ -435,7 +452,7 @@ mod tests {
     #[test]
     fn messages_are_wrapped_beside_their_rows() {
         assert_eq!(
-            render(&[chain()], false, of_width(90)),
+            render(&[chain()], Style::default(), of_width(90)),
             "\
 NAME                           HEALTHY   OWNER        MESSAGE
 od/web                         True                   rolling out
@@ -452,7 +469,7 @@ od/web                         True                   rolling out
     #[test]
     fn messages_go_below_their_rows_where_there_is_no_room() {
         assert_eq!(
-            render(&[chain()], false, of_width(60)),
+            render(&[chain()], Style::default(), of_width(60)),
             "\
 NAME                           HEALTHY   OWNER
 od/web                         True
@@ -473,7 +490,14 @@ od/web                         True
             ascii: true,
             ..Output::plain()
         };
-        let text = render(&[chain()], true, ascii);
+        let text = render(
+            &[chain()],
+            Style {
+                with_namespaces: true,
+                ..Style::default()
+            },
+            ascii,
+        );
         assert!(text.is_ascii(), "{text}");
         assert!(text.contains("od/web -n shop "), "{text}");
         assert!(text.contains("|     `- ConfigMap/b "), "{text}");
@@ -485,7 +509,7 @@ od/web                         True
             let mut chain = chain();
             let phases = chain.revisions[0].phases.as_mut().unwrap();
             phases[0].objects = vec![object("x", Health::True, owner, "")];
-            let text = render(&[chain], false, Output::plain());
+            let text = render(&[chain], Style::default(), Output::plain());
             let row = text.lines().find(|line| line.contains("ConfigMap/x"));
             let (_, words) = row.unwrap().split_once("ConfigMap/x").unwrap();
             words.split_whitespace().collect::<Vec<_>>().join(" ")
@@ -523,7 +547,44 @@ od/web                         True
     }
 
     #[test]
+    fn what_is_fine_can_be_left_out() {
+        let mut chain = chain();
+        let phases = chain.revisions[0].phases.as_mut().unwrap();
+        phases.insert(
+            0,
+            PhasePicture {
+                name: "fine".to_owned(),
+                healthy: 1,
+                objects: vec![object("x", Health::True, own(), "")],
+                ..PhasePicture::default()
+            },
+        );
+        phases.insert(
+            1,
+            PhasePicture {
+                name: "taken".to_owned(),
+                healthy: 1,
+                objects: vec![object("y", Health::True, OwnerPicture::Nobody, "")],
+                ..PhasePicture::default()
+            },
+        );
+        let style = Style {
+            collapsed: true,
+            ..Style::default()
+        };
+        let text = render(&[chain], style, Output::plain());
+        assert!(
+            text.contains("├─ phase fine ") && !text.contains("ConfigMap/x"),
+            "{text}"
+        );
+        assert!(
+            text.contains("ConfigMap/y") && text.contains("ConfigMap/b"),
+            "{text}"
+        );
+    }
+
+    #[test]
     fn nothing_is_nothing() {
-        assert_eq!(render(&[], true, Output::plain()), "");
+        assert_eq!(render(&[], Style::default(), Output::plain()), "");
     }
 }
