@@ -36,6 +36,7 @@ pub mod manager;
 pub mod manifest;
 pub mod metrics;
 pub mod namespace;
+pub mod plugin;
 pub mod recording;
 pub mod revision;
 pub mod set;

@@ -1,0 +1,532 @@
+//! The plugin's commands that change nothing, and what people read of them.
+
+use std::io::Read as _;
+use std::process::Stdio;
+
+use baton_integration::plugin::{Ran, snapshots};
+use baton_integration::prelude::*;
+
+/// Compares what people read with the snapshot of this name.
+macro_rules! assert_shows {
+    ($ns:expr, $name:literal, $text:expr) => {
+        snapshots(&$ns).bind(|| insta::assert_snapshot!($name, $text));
+    };
+}
+
+/// The standard output of a run that had nothing to complain about.
+#[track_caller]
+fn fine(ran: Ran) -> String {
+    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
+    ran.stdout
+}
+
+/// A deployment whose first revision is available, and whose second one is not before [`FAILING`] is annotated
+/// with its name.
+async fn failing(ns: &TestNamespace) -> TestDeployment<'_> {
+    let app = configmap("app-1");
+    let content = ns
+        .content()
+        .phase(
+            "config",
+            [secret("settings").with("/stringData/greeting", "hello")],
+        )
+        .phase("app", [app.clone()])
+        .probe(name_annotation_probe());
+    let web = ns
+        .deployment("web")
+        .annotation("kubernetes.io/change-cause", "the first one")
+        .content(content)
+        .create()
+        .await;
+    ns.object_becomes(&app, "written", |_| true).await;
+    ns.annotate_with_name(&app).await;
+    web.concluded().await;
+    let content = ns
+        .content()
+        .phase(
+            "config",
+            [secret("settings").with("/stringData/greeting", "bonjour")],
+        )
+        .phase("app", [configmap(FAILING)])
+        .phase("traffic", [secret("certificate")])
+        .probe(name_annotation_probe());
+    web.annotate("kubernetes.io/change-cause", "the second one")
+        .await;
+    web.edit(content).await;
+    web.set_reaches(2, &[Because("Available", "False", "ProbeFailure")])
+        .await;
+    // The first revision has seen that it lost an object.
+    web.set_reaches(1, &[Is("InTransition", "True"), Is("Available", "True")])
+        .await;
+    web.reaches(&[Is("Available", "True"), Is("Progressing", "True")])
+        .await;
+    web
+}
+
+/// What the second revision of [`failing`] waits for.
+const FAILING: &str = "app-2";
+
+#[tokio::test]
+async fn a_chain_from_its_failure_to_its_end() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let web = failing(&ns).await;
+    let tree = fine(ns.plugin(&["tree", "od/web"]));
+    assert_shows!(ns, "tree_failing", tree);
+    assert_eq!(fine(ns.plugin(&["tree"])), tree);
+    assert_eq!(fine(ns.plugin(&["tree", "web"])), tree);
+    let status = ns.plugin(&["status", "web"]);
+    assert_eq!((status.code, status.stderr.as_str()), (1, ""));
+    assert_shows!(ns, "status_failing", status.stdout);
+    let waited = ns.plugin(&["wait", "web", "--for=succeeded", "--timeout=1s"]);
+    assert_eq!((waited.code, waited.stdout.as_str()), (1, ""));
+    assert_shows!(ns, "wait_in_vain", waited.stderr);
+
+    // A follower sees it through.
+    let mut follower = ns.plugin_started(&["tree", "web", "--watch"]);
+    follower.writes("the first picture", |lines| {
+        lines.iter().any(|line| line.contains("missing"))
+    });
+    let wait = ns.plugin_command(&["wait", "web", "--for=succeeded"]);
+    let wait = std::thread::spawn(move || { wait }.output().unwrap());
+    ns.annotate_with_name(&configmap(FAILING)).await;
+    follower.writes("the last picture", |lines| {
+        lines
+            .iter()
+            .any(|line| line.contains("revision 1") && line.ends_with("Archived"))
+    });
+    assert_eq!(follower.interrupt(), 130);
+    assert_eq!(wait.join().unwrap().status.code(), Some(0));
+
+    web.concluded().await;
+    web.set_reaches(1, &[Is("Archived", "True")]).await;
+    assert_shows!(ns, "tree_done", fine(ns.plugin(&["tree", "web"])));
+    let archived = fine(ns.plugin(&["tree", "web", "--archived", "--ascii"]));
+    assert_shows!(ns, "tree_archived", archived);
+    assert_shows!(ns, "status_done", fine(ns.plugin(&["status", "web"])));
+    let watched = fine(ns.plugin(&["status", "web", "--watch", "-o", "json"]));
+    let watched: Value = serde_json::from_str(&watched).unwrap();
+    assert_eq!(
+        (&watched["rolledOut"], &watched["revision"]["revision"]),
+        (&json!(true), &json!(2))
+    );
+    for (what, answer) in [
+        ("revision=2", "is at revision 2"),
+        ("archived", "all revisions of"),
+        ("available", "is available"),
+        ("condition=Progressing=False", "Progressing=False"),
+    ] {
+        let told = fine(ns.plugin(&["wait", "web", "--for", what]));
+        assert!(told.contains(answer), "{told}");
+    }
+}
+
+#[tokio::test]
+async fn events_of_a_chain_and_of_nothing_else() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    failing(&ns).await;
+    let other = configmap("other");
+    ns.set("other")
+        .revision(1)
+        .phase("a", [other])
+        .probe(name_annotation_probe())
+        .create()
+        .await;
+    // Events are written in the background.
+    ns.eventually("an event of each kind", async || {
+        let events = ns.plugin(&["events"]).stdout;
+        ["NewRevision", "TookOver", "ObjectSet/other"]
+            .iter()
+            .all(|word| events.contains(word))
+    })
+    .await;
+    let events = fine(ns.plugin(&["events", "web"]));
+    assert!(events.starts_with("LAST SEEN "), "{events}");
+    assert!(!events.contains("ObjectSet/other"), "{events}");
+    let place = |reason: &str| events.find(reason).unwrap_or_else(|| panic!("{events}"));
+    assert!(place("as revision 1") < place("as revision 2"), "{events}");
+    assert!(place("as revision 2") < place("TookOver"), "{events}");
+
+    let mut follower = ns.plugin_started(&["events", "web", "-w"]);
+    follower.writes("what there is", |lines| {
+        lines.iter().any(|line| line.contains("TookOver"))
+    });
+    ns.annotate_with_name(&configmap(FAILING)).await;
+    follower.writes("what is new", |lines| {
+        lines
+            .iter()
+            .any(|line| line.contains("Revision 2 is rolled out"))
+    });
+    assert_eq!(follower.interrupt(), 130);
+}
+
+/// Every kind of owner that an object may have, in both scopes.
+async fn owners_of_all_kinds(scope: Scope) -> (TestNamespace, String) {
+    let ns = TestNamespace::new(scope).await;
+    let (own, gone, free, taken) = (
+        configmap("own"),
+        configmap("gone"),
+        configmap("free"),
+        configmap("taken"),
+    );
+    let objects = || [own.clone(), gone.clone(), free.clone(), taken.clone()];
+    ns.create_slice("slice", [secret("sliced")]).await;
+    ns.set("v1")
+        .phase_with_slices("a", objects(), &["slice"])
+        .create()
+        .await;
+    ns.reaches("v1", &[Is("Succeeded", "True")]).await;
+    ns.set_lifecycle("v1", "Paused").await;
+    ns.reaches("v1", &[Is("Paused", "True")]).await;
+    ns.delete(&gone).await;
+    let owners = |list: Value| json!({ "metadata": { "ownerReferences": list } });
+    ns.merge(&free, &owners(json!([]))).await;
+    let stranger = json!([baton_integration::manifest::foreign_controller()]);
+    // What a stranger takes is its own in every respect.
+    let mut patch = owners(stranger);
+    patch["metadata"]["labels"] = Value::Null;
+    ns.merge(&taken, &patch).await;
+    ns.set("v2")
+        .previous(&["v1"])
+        .phase("a", [own.clone()])
+        .create()
+        .await;
+    ns.reaches("v2", &[Is("Succeeded", "True")]).await;
+    ns.reaches(
+        "v1",
+        &[Is("InTransition", "True"), Is("Available", "False")],
+    )
+    .await;
+    let kind = match scope {
+        Scope::Namespaced => "os",
+        Scope::Cluster => "cos",
+    };
+    let target = format!("{kind}/{}", ns.set_name("v2"));
+    (ns, target)
+}
+
+#[tokio::test]
+async fn owners_of_objects() {
+    let (ns, target) = owners_of_all_kinds(Scope::Namespaced).await;
+    assert_shows!(ns, "tree_owners", fine(ns.plugin(&["tree", &target])));
+    let previous = fine(ns.plugin(&["tree", "v1"]));
+    assert_eq!(previous, fine(ns.plugin(&["tree", &target])));
+}
+
+#[tokio::test]
+async fn owners_of_objects_of_cluster_scoped_revisions() {
+    let (ns, target) = owners_of_all_kinds(Scope::Cluster).await;
+    assert_shows!(
+        ns,
+        "tree_owners_cluster",
+        fine(ns.plugin(&["tree", &target]))
+    );
+}
+
+#[tokio::test]
+async fn delegated_phases_are_told() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let mut set = ns
+        .set("v1")
+        .revision(1)
+        .phase("here", [configmap("cm")])
+        .manifest();
+    set["spec"]["phases"].as_array_mut().unwrap().push(json!({
+        "name": "there", "class": "elsewhere",
+        "objects": [configmap("far").into_json()],
+    }));
+    ns.cluster().create(&set).await.unwrap();
+    ns.reaches("v1", &[Because("Available", "False", "PreflightError")])
+        .await;
+    // What another manager would make of the phase.
+    let phase = object(
+        "package-operator.run/v1alpha1",
+        "ObjectSetPhase",
+        "v1-there",
+    )
+    .with(
+        "/spec",
+        json!({ "revision": 1, "objects": [configmap("far").into_json()] }),
+    );
+    assert_shows!(ns, "tree_delegated", fine(ns.plugin(&["tree", "os/v1"])));
+    ns.create(&phase).await;
+    let condition = |status: &str| {
+        json!({ "status": { "conditions": [{
+            "type": "Available", "status": status, "reason": "ProbeFailure", "message": "not yet",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }] } })
+    };
+    let row = |start: &str| {
+        let tree = fine(ns.plugin(&["tree", "os/v1"]));
+        let row = tree.lines().find(|line| line.contains(start));
+        let words = row.unwrap_or_else(|| panic!("{tree}")).split_whitespace();
+        words.collect::<Vec<_>>().join(" ")
+    };
+    let reference = ns.reference(&phase);
+    for (status, head, below) in [
+        (
+            "False",
+            "└─ phase there (class elsewhere) 0/1 not yet",
+            "False",
+        ),
+        ("True", "└─ phase there (class elsewhere) 1/1", "True"),
+    ] {
+        let cluster = ns.cluster();
+        cluster
+            .merge_status(&reference, &condition(status))
+            .await
+            .unwrap();
+        assert_eq!(row("phase there"), head);
+        assert_eq!(
+            row("ConfigMap/far"),
+            format!("└─ ConfigMap/far {below} class elsewhere")
+        );
+    }
+}
+
+#[tokio::test]
+async fn orphans_are_found_and_nothing_else() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let (left, kept) = (configmap("left"), configmap("kept"));
+    ns.set("v1")
+        .revision(7)
+        .phase("a", [left.clone()])
+        .create()
+        .await;
+    ns.set("v2").revision(1).phase("a", [kept]).create().await;
+    ns.reaches("v1", &[Is("Available", "True")]).await;
+    ns.reaches("v2", &[Is("Available", "True")]).await;
+    let none = ns.plugin(&["orphans"]);
+    assert_eq!((none.code, none.stdout.as_str()), (0, ""));
+    let place = format!("No resources found in {} namespace.\n", ns.name());
+    assert_eq!(none.stderr, place);
+    ns.delete_set("v1", "Orphan").await;
+    assert_shows!(ns, "orphans", fine(ns.plugin(&["orphans"])));
+    let names = fine(ns.plugin(&["orphans", "-o", "name"]));
+    assert_eq!(names, "configmap/left\n");
+    let list = fine(ns.plugin(&["orphans", "-o", "json"]));
+    let list: Value = serde_json::from_str(&list).unwrap();
+    assert_eq!(
+        list["items"][0]["metadata"]["uid"],
+        *uid(&ns.live(&left).await)
+    );
+    assert_eq!(list["items"][0]["kind"], "ConfigMap");
+    // Everywhere, other tests have theirs.
+    let all = fine(ns.plugin(&["orphans", "-A"]));
+    let row = format!("{}   configmap/left", ns.name());
+    assert!(all.lines().any(|line| line.starts_with(&row)), "{all}");
+}
+
+#[tokio::test]
+async fn errors_are_one_line_and_code_2() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    ns.set("v1")
+        .revision(1)
+        .phase("a", [configmap("cm")])
+        .create()
+        .await;
+    let account = format!("--as=system:serviceaccount:{}:nobody", ns.name());
+    for (args, expected) in [
+        (
+            &["tree", "od/none"][..],
+            "objectdeployments \"none\" not found in namespace \"NAMESPACE\"",
+        ),
+        (
+            &["status", "none"],
+            "objectdeployments or objectsets \"none\" not found in namespace \"NAMESPACE\"",
+        ),
+        (
+            &["wait", "cod/none"],
+            "clusterobjectdeployments \"none\" not found",
+        ),
+        (
+            &["tree", "deploy/web"],
+            "there is no kind \"deploy\" here; use od ",
+        ),
+        (&["tree", "os/v1", "--revision=5"], "there is no revision 5"),
+        (&["tree", "os/v1", "-A"], "leave out either it or -A"),
+        (
+            &["tree", &account],
+            "objectdeployments.package-operator.run is forbidden: User \"system:serviceaccount:NAMESPACE:nobody\" cannot list",
+        ),
+        (&["tree", "--watch", &account], "is forbidden: User"),
+        (&["events", &account], "is forbidden: User"),
+        (
+            &["status", "os/v1", "--watch", &account],
+            "is forbidden: User",
+        ),
+        (
+            &["tree", "--context=none"],
+            "has no context \"none\"; choose one of",
+        ),
+        (
+            &["tree", "--kubeconfig=/none"],
+            "cannot read the kubeconfig /none",
+        ),
+    ] {
+        let ran = ns.plugin(args);
+        let stderr = ran.stderr.replace(ns.name(), "NAMESPACE");
+        assert_eq!(
+            (ran.code, ran.stdout.as_str()),
+            (2, ""),
+            "{args:?}: {stderr}"
+        );
+        assert!(stderr.starts_with("error: "), "{args:?}: {stderr}");
+        assert!(stderr.contains(expected), "{args:?}: {stderr}");
+        assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
+    }
+}
+
+/// Without rights, what cannot be looked at is said, and it is no failure.
+#[tokio::test]
+async fn orphans_without_rights() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let account = format!("--as=system:serviceaccount:{}:nobody", ns.name());
+    let ran = ns.plugin(&["orphans", &account]);
+    assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
+    assert!(
+        ran.stderr
+            .contains("warning: no right to list configmaps, "),
+        "{ran:?}"
+    );
+    assert!(ran.stderr.contains("deployments.apps"), "{ran:?}");
+}
+
+/// A right to list revisions and some of their objects, and none to read any object by itself.
+#[tokio::test]
+async fn unreadable_objects_are_told() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    ns.set("v1")
+        .revision(1)
+        .phase("a", [secret("hidden"), configmap("seen")])
+        .create()
+        .await;
+    ns.reaches("v1", &[Is("Available", "True")]).await;
+    let rbac = "rbac.authorization.k8s.io";
+    let role = object(&format!("{rbac}/v1"), "Role", "reader").with(
+        "/rules",
+        // No `get`: what there is to see takes lists, whose number does not grow with the objects.
+        json!([
+            { "apiGroups": ["package-operator.run"], "resources": ["*"], "verbs": ["list"] },
+            { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"] },
+        ]),
+    );
+    let subject = json!([{ "kind": "ServiceAccount", "name": "reader", "namespace": ns.name() }]);
+    let binding = object(&format!("{rbac}/v1"), "RoleBinding", "reader")
+        .with(
+            "/roleRef",
+            json!({ "apiGroup": rbac, "kind": "Role", "name": "reader" }),
+        )
+        .with("/subjects", subject);
+    ns.create(&role).await;
+    ns.create(&binding).await;
+    let account = format!("--as=system:serviceaccount:{}:reader", ns.name());
+    // The server takes its time to see new rights.
+    ns.eventually("the rights to be there", async || {
+        ns.plugin(&["tree", "v1", &account]).code == 0
+    })
+    .await;
+    let tree = fine(ns.plugin(&["tree", "v1", &account]));
+    let row = |start: &str| {
+        let row = tree.lines().find(|line| line.contains(start));
+        row.unwrap_or_else(|| panic!("{tree}"))
+    };
+    let hidden = row("Secret/hidden");
+    assert!(hidden.contains("Unknown   unknown "), "{tree}");
+    assert!(hidden.contains("secrets is forbidden"), "{tree}");
+    assert!(
+        row("ConfigMap/seen").ends_with("True      revision 1"),
+        "{tree}"
+    );
+}
+
+#[tokio::test]
+async fn a_reader_that_leaves_is_no_failure() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    ns.set("v1")
+        .revision(1)
+        .phase("a", [configmap("cm")])
+        .create()
+        .await;
+    let mut command = ns.plugin_command(&["tree", "v1"]);
+    let mut child = command
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let mut stderr = String::new();
+    child
+        .stderr
+        .take()
+        .unwrap()
+        .read_to_string(&mut stderr)
+        .unwrap();
+    assert_eq!(
+        (child.wait().unwrap().code(), stderr.as_str()),
+        (Some(141), "")
+    );
+}
+
+#[tokio::test]
+async fn colours_are_asked_for() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    ns.set("v1")
+        .revision(1)
+        .phase("a", [configmap("cm")])
+        .create()
+        .await;
+    ns.reaches("v1", &[Is("Available", "True")]).await;
+    let plain = fine(ns.plugin(&["tree", "v1"]));
+    assert!(!plain.contains('\x1b'), "{plain:?}");
+    let colours = fine(ns.plugin(&["tree", "v1", "--color=always"]));
+    assert!(colours.contains("\x1b[32mTrue\x1b[0m"), "{colours:?}");
+    // Tables are made by somebody else.
+    let colours = fine(ns.plugin(&["history", "v1", "--color=always"]));
+    assert!(colours.contains('\x1b'), "{colours:?}");
+    let output = ns
+        .plugin_command(&["history", "v1"])
+        .env("NO_COLOR", "1")
+        .output()
+        .unwrap();
+    assert!(!output.stdout.contains(&b'\x1b'));
+}
+
+#[tokio::test]
+async fn nothing_there_is_told_as_kubectl_does() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let ran = ns.plugin(&["tree"]);
+    let place = format!("No resources found in {} namespace.\n", ns.name());
+    assert_eq!(
+        (ran.code, ran.stdout, ran.stderr),
+        (0, String::new(), place)
+    );
+    let gone = fine(ns.plugin(&["wait", "od/web", "--for=deleted"]));
+    assert_eq!(gone, "od/web is deleted\n");
+}
+
+#[tokio::test]
+async fn deletions_are_waited_for() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let object = configmap("cm").blocked();
+    ns.set("v1")
+        .revision(1)
+        .phase("a", [object.clone()])
+        .create()
+        .await;
+    ns.reaches("v1", &[Is("Available", "True")]).await;
+    let wait = ["wait", "os/v1", "--for=deleted", "--timeout=1s"];
+    let ran = ns.plugin(&wait);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    assert!(ran.stderr.contains("nobody has deleted it"), "{ran:?}");
+    assert!(ns.cluster().delete(&ns.set_ref("v1"), "Background").await);
+    let ran = ns.plugin(&wait);
+    assert_eq!(ran.code, 1, "{ran:?}");
+    let finalizers = "waits for its finalizers: package-operator.run/cached";
+    assert!(ran.stderr.contains(finalizers), "{ran:?}");
+    let waiting = ns.plugin_command(&["wait", "os/v1", "--for=deleted"]);
+    let waiting = std::thread::spawn(move || { waiting }.output().unwrap());
+    ns.unblock(&object).await;
+    let output = waiting.join().unwrap();
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(output.stdout, b"os/v1 is deleted\n");
+}
