@@ -34,8 +34,8 @@ use crate::{
     telemetry::outcomes::ReconcileOutcome,
 };
 
-/// Rounds of actions in one pass. A pause, an archival and a deletion are a round each; more only
-/// come up when others write at the same time, and then a later pass goes on.
+/// Rounds of actions in one pass. A new revision, a pause, an archival and a deletion are a round each;
+/// more only come up when others write at the same time, and then a later pass goes on.
 const ROUNDS: usize = 8;
 
 /// A pass ended early. The work is taken up again with a growing delay.
@@ -100,10 +100,10 @@ pub async fn reconcile(context: &Context, key: &DeploymentKey) -> Result<Reconci
         return Ok((ReconcileOutcome::Changed, Again::OnEvent));
     }
     let mut wrote = false;
+    let mut creation = Creation::None;
     for _ in 0..ROUNDS {
-        let snapshot = observe::observe(context, &record, &template).await?;
+        let snapshot = observe::observe(context, &record, &template, &creation).await?;
         let actions = snapshot.actions();
-        let mut creation = Creation::None;
         for action in &actions {
             match action {
                 Action::Create(new) => {
@@ -113,7 +113,7 @@ pub async fn reconcile(context: &Context, key: &DeploymentKey) -> Result<Reconci
             }
         }
         wrote |= !actions.is_empty();
-        if actions.is_empty() || creation != Creation::None {
+        if actions.is_empty() || matches!(creation, Creation::Refused(_)) {
             return tell(context, &record, &snapshot, &creation, wrote).await;
         }
     }

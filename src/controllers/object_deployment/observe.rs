@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_apis::{ObjectDeploymentSpec, constants::ANNOTATION_CHANGE_CAUSE};
+use baton_apis::{ObjectDeploymentSpec, conditions::reasons, constants::ANNOTATION_CHANGE_CAUSE};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -14,7 +14,9 @@ use crate::{
     },
     controllers::Context,
     engine::{
-        deployment::{Deployment, Member, Objects, Snapshot, archival, sort, template},
+        deployment::{
+            Deployment, Member, Objects, Snapshot, archival, sort, status::Creation, template,
+        },
         object::manifest_reference,
         probes::selector::Labels,
     },
@@ -47,7 +49,7 @@ pub async fn adopt(context: &Context, deployment: &DeploymentRecord) -> Result<b
     Ok(adopted)
 }
 
-/// Reads everything that the decisions depend on.
+/// Reads everything that the decisions depend on; `creation` is what the pass has made already.
 ///
 /// # Errors
 /// When a revision cannot be read.
@@ -55,6 +57,7 @@ pub async fn observe<'a>(
     context: &'a Context,
     record: &'a DeploymentRecord,
     template: &'a Value,
+    creation: &Creation,
 ) -> Result<Snapshot<'a>, Error> {
     let spec = record.spec()?;
     let records = context.revisions.controlled_by(record);
@@ -69,7 +72,10 @@ pub async fn observe<'a>(
             .find(|record| *record.key.name == *newest.name)
     });
     let newest_fits = match newest {
-        Some(newest) => fits(context, newest, &spec, template).await?,
+        Some(newest) if matches!(creation, Creation::Done(made) if *made.name == *newest.key.name) => {
+            true
+        }
+        Some(newest) => fits(context, record, newest, &spec, template).await?,
         None => false,
     };
     let key = &record.key;
@@ -134,10 +140,11 @@ fn member(record: &Record) -> Result<Member, ReadError> {
     })
 }
 
-/// Whether the newest revision is what the template asks for: by its content, not by a hash that
+/// Whether the newest revision is what the template asks for: by its content, not only by a hash that
 /// somebody else may have computed in another way, and by the template's metadata.
 async fn fits(
     context: &Context,
+    record: &DeploymentRecord,
     newest: &Record,
     spec: &ObjectDeploymentSpec,
     template: &Value,
@@ -148,6 +155,16 @@ async fn fits(
     };
     if !same_metadata {
         return Ok(false);
+    }
+    // Made from this very template, but not stored like it: a webhook changed it on the way, or the CRDs
+    // of deployments and revisions are not of the same age. Another one would look no different, and
+    // there would be no end of them. One that was changed afterwards is replaced.
+    let collision_count = record.status()?.collision_count.unwrap_or(0);
+    let hash = template::hash(template, collision_count);
+    let was_made_of_it = newest.notes.digest.is_some() && newest.notes.hash == Some(hash);
+    let conditions = newest.status()?.conditions;
+    if was_made_of_it && !conditions.iter().any(|c| c.reason == reasons::SPEC_CHANGED) {
+        return Ok(true);
     }
     // The content of an archived revision is not kept. That the newest one is archived is a
     // person's doing, and rare.

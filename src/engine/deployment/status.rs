@@ -76,6 +76,11 @@ fn available(conditions: &mut Conditions, snapshot: &Snapshot<'_>, current: Opti
         let text = messages::LATEST_AVAILABLE;
         return conditions.set(AVAILABLE, "True", reasons::AVAILABLE, text);
     }
+    // It has not been looked at yet: what was said last still holds (contract 5.5).
+    let is_unknown = current.is_some_and(|current| current.condition(AVAILABLE).is_none());
+    if is_unknown && conditions.get(AVAILABLE).is_some() {
+        return;
+    }
     let previous = || {
         let others = snapshot.members.iter();
         others.filter(|member| {
@@ -120,6 +125,10 @@ fn progress(
             reasons::PROGRESSING,
             messages::PROGRESSING.to_owned(),
         ),
+        Some(current) if current.is_archived => {
+            let text = "Latest Revision is archived.".to_owned();
+            ("False", reasons::IDLE, text)
+        }
         Some(current) if current.has_succeeded() => {
             let text = messages::UPDATE_CONCLUDED.to_owned();
             ("False", reasons::IDLE, text)
@@ -135,7 +144,8 @@ fn progress(
             ("True", reasons::LATEST_REVISION_PENDING_SUCCESS, text)
         }
     };
-    let is_complete = current.is_some_and(|c| c.has_succeeded() || c.is_available());
+    let is_complete =
+        current.is_some_and(|c| c.is_archived || c.has_succeeded() || c.is_available());
     let deadline = snapshot.deployment.progress_deadline_seconds;
     let deadline = deadline.filter(|_| !is_complete);
     if deadline.is_some() && snapshot.deployment.paused {
@@ -258,8 +268,9 @@ fn controller_of(
     };
     let existing = snapshot.members.iter().filter(|m| !m.is_deleting);
     let names = existing.map(|member| member.name.as_str());
-    names
-        .chain(made.map(|made| made.name.as_str()))
-        .map(reference)
-        .collect()
+    // It may be among them already.
+    let made = made
+        .map(|made| made.name.as_str())
+        .filter(|made| snapshot.members.iter().all(|m| m.name != *made));
+    names.chain(made).map(reference).collect()
 }

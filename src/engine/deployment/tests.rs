@@ -519,11 +519,21 @@ fn a_new_revision_is_told_at_once_and_so_is_a_refused_one() {
     let Some(Action::Create(new)) = snapshot.actions().pop() else {
         panic!("no new revision");
     };
-    let (status, _) = report(&snapshot, &Creation::Done(new));
+    let made = Creation::Done(new);
+    let (status, _) = report(&snapshot, &made);
     assert_eq!(status.revision, Some(2));
     assert_eq!(status.template_hash.as_deref(), Some("h1"));
     assert_eq!(status.collision_count, Some(1));
     assert_eq!(status.controller_of[1].name, "web-h1");
+
+    // It is known already: the same, but that it is the current one.
+    let mut known = chain(&["available succeeded +a", ""]);
+    known.members[1].name = "web-h1".to_owned();
+    let (known, _) = report(&known, &made);
+    assert_eq!(known.controller_of, status.controller_of);
+    assert_eq!(known.collision_count, Some(1));
+    let unknown = |c: &Condition| c.message == "Latest Revision Status Unknown";
+    assert!(known.conditions.iter().any(unknown));
 
     let refused = Creation::Refused("ObjectSet web-h1 was refused: quota".to_owned());
     let (status, again) = report(&snapshot, &refused);
