@@ -9,12 +9,14 @@ use kube::{Client, Config};
 use serde_json::Value;
 
 /// Kinds without a namespace, among those that tests use.
-const CLUSTER_SCOPED: [&str; 9] = [
+const CLUSTER_SCOPED: [&str; 11] = [
     "ClusterObjectDeployment",
     "ClusterObjectSet",
     "ClusterObjectSlice",
     "ClusterRole",
     "CustomResourceDefinition",
+    "MutatingAdmissionPolicy",
+    "MutatingAdmissionPolicyBinding",
     "Namespace",
     "PriorityClass",
     "ValidatingAdmissionPolicy",

@@ -398,3 +398,65 @@ async fn a_refused_revision_is_told_and_heals() {
     web.set_reaches(1, &[Is("Archived", "True")]).await;
     assert_eq!(ns.live(&cm).await["data"]["k"], "2");
 }
+
+/// A webhook changes revisions on their way into the server, so none is stored as its template has it.
+#[tokio::test]
+async fn a_revision_that_is_stored_otherwise_is_made_once() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let group = "admissionregistration.k8s.io/v1";
+    let name = ns.unique("delays");
+    let policy = object(group, "MutatingAdmissionPolicy", &name).with(
+        "/spec",
+        json!({
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "matchConstraints": { "resourceRules": [{
+                "apiGroups": ["package-operator.run"], "apiVersions": ["*"],
+                "resources": ["objectsets"], "operations": ["CREATE"],
+            }] },
+            "mutations": [{
+                "patchType": "ApplyConfiguration",
+                "applyConfiguration": {
+                    "expression": "Object{spec: Object.spec{successDelaySeconds: 1}}",
+                },
+            }],
+        }),
+    );
+    let label = json!({ "kubernetes.io/metadata.name": ns.name() });
+    let binding = object(group, "MutatingAdmissionPolicyBinding", &name).with(
+        "/spec",
+        json!({
+            "policyName": name,
+            "matchResources": { "namespaceSelector": { "matchLabels": label } },
+        }),
+    );
+    ns.create_elsewhere(&policy).await;
+    ns.create_elsewhere(&binding).await;
+    let delays = async |at: usize| {
+        let set = ns.set(&format!("probe-{at}")).revision(1);
+        let set = set.phase("a", []).create().await;
+        set.json["spec"]["successDelaySeconds"] == 1
+    };
+    let attempts = std::cell::Cell::new(0);
+    ns.eventually("the policy to be at work", async || {
+        attempts.set(attempts.get() + 1);
+        delays(attempts.get()).await
+    })
+    .await;
+
+    let content = |version: &str| {
+        ns.content()
+            .phase("a", [configmap("cm").data("k", version)])
+    };
+    let web = ns.deployment("web").content(content("1")).create().await;
+    web.concluded().await;
+    web.edit(content("2")).await;
+    web.concluded().await;
+    web.edit(content("1")).await;
+    let told = web.concluded().await;
+    assert_eq!(told.json["status"]["collisionCount"], 1);
+    web.annotate("another", "pass").await;
+    web.set_reaches(2, &[Is("Archived", "True")]).await;
+    let sets = web.has_sets(&[1, 2, 3]).await;
+    assert_eq!(sets[2].json["spec"]["successDelaySeconds"], 1);
+}

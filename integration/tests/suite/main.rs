@@ -20,6 +20,8 @@ mod deployments_chaos;
 mod deployments_history;
 mod deployments_ownership;
 mod deployments_pictures;
+mod deployments_requests;
+mod deployments_rights;
 mod deployments_rules;
 mod deployments_status;
 mod handover;

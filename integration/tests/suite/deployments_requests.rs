@@ -1,0 +1,156 @@
+//! What a deployment costs, and who may work on it.
+
+use std::collections::BTreeMap;
+
+use baton_integration::exclusive::Exclusive;
+use baton_integration::manager::Manager;
+use baton_integration::prelude::*;
+
+use crate::requests::{Count, settle};
+
+/// Objects of a revision, all of them changed by an edit.
+const OBJECTS: u64 = 4;
+
+/// How often an edit may write the deployment's status: there is a new revision, it is done, and history
+/// has lost another one.
+const STATUSES: usize = 3;
+
+/// An edit of a settled deployment, in place, with a history that is full.
+#[tokio::test]
+async fn an_edit_costs_a_few_requests_and_nothing_else_costs_any() {
+    let mut bed = Exclusive::acquire().await;
+    let namespaces = [
+        bed.namespace(Scope::Namespaced).await,
+        bed.namespace(Scope::Cluster).await,
+    ];
+    for ns in &namespaces {
+        let content = |version: u64| {
+            let object = |at| configmap(&format!("cm-{at}")).data("k", &version.to_string());
+            ns.content()
+                .phase("a", (0..OBJECTS).map(object))
+                .probe(fields_equal("", "ConfigMap", ".data.k", ".data.k"))
+        };
+        let web = ns
+            .deployment("web")
+            .spec("revisionHistoryLimit", 1)
+            .content(content(1))
+            .create()
+            .await;
+        web.concluded().await;
+        web.edit(content(2)).await;
+        web.concluded().await;
+        web.set_reaches(1, &[Is("Archived", "True")]).await;
+        settle(ns, &bed).await;
+
+        let cluster = ns.cluster();
+        let deployments = Recording::start(cluster, &web.reference(), "").await;
+        let label = format!("package-operator.run/object-deployment={}", web.name());
+        let sets = Recording::start(cluster, &ns.set_ref("any"), &label).await;
+        let count = Count::start(&bed);
+        web.edit(content(3)).await;
+        web.concluded().await;
+        let left = web.has_sets(&[2, 3]).await;
+        web.set_reaches(2, &[Is("Archived", "True")]).await;
+        settle(ns, &bed).await;
+
+        let counts = count.so_far(&bed);
+        let changes = deployments.so_far().await.changes();
+        // The user's edit is a change too.
+        let statuses = changes[web.name()] - 1;
+        assert!(statuses <= STATUSES, "{statuses}: {counts:?}");
+        assert_eq!(of(&counts, "create"), 1, "the revision: {counts:?}");
+        assert_eq!(of(&counts, "delete"), 1, "history: {counts:?}");
+        assert_eq!(of(&counts, "apply"), OBJECTS, "{counts:?}");
+        assert_eq!(of(&counts, "dry-run"), OBJECTS, "{counts:?}");
+        // Pause, archival, and one removal of finalizers each when archived and when deleted; and
+        // each object is let go of by its former owner. A pause may find that the revision has changed
+        // meanwhile, and so may archival.
+        let patches = 4 + OBJECTS;
+        assert!(
+            (patches..=patches + 2).contains(&of(&counts, "patch")),
+            "{counts:?}"
+        );
+        assert_eq!(of(&counts, "get"), 0, "{counts:?}");
+        let recorded = sets.so_far().await.changes();
+        // Pause and archival, asked for and reported, handover, and the finalizer.
+        assert!(recorded[left[0].name()] <= 6, "{recorded:?}");
+        // It is made, and available.
+        assert_eq!(recorded[left[1].name()], 2, "{recorded:?}");
+    }
+    let count = Count::start(&bed);
+    // Settled means a second without a request, so all timers of bursts have passed.
+    settle(&namespaces[0], &bed).await;
+    assert_eq!(
+        count.so_far(&bed),
+        BTreeMap::new(),
+        "an idle manager sends nothing"
+    );
+
+    for end in ["killed", "terminated"] {
+        let manager = bed.take_manager();
+        if end == "killed" {
+            manager.kill();
+        } else {
+            assert!(manager.terminate().success());
+        }
+        bed.start_manager();
+        settle(&namespaces[0], &bed).await;
+        let metrics = bed.manager().metrics();
+        assert_eq!(metrics.writes(), 0, "after one was {end}");
+        assert_eq!(metrics.requests("get"), 0, "after one was {end}");
+    }
+}
+
+fn of(counts: &BTreeMap<&'static str, u64>, verb: &str) -> u64 {
+    counts.get(verb).copied().unwrap_or_default()
+}
+
+/// One leads; the other one does nothing, and goes on where the first one ends.
+#[tokio::test]
+async fn of_two_managers_one_works() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let home = object("v1", "Namespace", "baton-system").manifest;
+    bed.cluster().apply(&home, "tests").await.unwrap();
+    let _ = bed.take_manager().terminate();
+    let flags = ["--leader-elect", "--namespace=baton-system"];
+    let first = Manager::spawn(bed.cluster().kubeconfig(), "first", &flags);
+    let content = |version: i64| {
+        ns.content()
+            .phase("a", [configmap("cm").data("k", &version.to_string())])
+            .phase("b", [configmap(&format!("own-{version}"))])
+    };
+    let web = ns.deployment("web").content(content(1)).create().await;
+    web.concluded().await;
+    bed.spawn_manager(&flags);
+    ns.eventually("the second to be ready", async || bed.manager().is_ready())
+        .await;
+    web.edit(content(2)).await;
+    web.concluded().await;
+    web.set_reaches(1, &[Is("Archived", "True")]).await;
+    assert_eq!(bed.manager().metrics().writes(), 0, "the second one waits");
+
+    // In the middle of a rollout: what one has begun the other one ends.
+    let label = format!("package-operator.run/object-deployment={}", web.name());
+    let sets = Recording::start(ns.cluster(), &ns.set_ref("any"), &label).await;
+    web.edit(content(3)).await;
+    ns.eventually("a new revision", async || {
+        sets.so_far().await.count(Deed::Added) == 1
+    })
+    .await;
+    let ended = tokio::task::spawn_blocking(move || first.terminate());
+    web.edit(content(4)).await;
+    assert!(ended.await.unwrap().success());
+    web.edit(content(5)).await;
+    web.concluded().await;
+    assert_eq!(ns.live(&configmap("cm")).await["data"]["k"], "5");
+    let all = web.sets().await;
+    let numbers: Vec<_> = all.iter().filter_map(Revision::number).collect();
+    let newest = *numbers.last().unwrap();
+    assert_eq!(numbers, (1..=newest).collect::<Vec<_>>());
+    assert!((4..=5).contains(&newest), "{numbers:?}");
+    for number in 1..newest {
+        web.set_reaches(number, &[Is("Archived", "True")]).await;
+    }
+    assert!(bed.manager().metrics().writes() > 0, "the second one works");
+}
