@@ -5,11 +5,11 @@ use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 
 /// Where the manager lives and who it is, by the manifests in `config/rbac`.
-const NAMESPACE: &str = "baton-system";
-const ACCOUNT: &str = "baton";
+pub(crate) const NAMESPACE: &str = "baton-system";
+pub(crate) const ACCOUNT: &str = "baton";
 
 /// Applies the manifests of `config/rbac`.
-async fn apply_shipped_rights(cluster: &Cluster) {
+pub(crate) async fn apply_shipped_rights(cluster: &Cluster) {
     let dir = Dirs::from_env().unwrap().workspace.join("config/rbac");
     let namespace = object("v1", "Namespace", NAMESPACE).manifest;
     cluster.apply(&namespace, "tests").await.unwrap();
