@@ -266,7 +266,7 @@ impl Record {
         parse("spec", self.spec.as_deref())
     }
 
-    /// The whole status.
+    /// The whole status; empty for an archived revision.
     ///
     /// # Errors
     /// When the status is none of ours.
@@ -291,7 +291,7 @@ impl Record {
             .iter()
             .any(|c| c.type_ == ARCHIVED && c.status == "True");
         if self.archived {
-            self.spec = None;
+            (self.spec, self.status) = (None, None);
         }
         Ok(())
     }
@@ -499,8 +499,9 @@ pub fn read(kind: RevisionKind, object: &str) -> Result<Record, ReadError> {
             .map(|phase| phase.uid)
             .collect(),
         archived,
-        // An archived revision is a tombstone: nothing reads its manifests again.
+        // An archived revision is a tombstone: nothing reads its manifests again, and its status says
+        // nothing but that.
         spec: spec.filter(|_| !archived).map(ToOwned::to_owned),
-        status: status.map(ToOwned::to_owned),
+        status: status.filter(|_| !archived).map(ToOwned::to_owned),
     })
 }

@@ -25,19 +25,22 @@ pub struct Revisions {
     inner: RwLock<Inner>,
 }
 
+/// Who mentions a name, in order. Mostly one or a few, so a vector is all it takes.
+type Users = HashMap<RevisionKey, Vec<RevisionKey>>;
+
 #[derive(Debug, Default)]
 struct Inner {
     records: HashMap<RevisionKey, Arc<Record>>,
     /// Whose uid that is: a revision's, or that of one of its delegated phases.
     by_uid: HashMap<Arc<str>, RevisionKey>,
     /// Which revisions list a name as previous; the name need not exist.
-    successors: HashMap<RevisionKey, BTreeSet<RevisionKey>>,
+    successors: Users,
     /// Which revisions use a slice, by the slice's name.
-    slice_users: HashMap<RevisionKey, BTreeSet<RevisionKey>>,
+    slice_users: Users,
     /// Which revisions a deployment made, by the deployment's name.
-    deployments: HashMap<RevisionKey, BTreeSet<RevisionKey>>,
+    deployments: Users,
     /// Which revisions have a managing owner, by its uid in the place of the name.
-    controlled: HashMap<RevisionKey, BTreeSet<RevisionKey>>,
+    controlled: Users,
     /// The highest version that the watch of a kind has told.
     told: HashMap<RevisionKind, u64>,
     /// Revisions of our own making that the watch has not told of yet.
@@ -182,8 +185,8 @@ impl Revisions {
     }
 }
 
-fn collected(keys: Option<&BTreeSet<RevisionKey>>) -> Vec<RevisionKey> {
-    keys.map_or_else(Vec::new, |keys| keys.iter().cloned().collect())
+fn collected(keys: Option<&Vec<RevisionKey>>) -> Vec<RevisionKey> {
+    keys.cloned().unwrap_or_default()
 }
 
 impl Inner {
@@ -202,10 +205,11 @@ impl Inner {
             self.by_uid.insert(uid.as_str().into(), key.clone());
         }
         for (index, name) in references(&record) {
-            self.index(index)
-                .entry(key.sibling(name))
-                .or_default()
-                .insert(key.clone());
+            let users = self.index(index).entry(key.sibling(name)).or_default();
+            if let Err(at) = users.binary_search(&key) {
+                users.reserve_exact(1);
+                users.insert(at, key.clone());
+            }
         }
         let new = Arc::new(record);
         self.records.insert(key, new.clone());
@@ -225,7 +229,9 @@ impl Inner {
             let index = self.index(index);
             let named = key.sibling(name);
             if let Some(users) = index.get_mut(&named) {
-                users.remove(key);
+                if let Ok(at) = users.binary_search(key) {
+                    users.remove(at);
+                }
                 if users.is_empty() {
                     index.remove(&named);
                 }
@@ -234,13 +240,13 @@ impl Inner {
         Some(old)
     }
 
-    fn records(&self, keys: Option<&BTreeSet<RevisionKey>>) -> Vec<Arc<Record>> {
+    fn records(&self, keys: Option<&Vec<RevisionKey>>) -> Vec<Arc<Record>> {
         let keys = keys.into_iter().flatten();
         keys.filter_map(|key| self.records.get(key).cloned())
             .collect()
     }
 
-    fn index(&mut self, index: Index) -> &mut HashMap<RevisionKey, BTreeSet<RevisionKey>> {
+    fn index(&mut self, index: Index) -> &mut Users {
         match index {
             Index::Successors => &mut self.successors,
             Index::SliceUsers => &mut self.slice_users,

@@ -188,11 +188,14 @@ async fn roll_out(
     if let Verdict::Failed(texts) = &outcome.verdict {
         warn!(failures = texts.join(", "), "requests failed, trying again");
     }
-    report::remember(context, record, &phases, &kinds, &outcome);
+    let taken_from = report::remember(context, record, &phases, &kinds, &outcome);
     let kind = report::outcome_kind(&outcome);
     let failures = context.queue.failures(&record.key);
     let report = report_pass(status, &revision, outcome, failures, Timestamp::now());
-    report::write(context, record, status, report, kind).await
+    let written = report::write(context, record, status, report, kind).await;
+    // Whoever looks at both should not see the older one without its objects first.
+    context.taken_from(&record.key, &taken_from);
+    written
 }
 
 /// Takes the objects of a revision away, for archival or deletion.

@@ -100,14 +100,15 @@ fn transitions(
     }
 }
 
-/// What the next pass and the watches have to know.
+/// Notes what the next pass and the watches have to know; the revisions that objects were taken from.
+#[must_use]
 pub fn remember(
     context: &Context,
     record: &Record,
     phases: &[Phase],
     kinds: &Kinds,
     outcome: &Outcome,
-) {
+) -> Vec<String> {
     for (at, settled) in &outcome.learned {
         let desired = &phases[at.phase].objects[at.object];
         context.target.settle(&desired.gvk, &desired.key, *settled);
@@ -128,11 +129,16 @@ pub fn remember(
         .flat_map(|phase| &phase.objects)
         .any(|object| !kinds.contains_key(&object.gvk));
     context.note_unserved(&record.key, unserved);
-    takeovers(context, record, phases, outcome);
+    takeovers(context, record, phases, outcome)
 }
 
-/// One event for all objects that were taken over in a pass.
-fn takeovers(context: &Context, record: &Record, phases: &[Phase], outcome: &Outcome) {
+/// One event for all objects that were taken over in a pass; whom they were taken from.
+fn takeovers(
+    context: &Context,
+    record: &Record,
+    phases: &[Phase],
+    outcome: &Outcome,
+) -> Vec<String> {
     let mut names = Vec::new();
     let mut from = Vec::new();
     for (at, deed) in &outcome.deeds {
@@ -143,9 +149,8 @@ fn takeovers(context: &Context, record: &Record, phases: &[Phase], outcome: &Out
     }
     from.sort_unstable();
     from.dedup();
-    context.taken_from(&record.key, &from);
     if names.is_empty() {
-        return;
+        return from;
     }
     let count = names.len();
     let whose = if from.is_empty() {
@@ -161,6 +166,7 @@ fn takeovers(context: &Context, record: &Record, phases: &[Phase], outcome: &Out
         "TookOver",
         text,
     );
+    from
 }
 
 /// The bounded word for metrics.
@@ -188,7 +194,7 @@ pub fn figures(context: &Context, record: &Record, status: &ObjectSetStatus) {
     let succeeded = find(SUCCEEDED)
         .filter(|_| find(ARCHIVED).is_none())
         .map(|condition| condition.last_transition_time.0.as_second());
-    context.metrics.report_object_set(ObjectSetFigures {
+    context.metrics.report_object_set(&ObjectSetFigures {
         namespace: record.key.namespace.to_string(),
         name: record.key.name.to_string(),
         instance: record.instance.clone().unwrap_or_default(),

@@ -207,7 +207,7 @@ impl Metrics {
     }
 
     /// Reports an ObjectSet. Cheap when nothing changed since the last report of that set.
-    pub fn report_object_set(&self, figures: ObjectSetFigures) {
+    pub fn report_object_set(&self, figures: &ObjectSetFigures) {
         self.inner.object_sets.report(figures);
     }
 
@@ -372,7 +372,7 @@ mod tests {
     #[test]
     fn object_set_series_have_upstreams_names_and_labels() {
         let metrics = Metrics::new();
-        metrics.report_object_set(ObjectSetFigures {
+        metrics.report_object_set(&ObjectSetFigures {
             instance: "i".to_owned(),
             image: "quay.io/a:b".to_owned(),
             succeeded: Some(1_700_000_009),
@@ -396,23 +396,23 @@ mod tests {
     fn a_set_that_is_archived_relabelled_or_gone_leaves_no_series_behind() {
         let metrics = Metrics::new();
         let succeeded = "package_operator_object_set_succeeded";
-        metrics.report_object_set(ObjectSetFigures {
+        metrics.report_object_set(&ObjectSetFigures {
             succeeded: Some(7),
             ..figures("web-1")
         });
-        metrics.report_object_set(ObjectSetFigures {
+        metrics.report_object_set(&ObjectSetFigures {
             succeeded: Some(8),
             ..figures("web-2")
         });
         assert_eq!(series(&metrics, succeeded).len(), 2);
 
-        metrics.report_object_set(ObjectSetFigures {
+        metrics.report_object_set(&ObjectSetFigures {
             image: "x".to_owned(),
             succeeded: Some(7),
             ..figures("web-1")
         });
         assert_eq!(series(&metrics, succeeded).len(), 2);
-        metrics.report_object_set(figures("web-1"));
+        metrics.report_object_set(&figures("web-1"));
         assert_eq!(series(&metrics, succeeded).len(), 1);
 
         metrics.forget_object_set("shop", "web-1");

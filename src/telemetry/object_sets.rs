@@ -61,12 +61,24 @@ impl ObjectSetFigures {
     }
 }
 
+/// Namespace and name.
+type Key = (Box<str>, Box<str>);
+
+/// What was reported of an ObjectSet, apart from its namespace and name.
+#[derive(Debug, PartialEq, Eq)]
+struct Reported {
+    instance: Box<str>,
+    image: Box<str>,
+    created: i64,
+    succeeded: Option<i64>,
+}
+
 /// The two families, and what was last reported per namespace and name.
 ///
 /// Labels may change while a set lives, and the old series has to go then.
 #[derive(Debug, Default)]
 pub(super) struct ObjectSetSeries {
-    reported: Mutex<HashMap<(String, String), ObjectSetFigures>>,
+    reported: Mutex<HashMap<Key, Reported>>,
     created: Family<SetLabels, Gauge>,
     succeeded: Family<SucceededLabels, Gauge>,
 }
@@ -89,34 +101,51 @@ impl ObjectSetSeries {
     }
 
     /// Sets the series of one ObjectSet and removes those that it had under other labels.
-    pub(super) fn report(&self, figures: ObjectSetFigures) {
+    pub(super) fn report(&self, figures: &ObjectSetFigures) {
+        let key = (
+            figures.namespace.as_str().into(),
+            figures.name.as_str().into(),
+        );
+        let now = Reported {
+            instance: figures.instance.as_str().into(),
+            image: figures.image.as_str().into(),
+            created: figures.created,
+            succeeded: figures.succeeded,
+        };
         let mut reported = self.reported.lock();
-        let key = (figures.namespace.clone(), figures.name.clone());
         match reported.get(&key) {
-            Some(last) if *last == figures => return,
-            Some(last) => self.remove(last),
+            Some(last) if *last == now => return,
+            Some(last) => self.remove(&key, last),
             None => {}
         }
         self.created
             .get_or_create(&figures.labels())
             .set(figures.created);
         if let Some(succeeded) = figures.succeeded {
-            self.succeeded
-                .get_or_create(&figures.succeeded_labels())
-                .set(succeeded);
+            let series = self.succeeded.get_or_create(&figures.succeeded_labels());
+            series.set(succeeded);
         }
-        reported.insert(key, figures);
+        reported.insert(key, now);
     }
 
     /// Removes the series of one ObjectSet.
     pub(super) fn forget(&self, namespace: &str, name: &str) {
+        let key = (namespace.into(), name.into());
         let mut reported = self.reported.lock();
-        if let Some(last) = reported.remove(&(namespace.to_owned(), name.to_owned())) {
-            self.remove(&last);
+        if let Some(last) = reported.remove(&key) {
+            self.remove(&key, &last);
         }
     }
 
-    fn remove(&self, figures: &ObjectSetFigures) {
+    fn remove(&self, (namespace, name): &Key, last: &Reported) {
+        let figures = ObjectSetFigures {
+            namespace: namespace.to_string(),
+            name: name.to_string(),
+            instance: last.instance.to_string(),
+            image: last.image.to_string(),
+            created: last.created,
+            succeeded: last.succeeded,
+        };
         self.created.remove(&figures.labels());
         self.succeeded.remove(&figures.succeeded_labels());
     }

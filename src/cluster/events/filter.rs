@@ -14,7 +14,7 @@ use super::EventKind;
 const WINDOW: Duration = Duration::from_mins(5);
 /// How long an event is remembered after it was last seen. API servers delete events an hour after the last write.
 const MEMORY: Duration = Duration::from_hours(1);
-/// Events remembered at once.
+/// Events remembered at once; beyond that, those that were not seen for the longest time are forgotten.
 const REMEMBERED: usize = 4096;
 /// Writes an object may cause in a burst. A revision of a few dozen objects should get through a handover.
 const BURST: u32 = 25;
@@ -101,8 +101,6 @@ impl Filter {
             if now.duration_since(said.written) < WINDOW {
                 return Verdict::Duplicate;
             }
-        } else if self.said.len() >= REMEMBERED {
-            return Verdict::Spam;
         }
         if !self.allow(object, now) {
             return Verdict::Spam;
@@ -114,6 +112,7 @@ impl Filter {
                 count: said.count,
             };
         }
+        self.make_room();
         let serial = self.serials;
         self.serials += 1;
         self.said.insert(
@@ -147,6 +146,22 @@ impl Filter {
         let allowed = allowance.left.checked_sub(1);
         allowance.left = allowed.unwrap_or(0);
         allowed.is_some()
+    }
+
+    /// Forgets a part of what was not seen for the longest time when there is no room left. Should it
+    /// happen again, it is written as if for the first time.
+    fn make_room(&mut self) {
+        if self.said.len() < REMEMBERED {
+            return;
+        }
+        let mut serials: Vec<_> = self
+            .said
+            .values()
+            .map(|said| (said.seen, said.serial))
+            .collect();
+        let (_, last, _) = serials.select_nth_unstable(REMEMBERED / 4);
+        let last = *last;
+        self.said.retain(|_, said| (said.seen, said.serial) > last);
     }
 
     /// Forgets now and then what has no influence any more.
@@ -268,15 +283,22 @@ mod tests {
     fn memory_is_bounded() {
         let start = Instant::now();
         let mut filter = Filter::default();
-        let mut last = String::new();
         for index in 0..=REMEMBERED {
-            last = offer(&mut filter, start, 0, &index.to_string(), "x");
+            let verdict = offer(&mut filter, start, 0, &index.to_string(), "x");
+            assert_eq!(
+                verdict,
+                format!("first {index}"),
+                "new ones are always written"
+            );
+            assert!(filter.said.len() <= REMEMBERED);
         }
-        assert_eq!(last, "spam");
-        assert_eq!(
-            offer(&mut filter, start, 3600, "other", "x"),
-            format!("first {REMEMBERED}")
-        );
+        // The latest are known, and the first are not any more.
+        let latest = REMEMBERED.to_string();
+        assert_eq!(offer(&mut filter, start, 1, &latest, "x"), "duplicate");
+        let again = format!("first {}", REMEMBERED + 1);
+        assert_eq!(offer(&mut filter, start, 1, "0", "x"), again);
+        let later = format!("first {}", REMEMBERED + 2);
+        assert_eq!(offer(&mut filter, start, 3601, "other", "x"), later);
         assert_eq!((filter.said.len(), filter.allowances.len()), (1, 1));
     }
 }
