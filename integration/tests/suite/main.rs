@@ -24,6 +24,7 @@ mod deployments_requests;
 mod deployments_rights;
 mod deployments_rules;
 mod deployments_status;
+mod deployments_takeover;
 mod handover;
 mod harness;
 mod kinds;
