@@ -260,6 +260,7 @@ pub struct Follower {
     deployments: Source,
     revisions: Source,
     target: Target,
+    last: Option<Chain>,
 }
 
 impl Follower {
@@ -282,16 +283,22 @@ impl Follower {
             deployments,
             revisions,
             target: target.clone(),
+            last: chain.clone(),
         };
         Ok((follower, chain))
     }
 
-    /// The chain after the next change; `None` when what the target names is gone, or not there yet.
+    /// The chain after the next change; `None` when what the target names is gone, or not there yet. While the
+    /// watches do not get through it is as it was seen last: what cannot be read has not gone.
     pub async fn next(&mut self) -> Option<Chain> {
         self.watches.changed().await;
         let objects = |source| self.watches.objects(source).cloned().collect();
         let chains = chain::from_objects(objects(&self.deployments), objects(&self.revisions));
-        chain::pick(chains, &self.target)
+        let now = chain::pick(chains, &self.target);
+        if now.is_some() || self.trouble().is_none() {
+            self.last = now;
+        }
+        self.last.clone()
     }
 
     /// Why the watches do not get through at the moment.

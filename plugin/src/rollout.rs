@@ -214,6 +214,7 @@ impl Wait<'_> {
         let place = self.cluster.namespace_of(self.target.candidates()[0]);
         let (mut follower, chain) = Follower::start(self.cluster, self.target).await?;
         let mut chain = chain.ok_or_else(|| crate::chain::not_found(self.target, place))?;
+        let mut told: Option<String> = None;
         loop {
             if is_reached(&chain) {
                 return Ok((chain, true));
@@ -226,6 +227,12 @@ impl Wait<'_> {
                     Err(_) => return Ok((chain, false)),
                 },
             };
+            if let Some(text) = follower.trouble()
+                && told.as_deref() != Some(text)
+            {
+                eprintln!("warning: not up to date: {text}");
+                told = Some(text.to_owned());
+            }
             chain =
                 next.ok_or_else(|| Error::NotFound(format!("{} has been deleted", self.target)))?;
         }

@@ -18,7 +18,7 @@ use crate::{
     content::{FEW, Slices},
     error::Error,
     live::Watches,
-    output::{Format, Output, Paint, objects},
+    output::{Format, Output, objects},
     selection::Selection,
 };
 use render::{Event, Stream};
@@ -98,7 +98,7 @@ async fn watch(
     let mut watches = Watches::new(cluster);
     let mut stream = Stream::new(selection.all_namespaces || about.is_wide());
     let mut printed: BTreeMap<String, String> = BTreeMap::new();
-    let mut trouble: Option<String> = None;
+    let mut told: Option<String> = None;
     loop {
         let chains = selection.sources(cluster);
         let events = about.sources();
@@ -125,13 +125,12 @@ async fn watch(
             .map(|event| (uid(event).to_owned(), version(event).to_owned()))
             .collect();
         let mut sources = chains.iter().chain(&events);
-        let now = sources.find_map(|source| watches.trouble(source).map(str::to_owned));
-        if now != trouble
-            && let Some(text) = &now
+        if let Some(text) = sources.find_map(|source| watches.trouble(source))
+            && told.as_deref() != Some(text)
         {
-            eprintln!("{}", output.paint(Paint::Bad, &format!("warning: {text}")));
+            eprintln!("warning: not up to date: {text}");
+            told = Some(text.to_owned());
         }
-        trouble = now;
     }
 }
 
