@@ -217,6 +217,7 @@ async fn tear_down(context: &Context, record: &Arc<Record>) -> Result<Reconciled
         TeardownOutcome::Done
     } else if let Some(texts) = refusal.and_then(|refusal| refusal.missing_slices)
         && !record.deleting
+        && may_have_written(&status)
     {
         // Without the slice nobody knows what else is to be removed. When the revision itself is
         // deleted, garbage collection follows its owner references.
@@ -255,6 +256,12 @@ async fn tear_down(context: &Context, record: &Arc<Record>) -> Result<Reconciled
         return report::write(context, &updated, &status, report, kind).await;
     }
     report::write(context, record, &status, report, kind).await
+}
+
+/// Whether a revision can have written any object. The content hash is noted in the first pass that
+/// finds all slices, which is the first one that writes anything.
+fn may_have_written(status: &ObjectSetStatus) -> bool {
+    status.content_hash.is_some() || !status.controller_of.is_empty()
 }
 
 async fn take_away(
