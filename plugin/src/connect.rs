@@ -3,14 +3,14 @@
 //! Objects are JSON: a person wants to see what the server holds, not what some version of a type
 //! keeps of it.
 
-use std::{sync::Arc, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use baton::{
     cli::{ConnectionArgs, kubeconfig::load_client_config},
     cluster::discovery::{Discovery, Resource},
     engine::Gvk,
 };
-use http::{Method, Request, header};
+use http::{Method, Request, Uri, header};
 use kube::{Client, core::Status};
 use serde_json::Value;
 
@@ -32,7 +32,7 @@ pub struct Cluster {
     pub client: Client,
     /// The namespace of the flag, else of the context, else `default`.
     pub namespace: String,
-    /// URL of the API server, for messages.
+    /// URL of the API server, and the proxy on the way to it, for messages.
     pub server: String,
     discovery: Arc<Discovery>,
 }
@@ -49,12 +49,18 @@ pub async fn connect(
 ) -> Result<Cluster, Error> {
     let mut config = load_client_config(connection).await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
+    if is_local(config.cluster_url.host()) && is_of_environment(config.proxy_url.as_ref()) {
+        config.proxy_url = None;
+    }
     if let Some(user) = as_user {
         config.auth_info.impersonate = Some(user.to_owned());
     }
     let namespace = namespace.map_or_else(|| config.default_namespace.clone(), str::to_owned);
     let server = config.cluster_url.to_string();
-    let server = server.trim_end_matches('/').to_owned();
+    let mut server = server.trim_end_matches('/').to_owned();
+    if let Some(proxy) = &config.proxy_url {
+        server = format!("{server} (through the proxy {proxy})");
+    }
     let client = Client::try_from(config).map_err(|source| Error::Client {
         server: server.clone(),
         source: Box::new(source),
@@ -64,6 +70,27 @@ pub async fn connect(
         client,
         namespace,
         server,
+    })
+}
+
+/// Whether a proxy is that of the environment, and not that of the kubeconfig.
+fn is_of_environment(proxy: Option<&Uri>) -> bool {
+    let named = |name: &str| std::env::var(name).ok()?.parse::<Uri>().ok();
+    proxy.is_some_and(|proxy| {
+        let names = ["HTTPS_PROXY", "https_proxy"];
+        names.into_iter().filter_map(named).any(|uri| uri == *proxy)
+    })
+}
+
+/// Whether a host is this machine. To kubectl, as to every Go program, the proxy of the environment is not meant for
+/// it: clusters that run on the machine itself are reached without.
+fn is_local(host: Option<&str>) -> bool {
+    host.is_some_and(|host| {
+        let address = host.trim_start_matches('[').trim_end_matches(']');
+        host == "localhost"
+            || address
+                .parse::<IpAddr>()
+                .is_ok_and(|address| address.is_loopback())
     })
 }
 
@@ -340,6 +367,17 @@ mod tests {
             ListQuery::default().url("/api/v1/pods", ""),
             "/api/v1/pods?limit=500"
         );
+    }
+
+    #[test]
+    fn this_machine_needs_no_proxy() {
+        for host in ["localhost", "127.0.0.1", "127.1.2.3", "[::1]"] {
+            assert!(is_local(Some(host)), "{host}");
+        }
+        for host in ["10.0.0.1", "localhost.example", "[2001:db8::1]"] {
+            assert!(!is_local(Some(host)), "{host}");
+        }
+        assert!(!is_local(None));
     }
 
     #[test]
