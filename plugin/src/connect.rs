@@ -77,8 +77,11 @@ pub async fn connect(
 fn is_of_environment(proxy: Option<&Uri>) -> bool {
     let named = |name: &str| std::env::var(name).ok()?.parse::<Uri>().ok();
     proxy.is_some_and(|proxy| {
-        let names = ["HTTPS_PROXY", "https_proxy"];
-        names.into_iter().filter_map(named).any(|uri| uri == *proxy)
+        let variables = ["HTTPS_PROXY", "https_proxy"];
+        variables
+            .into_iter()
+            .filter_map(named)
+            .any(|uri| uri == *proxy)
     })
 }
 
