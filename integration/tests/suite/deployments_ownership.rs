@@ -369,3 +369,34 @@ async fn made_again(scope: Scope) {
     sets[0].assert(&[Is("Available", "True"), Controls(&own)]);
     assert_eq!(controller(&ns.live(&cm).await), sets[0].name());
 }
+
+/// Somebody finds a way to change a manifest of the revision at work: the template counts.
+#[tokio::test]
+async fn a_changed_revision_is_replaced() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let cm = configmap("cm").data("k", "dGVzdA==");
+    let content = ns.content().phase("a", [cm.clone()]);
+    let web = ns.deployment("web").content(content).create().await;
+    web.concluded().await;
+    let set = web.set(1).await;
+    let before = ns.live(&cm).await;
+    let mut phases = set.json["spec"]["phases"].clone();
+    let manifest = phases[0]["objects"][0]["object"].as_object_mut().unwrap();
+    let data = manifest.remove("data").unwrap();
+    manifest.insert("binaryData".to_owned(), data);
+    let patch = json!({ "spec": { "phases": phases } });
+    if let Err(refused) = ns.patch_set(set.name(), &patch).await {
+        assert!(
+            refused.message.contains("phases is immutable"),
+            "{refused:?}"
+        );
+        return;
+    }
+    web.set_reaches(2, &[Is("Succeeded", "True")]).await;
+    let told = web.concluded().await;
+    assert_eq!(told.json["status"]["collisionCount"], 1);
+    web.set_reaches(1, &[Is("Archived", "True")]).await;
+    web.has_sets(&[1, 2]).await;
+    let live = ns.live(&cm).await;
+    assert_eq!((uid(&live), &live["data"]), (uid(&before), &before["data"]));
+}

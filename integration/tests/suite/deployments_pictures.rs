@@ -99,7 +99,7 @@ fn ready_pods(state: &State) -> usize {
 fn ready_endpoints(state: &State) -> usize {
     let endpoints = state
         .values()
-        .flat_map(|slice| slice["endpoints"].as_array());
+        .filter_map(|slice| slice["endpoints"].as_array());
     endpoints
         .flatten()
         .filter(|endpoint| endpoint["conditions"]["ready"] == true)
@@ -300,15 +300,7 @@ async fn picture_failed_intermediate(scope: Scope) {
     assert_managed_by(&live, &third);
     assert_eq!(owner_names(&live), [third.name()]);
 
-    let controllers: Vec<String> = configs
-        .so_far()
-        .await
-        .states()
-        .iter()
-        .map(|state| controller(&state[CONFIG]).to_owned())
-        .collect();
-    let mut handed = controllers;
-    handed.dedup();
+    let handed = controllers_of(&configs.so_far().await, CONFIG);
     assert_eq!(handed, [first.name(), second.name(), third.name()]);
     for state in sets.so_far().await.states() {
         let mut rest = state;
@@ -316,4 +308,15 @@ async fn picture_failed_intermediate(scope: Scope) {
         rest.remove(second.name());
         assert_old_ones_wait(&rest, ns.scope());
     }
+}
+
+/// Who controlled an object one after the other.
+fn controllers_of(recorded: &Recorded, name: &str) -> Vec<String> {
+    let states = recorded.states();
+    let all = states
+        .iter()
+        .map(|state| controller(&state[name]).to_owned());
+    let mut handed: Vec<String> = all.collect();
+    handed.dedup();
+    handed
 }

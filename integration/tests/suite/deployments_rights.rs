@@ -66,23 +66,7 @@ async fn the_shipped_rights_are_enough_and_a_missing_one_is_told() {
         .await;
     }
 
-    let group = "rbac.authorization.k8s.io/v1";
-    let children = object(group, "ClusterRole", "baton-children").manifest;
-    let rules = json!({ "rules": [{
-        "apiGroups": [""], "resources": ["configmaps"],
-        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
-    }] });
-    bed.cluster().merge(&children, &rules).await.unwrap();
-    let own = object(group, "ClusterRole", "baton-manager").manifest;
-    let mut rules = bed.cluster().get(&own).await.unwrap()["rules"].take();
-    for rule in rules.as_array_mut().unwrap() {
-        let verbs = rule["verbs"].as_array_mut().unwrap();
-        verbs.retain(|verb| verb != "create");
-    }
-    bed.cluster()
-        .merge(&own, &json!({ "rules": rules }))
-        .await
-        .unwrap();
+    forbid_creation(bed.cluster()).await;
     for ns in &namespaces {
         let web = ns.existing("web");
         let version = std::cell::Cell::new(2);
@@ -119,4 +103,25 @@ async fn the_shipped_rights_are_enough_and_a_missing_one_is_told() {
         .await;
         web.concluded().await;
     }
+}
+
+/// Takes the right to create away from the manager, but for config maps.
+async fn forbid_creation(cluster: &Cluster) {
+    let group = "rbac.authorization.k8s.io/v1";
+    let children = object(group, "ClusterRole", "baton-children").manifest;
+    let rules = json!({ "rules": [{
+        "apiGroups": [""], "resources": ["configmaps"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
+    }] });
+    cluster.merge(&children, &rules).await.unwrap();
+    let own = object(group, "ClusterRole", "baton-manager").manifest;
+    let mut rules = cluster.get(&own).await.unwrap()["rules"].take();
+    for rule in rules.as_array_mut().unwrap() {
+        let verbs = rule["verbs"].as_array_mut().unwrap();
+        verbs.retain(|verb| verb != "create");
+    }
+    cluster
+        .merge(&own, &json!({ "rules": rules }))
+        .await
+        .unwrap();
 }
