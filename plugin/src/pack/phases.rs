@@ -16,7 +16,7 @@ pub type Phase = (String, Vec<usize>);
 /// An object goes into the phase that its annotation names, else into that of its Helm hook, else
 /// into that of its kind. Phases by kind are in the order of [`Stage`], with the hooks before
 /// `rbac` and at the end. Phases that only annotations name follow those by kind, in the order of
-/// their first object. `order` overrules this, see [`reorder`].
+/// their first object. `order` overrules this, see the function `reorder`.
 ///
 /// # Guarantees
 /// Within a phase the objects keep the order of the input. Phases without objects are left out.

@@ -60,7 +60,7 @@ pub struct Wanted {
 
 const FORMS: &str = "condition:TYPE, condition:TYPE=STATUS, fields:.PATH=.PATH, cel:RULE or none";
 
-/// `KIND.GROUP=PROBE`, where the probe is in one of [`FORMS`].
+/// `KIND.GROUP=PROBE`, where the probe is in one of the `FORMS`.
 impl FromStr for Wanted {
     type Err = String;
 
