@@ -220,10 +220,12 @@ impl Context {
         }
     }
 
-    /// Adds the revisions that another one of their kind took objects from to the queue.
-    pub fn taken_from(&self, by: &RevisionKey, names: &[String]) {
-        for name in names {
-            self.queue.add_after(by.sibling(name), BURST);
+    /// Adds the existing revisions that a pass over another one of their kind concerns to the queue.
+    pub fn look_again(&self, by: &RevisionKey, names: &[String]) {
+        for key in names.iter().map(|name| by.sibling(name)) {
+            if self.revisions.get(&key).is_some_and(|it| !it.is_closed()) {
+                self.queue.add_after(key, BURST);
+            }
         }
     }
 

@@ -29,6 +29,7 @@ use crate::{
         conditions::{Again, report_archival, report_deletion, report_pass, report_refusal},
         pass::{Pass, Position, Snapshot, Step, Verdict},
         revision::{Kinds, Phase, Revision},
+        slot::Deed,
         teardown::{Teardown, TeardownOutcome},
     },
     telemetry::outcomes::ReconcileOutcome,
@@ -188,13 +189,19 @@ async fn roll_out(
     if let Verdict::Failed(texts) = &outcome.verdict {
         warn!(failures = texts.join(", "), "requests failed, trying again");
     }
-    let taken_from = report::remember(context, record, &phases, &kinds, &outcome);
+    let mut concerned = report::remember(context, record, &phases, &kinds, &outcome);
+    if outcome.deeds.iter().any(|(_, deed)| *deed == Deed::Created) {
+        // An older revision that had left a vanished object to this one is no owner of the new one,
+        // so no event of the object leads to it.
+        let previous = record.previous.iter();
+        concerned.extend(previous.map(|previous| previous.name.clone()));
+    }
     let kind = report::outcome_kind(&outcome);
     let failures = context.queue.failures(&record.key);
     let report = report_pass(status, &revision, outcome, failures, Timestamp::now());
     let written = report::write(context, record, status, report, kind).await;
     // Whoever looks at both should not see the older one without its objects first.
-    context.taken_from(&record.key, &taken_from);
+    context.look_again(&record.key, &concerned);
     written
 }
 

@@ -343,6 +343,8 @@ async fn no_recreation(scope: Scope) {
     ns.reaches("r2", &[Is("Available", "True"), Is("Succeeded", "True")])
         .await;
     for _ in 0..3 {
+        // It is no owner of an object that was made again, and has to be told that it is there.
+        ns.reaches("r1", &[Is("Available", "True")]).await;
         let before = ns.live(&cm).await;
         ns.delete(&cm).await;
         let live = ns
