@@ -123,6 +123,13 @@ impl<'a> DeploymentBuilder<'a> {
     }
 }
 
+/// What is told of a deployment whose newest content is rolled out.
+const CONCLUDED: [Want<'_>; 3] = [
+    Want::Because("Progressing", "False", "Idle"),
+    Want::Because("Available", "True", "Available"),
+    Want::Says("Available", "Latest Revision is Available."),
+];
+
 impl TestDeployment<'_> {
     /// Its real name.
     #[must_use]
@@ -228,15 +235,16 @@ impl TestDeployment<'_> {
         }
     }
 
-    /// Waits until its newest content is rolled out, and returns it.
+    /// Waits until its newest content is rolled out, and returns it. Its status may be older than
+    /// what did not change its own spec; see [`concluded_as`](Self::concluded_as).
     pub async fn concluded(&self) -> Revision {
-        let latest = "Latest Revision is Available.";
-        self.reaches(&[
-            Want::Because("Progressing", "False", "Idle"),
-            Want::Because("Available", "True", "Available"),
-            Want::Says("Available", latest),
-        ])
-        .await
+        self.reaches(&CONCLUDED).await
+    }
+
+    /// Waits until its newest content is rolled out as the revision of this number, and returns it.
+    pub async fn concluded_as(&self, number: i64) -> Revision {
+        let wanted = [&CONCLUDED[..], &[Want::Revision(number)]].concat();
+        self.reaches(&wanted).await
     }
 
     /// Waits until a pass has seen it as it is now.

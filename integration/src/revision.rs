@@ -114,6 +114,8 @@ pub enum Want<'a> {
     Controls(&'a [&'a str]),
     /// `status.phase` is this.
     Phase(&'a str),
+    /// `status.revision` is this: of a deployment, the number of the revision that its template asks for.
+    Revision(i64),
 }
 
 impl Want<'_> {
@@ -141,6 +143,7 @@ impl Want<'_> {
                     .and_then(Value::as_str)
                     == Some(phase)
             }
+            Self::Revision(number) => revision.json["status"]["revision"] == number,
         }
     }
 }
@@ -159,6 +162,7 @@ impl fmt::Display for Want<'_> {
             Self::No(type_) => write!(f, "no condition {type_}"),
             Self::Controls(objects) => write!(f, "control of exactly {objects:?}"),
             Self::Phase(phase) => write!(f, "the phase {phase}"),
+            Self::Revision(number) => write!(f, "the revision {number} in its status"),
         }
     }
 }

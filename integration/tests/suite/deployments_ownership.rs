@@ -281,8 +281,7 @@ async fn deleted_current(scope: Scope) {
         let second = web.set_reaches(2, &[Is("Succeeded", "True")]).await;
 
         ns.delete_set(&made_name(&ns, &second), propagation).await;
-        let told = web.concluded().await;
-        assert_eq!(told.json["status"]["revision"], 3, "{propagation}");
+        web.concluded_as(3).await;
         let own = ["ConfigMap a", "ConfigMap b", "ConfigMap c"];
         let third = web
             .set_reaches(
@@ -393,7 +392,7 @@ async fn a_changed_revision_is_replaced() {
         return;
     }
     web.set_reaches(2, &[Is("Succeeded", "True")]).await;
-    let told = web.concluded().await;
+    let told = web.concluded_as(2).await;
     assert_eq!(told.json["status"]["collisionCount"], 1);
     web.set_reaches(1, &[Is("Archived", "True")]).await;
     web.has_sets(&[1, 2]).await;
