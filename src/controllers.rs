@@ -1,16 +1,18 @@
 //! The controllers: what they share, the workers that drive them, and how events become work.
 
+pub mod delegate;
+pub mod drive;
 pub mod intake;
 pub mod object_deployment;
 pub mod object_set;
+pub mod object_set_phase;
 pub mod observe;
+pub mod owner;
 pub mod queue;
 pub mod report;
 
 use std::{
     collections::{BTreeSet, HashMap},
-    fmt::Display,
-    hash::Hash,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -24,12 +26,14 @@ use tokio::{
 };
 use tracing::{Instrument as _, debug, info_span, warn};
 
-use self::queue::Queue;
+use self::{owner::Owner, queue::Queue};
 use crate::{
     cluster::{
-        deployment::{DeploymentKey, Deployments},
+        deployment::{DeploymentKey, DeploymentKind, Deployments},
         events::{EventKind, EventPublisher},
-        record::{Record, RevisionKey},
+        key::{Key, Resource},
+        phase::{PhaseKey, PhaseKind, PhaseRecord, Phases},
+        record::{Record, RevisionKey, RevisionKind},
         revision_api::RevisionApi,
         revisions::{Change, Revisions},
         store,
@@ -38,8 +42,6 @@ use crate::{
     engine::{
         conditions::{Again, FAILURES_BEFORE_REPORT},
         probes::{CompileError, Probes},
-        revision::{Desired, Kinds},
-        slot::{Live, Settled},
     },
     telemetry::{
         metrics::{ControllerMetrics, Metrics},
@@ -63,7 +65,9 @@ pub struct Context {
     pub revisions: Revisions,
     /// All deployments.
     pub deployments: Deployments,
-    /// Requests about revisions and deployments.
+    /// All delegated phases.
+    pub phases: Phases,
+    /// Requests about revisions, deployments and delegated phases.
     pub api: RevisionApi,
     /// The cluster that the objects live in.
     pub target: Target,
@@ -75,42 +79,26 @@ pub struct Context {
     pub queue: Queue<RevisionKey>,
     /// The deployments to be worked on.
     pub deployment_queue: Queue<DeploymentKey>,
+    /// The delegated phases to be worked on.
+    pub phase_queue: Queue<PhaseKey>,
     /// Collision protection is off.
     pub force_adoption: bool,
-    /// Compiled CEL probes by revision and its uid. They never change, and compiling a rule takes
+    /// Compiled CEL probes by owner and its uid. They never change, and compiling a rule takes
     /// as long as a whole pass.
-    pub compiled: Mutex<HashMap<RevisionKey, (Arc<str>, Probes)>>,
-    /// Revisions that name a kind that is not served.
-    pub unserved: Mutex<BTreeSet<RevisionKey>>,
+    pub compiled: Mutex<HashMap<Owner, (Arc<str>, Probes)>>,
+    /// Owners that name a kind that is not served.
+    pub unserved: Mutex<BTreeSet<Owner>>,
 }
 
 impl Context {
-    /// What the watches know of a wanted object. A kind that is not watched, because it is not
-    /// served, has none.
-    #[must_use]
-    pub fn cached(&self, kinds: &Kinds, desired: &Desired) -> (Live, Option<Settled>) {
-        if !kinds.contains_key(&desired.gvk) {
-            return (Live::Uncached, None);
-        }
-        let stored = self
-            .target
-            .get(&desired.gvk, &desired.key.namespace, &desired.key.name);
-        match stored {
-            None => (Live::Uncached, None),
-            Some(stored) => match stored.parse() {
-                Ok(live) => (Live::Present(live), stored.settled),
-                Err(_) => (Live::Unread, None),
-            },
-        }
-    }
-
-    /// The probes of a revision, compiled.
+    /// The probes of an owner of objects, compiled.
     ///
     /// # Errors
     /// When a probe is faulty; it is compiled anew each time.
     pub fn probes(
         &self,
-        record: &Record,
+        owner: &Owner,
+        uid: &Arc<str>,
         specs: &[ObjectSetProbe],
     ) -> Result<Probes, CompileError> {
         if !specs
@@ -120,53 +108,110 @@ impl Context {
         {
             return Probes::compile(specs);
         }
-        if let Some((uid, probes)) = self.compiled.lock().get(&record.key)
-            && *uid == record.uid
+        if let Some((known, probes)) = self.compiled.lock().get(owner)
+            && known == uid
         {
             return Ok(probes.clone());
         }
         let probes = Probes::compile(specs)?;
-        let entry = (record.uid.clone(), probes.clone());
-        self.compiled.lock().insert(record.key.clone(), entry);
+        let entry = (uid.clone(), probes.clone());
+        self.compiled.lock().insert(owner.clone(), entry);
         Ok(probes)
     }
 
-    /// Publishes an event about a revision.
-    pub fn event(
+    /// Publishes an event about an object of ours.
+    pub fn event<R: Resource>(
         &self,
-        key: &RevisionKey,
+        key: &Key<R>,
         uid: &str,
         kind: EventKind,
         reason: &'static str,
         note: String,
     ) {
-        let subject = reference(key.kind.kind(), &key.namespace, &key.name, uid);
+        let subject = ObjectReference {
+            api_version: Some(API_VERSION.to_owned()),
+            kind: Some(key.kind.kind().to_owned()),
+            name: Some(key.name.to_string()),
+            namespace: (!key.namespace.is_empty()).then(|| key.namespace.to_string()),
+            uid: Some(uid.to_owned()),
+            ..ObjectReference::default()
+        };
         self.events.publish(subject, kind, reason, note);
     }
 
-    /// Whether passes over a revision keep failing, so that its status has to say so.
-    #[must_use]
-    pub fn is_stuck(&self, key: &RevisionKey) -> bool {
-        self.queue.failures(key) >= FAILURES_BEFORE_REPORT
-    }
-
-    /// Notes whether a revision waits for kinds to be served.
-    pub fn note_unserved(&self, key: &RevisionKey, unserved: bool) {
-        let mut set = self.unserved.lock();
-        if unserved {
-            set.insert(key.clone());
-        } else {
-            set.remove(key);
+    /// Adds an owner of objects to its queue.
+    pub fn enqueue(&self, owner: Owner, delay: Duration) {
+        match owner {
+            Owner::Set(key) => self.queue.add_after(key, delay),
+            Owner::Phase(key) => self.phase_queue.add_after(key, delay),
         }
     }
 
-    /// Forgets a revision that is gone.
-    pub fn forget(&self, key: &RevisionKey) {
-        self.target.release(&key.to_string());
-        self.metrics.forget_object_set(&key.namespace, &key.name);
-        self.note_unserved(key, false);
-        self.compiled.lock().remove(key);
-        self.queue.forget(key);
+    /// How many passes over an owner of objects have failed in a row.
+    #[must_use]
+    pub fn failures(&self, owner: &Owner) -> u32 {
+        match owner {
+            Owner::Set(key) => self.queue.failures(key),
+            Owner::Phase(key) => self.phase_queue.failures(key),
+        }
+    }
+
+    /// Whether passes over an owner keep failing, so that its status has to say so.
+    #[must_use]
+    pub fn is_stuck(&self, owner: &Owner) -> bool {
+        self.failures(owner) >= FAILURES_BEFORE_REPORT
+    }
+
+    /// Notes whether an owner waits for kinds to be served.
+    pub fn note_unserved(&self, owner: &Owner, unserved: bool) {
+        let mut set = self.unserved.lock();
+        if unserved {
+            set.insert(owner.clone());
+        } else {
+            set.remove(owner);
+        }
+    }
+
+    /// Forgets an owner that is gone.
+    pub fn forget(&self, owner: &Owner) {
+        self.target.release(&owner.to_string());
+        self.note_unserved(owner, false);
+        self.compiled.lock().remove(owner);
+        match owner {
+            Owner::Set(key) => {
+                self.metrics.forget_object_set(&key.namespace, &key.name);
+                self.queue.forget(key);
+            }
+            Owner::Phase(key) => self.phase_queue.forget(key),
+        }
+    }
+
+    /// The owner of objects with a uid.
+    fn owner_of_uid(&self, uid: &str) -> Option<Owner> {
+        match self.phases.by_uid(uid) {
+            Some(phase) => Some(Owner::Phase(phase.key.clone())),
+            None => self
+                .revisions
+                .by_uid(uid)
+                .map(|record| Owner::Set(record.key.clone())),
+        }
+    }
+
+    /// Adds a delegated phase that has changed, and the revisions it belongs to, to their queues.
+    pub fn phase_changed(&self, old: Option<&PhaseRecord>, new: Option<&PhaseRecord>) {
+        if let Some(phase) = new.or(old) {
+            self.phase_queue.add(phase.key.clone());
+        }
+        let owners: BTreeSet<_> = old
+            .into_iter()
+            .chain(new)
+            .filter_map(|phase| phase.controller.as_ref())
+            .collect();
+        for uid in owners {
+            if let Some(record) = self.revisions.by_uid(uid) {
+                self.queue.add(record.key.clone());
+            }
+        }
     }
 
     /// Adds what a change of a revision concerns to the queue: the revision itself unless it is
@@ -210,21 +255,26 @@ impl Context {
         for successor in self.revisions.successors(&key) {
             self.queue.add_after(successor, BURST);
         }
-        for previous in new
-            .as_ref()
-            .or(old.as_ref())
-            .iter()
-            .flat_map(|record| &record.previous)
+        // What a new revision takes over, and when, its own pass tells. One that goes leaves to those
+        // before it what they had left to it.
+        if let Some(old) = &old
+            && new.as_ref().is_none_or(|new| new.is_closed())
         {
-            self.queue.add_after(key.sibling(&previous.name), BURST);
+            let previous = old.previous.iter().map(ToString::to_string);
+            self.look_again(&key, &previous.collect::<Vec<_>>());
         }
     }
 
     /// Adds the existing revisions that a pass over another one of their kind concerns to the queue.
     pub fn look_again(&self, by: &RevisionKey, names: &[String]) {
         for key in names.iter().map(|name| by.sibling(name)) {
-            if self.revisions.get(&key).is_some_and(|it| !it.is_closed()) {
+            if let Some(record) = self.revisions.get(&key)
+                && !record.is_closed()
+            {
                 self.queue.add_after(key, BURST);
+                for phase in self.phases.controlled_by(&record.uid) {
+                    self.phase_queue.add_after(phase.key.clone(), BURST);
+                }
             }
         }
     }
@@ -232,7 +282,7 @@ impl Context {
     /// Adds the deployment that a revision belongs to, or may come to belong to, to the queue.
     fn deployment_of(&self, record: &Record) {
         let deployment = match (&record.controller, &record.deployment) {
-            (Some(uid), _) => self.deployments.by_uid(uid),
+            (Some(uid), _) => self.deployments.by_uid(uid).map(|item| item.key.clone()),
             (None, Some(name)) => Some(DeploymentKey::of(&record.key, name)),
             (None, None) => None,
         };
@@ -251,25 +301,21 @@ impl Context {
                     if written && owner.controller {
                         continue;
                     }
-                    if let Some(record) = self.revisions.by_uid(&owner.uid) {
-                        let delay = if written { CO_OWNED } else { BURST };
-                        self.queue.add_after(record.key.clone(), delay);
+                    if let Some(owner) = self.owner_of_uid(&owner.uid) {
+                        self.enqueue(owner, if written { CO_OWNED } else { BURST });
                     }
                 }
             }
             TargetEvent::Blocker { user } => {
-                if let Some(key) = self
-                    .revisions
-                    .keys()
-                    .into_iter()
-                    .find(|k| k.to_string() == user)
-                {
-                    self.queue.add(key);
+                let sets = self.revisions.keys().into_iter().map(Owner::Set);
+                let phases = self.phases.keys().into_iter().map(Owner::Phase);
+                if let Some(owner) = sets.chain(phases).find(|owner| owner.to_string() == user) {
+                    self.enqueue(owner, Duration::ZERO);
                 }
             }
             TargetEvent::KindsChanged { .. } => {
-                for key in self.unserved.lock().iter() {
-                    self.queue.add_after(key.clone(), BURST);
+                for owner in self.unserved.lock().iter() {
+                    self.enqueue(owner.clone(), BURST);
                 }
             }
         }
@@ -283,48 +329,39 @@ pub async fn dispatch(context: Arc<Context>, mut events: mpsc::UnboundedReceiver
     }
 }
 
-/// How an object of ours is named in Kubernetes Events.
-fn reference(kind: &str, namespace: &str, name: &str, uid: &str) -> ObjectReference {
-    ObjectReference {
-        api_version: Some(API_VERSION.to_owned()),
-        kind: Some(kind.to_owned()),
-        name: Some(name.to_owned()),
-        namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
-        uid: Some(uid.to_owned()),
-        ..ObjectReference::default()
-    }
-}
-
 /// What a pass came to, for the queue and the metrics.
 pub type Reconciled = (ReconcileOutcome, Again);
 
+/// Why a pass ended early.
+trait Fault: std::error::Error {
+    /// Whether something has changed under the pass: no fault, the next pass sees it.
+    fn is_change(&self) -> bool;
+}
+
 /// A pass over one kind of objects, in both scopes.
 trait Controller: Send + Sync + 'static {
-    /// Identity of such an object.
-    type Key: Clone + Eq + Ord + Hash + Display + Send + Sync;
+    /// The kind of the objects.
+    type Kind: Resource;
     /// Why a pass ended early.
-    type Error: std::error::Error;
+    type Error: Fault;
 
     /// The kind in lower case, for metrics.
     const NAME: &'static str;
 
     /// What is to be worked on.
-    fn queue(context: &Context) -> &Queue<Self::Key>;
+    fn queue(context: &Context) -> &Queue<Key<Self::Kind>>;
 
     /// One pass.
     fn reconcile(
         context: &Context,
-        key: &Self::Key,
+        key: &Key<Self::Kind>,
     ) -> impl Future<Output = Result<Reconciled, Self::Error>> + Send;
-
-    /// Whether a pass ended early only because something has changed under it.
-    fn is_change(error: &Self::Error) -> bool;
 }
 
 struct ObjectSets;
 
 impl Controller for ObjectSets {
-    type Key = RevisionKey;
+    type Kind = RevisionKind;
     type Error = object_set::Error;
 
     const NAME: &'static str = "objectset";
@@ -336,16 +373,12 @@ impl Controller for ObjectSets {
     async fn reconcile(context: &Context, key: &RevisionKey) -> Result<Reconciled, Self::Error> {
         object_set::reconcile(context, key).await
     }
-
-    fn is_change(error: &Self::Error) -> bool {
-        error.is_change()
-    }
 }
 
 struct ObjectDeployments;
 
 impl Controller for ObjectDeployments {
-    type Key = DeploymentKey;
+    type Kind = DeploymentKind;
     type Error = object_deployment::Error;
 
     const NAME: &'static str = "objectdeployment";
@@ -357,9 +390,22 @@ impl Controller for ObjectDeployments {
     async fn reconcile(context: &Context, key: &DeploymentKey) -> Result<Reconciled, Self::Error> {
         object_deployment::reconcile(context, key).await
     }
+}
 
-    fn is_change(error: &Self::Error) -> bool {
-        error.is_change()
+struct ObjectSetPhases;
+
+impl Controller for ObjectSetPhases {
+    type Kind = PhaseKind;
+    type Error = object_set_phase::Error;
+
+    const NAME: &'static str = "objectsetphase";
+
+    fn queue(context: &Context) -> &Queue<PhaseKey> {
+        &context.phase_queue
+    }
+
+    async fn reconcile(context: &Context, key: &PhaseKey) -> Result<Reconciled, Self::Error> {
+        object_set_phase::reconcile(context, key).await
     }
 }
 
@@ -370,6 +416,10 @@ pub async fn run(context: Arc<Context>, workers: usize, stop: impl Future<Output
     for _ in 0..workers {
         tasks.spawn(worker::<ObjectSets>(context.clone(), closing.subscribe()));
         tasks.spawn(worker::<ObjectDeployments>(
+            context.clone(),
+            closing.subscribe(),
+        ));
+        tasks.spawn(worker::<ObjectSetPhases>(
             context.clone(),
             closing.subscribe(),
         ));
@@ -396,14 +446,19 @@ async fn worker<C: Controller>(context: Arc<Context>, mut closed: watch::Receive
 }
 
 /// One pass, its log, its metrics, and when to come back.
-async fn work<C: Controller>(context: &Context, metrics: &ControllerMetrics, key: &C::Key) {
+async fn work<C: Controller>(context: &Context, metrics: &ControllerMetrics, key: &Key<C::Kind>) {
     let started = Instant::now();
-    let span = info_span!("reconcile", object = %key);
+    let span = info_span!(
+        "reconcile",
+        kind = key.kind.kind(),
+        namespace = &*key.namespace,
+        name = &*key.name
+    );
     let result = C::reconcile(context, key).instrument(span.clone()).await;
     let _entered = span.enter();
     let (outcome, again) = match result {
         Ok((outcome, again)) => (outcome, again),
-        Err(error) if C::is_change(&error) => {
+        Err(error) if error.is_change() => {
             debug!(%error, "the object has changed, looking again");
             (ReconcileOutcome::Conflict, Again::Backoff)
         }

@@ -25,9 +25,11 @@ use crate::{
         values::Identity,
     },
     cluster::{
-        deployment::Deployments,
+        deployment::{DeploymentKind, Deployments},
         events::EventPublisher,
+        key::Resource as _,
         lease::{self, AcquireError, LeaseParams, Lost},
+        phase::{PhaseKind, Phases},
         record::RevisionKind,
         revision_api::{ApiError, RevisionApi},
         revisions::Revisions,
@@ -119,12 +121,14 @@ pub async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let context = Arc::new(Context {
         revisions: Revisions::default(),
         deployments: Deployments::default(),
+        phases: Phases::default(),
         api,
         target: Target::new(client.clone(), sender),
         events: EventPublisher::new(client.clone(), &instance, &metrics),
         metrics,
         queue: Queue::default(),
         deployment_queue: Queue::default(),
+        phase_queue: Queue::default(),
         force_adoption: args.force_adoption,
         compiled: Mutex::default(),
         unserved: Mutex::default(),
@@ -181,7 +185,12 @@ async fn lead(
 /// Asks for each resource once, so that a missing CRD or right is told before anything runs.
 async fn check_crds(api: &RevisionApi) -> Result<(), Error> {
     for kind in RevisionKind::ALL {
-        for plural in [kind.plural(), kind.slice_plural(), kind.deployment_plural()] {
+        for plural in [
+            kind.plural(),
+            kind.slice_plural(),
+            DeploymentKind(kind).plural(),
+            PhaseKind(kind).plural(),
+        ] {
             let resource = format!("{plural}.{}", baton_apis::constants::GROUP);
             match api.probe(plural).await {
                 Ok(()) => {}
@@ -195,10 +204,10 @@ async fn check_crds(api: &RevisionApi) -> Result<(), Error> {
     Ok(())
 }
 
-/// Starts the watches on revisions, deployments and slices; resolves when all revisions and
-/// deployments are known.
+/// Starts the watches on revisions, deployments, delegated phases and slices; resolves when all but the
+/// slices are known.
 fn fill(context: &Arc<Context>, tasks: &mut JoinSet<()>) -> impl Future<Output = ()> + use<> {
-    let left = Arc::new(AtomicUsize::new(2 * RevisionKind::ALL.len()));
+    let left = Arc::new(AtomicUsize::new(3 * RevisionKind::ALL.len()));
     let filled = Arc::new(Notify::new());
     let listed = || {
         let (left, filled) = (left.clone(), filled.clone());
@@ -210,8 +219,9 @@ fn fill(context: &Arc<Context>, tasks: &mut JoinSet<()>) -> impl Future<Output =
         }
     };
     for kind in RevisionKind::ALL {
-        tasks.spawn(intake::revisions(context.clone(), kind, listed()));
-        tasks.spawn(intake::deployments(context.clone(), kind, listed()));
+        tasks.spawn(intake::run(context.clone(), kind, listed()));
+        tasks.spawn(intake::run(context.clone(), DeploymentKind(kind), listed()));
+        tasks.spawn(intake::run(context.clone(), PhaseKind(kind), listed()));
         tasks.spawn(intake::slices(context.clone(), kind));
     }
     async move { filled.notified().await }

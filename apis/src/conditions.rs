@@ -29,8 +29,10 @@ pub mod reasons {
     pub const NOT_IN_CONTROL: &str = "NotInControl";
     /// `Available=False`: the content of an immutable revision was changed.
     pub const SPEC_CHANGED: &str = "SpecChanged";
+    /// `Available=Unknown`: the cluster that the objects live in cannot be reached.
+    pub const CLUSTER_UNREACHABLE: &str = "ClusterUnreachable";
     /// The reasons of the condition `Available`.
-    pub const OF_AVAILABLE: [&str; 7] = [
+    pub const OF_AVAILABLE: [&str; 8] = [
         AVAILABLE,
         PROBE_FAILURE,
         PREFLIGHT_ERROR,
@@ -38,6 +40,7 @@ pub mod reasons {
         WRITE_ERROR,
         NOT_IN_CONTROL,
         SPEC_CHANGED,
+        CLUSTER_UNREACHABLE,
     ];
     /// `InTransition=True`.
     pub const IN_TRANSITION: &str = "InTransition";

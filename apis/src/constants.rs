@@ -28,6 +28,12 @@ pub const LABEL_CACHE_VALUE: &str = "True";
 pub const LABEL_OBJECT_DEPLOYMENT: &str = "package-operator.run/object-deployment";
 /// Label on `ObjectSetPhases`, holding the class.
 pub const LABEL_PHASE_CLASS: &str = "package-operator.run/phase-class";
+/// Label that objects of delegated phases get, unless their manifest has it.
+pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
+/// The value of [`LABEL_MANAGED_BY`].
+pub const LABEL_MANAGED_BY_VALUE: &str = "boxcutter";
+/// The class that is served by the manager itself.
+pub const CLASS_DEFAULT: &str = "default";
 /// Label of package origin, copied down to managed objects.
 pub const LABEL_PACKAGE: &str = "package-operator.run/package";
 /// Label of package origin, copied down to managed objects.

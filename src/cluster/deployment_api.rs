@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_apis::{
-    LifecycleState, ObjectDeploymentStatus, ObjectSetSpec,
+    LifecycleState, ObjectSetSpec,
     constants::{ANNOTATION_PAUSED_BY_PARENT, API_VERSION},
 };
 use http::Method;
@@ -13,8 +13,9 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use super::{
-    deployment::{DeploymentKey, DeploymentRecord},
-    record::{ReadError, Record, RevisionKey, collection, read, read_metadata},
+    deployment::DeploymentRecord,
+    key::Resource as _,
+    record::{ReadError, Record, RevisionKey, read, read_metadata},
     revision_api::{ApiError, METADATA_ONLY, RevisionApi},
     wire,
 };
@@ -27,7 +28,7 @@ impl DeploymentRecord {
     pub fn controller_reference(&self) -> OwnerReference {
         OwnerReference {
             api_version: API_VERSION.to_owned(),
-            kind: self.key.kind.deployment_kind().to_owned(),
+            kind: self.key.kind.kind().to_owned(),
             name: self.key.name.to_string(),
             uid: self.uid.to_string(),
             controller: Some(true),
@@ -42,7 +43,7 @@ impl RevisionApi {
     /// # Errors
     /// [`ApiError::Changed`] when the name is taken, which the watch will tell as well.
     pub async fn create(&self, key: &RevisionKey, body: &Value) -> Result<Record, ApiError> {
-        let path = collection(key.kind.plural(), &key.namespace);
+        let path = key.collection();
         let answer = self.request(Method::POST, JSON, JSON, &path, body).await?;
         let object: Result<&RawValue, _> = serde_json::from_slice(&answer);
         object
@@ -156,40 +157,6 @@ impl RevisionApi {
         self.read::<Object>(&key.path())
             .await
             .map(|object| object.spec)
-    }
-
-    /// Writes the status of a deployment; the record as it is now.
-    ///
-    /// # Errors
-    /// [`ApiError::Changed`] when the deployment is no longer the one that was read.
-    pub async fn set_deployment_status(
-        &self,
-        record: &DeploymentRecord,
-        status: &ObjectDeploymentStatus,
-    ) -> Result<DeploymentRecord, ApiError> {
-        let DeploymentKey {
-            kind,
-            namespace,
-            name,
-        } = &record.key;
-        let object = super::revision_api::StatusOf {
-            path: record.key.path(),
-            kind: kind.deployment_kind(),
-            namespace,
-            name,
-            uid: &record.uid,
-            resource_version: record.resource_version,
-        };
-        let metadata = self.put_status(&object, &json!(status)).await?;
-        let mut record = record.clone();
-        record.resource_version = metadata.resource_version;
-        record
-            .set_status(status)
-            .map_err(|source| ApiError::Answer {
-                path: object.path,
-                source,
-            })?;
-        Ok(record)
     }
 
     async fn read<T: for<'de> Deserialize<'de>>(&self, path: &str) -> Result<T, ApiError> {

@@ -6,7 +6,6 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    fmt,
     sync::Arc,
 };
 
@@ -23,6 +22,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::key::{Key, Resource, collection};
 use crate::engine::chain::Link;
 
 /// The two kinds of revisions. All that differs between them stands here.
@@ -38,24 +38,6 @@ impl RevisionKind {
     /// Both.
     pub const ALL: [Self; 2] = [Self::ObjectSet, Self::ClusterObjectSet];
 
-    /// The kind as objects name it.
-    #[must_use]
-    pub fn kind(self) -> &'static str {
-        match self {
-            Self::ObjectSet => "ObjectSet",
-            Self::ClusterObjectSet => "ClusterObjectSet",
-        }
-    }
-
-    /// The resource in URLs.
-    #[must_use]
-    pub fn plural(self) -> &'static str {
-        match self {
-            Self::ObjectSet => "objectsets",
-            Self::ClusterObjectSet => "clusterobjectsets",
-        }
-    }
-
     /// The resource of the slices that revisions of this kind use.
     #[must_use]
     pub fn slice_plural(self) -> &'static str {
@@ -64,89 +46,33 @@ impl RevisionKind {
             Self::ClusterObjectSet => "clusterobjectslices",
         }
     }
+}
 
-    /// The kind of the deployments that make revisions of this kind.
-    #[must_use]
-    pub fn deployment_kind(self) -> &'static str {
+impl Resource for RevisionKind {
+    fn kind(self) -> &'static str {
         match self {
-            Self::ObjectSet => "ObjectDeployment",
-            Self::ClusterObjectSet => "ClusterObjectDeployment",
+            Self::ObjectSet => "ObjectSet",
+            Self::ClusterObjectSet => "ClusterObjectSet",
         }
     }
 
-    /// The resource of [`RevisionKind::deployment_kind`] in URLs.
-    #[must_use]
-    pub fn deployment_plural(self) -> &'static str {
+    fn plural(self) -> &'static str {
         match self {
-            Self::ObjectSet => "objectdeployments",
-            Self::ClusterObjectSet => "clusterobjectdeployments",
+            Self::ObjectSet => "objectsets",
+            Self::ClusterObjectSet => "clusterobjectsets",
         }
     }
-
-    /// The revision kind that an owner reference names.
-    #[must_use]
-    pub fn from_owner(group: &str, kind: &str) -> Option<Self> {
-        (group == baton_apis::constants::GROUP)
-            .then(|| Self::ALL.into_iter().find(|own| own.kind() == kind))?
-    }
 }
 
-/// A revision's identity for queues and indexes.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RevisionKey {
-    /// Kind.
-    pub kind: RevisionKind,
-    /// Namespace, empty for the cluster scope.
-    pub namespace: Arc<str>,
-    /// Name.
-    pub name: Arc<str>,
-}
+/// A revision's identity.
+pub type RevisionKey = Key<RevisionKind>;
 
 impl RevisionKey {
-    /// A revision of the same kind and namespace.
-    #[must_use]
-    pub fn sibling(&self, name: &str) -> Self {
-        Self {
-            name: name.into(),
-            ..self.clone()
-        }
-    }
-
-    /// URL path of the revision.
-    #[must_use]
-    pub fn path(&self) -> String {
-        format!(
-            "{}/{}",
-            collection(self.kind.plural(), &self.namespace),
-            self.name
-        )
-    }
-
     /// URL path of one of its slices.
     #[must_use]
     pub fn slice_path(&self, slice: &str) -> String {
-        format!(
-            "{}/{slice}",
-            collection(self.kind.slice_plural(), &self.namespace)
-        )
-    }
-}
-
-/// Prints `ObjectSet shop/web-v2`.
-impl fmt::Display for RevisionKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}/{}", self.kind.kind(), self.namespace, self.name)
-    }
-}
-
-/// URL path of a resource of ours, in one namespace or in all.
-#[must_use]
-pub fn collection(plural: &str, namespace: &str) -> String {
-    let group = baton_apis::constants::API_VERSION;
-    if namespace.is_empty() {
-        format!("/apis/{group}/{plural}")
-    } else {
-        format!("/apis/{group}/namespaces/{namespace}/{plural}")
+        let slices = collection(self.kind.slice_plural(), &self.namespace);
+        format!("{slices}/{slice}")
     }
 }
 
@@ -172,7 +98,7 @@ pub struct Record {
     /// Label of package origin.
     pub instance: Option<String>,
     /// Name of the deployment that made it, as its label says.
-    pub deployment: Option<String>,
+    pub deployment: Option<Arc<str>>,
     /// UID of its managing owner.
     pub controller: Option<Arc<str>>,
     /// What a deployment noted on it.
@@ -184,15 +110,27 @@ pub struct Record {
     /// Wanted life cycle state.
     pub lifecycle: LifecycleState,
     /// The revisions it takes objects over from.
-    pub previous: Vec<PreviousRevisionReference>,
+    pub previous: Vec<Arc<str>>,
     /// Slices that its phases use.
     pub slices: Vec<String>,
     /// UIDs of its delegated phases.
     pub remote_phases: Vec<String>,
+    /// Labels and annotations, for its delegated phases; `None` when it has none of these, or has
+    /// ended.
+    pub origin: Option<Box<Origin>>,
     /// Whether the condition `Archived` is true: final.
     pub archived: bool,
     spec: Option<Box<RawValue>>,
     status: Option<Box<RawValue>>,
+}
+
+/// What the objects of delegated phases get from their revision (contract 6.1).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Origin {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
 }
 
 /// What is noted on a revision by the deployment that makes revisions of its kind.
@@ -291,7 +229,7 @@ impl Record {
             .iter()
             .any(|c| c.type_ == ARCHIVED && c.status == "True");
         if self.archived {
-            (self.spec, self.status) = (None, None);
+            (self.spec, self.status, self.origin) = (None, None, None);
         }
         Ok(())
     }
@@ -311,11 +249,7 @@ impl Record {
     pub fn link(&self) -> Link {
         Link {
             number: self.number,
-            previous: self
-                .previous
-                .iter()
-                .map(|previous| previous.name.clone())
-                .collect(),
+            previous: self.previous.iter().map(ToString::to_string).collect(),
             is_closed: self.is_closed(),
         }
     }
@@ -376,11 +310,12 @@ struct RawMetadata {
     owner_references: Vec<Owner>,
 }
 
+/// An owner of an object of ours.
 #[derive(Deserialize)]
-struct Owner {
-    uid: String,
+pub(super) struct Owner {
+    pub uid: String,
     #[serde(default)]
-    controller: bool,
+    pub controller: bool,
 }
 
 #[derive(Default, Deserialize)]
@@ -395,6 +330,7 @@ struct SpecIndex {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PhaseIndex {
+    class: String,
     slices: Vec<String>,
 }
 
@@ -458,9 +394,21 @@ pub fn read(kind: RevisionKind, object: &str) -> Result<Record, ReadError> {
         .any(|condition| condition.type_ == ARCHIVED && condition.status == "True");
     let mut owners = metadata.owner_references.into_iter();
     let controller = owners.find(|owner| owner.controller);
+    let phases = spec_index.phases.unwrap_or_default();
+    let delegates = !archived && phases.iter().any(|phase| !phase.class.is_empty());
+    let origin = delegates.then(|| {
+        let sorted = |map: &HashMap<String, String>| {
+            map.iter().map(|(k, v)| (k.clone(), v.clone())).collect()
+        };
+        Box::new(Origin {
+            labels: sorted(&metadata.labels),
+            annotations: sorted(&metadata.annotations),
+        })
+    });
     let package = metadata.labels.get(LABEL_PACKAGE).cloned();
     let instance = metadata.labels.get(LABEL_INSTANCE).cloned();
-    let deployment = metadata.labels.get(LABEL_OBJECT_DEPLOYMENT).cloned();
+    let deployment = metadata.labels.get(LABEL_OBJECT_DEPLOYMENT);
+    let deployment = deployment.map(|name| name.as_str().into());
     let notes = Notes::take(
         &mut metadata.annotations,
         metadata.labels,
@@ -486,18 +434,19 @@ pub fn read(kind: RevisionKind, object: &str) -> Result<Record, ReadError> {
         image: metadata.annotations.remove(ANNOTATION_PACKAGE_SOURCE_IMAGE),
         number: spec_index.revision.filter(|number| *number != 0),
         lifecycle: spec_index.lifecycle_state,
-        previous: spec_index.previous.unwrap_or_default(),
-        slices: spec_index
-            .phases
+        previous: spec_index
+            .previous
             .unwrap_or_default()
             .into_iter()
-            .flat_map(|phase| phase.slices)
+            .map(|previous| previous.name.into())
             .collect(),
+        slices: phases.into_iter().flat_map(|phase| phase.slices).collect(),
         remote_phases: status_index
             .remote_phases
             .into_iter()
             .map(|phase| phase.uid)
             .collect(),
+        origin,
         archived,
         // An archived revision is a tombstone: nothing reads its manifests again, and its status says
         // nothing but that.

@@ -7,10 +7,13 @@ use baton_apis::{
 };
 use http::{Method, Request, header};
 use kube::{Client, client::Body};
+use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::{
-    record::{Metadata, Record, RevisionKey, collection, read_metadata},
+    item::{Item, ItemKind},
+    key::{Key, Resource, collection},
+    record::{Metadata, Record, RevisionKey, read_metadata},
     wire::{self, WireError, call, failure},
 };
 
@@ -51,22 +54,6 @@ pub enum ApiError {
         /// The parser's word.
         source: serde_json::Error,
     },
-}
-
-/// The object whose status is written.
-pub(super) struct StatusOf<'a> {
-    /// URL path of the object.
-    pub path: String,
-    /// API kind.
-    pub kind: &'static str,
-    /// Namespace, empty for the cluster scope.
-    pub namespace: &'a str,
-    /// Name.
-    pub name: &'a str,
-    /// UID.
-    pub uid: &'a str,
-    /// The version that the status was decided upon.
-    pub resource_version: u64,
 }
 
 /// Requests about deployments, revisions and slices.
@@ -122,43 +109,60 @@ impl RevisionApi {
         record: &Record,
         status: &ObjectSetStatus,
     ) -> Result<Record, ApiError> {
-        let object = StatusOf {
-            path: record.key.path(),
-            kind: record.key.kind.kind(),
-            namespace: &record.key.namespace,
-            name: &record.key.name,
-            uid: &record.uid,
-            resource_version: record.resource_version,
-        };
-        let metadata = self.put_status(&object, &json!(status)).await?;
+        let metadata = self
+            .put_status(&record.key, &record.uid, record.resource_version, status)
+            .await?;
         let mut record = record.clone();
         record.resource_version = metadata.resource_version;
         record
             .set_status(status)
             .map_err(|source| ApiError::Answer {
-                path: object.path,
+                path: record.key.path(),
                 source,
             })?;
         Ok(record)
     }
 
-    pub(super) async fn put_status(
+    /// Writes the status of an item, as [`RevisionApi::set_status`] does.
+    ///
+    /// # Errors
+    /// [`ApiError::Changed`] when it is no longer the one that was read.
+    pub async fn set_item_status<K: ItemKind>(
         &self,
-        object: &StatusOf<'_>,
-        status: &Value,
+        item: &Item<K>,
+        status: &K::Status,
+    ) -> Result<Item<K>, ApiError> {
+        let metadata = self
+            .put_status(&item.key, &item.uid, item.resource_version, status)
+            .await?;
+        let mut item = item.clone();
+        item.resource_version = metadata.resource_version;
+        item.set_status(status).map_err(|source| ApiError::Answer {
+            path: item.key.path(),
+            source,
+        })?;
+        Ok(item)
+    }
+
+    async fn put_status<R: Resource>(
+        &self,
+        key: &Key<R>,
+        uid: &str,
+        resource_version: u64,
+        status: &(impl Serialize + Sync),
     ) -> Result<Metadata, ApiError> {
-        let path = format!("{}/status", object.path);
+        let path = format!("{}/status", key.path());
         let mut metadata = json!({
-            "name": object.name,
-            "uid": object.uid,
-            "resourceVersion": object.resource_version.to_string(),
+            "name": &*key.name,
+            "uid": uid,
+            "resourceVersion": resource_version.to_string(),
         });
-        if !object.namespace.is_empty() {
-            metadata["namespace"] = object.namespace.into();
+        if !key.namespace.is_empty() {
+            metadata["namespace"] = (*key.namespace).into();
         }
         let body = json!({
             "apiVersion": API_VERSION,
-            "kind": object.kind,
+            "kind": key.kind.kind(),
             "metadata": metadata,
             "status": status,
         });

@@ -5,11 +5,12 @@ use std::{
     sync::Arc,
 };
 
-use baton_apis::conditions::SUCCEEDED;
+use baton_apis::{ObjectSetPhaseSpec, conditions::SUCCEEDED};
 use parking_lot::RwLock;
 
 use super::{
     deployment::DeploymentRecord,
+    phase::{PhaseRecord, Phases},
     record::{Record, RevisionKey, RevisionKind},
 };
 use crate::engine::{
@@ -25,14 +26,15 @@ pub struct Revisions {
     inner: RwLock<Inner>,
 }
 
-/// Who mentions a name, in order. Mostly one or a few, so a vector is all it takes.
-type Users = HashMap<RevisionKey, Vec<RevisionKey>>;
+/// The names of those that mention a name, in order; they are of the same kind and namespace. Mostly one
+/// or a few, so a vector is all it takes.
+type Users = HashMap<RevisionKey, Vec<Arc<str>>>;
 
 #[derive(Debug, Default)]
 struct Inner {
     records: HashMap<RevisionKey, Arc<Record>>,
     /// Whose uid that is: a revision's, or that of one of its delegated phases.
-    by_uid: HashMap<Arc<str>, RevisionKey>,
+    by_uid: HashMap<Arc<str>, Arc<Record>>,
     /// Which revisions list a name as previous; the name need not exist.
     successors: Users,
     /// Which revisions use a slice, by the slice's name.
@@ -134,40 +136,37 @@ impl Revisions {
     /// The revision with a uid, its own or that of a delegated phase.
     #[must_use]
     pub fn by_uid(&self, uid: &str) -> Option<Arc<Record>> {
-        let inner = self.inner.read();
-        inner.records.get(inner.by_uid.get(uid)?).cloned()
+        self.inner.read().by_uid.get(uid).cloned()
     }
 
     /// The revisions that list this one as previous.
     #[must_use]
     pub fn successors(&self, key: &RevisionKey) -> Vec<RevisionKey> {
-        collected(self.inner.read().successors.get(key))
+        let inner = self.inner.read();
+        collected(key, inner.successors.get(key))
     }
 
     /// The revisions that use a slice; the key holds the slice's name.
     #[must_use]
     pub fn slice_users(&self, slice: &RevisionKey) -> Vec<RevisionKey> {
-        collected(self.inner.read().slice_users.get(slice))
+        let inner = self.inner.read();
+        collected(slice, inner.slice_users.get(slice))
     }
 
     /// The revisions that a deployment controls.
     #[must_use]
     pub fn controlled_by(&self, deployment: &DeploymentRecord) -> Vec<Arc<Record>> {
         let inner = self.inner.read();
-        let keys = inner
-            .controlled
-            .get(&deployment.key.revision(&deployment.uid));
-        inner.records(keys)
+        let owner = deployment.key.revision(&deployment.uid);
+        inner.records(&owner, inner.controlled.get(&owner))
     }
 
     /// The revisions that carry a deployment's name and are controlled by nobody.
     #[must_use]
     pub fn orphans_of(&self, deployment: &DeploymentRecord) -> Vec<Arc<Record>> {
         let inner = self.inner.read();
-        let keys = inner
-            .deployments
-            .get(&deployment.key.revision(&deployment.key.name));
-        let mut records = inner.records(keys);
+        let owner = deployment.key.revision(&deployment.key.name);
+        let mut records = inner.records(&owner, inner.deployments.get(&owner));
         records.retain(|record| record.controller.is_none());
         records
     }
@@ -185,12 +184,20 @@ impl Revisions {
     }
 }
 
-fn collected(keys: Option<&Vec<RevisionKey>>) -> Vec<RevisionKey> {
-    keys.cloned().unwrap_or_default()
+fn collected(beside: &RevisionKey, names: Option<&Vec<Arc<str>>>) -> Vec<RevisionKey> {
+    let names = names.into_iter().flatten();
+    names.map(|name| named(beside, name)).collect()
+}
+
+fn named(beside: &RevisionKey, name: &Arc<str>) -> RevisionKey {
+    RevisionKey {
+        name: name.clone(),
+        ..beside.clone()
+    }
 }
 
 impl Inner {
-    fn replace(&mut self, record: Record, only_existing: bool) -> Option<Change> {
+    fn replace(&mut self, mut record: Record, only_existing: bool) -> Option<Change> {
         let known = self.records.get(&record.key);
         match known {
             None if only_existing => return None,
@@ -199,24 +206,47 @@ impl Inner {
             Some(_) | None => {}
         }
         let old = self.remove(&record.key);
-        let key = record.key.clone();
-        self.by_uid.insert(record.uid.clone(), key.clone());
-        for uid in &record.remote_phases {
-            self.by_uid.insert(uid.as_str().into(), key.clone());
+        self.share(&mut record);
+        let new = Arc::new(record);
+        let key = new.key.clone();
+        let uids = new.remote_phases.iter().map(|uid| uid.as_str().into());
+        for uid in uids.chain([new.uid.clone()]) {
+            self.by_uid.insert(uid, new.clone());
         }
-        for (index, name) in references(&record) {
+        for (index, name) in references(&new) {
             let users = self.index(index).entry(key.sibling(name)).or_default();
-            if let Err(at) = users.binary_search(&key) {
+            if let Err(at) = users.binary_search(&key.name) {
                 users.reserve_exact(1);
-                users.insert(at, key.clone());
+                users.insert(at, key.name.clone());
             }
         }
-        let new = Arc::new(record);
         self.records.insert(key, new.clone());
         Some(Change {
             old,
             new: Some(new),
         })
+    }
+
+    /// Lets a record share with those before it what is the same in all of a chain: with a history of
+    /// ten revisions the names alone would be more than all else that is kept of an archived one.
+    fn share(&self, record: &mut Record) {
+        let mut before = None;
+        for name in &mut record.previous {
+            if let Some(known) = self.records.get(&record.key.sibling(name)) {
+                *name = known.key.name.clone();
+                before = Some(known);
+            }
+        }
+        let Some(before) = before else { return };
+        record.key.namespace = before.key.namespace.clone();
+        for (own, other) in [
+            (&mut record.deployment, &before.deployment),
+            (&mut record.controller, &before.controller),
+        ] {
+            if own == other {
+                own.clone_from(other);
+            }
+        }
     }
 
     fn remove(&mut self, key: &RevisionKey) -> Option<Arc<Record>> {
@@ -229,7 +259,7 @@ impl Inner {
             let index = self.index(index);
             let named = key.sibling(name);
             if let Some(users) = index.get_mut(&named) {
-                if let Ok(at) = users.binary_search(key) {
+                if let Ok(at) = users.binary_search(&key.name) {
                     users.remove(at);
                 }
                 if users.is_empty() {
@@ -240,9 +270,10 @@ impl Inner {
         Some(old)
     }
 
-    fn records(&self, keys: Option<&Vec<RevisionKey>>) -> Vec<Arc<Record>> {
-        let keys = keys.into_iter().flatten();
-        keys.filter_map(|key| self.records.get(key).cloned())
+    fn records(&self, beside: &RevisionKey, names: Option<&Vec<Arc<str>>>) -> Vec<Arc<Record>> {
+        let names = names.into_iter().flatten();
+        names
+            .filter_map(|name| self.records.get(&named(beside, name)).cloned())
             .collect()
     }
 
@@ -269,7 +300,7 @@ fn references(record: &Record) -> impl Iterator<Item = (Index, &str)> {
     let previous = record
         .previous
         .iter()
-        .map(|p| (Index::Successors, p.name.as_str()));
+        .map(|name| (Index::Successors, &**name));
     let slices = record
         .slices
         .iter()
@@ -277,7 +308,7 @@ fn references(record: &Record) -> impl Iterator<Item = (Index, &str)> {
     let deployment = record
         .deployment
         .iter()
-        .map(|name| (Index::Deployments, name.as_str()));
+        .map(|name| (Index::Deployments, &**name));
     let controller = record
         .controller
         .iter()
@@ -285,58 +316,106 @@ fn references(record: &Record) -> impl Iterator<Item = (Index, &str)> {
     previous.chain(slices).chain(deployment).chain(controller)
 }
 
-/// What one revision knows of the others.
+/// What one revision, or one of its delegated phases, knows of the others.
 pub struct Kinship<'a> {
-    /// The revision that asks.
-    pub record: &'a Record,
-    /// All revisions.
-    pub revisions: &'a Revisions,
+    /// The revision itself; `None` for a phase object that belongs to none.
+    record: Option<&'a Record>,
+    /// Kind and namespace of the family; the name is the revision's, if there is one.
+    key: RevisionKey,
+    /// The names that count as previous.
+    previous: Vec<Arc<str>>,
+    /// The deployment whose revisions all count as previous.
+    family: Option<Arc<str>>,
+    revisions: &'a Revisions,
+    phases: &'a Phases,
+}
+
+impl<'a> Kinship<'a> {
+    /// What a revision knows: those that it lists are previous.
+    #[must_use]
+    pub fn of_set(record: &'a Record, revisions: &'a Revisions, phases: &'a Phases) -> Self {
+        Self {
+            record: Some(record),
+            key: record.key.clone(),
+            previous: record.previous.clone(),
+            family: None,
+            revisions,
+            phases,
+        }
+    }
+
+    /// What a phase object knows: besides those that are listed, all revisions with the deployment
+    /// label of its own revision are previous (contract 6.4).
+    #[must_use]
+    pub fn of_phase(
+        phase: &PhaseRecord,
+        spec: &ObjectSetPhaseSpec,
+        set: Option<&'a Record>,
+        revisions: &'a Revisions,
+        phases: &'a Phases,
+    ) -> Self {
+        let listed = spec.previous.iter().flatten();
+        Self {
+            record: set,
+            key: phase
+                .key
+                .revision(set.map_or("", |record| &*record.key.name)),
+            previous: listed
+                .map(|previous| previous.name.as_str().into())
+                .collect(),
+            family: set.and_then(|record| record.deployment.clone()),
+            revisions,
+            phases,
+        }
+    }
+
+    /// The revision behind a uid, be it that of one of its delegated phases.
+    fn revision(&self, uid: &str) -> Option<Arc<Record>> {
+        self.revisions.by_uid(uid).or_else(|| {
+            let phase = self.phases.by_uid(uid)?;
+            self.revisions.by_uid(phase.controller.as_ref()?)
+        })
+    }
 }
 
 impl Lineage for Kinship<'_> {
     fn kin(&self, uid: &str) -> Option<Kin> {
-        let other = self.revisions.by_uid(uid)?;
-        let (own, key) = (&self.record.key, &other.key);
+        let other = self.revision(uid)?;
+        let (own, key) = (&self.key, &other.key);
         if key.kind != own.kind || key.namespace != own.namespace || key.name == own.name {
             return None;
         }
+        let is_of_family = self.family.is_some() && self.family == other.deployment;
         Some(Kin {
             name: key.name.to_string(),
             number: other.number.unwrap_or(0),
-            is_previous: self
-                .record
-                .previous
-                .iter()
-                .any(|previous| *previous.name == *key.name),
+            is_previous: is_of_family || self.previous.contains(&key.name),
             is_archived: other.archived,
         })
     }
 
     fn taken_by_newer(&self, key: &ObjectKey) -> Option<String> {
+        let own = self.record?;
         let inner = self.revisions.inner.read();
         let mut newer = BTreeMap::new();
-        let mut walk = vec![self.record.key.clone()];
+        let mut walk = vec![own.key.clone()];
         while let Some(revision) = walk.pop() {
-            for successor in inner.successors.get(&revision).into_iter().flatten() {
-                if let Some(record) = inner.records.get(successor)
-                    && newer.insert(successor, record).is_none()
-                {
-                    walk.push(successor.clone());
+            for record in inner.records(&revision, inner.successors.get(&revision)) {
+                let successor = record.key.clone();
+                if newer.insert(successor.clone(), record).is_none() {
+                    walk.push(successor);
                 }
             }
         }
-        if let Some(deployment) = &self.record.deployment {
-            let made = inner.deployments.get(&self.record.key.sibling(deployment));
-            newer.extend(
-                made.into_iter()
-                    .flatten()
-                    .filter_map(|k| Some((k, inner.records.get(k)?))),
-            );
+        if let Some(deployment) = &own.deployment {
+            let owner = own.key.sibling(deployment);
+            let made = inner.records(&owner, inner.deployments.get(&owner));
+            newer.extend(made.into_iter().map(|record| (record.key.clone(), record)));
         }
         let reference = controlled_reference(key);
         newer
             .into_values()
-            .filter(|other| !other.is_closed() && other.number > self.record.number)
+            .filter(|other| !other.is_closed() && other.number > own.number)
             .find(|other| {
                 other.status().is_ok_and(|status| {
                     status.controller_of.contains(&reference)

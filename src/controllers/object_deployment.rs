@@ -15,11 +15,12 @@ use baton_apis::{
 };
 use serde_json::{Value, json};
 
-use super::{Context, Reconciled};
+use super::{Context, Fault, Reconciled};
 use crate::{
     cluster::{
         deployment::{DeploymentKey, DeploymentRecord},
         events::EventKind,
+        key::Resource as _,
         record::{ReadError, Record},
         revision_api::ApiError,
     },
@@ -64,10 +65,8 @@ pub enum Error {
     Status(#[source] ApiError),
 }
 
-impl Error {
-    /// Whether something has changed under the pass: no fault, the next pass sees it.
-    #[must_use]
-    pub fn is_change(&self) -> bool {
+impl Fault for Error {
+    fn is_change(&self) -> bool {
         match self {
             Self::Read(_) => false,
             Self::Adopt(error)
@@ -138,7 +137,13 @@ async fn create(
             context.revisions_changed(context.revisions.created(record), None);
             let kind = key.kind.kind();
             let note = format!("Made {kind} {} as revision {}", new.name, new.number);
-            notify(context, deployment, EventKind::Normal, "NewRevision", note);
+            context.event(
+                &deployment.key,
+                &deployment.uid,
+                EventKind::Normal,
+                "NewRevision",
+                note,
+            );
             Ok(Creation::Done(new.clone()))
         }
         Err(ApiError::Refused { code, message, .. })
@@ -188,7 +193,7 @@ fn manifest(deployment: &DeploymentRecord, template: &Value, new: &NewRevision) 
     }
     json!({
         "apiVersion": API_VERSION,
-        "kind": deployment.key.kind.kind(),
+        "kind": deployment.key.kind.0.kind(),
         "metadata": metadata,
         "spec": spec,
     })
@@ -265,7 +270,7 @@ async fn tell(
     if *old != status {
         let updated = context
             .api
-            .set_deployment_status(record, &status)
+            .set_item_status(record, &status)
             .await
             .map_err(Error::Status)?;
         context.deployments.update(updated);
@@ -302,28 +307,7 @@ fn transitions(
                 Some(number) => format!("Revision {number} is rolled out"),
                 None => progressing.message.clone(),
             };
-            notify(context, record, kind, reason, note);
+            context.event(&record.key, &record.uid, kind, reason, note);
         }
     }
-}
-
-fn notify(
-    context: &Context,
-    record: &DeploymentRecord,
-    kind: EventKind,
-    reason: &'static str,
-    note: String,
-) {
-    let DeploymentKey {
-        kind: revision_kind,
-        namespace,
-        name,
-    } = &record.key;
-    let subject = super::reference(
-        revision_kind.deployment_kind(),
-        namespace,
-        name,
-        &record.uid,
-    );
-    context.events.publish(subject, kind, reason, note);
 }

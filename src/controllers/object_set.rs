@@ -7,13 +7,13 @@ use baton_apis::{
     conditions::reasons,
     constants::{FINALIZER_CACHED, FINALIZER_METRICS},
 };
-use futures::{StreamExt as _, stream};
 use jiff::Timestamp;
-use tracing::warn;
 
 use super::{
-    Context, Reconciled,
+    Context, Fault, Reconciled,
+    drive::Driver,
     observe::{self, Loaded},
+    owner::Owner,
     report,
 };
 use crate::{
@@ -24,13 +24,11 @@ use crate::{
         target::ObserveError,
     },
     engine::{
-        Answer, Request,
         chain::{self, Numbering},
         conditions::{Again, report_archival, report_deletion, report_pass, report_refusal},
-        pass::{Pass, Position, Snapshot, Step, Verdict},
-        revision::{Kinds, Phase, Revision},
+        pass::Snapshot,
         slot::Deed,
-        teardown::{Teardown, TeardownOutcome},
+        teardown::TeardownOutcome,
     },
     telemetry::outcomes::ReconcileOutcome,
 };
@@ -58,10 +56,8 @@ pub enum Error {
     Release(#[source] ApiError),
 }
 
-impl Error {
-    /// Whether the revision has changed under the pass: no fault, the next pass sees it.
-    #[must_use]
-    pub fn is_change(&self) -> bool {
+impl Fault for Error {
+    fn is_change(&self) -> bool {
         matches!(
             self,
             Self::SetUp(ApiError::Changed { .. })
@@ -79,7 +75,7 @@ impl Error {
 /// but is told in its status.
 pub async fn reconcile(context: &Context, key: &RevisionKey) -> Result<Reconciled, Error> {
     let Some(record) = context.revisions.get(key) else {
-        context.forget(key);
+        context.forget(&Owner::Set(key.clone()));
         return Ok((ReconcileOutcome::Gone, Again::OnEvent));
     };
     if record.archived || (record.deleting && record.is_orphaning()) {
@@ -154,9 +150,10 @@ async fn roll_out(
         let report = report_refusal(status, &revision, refusal.reason, &refusal.texts, now);
         return report::write(context, record, status, report, ReconcileOutcome::Blocked).await;
     };
-    let kinds = match observe_kinds(context, record, &phases).await {
+    let driver = driver(context, record);
+    let kinds = match driver.kinds(&phases).await {
         Ok(kinds) => kinds,
-        Err(error) if context.is_stuck(&record.key) => {
+        Err(error) if context.is_stuck(&driver.owner) => {
             let texts = [error.to_string()];
             let mut report =
                 report_refusal(status, &revision, reasons::PREFLIGHT_ERROR, &texts, now);
@@ -165,39 +162,24 @@ async fn roll_out(
         }
         Err(error) => return Err(error.into()),
     };
-    let lineage = Kinship {
-        record,
-        revisions: &context.revisions,
-    };
-    let snapshot = Snapshot {
-        revision: &revision,
-        phases: &phases,
-        probes: &probes,
-        kinds: &kinds,
-        lineage: &lineage,
-    };
-    let mut pass = Pass::new(snapshot, |at| {
-        let desired = &phases[at.phase].objects[at.object];
-        context.cached(&kinds, desired)
-    });
-    while let Step::Send(requests) = pass.step() {
-        for (at, request, answer) in send(context, &phases, requests).await {
-            pass.answer(at, &request, answer);
-        }
-    }
-    let outcome = pass.outcome();
-    if let Verdict::Failed(texts) = &outcome.verdict {
-        warn!(failures = texts.join(", "), "requests failed, trying again");
-    }
-    let mut concerned = report::remember(context, record, &phases, &kinds, &outcome);
+    let lineage = Kinship::of_set(record, &context.revisions, &context.phases);
+    let outcome = driver
+        .roll_out(Snapshot {
+            revision: &revision,
+            phases: &phases,
+            probes: &probes,
+            kinds: &kinds,
+            lineage: &lineage,
+        })
+        .await;
+    let mut concerned = driver.remember(&phases, &kinds, &outcome);
     if outcome.deeds.iter().any(|(_, deed)| *deed == Deed::Created) {
         // An older revision that had left a vanished object to this one is no owner of the new one,
         // so no event of the object leads to it.
-        let previous = record.previous.iter();
-        concerned.extend(previous.map(|previous| previous.name.clone()));
+        concerned.extend(record.previous.iter().map(ToString::to_string));
     }
     let kind = report::outcome_kind(&outcome);
-    let failures = context.queue.failures(&record.key);
+    let failures = context.failures(&driver.owner);
     let report = report_pass(status, &revision, outcome, failures, Timestamp::now());
     let written = report::write(context, record, status, report, kind).await;
     // Whoever looks at both should not see the older one without its objects first.
@@ -237,7 +219,9 @@ async fn tear_down(context: &Context, record: &Arc<Record>) -> Result<Reconciled
         );
         return report::write(context, record, &status, report, ReconcileOutcome::Blocked).await;
     } else {
-        take_away(context, record, &revision, &phases).await?
+        driver(context, record)
+            .take_away(&revision, &phases)
+            .await?
     };
     let kind = match &outcome {
         TeardownOutcome::Done => ReconcileOutcome::Unchanged,
@@ -271,77 +255,14 @@ fn may_have_written(status: &ObjectSetStatus) -> bool {
     status.content_hash.is_some() || !status.controller_of.is_empty()
 }
 
-async fn take_away(
-    context: &Context,
-    record: &Record,
-    revision: &Revision,
-    phases: &[Phase],
-) -> Result<TeardownOutcome, Error> {
-    let kinds = match observe_kinds(context, record, phases).await {
-        Ok(kinds) => kinds,
-        Err(error) if context.is_stuck(&record.key) => {
-            return Ok(TeardownOutcome::Blocked(error.to_string()));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    let mut teardown = Teardown::new(revision, phases, &kinds, |at| {
-        context
-            .cached(&kinds, &phases[at.phase].objects[at.object])
-            .0
-    });
-    while let Step::Send(requests) = teardown.step() {
-        for (at, request, answer) in send(context, phases, requests).await {
-            teardown.answer(at, &request, answer);
-        }
+fn driver<'a>(context: &'a Context, record: &'a Record) -> Driver<'a> {
+    Driver {
+        context,
+        owner: Owner::Set(record.key.clone()),
+        uid: &record.uid,
+        target: context.target.clone(),
+        set: Some(record),
     }
-    let outcome = teardown.outcome();
-    if let TeardownOutcome::Failed(objects) = &outcome {
-        for object in objects {
-            warn!(
-                kind = object.kind,
-                name = object.name,
-                problem = object.message,
-                "not removed"
-            );
-        }
-    }
-    Ok(outcome)
-}
-
-/// Makes sure that changes of all objects of a revision are seen; what the server serves.
-async fn observe_kinds(
-    context: &Context,
-    record: &Record,
-    phases: &[Phase],
-) -> Result<Kinds, ObserveError> {
-    let gvks = phases
-        .iter()
-        .flat_map(|phase| &phase.objects)
-        .filter(|object| object.violations.is_empty())
-        .map(|object| object.gvk.clone())
-        .collect();
-    context.target.observe(&record.key.to_string(), &gvks).await
-}
-
-/// Sends requests side by side.
-async fn send(
-    context: &Context,
-    phases: &[Phase],
-    requests: Vec<(Position, Request)>,
-) -> Vec<(Position, Request, Answer)> {
-    let width = requests.len().max(1);
-    stream::iter(requests)
-        .map(|(at, request)| async move {
-            let desired = &phases[at.phase].objects[at.object];
-            let answer = context
-                .target
-                .send(&desired.gvk, &desired.key, &request)
-                .await;
-            (at, request, answer)
-        })
-        .buffer_unordered(width)
-        .collect()
-        .await
 }
 
 /// Lets go of a revision that has nothing left to tear down: archived for good, or deleted with

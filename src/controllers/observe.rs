@@ -5,13 +5,13 @@ use baton_apis::{
     constants::GROUP,
 };
 
-use super::{Context, object_set::Error};
+use super::{Context, delegate, object_set::Error, owner::Owner};
 use crate::{
-    cluster::{record::Record, revision_api::ApiError},
+    cluster::{key::Resource as _, record::Record, revision_api::ApiError},
     engine::{
         diff,
         probes::Probes,
-        revision::{Phase, Revision, duplicates, prepare},
+        revision::{Delivery, Phase, Revision, duplicates, prepare},
     },
 };
 
@@ -73,8 +73,9 @@ pub async fn load(
         package: record.package.clone(),
         instance: record.instance.clone(),
         force_adoption: context.force_adoption,
+        delivery: Delivery::InProcess,
     };
-    let mut faults = references(record);
+    let mut faults = references(record, &spec);
     let ObjectSetSpec {
         phases,
         availability_probes,
@@ -84,15 +85,18 @@ pub async fn load(
     let missing_slices = inline_slices(context, record, &mut phases).await?;
     let content_hash = missing_slices.is_empty().then(|| content_hash(&phases));
     faults.extend(missing_slices.iter().cloned());
-    for phase in phases.iter().filter(|phase| !phase.class.is_empty()) {
-        faults.push(format!(
-            "Phase \"{}\": class \"{}\" is not served by this manager.",
-            phase.name, phase.class
-        ));
+    let probes = availability_probes.unwrap_or_default();
+    let delegates: Vec<_> = phases
+        .iter()
+        .map(|phase| delegate::delegated(context, record, phase, &probes))
+        .collect();
+    let mut phases = prepare(&revision, phases);
+    for (phase, delegated) in phases.iter_mut().zip(delegates) {
+        phase.delegated = delegated;
     }
-    let phases = prepare(&revision, phases);
     faults.extend(duplicates(&phases));
-    let probes = match context.probes(record, &availability_probes.unwrap_or_default()) {
+    let owner = Owner::Set(record.key.clone());
+    let probes = match context.probes(&owner, &record.uid, &probes) {
         Ok(probes) => Some(probes),
         Err(error) => {
             faults.push(error.to_string());
@@ -128,11 +132,10 @@ pub async fn load(
 
 /// Faults of `previous` (contract 1.6). The schema refuses them as well; a revision that was
 /// there before the schema is judged here.
-fn references(record: &Record) -> Vec<String> {
+fn references(record: &Record, spec: &ObjectSetSpec) -> Vec<String> {
     let own = record.key.kind.kind();
-    record
-        .previous
-        .iter()
+    let previous = spec.previous.iter().flatten();
+    previous
         .filter(|previous| {
             previous.kind.as_deref().is_some_and(|kind| kind != own)
                 || previous

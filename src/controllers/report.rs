@@ -8,15 +8,12 @@ use baton_apis::{
 use super::{Context, Reconciled, object_set::Error};
 use crate::{
     cluster::{
-        blockers::Blocker,
         events::EventKind,
         record::{Record, RevisionKey},
     },
     engine::{
         conditions::Report,
         pass::{Outcome, Verdict},
-        revision::{Kinds, Phase},
-        slot::Deed,
     },
     telemetry::{object_sets::ObjectSetFigures, outcomes::ReconcileOutcome},
 };
@@ -82,7 +79,7 @@ fn transitions(
             // of a revision whose objects a newer one is changing.
             let expected = reason == reasons::PROBE_FAILURE
                 && (!was_available || find(new, IN_TRANSITION).is_some());
-            if available.status == "False" {
+            if available.status != "True" {
                 let kind = if expected {
                     EventKind::Normal
                 } else {
@@ -100,82 +97,13 @@ fn transitions(
     }
 }
 
-/// Notes what the next pass and the watches have to know; the revisions that objects were taken from.
-#[must_use]
-pub fn remember(
-    context: &Context,
-    record: &Record,
-    phases: &[Phase],
-    kinds: &Kinds,
-    outcome: &Outcome,
-) -> Vec<String> {
-    for (at, settled) in &outcome.learned {
-        let desired = &phases[at.phase].objects[at.object];
-        context.target.settle(&desired.gvk, &desired.key, *settled);
-    }
-    let blockers = outcome.blockers.iter().map(|(at, version)| {
-        let desired = &phases[at.phase].objects[at.object];
-        let blocker = Blocker {
-            gvk: desired.gvk.clone(),
-            key: desired.key.clone(),
-        };
-        (blocker, version.parse().ok())
-    });
-    context
-        .target
-        .watch_blockers(&record.key.to_string(), blockers);
-    let unserved = phases
-        .iter()
-        .flat_map(|phase| &phase.objects)
-        .any(|object| !kinds.contains_key(&object.gvk));
-    context.note_unserved(&record.key, unserved);
-    takeovers(context, record, phases, outcome)
-}
-
-/// One event for all objects that were taken over in a pass; whom they were taken from.
-fn takeovers(
-    context: &Context,
-    record: &Record,
-    phases: &[Phase],
-    outcome: &Outcome,
-) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut from = Vec::new();
-    for (at, deed) in &outcome.deeds {
-        if let Deed::TookOver(owner) = deed {
-            names.push(phases[at.phase].objects[at.object].key.to_string());
-            from.extend(owner.clone());
-        }
-    }
-    from.sort_unstable();
-    from.dedup();
-    if names.is_empty() {
-        return from;
-    }
-    let count = names.len();
-    let whose = if from.is_empty() {
-        "that nobody controlled".to_owned()
-    } else {
-        format!("from {}", from.join(", "))
-    };
-    let text = format!("Took over {count} object(s) {whose}: {}", names.join(", "));
-    context.event(
-        &record.key,
-        &record.uid,
-        EventKind::Normal,
-        "TookOver",
-        text,
-    );
-    from
-}
-
 /// The bounded word for metrics.
 #[must_use]
 pub fn outcome_kind(outcome: &Outcome) -> ReconcileOutcome {
     match outcome.verdict {
         Verdict::Passed if outcome.deeds.is_empty() => ReconcileOutcome::Unchanged,
         Verdict::Passed => ReconcileOutcome::Changed,
-        Verdict::ProbeFailure { .. } => ReconcileOutcome::Waiting,
+        Verdict::ProbeFailure { .. } | Verdict::Delegated { .. } => ReconcileOutcome::Waiting,
         Verdict::Preflight(_) | Verdict::Collision(_) | Verdict::WriteError(_) => {
             ReconcileOutcome::Blocked
         }

@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use baton_apis::{
-    LifecycleState, ObjectSetStatus, ObjectSetStatusPhase, WaitingForObject,
+    LifecycleState, ObjectSetPhaseStatus, ObjectSetStatus, ObjectSetStatusPhase,
+    RemotePhaseReference, WaitingForObject,
     conditions::{ARCHIVED, AVAILABLE, IN_TRANSITION, PAUSED, SUCCEEDED, messages, reasons},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -12,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     condition_list::Conditions,
     pass::{Outcome, Verdict},
-    revision::Revision,
+    revision::{Delivery, Revision},
     teardown::TeardownOutcome,
 };
 
@@ -63,43 +64,10 @@ pub fn report_pass(
 ) -> Report {
     let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
     let succeeded = conditions.is_true(SUCCEEDED);
-    let mut again = Again::OnEvent;
-    let mut is_error = true;
-    let mut report_failure = |reason, message: &str, retry| {
-        conditions.set(AVAILABLE, "False", reason, message);
-        again = retry;
-    };
-    let retry = Again::After(MISCONFIGURATION_RETRY);
-    match &outcome.verdict {
-        Verdict::Passed if !outcome.controls_all && !succeeded => {
-            is_error = false;
-            report_failure(
-                reasons::NOT_IN_CONTROL,
-                "Not every object is controlled by this revision, and it never was available.",
-                Again::OnEvent,
-            );
-        }
-        Verdict::Passed => {
-            is_error = false;
-            conditions.set(AVAILABLE, "True", reasons::AVAILABLE, messages::AVAILABLE);
-        }
-        Verdict::ProbeFailure { phase, failures } => {
-            is_error = false;
-            let message = format!("Phase \"{phase}\" failed: {failures}");
-            report_failure(reasons::PROBE_FAILURE, &message, Again::OnEvent);
-        }
-        Verdict::Preflight(texts) => {
-            report_failure(reasons::PREFLIGHT_ERROR, &texts.join(", "), retry);
-        }
-        Verdict::Collision(text) => report_failure(reasons::COLLISION_DETECTED, text, retry),
-        Verdict::WriteError(texts) => {
-            report_failure(reasons::WRITE_ERROR, &texts.join(", "), retry);
-        }
-        Verdict::Failed(texts) if failures >= FAILURES_BEFORE_REPORT => {
-            report_failure(reasons::WRITE_ERROR, &texts.join(", "), Again::Backoff);
-        }
-        Verdict::Failed(_) => again = Again::Backoff,
-    }
+    let Judged {
+        is_error,
+        mut again,
+    } = judge(&mut conditions, revision, &outcome, failures, succeeded);
     // What was not looked at stays as it was reported last.
     if !is_error {
         conditions.map(outcome.mapped);
@@ -115,12 +83,145 @@ pub fn report_pass(
         }
         again = succeed(&mut conditions, revision, outcome.controls_all, now).unwrap_or(again);
     }
-    pause(&mut conditions, revision);
+    pause(&mut conditions, revision, outcome.pause_agreed);
     let mut status = into_status(conditions, previous, revision);
+    merge_remote_phases(&mut status.remote_phases, outcome.remote_phases);
     status.controller_of = outcome.controller_of;
     status.waiting_for = outcome.waiting_for;
     status.waiting_for.truncate(MAX_WAITING_FOR);
     Report { status, again }
+}
+
+/// The status of a delegated phase after a pass; as [`report_pass`], with fewer conditions
+/// (contract 6.2).
+#[must_use]
+pub fn report_phase(
+    previous: &ObjectSetPhaseStatus,
+    revision: &Revision,
+    outcome: Outcome,
+    failures: u32,
+    now: Timestamp,
+) -> (ObjectSetPhaseStatus, Again) {
+    let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
+    let Judged { is_error, again } = judge(&mut conditions, revision, &outcome, failures, true);
+    if !is_error {
+        conditions.map(outcome.mapped);
+    }
+    pause(&mut conditions, revision, true);
+    let status = ObjectSetPhaseStatus {
+        conditions: conditions.into_list(),
+        controller_of: outcome.controller_of,
+    };
+    (status, again)
+}
+
+/// The status of a delegated phase about whose objects nothing could be found out: `status` is `False`
+/// or `Unknown`.
+#[must_use]
+pub fn report_phase_unknown(
+    previous: &ObjectSetPhaseStatus,
+    revision: &Revision,
+    (status, reason): (&str, &str),
+    message: &str,
+    now: Timestamp,
+) -> ObjectSetPhaseStatus {
+    let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
+    conditions.set(AVAILABLE, status, reason, message);
+    pause(&mut conditions, revision, true);
+    ObjectSetPhaseStatus {
+        conditions: conditions.into_list(),
+        controller_of: previous.controller_of.clone(),
+    }
+}
+
+/// What a verdict says about the rest of the status.
+struct Judged {
+    /// The pass ended early: what it did not look at stays as it was reported last.
+    is_error: bool,
+    again: Again,
+}
+
+/// Sets `Available`. `is_established`: the revision need not control all of its objects to be available.
+fn judge(
+    conditions: &mut Conditions,
+    revision: &Revision,
+    outcome: &Outcome,
+    failures: u32,
+    is_established: bool,
+) -> Judged {
+    let mut again = Again::OnEvent;
+    let mut is_error = true;
+    let mut fail = |status, reason, message: &str, retry| {
+        conditions.set(AVAILABLE, status, reason, message);
+        again = retry;
+    };
+    let retry = Again::After(MISCONFIGURATION_RETRY);
+    match &outcome.verdict {
+        Verdict::Passed if !outcome.controls_all && !is_established => {
+            is_error = false;
+            fail(
+                "False",
+                reasons::NOT_IN_CONTROL,
+                "Not every object is controlled by this revision, and it never was available.",
+                Again::OnEvent,
+            );
+        }
+        Verdict::Passed => {
+            is_error = false;
+            conditions.set(AVAILABLE, "True", reasons::AVAILABLE, messages::AVAILABLE);
+        }
+        Verdict::ProbeFailure { phase, failures } => {
+            is_error = false;
+            // The revision that a delegated phase belongs to puts its name before it.
+            let message = match revision.delivery {
+                Delivery::InProcess => format!("Phase \"{phase}\" failed: {failures}"),
+                Delivery::Delegated | Delivery::Remote => failures.clone(),
+            };
+            fail("False", reasons::PROBE_FAILURE, &message, Again::OnEvent);
+        }
+        Verdict::Delegated {
+            phase,
+            status,
+            reason,
+            message,
+        } => {
+            is_error = false;
+            let message = format!("Phase \"{phase}\" failed: {message}");
+            let status = if status == "Unknown" {
+                "Unknown"
+            } else {
+                "False"
+            };
+            fail(status, reason, &message, Again::OnEvent);
+        }
+        Verdict::Preflight(texts) => {
+            fail("False", reasons::PREFLIGHT_ERROR, &texts.join(", "), retry);
+        }
+        Verdict::Collision(text) => fail("False", reasons::COLLISION_DETECTED, text, retry),
+        Verdict::WriteError(texts) => {
+            fail("False", reasons::WRITE_ERROR, &texts.join(", "), retry);
+        }
+        Verdict::Failed(texts) if failures >= FAILURES_BEFORE_REPORT => {
+            fail(
+                "False",
+                reasons::WRITE_ERROR,
+                &texts.join(", "),
+                Again::Backoff,
+            );
+        }
+        Verdict::Failed(_) => again = Again::Backoff,
+    }
+    Judged { is_error, again }
+}
+
+/// Brings the list of phase objects up to date, by their names; nothing is ever removed.
+fn merge_remote_phases(list: &mut Vec<RemotePhaseReference>, now: Vec<RemotePhaseReference>) {
+    for phase in now {
+        match list.iter_mut().find(|known| known.name == phase.name) {
+            Some(known) => *known = phase,
+            None => list.push(phase),
+        }
+    }
 }
 
 /// The status after a refusal that concerns the revision as a whole, before any object was
@@ -135,7 +236,7 @@ pub fn report_refusal(
 ) -> Report {
     let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
     conditions.set(AVAILABLE, "False", reason, &texts.join(", "));
-    pause(&mut conditions, revision);
+    pause(&mut conditions, revision, true);
     let mut status = into_status(conditions, previous, revision);
     status.controller_of.clone_from(&previous.controller_of);
     Report {
@@ -250,8 +351,13 @@ fn succeed(
     None
 }
 
-fn pause(conditions: &mut Conditions, revision: &Revision) {
+/// Sets or removes `Paused`; `agreed`: whether all delegated phases are where the revision is.
+fn pause(conditions: &mut Conditions, revision: &Revision, agreed: bool) {
     match revision.lifecycle {
+        LifecycleState::Paused | LifecycleState::Active if !agreed => {
+            let reason = reasons::PARTIALLY_PAUSED;
+            conditions.set(PAUSED, "Unknown", reason, messages::PARTIALLY_PAUSED);
+        }
         LifecycleState::Paused => {
             conditions.set(PAUSED, "True", reasons::PAUSED, messages::PAUSED);
         }

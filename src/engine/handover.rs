@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{
     ObjectKey,
     object::{controller, owner_references, revision_number, text},
-    revision::{Desired, Revision},
+    revision::{Delivery, Desired, Revision},
 };
 
 /// A revision of the same kind and namespace that exists, found by a uid in an owner reference:
@@ -136,7 +136,12 @@ pub fn judge(
         desired.protection
     };
     let same_number = revision_number(live) == revision.number;
+    // Objects that a revision left behind are not for delegated phases (contract 6.4).
+    let is_left_behind = revision.delivery != Delivery::InProcess && revision_number(live) != 0;
     match (situation, protection) {
+        (Situation::Unowned, _) if is_left_behind => {
+            Verdict::Refuse(format!("{} was left behind by a revision", named(desired)))
+        }
         (Situation::Ours, _) => Verdict::Keep,
         (Situation::Newer(kin), _) => Verdict::Leave(kin.name.clone()),
         (Situation::Previous(_) | Situation::Unrelated(_), CollisionProtection::None)

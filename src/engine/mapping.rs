@@ -1,6 +1,7 @@
 //! Conditions of objects that a revision copies into its own status (contract 2.12).
 
 use baton_apis::ConditionMapping;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
 use super::object::text;
@@ -55,6 +56,23 @@ pub fn mapped<'a>(
             message: text(condition, "message").to_owned(),
         })
     })
+}
+
+/// Conditions that the controller of another object has mapped, those with a prefix in their type, as
+/// far as they speak of its present generation (contract 2.12, the flow upwards).
+#[must_use]
+pub fn handed_up(conditions: &[Condition], generation: i64) -> Vec<MappedCondition> {
+    let current = conditions.iter().filter(|condition| {
+        condition.type_.contains('/') && condition.observed_generation == Some(generation)
+    });
+    current
+        .map(|condition| MappedCondition {
+            type_: condition.type_.clone(),
+            status: condition.status.clone(),
+            reason: condition.reason.clone(),
+            message: condition.message.clone(),
+        })
+        .collect()
 }
 
 /// `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`, at most 1024 long (contract 1.3).

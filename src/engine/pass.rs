@@ -1,9 +1,12 @@
 //! One pass over a revision that is to be rolled out or kept: the phases loop (contract 2.4).
 
-use baton_apis::{ControlledObjectReference, WaitingForObject, conditions::reasons};
+use baton_apis::{
+    ControlledObjectReference, RemotePhaseReference, WaitingForObject, conditions::reasons,
+};
 
 use super::{
     Answer, Request,
+    delegated::{Delegated, Delegation, DelegationAnswer, Told},
     handover::Lineage,
     mapping::{MappedCondition, mapped},
     object::{controlled_reference, metadata},
@@ -41,6 +44,8 @@ pub struct Position {
 pub enum Step {
     /// Send these requests side by side and hand each answer back.
     Send(Vec<(Position, Request)>),
+    /// Do this about the object of the phase with this index and hand the answer back.
+    Delegate(usize, Delegation),
     /// The pass is over.
     Done,
 }
@@ -56,6 +61,17 @@ pub enum Verdict {
         phase: String,
         /// The failures, joined.
         failures: String,
+    },
+    /// A delegated phase is not available, or nobody knows; as its controller told.
+    Delegated {
+        /// Name of the phase.
+        phase: String,
+        /// `False` or `Unknown`.
+        status: String,
+        /// Reason, one of ours.
+        reason: &'static str,
+        /// Message.
+        message: String,
     },
     /// Something was refused before any write of its phase.
     Preflight(Vec<String>),
@@ -78,6 +94,10 @@ pub struct Outcome {
     pub controls_all: bool,
     /// Objects that keep the revision from being available.
     pub waiting_for: Vec<WaitingForObject>,
+    /// The phase objects that exist.
+    pub remote_phases: Vec<RemotePhaseReference>,
+    /// Whether the delegated phases are paused if and only if the revision is.
+    pub pause_agreed: bool,
     /// Conditions of objects to copy to the revision.
     pub mapped: Vec<MappedCondition>,
     /// The writes that happened.
@@ -103,10 +123,21 @@ pub struct Outcome {
 pub struct Pass<'a> {
     snapshot: Snapshot<'a>,
     slots: Vec<Vec<Slot<'a>>>,
+    /// By phase; `None` for those that are run in-process.
+    delegates: Vec<Option<Delegate>>,
     phase: usize,
     verdict: Option<Verdict>,
     waiting_for: Vec<WaitingForObject>,
     blockers: Vec<(Position, String)>,
+}
+
+/// A delegated phase during a pass.
+#[derive(Debug)]
+struct Delegate {
+    /// The phase object as it is known now.
+    delegated: Delegated,
+    /// What went wrong with the last request about it.
+    problem: Option<DelegationAnswer>,
 }
 
 impl<'a> Pass<'a> {
@@ -117,22 +148,40 @@ impl<'a> Pass<'a> {
         snapshot: Snapshot<'a>,
         mut observe: impl FnMut(Position) -> (Live, Option<Settled>),
     ) -> Self {
+        let delegate = |phase: &Phase| {
+            let delegated = phase.delegated.clone()?;
+            let problem = None;
+            Some(Delegate { delegated, problem })
+        };
         let slots = snapshot
             .phases
             .iter()
             .enumerate()
-            .map(|(phase, Phase { objects, .. })| {
-                objects
-                    .iter()
-                    .enumerate()
-                    .map(|(object, desired)| {
-                        let (live, settled) = observe(Position { phase, object });
-                        Slot::new(desired, live, settled)
-                    })
-                    .collect()
-            })
+            .map(
+                |(
+                    phase,
+                    Phase {
+                        objects, delegated, ..
+                    },
+                )| {
+                    // Those of a delegated phase are looked at by its controller.
+                    let own = if delegated.is_none() {
+                        &objects[..]
+                    } else {
+                        &[]
+                    };
+                    own.iter()
+                        .enumerate()
+                        .map(|(object, desired)| {
+                            let (live, settled) = observe(Position { phase, object });
+                            Slot::new(desired, live, settled)
+                        })
+                        .collect()
+                },
+            )
             .collect();
         Self {
+            delegates: snapshot.phases.iter().map(delegate).collect(),
             snapshot,
             slots,
             phase: 0,
@@ -144,11 +193,20 @@ impl<'a> Pass<'a> {
 
     /// What to do next.
     pub fn step(&mut self) -> Step {
+        if let Some(step) = self.pause_delegates() {
+            return step;
+        }
         while self.verdict.is_none() {
             let Some(phase) = self.snapshot.phases.get(self.phase) else {
                 self.verdict = Some(Verdict::Passed);
                 break;
             };
+            if phase.delegated.is_some() {
+                if let Some(delegation) = self.delegate(phase) {
+                    return Step::Delegate(self.phase, delegation);
+                }
+                continue;
+            }
             let refused = violations(self.snapshot.revision, phase, self.snapshot.kinds);
             if !refused.is_empty() {
                 self.verdict = Some(Verdict::Preflight(refused));
@@ -163,6 +221,88 @@ impl<'a> Pass<'a> {
             }
         }
         Step::Done
+    }
+
+    /// Passes the revision's pause, or its end, on to all phase objects, also to those of phases that
+    /// are not reached.
+    fn pause_delegates(&self) -> Option<Step> {
+        let paused = self.snapshot.revision.is_paused();
+        let mut delegates = self.delegates.iter().enumerate();
+        delegates.find_map(|(index, delegate)| {
+            let Delegate { delegated, problem } = delegate.as_ref()?;
+            let state = delegated.state.as_ref()?;
+            let differs = state.is_ours && !state.is_deleting && state.paused != paused;
+            (differs && problem.is_none()).then(|| Step::Delegate(index, Delegation::Pause(paused)))
+        })
+    }
+
+    /// What to ask about the current, delegated phase; `None` when it has passed or failed.
+    fn delegate(&mut self, phase: &Phase) -> Option<Delegation> {
+        let Some(Delegate { delegated, problem }) = &self.delegates[self.phase] else {
+            return None;
+        };
+        let at = |text: &str| {
+            format!(
+                "Phase \"{}\", {} {}: {text}",
+                phase.name, delegated.kind, delegated.name
+            )
+        };
+        let verdict = match (problem, &delegated.state) {
+            (Some(DelegationAnswer::Refused(text)), _) => Verdict::Preflight(vec![at(text)]),
+            (Some(DelegationAnswer::Failed(text)), _) => Verdict::Failed(vec![at(text)]),
+            (Some(_), _) => Verdict::Failed(vec![at("it has changed meanwhile")]),
+            (None, None) => {
+                if let Some(fault) = delegated.fault() {
+                    Verdict::Preflight(vec![format!("Phase \"{}\", {fault}", phase.name)])
+                } else {
+                    return Some(Delegation::Create(delegated.manifest.clone()));
+                }
+            }
+            (None, Some(state)) if !state.is_ours => Verdict::Collision(at(
+                "refusing adoption, it belongs to another owner, or to none",
+            )),
+            (None, Some(state)) => match state.told() {
+                Told::Passed => {
+                    self.phase += 1;
+                    return None;
+                }
+                Told::Not(status, reason, message) => Verdict::Delegated {
+                    phase: phase.name.clone(),
+                    status: status.to_owned(),
+                    reason: reasons::OF_AVAILABLE
+                        .into_iter()
+                        .find(|known| *known == reason)
+                        .unwrap_or(reasons::PROBE_FAILURE),
+                    message: message.to_owned(),
+                },
+            },
+        };
+        let (reason, message) = match &verdict {
+            Verdict::Delegated {
+                reason, message, ..
+            } => (*reason, message.clone()),
+            Verdict::Collision(text) => (reasons::COLLISION_DETECTED, text.clone()),
+            Verdict::Preflight(texts) => (reasons::PREFLIGHT_ERROR, texts.join(", ")),
+            Verdict::Failed(texts) => (reasons::WRITE_ERROR, texts.join(", ")),
+            Verdict::Passed | Verdict::ProbeFailure { .. } | Verdict::WriteError(_) => {
+                (reasons::PROBE_FAILURE, String::new())
+            }
+        };
+        let waiting = delegated.waiting(&phase.name, reason, &message);
+        self.waiting_for.push(waiting);
+        self.verdict = Some(verdict);
+        None
+    }
+
+    /// Takes the answer to what [`Pass::step`] asked about a phase object.
+    pub fn delegated(&mut self, phase: usize, answer: DelegationAnswer) {
+        if let Some(Some(delegate)) = self.delegates.get_mut(phase) {
+            match answer {
+                DelegationAnswer::Object(state) => delegate.delegated.state = Some(state),
+                // The next pass makes it anew, or sees what it has become.
+                problem => delegate.problem = Some(problem),
+            }
+        }
     }
 
     /// Takes the answer to a request that [`Pass::step`] named.
@@ -332,12 +472,27 @@ impl<'a> Pass<'a> {
             controller_of: Vec::new(),
             controls_all: true,
             waiting_for: self.waiting_for,
+            remote_phases: Vec::new(),
+            pause_agreed: true,
             mapped: Vec::new(),
             deeds: Vec::new(),
             learned: Vec::new(),
             blockers: self.blockers,
         };
+        let paused = self.snapshot.revision.is_paused();
         for (phase, slots) in self.slots.iter().enumerate() {
+            if let Some(Delegate { delegated, .. }) = &self.delegates[phase] {
+                let state = delegated.state.as_ref().filter(|state| state.is_ours);
+                let controlled = state.map_or(&[][..], |state| &state.controller_of);
+                outcome.controls_all &=
+                    controlled.len() >= self.snapshot.phases[phase].objects.len();
+                outcome.controller_of.extend_from_slice(controlled);
+                outcome.remote_phases.extend(delegated.reference());
+                if let Some(state) = state {
+                    outcome.pause_agreed &= state.reports_pause() == paused;
+                    outcome.mapped.extend(state.mapped());
+                }
+            }
             for (object, slot) in slots.iter().enumerate() {
                 let at = Position { phase, object };
                 if slot.is_controlled_by(identity) {

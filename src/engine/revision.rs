@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_apis::{
     CollisionProtection, ConditionMapping, LifecycleState, ObjectSetTemplatePhase,
     constants::{
-        ANNOTATION_REVISION, LABEL_CACHE, LABEL_CACHE_VALUE, LABEL_INSTANCE, LABEL_PACKAGE,
+        ANNOTATION_REVISION, LABEL_CACHE, LABEL_CACHE_VALUE, LABEL_INSTANCE, LABEL_MANAGED_BY,
+        LABEL_MANAGED_BY_VALUE, LABEL_PACKAGE,
     },
 };
 use serde_json::Value;
 
 use super::{
     Gvk, ObjectKey,
+    delegated::Delegated,
     diff::FieldPath,
     mapping::is_condition_type,
     object::{Identity, map_mut, metadata, metadata_mut, owner_references, text},
@@ -36,6 +38,20 @@ pub struct Revision {
     pub instance: Option<String>,
     /// Collision protection is off for the whole manager.
     pub force_adoption: bool,
+    /// How its objects are delivered.
+    pub delivery: Delivery,
+}
+
+/// How the objects of a phase get to where they belong (contract 6.6 tells the differences).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Delivery {
+    /// By the controller of the revision, which owns them.
+    #[default]
+    InProcess,
+    /// By the controller of a class in the same cluster; the phase object owns them.
+    Delegated,
+    /// By the controller of a class into another cluster.
+    Remote,
 }
 
 impl Revision {
@@ -65,6 +81,8 @@ pub struct Phase {
     pub name: String,
     /// Objects in the order of the spec, inline ones first, then those of slices.
     pub objects: Vec<Desired>,
+    /// Set when another controller runs the phase.
+    pub delegated: Option<Delegated>,
 }
 
 /// An object that a revision wants.
@@ -138,8 +156,12 @@ pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<
                             violations.push(format!("Object must have a {field}."));
                         }
                     }
-                    if !owner_references(&manifest).is_empty() {
-                        violations.push("Object must not have a owner reference.".to_owned());
+                    if revision.delivery == Delivery::InProcess {
+                        if !owner_references(&manifest).is_empty() {
+                            violations.push("Object must not have a owner reference.".to_owned());
+                        }
+                    } else {
+                        violations.extend(forbidden(&manifest));
                     }
                     let create_only = entry
                         .create_only_fields
@@ -182,8 +204,32 @@ pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<
                 })
                 .collect(),
             name: phase.name,
+            delegated: None,
         })
         .collect()
+}
+
+/// Fields of the metadata that a manifest of a delegated phase must not have (contract 6.6).
+const FORBIDDEN: [&str; 6] = [
+    "uid",
+    "generation",
+    "generateName",
+    "finalizers",
+    "ownerReferences",
+    "resourceVersion",
+];
+
+fn forbidden(manifest: &Value) -> impl Iterator<Item = String> {
+    let is_set = |field: &&str| match manifest.pointer("/metadata").and_then(|m| m.get(*field)) {
+        None | Some(Value::Null) => false,
+        Some(Value::String(text)) => !text.is_empty(),
+        Some(Value::Array(list)) => !list.is_empty(),
+        Some(_) => true,
+    };
+    let found: Vec<_> = FORBIDDEN.into_iter().filter(is_set).collect();
+    found
+        .into_iter()
+        .map(|field| format!("metadata.{field} must not be set."))
 }
 
 /// Adds what every managed object carries and removes what only a server may set.
@@ -196,7 +242,8 @@ fn complete(revision: &Revision, manifest: &mut Value) {
         fields.remove(field);
     }
     fields.remove("ownerReferences");
-    if revision.identity.is_namespaced()
+    if revision.delivery == Delivery::InProcess
+        && revision.identity.is_namespaced()
         && fields
             .get("namespace")
             .and_then(Value::as_str)
@@ -210,6 +257,12 @@ fn complete(revision: &Revision, manifest: &mut Value) {
     let mut metadata = Value::Object(std::mem::take(fields));
     let labels = map_mut(&mut metadata, "labels");
     labels.insert(LABEL_CACHE.to_owned(), LABEL_CACHE_VALUE.into());
+    if revision.delivery != Delivery::InProcess {
+        // A user's own value stays (improvement 12).
+        labels
+            .entry(LABEL_MANAGED_BY)
+            .or_insert_with(|| LABEL_MANAGED_BY_VALUE.into());
+    }
     for (label, value) in [
         (LABEL_PACKAGE, &revision.package),
         (LABEL_INSTANCE, &revision.instance),
@@ -232,7 +285,16 @@ fn complete(revision: &Revision, manifest: &mut Value) {
 pub fn duplicates(phases: &[Phase]) -> Vec<String> {
     let mut violations = Vec::new();
     let mut objects = BTreeSet::new();
+    let mut delegates = BTreeSet::new();
     for phase in phases {
+        if let Some(delegated) = &phase.delegated
+            && !delegates.insert(&delegated.name)
+        {
+            violations.push(format!(
+                "Phase \"{}\", {} {}: Duplicate Object",
+                phase.name, delegated.kind, delegated.name
+            ));
+        }
         for object in &phase.objects {
             if !objects.insert(&object.key) {
                 let group = if object.key.group.is_empty() {
@@ -274,14 +336,23 @@ pub fn is_within_reach(revision: &Revision, object: &Desired, scope: KindScope) 
     escape(revision, object, scope).is_none()
 }
 
-/// Why an object would leave the reach of its revision (contract section 3, improvement 17).
+/// Why an object would leave the reach of its revision (contract section 3 and 6.6, improvement 17).
 fn escape(revision: &Revision, object: &Desired, scope: KindScope) -> Option<String> {
-    let text = match (revision.identity.is_namespaced(), scope) {
-        (true, KindScope::Cluster) => {
+    let own = &revision.identity.namespace;
+    let is_namespaced = revision.identity.is_namespaced() && revision.delivery != Delivery::Remote;
+    let text = match (is_namespaced, scope) {
+        (true, KindScope::Cluster) if revision.delivery == Delivery::InProcess => {
             "Must be namespaced scoped when part of an non-cluster-scoped API."
         }
-        (true, KindScope::Namespaced) if object.key.namespace != revision.identity.namespace => {
-            "Must stay within the same namespace."
+        (true, KindScope::Cluster) => "object must be namespace-scoped",
+        (true, KindScope::Namespaced) if object.key.namespace != *own => {
+            if revision.delivery == Delivery::InProcess {
+                "Must stay within the same namespace."
+            } else {
+                let actual = &object.key.namespace;
+                let text = format!("object must be in namespace \"{own}\", actual \"{actual}\"");
+                return Some(text);
+            }
         }
         (false, KindScope::Namespaced) if object.key.namespace.is_empty() => {
             "Object doesn't have a namespace and no default is provided."

@@ -10,7 +10,7 @@ use super::{
         Identity, is_controller, is_terminating, metadata, metadata_mut, owner_references,
         precondition, text,
     },
-    revision::{Desired, Revision},
+    revision::{Delivery, Desired, Revision},
 };
 use baton_apis::constants::{ANNOTATION_REVISION, FIELD_MANAGER};
 
@@ -186,11 +186,21 @@ impl<'a> Slot<'a> {
         let verdict = judge(revision, self.desired, &situation, live);
         match verdict {
             Verdict::Leave(_) => Need::Nothing,
-            _ if revision.is_paused() => Need::Nothing,
+            _ if revision.is_paused() && revision.delivery == Delivery::InProcess => Need::Nothing,
             Verdict::Refuse(refusal) => Need::Collision(collision_message(self.desired, &refusal)),
             // Writing to an object that is on its way out changes nothing that lasts. It is made
             // anew when it is gone.
             _ if is_terminating(live) => Need::Wait("being deleted".to_owned()),
+            // What a delegated phase would write keeps it from being available (contract 6.6).
+            Verdict::Keep if revision.is_paused() => match self.need_when_ours(live, revision) {
+                Need::Write(_) | Need::Prepare(_) => {
+                    Need::Wait("paused, and not as it should be".to_owned())
+                }
+                need => need,
+            },
+            Verdict::Adopt(_) if revision.is_paused() => {
+                Need::Wait("paused, and not taken over yet".to_owned())
+            }
             Verdict::Keep => self.need_when_ours(live, revision),
             Verdict::Adopt(_) => {
                 let body = self.body(live, revision, References::All);

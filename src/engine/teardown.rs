@@ -5,6 +5,7 @@ use baton_apis::{WaitingForObject, conditions::reasons};
 
 use super::{
     Answer, Request,
+    delegated::{Delegation, DelegationAnswer, PhaseState},
     object::{is_controller, is_terminating, owner_references, precondition, text},
     pass::{Position, Step},
     revision::{Kinds, Phase, Revision, is_within_reach},
@@ -26,6 +27,8 @@ pub struct Teardown<'a> {
     phases: &'a [Phase],
     kinds: &'a Kinds,
     slots: Vec<Vec<Slot>>,
+    /// By phase; `None` for those that are run in-process.
+    delegates: Vec<Option<Delegate>>,
     /// Phases that are not done yet; the last of them is the current one.
     left: usize,
 }
@@ -43,12 +46,28 @@ pub enum TeardownOutcome {
     Blocked(String),
 }
 
+/// The object of a delegated phase.
+#[derive(Debug)]
+struct Delegate {
+    state: Option<PhaseState>,
+    /// The server said that it does not exist; the watch may not know yet of one that does.
+    gone: bool,
+    problem: Option<String>,
+    rounds: u8,
+}
+
 #[derive(Debug)]
 struct Slot {
     live: Live,
     deleting: bool,
     problem: Option<String>,
     rounds: u8,
+}
+
+enum Delegating {
+    Nothing,
+    Ask(Delegation),
+    Wait,
 }
 
 enum Need {
@@ -70,22 +89,43 @@ impl<'a> Teardown<'a> {
         let slots = phases
             .iter()
             .enumerate()
-            .map(|(phase, Phase { objects, .. })| {
-                (0..objects.len())
-                    .map(|object| Slot {
-                        live: observe(Position { phase, object }),
-                        deleting: false,
-                        problem: None,
-                        rounds: 0,
-                    })
-                    .collect()
-            })
+            .map(
+                |(
+                    phase,
+                    Phase {
+                        objects, delegated, ..
+                    },
+                )| {
+                    let own = if delegated.is_none() {
+                        objects.len()
+                    } else {
+                        0
+                    };
+                    (0..own)
+                        .map(|object| Slot {
+                            live: observe(Position { phase, object }),
+                            deleting: false,
+                            problem: None,
+                            rounds: 0,
+                        })
+                        .collect()
+                },
+            )
             .collect();
+        let delegate = |phase: &Phase| {
+            phase.delegated.as_ref().map(|delegated| Delegate {
+                state: delegated.state.clone(),
+                gone: false,
+                problem: None,
+                rounds: 0,
+            })
+        };
         Self {
             revision,
             phases,
             kinds,
             slots,
+            delegates: phases.iter().map(delegate).collect(),
             left: phases.len(),
         }
     }
@@ -95,6 +135,11 @@ impl<'a> Teardown<'a> {
         while let Some(phase) = self.left.checked_sub(1) {
             let mut requests = Vec::new();
             let mut waiting = false;
+            match self.delegation(phase) {
+                Delegating::Nothing => {}
+                Delegating::Ask(delegation) => return Step::Delegate(phase, delegation),
+                Delegating::Wait => break,
+            }
             for object in 0..self.slots[phase].len() {
                 let at = Position { phase, object };
                 match self.need(at) {
@@ -151,6 +196,47 @@ impl<'a> Teardown<'a> {
         Need::Send(Request::Delete(precondition(live)))
     }
 
+    /// What is to be done about the object of a delegated phase (contract 6.7).
+    fn delegation(&self, phase: usize) -> Delegating {
+        match &self.delegates[phase] {
+            None | Some(Delegate { gone: true, .. }) => Delegating::Nothing,
+            Some(Delegate {
+                problem: Some(_), ..
+            }) => Delegating::Wait,
+            Some(Delegate { state: None, .. }) => Delegating::Ask(Delegation::Get),
+            // Left behind, or the object of somebody else.
+            Some(Delegate {
+                state: Some(state), ..
+            }) if !state.is_ours => Delegating::Nothing,
+            Some(Delegate {
+                state: Some(state), ..
+            }) if state.is_deleting => Delegating::Wait,
+            Some(_) => Delegating::Ask(Delegation::Delete),
+        }
+    }
+
+    /// Takes the answer to what [`Teardown::step`] asked about a phase object.
+    pub fn delegated(&mut self, phase: usize, answer: DelegationAnswer) {
+        let Some(Some(delegate)) = self.delegates.get_mut(phase) else {
+            return;
+        };
+        match answer {
+            DelegationAnswer::Object(state) => delegate.state = Some(state),
+            DelegationAnswer::Gone => delegate.gone = true,
+            DelegationAnswer::Changed => {
+                delegate.rounds += 1;
+                delegate.state = None;
+                if delegate.rounds >= MAX_ROUNDS {
+                    delegate.problem =
+                        Some("the object keeps changing while it is removed".to_owned());
+                }
+            }
+            DelegationAnswer::Refused(text) | DelegationAnswer::Failed(text) => {
+                delegate.problem = Some(text);
+            }
+        }
+    }
+
     /// Takes the answer to a request that [`Teardown::step`] named.
     pub fn answer(&mut self, at: Position, request: &Request, answer: Answer) {
         let slot = &mut self.slots[at.phase][at.object];
@@ -180,6 +266,20 @@ impl<'a> Teardown<'a> {
             return TeardownOutcome::Done;
         };
         let mut failed = false;
+        if let (Some(delegate), Some(delegated)) =
+            (&self.delegates[phase], &self.phases[phase].delegated)
+        {
+            let message = delegate.problem.clone().unwrap_or_else(|| {
+                let state = delegate.state.as_ref();
+                state.map_or_else(String::new, PhaseState::why_waiting)
+            });
+            let name = &self.phases[phase].name;
+            let waiting = vec![delegated.waiting(name, reasons::ARCHIVAL_IN_PROGRESS, &message)];
+            return match delegate.problem {
+                Some(_) => TeardownOutcome::Failed(waiting),
+                None => TeardownOutcome::Waiting(waiting),
+            };
+        }
         let waiting = (0..self.slots[phase].len())
             .filter_map(|object| {
                 let at = Position { phase, object };

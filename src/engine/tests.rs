@@ -792,6 +792,8 @@ fn outcome(verdict: Verdict, controls_all: bool) -> Outcome {
         controller_of: Vec::new(),
         controls_all,
         waiting_for: Vec::new(),
+        remote_phases: Vec::new(),
+        pause_agreed: true,
         mapped: Vec::new(),
         deeds: Vec::new(),
         learned: Vec::new(),

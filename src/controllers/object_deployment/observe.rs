@@ -10,6 +10,7 @@ use super::Error;
 use crate::{
     cluster::{
         deployment::DeploymentRecord,
+        key::Resource as _,
         record::{ReadError, Record},
     },
     controllers::Context,
@@ -111,7 +112,7 @@ fn deployment(
     Ok(Deployment {
         name: record.key.name.to_string(),
         namespace: record.key.namespace.to_string(),
-        revision_kind: record.key.kind.kind(),
+        revision_kind: record.key.kind.0.kind(),
         generation: record.generation,
         paused: spec.paused,
         history_limit: usize::try_from(spec.revision_history_limit).unwrap_or(0),

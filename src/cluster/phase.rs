@@ -1,0 +1,65 @@
+//! Delegated phases as they are kept.
+
+use baton_apis::{ObjectSetPhaseSpec, ObjectSetPhaseStatus, constants::LABEL_PHASE_CLASS};
+
+use super::{
+    item::{Item, ItemKind, Items},
+    key::{Key, Resource},
+    record::{RevisionKey, RevisionKind},
+};
+
+/// The delegated phases of revisions of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PhaseKind(pub RevisionKind);
+
+impl Resource for PhaseKind {
+    fn kind(self) -> &'static str {
+        match self.0 {
+            RevisionKind::ObjectSet => "ObjectSetPhase",
+            RevisionKind::ClusterObjectSet => "ClusterObjectSetPhase",
+        }
+    }
+
+    fn plural(self) -> &'static str {
+        match self.0 {
+            RevisionKind::ObjectSet => "objectsetphases",
+            RevisionKind::ClusterObjectSet => "clusterobjectsetphases",
+        }
+    }
+}
+
+impl ItemKind for PhaseKind {
+    type Spec = ObjectSetPhaseSpec;
+    type Status = ObjectSetPhaseStatus;
+}
+
+/// A delegated phase's identity.
+pub type PhaseKey = Key<PhaseKind>;
+/// What is kept of a delegated phase.
+pub type PhaseRecord = Item<PhaseKind>;
+/// All delegated phases.
+pub type Phases = Items<PhaseKind>;
+
+impl PhaseKey {
+    /// The phase object of a name beside a revision.
+    #[must_use]
+    pub fn of(revision: &RevisionKey, name: &str) -> Self {
+        revision.beside(PhaseKind(revision.kind), name)
+    }
+
+    /// A revision beside it.
+    #[must_use]
+    pub fn revision(&self, name: &str) -> RevisionKey {
+        self.beside(self.kind.0, name)
+    }
+}
+
+impl PhaseRecord {
+    /// The class that the phase is handed to; empty when there is none.
+    #[must_use]
+    pub fn class(&self) -> &str {
+        self.labels
+            .get(LABEL_PHASE_CLASS)
+            .map_or("", String::as_str)
+    }
+}
