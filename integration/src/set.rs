@@ -61,6 +61,36 @@ impl<'a> SetBuilder<'a> {
         self
     }
 
+    /// Adds a phase that is handed to the controller of a class. Its objects name their namespace.
+    pub fn delegated(
+        mut self,
+        name: &str,
+        class: &str,
+        objects: impl IntoIterator<Item = Entry>,
+    ) -> Self {
+        let objects = objects
+            .into_iter()
+            .map(|entry| self.namespace.here(entry).into_json());
+        let objects: Vec<Value> = objects.collect();
+        let phase = json!({ "name": name, "class": class, "objects": objects });
+        push(&mut self.manifest["spec"]["phases"], phase);
+        self
+    }
+
+    /// Adds a phase that is run by the manager itself if there is no class.
+    pub fn phase_of(
+        self,
+        class: &str,
+        name: &str,
+        objects: impl IntoIterator<Item = Entry>,
+    ) -> Self {
+        if class.is_empty() {
+            self.phase(name, objects)
+        } else {
+            self.delegated(name, class, objects)
+        }
+    }
+
     /// Adds an entry of availability probes.
     pub fn probe(mut self, probe: Value) -> Self {
         push(&mut self.manifest["spec"]["availabilityProbes"], probe);
@@ -138,6 +168,25 @@ impl TestNamespace {
         }
         .into();
         slice
+    }
+
+    /// The identity of the object of a delegated phase.
+    #[must_use]
+    pub fn phase_ref(&self, set: &str, phase: &str) -> Value {
+        let mut reference = self.set_ref(&format!("{set}-{phase}"));
+        reference["kind"] = match self.scope() {
+            Scope::Namespaced => "ObjectSetPhase",
+            Scope::Cluster => "ClusterObjectSetPhase",
+        }
+        .into();
+        reference
+    }
+
+    /// The object of a delegated phase.
+    pub async fn phase_object(&self, set: &str, phase: &str) -> Option<Revision> {
+        let reference = self.phase_ref(set, phase);
+        let json = self.cluster().get(&reference).await?;
+        Some(Revision { json })
     }
 
     /// An object of the test's namespace, unless it says otherwise or its kind has none. Inside a

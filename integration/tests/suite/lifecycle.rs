@@ -4,6 +4,7 @@ use baton_integration::prelude::*;
 
 both_scopes! {
     b1_rollout_pause_archive => b1;
+    b2_rollout_pause_archive_of_delegated_phases => b2;
     paused_revision_reports_and_writes_nothing => paused;
     created_paused => created_paused_writes_nothing;
     a_later_probe_failure_is_reported => flipping;
@@ -18,20 +19,29 @@ fn labelled_probe() -> Value {
 }
 
 async fn b1(scope: Scope) {
+    life(scope, "").await;
+}
+
+/// The same facts when the phases are run by the controller of the class `default`.
+async fn b2(scope: Scope) {
+    life(scope, "default").await;
+}
+
+async fn life(scope: Scope, class: &str) {
     let ns = TestNamespace::new(scope).await;
     let cm4 = configmap("cm-4").label("probed", "yes").data("k", "v");
     let cm5 = configmap("cm-5");
-    b1_rolls_out(&ns, &cm4, &cm5).await;
-    b1_pauses(&ns, &cm4).await;
+    b1_rolls_out(&ns, class, &cm4, &cm5).await;
+    b1_pauses(&ns, class, &cm4).await;
     b1_is_archived(&ns, &cm4, &cm5).await;
 }
 
-async fn b1_rolls_out(ns: &TestNamespace, cm4: &Entry, cm5: &Entry) {
+async fn b1_rolls_out(ns: &TestNamespace, class: &str, cm4: &Entry, cm5: &Entry) {
     let set = ns
         .set("v1")
         .revision(1)
-        .phase("phase-1", [cm4.clone()])
-        .phase("phase-2", [cm5.clone()]);
+        .phase_of(class, "phase-1", [cm4.clone()])
+        .phase_of(class, "phase-2", [cm5.clone()]);
     set.probe(labelled_probe())
         .create()
         .await
@@ -53,7 +63,7 @@ async fn b1_rolls_out(ns: &TestNamespace, cm4: &Entry, cm5: &Entry) {
         set.message("InTransition"),
         "ObjectSet is still rolling out or is being replaced by a newer version."
     );
-    assert_managed_by(&ns.live(cm4).await, &set);
+    is_managed(ns, class, "phase-1", cm4).await;
     assert_eq!(ns.get(cm5).await, None);
 
     ns.annotate_with_name(cm4).await;
@@ -73,16 +83,35 @@ async fn b1_rolls_out(ns: &TestNamespace, cm4: &Entry, cm5: &Entry) {
         set.message("Succeeded"),
         "ObjectSet rolled out all objects successfully and was Available at least once."
     );
-    assert_managed_by(&ns.live(cm5).await, &set);
+    is_managed(ns, class, "phase-2", cm5).await;
     assert_eq!(set.json["status"]["revision"], 1);
 }
 
-async fn b1_pauses(ns: &TestNamespace, cm4: &Entry) {
+/// An object carries what its owner gives it: the revision, or its delegated phase.
+async fn is_managed(ns: &TestNamespace, class: &str, phase: &str, entry: &Entry) {
+    let live = ns.live(entry).await;
+    if class.is_empty() {
+        return assert_managed_by(&live, &ns.read_set("v1").await);
+    }
+    let owner = ns.phase_object("v1", phase).await.unwrap();
+    assert_eq!(controller(&live), owner.name());
+    let labels = &live["metadata"]["labels"];
+    assert_eq!(labels["package-operator.run/cache"], "True");
+    assert_eq!(labels["app.kubernetes.io/managed-by"], "boxcutter");
+    assert_eq!(annotation(&live, "package-operator.run/revision"), "1");
+}
+
+async fn b1_pauses(ns: &TestNamespace, class: &str, cm4: &Entry) {
     ns.set_lifecycle("v1", "Paused").await;
     let wanted = [Because("Paused", "True", "Paused"), Is("Available", "True")];
     let set = ns.reaches("v1", &wanted).await;
     assert_eq!(set.message("Paused"), "Lifecycle state set to paused.");
     ns.merge(cm4, &json!({ "data": { "k": "drifted" } })).await;
+    if !class.is_empty() {
+        // What a delegated phase would write keeps it from being available (contract 6.6).
+        let wanted = [Is("Paused", "True"), Is("Available", "False")];
+        ns.reaches("v1", &wanted).await;
+    }
     ns.stays(
         Duration::from_secs(5),
         "the drift of a paused revision",

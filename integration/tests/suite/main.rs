@@ -30,6 +30,7 @@ mod harness;
 mod kinds;
 mod lifecycle;
 mod metrics;
+mod phases;
 mod plugin_pack;
 mod plugin_read;
 mod plugin_write;
