@@ -16,6 +16,7 @@ pub mod mapping;
 #[cfg(test)]
 mod model;
 pub mod object;
+pub mod owners;
 pub mod pass;
 pub mod probes;
 #[cfg(test)]
@@ -121,6 +122,8 @@ pub enum Request {
         owner_uid: String,
         /// The live object it was decided upon.
         live: Precondition,
+        /// Where the owners are listed in the annotation: its text without this one.
+        left: Option<String>,
     },
     /// Delete the object.
     Delete(Precondition),

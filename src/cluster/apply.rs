@@ -24,11 +24,12 @@
 mod migrate;
 
 use std::{
+    borrow::Cow,
     hash::{BuildHasher as _, RandomState},
     time::Duration,
 };
 
-use baton_apis::constants::FIELD_MANAGER;
+use baton_apis::constants::{ANNOTATION_OWNERS, FIELD_MANAGER};
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
 use kube::client::Body;
@@ -42,7 +43,9 @@ use super::{
     target::Target,
     wire::{self, Reply, WireError},
 };
-use crate::engine::{Answer, Gvk, ObjectKey, Precondition, Request};
+use crate::engine::{
+    Answer, Gvk, ObjectKey, Precondition, Request, object::owner_references, owners,
+};
 
 /// How long a server that asks for patience gets it.
 const MOST_PATIENCE: Duration = Duration::from_secs(5);
@@ -117,7 +120,7 @@ impl Target {
             Ok(reply) => reply,
             Err(error) => return (Answer::Failed(error.to_string()), Bytes::new()),
         };
-        let answer = judge(call.verb, child.subject(), status, &body);
+        let answer = decoded(judge(call.verb, child.subject(), status, &body));
         let text = String::from_utf8_lossy(&body);
         let result = match (&answer, store, flight) {
             (Answer::Object(_) | Answer::Created(_) | Answer::Merged(_), _, Some(flight)) => {
@@ -224,11 +227,15 @@ impl Child<'_> {
             // Giving up what was merged needs the object's UID first, and a migration the entries
             // of all managers.
             Request::Get | Request::TakeBack | Request::Migrate(_) => self.get(),
-            Request::DryRunCreate(body) => self.apply(body, Verb::Create, true),
-            Request::Create(body) => self.apply(body, Verb::Create, false),
-            Request::DryRunApply(body) => self.apply(bound(body)?, Verb::Apply, true),
-            Request::Apply(body) => self.apply(bound(body)?, Verb::Apply, false),
-            Request::Release { owner_uid, live } => self.release(owner_uid, live),
+            Request::DryRunCreate(body) => self.apply(&encoded(body), Verb::Create, true),
+            Request::Create(body) => self.apply(&encoded(body), Verb::Create, false),
+            Request::DryRunApply(body) => self.apply(&encoded(bound(body)?), Verb::Apply, true),
+            Request::Apply(body) => self.apply(&encoded(bound(body)?), Verb::Apply, false),
+            Request::Release {
+                owner_uid,
+                live,
+                left,
+            } => self.release(owner_uid, live, left.as_deref()),
             Request::Delete(live) => self.delete(live),
         })
     }
@@ -278,16 +285,24 @@ impl Child<'_> {
         call
     }
 
-    fn release(&self, owner_uid: &str, live: &Precondition) -> Call {
-        let owner = format!("/metadata/ownerReferences/{}", live.owner_index);
-        // The server leaves a list out that this empties, so nothing else is to be removed.
-        let patch = json!([
-            {"op": "test", "path": "/metadata/uid", "value": live.uid},
-            {"op": "test", "path": "/metadata/resourceVersion", "value": live.resource_version},
-            {"op": "test", "path": format!("{owner}/uid"), "value": owner_uid},
-            {"op": "remove", "path": owner},
-        ]);
-        self.patch(Verb::Patch, JSON_PATCH, &patch)
+    fn release(&self, owner_uid: &str, live: &Precondition, left: Option<&str>) -> Call {
+        let mut patch = vec![
+            json!({"op": "test", "path": "/metadata/uid", "value": live.uid}),
+            json!({"op": "test", "path": "/metadata/resourceVersion", "value": live.resource_version}),
+        ];
+        if let Some(left) = left {
+            let path = format!(
+                "/metadata/annotations/{}",
+                ANNOTATION_OWNERS.replace('/', "~1")
+            );
+            patch.push(json!({"op": "replace", "path": path, "value": left}));
+        } else {
+            let owner = format!("/metadata/ownerReferences/{}", live.owner_index);
+            patch.push(json!({"op": "test", "path": format!("{owner}/uid"), "value": owner_uid}));
+            // The server leaves a list out that this empties, so nothing else is to be removed.
+            patch.push(json!({"op": "remove", "path": owner}));
+        }
+        self.patch(Verb::Patch, JSON_PATCH, &patch.into())
     }
 
     fn delete(&self, live: &Precondition) -> Call {
@@ -321,6 +336,24 @@ impl Child<'_> {
             body: body.to_string().into(),
         }
     }
+}
+
+/// What is sent in the place of a body that names its owners in one list.
+fn encoded(body: &Value) -> Cow<'_, Value> {
+    if !owner_references(body).iter().any(owners::is_remote) {
+        return Cow::Borrowed(body);
+    }
+    let mut body = body.clone();
+    owners::encode(&mut body);
+    Cow::Owned(body)
+}
+
+/// An answer whose object names its owners in one list.
+fn decoded(mut answer: Answer) -> Answer {
+    if let Answer::Object(live) | Answer::Created(live) | Answer::Merged(live) = &mut answer {
+        owners::decode(live);
+    }
+    answer
 }
 
 /// The body of an apply to an existing object, if it says which.
@@ -486,6 +519,7 @@ mod tests {
             &Request::Release {
                 owner_uid: "o".to_owned(),
                 live: live.clone(),
+                left: None,
             },
             &Method::PATCH,
             base,

@@ -22,7 +22,6 @@ use tokio::{sync::watch, task::JoinHandle};
 
 use super::{
     discovery::{Discovery, Resource},
-    object::Ownership,
     store::{ObjectChange, Store},
     watch::{Event, WatchSpec, run},
 };
@@ -69,7 +68,6 @@ pub(crate) enum State {
 pub(crate) struct Informers {
     client: Client,
     discovery: Arc<Discovery>,
-    ownership: Ownership,
     report: Arc<dyn Fn(ObjectChange) + Send + Sync>,
     registry: Mutex<Registry>,
 }
@@ -98,13 +96,11 @@ impl Informers {
     pub fn new(
         client: Client,
         discovery: Arc<Discovery>,
-        ownership: Ownership,
-        report: Arc<dyn Fn(ObjectChange) + Send + Sync>,
+            report: Arc<dyn Fn(ObjectChange) + Send + Sync>,
     ) -> Self {
         Self {
             client,
             discovery,
-            ownership,
             report,
             registry: Mutex::default(),
         }
@@ -194,7 +190,7 @@ impl Informers {
     fn start(&self, gvk: &Gvk, resource: &Arc<Resource>, awaited: bool) -> Informer {
         tracing::debug!(%gvk, "starting to watch");
         let report = Arc::clone(&self.report);
-        let store = Store::new(Arc::new(gvk.clone()), self.ownership, move |change| {
+        let store = Store::new(Arc::new(gvk.clone()), move |change| {
             report(change);
         });
         let store = Arc::new(if awaited {

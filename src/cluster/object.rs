@@ -13,7 +13,7 @@
 use std::{borrow::Cow, collections::HashSet, fmt, sync::Arc};
 
 use baton_apis::constants::{
-    ANNOTATION_LAST_APPLIED as LAST_APPLIED, FIELD_MANAGER, LABEL_CACHE, LABEL_CACHE_VALUE,
+    ANNOTATION_LAST_APPLIED as LAST_APPLIED, ANNOTATION_OWNERS, FIELD_MANAGER, LABEL_CACHE, LABEL_CACHE_VALUE,
 };
 use serde::{
     Deserialize, Deserializer,
@@ -22,7 +22,7 @@ use serde::{
 use serde_json::{Value, value::RawValue};
 
 use super::watch;
-use crate::engine::{Gvk, diff::legacy};
+use crate::engine::{Gvk, diff::legacy, owners};
 
 /// What a server sent as an object is none, or has no name.
 #[derive(Debug, thiserror::Error)]
@@ -32,14 +32,6 @@ pub struct ObjectError {
     pub gvk: Box<Gvk>,
     /// What is wrong with it.
     pub source: serde_json::Error,
-}
-
-/// Where an object names the revisions that own it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Ownership {
-    /// In `metadata.ownerReferences`: owners and objects live in the same cluster.
-    #[default]
-    Native,
 }
 
 /// An owner, as an object names it.
@@ -80,7 +72,9 @@ impl Stored {
     /// When the text is deeper than what can be parsed without exhausting the stack; the API server
     /// accepts such custom resources.
     pub fn parse(&self) -> Result<Value, serde_json::Error> {
-        serde_json::from_str(&self.body)
+        let mut live = serde_json::from_str(&self.body)?;
+        owners::decode(&mut live);
+        Ok(live)
     }
 }
 
@@ -143,12 +137,12 @@ impl<'a> Parts<'a> {
     }
 
     /// Packs the object for keeping.
-    pub fn pack(&self, gvk: &Gvk, ownership: Ownership, names: &mut Names) -> Stored {
+    pub fn pack(&self, gvk: &Gvk, names: &mut Names) -> Stored {
         Stored {
             body: self.strip(gvk).into_boxed_str(),
             uid: self.uid.as_ref().into(),
             resource_version: self.resource_version,
-            owners: ownership.owners(self, names),
+            owners: self.owners(names),
             settled: None,
         }
     }
@@ -194,26 +188,36 @@ impl<'a> Parts<'a> {
     }
 }
 
-impl Ownership {
-    fn owners(self, object: &Parts<'_>, names: &mut Names) -> Box<[Owner]> {
-        match self {
-            Self::Native => object
-                .get("ownerReferences")
-                .and_then(|list| serde_json::from_str::<Vec<Reference<'_>>>(list.get()).ok())
-                .unwrap_or_default()
-                .into_iter()
-                .map(|reference| {
-                    let (group, _) = reference.api_version.split_once('/').unwrap_or_default();
-                    Owner {
-                        group: names.get(group),
-                        kind: names.get(&reference.kind),
-                        name: reference.name.into(),
-                        uid: reference.uid.into(),
-                        controller: reference.controller.unwrap_or_default(),
-                    }
-                })
-                .collect(),
-        }
+impl Parts<'_> {
+    /// The owners in the same cluster, and those that the annotation lists.
+    fn owners(&self, names: &mut Names) -> Box<[Owner]> {
+        let native = self
+            .get("ownerReferences")
+            .and_then(|list| serde_json::from_str::<Vec<Reference<'_>>>(list.get()).ok())
+            .unwrap_or_default();
+        let annotations = self.get("annotations").map_or("null", RawValue::get);
+        let annotation = serde_json::from_str::<Option<Fields<'_>>>(annotations)
+            .ok()
+            .flatten()
+            .and_then(|fields| find(&fields.0, ANNOTATION_OWNERS).and_then(string));
+        let remote = annotation
+            .as_deref()
+            .and_then(|list| serde_json::from_str::<Vec<Reference<'_>>>(list).ok())
+            .unwrap_or_default();
+        native
+            .into_iter()
+            .chain(remote)
+            .map(|reference| {
+                let (group, _) = reference.api_version.split_once('/').unwrap_or_default();
+                Owner {
+                    group: names.get(group),
+                    kind: names.get(&reference.kind),
+                    name: reference.name.into(),
+                    uid: reference.uid.into(),
+                    controller: reference.controller.unwrap_or_default(),
+                }
+            })
+            .collect()
     }
 }
 
@@ -507,7 +511,7 @@ mod tests {
             entry("package-operator", "Update", None)]}})
         .to_string();
         assert!(!Parts::of(&update, &gvk).unwrap().managed_by_us());
-        let stored = parts.pack(&gvk, Ownership::Native, &mut names);
+        let stored = parts.pack(&gvk, &mut names);
         assert_eq!((stored.uid.as_ref(), stored.resource_version), ("u", 12));
         let owners: Vec<_> = stored
             .owners

@@ -43,7 +43,7 @@ use parking_lot::Mutex;
 
 use self::table::{Changes, Landing, Table};
 use super::{
-    object::{ObjectError, Owner, Ownership, Parts, Stored},
+    object::{ObjectError, Owner, Parts, Stored},
     watch::Event,
 };
 use crate::engine::{Gvk, ObjectKey};
@@ -74,7 +74,6 @@ pub struct ObjectChange {
 /// The children of one kind; see the module.
 pub struct Store {
     gvk: Arc<Gvk>,
-    ownership: Ownership,
     table: Mutex<Table>,
     report: Box<dyn Fn(ObjectChange) + Send + Sync>,
 }
@@ -91,12 +90,10 @@ impl Store {
     /// An empty store, whose changes go to `report`.
     pub fn new(
         gvk: Arc<Gvk>,
-        ownership: Ownership,
-        report: impl Fn(ObjectChange) + Send + Sync + 'static,
+            report: impl Fn(ObjectChange) + Send + Sync + 'static,
     ) -> Self {
         Self {
             gvk,
-            ownership,
             table: Mutex::default(),
             report: Box::new(report),
         }

@@ -18,7 +18,7 @@ use super::{
     crds,
     discovery::{Discovery, DiscoveryError, Resource},
     informers::{Informers, State, Task},
-    object::{Ownership, Stored},
+    object::Stored,
     store::ObjectChange,
 };
 use crate::engine::{
@@ -117,7 +117,6 @@ impl Target {
         let informers = Arc::new(Informers::new(
             client.clone(),
             Arc::clone(&discovery),
-            Ownership::Native,
             Arc::new(move |change| {
                 let _ = changes.send(TargetEvent::Changed(change));
             }),

@@ -275,6 +275,7 @@ impl Work<'_> {
                 namespace: record.key.namespace.to_string(),
                 name: record.key.name.to_string(),
                 uid: record.uid.to_string(),
+                is_remote: self.delivery == Delivery::Remote,
             },
             number: spec.revision,
             generation: record.generation,
@@ -284,7 +285,7 @@ impl Work<'_> {
                 LifecycleState::Active
             },
             force_adoption: self.context.force_adoption,
-            delivery: Delivery::Delegated,
+            delivery: self.delivery,
             ..Revision::default()
         };
         // Its name begins with that of the revision.

@@ -65,6 +65,7 @@ pub async fn load(
             namespace: record.key.namespace.to_string(),
             name: record.key.name.to_string(),
             uid: record.uid.to_string(),
+            is_remote: false,
         },
         number: record.number.unwrap_or(0),
         generation: record.generation,

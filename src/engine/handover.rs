@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{
     ObjectKey,
-    object::{controller, owner_references, revision_number, text},
+    object::{is_controller, owner_references, revision_number, text},
     revision::{Delivery, Desired, Revision},
 };
 
@@ -75,16 +75,18 @@ pub enum Verdict {
 /// (improvement 8).
 #[must_use]
 pub fn classify(revision: &Revision, lineage: &dyn Lineage, live: &Value) -> Situation {
-    let Some(reference) = controller(live) else {
+    // An object can have two: one in its own cluster, and one elsewhere.
+    let mut controllers = owner_references(live).iter().filter(|r| is_controller(r));
+    if controllers.clone().any(|reference| revision.identity.is(reference)) {
+        return Situation::Ours;
+    }
+    let Some(reference) = controllers.next() else {
         return if is_abandoned(revision, lineage, live) {
             Situation::Abandoned
         } else {
             Situation::Unowned
         };
     };
-    if revision.identity.is(reference) {
-        return Situation::Ours;
-    }
     let uid = reference
         .get("uid")
         .and_then(Value::as_str)
@@ -226,6 +228,7 @@ mod tests {
                 namespace: "ns".into(),
                 name: "v2".into(),
                 uid: "me".into(),
+                is_remote: false,
             },
             number: 2,
             ..Revision::default()

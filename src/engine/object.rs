@@ -20,12 +20,24 @@ pub struct Identity {
     pub name: String,
     /// UID.
     pub uid: String,
+    /// Whether its objects live in another cluster than itself.
+    pub is_remote: bool,
 }
 
 impl Identity {
-    /// The controller reference on objects that this revision owns (contract 2.5).
+    /// The controller reference on objects that this revision owns (contract 2.5 and 6.5).
     #[must_use]
     pub fn controller_reference(&self) -> Value {
+        if self.is_remote {
+            return json!({
+                "apiVersion": API_VERSION,
+                "kind": self.kind,
+                "name": self.name,
+                "namespace": self.namespace,
+                "uid": self.uid,
+                "controller": true,
+            });
+        }
         json!({
             "apiVersion": API_VERSION,
             "kind": self.kind,

@@ -10,6 +10,7 @@ use super::{
         Identity, is_controller, is_terminating, metadata, metadata_mut, owner_references,
         precondition, text,
     },
+    owners,
     revision::{Delivery, Desired, Revision},
 };
 use baton_apis::constants::{ANNOTATION_REVISION, FIELD_MANAGER};
@@ -424,6 +425,9 @@ impl References {
         for reference in existing {
             if identity.is(reference) {
                 list.extend(own.take());
+            } else if identity.is_remote && !owners::is_remote(reference) {
+                // Not ours to keep: an owner in the object's cluster that goes takes the object along.
+                // What somebody else wrote stays when it is left out.
             } else if self == Self::All {
                 let mut reference = reference.clone();
                 if reference.get("controller").is_some() {

@@ -7,6 +7,7 @@ use super::{
     Answer, Request,
     delegated::{Delegation, DelegationAnswer, PhaseState},
     object::{is_controller, is_terminating, owner_references, precondition, text},
+    owners,
     pass::{Position, Step},
     revision::{Kinds, Phase, Revision, is_within_reach},
     slot::Live,
@@ -185,10 +186,15 @@ impl<'a> Teardown<'a> {
             return Need::Nothing;
         };
         if !is_controller(&owner_references(live)[owner_index]) {
+            let owner_uid = self.revision.identity.uid.clone();
+            let left = owners::without(live, &owner_uid);
             let mut live = precondition(live);
             live.owner_index = owner_index;
-            let owner_uid = self.revision.identity.uid.clone();
-            return Need::Send(Request::Release { owner_uid, live });
+            return Need::Send(Request::Release {
+                owner_uid,
+                live,
+                left,
+            });
         }
         if slot.deleting || is_terminating(live) {
             return Need::Wait;

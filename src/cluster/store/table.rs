@@ -168,7 +168,7 @@ impl Table {
             .or_else(|| same(&slot.written))
             .or_else(|| {
                 let store = changes.store;
-                Some(Arc::new(parts.pack(&store.gvk, store.ownership, names)))
+                Some(Arc::new(parts.pack(&store.gvk, names)))
             });
         self.compare(&parts.namespace, &parts.name, before.as_ref(), changes);
     }
@@ -195,7 +195,7 @@ impl Table {
             .is_none_or(|seen| seen.resource_version < version)
         {
             let store = changes.store;
-            let state = parts.pack(&store.gvk, store.ownership, names);
+            let state = parts.pack(&store.gvk, names);
             if let Some(old) = slot.written.replace(Arc::new(state)) {
                 let old = (old.resource_version, namespace.into(), name.into());
                 self.unconfirmed.remove(&old);

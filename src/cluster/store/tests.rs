@@ -23,7 +23,7 @@ fn store() -> (Arc<Store>, Reports) {
     let reports = Reports::default();
     let sink = Arc::clone(&reports);
     let gvk = Arc::new(Gvk::new("v1", "ConfigMap"));
-    let store = Store::new(gvk, Ownership::Native, move |change| {
+    let store = Store::new(gvk, move |change| {
         sink.lock().push(change);
     });
     (Arc::new(store), reports)
@@ -285,7 +285,7 @@ fn a_first_list_that_nobody_waits_for_is_reported() {
     let (silent, _) = store();
     let reports = Reports::default();
     let sink = Arc::clone(&reports);
-    let store = Store::new(Arc::clone(&silent.gvk), Ownership::Native, move |change| {
+    let store = Store::new(Arc::clone(&silent.gvk), move |change| {
         sink.lock().push(change);
     });
     let store = store.reporting_first_list();
