@@ -1,7 +1,11 @@
 //! The standard output: tables, colours, ages, and formats for programs.
 
 use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    fmt::Write as _,
     io::{self, IsTerminal as _, Write as _},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -39,6 +43,15 @@ pub enum Format {
     Yaml,
     /// `KIND.GROUP/NAME`, one per line: what other commands take.
     Name,
+}
+
+/// How one value is printed for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Document {
+    /// As JSON.
+    Json,
+    /// As YAML.
+    Yaml,
 }
 
 /// What a text means, which decides its colour.
@@ -123,6 +136,33 @@ impl Output {
         }
     }
 
+    /// A text without what terminals obey: control characters become visible, as `^[` for an escape. What
+    /// objects hold was written by anybody. Line ends, tabs and, where colours are used, colours stay.
+    #[must_use]
+    pub fn printable(self, text: &str) -> Cow<'_, str> {
+        let obeyed = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+        if !text.contains(obeyed) {
+            return text.into();
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(letter) = rest.chars().next() {
+            let color = if self.colors { color(rest) } else { 0 };
+            let (part, behind) = rest.split_at(color.max(letter.len_utf8()));
+            if color > 0 || !obeyed(letter) {
+                out.push_str(part);
+            } else if let Some(caret) = u8::try_from(letter).ok().filter(u8::is_ascii) {
+                out.push('^');
+                out.push(char::from(caret ^ 0x40));
+            } else {
+                // Writing into a string cannot fail.
+                let _ = write!(out, "{}", letter.escape_unicode());
+            }
+            rest = behind;
+        }
+        out.into()
+    }
+
     /// Writes a text, with a newline at its end if it has none. Nothing is written for an empty one.
     ///
     /// # Errors
@@ -131,6 +171,7 @@ impl Output {
         if text.is_empty() {
             return Ok(());
         }
+        let text = self.printable(text);
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes())?;
         if !text.ends_with('\n') {
@@ -138,6 +179,36 @@ impl Output {
         }
         stdout.flush()
     }
+}
+
+/// How many bytes of a text the colour takes that it begins with; zero where it begins with something else.
+fn color(text: &str) -> usize {
+    let parameters = text.strip_prefix("\x1b[").unwrap_or_default();
+    match parameters.find(|letter: char| !letter.is_ascii_digit() && letter != ';') {
+        Some(end) if parameters[end..].starts_with('m') => "\x1b[".len() + end + "m".len(),
+        _ => 0,
+    }
+}
+
+/// Writes a line to the standard error, for people. Whether anybody reads it makes no difference.
+pub fn tell(line: &str) {
+    let line = Output::plain().printable(line);
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// As [`tell`], unless this process has told the same already.
+pub fn tell_once(line: &str) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    if told.insert(line.to_owned()) {
+        tell(line);
+    }
+}
+
+/// A text in one line: every run of blanks and line ends becomes one blank.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Whether the locale admits more than ASCII, by the rules of POSIX. A locale that nobody has set says
@@ -150,7 +221,7 @@ fn speaks_unicode(env: impl Fn(&str) -> Option<String>) -> bool {
     })
 }
 
-/// A text in a table.
+/// A text in a table, in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     text: String,
@@ -162,14 +233,20 @@ impl Cell {
     #[must_use]
     pub fn painted(paint: Paint, text: impl Into<String>) -> Self {
         Self {
-            text: text.into(),
             paint: Some(paint),
+            ..text.into().into()
         }
     }
 }
 
 impl From<String> for Cell {
     fn from(text: String) -> Self {
+        // What is more than one line would tear the table apart.
+        let text = if text.contains(|letter: char| letter.is_whitespace() && letter != ' ') {
+            one_line(&text)
+        } else {
+            text
+        };
         Self { text, paint: None }
     }
 }
@@ -385,11 +462,15 @@ pub fn duration(time: Duration) -> String {
 /// `List`, as kubectl does.
 #[must_use]
 pub fn objects(format: Format, objects: &[Value], single: bool) -> String {
-    match (format, objects) {
-        (Format::Name, _) => objects.iter().map(|object| name(object) + "\n").collect(),
-        (_, [object]) if single => document(format, object),
+    let form = match format {
+        Format::Name => return objects.iter().map(|object| name(object) + "\n").collect(),
+        Format::Json => Document::Json,
+        Format::Yaml => Document::Yaml,
+    };
+    match objects {
+        [object] if single => document(form, object),
         _ => document(
-            format,
+            form,
             &json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": objects }),
         ),
     }
@@ -398,17 +479,17 @@ pub fn objects(format: Format, objects: &[Value], single: bool) -> String {
 /// Says on standard error that there is nothing, as kubectl does; `None` means all namespaces.
 pub fn objects_none_found(namespace: Option<&str>) {
     match namespace {
-        Some(namespace) => eprintln!("No resources found in {namespace} namespace."),
-        None => eprintln!("No resources found"),
+        Some(namespace) => tell(&format!("No resources found in {namespace} namespace.")),
+        None => tell("No resources found"),
     }
 }
 
-/// A value as one JSON or YAML document. `Name` is JSON here.
+/// A value as one JSON or YAML document.
 #[must_use]
-pub fn document(format: Format, value: &Value) -> String {
-    let text = match format {
-        Format::Yaml => serde_saphyr::to_string(value).ok(),
-        Format::Json | Format::Name => None,
+pub fn document(form: Document, value: &Value) -> String {
+    let text = match form {
+        Document::Yaml => serde_saphyr::to_string(value).ok(),
+        Document::Json => None,
     };
     // JSON is YAML, should the other writer refuse something.
     let mut text = text.unwrap_or_else(|| format!("{value:#}"));
@@ -480,6 +561,43 @@ mod tests {
             text.contains("\x1b[38;5;2m") || text.contains("\x1b[32m"),
             "{text:?}"
         );
+    }
+
+    #[test]
+    fn rows_are_one_line_each() {
+        let mut table = Table::new(&["NAME", "CAUSE", "MESSAGE"]);
+        table.row(["a", "one\n two", "three\r\n\tfour"]);
+        table.row(["b", "", ""]);
+        let whole = "NAME   CAUSE     MESSAGE\na      one two   three four\nb\n";
+        assert_eq!(table.render(Output::plain()), whole);
+        let narrow = Output {
+            width: Some(20),
+            ..Output::plain()
+        };
+        assert_eq!(
+            table.render(narrow),
+            "NAME   CAUSE\na      one two\n      three four\nb\n"
+        );
+    }
+
+    #[test]
+    fn terminals_obey_nobody_else() {
+        let evil = "a\x1b[31mb\x1b]0;title\x07\r\u{9b}2J\x7f\tc\n";
+        let plain = Output::plain();
+        assert_eq!(
+            plain.printable(evil),
+            "a^[[31mb^[]0;title^G^M\\u{9b}2J^?\tc\n"
+        );
+        let colors = Output {
+            colors: true,
+            ..plain
+        };
+        assert_eq!(
+            colors.printable(evil),
+            "a\x1b[31mb^[]0;title^G^M\\u{9b}2J^?\tc\n"
+        );
+        assert_eq!(colors.printable("\x1b[1;31"), "^[[1;31");
+        assert_eq!(colors.printable("äöü ├─"), "äöü ├─");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use crate::{
     connect::Cluster,
     error::Error,
     live::Follower,
+    output::tell,
     progress::Progress,
     target::Target,
 };
@@ -52,7 +53,7 @@ pub fn judge(chain: &Chain) -> Rollout {
         ready,
         of,
     };
-    if let (Some(deployment), None) = (&chain.deployment, &chain.named) {
+    if let Some(deployment) = chain.asked_deployment() {
         if !deployment.is_observed() {
             return is(
                 Verdict::Underway,
@@ -171,11 +172,7 @@ pub async fn follow(
     timeout: Option<Duration>,
     progress: &mut Progress,
 ) -> Result<Rollout, Error> {
-    let wait = Wait {
-        cluster,
-        target,
-        timeout,
-    };
+    let wait = Wait::new(cluster, target, timeout);
     let (chain, _) = wait
         .until(
             |chain| judge(chain).verdict != Verdict::Underway,
@@ -191,15 +188,22 @@ pub async fn follow(
 /// A wait for something to become of a target, by watches.
 #[derive(Clone, Copy)]
 pub struct Wait<'a> {
-    /// Where.
-    pub cluster: &'a Cluster,
-    /// Of what.
-    pub target: &'a Target,
-    /// For how long; `None`: no limit.
-    pub timeout: Option<Duration>,
+    cluster: &'a Cluster,
+    target: &'a Target,
+    timeout: Option<Duration>,
 }
 
-impl Wait<'_> {
+impl<'a> Wait<'a> {
+    /// For a target in a cluster, for so long; `None`: no limit.
+    #[must_use]
+    pub fn new(cluster: &'a Cluster, target: &'a Target, timeout: Option<Duration>) -> Self {
+        Self {
+            cluster,
+            target,
+            timeout,
+        }
+    }
+
     /// Waits until a chain is as it should be, and shows every one that is not. Returns the last one,
     /// and whether it is as it should be: it is not when the time was up.
     ///
@@ -230,7 +234,7 @@ impl Wait<'_> {
             if let Some(text) = follower.trouble()
                 && told.as_deref() != Some(text)
             {
-                eprintln!("warning: not up to date: {text}");
+                tell(&format!("warning: not up to date: {text}"));
                 told = Some(text.to_owned());
             }
             chain =
