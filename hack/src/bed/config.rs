@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::extent::Extent;
 use super::ports::Ports;
 use crate::tools::{Tool, Toolbox};
 
@@ -9,12 +10,23 @@ use crate::tools::{Tool, Toolbox};
 const STAGES: &str = include_str!("../../bed/stages.yaml");
 
 /// The configuration file: a `KwokctlConfiguration` and the stages, as YAML documents.
-pub(super) fn file(ports: &Ports, tools: &Toolbox) -> String {
+pub(super) fn file(ports: &Ports, extent: Extent, tools: &Toolbox) -> String {
     // JSON is YAML.
-    format!("{}\n---\n{STAGES}", configuration(ports, tools))
+    format!("{}\n---\n{STAGES}", configuration(ports, extent, tools))
 }
 
-fn configuration(ports: &Ports, tools: &Toolbox) -> Value {
+fn configuration(ports: &Ports, extent: Extent, tools: &Toolbox) -> Value {
+    let mut controllers = vec![
+        // 20 requests per second, the default, is less than what the garbage collector and the
+        // namespace controller need to clean up behind parallel tests.
+        ("kube-api-qps", "500"),
+        ("kube-api-burst", "1000"),
+    ];
+    if extent == Extent::ControlPlane {
+        // A leader ends when it cannot renew its lease, and tests take its API server away for longer
+        // than that.
+        controllers.push(("leader-elect", "false"));
+    }
     let path = |tool| tools.path(tool).to_string_lossy();
     json!({
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
@@ -37,6 +49,7 @@ fn configuration(ports: &Ports, tools: &Toolbox) -> Value {
             "etcdBinary": path(Tool::Etcd),
             "kwokControllerBinary": path(Tool::Kwok),
             "quietPull": true,
+            "disable": extent.absent(),
         },
         "componentsPatches": [
             patch("etcd", &[
@@ -53,12 +66,7 @@ fn configuration(ports: &Ports, tools: &Toolbox) -> Value {
                 ("advertise-address", LOOPBACK),
                 ("endpoint-reconciler-type", "none"),
             ]),
-            // 20 requests per second, the default, is less than what the garbage collector and the
-            // namespace controller need to clean up behind parallel tests.
-            patch("kube-controller-manager", &[
-                ("kube-api-qps", "500"),
-                ("kube-api-burst", "1000"),
-            ]),
+            patch("kube-controller-manager", &controllers),
             patch("kube-scheduler", &[
                 ("kube-api-qps", "500"),
                 ("kube-api-burst", "1000"),
