@@ -131,7 +131,7 @@ impl Output {
     #[must_use]
     pub fn wrap(self, text: &str) -> String {
         match self.width {
-            Some(width) => textwrap::fill(text, usize::from(width).max(NARROWEST)),
+            Some(width) => lines(text, usize::from(width)).join("\n"),
             None => text.to_owned(),
         }
     }
@@ -211,6 +211,19 @@ pub fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
+/// A text in lines of a width, but not of less than a person can read, broken between words only: names stay in one
+/// piece, hyphens and all. No lines for an empty one.
+#[must_use]
+pub fn lines(text: &str, width: usize) -> Vec<Cow<'_, str>> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let options = textwrap::Options::new(width.max(NARROWEST))
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .break_words(false);
+    textwrap::wrap(text, options)
+}
+
 /// Whether the locale admits more than ASCII, by the rules of POSIX. A locale that nobody has set says
 /// nothing; terminals of today understand UTF-8.
 fn speaks_unicode(env: impl Fn(&str) -> Option<String>) -> bool {
@@ -241,11 +254,12 @@ impl Cell {
 
 impl From<String> for Cell {
     fn from(text: String) -> Self {
-        // What is more than one line would tear the table apart.
-        let text = if text.contains(|letter: char| letter.is_whitespace() && letter != ' ') {
-            one_line(&text)
-        } else {
+        // What is more than one line would tear the table apart, and what a terminal obeys has no width.
+        let is_plain = !text.contains(char::is_control);
+        let text = if is_plain {
             text
+        } else {
+            Output::plain().printable(&one_line(&text)).into_owned()
         };
         Self { text, paint: None }
     }
@@ -317,7 +331,7 @@ impl Table {
     }
 
     /// The text; every line ends with a newline. Where a terminal is too narrow, the last column is wrapped; where it
-    /// would get too narrow for that, it goes below its row.
+    /// would get too narrow for that, it goes below its row, with as many of the columns before it as do not fit.
     #[must_use]
     pub fn render(&self, output: Output) -> String {
         let beside: usize = self.widths().iter().map(|width| width + GAP).sum();
@@ -326,7 +340,7 @@ impl Table {
         let widest = cells.map(|cell| cell.text.width()).max().unwrap_or(0);
         match output.width.map(usize::from) {
             Some(width) if beside + widest > width && beside + NARROWEST > width => {
-                self.render_below(width, output)
+                self.render_below(self.fitting(width), width, output)
             }
             width => {
                 let lines = self.layout(self.headings.len(), width, output);
@@ -335,25 +349,46 @@ impl Table {
         }
     }
 
-    /// With the cells of the last column below their rows.
-    fn render_below(&self, width: usize, output: Output) -> String {
-        let last = self.headings.len().saturating_sub(1);
-        let mut lines = self.layout(last, None, output).into_iter();
+    /// How many of its columns but the last fit into a width; at least one.
+    fn fitting(&self, width: usize) -> usize {
+        let mut end = 0;
+        let ends = self.widths().into_iter().map(|own| {
+            end += own + GAP;
+            end - GAP
+        });
+        ends.take_while(|end| *end <= width).count().max(1)
+    }
+
+    /// With so many columns as they are, and the cells of the others below their rows.
+    fn render_below(&self, columns: usize, width: usize, output: Output) -> String {
+        let gap = " ".repeat(GAP);
         let mut text = String::new();
+        let below = |texts: &[&str], paint: Option<Paint>, text: &mut String| {
+            let texts: Vec<&str> = texts.iter().copied().filter(|t| !t.is_empty()).collect();
+            let whole = texts.join(&gap);
+            for part in lines(&whole, width.saturating_sub(INDENT)) {
+                let part = match paint {
+                    Some(paint) => output.paint(paint, &part),
+                    None => part.into_owned(),
+                };
+                text.push_str(&" ".repeat(INDENT));
+                text.push_str(&part);
+                text.push('\n');
+            }
+        };
+        let mut lines = self.layout(columns, None, output).into_iter();
         if self.continued.is_none() {
             text.extend(lines.next().map(|line| line + "\n"));
+            // What the last column alone says needs no name.
+            if columns + 1 < self.headings.len() {
+                below(&self.headings[columns..], None, &mut text);
+            }
         }
         for (row, line) in self.rows.iter().zip(lines) {
             text.push_str(&line);
             text.push('\n');
-            let cell = row.get(last).map_or("", |cell| &cell.text);
-            for part in textwrap::wrap(cell, width.saturating_sub(INDENT).max(NARROWEST)) {
-                if !part.is_empty() {
-                    text.push_str(&" ".repeat(INDENT));
-                    text.push_str(&output.paint(Paint::Dim, &part));
-                    text.push('\n');
-                }
-            }
+            let cells = row.iter().skip(columns).map(|cell| cell.text.as_str());
+            below(&cells.collect::<Vec<_>>(), Some(Paint::Dim), &mut text);
         }
         text
     }
@@ -561,6 +596,32 @@ mod tests {
             text.contains("\x1b[38;5;2m") || text.contains("\x1b[32m"),
             "{text:?}"
         );
+    }
+
+    #[test]
+    fn what_does_not_fit_goes_below() {
+        let mut table = Table::new(&["", "REVISION", "NAME", "CHANGE-CAUSE", "AGE"]);
+        table.row(["", "1", "web-5cc68dfd98", "a first try", "3d"]);
+        table.row(["*", "2", "web-67db79ffd4", "", "5s"]);
+        let narrow = Output {
+            width: Some(40),
+            ..Output::plain()
+        };
+        assert_eq!(
+            table.render(narrow),
+            "    REVISION   NAME\n      CHANGE-CAUSE   AGE\n\
+             \x20   1          web-5cc68dfd98\n      a first try   3d\n\
+             *   2          web-67db79ffd4\n      5s\n"
+        );
+    }
+
+    #[test]
+    fn names_stay_in_one_piece() {
+        assert_eq!(
+            lines("Scaled up the replica set cafe-55f4bfd947 from 0 to 1", 32),
+            ["Scaled up the replica set", "cafe-55f4bfd947 from 0 to 1"]
+        );
+        assert_eq!(lines("", 40), [""; 0]);
     }
 
     #[test]

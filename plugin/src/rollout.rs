@@ -22,7 +22,7 @@ pub enum Verdict {
     Done,
     /// It is not, or not yet.
     Underway,
-    /// It is not, and waiting is of no use: the deadline has passed, or the revision is archived.
+    /// It is not, and waiting is of no use: the deadline has passed, or it is archived or being deleted.
     Failed,
 }
 
@@ -54,6 +54,10 @@ pub fn judge(chain: &Chain) -> Rollout {
         of,
     };
     if let Some(deployment) = chain.asked_deployment() {
+        if deployment.is_deleting() {
+            let message = format!("{} is being deleted", deployment.target());
+            return is(Verdict::Failed, message);
+        }
         if !deployment.is_observed() {
             return is(
                 Verdict::Underway,
@@ -76,6 +80,9 @@ pub fn judge(chain: &Chain) -> Rollout {
         return is(Verdict::Underway, "there is no revision yet".to_owned());
     };
     let name = title(revision);
+    if revision.is_deleting() {
+        return is(Verdict::Failed, format!("{name} is being deleted"));
+    }
     if revision.is_archived() {
         return is(Verdict::Failed, format!("{name} is archived"));
     }
@@ -396,6 +403,44 @@ mod tests {
         ]);
         let (verdict, message, ..) = judged(&late, vec![set("web-1", 1, &phases(), &json!({}))]);
         assert_eq!((verdict, message.as_str()), (Verdict::Failed, "too late"));
+    }
+
+    #[test]
+    fn what_is_being_deleted_is_not_rolled_out() {
+        let deleted = |mut object: Value| {
+            object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            object
+        };
+        let available = json!({
+            "conditions": [
+                condition("Available", "True", "Available", ""),
+                condition("Succeeded", "True", "RolloutSuccess", ""),
+            ],
+        });
+        let web = || set("web-1", 1, &phases(), &available);
+        let idle = json!([
+            condition("Available", "True", "Available", ""),
+            condition("Progressing", "False", "Idle", ""),
+        ]);
+        let of = |deployment: Value, set: Value, target: &str| {
+            let chains = from_objects(vec![deployment], vec![set]);
+            let chain = crate::chain::pick(chains, &target.parse().unwrap()).unwrap();
+            let rollout = judge(&chain);
+            (rollout.verdict, rollout.message)
+        };
+        assert_eq!(
+            of(deleted(deployment(&idle)), web(), "od/web"),
+            (Verdict::Failed, "od/web is being deleted".to_owned())
+        );
+        for target in ["od/web", "os/web-1"] {
+            assert_eq!(
+                of(deployment(&idle), deleted(web()), target),
+                (
+                    Verdict::Failed,
+                    "revision 1 (web-1) is being deleted".to_owned()
+                )
+            );
+        }
     }
 
     #[test]

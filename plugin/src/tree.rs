@@ -33,6 +33,8 @@ pub struct DeploymentPicture {
     pub available: Health,
     /// Whether it is paused.
     pub paused: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
     /// What is to be said about it; empty when all is well.
     pub message: String,
     /// What can be typed for it, such as `od/web`.

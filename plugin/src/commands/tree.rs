@@ -40,7 +40,7 @@ pub struct TreeArgs {
     archived: bool,
 
     /// Show this revision only
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..))]
     revision: Option<i64>,
 
     /// Draw with ASCII characters only; without it, if the locale admits no others

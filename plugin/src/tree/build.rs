@@ -122,6 +122,7 @@ fn head(deployment: &Deployment) -> DeploymentPicture {
         name: deployment.name().to_owned(),
         available: Health::of_status(available.map(|condition| condition.status.as_str())),
         paused: deployment.spec.paused,
+        deleting: deployment.is_deleting(),
         message: message.to_owned(),
         target: deployment.target().to_string(),
     }
