@@ -24,7 +24,7 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the manager: reconcile the revisions of one cluster until told to stop
-    Manager(ManagerArgs),
+    Manager(Box<ManagerArgs>),
     /// Print the custom resource definitions of this version, for kubectl apply
     PrintCrds(PrintCrdsArgs),
 }
@@ -46,6 +46,17 @@ pub struct ManagerArgs {
         default_value = default_namespace(env_var),
     )]
     pub namespace: Namespace,
+
+    /// Namespace of the Secrets with the credentials of other clusters [default: that of --namespace]
+    ///
+    /// Each has the name of its Cluster. A hub that was Shipper's has them in `shipper-system`.
+    #[arg(
+        long,
+        env = "BATON_CLUSTERS_NAMESPACE",
+        hide_env_values = true,
+        value_name = "NAMESPACE"
+    )]
+    pub clusters_namespace: Option<Namespace>,
 
     /// Where to serve /metrics: ":PORT", "IP:PORT", port 0 for a free one, or "0" for not at all
     #[arg(
@@ -134,6 +145,14 @@ pub struct ManagerArgs {
     pub force_adoption: bool,
 }
 
+impl ManagerArgs {
+    /// Namespace of the Secrets with the credentials of other clusters.
+    #[must_use]
+    pub fn clusters_namespace(&self) -> &Namespace {
+        self.clusters_namespace.as_ref().unwrap_or(&self.namespace)
+    }
+}
+
 /// Flags that choose the cluster.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ConnectionArgs {
@@ -182,7 +201,7 @@ mod tests {
     fn manager(flags: &[&str]) -> Result<ManagerArgs, clap::Error> {
         let cli = Cli::try_parse_from(["baton", "manager"].iter().chain(flags))?;
         match cli.command {
-            Command::Manager(args) => Ok(args),
+            Command::Manager(args) => Ok(*args),
             Command::PrintCrds(args) => panic!("{args:?}"),
         }
     }
@@ -196,6 +215,7 @@ mod tests {
     fn defaults_are_those_of_the_readme() {
         let args = manager(&[]).unwrap();
         assert_eq!(args.namespace.as_str(), "baton-system");
+        assert_eq!(args.clusters_namespace().as_str(), "baton-system");
         assert_eq!(args.metrics_addr, ListenAddr::AnyAddress(8080));
         assert_eq!(args.health_addr, ListenAddr::AnyAddress(8081));
         assert!(args.leader_elect);
@@ -206,6 +226,18 @@ mod tests {
         assert_eq!(args.connection.kubeconfig, None);
         assert_eq!(args.connection.context, None);
         assert!(!args.force_adoption);
+    }
+
+    #[test]
+    fn secrets_of_clusters_are_beside_the_manager_unless_told_otherwise() {
+        for (flags, expected) in [
+            (&["--namespace=here"][..], "here"),
+            (&["--namespace=here", "--clusters-namespace=there"], "there"),
+        ] {
+            let args = manager(flags).unwrap();
+            assert_eq!(args.clusters_namespace().as_str(), expected, "{flags:?}");
+        }
+        manager(&["--clusters-namespace="]).unwrap_err();
     }
 
     #[test]

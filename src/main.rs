@@ -22,7 +22,7 @@ async fn execute(command: cli::Command) -> Result<(), Box<dyn std::error::Error>
         cli::Command::PrintCrds(args) => cli::crds::print(&args)?,
         cli::Command::Manager(args) => {
             telemetry::init(&args.log_level, args.log_format)?;
-            run::manager(args).await?;
+            run::manager(*args).await?;
         }
     }
     Ok(())
