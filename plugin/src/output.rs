@@ -537,15 +537,26 @@ pub fn document(form: Document, value: &Value) -> String {
 /// `kind.group/name`, or `kind/name` for the core group.
 #[must_use]
 pub fn name(object: &Value) -> String {
-    let text = |pointer| {
-        let text = object.pointer(pointer).and_then(Value::as_str);
-        text.unwrap_or_default()
-    };
-    let kind = text("/kind").to_lowercase();
-    match text("/apiVersion").split_once('/') {
-        Some((group, _)) => format!("{kind}.{group}/{}", text("/metadata/name")),
-        None => format!("{kind}/{}", text("/metadata/name")),
+    let kind = text_at(object, "/kind").to_lowercase();
+    let name = text_at(object, "/metadata/name");
+    match text_at(object, "/apiVersion").split_once('/') {
+        Some((group, _)) => format!("{kind}.{group}/{name}"),
+        None => format!("{kind}/{name}"),
     }
+}
+
+/// The text at a JSON pointer; empty where there is none.
+#[must_use]
+pub fn text_at<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    let text = object.pointer(pointer).and_then(Value::as_str);
+    text.unwrap_or_default()
+}
+
+/// The namespace, empty for cluster-scoped objects, and the name of an object.
+#[must_use]
+pub fn place(object: &Value) -> (String, String) {
+    let text = |pointer| text_at(object, pointer).to_owned();
+    (text("/metadata/namespace"), text("/metadata/name"))
 }
 
 #[cfg(test)]

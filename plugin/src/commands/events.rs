@@ -16,6 +16,7 @@ use crate::{
     cli::GlobalArgs,
     connect::{Cluster, Source},
     content::{FEW, Slices},
+    delegates::names,
     error::Error,
     live::Watches,
     output::{Format, Output, objects, tell},
@@ -167,8 +168,9 @@ impl Subjects {
             self.insert(GROUP, kind, namespace, revision.name());
             for phase in slices.content(revision).phases {
                 if phase.is_delegated() {
-                    let name = format!("{}-{}", revision.name(), phase.name);
-                    self.insert(GROUP, &format!("{kind}Phase"), namespace, &name);
+                    for name in names(revision.name(), &phase.name) {
+                        self.insert(GROUP, &format!("{kind}Phase"), namespace, &name);
+                    }
                 }
                 for object in phase.objects {
                     let key = object.key;

@@ -151,7 +151,12 @@ fn revision(revision: &RevisionPicture, namespace: Option<&str>, style: Style) -
 }
 
 fn phase(phase: &PhasePicture, namespace: Option<&str>, style: Style) -> Node {
-    let is_own = |object: &ObjectPicture| matches!(object.owner, OwnerPicture::ThisRevision { .. });
+    let is_own = |object: &ObjectPicture| {
+        matches!(
+            object.owner,
+            OwnerPicture::ThisRevision { .. } | OwnerPicture::Delegated { .. }
+        )
+    };
     let is_fine = phase.healthy == phase.objects.len() && phase.objects.iter().all(is_own);
     let mut name = vec![(None, format!("phase {}", phase.name))];
     if !phase.class.is_empty() {
