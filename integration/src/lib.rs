@@ -42,6 +42,7 @@ pub mod proxy;
 pub mod recording;
 pub mod revision;
 pub mod set;
+pub mod sites;
 pub mod takeover;
 
 /// What nearly every test uses.

@@ -16,6 +16,12 @@ pub(super) fn file(ports: &Ports, extent: Extent, tools: &Toolbox) -> String {
 }
 
 fn configuration(ports: &Ports, extent: Extent, tools: &Toolbox) -> Value {
+    let mut server = vec![
+        // Without these it looks for the address of a network card, and fails on a machine that is
+        // offline.
+        ("advertise-address", LOOPBACK),
+        ("endpoint-reconciler-type", "none"),
+    ];
     let mut controllers = vec![
         // 20 requests per second, the default, is less than what the garbage collector and the
         // namespace controller need to clean up behind parallel tests.
@@ -23,6 +29,9 @@ fn configuration(ports: &Ports, extent: Extent, tools: &Toolbox) -> Value {
         ("kube-api-burst", "1000"),
     ];
     if extent == Extent::ControlPlane {
+        // Watches are told when it ends in good order. By default it waits a minute for them to end by
+        // themselves.
+        server.push(("shutdown-watch-termination-grace-period", "2s"));
         // A leader ends when it cannot renew its lease, and tests take its API server away for longer
         // than that.
         controllers.push(("leader-elect", "false"));
@@ -60,12 +69,7 @@ fn configuration(ports: &Ports, extent: Extent, tools: &Toolbox) -> Value {
             // The API server keeps its own limits, which are those of a real cluster: the bed's
             // administrator is exempt from them, and a manager that writes 16 requests side by side
             // is far below them.
-            patch("kube-apiserver", &[
-                // Without these it looks for the address of a network card, and fails on a machine
-                // that is offline.
-                ("advertise-address", LOOPBACK),
-                ("endpoint-reconciler-type", "none"),
-            ]),
+            patch("kube-apiserver", &server),
             patch("kube-controller-manager", &controllers),
             patch("kube-scheduler", &[
                 ("kube-api-qps", "500"),
