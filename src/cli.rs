@@ -1,5 +1,6 @@
 //! The command line: flags and their environment variables, parsed into validated types.
 
+pub mod cluster;
 pub mod crds;
 pub mod kubeconfig;
 pub mod values;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+use cluster::ClusterArgs;
 use crds::PrintCrdsArgs;
 use values::{Identity, ListenAddr, LogFilter, LogFormat, Namespace, Workers};
 
@@ -25,6 +27,8 @@ pub struct Cli {
 pub enum Command {
     /// Run the manager: reconcile the revisions of one cluster until told to stop
     Manager(Box<ManagerArgs>),
+    /// Join other clusters to the hub, list them, and remove them
+    Cluster(ClusterArgs),
     /// Print the custom resource definitions of this version, for kubectl apply
     PrintCrds(PrintCrdsArgs),
 }
@@ -202,7 +206,7 @@ mod tests {
         let cli = Cli::try_parse_from(["baton", "manager"].iter().chain(flags))?;
         match cli.command {
             Command::Manager(args) => Ok(*args),
-            Command::PrintCrds(args) => panic!("{args:?}"),
+            command => panic!("{command:?}"),
         }
     }
 
