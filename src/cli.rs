@@ -1,5 +1,6 @@
 //! The command line: flags and their environment variables, parsed into validated types.
 
+pub mod cluster;
 pub mod crds;
 pub mod kubeconfig;
 pub mod values;
@@ -8,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+use cluster::ClusterArgs;
 use crds::PrintCrdsArgs;
 use values::{Identity, ListenAddr, LogFilter, LogFormat, Namespace, Workers};
 
@@ -24,7 +26,9 @@ pub struct Cli {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the manager: reconcile the revisions of one cluster until told to stop
-    Manager(ManagerArgs),
+    Manager(Box<ManagerArgs>),
+    /// Join other clusters to the hub, list them, and remove them
+    Cluster(ClusterArgs),
     /// Print the custom resource definitions of this version, for kubectl apply
     PrintCrds(PrintCrdsArgs),
 }
@@ -46,6 +50,17 @@ pub struct ManagerArgs {
         default_value = default_namespace(env_var),
     )]
     pub namespace: Namespace,
+
+    /// Namespace of the Secrets with the credentials of other clusters [default: that of --namespace]
+    ///
+    /// Each has the name of its Cluster. A hub that was Shipper's has them in `shipper-system`.
+    #[arg(
+        long,
+        env = "BATON_CLUSTERS_NAMESPACE",
+        hide_env_values = true,
+        value_name = "NAMESPACE"
+    )]
+    pub clusters_namespace: Option<Namespace>,
 
     /// Where to serve /metrics: ":PORT", "IP:PORT", port 0 for a free one, or "0" for not at all
     #[arg(
@@ -134,6 +149,14 @@ pub struct ManagerArgs {
     pub force_adoption: bool,
 }
 
+impl ManagerArgs {
+    /// Namespace of the Secrets with the credentials of other clusters.
+    #[must_use]
+    pub fn clusters_namespace(&self) -> &Namespace {
+        self.clusters_namespace.as_ref().unwrap_or(&self.namespace)
+    }
+}
+
 /// Flags that choose the cluster.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ConnectionArgs {
@@ -182,8 +205,8 @@ mod tests {
     fn manager(flags: &[&str]) -> Result<ManagerArgs, clap::Error> {
         let cli = Cli::try_parse_from(["baton", "manager"].iter().chain(flags))?;
         match cli.command {
-            Command::Manager(args) => Ok(args),
-            Command::PrintCrds(args) => panic!("{args:?}"),
+            Command::Manager(args) => Ok(*args),
+            command => panic!("{command:?}"),
         }
     }
 
@@ -196,6 +219,7 @@ mod tests {
     fn defaults_are_those_of_the_readme() {
         let args = manager(&[]).unwrap();
         assert_eq!(args.namespace.as_str(), "baton-system");
+        assert_eq!(args.clusters_namespace().as_str(), "baton-system");
         assert_eq!(args.metrics_addr, ListenAddr::AnyAddress(8080));
         assert_eq!(args.health_addr, ListenAddr::AnyAddress(8081));
         assert!(args.leader_elect);
@@ -206,6 +230,18 @@ mod tests {
         assert_eq!(args.connection.kubeconfig, None);
         assert_eq!(args.connection.context, None);
         assert!(!args.force_adoption);
+    }
+
+    #[test]
+    fn secrets_of_clusters_are_beside_the_manager_unless_told_otherwise() {
+        for (flags, expected) in [
+            (&["--namespace=here"][..], "here"),
+            (&["--namespace=here", "--clusters-namespace=there"], "there"),
+        ] {
+            let args = manager(flags).unwrap();
+            assert_eq!(args.clusters_namespace().as_str(), expected, "{flags:?}");
+        }
+        manager(&["--clusters-namespace="]).unwrap_err();
     }
 
     #[test]

@@ -9,6 +9,7 @@ pub mod deployment_api;
 pub mod discovery;
 pub mod events;
 pub(crate) mod informers;
+pub mod inventory;
 pub mod item;
 pub mod key;
 pub mod lease;

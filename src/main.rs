@@ -1,6 +1,6 @@
 //! The `baton` binary.
 
-use baton::{cli, run, telemetry};
+use baton::{cli, clusters, run, telemetry};
 use clap::Parser as _;
 use std::process::ExitCode;
 
@@ -20,9 +20,10 @@ async fn main() -> ExitCode {
 async fn execute(command: cli::Command) -> Result<(), Box<dyn std::error::Error>> {
     match command {
         cli::Command::PrintCrds(args) => cli::crds::print(&args)?,
+        cli::Command::Cluster(args) => clusters::run(args).await?,
         cli::Command::Manager(args) => {
             telemetry::init(&args.log_level, args.log_format)?;
-            run::manager(args).await?;
+            run::manager(*args).await?;
         }
     }
     Ok(())

@@ -13,6 +13,9 @@ pub const ARCHIVED: &str = "Archived";
 /// A deployment rolls a new revision out.
 pub const PROGRESSING: &str = "Progressing";
 
+/// A Cluster can be reached, and takes the credentials.
+pub const CONNECTED: &str = "Connected";
+
 /// Reasons of the conditions.
 pub mod reasons {
     /// `Available=True`.
@@ -68,6 +71,22 @@ pub mod reasons {
     pub const OBJECT_SET_CREATE_ERROR: &str = "ObjectSetCreateError";
     /// `Progressing=Unknown`: the time does not count while the deployment is paused.
     pub const DEPLOYMENT_PAUSED: &str = "DeploymentPaused";
+    /// `Connected=True`.
+    pub const CONNECTED: &str = "Connected";
+    /// `Connected=Unknown`: the cluster has not answered yet.
+    pub const CONNECTING: &str = "Connecting";
+    /// `Connected=False`: there is no Secret with credentials, or it cannot be read.
+    pub const NO_SECRET: &str = "NoSecret";
+    /// `Connected=False`: the Secret holds no usable credentials.
+    pub const INVALID_SECRET: &str = "InvalidSecret";
+    /// `Connected=False`: the cluster refuses the credentials.
+    pub const UNAUTHORIZED: &str = "Unauthorized";
+    /// `Connected=False`: the cluster takes the credentials for nobody's.
+    pub const FORBIDDEN: &str = "Forbidden";
+    /// `Connected=False`: no answer, or none of an API server.
+    pub const UNREACHABLE: &str = "Unreachable";
+    /// `Connected=False`: the Cluster does not say where the cluster is.
+    pub const INVALID_SPEC: &str = "InvalidSpec";
 }
 
 /// Fixed messages of the conditions.

@@ -1,12 +1,17 @@
-//! Well-known names. Byte-identical to those of Package Operator, so that
+//! Well-known names. Byte-identical to those of Package Operator and Shipper, so that
 //! either controller can take over from the other.
 
-/// API group of every kind served here.
+/// API group of every kind served here but the Cluster.
 pub const GROUP: &str = "package-operator.run";
 /// The one served and stored version.
 pub const VERSION: &str = "v1alpha1";
-/// `apiVersion` of every kind served here.
+/// `apiVersion` of every kind served here but the Cluster.
 pub const API_VERSION: &str = "package-operator.run/v1alpha1";
+
+/// API group of the Cluster.
+pub const CLUSTER_GROUP: &str = "shipper.booking.com";
+/// `apiVersion` of the Cluster.
+pub const CLUSTER_API_VERSION: &str = "shipper.booking.com/v1alpha1";
 
 /// Field manager of every server-side apply.
 pub const FIELD_MANAGER: &str = "package-operator";
@@ -57,6 +62,21 @@ pub const ANNOTATION_PAUSED_BY_PARENT: &str = "package-operator.run/paused-by-pa
 pub const ANNOTATION_OWNERS: &str = "package-operator.run/owners";
 /// Annotation on `ObjectSets`: image of the package they came from.
 pub const ANNOTATION_PACKAGE_SOURCE_IMAGE: &str = "package-operator.run/package-source-image";
+
+/// Key in the Secret of a Cluster: a bearer token. Where there is one, only [`SECRET_CA`] counts besides.
+pub const SECRET_TOKEN: &str = "token";
+/// Key in the Secret of a Cluster: the CA of the server, as PEM, beside a token.
+pub const SECRET_CA: &str = "ca.crt";
+/// Key in the Secret of a Cluster: the CA of the server, as PEM, beside a client certificate.
+pub const SECRET_TLS_CA: &str = "tls.ca";
+/// Key in the Secret of a Cluster: a client certificate, as PEM.
+pub const SECRET_TLS_CERTIFICATE: &str = "tls.crt";
+/// Key in the Secret of a Cluster: the key of the client certificate, as PEM.
+pub const SECRET_TLS_KEY: &str = "tls.key";
+/// Annotation on the Secret of a Cluster with a client certificate: whether the server's certificate is trusted
+/// unseen, as Go reads a bool.
+pub const ANNOTATION_SKIP_TLS_VERIFY: &str =
+    "shipper.booking.com/cluster-secret.insecure-tls-skip-verify";
 
 /// Environment variable that disables collision protection when it has any value.
 pub const ENV_FORCE_ADOPTION: &str = "PKO_FORCE_ADOPTION";

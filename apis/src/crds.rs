@@ -9,11 +9,12 @@ use kube::CustomResourceExt;
 use serde_json::json;
 
 use crate::{
-    ClusterObjectDeployment, ClusterObjectSet, ClusterObjectSetPhase, ClusterObjectSlice,
+    Cluster, ClusterObjectDeployment, ClusterObjectSet, ClusterObjectSetPhase, ClusterObjectSlice,
     ObjectDeployment, ObjectSet, ObjectSetPhase, ObjectSlice, conditions,
 };
 
-/// All custom resource definitions, each namespaced kind followed by its cluster-scoped twin.
+/// All custom resource definitions: each namespaced kind followed by its cluster-scoped twin, then
+/// the Cluster.
 ///
 /// # Guarantees
 ///
@@ -52,6 +53,7 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
                 age(),
             ],
         ),
+        without_subresources(finish(Cluster::crd(), &[age()])),
     ]
 }
 
@@ -106,6 +108,14 @@ fn wide(column: CustomResourceColumnDefinition) -> CustomResourceColumnDefinitio
         priority: Some(1),
         ..column
     }
+}
+
+/// Leaves the status to the main resource, as Shipper's clients write it there.
+fn without_subresources(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    for version in &mut crd.spec.versions {
+        version.subresources = None;
+    }
+    crd
 }
 
 /// Brings a derived definition into the shape that clients know.

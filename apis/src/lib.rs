@@ -1,8 +1,10 @@
 //! The custom resources that Baton serves.
 //!
 //! Types, schemas, condition names and well-known labels of the group
-//! `package-operator.run/v1alpha1`. No client and no behaviour live here.
+//! `package-operator.run/v1alpha1`, and the Cluster of `shipper.booking.com/v1alpha1`. No client and
+//! no behaviour live here.
 
+mod cluster;
 pub mod conditions;
 pub mod constants;
 mod crds;
@@ -14,6 +16,7 @@ mod phase;
 mod probe;
 mod schema;
 
+pub use cluster::*;
 pub use crds::crds;
 pub use object_deployment::*;
 pub use object_set::*;

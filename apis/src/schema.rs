@@ -62,6 +62,13 @@ pub(crate) fn previous_of_own_kind() -> Rule {
     .field_path(".spec.previous")
 }
 
+/// A cluster that the manager connects to has an address.
+pub(crate) fn api_master_for_push() -> Rule {
+    Rule::new("self.connection != 'Push' || (has(self.apiMaster) && self.apiMaster != '')")
+        .message("apiMaster is required unless connection is Pull")
+        .field_path(".apiMaster")
+}
+
 /// Exactly one kind of probe per entry.
 ///
 /// Probes sit in a list of lists without a limit, so the server takes a million of them for granted

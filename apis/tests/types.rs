@@ -1,8 +1,8 @@
 //! The types read and write what users and other controllers write and read.
 
 use baton_apis::{
-    ClusterObjectSet, CollisionProtection, ObjectDeployment, ObjectSet, ObjectSetPhase,
-    ObjectSetStatusPhase, ObjectSlice, PreviousRevisionReference,
+    Cluster, ClusterConnection, ClusterObjectSet, CollisionProtection, ObjectDeployment, ObjectSet,
+    ObjectSetPhase, ObjectSetStatusPhase, ObjectSlice, PreviousRevisionReference,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -145,4 +145,37 @@ status: {revision: 4, templateHash: abc, collisionCount: 1}
     let deployment: ObjectDeployment =
         read("{metadata: {name: a}, spec: {selector: {}, template: {metadata: {}, spec: {}}}}");
     assert_eq!(deployment.spec.revision_history_limit, 10);
+}
+
+#[test]
+fn a_cluster_of_shipper_is_one_to_connect_to() {
+    let cluster: Cluster = read(
+        "
+apiVersion: shipper.booking.com/v1alpha1
+kind: Cluster
+metadata: {name: eu-1}
+spec: {region: eu-west, apiMaster: 'https://10.1.2.3:6443', capabilities: [gpu], scheduler: {weight: 0}}
+status: {inService: true}
+",
+    );
+    assert_eq!(cluster.spec.connection, ClusterConnection::Push);
+    assert_eq!(cluster.spec.scheduler.weight, Some(0));
+    assert_eq!(cluster.status.unwrap().in_service, Some(true));
+}
+
+#[test]
+fn a_cluster_with_an_agent_needs_no_address() {
+    check_round_trip::<Cluster>(
+        "
+apiVersion: shipper.booking.com/v1alpha1
+kind: Cluster
+metadata: {name: edge-7}
+spec: {region: edge, capabilities: [], scheduler: {unschedulable: true, identity: edge-6}, connection: Pull}
+status:
+  serverVersion: v1.36.3
+  lastContactTime: '2026-01-01T00:00:00Z'
+  conditions:
+  - {type: Connected, status: 'False', reason: Unreachable, message: gone, lastTransitionTime: '2026-01-01T00:00:00Z'}
+",
+    );
 }

@@ -1,7 +1,9 @@
 //! The test bed: a real control plane on this machine.
 
+mod api_server;
 mod config;
 mod error;
+mod extent;
 mod lease;
 mod name;
 mod ports;
@@ -16,7 +18,9 @@ use serde::{Deserialize, Serialize};
 use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
+pub use self::api_server::Stop;
 pub use self::error::Error;
+pub use self::extent::Extent;
 pub use self::lease::Error as LeaseError;
 pub use self::name::{InvalidName, Name};
 pub use self::ports::{Error as PortsError, Ports};
@@ -29,6 +33,9 @@ use crate::tools::{Tool, Toolbox};
 
 /// How long a bed may take to be ready. It takes some seconds; a loaded machine gets its time.
 const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Between two looks at a server that starts or ends.
+const INTERVAL: Duration = Duration::from_millis(50);
 
 /// The simulated nodes.
 const NODES: &str = "2";
@@ -71,6 +78,8 @@ struct Ready {
     /// wants it any more.
     kept: bool,
     ports: Ports,
+    #[serde(default)]
+    extent: Extent,
 }
 
 impl Ready {
@@ -89,14 +98,29 @@ impl Ready {
 }
 
 impl Bed {
-    /// Starts the bed `name`, with its API server on `port` if given. A bed of that name that runs
-    /// and was kept is taken as it is; leftovers of one are removed first. Progress is told on the
-    /// standard error.
+    /// Starts the bed `name` with all servers, and its API server on `port` if given. A bed of that name that
+    /// runs and was kept is taken as it is; leftovers of one are removed first. Progress is told on
+    /// the standard error.
     ///
     /// # Errors
     ///
     /// When another process uses the bed, a tool is missing, or a server does not start.
     pub async fn up(
+        dirs: &Dirs,
+        name: &Name,
+        port: Option<u16>,
+        afterwards: Afterwards,
+    ) -> Result<Self, Error> {
+        Self::up_with(Extent::Full, dirs, name, port, afterwards).await
+    }
+
+    /// As [`Bed::up`], with the servers that are wanted. A kept bed that has others is made anew.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`Bed::up`].
+    pub async fn up_with(
+        extent: Extent,
         dirs: &Dirs,
         name: &Name,
         port: Option<u16>,
@@ -112,7 +136,7 @@ impl Bed {
             afterwards: Afterwards::End,
             _lease: lease,
         };
-        if bed.is_kept().await? {
+        if bed.is_kept(extent).await? {
             eprintln!("bed {name}: running already");
             bed.afterwards = Afterwards::Keep;
             return Ok(bed);
@@ -123,10 +147,11 @@ impl Bed {
         let started = Instant::now();
         eprintln!("bed {name}: starting a control plane");
         let ports = Ports::choose(port)?;
-        bed.start(&ports, dirs).await?;
+        bed.start(&ports, extent, dirs).await?;
         Ready {
             kept: afterwards == Afterwards::Keep,
             ports,
+            extent,
         }
         .write(&bed.dir)?;
         bed.afterwards = afterwards;
@@ -200,9 +225,13 @@ impl Bed {
     }
 
     /// Whether a bed is there that was meant to be, all of it, and answers.
-    async fn is_kept(&self) -> Result<bool, Error> {
-        let kept = Ready::read(&self.dir).is_some_and(|ready| ready.kept);
-        if !kept || !processes::complete(&self.dir).map_err(|source| self.processes(source))? {
+    async fn is_kept(&self, extent: Extent) -> Result<bool, Error> {
+        let kept = Ready::read(&self.dir).is_some_and(|ready| ready.kept && ready.extent == extent);
+        let complete = || {
+            processes::complete(&self.dir, extent.components())
+                .map_err(|source| self.processes(source))
+        };
+        if !kept || !complete()? {
             return Ok(false);
         }
         let mut command = self.kubectl();
@@ -211,7 +240,7 @@ impl Bed {
         Ok(answer.is_ok_and(|answer| answer.is_ok()))
     }
 
-    async fn start(&self, ports: &Ports, dirs: &Dirs) -> Result<(), Error> {
+    async fn start(&self, ports: &Ports, extent: Extent, dirs: &Dirs) -> Result<(), Error> {
         let file = self.dir.join("kwokctl.yaml");
         let failed = |source| Error::File {
             path: file.clone(),
@@ -224,23 +253,46 @@ impl Bed {
             .mode(0o700)
             .create(&self.dir)
             .map_err(failed)?;
-        fs::write(&file, config::file(ports, &self.tools)).map_err(failed)?;
+        fs::write(&file, config::file(ports, extent, &self.tools)).map_err(failed)?;
         tokio::select! {
-            started = timeout(PATIENCE, self.run(&file, dirs)) => match started {
+            started = timeout(PATIENCE, self.run(&file, extent, dirs)) => match started {
                 Ok(result) => result,
-                Err(_) => Err(Error::NotReady { name: self.name.clone(), log: self.log("kube-apiserver") }),
+                Err(_) => Err(self.not_ready()),
             },
             // kwokctl would wait two minutes for a server that is dead.
             died = self.death() => Err(died),
         }
     }
 
-    /// Creates the cluster and waits until a pod would run on it.
-    async fn run(&self, config: &Path, dirs: &Dirs) -> Result<(), Error> {
+    /// Creates the cluster and waits until a pod can be created on it, and would run if there are nodes.
+    async fn run(&self, config: &Path, extent: Extent, dirs: &Dirs) -> Result<(), Error> {
         let mut create = self.kwokctl(config, dirs);
         // An empty kubeconfig: the user's own one is not touched.
         create.args(["create", "cluster", "--kubeconfig", "", "--wait", "60s"]);
         self.output(&mut create).await?;
+        // Until it is there, no pod can be created in that namespace.
+        let mut account = self.kubectl();
+        account.args([
+            "wait",
+            "--for=create",
+            "serviceaccount/default",
+            "--namespace=default",
+            "--timeout=60s",
+        ]);
+        match extent {
+            Extent::Full => {
+                let nodes = self.nodes(config, dirs);
+                tokio::try_join!(nodes, self.output(&mut account))?;
+            }
+            Extent::ControlPlane => {
+                self.output(&mut account).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes the simulated nodes and waits until they are ready.
+    async fn nodes(&self, config: &Path, dirs: &Dirs) -> Result<(), Error> {
         let mut scale = self.kwokctl(config, dirs);
         scale.args(["scale", "node", "--replicas", NODES]);
         self.output(&mut scale).await?;
@@ -252,16 +304,7 @@ impl Bed {
             "--all",
             "--timeout=60s",
         ]);
-        // Until it is there, no pod can be created in that namespace.
-        let mut account = self.kubectl();
-        account.args([
-            "wait",
-            "--for=create",
-            "serviceaccount/default",
-            "--namespace=default",
-            "--timeout=60s",
-        ]);
-        tokio::try_join!(self.output(&mut nodes), self.output(&mut account))?;
+        self.output(&mut nodes).await?;
         Ok(())
     }
 
@@ -312,6 +355,13 @@ impl Bed {
                 }
                 Err(source) => return self.processes(source),
             }
+        }
+    }
+
+    fn not_ready(&self) -> Error {
+        Error::NotReady {
+            name: self.name.clone(),
+            log: self.log("kube-apiserver"),
         }
     }
 
@@ -371,12 +421,15 @@ pub fn down(dirs: &Dirs, name: &Name) -> Result<bool, Error> {
 /// When it does not run.
 pub fn kubeconfig(dirs: &Dirs, name: &Name) -> Result<PathBuf, Error> {
     let dir = dirs.clusters().join(name.as_str());
-    let runs = processes::complete(&dir).map_err(|source| Error::Processes {
-        name: name.clone(),
-        source,
-    })?;
-    if runs && Ready::read(&dir).is_some() {
-        return Ok(kubeconfig_of(&dir));
+    if let Some(ready) = Ready::read(&dir) {
+        let runs = processes::complete(&dir, ready.extent.components());
+        let runs = runs.map_err(|source| Error::Processes {
+            name: name.clone(),
+            source,
+        })?;
+        if runs {
+            return Ok(kubeconfig_of(&dir));
+        }
     }
     Err(Error::NotRunning { name: name.clone() })
 }

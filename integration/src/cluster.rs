@@ -9,11 +9,14 @@ use kube::{Client, Config};
 use serde_json::Value;
 
 /// Kinds without a namespace, among those that tests use.
-const CLUSTER_SCOPED: [&str; 11] = [
+const CLUSTER_SCOPED: [&str; 14] = [
+    "Cluster",
     "ClusterObjectDeployment",
     "ClusterObjectSet",
+    "ClusterObjectSetPhase",
     "ClusterObjectSlice",
     "ClusterRole",
+    "ClusterRoleBinding",
     "CustomResourceDefinition",
     "MutatingAdmissionPolicy",
     "MutatingAdmissionPolicyBinding",
@@ -166,15 +169,29 @@ impl Cluster {
 
     /// A token of a service account.
     pub async fn token(&self, namespace: &str, account: &str) -> String {
+        self.bound_token(namespace, account, &Value::Null).await
+    }
+
+    /// A token of a service account that is worth nothing any more when an object goes.
+    pub async fn bound_token(&self, namespace: &str, account: &str, to: &Value) -> String {
         let url = format!("/api/v1/namespaces/{namespace}/serviceaccounts/{account}/token");
         let request = serde_json::json!({
-            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {},
+            "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest",
+            "spec": { "boundObjectRef": to },
         });
         let answer = self
             .send(Method::POST, &url, "application/json", &request)
             .await;
         let token = answer.unwrap()["status"]["token"].take();
         token.as_str().unwrap().to_owned()
+    }
+
+    /// Whether the server knows who is asking.
+    pub async fn is_known(&self) -> bool {
+        let answer = self
+            .send(Method::GET, "/version", "application/json", &Value::Null)
+            .await;
+        !matches!(answer, Err(Refused { code: 401, .. }))
     }
 
     pub(crate) async fn send(

@@ -29,17 +29,7 @@ pub async fn of_namespace(cluster: &Cluster, namespace: &str, log: &Log) -> Stri
             }
         }
     }
-    for (api_version, kind) in [
-        ("v1", "ConfigMap"),
-        ("v1", "Secret"),
-        ("apps/v1", "Deployment"),
-    ] {
-        for object in cluster.list(&like(api_version, kind, namespace), "").await {
-            if object["metadata"]["name"] != "kube-root-ca.crt" {
-                section(&mut text, kind, &object);
-            }
-        }
-    }
+    text.push_str(&objects_of(cluster, namespace).await);
     let _ = writeln!(text, "--- events");
     for event in cluster.list(&like("v1", "Event", namespace), "").await {
         let line = |field: &str| event[field].as_str().unwrap_or_default().to_owned();
@@ -51,6 +41,23 @@ pub async fn of_namespace(cluster: &Cluster, namespace: &str, log: &Log) -> Stri
         "--- log of the manager\n{}",
         log.about(namespace, LOG_LINES)
     );
+    text
+}
+
+/// The objects in a namespace, of the kinds that most tests use.
+pub async fn objects_of(cluster: &Cluster, namespace: &str) -> String {
+    let mut text = String::new();
+    for (api_version, kind) in [
+        ("v1", "ConfigMap"),
+        ("v1", "Secret"),
+        ("apps/v1", "Deployment"),
+    ] {
+        for object in cluster.list(&like(api_version, kind, namespace), "").await {
+            if object["metadata"]["name"] != "kube-root-ca.crt" {
+                section(&mut text, kind, &object);
+            }
+        }
+    }
     text
 }
 

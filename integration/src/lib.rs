@@ -36,10 +36,13 @@ pub mod manager;
 pub mod manifest;
 pub mod metrics;
 pub mod namespace;
+mod network;
 pub mod plugin;
+pub mod proxy;
 pub mod recording;
 pub mod revision;
 pub mod set;
+pub mod sites;
 pub mod takeover;
 
 /// What nearly every test uses.

@@ -4,58 +4,22 @@
 //! the chains are.
 
 mod link;
+mod member;
 
 use std::collections::BTreeMap;
 
 use baton::engine::deployment::template::{has_labels, metadata_digest, same_content};
-use baton_apis::{
-    LifecycleState, ObjectDeploymentSpec, ObjectDeploymentStatus, ObjectSetSpec, ObjectSetStatus,
-    conditions,
-    constants::{ANNOTATION_CHANGE_CAUSE, ANNOTATION_TEMPLATE_METADATA},
-};
-use k8s_openapi::{
-    apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference},
-    jiff::Timestamp,
-};
-use serde::Deserialize;
+use baton_apis::constants::ANNOTATION_TEMPLATE_METADATA;
 use serde_json::Value;
 
 use self::link::link;
+pub use self::member::{Deployment, Member, Revision, State};
 use crate::{
     connect::Cluster,
     error::Error,
+    output::tell_once,
     target::{Kind, Target},
 };
-
-/// An `ObjectDeployment` or `ClusterObjectDeployment`.
-#[derive(Clone, Debug)]
-pub struct Deployment {
-    /// Which of the two.
-    pub kind: Kind,
-    /// Metadata.
-    pub metadata: ObjectMeta,
-    /// What is wanted.
-    pub spec: ObjectDeploymentSpec,
-    /// What was observed.
-    pub status: ObjectDeploymentStatus,
-    /// All of it, as the server has it.
-    pub object: Value,
-}
-
-/// An `ObjectSet` or `ClusterObjectSet`.
-#[derive(Clone, Debug)]
-pub struct Revision {
-    /// Which of the two.
-    pub kind: Kind,
-    /// Metadata.
-    pub metadata: ObjectMeta,
-    /// What is wanted.
-    pub spec: ObjectSetSpec,
-    /// What was observed.
-    pub status: ObjectSetStatus,
-    /// All of it, as the server has it.
-    pub object: Value,
-}
 
 /// Revisions that belong together.
 #[derive(Clone, Debug, Default)]
@@ -66,224 +30,6 @@ pub struct Chain {
     pub revisions: Vec<Revision>,
     /// The name of the revision that the user asked for, where that was no deployment.
     pub named: Option<String>,
-}
-
-impl Deployment {
-    /// Reads what a server returned.
-    ///
-    /// # Errors
-    /// What does not look like a deployment of one of the two kinds.
-    pub fn parse(object: Value) -> Result<Self, serde_json::Error> {
-        let (kind, parts) = parts::<ObjectDeploymentSpec, ObjectDeploymentStatus>(&object)?;
-        Ok(Self {
-            kind,
-            metadata: parts.metadata,
-            spec: parts.spec,
-            status: parts.status.unwrap_or_default(),
-            object,
-        })
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.metadata.name.as_deref().unwrap_or_default()
-    }
-
-    /// Its UID.
-    #[must_use]
-    pub fn uid(&self) -> &str {
-        self.metadata.uid.as_deref().unwrap_or_default()
-    }
-
-    /// A condition of its status.
-    #[must_use]
-    pub fn condition(&self, type_: &str) -> Option<&Condition> {
-        find(&self.status.conditions, type_)
-    }
-
-    /// Whether the status describes the present spec: every own condition carries the present generation.
-    #[must_use]
-    pub fn is_observed(&self) -> bool {
-        let own = [conditions::AVAILABLE, conditions::PROGRESSING];
-        own.iter().all(|type_| {
-            self.condition(type_)
-                .is_some_and(|condition| condition.observed_generation == self.metadata.generation)
-        })
-    }
-
-    /// As it can be typed: `od/web`.
-    #[must_use]
-    pub fn target(&self) -> Target {
-        Target::new(self.kind, self.name())
-    }
-}
-
-impl Revision {
-    /// Reads what a server returned.
-    ///
-    /// # Errors
-    /// What does not look like a revision of one of the two kinds.
-    pub fn parse(object: Value) -> Result<Self, serde_json::Error> {
-        let (kind, parts) = parts::<ObjectSetSpec, ObjectSetStatus>(&object)?;
-        Ok(Self {
-            kind,
-            metadata: parts.metadata,
-            spec: parts.spec,
-            status: parts.status.unwrap_or_default(),
-            object,
-        })
-    }
-
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        self.metadata.name.as_deref().unwrap_or_default()
-    }
-
-    /// Its UID.
-    #[must_use]
-    pub fn uid(&self) -> &str {
-        self.metadata.uid.as_deref().unwrap_or_default()
-    }
-
-    /// Its namespace; `None` for a cluster-scoped one.
-    #[must_use]
-    pub fn namespace(&self) -> Option<&str> {
-        self.metadata.namespace.as_deref()
-    }
-
-    /// Its number, once it has one.
-    #[must_use]
-    pub fn number(&self) -> Option<i64> {
-        self.spec.revision.filter(|number| *number != 0)
-    }
-
-    /// A condition of its status.
-    #[must_use]
-    pub fn condition(&self, type_: &str) -> Option<&Condition> {
-        find(&self.status.conditions, type_)
-    }
-
-    /// Whether a condition is true.
-    #[must_use]
-    pub fn is_true(&self, type_: &str) -> bool {
-        self.condition(type_)
-            .is_some_and(|condition| condition.status == "True")
-    }
-
-    /// Whether it is archived, or is to be.
-    #[must_use]
-    pub fn is_archived(&self) -> bool {
-        self.spec.lifecycle_state == LifecycleState::Archived || self.is_true(conditions::ARCHIVED)
-    }
-
-    /// Whether it was available once with all of its objects.
-    #[must_use]
-    pub fn has_succeeded(&self) -> bool {
-        self.is_true(conditions::SUCCEEDED)
-    }
-
-    /// Its state in one word or two, as in the column STATE: `Available`, `Not ready`, `Paused`, `Archived`, ...
-    #[must_use]
-    pub fn state(&self) -> State {
-        if self.metadata.deletion_timestamp.is_some() {
-            State::Deleting
-        } else if self.is_true(conditions::ARCHIVED) {
-            State::Archived
-        } else if self.spec.lifecycle_state == LifecycleState::Archived {
-            State::Archiving
-        } else if self.spec.lifecycle_state == LifecycleState::Paused {
-            State::Paused
-        } else if self.is_true(conditions::AVAILABLE) {
-            State::Available
-        } else if self.condition(conditions::AVAILABLE).is_some() {
-            State::NotReady
-        } else {
-            State::Pending
-        }
-    }
-
-    /// Why it was made, as its maker noted in [`ANNOTATION_CHANGE_CAUSE`].
-    #[must_use]
-    pub fn change_cause(&self) -> Option<&str> {
-        self.annotation(ANNOTATION_CHANGE_CAUSE)
-            .filter(|cause| !cause.is_empty())
-    }
-
-    /// The value of an annotation.
-    #[must_use]
-    pub fn annotation(&self, key: &str) -> Option<&str> {
-        let annotations = self.metadata.annotations.as_ref()?;
-        annotations.get(key).map(String::as_str)
-    }
-
-    /// When it was created.
-    #[must_use]
-    pub fn created(&self) -> Option<Timestamp> {
-        self.metadata.creation_timestamp.as_ref().map(|time| time.0)
-    }
-
-    /// What controls it.
-    #[must_use]
-    pub fn controller(&self) -> Option<&OwnerReference> {
-        let owners = self
-            .metadata
-            .owner_references
-            .as_deref()
-            .unwrap_or_default();
-        owners.iter().find(|owner| owner.controller == Some(true))
-    }
-
-    /// As it can be typed: `os/web-1`.
-    #[must_use]
-    pub fn target(&self) -> Target {
-        Target::new(self.kind, self.name())
-    }
-
-    /// The names in `spec.previous`.
-    pub fn previous(&self) -> impl Iterator<Item = &str> {
-        self.spec
-            .previous
-            .iter()
-            .flatten()
-            .map(|previous| previous.name.as_str())
-    }
-}
-
-/// What a revision is doing, in the order in which one reads it off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// Nobody has reported on it yet.
-    Pending,
-    /// All objects are written and pass their probes.
-    Available,
-    /// They do not.
-    NotReady,
-    /// Nothing is written.
-    Paused,
-    /// Its objects are being torn down.
-    Archiving,
-    /// Its objects are gone or handed over.
-    Archived,
-    /// It is being deleted.
-    Deleting,
-}
-
-impl State {
-    /// For people.
-    #[must_use]
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Pending => "Pending",
-            Self::Available => "Available",
-            Self::NotReady => "NotReady",
-            Self::Paused => "Paused",
-            Self::Archiving => "Archiving",
-            Self::Archived => "Archived",
-            Self::Deleting => "Deleting",
-        }
-    }
 }
 
 impl Chain {
@@ -298,7 +44,7 @@ impl Chain {
     #[must_use]
     pub fn namespace(&self) -> Option<&str> {
         match &self.deployment {
-            Some(deployment) => deployment.metadata.namespace.as_deref(),
+            Some(deployment) => deployment.namespace(),
             None => self.revisions.first().and_then(Revision::namespace),
         }
     }
@@ -358,6 +104,12 @@ impl Chain {
             Some(name) => self.by_name(name),
             None => self.current(),
         }
+    }
+
+    /// The deployment, if that is what the user asked for; `None` for one of its revisions.
+    #[must_use]
+    pub fn asked_deployment(&self) -> Option<&Deployment> {
+        self.deployment.as_ref().filter(|_| self.named.is_none())
     }
 
     /// Whether it is the chain of a deployment, or has a revision, of this kind and name.
@@ -492,7 +244,8 @@ pub async fn read_all(
 /// As [`assemble`], from what lists return. What cannot be parsed is told on standard error and left out.
 #[must_use]
 pub fn from_objects(deployments: Vec<Value>, revisions: Vec<Value>) -> Vec<Chain> {
-    let tell = |error: serde_json::Error| eprintln!("warning: {error}");
+    // Those who watch come by here again and again.
+    let tell = |error: serde_json::Error| tell_once(&format!("warning: {error}"));
     assemble(
         deployments
             .into_iter()
@@ -538,41 +291,6 @@ pub fn not_found(target: &Target, namespace: Option<&str>) -> Error {
         kinds.join(" or "),
         target.name
     ))
-}
-
-fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|condition| condition.type_ == type_)
-}
-
-#[derive(Deserialize)]
-#[serde(bound = "S: Deserialize<'de> + Default, T: Deserialize<'de>")]
-struct Parts<S, T> {
-    metadata: ObjectMeta,
-    #[serde(default)]
-    spec: S,
-    status: Option<T>,
-}
-
-/// Splits an object of one of our kinds; the error names the object.
-fn parts<S, T>(object: &Value) -> Result<(Kind, Parts<S, T>), serde_json::Error>
-where
-    S: for<'de> Deserialize<'de> + Default,
-    T: for<'de> Deserialize<'de>,
-{
-    use serde::de::Error as _;
-    let name = || {
-        let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
-        format!(
-            "{} {}",
-            text("/kind").unwrap_or("object"),
-            text("/metadata/name").unwrap_or("without a name")
-        )
-    };
-    let kind = Kind::of(object)
-        .ok_or_else(|| serde_json::Error::custom(format!("{} is none of our kinds", name())))?;
-    let parts = Parts::deserialize(object)
-        .map_err(|error| serde_json::Error::custom(format!("{} is left out: {error}", name())))?;
-    Ok((kind, parts))
 }
 
 #[cfg(test)]

@@ -16,7 +16,6 @@ use baton::{
         revision::KindScope,
     },
 };
-use baton_apis::constants::GROUP;
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
 
@@ -24,7 +23,9 @@ use crate::{
     chain::{Chain, Revision},
     connect::{Cluster, ListQuery, Source},
     content::{Content, FEW},
+    delegates::Delegates,
     error::Error,
+    output::place,
 };
 
 /// Lists under way at the same time.
@@ -96,8 +97,8 @@ pub struct Collection {
 }
 
 impl Children {
-    /// Reads the objects that revisions want. Those of delegated phases may be in another cluster and are
-    /// not looked for.
+    /// Reads the objects that revisions want. Those of phases of a class may be in another cluster and are not looked
+    /// for; see [`Phase::is_here`](crate::content::Phase::is_here).
     ///
     /// # Errors
     /// No answer. A kind that is not served, or may not be read, is no error: see
@@ -177,14 +178,14 @@ impl Children {
 /// What [`Found::Unreadable`] says of a kind that the server does not serve.
 pub const NOT_SERVED: &str = "the API server does not serve this kind";
 
-/// What revisions want, by kind. Of delegated phases nothing.
+/// What revisions want, by kind. Of phases whose objects are in other clusters nothing.
 #[must_use]
 pub fn collections(wanted: &[Wanted<'_>], detail: Detail) -> Vec<Collection> {
     let probed = probed_kinds(wanted);
     let mut by_kind: BTreeMap<Gvk, BTreeSet<ObjectKey>> = BTreeMap::new();
     let phases = wanted.iter().flat_map(|(_, content)| &content.phases);
     for object in phases
-        .filter(|phase| !phase.is_delegated())
+        .filter(|phase| phase.is_here())
         .flat_map(|phase| &phase.objects)
     {
         let keys = by_kind.entry(object.gvk.clone()).or_default();
@@ -270,15 +271,12 @@ impl Collection {
 /// The identity of a live object of a kind.
 #[must_use]
 pub fn key_of(gvk: &Gvk, object: &Value) -> ObjectKey {
-    let text = |pointer| {
-        let text = object.pointer(pointer).and_then(Value::as_str);
-        text.unwrap_or_default().to_owned()
-    };
+    let (namespace, name) = place(object);
     ObjectKey {
         group: gvk.group.clone(),
         kind: gvk.kind.clone(),
-        namespace: text("/metadata/namespace"),
-        name: text("/metadata/name"),
+        namespace,
+        name,
     }
 }
 
@@ -298,48 +296,24 @@ pub fn probed_kinds(wanted: &[Wanted<'_>]) -> BTreeSet<(String, String)> {
 
 /// Who controls a live object.
 #[must_use]
-pub fn owner(object: &Value, chain: &Chain) -> Owner {
+pub fn owner(object: &Value, chain: &Chain, delegates: &Delegates) -> Owner {
     let Some(reference) = controller(object) else {
         return Owner::Nobody;
     };
     let (kind, name) = (text(reference, "kind"), text(reference, "name"));
-    if let Some(revision) = chain.by_uid(text(reference, "uid")) {
-        return Owner::Revision {
+    let uid = text(reference, "uid");
+    let itself = chain.by_uid(uid);
+    match itself.or_else(|| delegates.revision_of(uid, chain)) {
+        Some(revision) => Owner::Revision {
             name: revision.name().to_owned(),
             number: revision.number(),
-            through: None,
-        };
+            through: itself.is_none().then(|| name.to_owned()),
+        },
+        None => Owner::Stranger {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+        },
     }
-    let group = text(reference, "apiVersion").split_once('/');
-    let is_ours = group.is_some_and(|(group, _)| group == GROUP);
-    if is_ours
-        && kind.ends_with("ObjectSetPhase")
-        && let Some(revision) = chain
-            .newest_first()
-            .find(|revision| is_phase_of(name, revision))
-    {
-        return Owner::Revision {
-            name: revision.name().to_owned(),
-            number: revision.number(),
-            through: Some(name.to_owned()),
-        };
-    }
-    Owner::Stranger {
-        kind: kind.to_owned(),
-        name: name.to_owned(),
-    }
-}
-
-/// Whether an `ObjectSetPhase` has the name of a delegated phase of a revision.
-fn is_phase_of(name: &str, revision: &Revision) -> bool {
-    let Some(phase) = name
-        .strip_prefix(revision.name())
-        .and_then(|rest| rest.strip_prefix('-'))
-    else {
-        return false;
-    };
-    let mut phases = revision.spec.phases.iter().flatten();
-    phases.any(|own| own.name == phase && !own.class.is_empty())
 }
 
 /// What a revision's probes say about one of its objects. Probes that cannot be compiled decide
@@ -434,6 +408,8 @@ mod tests {
         assert_eq!(sources[0].path, "/apis/apps/v1/namespaces/shop/deployments");
         assert!(!sources[0].query.metadata_only);
         assert!(plan(&self::chain(&[("ConfigMap", "a")], "elsewhere")).is_empty());
+        let here = self::chain(&[("ConfigMap", "a")], "default");
+        assert_eq!(plan(&here).len(), 1);
     }
 
     #[test]
@@ -460,46 +436,36 @@ mod tests {
     #[test]
     fn owners_are_told_apart() {
         let chain = chain(&[("ConfigMap", "a")], "elsewhere");
-        let owned = |controller: Value| {
-            owner(
-                &json!({"metadata": {"ownerReferences": [controller]}}),
-                &chain,
-            )
-        };
-        let reference = |api_version: &str, kind: &str, name: &str, uid: &str| {
-            json!({
-                "apiVersion": api_version, "kind": kind, "name": name, "uid": uid,
-                "controller": true,
-            })
-        };
         let ours = "package-operator.run/v1alpha1";
+        let mut delegates = Delegates::default();
+        delegates.insert(&json!({
+            "apiVersion": ours, "kind": "ObjectSetPhase",
+            "metadata": {"name": "web-1-a", "namespace": "shop", "uid": "p1", "ownerReferences": [
+                {"apiVersion": ours, "kind": "ObjectSet", "name": "web-1", "uid": "u1", "controller": true},
+            ]},
+        }));
+        let owned = |reference: Value| {
+            let object = json!({"metadata": {"ownerReferences": [reference]}});
+            owner(&object, &chain, &delegates)
+        };
+        let reference = |kind: &str, name: &str, uid: &str| json!({"apiVersion": ours, "kind": kind, "name": name, "uid": uid, "controller": true});
         let revision = |through: Option<&str>| Owner::Revision {
             name: "web-1".to_owned(),
             number: Some(1),
             through: through.map(str::to_owned),
         };
+        assert_eq!(owned(reference("ObjectSet", "web-1", "u1")), revision(None));
         assert_eq!(
-            owned(reference(ours, "ObjectSet", "web-1", "u1")),
-            revision(None)
-        );
-        assert_eq!(
-            owned(reference(ours, "ObjectSetPhase", "web-1-a", "u9")),
+            owned(reference("ObjectSetPhase", "web-1-a", "p1")),
             revision(Some("web-1-a"))
         );
-        let stranger = |kind: &str, name: &str| Owner::Stranger {
-            kind: kind.to_owned(),
-            name: name.to_owned(),
-        };
-        // The same name, but another object; a phase of another revision; another's kind.
-        for (api_version, kind, name) in [
-            (ours, "ObjectSet", "web-1"),
-            (ours, "ObjectSetPhase", "web-1-b"),
-            ("other/v1", "ObjectSetPhase", "web-1-a"),
-        ] {
-            assert_eq!(
-                owned(reference(api_version, kind, name, "u2")),
-                stranger(kind, name)
-            );
+        // The same names, but other objects.
+        for (kind, name) in [("ObjectSet", "web-1"), ("ObjectSetPhase", "web-1-a")] {
+            let stranger = Owner::Stranger {
+                kind: kind.to_owned(),
+                name: name.to_owned(),
+            };
+            assert_eq!(owned(reference(kind, name, "u2")), stranger);
         }
         let plain = json!({"apiVersion": ours, "kind": "ObjectSet", "name": "web-1", "uid": "u1"});
         assert_eq!(owned(plain), Owner::Nobody);

@@ -57,42 +57,22 @@ pub enum Command {
 
 /// The flags that all commands share.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Global options")]
 pub struct GlobalArgs {
     /// Kubeconfig to use instead of KUBECONFIG and ~/.kube/config
-    #[arg(
-        long,
-        global = true,
-        value_name = "FILE",
-        help_heading = "Global options"
-    )]
+    #[arg(long, global = true, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
 
     /// Context of the kubeconfig to use instead of the current one
-    #[arg(
-        long,
-        global = true,
-        value_name = "NAME",
-        help_heading = "Global options"
-    )]
+    #[arg(long, global = true, value_name = "NAME")]
     pub context: Option<String>,
 
     /// Namespace to use instead of the context's
-    #[arg(
-        long,
-        short,
-        global = true,
-        value_name = "NAME",
-        help_heading = "Global options"
-    )]
+    #[arg(long, short, global = true, value_name = "NAME", value_parser = namespace)]
     pub namespace: Option<String>,
 
     /// User to act as
-    #[arg(
-        long = "as",
-        global = true,
-        value_name = "USER",
-        help_heading = "Global options"
-    )]
+    #[arg(long = "as", global = true, value_name = "USER")]
     pub as_user: Option<String>,
 
     /// When to use colours: always, never, or auto, which is on a terminal and unless `NO_COLOR` is set
@@ -101,8 +81,7 @@ pub struct GlobalArgs {
         global = true,
         value_name = "WHEN",
         default_value = "auto",
-        hide_possible_values = true,
-        help_heading = "Global options"
+        hide_possible_values = true
     )]
     pub color: ColorChoice,
 }
@@ -118,12 +97,14 @@ impl GlobalArgs {
             kubeconfig: self.kubeconfig.clone(),
             context: self.context.clone(),
         };
-        connect(
-            &connection,
-            self.namespace.as_deref(),
-            self.as_user.as_deref(),
-        )
-        .await
+        connect(&connection, self.namespace(), self.as_user.as_deref()).await
+    }
+
+    /// The namespace that was asked for. An empty one is none, as for kubectl.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        let namespace = self.namespace.as_deref();
+        namespace.filter(|namespace| !namespace.is_empty())
     }
 
     /// How to write to the standard output.
@@ -139,6 +120,23 @@ pub struct AllNamespaces {
     /// Look at all namespaces, and at what is in none
     #[arg(long, short = 'A')]
     pub all_namespaces: bool,
+}
+
+/// Reads the name of a namespace, which becomes a part of URLs. An empty one is allowed, as in kubectl.
+///
+/// # Errors
+/// What is expected.
+pub fn namespace(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let well_formed = text.len() <= 63
+        && text.chars().all(fits)
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    if well_formed {
+        Ok(text.to_owned())
+    } else {
+        Err("names of namespaces consist of up to 63 lower-case letters, digits and '-'".to_owned())
+    }
 }
 
 /// Reads a duration as in `kubectl --timeout`: `90s`, `5m`, `1h30m`, and `0`, which means no limit.
@@ -172,6 +170,16 @@ mod tests {
             Cli::try_parse_from(["kubectl-baton", "completion", "bash", "-n", "shop"]).unwrap();
         assert_eq!(cli.global.namespace.as_deref(), Some("shop"));
         assert_eq!(cli.global.color, ColorChoice::Auto);
+    }
+
+    #[test]
+    fn namespaces_are_names() {
+        for text in ["", "shop", "kube-system", "0"] {
+            assert_eq!(namespace(text).unwrap(), text);
+        }
+        for text in ["Shop", "a/b", "a.b", "-a", "a-", "a b", &"a".repeat(64)] {
+            namespace(text).unwrap_err();
+        }
     }
 
     #[test]

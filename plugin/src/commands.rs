@@ -20,6 +20,7 @@ use std::process::ExitCode;
 use crate::{
     cli::{Cli, Command},
     error::Error,
+    output::tell,
 };
 
 /// How a command ends when it could do its work. Errors are exit code 2.
@@ -33,6 +34,8 @@ pub enum Exit {
 
 /// After Ctrl-C, as shells report a process that a signal has ended.
 const INTERRUPTED: u8 = 130;
+/// After SIGTERM, as above.
+const TERMINATED: u8 = 143;
 /// After the reader of the output has gone, as above.
 const CLOSED_PIPE: u8 = 141;
 /// After an error.
@@ -44,16 +47,31 @@ pub async fn run(cli: Cli) -> ExitCode {
     let result = tokio::select! {
         result = dispatch(cli) => result,
         Ok(()) = tokio::signal::ctrl_c() => return ExitCode::from(INTERRUPTED),
+        Ok(()) = terminated() => return ExitCode::from(TERMINATED),
     };
     match result {
         Ok(Exit::Fine) => ExitCode::SUCCESS,
         Ok(Exit::Negative) => ExitCode::from(1),
         Err(error) if error.is_closed_pipe() => ExitCode::from(CLOSED_PIPE),
         Err(error) => {
-            eprintln!("error: {error}");
+            tell(&format!("error: {error}"));
             ExitCode::from(FAILED)
         }
     }
+}
+
+/// Waits for SIGTERM.
+#[cfg(unix)]
+async fn terminated() -> std::io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    signal(SignalKind::terminate())?.recv().await;
+    Ok(())
+}
+
+/// Never: there is no such signal.
+#[cfg(not(unix))]
+async fn terminated() -> std::io::Result<()> {
+    std::future::pending().await
 }
 
 async fn dispatch(cli: Cli) -> Result<Exit, Error> {

@@ -15,11 +15,15 @@ use crate::{
     chain::Revision,
     connect::{Cluster, ListQuery},
     error::Error,
+    output::place,
     target::Kind,
 };
 
 /// Up to so many objects of a collection are read one by one; more, and the collection is listed.
 pub const FEW: usize = 8;
+
+/// The class that the manager serves in its own cluster.
+const CLASS_DEFAULT: &str = "default";
 
 /// Requests under way at the same time.
 const SIDE_BY_SIDE: usize = 8;
@@ -49,6 +53,12 @@ impl Phase {
     #[must_use]
     pub fn is_delegated(&self) -> bool {
         !self.class.is_empty()
+    }
+
+    /// Whether its objects are in the cluster of its revision, where they can be read.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        matches!(self.class.as_str(), "" | CLASS_DEFAULT)
     }
 }
 
@@ -95,11 +105,7 @@ impl Slices {
 
     /// Adds one, as the server returned it.
     pub fn insert(&mut self, mut slice: Value) {
-        let text = |pointer| slice.pointer(pointer).and_then(Value::as_str);
-        let place = (
-            text("/metadata/namespace").unwrap_or_default().to_owned(),
-            text("/metadata/name").unwrap_or_default().to_owned(),
-        );
+        let place = place(&slice);
         let objects = serde_json::from_value(slice["objects"].take()).unwrap_or_default();
         self.by_name.insert(place, objects);
     }

@@ -2,12 +2,10 @@
 
 use std::{error::Error as StdError, io};
 
-use baton::{
-    cli::kubeconfig::ConfigError, cluster::discovery::DiscoveryError, telemetry::one_line,
-};
+use baton::{cli::kubeconfig::ConfigError, cluster::discovery::DiscoveryError, telemetry};
 use kube::core::Status;
 
-use crate::{diff::external::ExternalError, target::TargetError};
+use crate::{diff::external::ExternalError, output::one_line, target::TargetError};
 
 /// Why a command could not do its work. Printed after `error: `; the exit code is 2.
 #[derive(Debug, thiserror::Error)]
@@ -16,7 +14,7 @@ pub enum Error {
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The kubeconfig cannot be made into a client.
-    #[error("cannot connect to {server}: {}", one_line(source))]
+    #[error("cannot connect to {server}: {}", telemetry::one_line(source))]
     Client {
         /// URL of the API server.
         server: String,
@@ -83,11 +81,7 @@ impl Error {
 
 /// The server's message; where there is none, as from proxies, the code.
 fn refusal(status: &Status) -> String {
-    let message = status
-        .message
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ");
+    let message = one_line(&status.message);
     if message.is_empty() {
         return format!("the API server answered {} {}", status.code, status.reason);
     }
@@ -100,9 +94,5 @@ fn root_cause(error: &dyn StdError) -> String {
     while let Some(source) = cause.source() {
         cause = source;
     }
-    cause
-        .to_string()
-        .split_whitespace()
-        .collect::<Vec<_>>()
-        .join(" ")
+    one_line(&cause.to_string())
 }

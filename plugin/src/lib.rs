@@ -4,7 +4,7 @@
 //!   does, and a pure function that renders what it shows.
 //! - [`connect`] turns kubectl's flags and files into a connection, and errors into kubectl's words.
 //! - [`target`] is what a user names, [`selection`] how several are chosen; [`chain`] the revisions behind the name; [`content`] the objects that
-//!   they want; [`children`] those objects as they are in the cluster.
+//!   they want; [`children`] those objects as they are in the cluster; [`delegates`] what stands for the phases that others run.
 //! - [`rollout`] says whether a chain is rolled out, and if not, why; [`live`] follows a chain by watches.
 //! - [`diff`] compares revisions, the cluster and files; [`rollback`] decides where to go back to.
 //! - [`output`] and [`progress`] are the terminal: tables, colours, machine-readable formats, waits.
@@ -18,6 +18,7 @@ pub mod cli;
 pub mod commands;
 pub mod connect;
 pub mod content;
+pub mod delegates;
 pub mod diff;
 pub mod error;
 pub mod live;

@@ -14,6 +14,7 @@ use crate::{
     chain::{self, Chain},
     connect::{Cluster, Source},
     error::Error,
+    output::place,
     target::Target,
 };
 
@@ -244,14 +245,6 @@ fn brief(why: &str) -> String {
         Some(cause) => format!("no answer from the API server: {cause}"),
         None => why.to_owned(),
     }
-}
-
-fn place(object: &Value) -> (String, String) {
-    let text = |pointer| {
-        let text = object.pointer(pointer).and_then(Value::as_str);
-        text.unwrap_or_default().to_owned()
-    };
-    (text("/metadata/namespace"), text("/metadata/name"))
 }
 
 /// Follows the chain of one target.

@@ -1,7 +1,11 @@
 //! The standard output: tables, colours, ages, and formats for programs.
 
 use std::{
+    borrow::Cow,
+    collections::BTreeSet,
+    fmt::Write as _,
     io::{self, IsTerminal as _, Write as _},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -39,6 +43,15 @@ pub enum Format {
     Yaml,
     /// `KIND.GROUP/NAME`, one per line: what other commands take.
     Name,
+}
+
+/// How one value is printed for programs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Document {
+    /// As JSON.
+    Json,
+    /// As YAML.
+    Yaml,
 }
 
 /// What a text means, which decides its colour.
@@ -118,9 +131,36 @@ impl Output {
     #[must_use]
     pub fn wrap(self, text: &str) -> String {
         match self.width {
-            Some(width) => textwrap::fill(text, usize::from(width).max(NARROWEST)),
+            Some(width) => lines(text, usize::from(width)).join("\n"),
             None => text.to_owned(),
         }
+    }
+
+    /// A text without what terminals obey: control characters become visible, as `^[` for an escape. What
+    /// objects hold was written by anybody. Line ends, tabs and, where colours are used, colours stay.
+    #[must_use]
+    pub fn printable(self, text: &str) -> Cow<'_, str> {
+        let obeyed = |letter: char| letter.is_control() && !matches!(letter, '\n' | '\t');
+        if !text.contains(obeyed) {
+            return text.into();
+        }
+        let mut out = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(letter) = rest.chars().next() {
+            let color = if self.colors { color(rest) } else { 0 };
+            let (part, behind) = rest.split_at(color.max(letter.len_utf8()));
+            if color > 0 || !obeyed(letter) {
+                out.push_str(part);
+            } else if let Some(caret) = u8::try_from(letter).ok().filter(u8::is_ascii) {
+                out.push('^');
+                out.push(char::from(caret ^ 0x40));
+            } else {
+                // Writing into a string cannot fail.
+                let _ = write!(out, "{}", letter.escape_unicode());
+            }
+            rest = behind;
+        }
+        out.into()
     }
 
     /// Writes a text, with a newline at its end if it has none. Nothing is written for an empty one.
@@ -131,6 +171,7 @@ impl Output {
         if text.is_empty() {
             return Ok(());
         }
+        let text = self.printable(text);
         let mut stdout = io::stdout().lock();
         stdout.write_all(text.as_bytes())?;
         if !text.ends_with('\n') {
@@ -138,6 +179,49 @@ impl Output {
         }
         stdout.flush()
     }
+}
+
+/// How many bytes of a text the colour takes that it begins with; zero where it begins with something else.
+fn color(text: &str) -> usize {
+    let parameters = text.strip_prefix("\x1b[").unwrap_or_default();
+    match parameters.find(|letter: char| !letter.is_ascii_digit() && letter != ';') {
+        Some(end) if parameters[end..].starts_with('m') => "\x1b[".len() + end + "m".len(),
+        _ => 0,
+    }
+}
+
+/// Writes a line to the standard error, for people. Whether anybody reads it makes no difference.
+pub fn tell(line: &str) {
+    let line = Output::plain().printable(line);
+    let _ = writeln!(io::stderr().lock(), "{line}");
+}
+
+/// As [`tell`], unless this process has told the same already.
+pub fn tell_once(line: &str) {
+    static TOLD: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    if told.insert(line.to_owned()) {
+        tell(line);
+    }
+}
+
+/// A text in one line: every run of blanks and line ends becomes one blank.
+#[must_use]
+pub fn one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// A text in lines of a width, but not of less than a person can read, broken between words only: names stay in one
+/// piece, hyphens and all. No lines for an empty one.
+#[must_use]
+pub fn lines(text: &str, width: usize) -> Vec<Cow<'_, str>> {
+    if text.is_empty() {
+        return Vec::new();
+    }
+    let options = textwrap::Options::new(width.max(NARROWEST))
+        .word_splitter(textwrap::WordSplitter::NoHyphenation)
+        .break_words(false);
+    textwrap::wrap(text, options)
 }
 
 /// Whether the locale admits more than ASCII, by the rules of POSIX. A locale that nobody has set says
@@ -150,7 +234,7 @@ fn speaks_unicode(env: impl Fn(&str) -> Option<String>) -> bool {
     })
 }
 
-/// A text in a table.
+/// A text in a table, in one line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cell {
     text: String,
@@ -162,14 +246,21 @@ impl Cell {
     #[must_use]
     pub fn painted(paint: Paint, text: impl Into<String>) -> Self {
         Self {
-            text: text.into(),
             paint: Some(paint),
+            ..text.into().into()
         }
     }
 }
 
 impl From<String> for Cell {
     fn from(text: String) -> Self {
+        // What is more than one line would tear the table apart, and what a terminal obeys has no width.
+        let is_plain = !text.contains(char::is_control);
+        let text = if is_plain {
+            text
+        } else {
+            Output::plain().printable(&one_line(&text)).into_owned()
+        };
         Self { text, paint: None }
     }
 }
@@ -240,7 +331,7 @@ impl Table {
     }
 
     /// The text; every line ends with a newline. Where a terminal is too narrow, the last column is wrapped; where it
-    /// would get too narrow for that, it goes below its row.
+    /// would get too narrow for that, it goes below its row, with as many of the columns before it as do not fit.
     #[must_use]
     pub fn render(&self, output: Output) -> String {
         let beside: usize = self.widths().iter().map(|width| width + GAP).sum();
@@ -249,7 +340,7 @@ impl Table {
         let widest = cells.map(|cell| cell.text.width()).max().unwrap_or(0);
         match output.width.map(usize::from) {
             Some(width) if beside + widest > width && beside + NARROWEST > width => {
-                self.render_below(width, output)
+                self.render_below(self.fitting(width), width, output)
             }
             width => {
                 let lines = self.layout(self.headings.len(), width, output);
@@ -258,25 +349,46 @@ impl Table {
         }
     }
 
-    /// With the cells of the last column below their rows.
-    fn render_below(&self, width: usize, output: Output) -> String {
-        let last = self.headings.len().saturating_sub(1);
-        let mut lines = self.layout(last, None, output).into_iter();
+    /// How many of its columns but the last fit into a width; at least one.
+    fn fitting(&self, width: usize) -> usize {
+        let mut end = 0;
+        let ends = self.widths().into_iter().map(|own| {
+            end += own + GAP;
+            end - GAP
+        });
+        ends.take_while(|end| *end <= width).count().max(1)
+    }
+
+    /// With so many columns as they are, and the cells of the others below their rows.
+    fn render_below(&self, columns: usize, width: usize, output: Output) -> String {
+        let gap = " ".repeat(GAP);
         let mut text = String::new();
+        let below = |texts: &[&str], paint: Option<Paint>, text: &mut String| {
+            let texts: Vec<&str> = texts.iter().copied().filter(|t| !t.is_empty()).collect();
+            let whole = texts.join(&gap);
+            for part in lines(&whole, width.saturating_sub(INDENT)) {
+                let part = match paint {
+                    Some(paint) => output.paint(paint, &part),
+                    None => part.into_owned(),
+                };
+                text.push_str(&" ".repeat(INDENT));
+                text.push_str(&part);
+                text.push('\n');
+            }
+        };
+        let mut lines = self.layout(columns, None, output).into_iter();
         if self.continued.is_none() {
             text.extend(lines.next().map(|line| line + "\n"));
+            // What the last column alone says needs no name.
+            if columns + 1 < self.headings.len() {
+                below(&self.headings[columns..], None, &mut text);
+            }
         }
         for (row, line) in self.rows.iter().zip(lines) {
             text.push_str(&line);
             text.push('\n');
-            let cell = row.get(last).map_or("", |cell| &cell.text);
-            for part in textwrap::wrap(cell, width.saturating_sub(INDENT).max(NARROWEST)) {
-                if !part.is_empty() {
-                    text.push_str(&" ".repeat(INDENT));
-                    text.push_str(&output.paint(Paint::Dim, &part));
-                    text.push('\n');
-                }
-            }
+            let cells = row.iter().skip(columns).map(|cell| cell.text.as_str());
+            below(&cells.collect::<Vec<_>>(), Some(Paint::Dim), &mut text);
         }
         text
     }
@@ -385,11 +497,15 @@ pub fn duration(time: Duration) -> String {
 /// `List`, as kubectl does.
 #[must_use]
 pub fn objects(format: Format, objects: &[Value], single: bool) -> String {
-    match (format, objects) {
-        (Format::Name, _) => objects.iter().map(|object| name(object) + "\n").collect(),
-        (_, [object]) if single => document(format, object),
+    let form = match format {
+        Format::Name => return objects.iter().map(|object| name(object) + "\n").collect(),
+        Format::Json => Document::Json,
+        Format::Yaml => Document::Yaml,
+    };
+    match objects {
+        [object] if single => document(form, object),
         _ => document(
-            format,
+            form,
             &json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": objects }),
         ),
     }
@@ -398,17 +514,17 @@ pub fn objects(format: Format, objects: &[Value], single: bool) -> String {
 /// Says on standard error that there is nothing, as kubectl does; `None` means all namespaces.
 pub fn objects_none_found(namespace: Option<&str>) {
     match namespace {
-        Some(namespace) => eprintln!("No resources found in {namespace} namespace."),
-        None => eprintln!("No resources found"),
+        Some(namespace) => tell(&format!("No resources found in {namespace} namespace.")),
+        None => tell("No resources found"),
     }
 }
 
-/// A value as one JSON or YAML document. `Name` is JSON here.
+/// A value as one JSON or YAML document.
 #[must_use]
-pub fn document(format: Format, value: &Value) -> String {
-    let text = match format {
-        Format::Yaml => serde_saphyr::to_string(value).ok(),
-        Format::Json | Format::Name => None,
+pub fn document(form: Document, value: &Value) -> String {
+    let text = match form {
+        Document::Yaml => serde_saphyr::to_string(value).ok(),
+        Document::Json => None,
     };
     // JSON is YAML, should the other writer refuse something.
     let mut text = text.unwrap_or_else(|| format!("{value:#}"));
@@ -421,15 +537,26 @@ pub fn document(format: Format, value: &Value) -> String {
 /// `kind.group/name`, or `kind/name` for the core group.
 #[must_use]
 pub fn name(object: &Value) -> String {
-    let text = |pointer| {
-        let text = object.pointer(pointer).and_then(Value::as_str);
-        text.unwrap_or_default()
-    };
-    let kind = text("/kind").to_lowercase();
-    match text("/apiVersion").split_once('/') {
-        Some((group, _)) => format!("{kind}.{group}/{}", text("/metadata/name")),
-        None => format!("{kind}/{}", text("/metadata/name")),
+    let kind = text_at(object, "/kind").to_lowercase();
+    let name = text_at(object, "/metadata/name");
+    match text_at(object, "/apiVersion").split_once('/') {
+        Some((group, _)) => format!("{kind}.{group}/{name}"),
+        None => format!("{kind}/{name}"),
     }
+}
+
+/// The text at a JSON pointer; empty where there is none.
+#[must_use]
+pub fn text_at<'v>(object: &'v Value, pointer: &str) -> &'v str {
+    let text = object.pointer(pointer).and_then(Value::as_str);
+    text.unwrap_or_default()
+}
+
+/// The namespace, empty for cluster-scoped objects, and the name of an object.
+#[must_use]
+pub fn place(object: &Value) -> (String, String) {
+    let text = |pointer| text_at(object, pointer).to_owned();
+    (text("/metadata/namespace"), text("/metadata/name"))
 }
 
 #[cfg(test)]
@@ -480,6 +607,69 @@ mod tests {
             text.contains("\x1b[38;5;2m") || text.contains("\x1b[32m"),
             "{text:?}"
         );
+    }
+
+    #[test]
+    fn what_does_not_fit_goes_below() {
+        let mut table = Table::new(&["", "REVISION", "NAME", "CHANGE-CAUSE", "AGE"]);
+        table.row(["", "1", "web-5cc68dfd98", "a first try", "3d"]);
+        table.row(["*", "2", "web-67db79ffd4", "", "5s"]);
+        let narrow = Output {
+            width: Some(40),
+            ..Output::plain()
+        };
+        assert_eq!(
+            table.render(narrow),
+            "    REVISION   NAME\n      CHANGE-CAUSE   AGE\n\
+             \x20   1          web-5cc68dfd98\n      a first try   3d\n\
+             *   2          web-67db79ffd4\n      5s\n"
+        );
+    }
+
+    #[test]
+    fn names_stay_in_one_piece() {
+        assert_eq!(
+            lines("Scaled up the replica set cafe-55f4bfd947 from 0 to 1", 32),
+            ["Scaled up the replica set", "cafe-55f4bfd947 from 0 to 1"]
+        );
+        assert_eq!(lines("", 40), [""; 0]);
+    }
+
+    #[test]
+    fn rows_are_one_line_each() {
+        let mut table = Table::new(&["NAME", "CAUSE", "MESSAGE"]);
+        table.row(["a", "one\n two", "three\r\n\tfour"]);
+        table.row(["b", "", ""]);
+        let whole = "NAME   CAUSE     MESSAGE\na      one two   three four\nb\n";
+        assert_eq!(table.render(Output::plain()), whole);
+        let narrow = Output {
+            width: Some(20),
+            ..Output::plain()
+        };
+        assert_eq!(
+            table.render(narrow),
+            "NAME   CAUSE\na      one two\n      three four\nb\n"
+        );
+    }
+
+    #[test]
+    fn terminals_obey_nobody_else() {
+        let evil = "a\x1b[31mb\x1b]0;title\x07\r\u{9b}2J\x7f\tc\n";
+        let plain = Output::plain();
+        assert_eq!(
+            plain.printable(evil),
+            "a^[[31mb^[]0;title^G^M\\u{9b}2J^?\tc\n"
+        );
+        let colors = Output {
+            colors: true,
+            ..plain
+        };
+        assert_eq!(
+            colors.printable(evil),
+            "a\x1b[31mb^[]0;title^G^M\\u{9b}2J^?\tc\n"
+        );
+        assert_eq!(colors.printable("\x1b[1;31"), "^[[1;31");
+        assert_eq!(colors.printable("äöü ├─"), "äöü ├─");
     }
 
     #[test]

@@ -4,7 +4,10 @@
 pub mod standalone;
 pub mod write;
 
-use crate::chain::{Chain, Revision};
+use crate::{
+    chain::{Chain, Revision},
+    error::Error,
+};
 
 /// A revision that could be gone back to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,13 +105,26 @@ fn known(numbers: &[i64]) -> String {
 }
 
 /// The numbers of a chain's revisions, ascending.
-#[must_use]
-pub fn numbers(chain: &Chain) -> Vec<i64> {
+fn numbers(chain: &Chain) -> Vec<i64> {
     chain
         .revisions
         .iter()
         .filter_map(Revision::number)
         .collect()
+}
+
+/// The revision with a number.
+///
+/// # Errors
+/// There is none; the message tells which there are.
+pub fn numbered(chain: &Chain, number: i64) -> Result<&Revision, Error> {
+    chain.by_number(number).ok_or_else(|| {
+        let refusal = Refusal::NoSuchRevision {
+            wanted: number,
+            existing: numbers(chain),
+        };
+        Error::NotFound(refusal.to_string())
+    })
 }
 
 /// What to do about a wish.

@@ -10,6 +10,7 @@ use crate::{
     connect::Cluster,
     error::Error,
     live::Follower,
+    output::tell,
     progress::Progress,
     target::Target,
 };
@@ -21,7 +22,7 @@ pub enum Verdict {
     Done,
     /// It is not, or not yet.
     Underway,
-    /// It is not, and waiting is of no use: the deadline has passed, or the revision is archived.
+    /// It is not, and waiting is of no use: the deadline has passed, or it is archived or being deleted.
     Failed,
 }
 
@@ -52,7 +53,11 @@ pub fn judge(chain: &Chain) -> Rollout {
         ready,
         of,
     };
-    if let (Some(deployment), None) = (&chain.deployment, &chain.named) {
+    if let Some(deployment) = chain.asked_deployment() {
+        if deployment.is_deleting() {
+            let message = format!("{} is being deleted", deployment.target());
+            return is(Verdict::Failed, message);
+        }
         if !deployment.is_observed() {
             return is(
                 Verdict::Underway,
@@ -75,6 +80,9 @@ pub fn judge(chain: &Chain) -> Rollout {
         return is(Verdict::Underway, "there is no revision yet".to_owned());
     };
     let name = title(revision);
+    if revision.is_deleting() {
+        return is(Verdict::Failed, format!("{name} is being deleted"));
+    }
     if revision.is_archived() {
         return is(Verdict::Failed, format!("{name} is archived"));
     }
@@ -171,11 +179,7 @@ pub async fn follow(
     timeout: Option<Duration>,
     progress: &mut Progress,
 ) -> Result<Rollout, Error> {
-    let wait = Wait {
-        cluster,
-        target,
-        timeout,
-    };
+    let wait = Wait::new(cluster, target, timeout);
     let (chain, _) = wait
         .until(
             |chain| judge(chain).verdict != Verdict::Underway,
@@ -191,15 +195,22 @@ pub async fn follow(
 /// A wait for something to become of a target, by watches.
 #[derive(Clone, Copy)]
 pub struct Wait<'a> {
-    /// Where.
-    pub cluster: &'a Cluster,
-    /// Of what.
-    pub target: &'a Target,
-    /// For how long; `None`: no limit.
-    pub timeout: Option<Duration>,
+    cluster: &'a Cluster,
+    target: &'a Target,
+    timeout: Option<Duration>,
 }
 
-impl Wait<'_> {
+impl<'a> Wait<'a> {
+    /// For a target in a cluster, for so long; `None`: no limit.
+    #[must_use]
+    pub fn new(cluster: &'a Cluster, target: &'a Target, timeout: Option<Duration>) -> Self {
+        Self {
+            cluster,
+            target,
+            timeout,
+        }
+    }
+
     /// Waits until a chain is as it should be, and shows every one that is not. Returns the last one,
     /// and whether it is as it should be: it is not when the time was up.
     ///
@@ -230,7 +241,7 @@ impl Wait<'_> {
             if let Some(text) = follower.trouble()
                 && told.as_deref() != Some(text)
             {
-                eprintln!("warning: not up to date: {text}");
+                tell(&format!("warning: not up to date: {text}"));
                 told = Some(text.to_owned());
             }
             chain =
@@ -392,6 +403,44 @@ mod tests {
         ]);
         let (verdict, message, ..) = judged(&late, vec![set("web-1", 1, &phases(), &json!({}))]);
         assert_eq!((verdict, message.as_str()), (Verdict::Failed, "too late"));
+    }
+
+    #[test]
+    fn what_is_being_deleted_is_not_rolled_out() {
+        let deleted = |mut object: Value| {
+            object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            object
+        };
+        let available = json!({
+            "conditions": [
+                condition("Available", "True", "Available", ""),
+                condition("Succeeded", "True", "RolloutSuccess", ""),
+            ],
+        });
+        let web = || set("web-1", 1, &phases(), &available);
+        let idle = json!([
+            condition("Available", "True", "Available", ""),
+            condition("Progressing", "False", "Idle", ""),
+        ]);
+        let of = |deployment: Value, set: Value, target: &str| {
+            let chains = from_objects(vec![deployment], vec![set]);
+            let chain = crate::chain::pick(chains, &target.parse().unwrap()).unwrap();
+            let rollout = judge(&chain);
+            (rollout.verdict, rollout.message)
+        };
+        assert_eq!(
+            of(deleted(deployment(&idle)), web(), "od/web"),
+            (Verdict::Failed, "od/web is being deleted".to_owned())
+        );
+        for target in ["od/web", "os/web-1"] {
+            assert_eq!(
+                of(deployment(&idle), deleted(web()), target),
+                (
+                    Verdict::Failed,
+                    "revision 1 (web-1) is being deleted".to_owned()
+                )
+            );
+        }
     }
 
     #[test]

@@ -2,13 +2,47 @@
 
 use std::collections::BTreeSet;
 
+use clap::Args;
+
 use crate::{
     chain::{self, Chain, from_objects, position},
+    cli::AllNamespaces,
     connect::{Cluster, Source},
     error::Error,
     live::Watches,
     target::{Kind, Target, parse_all},
 };
+
+/// The arguments of commands that are about any number of chains.
+#[derive(Clone, Debug, Args)]
+pub struct SelectionArgs {
+    /// Deployments or revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
+    #[arg(value_name = "TARGET")]
+    targets: Vec<String>,
+
+    #[command(flatten)]
+    all: AllNamespaces,
+}
+
+impl SelectionArgs {
+    /// What they mean.
+    ///
+    /// # Errors
+    /// The words name nothing, or do not go together with the flag.
+    pub fn selection(&self) -> Result<Selection, Error> {
+        let targets = parse_all(&self.targets)?;
+        let all_namespaces = self.all.all_namespaces;
+        if all_namespaces && !targets.is_empty() {
+            return Err(Error::Usage(
+                "a TARGET is looked for in one namespace; leave out either it or -A".to_owned(),
+            ));
+        }
+        Ok(Selection {
+            targets,
+            all_namespaces,
+        })
+    }
+}
 
 /// Which chains.
 #[derive(Clone, Debug, Default)]
@@ -23,23 +57,6 @@ pub struct Selection {
 pub type Place = (Kind, Option<String>);
 
 impl Selection {
-    /// What the words of a command line mean.
-    ///
-    /// # Errors
-    /// They name nothing, or do not go together with the flag.
-    pub fn parse(words: &[String], all_namespaces: bool) -> Result<Self, Error> {
-        let targets = parse_all(words)?;
-        if all_namespaces && !targets.is_empty() {
-            return Err(Error::Usage(
-                "a TARGET is looked for in one namespace; leave out either it or -A".to_owned(),
-            ));
-        }
-        Ok(Self {
-            targets,
-            all_namespaces,
-        })
-    }
-
     /// Where to look.
     #[must_use]
     pub fn places(&self, cluster: &Cluster) -> BTreeSet<Place> {

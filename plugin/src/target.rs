@@ -284,6 +284,14 @@ pub enum TargetError {
     NotOne(String),
 }
 
+/// The name of an object, as the value of a flag.
+///
+/// # Errors
+/// What names consist of.
+pub fn object_name(text: &str) -> Result<String, TargetError> {
+    check_name(text).map(|()| text.to_owned())
+}
+
 /// Names become parts of URLs, so what cannot be one is refused here.
 fn check_name(name: &str) -> Result<(), TargetError> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';

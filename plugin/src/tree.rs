@@ -33,6 +33,8 @@ pub struct DeploymentPicture {
     pub available: Health,
     /// Whether it is paused.
     pub paused: bool,
+    /// Whether it is being deleted.
+    pub deleting: bool,
     /// What is to be said about it; empty when all is well.
     pub message: String,
     /// What can be typed for it, such as `od/web`.
@@ -70,12 +72,30 @@ pub struct PhasePicture {
     pub name: String,
     /// Which controller runs it; empty for the revision's own.
     pub class: String,
-    /// How many of its objects are healthy. Of a delegated phase all are when the phase is.
+    /// How many of its objects are healthy. Where they cannot be read from here, all of them are when the phase is
+    /// available.
     pub healthy: usize,
     /// What is to be said about it as a whole.
     pub message: String,
+    /// What stands for it where another controller runs it, if that exists.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delegate: Option<DelegatePicture>,
     /// Its objects.
     pub objects: Vec<ObjectPicture>,
+}
+
+/// An `ObjectSetPhase`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DelegatePicture {
+    /// Kind.
+    pub kind: String,
+    /// Name.
+    pub name: String,
+    /// Status of its condition `Available`.
+    pub available: Health,
+    /// Reason of that condition.
+    pub reason: String,
 }
 
 /// An object.

@@ -32,9 +32,9 @@ use kube::{Client, client::Body, core::Status};
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
-pub(crate) use self::stream::number;
+pub(crate) use self::{fault::permille, stream::number};
 use self::{
-    fault::{Backoff, Fault, Next, permille},
+    fault::{Backoff, Fault, Next},
     stream::{Line, Lines, ListMeta, Page, Position, version_of},
 };
 use super::wire::{self, WireError};

@@ -13,17 +13,18 @@
 
 use std::time::Duration;
 
+use bytes::Bytes;
 use http::{Request, Response, StatusCode, Uri, header::RETRY_AFTER};
 use kube::client::{Body, ClientBuilder};
 use kube::{Client, Config};
 use tokio::time::{Instant, Sleep};
-use tower::BoxError;
 use tower::buffer::BufferLayer;
 use tower::retry::backoff::{
     Backoff as _, ExponentialBackoff, ExponentialBackoffMaker, InvalidBackoff, MakeBackoff as _,
 };
 use tower::retry::{Policy, RetryLayer};
 use tower::util::rng::HasherRng;
+use tower::{BoxError, Service};
 
 use super::metrics::Metrics;
 use super::one_line;
@@ -50,12 +51,37 @@ const BUFFER: usize = 1024;
 ///
 /// Fails when the TLS material or the credentials in `config` cannot be used.
 pub fn instrumented_client(mut config: Config, metrics: &Metrics) -> Result<Client, kube::Error> {
+    tune(&mut config);
+    instrument(ClientBuilder::try_from(config)?, metrics)
+}
+
+/// Sets the timeouts, and takes kube's own retries away, see the module's documentation.
+pub(crate) fn tune(config: &mut Config) {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     config.read_timeout = None;
     config.write_timeout = Some(WRITE_TIMEOUT);
     config.default_retry = false;
+}
+
+/// A client on top of a service that was made from a configuration that is [`tune`]d. Its requests are
+/// counted in `metrics`, and retried where that is safe. Call it inside of a tokio runtime.
+///
+/// # Errors
+///
+/// Never, as long as the delays of the retries are well formed.
+pub(crate) fn instrument<S, B>(
+    service: ClientBuilder<S>,
+    metrics: &Metrics,
+) -> Result<Client, kube::Error>
+where
+    S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
     let retry = RetryPolicy::new().map_err(|error| kube::Error::Service(error.into()))?;
-    let client = ClientBuilder::try_from(config)?
+    let client = service
         .with_layer(&CountRequests::new(metrics))
         // A retry needs a second handle to the service below it, and only a buffer makes it cloneable.
         .with_layer(&BufferLayer::new(BUFFER))
@@ -232,7 +258,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    use tower::{Service as _, ServiceBuilder, ServiceExt as _};
+    use tower::{ServiceBuilder, ServiceExt as _};
 
     use super::*;
 

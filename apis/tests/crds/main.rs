@@ -65,4 +65,5 @@ fn kinds() -> impl Iterator<Item = &'static str> {
     TWINS
         .into_iter()
         .flat_map(|(namespaced, cluster)| [namespaced, cluster])
+        .chain(["Cluster"])
 }

@@ -94,6 +94,22 @@ fn names_scopes_and_subresources() {
 }
 
 #[test]
+fn a_cluster_is_shippers() {
+    let crd = crd("Cluster");
+    assert_eq!(crd["metadata"]["name"], "clusters.shipper.booking.com");
+    assert_eq!(crd["spec"]["group"], "shipper.booking.com");
+    assert_eq!(crd["spec"]["scope"], "Cluster");
+    assert_eq!(crd["spec"]["names"]["shortNames"], json!(["cl"]));
+    assert_eq!(crd["spec"]["names"]["categories"], json!(["shipper"]));
+    let [version] = crd["spec"]["versions"].as_array().unwrap().as_slice() else {
+        panic!("there is one version");
+    };
+    assert_eq!(version["name"], "v1alpha1");
+    // The status is written through the main resource.
+    assert!(version.get("subresources").is_none());
+}
+
+#[test]
 fn printer_columns() {
     let object_set =
         "Status Available Paused Archived+ Succeeded+ InTransition+ Revision=.spec.revision Age";
@@ -113,6 +129,7 @@ fn printer_columns() {
             "ClusterObjectDeployment",
             "Available Revision=.status.revision Progressing Paused Age",
         ),
+        ("Cluster", "Age"),
     ];
     for (kind, columns) in expected {
         let columns: Vec<Value> = columns.split(' ').map(printer_column).collect();

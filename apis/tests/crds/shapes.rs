@@ -47,6 +47,21 @@ fn immutability_messages() {
 }
 
 #[test]
+fn a_cluster_needs_a_region_and_an_address_to_connect_to() {
+    let cluster = schema("Cluster");
+    let spec = field(&cluster, "spec");
+    assert_eq!(spec["required"], json!(["region"]));
+    assert_eq!(
+        messages(spec),
+        ["apiMaster is required unless connection is Pull"]
+    );
+    assert_eq!(field(spec, "connection")["default"], "Push");
+    assert_eq!(field(spec, "connection")["enum"], json!(["Push", "Pull"]));
+    assert_eq!(field(spec, "capabilities")["default"], json!([]));
+    assert_eq!(field(spec, "scheduler.weight")["format"], "int32");
+}
+
+#[test]
 fn immutability_rules_fire_on_update_only() {
     for kind in kinds() {
         walk(&schema(kind), kind, &mut |path, schema| {

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::extent::Extent;
 use super::ports::Ports;
 use crate::tools::{Tool, Toolbox};
 
@@ -9,12 +10,32 @@ use crate::tools::{Tool, Toolbox};
 const STAGES: &str = include_str!("../../bed/stages.yaml");
 
 /// The configuration file: a `KwokctlConfiguration` and the stages, as YAML documents.
-pub(super) fn file(ports: &Ports, tools: &Toolbox) -> String {
+pub(super) fn file(ports: &Ports, extent: Extent, tools: &Toolbox) -> String {
     // JSON is YAML.
-    format!("{}\n---\n{STAGES}", configuration(ports, tools))
+    format!("{}\n---\n{STAGES}", configuration(ports, extent, tools))
 }
 
-fn configuration(ports: &Ports, tools: &Toolbox) -> Value {
+fn configuration(ports: &Ports, extent: Extent, tools: &Toolbox) -> Value {
+    let mut server = vec![
+        // Without these it looks for the address of a network card, and fails on a machine that is
+        // offline.
+        ("advertise-address", LOOPBACK),
+        ("endpoint-reconciler-type", "none"),
+    ];
+    let mut controllers = vec![
+        // 20 requests per second, the default, is less than what the garbage collector and the
+        // namespace controller need to clean up behind parallel tests.
+        ("kube-api-qps", "500"),
+        ("kube-api-burst", "1000"),
+    ];
+    if extent == Extent::ControlPlane {
+        // Watches are told when it ends in good order. By default it waits a minute for them to end by
+        // themselves.
+        server.push(("shutdown-watch-termination-grace-period", "2s"));
+        // A leader ends when it cannot renew its lease, and tests take its API server away for longer
+        // than that.
+        controllers.push(("leader-elect", "false"));
+    }
     let path = |tool| tools.path(tool).to_string_lossy();
     json!({
         "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
@@ -37,6 +58,7 @@ fn configuration(ports: &Ports, tools: &Toolbox) -> Value {
             "etcdBinary": path(Tool::Etcd),
             "kwokControllerBinary": path(Tool::Kwok),
             "quietPull": true,
+            "disable": extent.absent(),
         },
         "componentsPatches": [
             patch("etcd", &[
@@ -47,18 +69,8 @@ fn configuration(ports: &Ports, tools: &Toolbox) -> Value {
             // The API server keeps its own limits, which are those of a real cluster: the bed's
             // administrator is exempt from them, and a manager that writes 16 requests side by side
             // is far below them.
-            patch("kube-apiserver", &[
-                // Without these it looks for the address of a network card, and fails on a machine
-                // that is offline.
-                ("advertise-address", LOOPBACK),
-                ("endpoint-reconciler-type", "none"),
-            ]),
-            // 20 requests per second, the default, is less than what the garbage collector and the
-            // namespace controller need to clean up behind parallel tests.
-            patch("kube-controller-manager", &[
-                ("kube-api-qps", "500"),
-                ("kube-api-burst", "1000"),
-            ]),
+            patch("kube-apiserver", &server),
+            patch("kube-controller-manager", &controllers),
             patch("kube-scheduler", &[
                 ("kube-api-qps", "500"),
                 ("kube-api-burst", "1000"),

@@ -71,11 +71,17 @@ pub(super) fn dead(dir: &Path) -> Result<Vec<&'static str>, Error> {
     Ok(COMPONENTS.into_iter().filter(ended).collect())
 }
 
-/// Whether every server runs.
-pub(super) fn complete(dir: &Path) -> Result<bool, Error> {
+/// Whether every one of these servers runs.
+pub(super) fn complete(dir: &Path, components: &[&str]) -> Result<bool, Error> {
     let alive = of(dir)?;
-    let runs = |component| started(dir, component).is_some_and(|pid| alive.contains(&pid));
-    Ok(COMPONENTS.into_iter().all(runs))
+    let runs = |component: &&str| started(dir, component).is_some_and(|pid| alive.contains(&pid));
+    Ok(components.iter().all(runs))
+}
+
+/// The id of a server that runs.
+pub(super) fn running(dir: &Path, component: &str) -> Result<Option<i32>, Error> {
+    let alive = of(dir)?;
+    Ok(started(dir, component).filter(|pid| alive.contains(pid)))
 }
 
 /// Ends every process of the bed, and what was started to work with it, and removes its directory. Returns whether there was anything.
@@ -119,7 +125,7 @@ pub(super) fn sweep(dir: &Path) -> Result<bool, Error> {
 
 /// Whether a killed process has let go of everything. It loses its arguments some milliseconds before
 /// its sockets, and the last of its threads closes those.
-fn is_gone(pid: i32) -> bool {
+pub(super) fn is_gone(pid: i32) -> bool {
     if !Path::new("/proc/self/stat").exists() {
         return Pid::from_raw(pid).is_none_or(|pid| test_kill_process(pid).is_err());
     }
@@ -260,7 +266,7 @@ mod tests {
         )
         .unwrap();
         assert_eq!(dead(dir.path()).unwrap(), ["etcd"]);
-        assert!(!complete(dir.path()).unwrap());
+        assert!(!complete(dir.path(), &COMPONENTS).unwrap());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The manifests beside the custom resource definitions: namespace, access rights, deployment.
 
+use baton_apis::constants::{CLUSTER_GROUP, GROUP};
 use serde_json::{Value, json};
 
 const NAMESPACE: &str = "baton-system";
@@ -31,12 +32,18 @@ const CHILDREN_COMMENT: &str = "\
 # rolled out, and its condition `Available` says which right is missing.
 ";
 
+const CLUSTERS_COMMENT: &str = "\
+# The credentials of other clusters: Secrets named after the Clusters, in the namespace given by
+# `--clusters-namespace`, by default the manager's own. Nowhere else the manager reads Secrets for
+# itself. With another namespace for them, move both objects there.
+";
+
 const LEADER_COMMENT: &str = "\
 # The lease that makes one replica the leader.
 ";
 
 /// What the manager may do, in files by purpose.
-pub(super) fn rights() -> [Group; 3] {
+pub(super) fn rights() -> [Group; 4] {
     let group = |name, comment, manifests| Group {
         path: format!("rbac/{name}.yaml"),
         comment,
@@ -45,6 +52,7 @@ pub(super) fn rights() -> [Group; 3] {
     [
         group("manager", MANAGER_COMMENT, manager_rights()),
         group("children", CHILDREN_COMMENT, children_rights()),
+        group("clusters", CLUSTERS_COMMENT, cluster_rights()),
         group("leader-election", LEADER_COMMENT, leader_rights()),
     ]
 }
@@ -71,6 +79,7 @@ pub(super) fn namespace() -> Value {
 fn manager_rights() -> Vec<Value> {
     let plurals: Vec<String> = baton_apis::crds()
         .into_iter()
+        .filter(|crd| crd.spec.group == GROUP)
         .map(|crd| crd.spec.names.plural)
         .collect();
     let subresources = |name: &str| -> Vec<String> {
@@ -81,20 +90,26 @@ fn manager_rights() -> Vec<Value> {
     };
     let rules = json!([
         {
-            "apiGroups": [baton_apis::constants::GROUP],
+            "apiGroups": [GROUP],
             "resources": plurals,
             "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
         },
         {
-            "apiGroups": [baton_apis::constants::GROUP],
+            "apiGroups": [GROUP],
             "resources": subresources("status"),
             "verbs": ["get", "update", "patch"],
         },
         {
             // Owner references with `blockOwnerDeletion` demand it on some clusters.
-            "apiGroups": [baton_apis::constants::GROUP],
+            "apiGroups": [GROUP],
             "resources": subresources("finalizers"),
             "verbs": ["update"],
+        },
+        {
+            // A Cluster has no status subresource, so `patch` is for its status.
+            "apiGroups": [CLUSTER_GROUP],
+            "resources": ["clusters"],
+            "verbs": ["get", "list", "watch", "patch"],
         },
         {
             "apiGroups": ["apiextensions.k8s.io"],
@@ -132,18 +147,32 @@ fn children_rights() -> Vec<Value> {
     cluster_role("baton-children", &rules).into()
 }
 
+fn cluster_rights() -> Vec<Value> {
+    let rules = json!([{
+        "apiGroups": [""],
+        "resources": ["secrets"],
+        "verbs": ["get", "list", "watch"],
+    }]);
+    role("baton-clusters", &rules).into()
+}
+
 fn leader_rights() -> Vec<Value> {
-    let name = "baton-leader-election";
-    vec![
+    let rules = json!([{
+        "apiGroups": ["coordination.k8s.io"],
+        "resources": ["leases"],
+        "verbs": ["get", "list", "watch", "create", "update", "patch"],
+    }]);
+    role("baton-leader-election", &rules).into()
+}
+
+/// A role in the manager's namespace and its binding to the manager's service account.
+fn role(name: &str, rules: &Value) -> [Value; 2] {
+    [
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": "Role",
             "metadata": { "name": name, "namespace": NAMESPACE, "labels": labels() },
-            "rules": [{
-                "apiGroups": ["coordination.k8s.io"],
-                "resources": ["leases"],
-                "verbs": ["get", "list", "watch", "create", "update", "patch"],
-            }],
+            "rules": rules,
         }),
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",

@@ -39,5 +39,6 @@ mod repair;
 mod requests;
 mod restart;
 mod rights;
+mod sites_harness;
 mod status;
 mod takeover;

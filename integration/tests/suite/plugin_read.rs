@@ -238,10 +238,18 @@ async fn delegated_phases_are_told() {
     ns.reaches("v1", &[Because("Available", "False", "PreflightError")])
         .await;
     // What another manager would make of the phase.
+    let owner = ns.cluster().get(&ns.set_ref("v1")).await.unwrap();
     let phase = object(
         "package-operator.run/v1alpha1",
         "ObjectSetPhase",
         "v1-there",
+    )
+    .with(
+        "/metadata/ownerReferences",
+        json!([{
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet", "name": "v1",
+            "uid": owner["metadata"]["uid"], "controller": true,
+        }]),
     )
     .with(
         "/spec",
@@ -252,7 +260,7 @@ async fn delegated_phases_are_told() {
     let condition = |status: &str| {
         json!({ "status": { "conditions": [{
             "type": "Available", "status": status, "reason": "ProbeFailure", "message": "not yet",
-            "lastTransitionTime": "2026-01-01T00:00:00Z",
+            "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
         }] } })
     };
     let row = |start: &str| {
@@ -266,7 +274,8 @@ async fn delegated_phases_are_told() {
         (
             "False",
             "└─ phase there (class elsewhere) 0/1 not yet",
-            "False",
+            // The phase does not say which of its objects is to blame.
+            "Unknown",
         ),
         ("True", "└─ phase there (class elsewhere) 1/1", "True"),
     ] {

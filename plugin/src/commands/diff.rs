@@ -24,7 +24,7 @@ use crate::{
         revisions::{Side, compare},
     },
     error::Error,
-    rollback::{Refusal, numbers},
+    rollback::numbered,
     rollout::title,
     target::{Kind, TargetArg},
 };
@@ -132,7 +132,7 @@ async fn show(sections: &[Section], labels: &Labels, global: &GlobalArgs) -> Res
 /// The revision that is looked at: by number, by name, the current one, or the newest.
 fn second(chain: &Chain, number: Option<i64>) -> Result<&Revision, Error> {
     match number {
-        Some(number) => by_number(chain, number),
+        Some(number) => numbered(chain, number),
         None => chain.subject().or(chain.newest()).ok_or_else(|| {
             let target = chain.target().map(|target| target.to_string());
             Error::Impossible(format!(
@@ -146,7 +146,7 @@ fn second(chain: &Chain, number: Option<i64>) -> Result<&Revision, Error> {
 /// The revision that it is compared with: by number, or the one before.
 fn first<'a>(chain: &'a Chain, to: &Revision, number: Option<i64>) -> Result<&'a Revision, Error> {
     if let Some(number) = number {
-        return by_number(chain, number);
+        return numbered(chain, number);
     }
     let at = chain.revisions.iter().position(|one| one.uid() == to.uid());
     let before = at.and_then(|at| chain.revisions[..at].last());
@@ -155,16 +155,6 @@ fn first<'a>(chain: &'a Chain, to: &Revision, number: Option<i64>) -> Result<&'a
             "{} is the first one; choose two with --from and --to, or compare it with the cluster with --live",
             title(to)
         ))
-    })
-}
-
-fn by_number(chain: &Chain, number: i64) -> Result<&Revision, Error> {
-    chain.by_number(number).ok_or_else(|| {
-        let refusal = Refusal::NoSuchRevision {
-            wanted: number,
-            existing: numbers(chain),
-        };
-        Error::NotFound(refusal.to_string())
     })
 }
 

@@ -13,13 +13,14 @@ use serde_json::Value;
 use super::Exit;
 use crate::{
     chain::Chain,
-    cli::{AllNamespaces, GlobalArgs},
+    cli::GlobalArgs,
     connect::{Cluster, Source},
     content::{FEW, Slices},
+    delegates::names,
     error::Error,
     live::Watches,
-    output::{Format, Output, objects},
-    selection::Selection,
+    output::{Format, Output, objects, tell},
+    selection::{Selection, SelectionArgs},
 };
 use render::{Event, Stream};
 
@@ -31,17 +32,12 @@ const CLUSTER_NAMESPACE: &str = "default";
 /// Without TARGET, about everything in the namespace. Events are ordered by the time at which they were last seen.
 #[derive(Clone, Debug, Args)]
 pub struct EventsArgs {
-    /// Deployments or revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
-    #[arg(value_name = "TARGET")]
-    targets: Vec<String>,
+    #[command(flatten)]
+    selection: SelectionArgs,
 
     /// Go on with new events until Ctrl-C
     #[arg(long, short)]
     watch: bool,
-
-    /// All namespaces, and what is in none
-    #[command(flatten)]
-    all: AllNamespaces,
 
     /// Print for programs
     #[arg(
@@ -59,7 +55,7 @@ pub struct EventsArgs {
 /// # Errors
 /// What was named does not exist, or events cannot be read.
 pub async fn run(args: &EventsArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let selection = Selection::parse(&args.targets, args.all.all_namespaces)?;
+    let selection = args.selection.selection()?;
     let cluster = global.connect().await?;
     let output = global.output();
     let chains = selection.read(&cluster).await?;
@@ -80,7 +76,7 @@ pub async fn run(args: &EventsArgs, global: &GlobalArgs) -> Result<Exit, Error> 
             let found: Vec<Value> = events.into_iter().map(|event| event.object).collect();
             output.print(&objects(format, &found, false))?;
         }
-        None if events.is_empty() => eprintln!("No events found."),
+        None if events.is_empty() => tell("No events found."),
         None => {
             let mut stream = Stream::new(selection.all_namespaces || about.is_wide());
             output.print(&stream.add(&events, Timestamp::now(), output))?;
@@ -128,7 +124,7 @@ async fn watch(
         if let Some(text) = sources.find_map(|source| watches.trouble(source))
             && told.as_deref() != Some(text)
         {
-            eprintln!("warning: not up to date: {text}");
+            tell(&format!("warning: not up to date: {text}"));
             told = Some(text.to_owned());
         }
     }
@@ -159,7 +155,7 @@ impl Subjects {
     /// Adds deployments, revisions, and the objects of revisions.
     async fn add(&mut self, cluster: &Cluster, chains: &[Chain]) -> Result<(), Error> {
         for deployment in chains.iter().filter_map(|chain| chain.deployment.as_ref()) {
-            let namespace = deployment.metadata.namespace.as_deref();
+            let namespace = deployment.namespace();
             self.insert(GROUP, deployment.kind.name(), namespace, deployment.name());
         }
         let revisions = chains.iter().flat_map(|chain| &chain.revisions);
@@ -172,8 +168,9 @@ impl Subjects {
             self.insert(GROUP, kind, namespace, revision.name());
             for phase in slices.content(revision).phases {
                 if phase.is_delegated() {
-                    let name = format!("{}-{}", revision.name(), phase.name);
-                    self.insert(GROUP, &format!("{kind}Phase"), namespace, &name);
+                    for name in names(revision.name(), &phase.name) {
+                        self.insert(GROUP, &format!("{kind}Phase"), namespace, &name);
+                    }
                 }
                 for object in phase.objects {
                     let key = object.key;

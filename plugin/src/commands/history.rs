@@ -12,8 +12,8 @@ use crate::{
     cli::GlobalArgs,
     content::Slices,
     error::Error,
-    output::{Cell, Format, Output, Paint, Table, age, objects},
-    rollback::{Refusal, numbers},
+    output::{Cell, Format, Output, Paint, Table, age, objects, tell},
+    rollback::numbered,
     target::TargetArg,
 };
 
@@ -55,16 +55,16 @@ pub async fn run(args: &HistoryArgs, global: &GlobalArgs) -> Result<Exit, Error>
             objects(format, &all, false)
         }
         (None, None) if chain.revisions.is_empty() => {
-            eprintln!("{target} has no revisions yet");
+            tell(&format!("{target} has no revisions yet"));
             String::new()
         }
         (None, None) => table(&chain, output, now),
         (Some(number), Some(format)) => {
-            let revision = find(&chain, number)?;
+            let revision = numbered(&chain, number)?;
             objects(format, std::slice::from_ref(&revision.object), true)
         }
         (Some(number), None) => {
-            let revision = find(&chain, number)?;
+            let revision = numbered(&chain, number)?;
             let slices = Slices::read(&cluster, [revision]).await?;
             let is_current = is_current(&chain, revision);
             describe::describe(revision, &slices.content(revision), is_current, output, now)
@@ -72,16 +72,6 @@ pub async fn run(args: &HistoryArgs, global: &GlobalArgs) -> Result<Exit, Error>
     };
     output.print(&text)?;
     Ok(Exit::Fine)
-}
-
-fn find(chain: &Chain, number: i64) -> Result<&Revision, Error> {
-    chain.by_number(number).ok_or_else(|| {
-        let refusal = Refusal::NoSuchRevision {
-            wanted: number,
-            existing: numbers(chain),
-        };
-        Error::NotFound(refusal.to_string())
-    })
 }
 
 fn is_current(chain: &Chain, revision: &Revision) -> bool {
@@ -210,7 +200,7 @@ mod tests {
             ..Chain::default()
         };
         assert_eq!(
-            find(&chain, 7).unwrap_err().to_string(),
+            numbered(&chain, 7).unwrap_err().to_string(),
             "revision 7 does not exist; there is only revision 1"
         );
     }

@@ -11,7 +11,7 @@ use super::Exit;
 use crate::{
     cli::{AllNamespaces, GlobalArgs},
     error::Error,
-    output::{Format, objects, objects_none_found},
+    output::{Format, objects, objects_none_found, tell},
 };
 
 /// Find objects that a revision has written and that nothing controls any more
@@ -41,7 +41,7 @@ pub async fn run(args: &OrphansArgs, global: &GlobalArgs) -> Result<Exit, Error>
     let namespace = (!args.all.all_namespaces).then_some(cluster.namespace.as_str());
     let found = find::find(&cluster, namespace).await?;
     for warning in &found.warnings {
-        eprintln!("warning: {warning}");
+        tell(&format!("warning: {warning}"));
     }
     let text = match args.output {
         Some(format) => {

@@ -12,6 +12,7 @@ use crate::{
     cli::GlobalArgs,
     connect::Cluster,
     error::Error,
+    output::{Document, tell},
     pack::{
         self, Form, Options,
         apply::{self, Mode},
@@ -24,6 +25,7 @@ use crate::{
         scope::{self, Scopes},
         slices::LARGEST_OBJECT,
     },
+    target::object_name,
 };
 
 /// What client-side `kubectl apply` can take: it keeps the manifest in an annotation as well.
@@ -151,6 +153,7 @@ struct ResultArgs {
         long,
         value_name = "NAME",
         value_delimiter = ',',
+        value_parser = object_name,
         requires = "revision"
     )]
     previous: Vec<String>,
@@ -213,7 +216,7 @@ struct ContentArgs {
 struct OutputArgs {
     /// How to print it
     #[arg(long, short, value_name = "FORMAT", default_value = "yaml")]
-    output: Text,
+    output: Document,
 
     /// Send it to the server instead of printing it, by server-side apply
     #[arg(long)]
@@ -242,13 +245,6 @@ impl FromStr for Number {
             _ => Err("is no number from 1".to_owned()),
         }
     }
-}
-
-/// How objects are printed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum Text {
-    Yaml,
-    Json,
 }
 
 /// Where a dry run ends.
@@ -323,7 +319,8 @@ fn size(text: &str) -> Result<usize, String> {
 pub async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let refuse = |faults: Faults| Error::Usage(faults.to_string());
     let inputs = args.input.inputs();
-    let sources = input::read(&inputs, args.input.recursive).map_err(refuse)?;
+    let sources = input::read_aside(inputs.clone(), args.input.recursive).await;
+    let sources = sources.map_err(refuse)?;
     let intake = pack::read(&sources, args.input.no_hooks);
     let name = args.result.name(&inputs, &intake)?;
     let cluster = if args.output.apply {
@@ -335,7 +332,7 @@ pub async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let options = args.options(name, scopes, global);
     let packed = pack::pack(intake, &options).map_err(refuse)?;
     for note in &packed.notes {
-        eprintln!("note: {note}");
+        tell(&format!("note: {note}"));
     }
     match cluster {
         Some(cluster) => args.output.apply(&cluster, &packed.package, global).await?,
@@ -409,16 +406,16 @@ impl ResultArgs {
 impl OutputArgs {
     fn print(&self, objects: &[Value], global: &GlobalArgs) -> Result<(), Error> {
         let text = match self.output {
-            Text::Yaml => emit::yaml(objects).map_err(|error| error.to_string()),
-            Text::Json => emit::json(objects).map_err(|error| error.to_string()),
+            Document::Yaml => emit::yaml(objects).map_err(|error| error.to_string()),
+            Document::Json => emit::json(objects).map_err(|error| error.to_string()),
         };
         let text = text.map_err(Error::Impossible)?;
         if objects
             .iter()
             .any(|object| object.to_string().len() > MOST_CLIENT_SIDE)
         {
-            eprintln!(
-                "note: too big for client-side apply; use kubectl apply --server-side, or --apply"
+            tell(
+                "note: too big for client-side apply; use kubectl apply --server-side, or --apply",
             );
         }
         Ok(global.output().print(&text)?)
@@ -459,7 +456,7 @@ impl PackArgs {
             form,
             scope: scope::Wish {
                 cluster: result.cluster,
-                namespace: global.namespace.clone(),
+                namespace: global.namespace().map(str::to_owned),
                 scopes,
             },
             phase_order: content.phase_order.clone(),

@@ -14,7 +14,7 @@ use crate::{
     cli::GlobalArgs,
     connect::{Cluster, Content, FIELD_MANAGER},
     error::Error,
-    output::name,
+    output::{name, tell},
     target::{Kind, Target, parse_all},
 };
 
@@ -118,7 +118,7 @@ impl TargetsArg {
                 Ok(line) => global.output().print(&line)?,
                 Err(error) => {
                     if let Some(earlier) = failure.replace(error) {
-                        eprintln!("error: {earlier}");
+                        tell(&format!("error: {earlier}"));
                     }
                 }
             }
@@ -172,22 +172,19 @@ impl Subject {
     /// URL path of it.
     #[must_use]
     pub fn path(&self) -> String {
-        let (kind, metadata) = match self {
-            Self::Deployment(deployment) => (deployment.kind, &deployment.metadata),
-            Self::Revision(revision) => (revision.kind, &revision.metadata),
-        };
-        let name = metadata.name.as_deref().unwrap_or_default();
-        kind.path_of(metadata.namespace.as_deref(), name)
+        match self {
+            Self::Deployment(deployment) => deployment.path(),
+            Self::Revision(revision) => revision.path(),
+        }
     }
 
     /// Whether it is being deleted.
     #[must_use]
     pub fn is_deleting(&self) -> bool {
-        let metadata = match self {
-            Self::Deployment(deployment) => &deployment.metadata,
-            Self::Revision(revision) => &revision.metadata,
-        };
-        metadata.deletion_timestamp.is_some()
+        match self {
+            Self::Deployment(deployment) => deployment.is_deleting(),
+            Self::Revision(revision) => revision.is_deleting(),
+        }
     }
 }
 

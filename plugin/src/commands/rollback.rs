@@ -14,14 +14,14 @@ use crate::{
     content::Slices,
     diff::revisions::{Side, compare},
     error::Error,
-    output::{self, name},
+    output::{self, name, tell},
     progress::Progress,
     rollback::{
         Candidate, Choice, Comparison, Wish, choose, standalone,
         write::{ROLLBACK, cause, roll_deployment},
     },
     rollout::{self, Verdict},
-    target::{Target, TargetArg},
+    target::{Target, TargetArg, object_name},
 };
 
 /// How often a deployment whose status changes in between is looked at again.
@@ -46,7 +46,7 @@ pub struct RollbackArgs {
     force: bool,
 
     /// Name of the new revision, where no deployment makes it; by default web-v3 is followed by web-v4
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = object_name)]
     name: Option<String>,
 
     /// Let the server check the change, and change nothing
@@ -85,10 +85,10 @@ pub async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit, Error
             output.print(&message)?;
             return Ok(Exit::Fine);
         }
-        Verdict::Failed => eprintln!("error: {message}"),
+        Verdict::Failed => tell(&format!("error: {message}")),
         Verdict::Underway => {
             let waited = output::duration(args.timeout);
-            eprintln!("error: not rolled out after {waited}: {message}");
+            tell(&format!("error: not rolled out after {waited}: {message}"));
         }
     }
     Ok(Exit::Negative)
@@ -107,7 +107,7 @@ async fn roll(cluster: &Cluster, target: &Target, args: &RollbackArgs) -> Result
     let mut seen: Option<Option<i64>> = None;
     loop {
         let chain = chain::read(cluster, target).await?;
-        let Some(deployment) = chain.deployment.as_ref().filter(|_| chain.named.is_none()) else {
+        let Some(deployment) = chain.asked_deployment() else {
             return roll_revisions(cluster, target, &chain, args).await;
         };
         let generation = deployment.metadata.generation;
@@ -146,10 +146,10 @@ async fn roll_deployment_once(
     };
     let patch = roll_deployment(&deployment.object, &revision.object);
     let dry_run = if args.dry_run { "&dryRun=All" } else { "" };
-    let url = deployment
-        .kind
-        .path_of(deployment.metadata.namespace.as_deref(), deployment.name());
-    let url = format!("{url}?fieldManager={FIELD_MANAGER}{dry_run}");
+    let url = format!(
+        "{}?fieldManager={FIELD_MANAGER}{dry_run}",
+        deployment.path()
+    );
     let body = Some((Content::JsonPatch, &patch));
     cluster.send(Method::PATCH, &url, body).await?;
     let hint = if deployment.spec.paused {
@@ -200,7 +200,7 @@ async fn roll_revisions(
 /// Whether a deployment can be rolled back at all.
 fn check(deployment: &Deployment, force: bool) -> Result<(), Error> {
     let named = name(&deployment.object);
-    if deployment.metadata.deletion_timestamp.is_some() {
+    if deployment.is_deleting() {
         return Err(Error::Impossible(format!("{named} is being deleted")));
     }
     if deployment.spec.paused && !force {

@@ -12,7 +12,7 @@ use crate::{
     chain::{self, Chain},
     cli::{GlobalArgs, timeout},
     error::Error,
-    output::{Format, document, duration},
+    output::{Document, document, duration, tell},
     progress::Progress,
     rollout::{Verdict, Wait, judge},
     target::TargetArg,
@@ -35,8 +35,8 @@ pub struct StatusArgs {
     timeout: Duration,
 
     /// Print for programs
-    #[arg(long, short, value_name = "FORMAT", value_parser = ["json", "yaml"])]
-    output: Option<String>,
+    #[arg(long, short, value_name = "FORMAT")]
+    output: Option<Document>,
 }
 
 /// Prints the state, with `--watch` the one in which the wait ended.
@@ -49,11 +49,8 @@ pub async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, Error> 
     let output = global.output();
     let chain = if args.watch {
         let mut progress = Progress::new();
-        let wait = Wait {
-            cluster: &cluster,
-            target: &target,
-            timeout: Some(args.timeout).filter(|timeout| !timeout.is_zero()),
-        };
+        let timeout = Some(args.timeout).filter(|timeout| !timeout.is_zero());
+        let wait = Wait::new(&cluster, &target, timeout);
         let is_over = |chain: &Chain| judge(chain).verdict != Verdict::Underway;
         let show = |chain: &Chain| {
             let rollout = judge(chain);
@@ -63,16 +60,15 @@ pub async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, Error> 
         progress.finish();
         if !is_reached {
             let waited = duration(args.timeout);
-            eprintln!("error: not rolled out after {waited}");
+            tell(&format!("error: not rolled out after {waited}"));
         }
         chain
     } else {
         chain::read(&cluster, &target).await?
     };
     let rollout = judge(&chain);
-    let text = match args.output.as_deref() {
-        Some("yaml") => document(Format::Yaml, &render::value(&chain, &rollout)),
-        Some(_) => document(Format::Json, &render::value(&chain, &rollout)),
+    let text = match args.output {
+        Some(form) => document(form, &render::value(&chain, &rollout)),
         None => render::text(&chain, &rollout, Timestamp::now(), output),
     };
     output.print(&text)?;

@@ -7,12 +7,12 @@ use serde_json::json;
 
 use super::Exit;
 use crate::{
-    cli::{AllNamespaces, GlobalArgs},
+    cli::GlobalArgs,
     connect::Cluster,
     error::Error,
-    output::{Format, Output, Paint, document, objects_none_found},
+    output::{Document, Output, Paint, document, objects_none_found},
     screen::Screen,
-    selection::Selection,
+    selection::SelectionArgs,
     tree::{
         ChainPicture,
         read::{LiveTree, Scope, once},
@@ -28,24 +28,19 @@ use crate::{
 /// Without TARGET, everything in the namespace is shown. Archived revisions are shown as one line.
 #[derive(Clone, Debug, Args)]
 pub struct TreeArgs {
-    /// Deployments or revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
-    #[arg(value_name = "TARGET")]
-    targets: Vec<String>,
+    #[command(flatten)]
+    selection: SelectionArgs,
 
     /// Keep the picture up to date until Ctrl-C
     #[arg(long, short)]
     watch: bool,
-
-    /// All namespaces, and what is in none
-    #[command(flatten)]
-    all: AllNamespaces,
 
     /// Look into archived revisions as well
     #[arg(long)]
     archived: bool,
 
     /// Show this revision only
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..))]
     revision: Option<i64>,
 
     /// Draw with ASCII characters only; without it, if the locale admits no others
@@ -53,8 +48,8 @@ pub struct TreeArgs {
     ascii: bool,
 
     /// Print for programs
-    #[arg(long, short, value_name = "FORMAT", value_parser = ["json", "yaml"], conflicts_with = "watch")]
-    output: Option<String>,
+    #[arg(long, short, value_name = "FORMAT", conflicts_with = "watch")]
+    output: Option<Document>,
 }
 
 /// Shows the picture once, or again and again.
@@ -63,7 +58,7 @@ pub struct TreeArgs {
 /// What was named does not exist, or our kinds cannot be read.
 pub async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let scope = Scope {
-        selection: Selection::parse(&args.targets, args.all.all_namespaces)?,
+        selection: args.selection.selection()?,
         archived: args.archived,
         revision: args.revision,
     };
@@ -74,19 +69,12 @@ pub async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
         return watch(&cluster, &scope, output, global).await;
     }
     let chains = once(&cluster, &scope).await?;
-    match args.output.as_deref() {
-        Some(format) => {
-            let format = if format == "yaml" {
-                Format::Yaml
-            } else {
-                Format::Json
-            };
-            output.print(&document(format, &json!({ "chains": chains })))?;
-        }
+    match args.output {
+        Some(form) => output.print(&document(form, &json!({ "chains": chains })))?,
         None if chains.is_empty() => objects_none_found(scope.selection.namespace(&cluster)),
         None => {
             let style = Style {
-                with_namespaces: args.all.all_namespaces,
+                with_namespaces: scope.selection.all_namespaces,
                 collapsed: false,
             };
             output.print(&render(&chains, style, output))?;

@@ -14,7 +14,7 @@ use crate::{
     connect::Cluster,
     error::Error,
     live::Follower,
-    output::{duration, name},
+    output::{duration, name, tell},
     progress::Progress,
     rollout::{Verdict, Wait, judge, title},
     target::{Target, TargetArg},
@@ -121,7 +121,10 @@ pub async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Error> {
             Ok(Exit::Fine)
         }
         Reached::No(words) => {
-            eprintln!("error: {words} (waited {})", duration(args.timeout));
+            tell(&format!(
+                "error: {words} (waited {})",
+                duration(args.timeout)
+            ));
             Ok(Exit::Negative)
         }
     }
@@ -134,11 +137,7 @@ async fn become_so(
     timeout: Option<Duration>,
     progress: &mut Progress,
 ) -> Result<Reached, Error> {
-    let wait = Wait {
-        cluster,
-        target,
-        timeout,
-    };
+    let wait = Wait::new(cluster, target, timeout);
     let is_reached = |chain: &Chain| matches!(look(chain, goal), Reached::Yes(_));
     let show = |chain: &Chain| {
         if let Reached::No(words) = look(chain, goal) {
@@ -175,9 +174,9 @@ async fn deleted(
 
 /// Why something is still there.
 fn remains(chain: &Chain) -> String {
-    let metadata = match (&chain.named, &chain.deployment) {
-        (None, Some(deployment)) => Some((&deployment.object, &deployment.metadata)),
-        _ => chain
+    let metadata = match chain.asked_deployment() {
+        Some(deployment) => Some((&deployment.object, &deployment.metadata)),
+        None => chain
             .subject()
             .map(|revision| (&revision.object, &revision.metadata)),
     };
@@ -197,7 +196,7 @@ fn remains(chain: &Chain) -> String {
 
 /// Whether a chain is as it should be.
 fn look(chain: &Chain, goal: &Goal) -> Reached {
-    let of_deployment = chain.deployment.as_ref().filter(|_| chain.named.is_none());
+    let of_deployment = chain.asked_deployment();
     let subject = chain.subject();
     let object = of_deployment
         .map(|deployment| &deployment.object)

@@ -93,9 +93,10 @@ pub async fn forecast(
     let namespace = object["metadata"]["namespace"].as_str();
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let path = kind.path_of(namespace, &connect::escape(name));
+    // First, as this tells a server without our kinds from one without the object.
+    let chains = read_all(cluster, kind, namespace).await?;
     let live = cluster.get_at(&path).await?;
     let after = dry_run_itself(cluster, &path, kind, object, live.as_ref()).await?;
-    let chains = read_all(cluster, kind, namespace).await?;
     let plan = if kind.is_deployment() {
         of_deployment(&after, &chains)?
     } else if live.is_some() {

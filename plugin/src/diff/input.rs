@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::cli::GlobalArgs;
 use crate::connect::Cluster;
 use crate::error::Error;
+use crate::output::tell;
 use crate::pack::documents::{self, Source};
 use crate::pack::input::{self, Input};
 use crate::pack::place::Faults;
@@ -43,15 +44,18 @@ pub async fn read(
     name: Option<&str>,
 ) -> Result<Given, Error> {
     let inputs = [Input::Path(path.to_owned())];
-    let sources = input::read(&inputs, false).map_err(|faults| refuse(&faults))?;
+    let sources = input::read_aside(inputs.to_vec(), false).await;
+    let sources = sources.map_err(|faults| refuse(&faults))?;
     let (given, others) = sort(&sources)?;
     if !given.subjects.is_empty() {
         for other in others {
-            eprintln!("note: {other} is not part of a revision; it is left out");
+            tell(&format!(
+                "note: {other} is not part of a revision; it is left out"
+            ));
         }
         return Ok(given);
     }
-    let intake = pack::read(&sources, true);
+    let intake = pack::read(&sources, false);
     let suggested = || {
         let suggested = input::suggested_name(&inputs).or(pack::common_name(&intake.manifests));
         suggested.filter(|name| pack::name_problem(name).is_none())
@@ -76,7 +80,7 @@ pub async fn read(
     let packed =
         pack::pack(intake, &options(name, scopes, global)).map_err(|faults| refuse(&faults))?;
     for note in &packed.notes {
-        eprintln!("note: {note}");
+        tell(&format!("note: {note}"));
     }
     Ok(Given {
         subjects: vec![packed.package.object],
@@ -94,7 +98,7 @@ fn options(name: String, scopes: scope::Scopes, global: &GlobalArgs) -> Options 
         },
         scope: scope::Wish {
             cluster: false,
-            namespace: global.namespace.clone(),
+            namespace: global.namespace().map(str::to_owned),
             scopes,
         },
         phase_order: Vec::new(),
@@ -165,7 +169,7 @@ fn items(mut object: Value) -> Vec<Value> {
 /// # Errors
 /// It has another namespace than the one that was asked for.
 pub fn place(object: &mut Value, cluster: &Cluster, global: &GlobalArgs) -> Result<(), Error> {
-    settle(object, &cluster.namespace, global.namespace.as_deref())
+    settle(object, &cluster.namespace, global.namespace())
 }
 
 fn settle(object: &mut Value, current: &str, asked: Option<&str>) -> Result<(), Error> {

@@ -64,13 +64,17 @@ impl Side {
 
     /// The objects with their phases. Of one that stands there twice, which no manager accepts, the last.
     fn objects(&self) -> Vec<Placed<'_>> {
-        let mut objects: Vec<Placed<'_>> = Vec::new();
-        for phase in &self.content.phases {
-            for object in &phase.objects {
-                objects.retain(|placed| placed.object.key != object.key);
-                objects.push(Placed { phase, object });
-            }
-        }
+        let phases = self.content.phases.iter();
+        let placed = phases.flat_map(|phase| {
+            let objects = phase.objects.iter();
+            objects.map(move |object| Placed { phase, object })
+        });
+        let mut seen = BTreeSet::new();
+        let mut objects: Vec<Placed<'_>> = placed
+            .rev()
+            .filter(|placed| seen.insert(&placed.object.key))
+            .collect();
+        objects.reverse();
         objects
     }
 }

@@ -1,6 +1,6 @@
 //! Documents of a file, be it YAML or JSON.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use serde::Deserialize;
 use serde_json::{Deserializer, Value, value::RawValue};
@@ -34,7 +34,8 @@ pub struct Found {
 /// Reads the documents of a source: a stream of JSON objects, or else YAML.
 #[must_use]
 pub fn read(source: &Source) -> Found {
-    let text = source.text.strip_prefix('\u{feff}').unwrap_or(&source.text);
+    let text = without_marks(&source.text);
+    let text = &*text;
     let is_json = std::path::Path::new(&*source.name)
         .extension()
         .is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
@@ -84,6 +85,25 @@ pub fn read(source: &Source) -> Found {
         }
     }
     found
+}
+
+/// A text without the byte order marks in front of it and of its documents: files are often written one behind the
+/// other.
+fn without_marks(text: &str) -> Cow<'_, str> {
+    const MARK: char = '\u{feff}';
+    let text = text.strip_prefix(MARK).unwrap_or(text);
+    if !text.contains(MARK) {
+        return text.into();
+    }
+    let mut is_first = false;
+    let lines = text.split_inclusive('\n').map(|line| {
+        let bare = line.strip_prefix(MARK);
+        let is_marked = is_first || bare.is_some_and(|bare| bare.starts_with("---"));
+        let line = bare.filter(|_| is_marked).unwrap_or(line);
+        is_first = line.starts_with("---");
+        line
+    });
+    lines.collect()
 }
 
 /// The template that Helm made a document from: it says so in a comment above the content.
@@ -240,6 +260,22 @@ mod tests {
             [json!({"a": 1, "b": "x\n"})]
         );
         assert_eq!(values("a.yaml", "---\n# nothing\n---\n"), [Value::Null; 0]);
+    }
+
+    #[test]
+    fn byte_order_marks_may_be_in_front_of_each_document() {
+        assert_eq!(
+            values(
+                "a.yaml",
+                "\u{feff}a: 1\n---\r\n\u{feff}b: 2\n\u{feff}---\nc: 3\n"
+            ),
+            [json!({"a": 1}), json!({"b": 2}), json!({"c": 3})]
+        );
+        // What is text stays.
+        assert_eq!(
+            values("a.yaml", "a: |\n  x\n  \u{feff}y\n"),
+            [json!({"a": "x\n\u{feff}y\n"})]
+        );
     }
 
     #[test]

@@ -7,10 +7,13 @@ use std::{
     process::{Command, Stdio},
 };
 
+use tokio::sync::oneshot;
+
 use super::{
     documents::Source,
     place::{Fault, Faults},
 };
+use crate::output::tell;
 
 /// What to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +59,22 @@ pub fn read(inputs: &[Input], recursive: bool) -> Result<Vec<Source>, Faults> {
     } else {
         Err(Faults(reader.faults))
     }
+}
+
+/// As [`read`], beside the caller: the standard input may keep one waiting for ever, and whoever waits for it has to
+/// hear Ctrl-C meanwhile.
+///
+/// # Errors
+/// As [`read`].
+pub async fn read_aside(inputs: Vec<Input>, recursive: bool) -> Result<Vec<Source>, Faults> {
+    let (sender, receiver) = oneshot::channel();
+    // A thread of its own, as the program would not end before one of the runtime's.
+    std::thread::spawn(move || {
+        // Nobody waits any more for what is read after Ctrl-C.
+        let _ = sender.send(read(&inputs, recursive));
+    });
+    let broken_off = |_| Err(Faults(vec![Fault::general("the input was not read")]));
+    receiver.await.unwrap_or_else(broken_off)
 }
 
 /// The name that an input suggests: that of the file, without its extension, or of the directory.
@@ -211,7 +230,7 @@ impl Reader {
         let said = String::from_utf8_lossy(&output.stderr);
         if output.status.success() {
             // Such as fields that are deprecated; kubectl's user sees them as well.
-            eprint!("{said}");
+            said.lines().for_each(tell);
             let name = format!("kubectl kustomize {}", directory.display());
             self.source(&name, output.stdout);
             return;

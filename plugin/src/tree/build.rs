@@ -11,13 +11,14 @@ use baton_apis::conditions::{self, reasons};
 use serde_json::Value;
 
 use super::{
-    ChainPicture, DeploymentPicture, Health, ObjectPicture, OwnerPicture, PhasePicture,
-    RevisionPicture,
+    ChainPicture, DelegatePicture, DeploymentPicture, Health, ObjectPicture, OwnerPicture,
+    PhasePicture, RevisionPicture,
 };
 use crate::{
     chain::{Chain, Deployment, Revision, State},
     children::{Children, Found, Owner, compile, owner},
     content::{Content, Phase, Slices},
+    delegates::{self, Delegate, Delegates},
 };
 
 /// What revisions want, and their probes, kept by UID: neither ever changes.
@@ -61,28 +62,26 @@ impl Catalogue {
     }
 }
 
-/// The `ObjectSetPhases` that stand for delegated phases, by namespace and name.
-pub type PhaseObjects = BTreeMap<(String, String), Value>;
-
 /// Makes the picture of a chain. Revisions that are not in the catalogue are drawn without phases.
 #[must_use]
 pub fn picture(
     chain: &Chain,
     catalogue: &Catalogue,
     children: &Children,
-    phases: &PhaseObjects,
+    delegates: &Delegates,
 ) -> ChainPicture {
+    let view = View {
+        chain,
+        children,
+        delegates,
+    };
     let revisions = chain.newest_first().map(|revision| {
         let known = catalogue.known.get(revision.uid());
         let phases: Option<Vec<PhasePicture>> = known.map(|known| {
-            let drawn = known.content.phases.iter().map(|phase| {
-                if phase.is_delegated() {
-                    delegated(revision, phase, phases)
-                } else {
-                    in_process(chain, revision, phase, known, children)
-                }
-            });
-            drawn.collect()
+            let phases = known.content.phases.iter();
+            phases
+                .map(|phase| view.phase(revision, phase, known))
+                .collect()
         });
         let of = phases.iter().flatten();
         RevisionPicture {
@@ -122,6 +121,7 @@ fn head(deployment: &Deployment) -> DeploymentPicture {
         name: deployment.name().to_owned(),
         available: Health::of_status(available.map(|condition| condition.status.as_str())),
         paused: deployment.spec.paused,
+        deleting: deployment.is_deleting(),
         message: message.to_owned(),
         target: deployment.target().to_string(),
     }
@@ -143,27 +143,96 @@ fn about(revision: &Revision) -> String {
         .unwrap_or_default()
 }
 
-fn in_process(
-    chain: &Chain,
-    revision: &Revision,
-    phase: &Phase,
-    known: &Known,
-    children: &Children,
-) -> PhasePicture {
-    let objects: Vec<ObjectPicture> = phase
-        .objects
-        .iter()
-        .map(|object| draw(chain, revision, object, &known.probes, children))
-        .collect();
-    PhasePicture {
-        name: phase.name.clone(),
-        class: String::new(),
-        healthy: objects
-            .iter()
-            .filter(|object| object.healthy == Health::True)
-            .count(),
-        message: missing_slices(phase),
-        objects,
+/// What phases are drawn from.
+struct View<'a> {
+    chain: &'a Chain,
+    children: &'a Children,
+    delegates: &'a Delegates,
+}
+
+impl View<'_> {
+    fn phase(&self, revision: &Revision, phase: &Phase, known: &Known) -> PhasePicture {
+        let found = phase
+            .is_delegated()
+            .then(|| self.delegates.find(revision, &phase.name));
+        let available = match found {
+            Some(delegates::Found::Own(delegate)) => delegate.available.as_ref(),
+            _ => None,
+        };
+        let available = Health::of_status(available.map(|condition| condition.status.as_str()));
+        let objects = phase.objects.iter();
+        let objects: Vec<ObjectPicture> = if phase.is_here() {
+            let drawn = objects.map(|object| self.object(revision, object, &known.probes));
+            drawn.collect()
+        } else {
+            let drawn = objects.map(|object| far(object, &phase.class, available));
+            drawn.collect()
+        };
+        let is_healthy = |object: &&ObjectPicture| object.healthy == Health::True;
+        let healthy = objects.iter().filter(is_healthy).count();
+        let told_below = phase.is_here() && healthy < objects.len();
+        let about = found.map(|found| about_delegate(revision, &phase.name, found, told_below));
+        let texts = [about.unwrap_or_default(), missing_slices(phase)];
+        PhasePicture {
+            name: phase.name.clone(),
+            class: phase.class.clone(),
+            healthy,
+            message: texts
+                .into_iter()
+                .filter(|text| !text.is_empty())
+                .collect::<Vec<_>>()
+                .join("; "),
+            delegate: found.and_then(|found| delegate(found, available)),
+            objects,
+        }
+    }
+
+    fn object(
+        &self,
+        revision: &Revision,
+        object: &Desired,
+        probes: &Result<Probes, String>,
+    ) -> ObjectPicture {
+        let key = &object.key;
+        let (healthy, owner, message) = match self.children.find(key) {
+            Found::Missing => (Health::False, OwnerPicture::Missing, Vec::new()),
+            Found::Unreadable(why) => {
+                (Health::Unknown, OwnerPicture::Unknown, vec![why.to_owned()])
+            }
+            Found::Live(live) => {
+                let verdict = match probes {
+                    Ok(probes) => probes.evaluate(&key.group, &key.kind, live),
+                    Err(error) => Verdict::Unknown(vec![error.clone()]),
+                };
+                let (healthy, mut messages) = match verdict {
+                    Verdict::True => (Health::True, Vec::new()),
+                    Verdict::False(messages) => (Health::False, messages),
+                    Verdict::Unknown(messages) => (Health::Unknown, messages),
+                };
+                if is_terminating(live) {
+                    messages.insert(0, "being deleted".to_owned());
+                }
+                (healthy, self.owner(revision, live), messages)
+            }
+        };
+        identity(object, healthy, owner, message.join(", "))
+    }
+
+    fn owner(&self, revision: &Revision, live: &Value) -> OwnerPicture {
+        match owner(live, self.chain, self.delegates) {
+            Owner::Revision { name, number, .. } if name == revision.name() => {
+                OwnerPicture::ThisRevision {
+                    revision: number,
+                    name,
+                }
+            }
+            Owner::Revision { name, number, .. } => OwnerPicture::OtherRevision {
+                revision: number,
+                name,
+            },
+            Owner::Stranger { kind, name } => OwnerPicture::Stranger { kind, name },
+            Owner::Nobody => OwnerPicture::Nobody,
+        }
     }
 }
 
@@ -172,50 +241,6 @@ fn missing_slices(phase: &Phase) -> String {
         return String::new();
     }
     format!("missing slices: {}", phase.missing_slices.join(", "))
-}
-
-fn draw(
-    chain: &Chain,
-    revision: &Revision,
-    object: &Desired,
-    probes: &Result<Probes, String>,
-    children: &Children,
-) -> ObjectPicture {
-    let key = &object.key;
-    let (healthy, owner, message) = match children.find(key) {
-        Found::Missing => (Health::False, OwnerPicture::Missing, Vec::new()),
-        Found::Unreadable(why) => (Health::Unknown, OwnerPicture::Unknown, vec![why.to_owned()]),
-        Found::Live(live) => {
-            let verdict = match probes {
-                Ok(probes) => probes.evaluate(&key.group, &key.kind, live),
-                Err(error) => Verdict::Unknown(vec![error.clone()]),
-            };
-            let (healthy, mut messages) = match verdict {
-                Verdict::True => (Health::True, Vec::new()),
-                Verdict::False(messages) => (Health::False, messages),
-                Verdict::Unknown(messages) => (Health::Unknown, messages),
-            };
-            if is_terminating(live) {
-                messages.insert(0, "being deleted".to_owned());
-            }
-            let owner = match owner(live, chain) {
-                Owner::Revision { name, number, .. } if name == revision.name() => {
-                    OwnerPicture::ThisRevision {
-                        revision: number,
-                        name,
-                    }
-                }
-                Owner::Revision { name, number, .. } => OwnerPicture::OtherRevision {
-                    revision: number,
-                    name,
-                },
-                Owner::Stranger { kind, name } => OwnerPicture::Stranger { kind, name },
-                Owner::Nobody => OwnerPicture::Nobody,
-            };
-            (healthy, owner, messages)
-        }
-    };
-    identity(object, healthy, owner, message.join(", "))
 }
 
 /// The picture of an object of which all but the identity is given.
@@ -236,51 +261,174 @@ fn identity(
     }
 }
 
-/// A phase that another controller runs: what its `ObjectSetPhase` reports is all that is known of it.
-fn delegated(revision: &Revision, phase: &Phase, phases: &PhaseObjects) -> PhasePicture {
-    let name = format!("{}-{}", revision.name(), phase.name);
-    let place = (
-        revision.namespace().unwrap_or_default().to_owned(),
-        name.clone(),
-    );
-    let object = phases.get(&place);
-    let available = object.and_then(|object| {
-        let conditions = object.pointer("/status/conditions")?.as_array()?;
-        conditions
-            .iter()
-            .find(|condition| condition["type"] == conditions::AVAILABLE)
-    });
-    let text = |field: &str| available.and_then(|condition| condition[field].as_str());
-    let healthy = Health::of_status(text("status"));
-    let message = match (object, available) {
-        (None, _) => format!("there is no {}Phase {name}", revision.kind.name()),
-        (Some(_), None) => format!("nobody has reported on {name} yet"),
-        (Some(_), Some(_)) if healthy == Health::True => String::new(),
-        (Some(_), Some(_)) => text("message").unwrap_or_default().to_owned(),
+/// An object that cannot be read from here: that its phase is available is all that can be known. That the phase is
+/// not does not say which of its objects is to blame.
+fn far(object: &Desired, class: &str, available: Health) -> ObjectPicture {
+    let healthy = match available {
+        Health::True => Health::True,
+        Health::False | Health::Unknown => Health::Unknown,
     };
-    let objects: Vec<ObjectPicture> = phase
-        .objects
-        .iter()
-        .map(|object| {
-            let owner = OwnerPicture::Delegated {
-                class: phase.class.clone(),
-            };
-            identity(object, healthy, owner, String::new())
+    let owner = OwnerPicture::Delegated {
+        class: class.to_owned(),
+    };
+    identity(object, healthy, owner, String::new())
+}
+
+/// What is to be said about the object that stands for a phase. `told_below`: which objects are not healthy, and why,
+/// is told with them.
+fn about_delegate(
+    revision: &Revision,
+    phase: &str,
+    found: delegates::Found<'_>,
+    told_below: bool,
+) -> String {
+    let delegate = match found {
+        delegates::Found::Own(delegate) => delegate,
+        delegates::Found::Foreign(delegate) => {
+            let Delegate {
+                kind,
+                name,
+                controlled_by,
+                ..
+            } = delegate;
+            return format!("{kind} {name} belongs to {controlled_by}");
+        }
+        // It goes with the objects.
+        delegates::Found::Missing if revision.is_archived() => return String::new(),
+        delegates::Found::Missing => {
+            let [name, _] = delegates::names(revision.name(), phase);
+            return format!("there is no {}Phase {name}", revision.kind.name());
+        }
+        delegates::Found::Unreadable(why) => return why.to_owned(),
+    };
+    match &delegate.available {
+        _ if delegate.is_deleting => {
+            format!("{} {} is being deleted", delegate.kind, delegate.name)
+        }
+        None => format!("nobody has reported on {} yet", delegate.name),
+        Some(condition) if condition.status == "True" => String::new(),
+        Some(condition) if told_below && condition.reason == reasons::PROBE_FAILURE => {
+            String::new()
+        }
+        Some(condition) => condition.message.clone(),
+    }
+}
+
+fn delegate(found: delegates::Found<'_>, available: Health) -> Option<DelegatePicture> {
+    let delegates::Found::Own(delegate) = found else {
+        return None;
+    };
+    let reason = delegate
+        .available
+        .as_ref()
+        .map(|condition| &condition.reason);
+    Some(DelegatePicture {
+        kind: delegate.kind.clone(),
+        name: delegate.name.clone(),
+        available,
+        reason: reason.cloned().unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use baton::engine::Gvk;
+    use serde_json::json;
+
+    use super::*;
+    use crate::chain::from_objects;
+
+    const API: &str = "package-operator.run/v1alpha1";
+
+    /// A revision with two config maps in a phase of this class.
+    fn chain(class: &str) -> Chain {
+        let object = |name: &str| json!({"object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"}}});
+        let set = json!({
+            "apiVersion": API, "kind": "ObjectSet",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u1"},
+            "spec": {"revision": 1, "phases": [
+                {"name": "a", "class": class, "objects": [object("x"), object("y")]},
+            ]},
+        });
+        from_objects(Vec::new(), vec![set]).remove(0)
+    }
+
+    /// The object of the phase, controlled by the owner with this UID.
+    fn delegate(controller: &str, status: &str, reason: &str) -> Value {
+        json!({
+            "apiVersion": API, "kind": "ObjectSetPhase",
+            "metadata": {"name": "web-1-a", "namespace": "shop", "uid": "p1", "generation": 1, "ownerReferences": [
+                {"apiVersion": API, "kind": "ObjectSet", "name": "some", "uid": controller, "controller": true},
+            ]},
+            "status": {"conditions": [{
+                "type": "Available", "status": status, "reason": reason, "message": "in words",
+                "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]},
         })
-        .collect();
-    PhasePicture {
-        name: phase.name.clone(),
-        class: phase.class.clone(),
-        healthy: if healthy == Health::True {
-            objects.len()
-        } else {
-            0
-        },
-        message: [message, missing_slices(phase)]
-            .into_iter()
-            .filter(|text| !text.is_empty())
-            .collect::<Vec<_>>()
-            .join("; "),
-        objects,
+    }
+
+    /// The phase: how many are healthy, its message, and per object health and owner.
+    fn phase(class: &str, delegate: Option<&Value>, live: &[&str]) -> (usize, String, Vec<String>) {
+        let chain = chain(class);
+        let mut catalogue = Catalogue::default();
+        catalogue.add(&chain.revisions[0], &Slices::default());
+        let mut children = Children::default();
+        for name in live {
+            let object = json!({"metadata": {"name": name, "namespace": "shop", "ownerReferences": [
+                {"apiVersion": API, "kind": "ObjectSetPhase", "name": "web-1-a", "uid": "p1", "controller": true},
+            ]}});
+            children.insert(&Gvk::new("v1", "ConfigMap"), object);
+        }
+        let mut delegates = Delegates::default();
+        delegate.into_iter().for_each(|one| delegates.insert(one));
+        let picture = picture(&chain, &catalogue, &children, &delegates);
+        let phase = picture.revisions[0].phases.as_ref().unwrap()[0].clone();
+        let objects = phase.objects.iter().map(|object| {
+            let owner = match &object.owner {
+                OwnerPicture::ThisRevision { .. } => "own",
+                OwnerPicture::Missing => "missing",
+                OwnerPicture::Delegated { .. } => "class",
+                _ => "other",
+            };
+            format!("{} {owner}", object.healthy.word())
+        });
+        (phase.healthy, phase.message, objects.collect())
+    }
+
+    #[test]
+    fn objects_of_the_class_default_are_looked_at_themselves() {
+        let failing = delegate("u1", "False", "ProbeFailure");
+        let (healthy, message, objects) = phase("default", Some(&failing), &["x"]);
+        assert_eq!((healthy, message.as_str()), (1, ""));
+        assert_eq!(objects, ["True own", "False missing"]);
+        // What the objects do not tell.
+        let (.., message, _) = phase("default", Some(&failing), &["x", "y"]);
+        assert_eq!(message, "in words");
+        let refused = delegate("u1", "False", "PreflightError");
+        let (.., message, _) = phase("default", Some(&refused), &["x"]);
+        assert_eq!(message, "in words");
+    }
+
+    #[test]
+    fn of_other_clusters_the_phase_is_all_there_is() {
+        let class = "cluster.north";
+        for (status, healthy, message, object) in [
+            ("True", 2, "", "True class"),
+            ("False", 0, "in words", "Unknown class"),
+            ("Unknown", 0, "in words", "Unknown class"),
+        ] {
+            let delegate = delegate("u1", status, "ProbeFailure");
+            let drawn = phase(class, Some(&delegate), &["x", "y"]);
+            let objects = vec![object.to_owned(); 2];
+            assert_eq!(drawn, (healthy, message.to_owned(), objects), "{status}");
+        }
+        let stranger = delegate("u2", "True", "Available");
+        let (healthy, message, _) = phase(class, Some(&stranger), &[]);
+        assert_eq!(
+            (healthy, message.as_str()),
+            (0, "ObjectSetPhase web-1-a belongs to ObjectSet/some")
+        );
+        let (.., message, _) = phase(class, None, &[]);
+        assert_eq!(message, "there is no ObjectSetPhase web-1-a");
     }
 }

@@ -4,17 +4,17 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use baton::cluster::discovery::Resource;
 use baton_apis::constants::API_VERSION;
-use serde_json::Value;
 
 use super::{
     ChainPicture,
-    build::{Catalogue, PhaseObjects, picture},
+    build::{Catalogue, picture},
 };
 use crate::{
     chain::{Chain, Revision, State},
     children::{Children, Collection, Detail, NOT_SERVED, Wanted, collections},
     connect::{Cluster, Source},
     content::{Phase, Slices},
+    delegates::Delegates,
     error::Error,
     live::Watches,
     selection::Selection,
@@ -50,11 +50,11 @@ impl Scope {
         chains: &[Chain],
         catalogue: &Catalogue,
         children: &Children,
-        phases: &PhaseObjects,
+        delegates: &Delegates,
     ) -> Vec<ChainPicture> {
         let mut pictures: Vec<ChainPicture> = chains
             .iter()
-            .map(|chain| picture(chain, catalogue, children, phases))
+            .map(|chain| picture(chain, catalogue, children, delegates))
             .collect();
         if let Some(number) = self.revision {
             for picture in &mut pictures {
@@ -85,12 +85,15 @@ pub async fn once(cluster: &Cluster, scope: &Scope) -> Result<Vec<ChainPicture>,
     }
     let wanted = wanted(scope, &chains, &catalogue);
     let children = Children::read(cluster, &wanted, Detail::AsProbed).await?;
-    let mut phases = PhaseObjects::new();
+    let mut delegates = Delegates::default();
     for source in phase_sources(&wanted) {
-        let found = cluster.list_at(&source.path, &source.query).await?;
-        phases.extend(found.into_iter().map(placed));
+        match cluster.list_at(&source.path, &source.query).await {
+            Ok(found) => found.iter().for_each(|object| delegates.insert(object)),
+            Err(error @ Error::Unreachable { .. }) => return Err(error),
+            Err(error) => delegates.insert_unreadable(error.to_string()),
+        }
     }
-    Ok(scope.draw(&chains, &catalogue, &children, &phases))
+    Ok(scope.draw(&chains, &catalogue, &children, &delegates))
 }
 
 fn wanted<'a>(scope: &'a Scope, chains: &'a [Chain], catalogue: &'a Catalogue) -> Vec<Wanted<'a>> {
@@ -111,15 +114,6 @@ fn phase_sources(wanted: &[Wanted<'_>]) -> BTreeSet<Source> {
         None => format!("/apis/{API_VERSION}/clusterobjectsetphases"),
     });
     paths.map(Source::all).collect()
-}
-
-fn placed(object: Value) -> ((String, String), Value) {
-    let text = |pointer| {
-        let text = object.pointer(pointer).and_then(Value::as_str);
-        text.unwrap_or_default().to_owned()
-    };
-    let place = (text("/metadata/namespace"), text("/metadata/name"));
-    (place, object)
 }
 
 /// The picture, kept up to date by watches.
@@ -238,17 +232,16 @@ impl<'a> LiveTree<'a> {
         for (collection, source) in &others {
             fill(&mut children, collection, source, &self.watches);
         }
-        let phases = phases
-            .iter()
-            .flat_map(|source| self.watches.objects(source))
-            .map(|object| placed(object.clone()))
-            .collect();
-        Ok(Some(scope.draw(
-            &chains,
-            &self.catalogue,
-            &children,
-            &phases,
-        )))
+        let mut delegates = Delegates::default();
+        for source in &phases {
+            let objects = self.watches.objects(source);
+            objects.for_each(|object| delegates.insert(object));
+            if let Some(trouble) = self.watches.trouble(source) {
+                delegates.insert_unreadable(trouble.to_owned());
+            }
+        }
+        let pictures = scope.draw(&chains, &self.catalogue, &children, &delegates);
+        Ok(Some(pictures))
     }
 }
 

@@ -3,7 +3,7 @@
 use unicode_width::UnicodeWidthStr;
 
 use super::{ChainPicture, Health, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture};
-use crate::output::{Output, Paint};
+use crate::output::{Output, Paint, lines, one_line};
 
 const HEADINGS: [&str; 4] = ["NAME", "HEALTHY", "OWNER", "MESSAGE"];
 /// Blanks between columns.
@@ -100,8 +100,13 @@ fn roots(chain: &ChainPicture, style: Style) -> Vec<Node> {
     };
     let mut name = vec![(Some(Paint::Strong), deployment.target.clone())];
     name.extend(suffix);
-    if deployment.paused {
-        name.push((Some(Paint::Warn), " Paused".to_owned()));
+    for (is_so, word) in [
+        (deployment.paused, " Paused"),
+        (deployment.deleting, " Deleting"),
+    ] {
+        if is_so {
+            name.push((Some(Paint::Warn), word.to_owned()));
+        }
     }
     vec![Node {
         name,
@@ -146,7 +151,12 @@ fn revision(revision: &RevisionPicture, namespace: Option<&str>, style: Style) -
 }
 
 fn phase(phase: &PhasePicture, namespace: Option<&str>, style: Style) -> Node {
-    let is_own = |object: &ObjectPicture| matches!(object.owner, OwnerPicture::ThisRevision { .. });
+    let is_own = |object: &ObjectPicture| {
+        matches!(
+            object.owner,
+            OwnerPicture::ThisRevision { .. } | OwnerPicture::Delegated { .. }
+        )
+    };
     let is_fine = phase.healthy == phase.objects.len() && phase.objects.iter().all(is_own);
     let mut name = vec![(None, format!("phase {}", phase.name))];
     if !phase.class.is_empty() {
@@ -249,27 +259,18 @@ fn place(node: Node, branches: String, below: &str, style: &Branches, rows: &mut
 }
 
 fn layout(rows: &[Row], output: Output) -> String {
-    let columns = columns(rows);
-    let beside: usize = columns.iter().map(|width| width + GAP).sum();
-    let message = match output.width {
-        None => Messages::Whole,
-        Some(width) if usize::from(width) >= beside + widest(rows) => Messages::Whole,
-        Some(width) if usize::from(width) >= beside + NARROWEST => {
-            Messages::Beside(usize::from(width) - beside)
-        }
-        Some(width) => Messages::Below(usize::from(width)),
-    };
+    let layout = Layout::of(rows, output.width.map(usize::from));
     let mut lines = Vec::new();
     let mut heading = String::new();
-    for (title, width) in HEADINGS.iter().zip(columns) {
-        heading.push_str(&pad(title, title.width(), width + GAP));
+    for (title, width) in HEADINGS.iter().zip(layout.columns()) {
+        heading.push_str(&pad(title, title.width(), width + layout.gap));
     }
-    if !matches!(message, Messages::Below(_)) {
+    if !matches!(layout.messages, Messages::Below { .. }) {
         heading.push_str(HEADINGS[3]);
     }
     lines.push(heading);
     for row in rows {
-        row.write(columns, message, output, &mut lines);
+        row.write(&layout, output, &mut lines);
     }
     let mut text = String::new();
     for line in lines {
@@ -296,6 +297,15 @@ fn columns(rows: &[Row]) -> [usize; 3] {
     widths
 }
 
+/// Where everything goes.
+struct Layout {
+    /// Widths of the columns for names, health and owners.
+    widths: [usize; 3],
+    /// Blanks between columns.
+    gap: usize,
+    messages: Messages,
+}
+
 /// Where messages go.
 #[derive(Clone, Copy)]
 enum Messages {
@@ -304,7 +314,56 @@ enum Messages {
     /// Beside their row, in lines of this width.
     Beside(usize),
     /// Below their row, in a screen of this width.
-    Below(usize),
+    Below {
+        width: usize,
+        /// There is no room for owners either: those that surprise go below as well.
+        with_owners: bool,
+    },
+}
+
+impl Layout {
+    /// The roomiest one that fits.
+    fn of(rows: &[Row], width: Option<usize>) -> Self {
+        let widths = columns(rows);
+        let roomy = |messages| Self {
+            widths,
+            gap: GAP,
+            messages,
+        };
+        let Some(width) = width else {
+            return roomy(Messages::Whole);
+        };
+        let beside = roomy(Messages::Whole).beside();
+        if width >= beside + widest(rows) {
+            return roomy(Messages::Whole);
+        }
+        if width >= beside + NARROWEST {
+            return roomy(Messages::Beside(width - beside));
+        }
+        let all: usize = widths.iter().sum();
+        let gap = if all + 2 * GAP <= width { GAP } else { 1 };
+        let with_owners = all + 2 * gap > width;
+        Self {
+            widths,
+            gap,
+            messages: Messages::Below { width, with_owners },
+        }
+    }
+
+    /// Widths of the columns that there are.
+    fn columns(&self) -> &[usize] {
+        match self.messages {
+            Messages::Below {
+                with_owners: true, ..
+            } => &self.widths[..2],
+            _ => &self.widths,
+        }
+    }
+
+    /// Where messages begin that are beside their row.
+    fn beside(&self) -> usize {
+        self.widths.iter().map(|width| width + self.gap).sum()
+    }
 }
 
 impl Row {
@@ -317,42 +376,38 @@ impl Row {
         ]
     }
 
-    fn write(
-        &self,
-        columns: [usize; 3],
-        messages: Messages,
-        output: Output,
-        lines: &mut Vec<String>,
-    ) {
-        let message = self.message.split_whitespace().collect::<Vec<_>>();
-        let message = message.join(" ");
+    fn write(&self, layout: &Layout, output: Output, text: &mut Vec<String>) {
+        let message = one_line(&self.message);
         let cells = [
             self.branches.clone() + &spans(&self.name, output),
             span(&self.healthy, output),
             span(&self.owner, output),
         ];
         let mut line = String::new();
-        for ((text, own), width) in cells.iter().zip(self.widths()).zip(columns) {
-            line.push_str(&pad(text, own, width + GAP));
+        for ((text, own), width) in cells.iter().zip(self.widths()).zip(layout.columns()) {
+            line.push_str(&pad(text, own, width + layout.gap));
         }
-        let beside: usize = columns.iter().map(|width| width + GAP).sum();
-        match messages {
-            Messages::Whole => lines.push(line + &message),
+        match layout.messages {
+            Messages::Whole => text.push(line + &message),
             Messages::Beside(width) => {
-                let mut parts = textwrap::wrap(&message, width).into_iter();
-                lines.push(line + &parts.next().unwrap_or_default());
+                let mut parts = lines(&message, width).into_iter();
+                text.push(line + &parts.next().unwrap_or_default());
                 for part in parts {
-                    lines.push(pad(&self.below, self.below.width(), beside) + &part);
+                    text.push(pad(&self.below, self.below.width(), layout.beside()) + &part);
                 }
             }
-            Messages::Below(width) => {
-                lines.push(line);
-                let width = width.saturating_sub(self.below.width()).max(NARROWEST);
-                for part in textwrap::wrap(&message, width) {
-                    if !part.is_empty() {
-                        let part = output.paint(Paint::Dim, &part);
-                        lines.push(format!("{}{part}", self.below));
-                    }
+            Messages::Below { width, with_owners } => {
+                text.push(line);
+                let width = width.saturating_sub(self.below.width());
+                // The owner that a revision's object should have has no colour.
+                let owner = match &self.owner {
+                    (Some(_), owner) if with_owners => format!("owner: {owner}"),
+                    _ => String::new(),
+                };
+                let texts = [owner, message];
+                for part in texts.iter().flat_map(|text| lines(text, width)) {
+                    let part = output.paint(Paint::Dim, &part);
+                    text.push(format!("{}{part}", self.below));
                 }
             }
         }
@@ -479,6 +534,44 @@ od/web                         True
 │     ├─ ConfigMap/a           True      revision 2
 │     └─ ConfigMap/b           False     revision 2
 │           a long message of many words that does not fit
+└─ revision 1 web-1 Archived
+"
+        );
+    }
+
+    #[test]
+    fn columns_come_closer_before_anything_is_lost() {
+        let mut chain = chain();
+        let phases = chain.revisions[0].phases.as_mut().unwrap();
+        phases[0].objects[0].owner = OwnerPicture::Nobody;
+        assert_eq!(
+            render(&[chain.clone()], Style::default(), of_width(48)),
+            "\
+NAME                         HEALTHY OWNER
+od/web                       True
+│  rolling out
+├─ revision 2 web-2 NotReady 1/2
+│  └─ phase p                1/2
+│     ├─ ConfigMap/a         True    nobody
+│     └─ ConfigMap/b         False   revision 2
+│           a long message of many words that
+│           does not fit
+└─ revision 1 web-1 Archived
+"
+        );
+        assert_eq!(
+            render(&[chain], Style::default(), of_width(40)),
+            "\
+NAME                         HEALTHY
+od/web                       True
+│  rolling out
+├─ revision 2 web-2 NotReady 1/2
+│  └─ phase p                1/2
+│     ├─ ConfigMap/a         True
+│     │     owner: nobody
+│     └─ ConfigMap/b         False
+│           a long message of many words
+│           that does not fit
 └─ revision 1 web-1 Archived
 "
         );

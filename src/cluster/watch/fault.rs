@@ -120,7 +120,7 @@ fn backoff_delay(failures: u32, asked: Option<Duration>, permille: u32) -> Durat
 }
 
 /// A number up to 1000, good enough to spread requests.
-pub(super) fn permille() -> u32 {
+pub(crate) fn permille() -> u32 {
     let bits = std::hash::RandomState::new().build_hasher().finish();
     u32::try_from(bits % 1001).unwrap_or_default()
 }

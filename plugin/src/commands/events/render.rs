@@ -73,15 +73,13 @@ impl Event {
             self.text("/involvedObject/kind"),
             self.text("/involvedObject/name")
         );
-        // A message may be of several lines, a row is one.
-        let message = self.text("/message").split_whitespace();
         [
             self.text("/metadata/namespace").into(),
             seen.into(),
             type_,
             self.text("/reason").into(),
             object.into(),
-            message.collect::<Vec<_>>().join(" ").into(),
+            self.text("/message").into(),
         ]
     }
 }

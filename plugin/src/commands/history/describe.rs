@@ -13,7 +13,7 @@ use crate::{
     chain::Revision,
     content::{Content, Phase},
     diff::describe as object_name,
-    output::{Cell, Output, Paint, Table, age},
+    output::{Cell, Output, Paint, Table, age, one_line},
 };
 
 /// Width of the first column.
@@ -78,7 +78,8 @@ fn head(text: &mut String, revision: &Revision, is_current: bool, now: Timestamp
         "False"
     };
     field("Succeeded", succeeded);
-    field("Change cause", revision.change_cause().unwrap_or("<none>"));
+    let cause = revision.change_cause().unwrap_or("<none>");
+    field("Change cause", &one_line(cause));
     let created = revision.created().map(|time| time.to_string());
     let created = created.unwrap_or_else(|| "<unknown>".to_owned());
     field(
@@ -190,7 +191,7 @@ fn probe(text: &mut String, entry: &ObjectSetProbe) {
             let _ = writeln!(text, "    {} equals {}", fields.field_a, fields.field_b);
         }
         if let Some(cel) = cel {
-            let rule = cel.rule.split_whitespace().collect::<Vec<_>>().join(" ");
+            let rule = one_line(&cel.rule);
             let _ = writeln!(text, "    {rule} (else: {})", cel.message);
         }
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::{
     chain::{Chain, Revision},
-    output::{Cell, Output, Paint, Table, age, name},
+    output::{Cell, Output, Paint, Table, age, name, one_line},
     rollout::{Rollout, Verdict, title},
 };
 
@@ -78,7 +78,7 @@ fn about(revision: &Revision, rollout: &Rollout, now: Timestamp) -> String {
         let _ = write!(text, ", {} of {} objects ready", rollout.ready, rollout.of);
     }
     if let Some(cause) = revision.change_cause() {
-        let _ = write!(text, ", change cause: {cause}");
+        let _ = write!(text, ", change cause: {}", one_line(cause));
     }
     // A sentence of its own.
     let mut letters = text.chars();
@@ -90,7 +90,7 @@ fn about(revision: &Revision, rollout: &Rollout, now: Timestamp) -> String {
 /// The conditions of the deployment and of the revision, with the name of whose they are.
 fn conditions<'a>(chain: &'a Chain, subject: Option<&'a Revision>) -> Vec<(String, &'a Condition)> {
     let mut all = Vec::new();
-    if let (Some(deployment), None) = (&chain.deployment, &chain.named) {
+    if let Some(deployment) = chain.asked_deployment() {
         let target = deployment.target().to_string();
         let own = deployment.status.conditions.iter();
         all.extend(own.map(|condition| (target.clone(), condition)));
@@ -184,7 +184,7 @@ fn object(kind: &str, name: &str, namespace: Option<&str>, revision: &Revision) 
 /// The state for programs.
 pub fn value(chain: &Chain, rollout: &Rollout) -> Value {
     let subject = chain.subject();
-    let of_deployment = chain.deployment.as_ref().filter(|_| chain.named.is_none());
+    let of_deployment = chain.asked_deployment();
     let conditions =
         of_deployment.map(|deployment| serde_json::to_value(&deployment.status.conditions));
     let waiting: &[WaitingForObject] = subject.map_or(&[], |revision| &revision.status.waiting_for);

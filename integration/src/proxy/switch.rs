@@ -1,0 +1,140 @@
+//! What becomes of a connection, given how the network was switched since it began.
+
+use super::line::Slow;
+
+/// How the network behaves.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Mode {
+    /// Everything passes.
+    #[default]
+    Pass,
+    /// The host is gone: living connections are reset and new ones refused.
+    Cut,
+    /// The line is dead and says nothing: whatever clients send is swallowed, no answer comes, no end is told.
+    /// New connections are accepted and swallowed as well. What lived or began under it is half-open for
+    /// ever, also after the next switch.
+    BlackHole,
+    /// Nothing moves. What lives or begins under it goes on, with nothing lost, after the next switch.
+    Stall,
+    /// Everything passes, late and bit by bit.
+    Slow(Slow),
+    /// Every connection that lives now is reset when so many more bytes have reached its client; 0 resets
+    /// it at once. New ones pass.
+    ResetLivingAfter(u64),
+    /// As [`Mode::ResetLivingAfter`], and each new connection is reset after as many bytes.
+    ResetEachAfter(u64),
+}
+
+/// All turns of a proxy's switch, as far as they still matter.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Switch {
+    mode: Mode,
+    turns: u64,
+    /// Connections that began before this turn are reset.
+    reset_before: u64,
+    /// Connections that began before this turn are half-open.
+    lost_before: u64,
+}
+
+/// What becomes of a connection.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Fate {
+    /// Bytes pass.
+    Flow {
+        /// Not at once, if so.
+        slow: Option<Slow>,
+        /// It is reset when so many have reached its client, if so.
+        reset_after: Option<u64>,
+    },
+    /// Bytes wait.
+    Hold,
+    /// Bytes get lost, from now on.
+    Swallow,
+    /// It is reset.
+    Reset,
+}
+
+impl Switch {
+    pub(super) fn turn(&mut self, mode: Mode) {
+        let before = std::mem::replace(&mut self.mode, mode);
+        self.turns += 1;
+        if mode == Mode::Cut {
+            self.reset_before = self.turns;
+        }
+        // On the way in for those that lived, on the way out for those that began meanwhile.
+        if mode == Mode::BlackHole || before == Mode::BlackHole {
+            self.lost_before = self.turns;
+        }
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// How often it was turned.
+    pub(super) fn turns(&self) -> u64 {
+        self.turns
+    }
+
+    /// The fate of a connection that began after so many turns.
+    pub(super) fn fate(&self, born: u64) -> Fate {
+        let flow = |slow, reset_after| Fate::Flow { slow, reset_after };
+        if born < self.reset_before {
+            return Fate::Reset;
+        }
+        if born < self.lost_before {
+            return Fate::Swallow;
+        }
+        match self.mode {
+            Mode::Pass => flow(None, None),
+            Mode::Cut => Fate::Reset,
+            Mode::BlackHole => Fate::Swallow,
+            Mode::Stall => Fate::Hold,
+            Mode::Slow(slow) => flow(Some(slow), None),
+            Mode::ResetLivingAfter(_) if born == self.turns => flow(None, None),
+            Mode::ResetLivingAfter(bytes) | Mode::ResetEachAfter(bytes) => flow(None, Some(bytes)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PASS: Fate = Fate::Flow {
+        slow: None,
+        reset_after: None,
+    };
+    const AFTER_5: Fate = Fate::Flow {
+        slow: None,
+        reset_after: Some(5),
+    };
+
+    /// The fates of connections that began before these turns, between them, and after them.
+    #[track_caller]
+    fn check(modes: &[Mode], expected: &[Fate]) {
+        let mut switch = Switch::default();
+        for mode in modes {
+            switch.turn(*mode);
+        }
+        let turns = u64::try_from(modes.len()).unwrap();
+        let fates: Vec<Fate> = (0..=turns).map(|born| switch.fate(born)).collect();
+        assert_eq!(fates, expected, "{modes:?}");
+    }
+
+    #[test]
+    fn a_connection_has_the_fate_of_its_time() {
+        use Mode::{BlackHole, Cut, Pass, ResetEachAfter, ResetLivingAfter, Stall};
+        check(&[], &[PASS]);
+        check(&[Cut], &[Fate::Reset, Fate::Reset]);
+        check(&[Cut, Pass], &[Fate::Reset, PASS, PASS]);
+        check(&[Stall], &[Fate::Hold, Fate::Hold]);
+        check(&[Stall, Pass], &[PASS, PASS, PASS]);
+        check(&[BlackHole], &[Fate::Swallow, Fate::Swallow]);
+        check(&[BlackHole, Pass], &[Fate::Swallow, Fate::Swallow, PASS]);
+        check(&[BlackHole, Cut], &[Fate::Reset, Fate::Reset, Fate::Reset]);
+        check(&[ResetLivingAfter(5)], &[AFTER_5, PASS]);
+        check(&[ResetLivingAfter(5), Pass], &[PASS, PASS, PASS]);
+        check(&[ResetEachAfter(5)], &[AFTER_5, AFTER_5]);
+    }
+}

@@ -1,0 +1,74 @@
+//! Tokens and kubeconfigs.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use base64::Engine as _;
+use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use ring::rand::SystemRandom;
+use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
+use serde_json::{Value, json};
+use tokio_rustls::rustls::pki_types::PrivateKeyDer;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+
+use crate::manager::temporary;
+
+/// A kubeconfig for a server, with the certificate (PEM) that signed the server's, and a bearer token.
+#[must_use]
+pub fn kubeconfig(url: &str, ca: &str, token: &str) -> String {
+    let config = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "tests",
+        "contexts": [{ "name": "tests", "context": { "cluster": "tests", "user": "tests" } }],
+        "clusters": [{
+            "name": "tests",
+            "cluster": { "server": url, "certificate-authority-data": BASE64_STANDARD.encode(ca) },
+        }],
+        "users": [{ "name": "tests", "user": { "token": token } }],
+    });
+    // JSON is YAML.
+    config.to_string()
+}
+
+/// A kubeconfig in a file, which goes when this is dropped.
+#[derive(Debug)]
+pub struct TemporaryKubeconfig(PathBuf);
+
+impl TemporaryKubeconfig {
+    /// Writes one.
+    #[must_use]
+    pub fn new(text: &str) -> Self {
+        static NEXT: AtomicUsize = AtomicUsize::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = temporary(&format!("kubeconfig-{number}.yaml"));
+        std::fs::write(&path, text).unwrap();
+        Self(path)
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TemporaryKubeconfig {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// A token with these claims, signed as the API server does, whose key is in a file.
+pub(super) fn sign(key: &Path, claims: &Value) -> String {
+    let key = PrivateKeyDer::from_pem_file(key).unwrap();
+    let key = RsaKeyPair::from_der(key.secret_der()).unwrap();
+    let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
+    let header = json!({ "alg": "RS256", "typ": "JWT" });
+    let text = format!("{}.{}", part(&header), part(claims));
+    let mut signature = vec![0; key.public().modulus_len()];
+    let random = SystemRandom::new();
+    key.sign(&RSA_PKCS1_SHA256, &random, text.as_bytes(), &mut signature)
+        .unwrap();
+    format!("{text}.{}", BASE64_URL_SAFE_NO_PAD.encode(signature))
+}

@@ -1,0 +1,322 @@
+//! A site as the hub knows it: a Cluster and its Secret.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::Site;
+use crate::cluster::Cluster;
+use crate::dump;
+use crate::namespace::{INTERVAL, LABEL_TEST, PATIENCE, TestNamespace};
+use crate::network::network;
+
+/// The namespace of the hub that holds the Secrets of Clusters, unless a manager is told otherwise.
+pub const CLUSTERS_NAMESPACE: &str = "baton-system";
+
+/// How long a namespace of the hub may take to go, with everything that it has on a site.
+const TEARDOWN: Duration = Duration::from_mins(2);
+
+/// A site that has not joined the hub yet.
+#[must_use]
+pub struct Join<'a> {
+    site: &'a Site,
+    ns: &'a TestNamespace,
+    name: String,
+    spec: Value,
+    /// The content of the Secret; made up if nothing is said.
+    secret: Option<Value>,
+    annotations: Value,
+}
+
+/// A site that has joined the hub of a test's namespace.
+///
+/// The site has a namespace of the same name. Dropped, both disappear in the background; if the test fails,
+/// what the hub knows of the site and what is there is printed before.
+pub struct Joined {
+    site: Site,
+    hub: Cluster,
+    ns: String,
+    name: String,
+}
+
+impl Site {
+    /// Lets it join the hub of a test's namespace, under a name that no other test has, pushed to with all
+    /// rights; which can be changed before [`Join::create`].
+    pub fn join<'a>(&'a self, ns: &'a TestNamespace) -> Join<'a> {
+        Join {
+            site: self,
+            ns,
+            name: ns.unique(&format!("site-{}", self.index)),
+            spec: json!({ "region": "tests", "apiMaster": self.url() }),
+            secret: None,
+            annotations: json!({}),
+        }
+    }
+}
+
+impl Join<'_> {
+    /// Gives it another name, unique to the test as well.
+    pub fn named(mut self, name: &str) -> Self {
+        self.name = self.ns.unique(name);
+        self
+    }
+
+    /// Lets the hub connect to this URL instead of the API server's own.
+    pub fn through(self, url: &str) -> Self {
+        self.spec("apiMaster", url)
+    }
+
+    /// Lets the hub use this token.
+    pub fn token(self, token: &str) -> Self {
+        let ca = self.site.ca().to_owned();
+        self.secret(json!({ "token": token, "ca.crt": ca }))
+    }
+
+    /// Makes the Secret of the Cluster hold exactly this: keys and texts.
+    pub fn secret(mut self, content: Value) -> Self {
+        self.secret = Some(content);
+        self
+    }
+
+    /// Makes no Secret.
+    pub fn without_secret(self) -> Self {
+        self.secret(Value::Null)
+    }
+
+    /// Sets a field of the Cluster's spec.
+    pub fn spec(mut self, field: &str, value: impl Into<Value>) -> Self {
+        self.spec[field] = value.into();
+        self
+    }
+
+    /// Sets an annotation of the Secret.
+    pub fn secret_annotation(mut self, key: &str, value: &str) -> Self {
+        self.annotations[key] = value.into();
+        self
+    }
+
+    /// Creates the Cluster and its Secret on the hub, and the namespace on the site.
+    pub async fn create(self) -> Joined {
+        let joined = Joined {
+            site: self.site.clone(),
+            hub: self.ns.cluster().clone(),
+            ns: self.ns.name().to_owned(),
+            name: self.name,
+        };
+        let content = if let Some(content) = self.secret {
+            content
+        } else {
+            let token = self.site.account().await.token().await;
+            json!({ "token": token.text, "ca.crt": self.site.ca() })
+        };
+        self.site.namespace(self.ns.name()).await;
+        if !content.is_null() {
+            joined.create_secret(&content, &self.annotations).await;
+        }
+        let mut cluster = joined.reference();
+        // Names the namespace that it is removed after.
+        cluster["metadata"]["labels"] = json!({ LABEL_TEST: joined.ns });
+        cluster["spec"] = self.spec;
+        joined.hub.create(&cluster).await.unwrap();
+        joined
+    }
+}
+
+impl Joined {
+    /// The name of the Cluster.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The class of phases that are delivered into it.
+    #[must_use]
+    pub fn class(&self) -> String {
+        format!("cluster.{}", self.name)
+    }
+
+    /// The site itself.
+    #[must_use]
+    pub fn site(&self) -> &Site {
+        &self.site
+    }
+
+    /// The identity of the Cluster.
+    #[must_use]
+    pub fn reference(&self) -> Value {
+        json!({
+            "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster",
+            "metadata": { "name": self.name },
+        })
+    }
+
+    /// The identity of its Secret.
+    #[must_use]
+    pub fn secret_reference(&self) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": { "name": self.name, "namespace": CLUSTERS_NAMESPACE },
+        })
+    }
+
+    /// Creates its Secret (again), with these keys and texts.
+    pub async fn create_secret(&self, content: &Value, annotations: &Value) {
+        let home = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": CLUSTERS_NAMESPACE },
+        });
+        self.hub.apply(&home, "tests").await.unwrap();
+        let mut secret = self.secret_reference();
+        secret["metadata"]["annotations"] = annotations.clone();
+        secret["stringData"] = content.clone();
+        self.hub.create(&secret).await.unwrap();
+    }
+
+    /// Changes keys of its Secret, as somebody does who rotates credentials.
+    pub async fn change_secret(&self, content: &Value) {
+        let patch = json!({ "stringData": content });
+        let secret = self.secret_reference();
+        self.hub.merge(&secret, &patch).await.unwrap();
+    }
+
+    /// Deletes its Secret.
+    pub async fn delete_secret(&self) {
+        let deleted = self
+            .hub
+            .delete(&self.secret_reference(), "Background")
+            .await;
+        assert!(deleted, "{} had no Secret", self.name);
+    }
+
+    /// Merge-patches the spec of the Cluster.
+    pub async fn change_spec(&self, patch: &Value) {
+        let patch = json!({ "spec": patch });
+        self.hub.merge(&self.reference(), &patch).await.unwrap();
+    }
+
+    /// Reads the Cluster.
+    pub async fn read(&self) -> Option<Value> {
+        self.hub.get(&self.reference()).await
+    }
+
+    /// Waits until a condition of the Cluster has this status, and returns it.
+    pub async fn becomes(&self, kind: &str, status: &str) -> Value {
+        self.until(&format!("{kind} to be {status}"), kind, |condition| {
+            condition["status"] == status
+        })
+        .await
+    }
+
+    /// Waits until a condition of the Cluster has this reason, and returns it.
+    pub async fn because(&self, kind: &str, reason: &str) -> Value {
+        self.until(&format!("{kind} to be so by {reason}"), kind, |condition| {
+            condition["reason"] == reason
+        })
+        .await
+    }
+
+    async fn until(&self, text: &str, kind: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let asked = Instant::now();
+        loop {
+            let cluster = self.read().await.unwrap_or_default();
+            let conditions = cluster["status"]["conditions"].as_array();
+            let mut conditions = conditions.into_iter().flatten();
+            let condition = conditions.find(|condition| condition["type"] == kind);
+            if let Some(condition) = condition.filter(|condition| holds(condition)) {
+                return condition.clone();
+            }
+            assert!(
+                asked.elapsed() <= PATIENCE,
+                "waited in vain for {text} on {}: {}",
+                self.name,
+                cluster["status"]
+            );
+            sleep(INTERVAL).await;
+        }
+    }
+
+    /// Removes the Cluster and its Secret from the hub. What it has made on the site stays there.
+    pub async fn leave(&self) {
+        remove(&self.hub, &[self.reference(), self.secret_reference()]).await;
+    }
+
+    /// What a failed test leaves to look at.
+    async fn dump(&self) -> String {
+        let hub = Cluster::connect(self.hub.kubeconfig()).await;
+        let cluster = hub.get(&self.reference()).await.unwrap_or_default();
+        let site = self.site.cluster().await;
+        let objects = dump::objects_of(&site, &self.ns).await;
+        let name = &self.name;
+        format!(
+            "--- Cluster {name}\n{cluster:#}\n--- on site {}\n{objects}",
+            self.site.index
+        )
+    }
+}
+
+impl Drop for Joined {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            // On a thread of its own, as the runtime of the test cannot be waited in any more.
+            let dump = std::thread::scope(|scope| {
+                let work = scope.spawn(|| {
+                    let runtime = tokio::runtime::Builder::new_current_thread()
+                        .enable_all()
+                        .build();
+                    runtime.unwrap().block_on(self.dump())
+                });
+                work.join()
+            });
+            eprintln!(
+                "{}",
+                dump.unwrap_or_else(|_| "the site cannot be read".to_owned())
+            );
+        }
+        let left = Leftovers {
+            site: self.site.clone(),
+            hub: self.hub.kubeconfig().to_owned(),
+            ns: self.ns.clone(),
+            objects: vec![self.reference(), self.secret_reference()],
+        };
+        // A panic in there is told, and ends nothing else.
+        network().spawn(left.clear());
+    }
+}
+
+/// What a join leaves when its test is over.
+struct Leftovers {
+    site: Site,
+    hub: std::path::PathBuf,
+    ns: String,
+    objects: Vec<Value>,
+}
+
+impl Leftovers {
+    /// Waits until nothing on the hub needs the site any more, and removes the rest.
+    async fn clear(self) {
+        let hub = Cluster::connect(&self.hub).await;
+        let ns = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": self.ns },
+        });
+        let sets = json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ClusterObjectSet",
+        });
+        let label = format!("{LABEL_TEST}={}", self.ns);
+        let asked = Instant::now();
+        while hub.get(&ns).await.is_some() || !hub.list(&sets, &label).await.is_empty() {
+            if asked.elapsed() > TEARDOWN {
+                eprintln!("the namespace {} does not go", self.ns);
+                break;
+            }
+            sleep(INTERVAL * 4).await;
+        }
+        remove(&hub, &self.objects).await;
+        self.site.forget(&self.ns).await;
+    }
+}
+
+async fn remove(cluster: &Cluster, objects: &[Value]) {
+    for object in objects {
+        cluster.delete(object, "Background").await;
+    }
+}

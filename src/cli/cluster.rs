@@ -1,0 +1,245 @@
+//! `baton cluster`: which clusters there are, and how one is joined and removed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use http::Uri;
+
+use super::{ConnectionArgs, values::Namespace};
+use crate::clusters::name::ClusterName;
+
+/// The image that the agent's manifest names.
+const IMAGE: &str = concat!("baton:", env!("CARGO_PKG_VERSION"));
+
+/// Flags of `baton cluster`.
+#[derive(Clone, Debug, Args)]
+pub struct ClusterArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: ClusterCommand,
+}
+
+/// What can be done with clusters.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Let the hub deliver phases into a cluster
+    ///
+    /// Creates what the hub needs in the target cluster (namespace, service account, access rights, token), and the
+    /// Cluster and its Secret in the hub. With --pull only the hub is touched, and the manifest of an agent, which
+    /// connects out to the hub, is printed. Run again, it changes only what is not as it should be.
+    Join(Box<JoinArgs>),
+    /// List the clusters that the hub knows
+    List(ListArgs),
+    /// Let the hub forget a cluster
+    ///
+    /// Deletes the Cluster, its Secret and its namespace in the hub; and in the target cluster, if one is named, what
+    /// joining it has made there. What revisions have delivered stays where it is.
+    Remove(Box<RemoveArgs>),
+}
+
+/// Flags of `baton cluster join`.
+#[derive(Clone, Debug, Args)]
+pub struct JoinArgs {
+    /// Name of the cluster; its phases have the class "cluster.NAME"
+    #[arg(required_unless_present = "file")]
+    pub name: Option<ClusterName>,
+
+    /// Join the clusters that a file lists: applicationClusters[] of name, context, region, apiMaster, capabilities,
+    /// scheduler, connection
+    #[arg(long, short, value_name = "FILE", conflicts_with_all = ["name", "context", "region", "capability", "server", "pull"])]
+    pub file: Option<PathBuf>,
+
+    /// Region that the cluster is in [default: "default"]
+    #[arg(long, value_name = "NAME")]
+    pub region: Option<String>,
+
+    /// Something that the cluster offers; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub capability: Vec<String>,
+
+    /// URL of the target's API server, as the hub reaches it [default: that of the target's context]
+    #[arg(long, value_name = "URL")]
+    pub server: Option<Uri>,
+
+    /// Let an agent in the target connect to the hub, instead of the hub to the target
+    #[arg(long)]
+    pub pull: bool,
+
+    /// Apply the agent's manifest to the target, instead of printing it
+    #[arg(long)]
+    pub apply: bool,
+
+    /// The agent, where there is one.
+    #[command(flatten)]
+    pub agent: AgentArgs,
+
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Which hub.
+    #[command(flatten)]
+    pub hub: HubArgs,
+
+    /// Which target.
+    #[command(flatten)]
+    pub target: TargetArgs,
+}
+
+/// Flags about the agent in a cluster.
+#[derive(Clone, Debug, Args)]
+pub struct AgentArgs {
+    /// URL of the hub's API server, as the agent reaches it [default: that of the hub's context]
+    #[arg(long, value_name = "URL", help_heading = "Agent")]
+    pub hub_server: Option<Uri>,
+
+    /// Image of the agent
+    #[arg(long, value_name = "IMAGE", default_value = IMAGE, help_heading = "Agent")]
+    pub image: String,
+
+    /// Where the agent keeps what it has to know while the hub cannot be reached: a claim of the default storage
+    /// class, or a directory that goes with the pod
+    #[arg(
+        long,
+        value_name = "claim|empty-dir",
+        default_value = "claim",
+        hide_possible_values = true,
+        help_heading = "Agent"
+    )]
+    pub state_volume: StateVolume,
+}
+
+/// Where an agent keeps its state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StateVolume {
+    /// In a volume that outlives the pod.
+    Claim,
+    /// In a volume that outlives the container, and goes with the pod.
+    EmptyDir,
+}
+
+/// Flags of `baton cluster list`.
+#[derive(Clone, Debug, Args)]
+pub struct ListArgs {
+    /// How to print them
+    #[arg(
+        long,
+        short,
+        value_enum,
+        value_name = "FORMAT",
+        default_value = "table"
+    )]
+    pub output: ListFormat,
+
+    /// Which hub.
+    #[command(flatten)]
+    pub hub: HubArgs,
+}
+
+/// The form of a list of clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ListFormat {
+    /// One line per cluster
+    Table,
+    /// With server, capabilities, last contact, and why it is not connected
+    Wide,
+    /// As the hub has them, as JSON
+    Json,
+    /// As the hub has them, as YAML
+    Yaml,
+    /// cluster.shipper.booking.com/NAME, one per line
+    Name,
+}
+
+/// Flags of `baton cluster remove`.
+#[derive(Clone, Debug, Args)]
+pub struct RemoveArgs {
+    /// Name of the cluster
+    pub name: ClusterName,
+
+    /// Go on although phases are delivered into the cluster; their objects stay there
+    #[arg(long)]
+    pub force: bool,
+
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Which hub.
+    #[command(flatten)]
+    pub hub: HubArgs,
+
+    /// Which target, if what joining has made there is to be removed as well.
+    #[command(flatten)]
+    pub target: TargetArgs,
+}
+
+/// Flags that choose the hub: the cluster in which the manager runs.
+#[derive(Clone, Debug, Args)]
+pub struct HubArgs {
+    /// Kubeconfig of the hub, instead of KUBECONFIG, ~/.kube/config, or the service account of the pod
+    #[arg(
+        long,
+        env = "BATON_HUB_KUBECONFIG",
+        hide_env_values = true,
+        value_name = "FILE",
+        help_heading = "Hub"
+    )]
+    pub hub_kubeconfig: Option<PathBuf>,
+
+    /// Context of the hub, instead of the current one
+    #[arg(
+        long,
+        env = "BATON_HUB_CONTEXT",
+        hide_env_values = true,
+        value_name = "NAME",
+        help_heading = "Hub"
+    )]
+    pub hub_context: Option<String>,
+
+    /// Namespace on the hub with the Secrets of the clusters, as the manager's --clusters-namespace [default:
+    /// baton-system]
+    #[arg(
+        long,
+        short,
+        env = "BATON_CLUSTERS_NAMESPACE",
+        hide_env_values = true,
+        default_value = "baton-system",
+        hide_default_value = true,
+        value_name = "NAME",
+        help_heading = "Hub"
+    )]
+    pub namespace: Namespace,
+}
+
+impl HubArgs {
+    /// The same choice, as that of one cluster.
+    #[must_use]
+    pub fn connection(&self) -> ConnectionArgs {
+        ConnectionArgs {
+            kubeconfig: self.hub_kubeconfig.clone(),
+            context: self.hub_context.clone(),
+        }
+    }
+}
+
+/// Flags that choose the target: the cluster that phases are delivered into.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Target")]
+pub struct TargetArgs {
+    /// By kubeconfig and context.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+
+    /// Go on although hub and target are the same cluster
+    #[arg(long)]
+    pub allow_same: bool,
+}
+
+impl TargetArgs {
+    /// Whether a target was named. By default there is one anyway: that of the current context.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        self.connection.kubeconfig.is_some() || self.connection.context.is_some()
+    }
+}

@@ -1,0 +1,288 @@
+//! The clusters that phases can be delivered into, and the way to each of them.
+//!
+//! A Cluster that the manager connects to (`spec.connection: Push`) has a task of its own, which reads
+//! the Secret of the same name in the clusters' namespace, connects, and checks every half minute
+//! whether the cluster is still there. No task waits for another one.
+//!
+//! ```text
+//! watch of Clusters ─────────────────► registry ──► one task each: connect ──► Link, for controllers
+//! watch of Secrets (metadata only) ──►                             └► report ──► status of the Cluster
+//! ```
+//!
+//! # Guarantees
+//! - [`Link::Unknown`] is said of a Cluster only when the API server has said that there is none.
+//! - A [`Target`] stays the same while its Cluster has the same uid and address and its Secret holds
+//!   credentials: over lost connections and exchanged credentials alike. Its caches are not emptied,
+//!   and requests under way end on the connection they began on.
+//! - Credentials that are taken back, by deleting the Secret or by taking them out of it, are no
+//!   longer used: the Target is given up. Who still holds a clone goes on to use it; it is to be
+//!   taken from [`Inventory::link`] anew for each pass.
+//! - Of a Secret that belongs to no Cluster nothing but its metadata is ever received.
+//!
+//! # Caveats
+//! - When the manager's own API server cannot be asked for a Secret, what is connected stays so.
+
+mod address;
+mod check;
+mod client;
+mod connect;
+mod credentials;
+mod delay;
+mod health;
+mod registry;
+mod report;
+
+use std::{collections::HashMap, fmt, sync::Arc};
+
+use baton_apis::{conditions::reasons, constants::CLUSTER_API_VERSION};
+use jiff::Timestamp;
+use kube::Client;
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{mpsc::UnboundedSender, watch};
+
+use self::{
+    health::{Health, Standing},
+    registry::Registry,
+};
+use super::{
+    informers::Task,
+    target::{Target, TargetEvent},
+    watch::{WatchSpec, run},
+    wire,
+};
+use crate::telemetry::metrics::Metrics;
+
+/// Objects in a page of a list.
+const PAGE: u32 = 500;
+
+/// The clusters there are; cheap to clone. Its tasks end with the last clone.
+#[derive(Clone)]
+pub struct Inventory {
+    shared: Arc<Shared>,
+    _watches: Arc<[Task; 2]>,
+}
+
+/// The way to a cluster.
+#[derive(Clone)]
+pub enum Link {
+    /// There is no such Cluster.
+    Unknown,
+    /// An agent serves it.
+    Pull,
+    /// The manager connects to it, but not successfully at present.
+    Down {
+        /// Reason of the condition `Connected`.
+        reason: &'static str,
+        /// One line for people, with the cause.
+        message: String,
+        /// Since when it has been so, also over a restart of the manager.
+        since: Timestamp,
+    },
+    /// The manager is connected to it.
+    Up(Target),
+}
+
+impl Inventory {
+    /// Starts the watches, on Clusters and on Secrets in `namespace`. `changed` is called with a
+    /// cluster's name when its link has become another one, also when it appears or goes; it must not
+    /// block. Must be called within a tokio runtime.
+    ///
+    /// Missing rights and a missing CRD are no errors: they are logged, and the watches go on trying.
+    pub fn start(
+        client: Client,
+        namespace: &str,
+        metrics: &Metrics,
+        events: UnboundedSender<TargetEvent>,
+        changed: impl Fn(&str) + Send + Sync + 'static,
+    ) -> Self {
+        let shared = Arc::new(Shared {
+            hub: client.clone(),
+            namespace: namespace.to_owned(),
+            metrics: metrics.clone(),
+            events,
+            changed: Box::new(changed),
+            links: RwLock::default(),
+            listed: watch::Sender::new(false),
+            leading: watch::Sender::new(false),
+        });
+        let registry = Arc::new(Mutex::new(Registry::new(Arc::clone(&shared))));
+        let clusters = Arc::clone(&registry);
+        let spec = |path: String, metadata_only| WatchSpec {
+            path,
+            label_selector: None,
+            field_selector: None,
+            metadata_only,
+            page_size: PAGE,
+        };
+        let watches = [
+            Task::spawn(run(
+                client.clone(),
+                spec(format!("/apis/{CLUSTER_API_VERSION}/clusters"), false),
+                move |event| clusters.lock().cluster_event(&event),
+            )),
+            Task::spawn(run(
+                client,
+                spec(
+                    format!("/api/v1/namespaces/{}/secrets", wire::escape(namespace)),
+                    true,
+                ),
+                move |event| registry.lock().secret_event(&event),
+            )),
+        ];
+        Self {
+            shared,
+            _watches: Arc::new(watches),
+        }
+    }
+
+    /// Lets the status of Clusters be written from now on. For the leader alone; everybody else
+    /// connects too, and is ready when it comes to lead.
+    pub fn start_reporting(&self) {
+        self.shared.leading.send_replace(true);
+    }
+
+    /// The way to a cluster, as it is now.
+    #[must_use]
+    pub fn link(&self, cluster: &str) -> Link {
+        let links = self.shared.links.read();
+        match links.by_name.get(cluster) {
+            Some((_, link)) => link.clone(),
+            None if *self.shared.listed.borrow() => Link::Unknown,
+            None => Link::Down {
+                reason: reasons::CONNECTING,
+                message: "the Clusters are not known yet".to_owned(),
+                since: links.created,
+            },
+        }
+    }
+
+    /// Resolves when the Clusters were listed once, or the API server has said that it does not serve
+    /// them. Until then no link is [`Link::Unknown`].
+    pub async fn listed(&self) {
+        // The sender lives as long as `self`.
+        let _ = self
+            .shared
+            .listed
+            .subscribe()
+            .wait_for(|listed| *listed)
+            .await;
+    }
+}
+
+/// What the tasks of all clusters have in common.
+struct Shared {
+    /// For the manager's own API server.
+    hub: Client,
+    /// Where the Secrets are.
+    namespace: String,
+    metrics: Metrics,
+    events: UnboundedSender<TargetEvent>,
+    changed: Box<dyn Fn(&str) + Send + Sync>,
+    links: RwLock<Links>,
+    listed: watch::Sender<bool>,
+    leading: watch::Sender<bool>,
+}
+
+struct Links {
+    /// Each with the number of the entry that may change it: a task that was told to end may still
+    /// have a word to say.
+    by_name: HashMap<String, (u64, Link)>,
+    created: Timestamp,
+}
+
+impl Default for Links {
+    fn default() -> Self {
+        Self {
+            by_name: HashMap::new(),
+            created: Timestamp::now(),
+        }
+    }
+}
+
+impl Shared {
+    fn set_listed(&self) {
+        self.listed
+            .send_if_modified(|listed| !std::mem::replace(listed, true));
+    }
+
+    /// Adds a link, or replaces that of another entry.
+    fn insert(&self, name: &str, id: u64, link: Link) {
+        self.links
+            .write()
+            .by_name
+            .insert(name.to_owned(), (id, link));
+        (self.changed)(name);
+    }
+
+    /// Changes a link of an entry. Returns whether it has become another one.
+    fn set(&self, name: &str, id: u64, link: Link) -> bool {
+        let mut links = self.links.write();
+        let Some((owner, old)) = links.by_name.get_mut(name) else {
+            return false;
+        };
+        if *owner != id || old.is_same(&link) {
+            return false;
+        }
+        *old = link;
+        drop(links);
+        (self.changed)(name);
+        true
+    }
+
+    fn remove(&self, name: &str) {
+        let removed = self.links.write().by_name.remove(name);
+        if removed.is_some() {
+            (self.changed)(name);
+        }
+    }
+}
+
+impl Link {
+    /// The link to a cluster that is not up.
+    fn down(health: &Health) -> Self {
+        let (reason, message) = match &health.standing {
+            Standing::Down { reason, message } => (*reason, message.clone()),
+            Standing::Connecting | Standing::Up => {
+                (reasons::CONNECTING, "there is no answer yet".to_owned())
+            }
+        };
+        Self::Down {
+            reason,
+            message,
+            since: health.since,
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Unknown, Self::Unknown) | (Self::Pull, Self::Pull) => true,
+            (Self::Up(one), Self::Up(other)) => Arc::ptr_eq(&one.0, &other.0),
+            (
+                Self::Down {
+                    reason,
+                    message,
+                    since,
+                },
+                Self::Down {
+                    reason: other_reason,
+                    message: other_message,
+                    since: other_since,
+                },
+            ) => (reason, message, since) == (other_reason, other_message, other_since),
+            _ => false,
+        }
+    }
+}
+
+impl fmt::Debug for Link {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unknown => f.write_str("Unknown"),
+            Self::Pull => f.write_str("Pull"),
+            Self::Down {
+                reason, message, ..
+            } => write!(f, "Down({reason}: {message})"),
+            Self::Up(_) => f.write_str("Up"),
+        }
+    }
+}

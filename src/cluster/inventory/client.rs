@@ -1,0 +1,247 @@
+//! The client of a cluster: made like the manager's own, and with a connection that can be
+//! exchanged beneath it.
+//!
+//! # How credentials are exchanged
+//!
+//! What the rest of the manager holds is one [`Client`] for as long as the cluster has the same
+//! address. It counts and retries; beneath it is a cell with kube's own client, made from the
+//! credentials, to which every request is handed. New credentials are a new client in the cell. So
+//! all kinds of credentials, the CA among them, are exchanged in one way, and kube does the whole of
+//! TLS and authentication. A request under way, a watch for instance, ends on the connection it began on:
+//! servers check credentials when a request begins.
+//!
+//! Setting a header from shared state would do for tokens only, and a TLS configuration behind a lock
+//! would leave connections of the old one in the pool.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{Request, Response, StatusCode};
+use kube::{
+    Client, Config,
+    client::{Body, ClientBuilder},
+};
+use parking_lot::RwLock;
+use tokio::sync::Notify;
+
+use super::credentials::{Credentials, Identity};
+use crate::telemetry::{
+    client::{instrument, tune},
+    metrics::Metrics,
+};
+
+/// Path of the checks, which say more than their status code.
+pub(super) const VERSION: &str = "/version";
+
+/// A client with an exchangeable connection.
+pub(super) struct Line {
+    /// For all requests. Stays the same.
+    pub client: Client,
+    /// Tells when requests go other than expected.
+    pub pulse: Arc<Pulse>,
+    config: Config,
+    current: Arc<RwLock<Client>>,
+}
+
+impl Line {
+    /// Connects nothing yet. Must be called within a tokio runtime.
+    ///
+    /// # Errors
+    /// When the TLS library refuses the certificates or the key.
+    pub fn new(credentials: &Credentials, metrics: &Metrics) -> Result<Self, kube::Error> {
+        let config = config(credentials);
+        let current = Arc::new(RwLock::new(connection(config.clone())?));
+        let pulse = Arc::new(Pulse::default());
+        let (cell, beat) = (Arc::clone(&current), Arc::clone(&pulse));
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (client, beat) = (cell.read().clone(), Arc::clone(&beat));
+            async move {
+                let is_check = request.uri().path() == VERSION;
+                let result = client.send(request).await;
+                if !is_check {
+                    beat.note(is_answer(&result));
+                }
+                result
+            }
+        });
+        let client = instrument(ClientBuilder::new(service, "default"), metrics)?;
+        Ok(Self {
+            client,
+            pulse,
+            config,
+            current,
+        })
+    }
+
+    /// Lets requests from now on use other credentials.
+    ///
+    /// # Errors
+    /// When the TLS library refuses them; the connection stays as it is.
+    pub fn exchange(&mut self, credentials: &Credentials) -> Result<(), kube::Error> {
+        let config = config(credentials);
+        *self.current.write() = connection(config.clone())?;
+        self.config = config;
+        Ok(())
+    }
+
+    /// Lets requests from now on use new connections. Those in the pool may be dead without anybody
+    /// knowing: a request on each would have to time out first.
+    pub fn renew(&self) {
+        // It was made from the same configuration before; only the certificates of the system, on
+        // disk, can have become unreadable meanwhile.
+        match connection(self.config.clone()) {
+            Ok(client) => *self.current.write() = client,
+            Err(error) => tracing::debug!(%error, "cannot make a new connection"),
+        }
+    }
+}
+
+/// Whether an API server has taken the request, whatever it said.
+fn is_answer(result: &Result<Response<Body>, kube::Error>) -> bool {
+    result.as_ref().is_ok_and(|response| {
+        let status = response.status();
+        status != StatusCode::UNAUTHORIZED && !status.is_server_error()
+    })
+}
+
+fn config(credentials: &Credentials) -> Config {
+    let mut config = Config::new(credentials.url.clone());
+    tune(&mut config);
+    config.root_cert.clone_from(&credentials.ca);
+    config.accept_invalid_certs = credentials.skip_verify;
+    match &credentials.identity {
+        Identity::Token(token) => config.auth_info.token = Some(token.clone().into()),
+        Identity::Certificate { certificate, key } => {
+            config.auth_info.client_certificate_data = Some(STANDARD.encode(certificate));
+            config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
+        }
+        Identity::Anonymous => {}
+    }
+    config
+}
+
+fn connection(config: Config) -> Result<Client, kube::Error> {
+    Ok(ClientBuilder::try_from(config)?.build())
+}
+
+/// Tells when requests fail although the cluster counts as up, or are answered although it counts
+/// as down, so that it is checked at once and not at the next appointed time.
+#[derive(Debug, Default)]
+pub(super) struct Pulse {
+    expected: AtomicBool,
+    last: AtomicBool,
+    other: Notify,
+}
+
+impl Pulse {
+    /// What requests are expected to do from now on: to be answered or not.
+    pub fn expect(&self, answered: bool) {
+        self.last.store(answered, Ordering::Relaxed);
+        self.expected.store(answered, Ordering::Relaxed);
+    }
+
+    /// Resolves when the last request has gone other than expected.
+    pub async fn changed(&self) {
+        while self.last.load(Ordering::Relaxed) == self.expected.load(Ordering::Relaxed) {
+            self.other.notified().await;
+        }
+    }
+
+    fn note(&self, answered: bool) {
+        self.last.store(answered, Ordering::Relaxed);
+        if answered != self.expected.load(Ordering::Relaxed) {
+            self.other.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use http::Uri;
+
+    use super::*;
+
+    fn credentials(identity: Identity) -> Credentials {
+        Credentials {
+            url: Uri::from_static("https://127.0.0.1:1/"),
+            identity,
+            ca: None,
+            skip_verify: true,
+            checksum: 0,
+        }
+    }
+
+    /// A certificate that is none, in a form that looks like one.
+    const PEM: &[u8] = b"-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n";
+
+    #[tokio::test]
+    async fn what_the_library_refuses_leaves_the_connection_as_it_is() {
+        let metrics = Metrics::new();
+        let mut line = Line::new(&credentials(Identity::Token("a".to_owned())), &metrics).unwrap();
+        let url = line.config.cluster_url.clone();
+        let no_key = credentials(Identity::Certificate {
+            certificate: PEM.to_owned(),
+            key: b"hunter2".to_vec(),
+        });
+        let no_ca = Credentials {
+            ca: Some(vec![vec![1, 2, 3]]),
+            ..credentials(Identity::Token("b".to_owned()))
+        };
+        for (bad, expected) in [
+            (no_key, "missing a private key"),
+            (no_ca, "root certificate"),
+        ] {
+            let error = line.exchange(&bad).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+            assert_eq!(line.config.cluster_url, url);
+            assert!(line.config.auth_info.token.is_some());
+            assert!(Line::new(&bad, &metrics).is_err());
+        }
+    }
+
+    #[test]
+    fn a_pulse_tells_what_is_unexpected() {
+        let pulse = Pulse::default();
+        let told = || pulse.changed().now_or_never().is_some();
+        assert!(!told());
+        pulse.note(false);
+        assert!(!told(), "nothing else was expected");
+        pulse.note(true);
+        assert!(told());
+        pulse.expect(true);
+        assert!(!told(), "the check has looked already");
+        pulse.note(true);
+        assert!(!told());
+        pulse.note(false);
+        pulse.note(true);
+        assert!(!told(), "it has passed by itself");
+        pulse.note(false);
+        assert!(told());
+        pulse.expect(false);
+        assert!(!told());
+    }
+
+    #[test]
+    fn a_refusal_of_the_credentials_is_no_answer() {
+        for (status, expected) in [
+            (200, true),
+            (404, true),
+            (403, true),
+            (409, true),
+            (429, true),
+            (401, false),
+            (500, false),
+            (503, false),
+        ] {
+            let response = Response::builder().status(status).body(Body::empty());
+            assert_eq!(is_answer(&Ok(response.unwrap())), expected, "{status}");
+        }
+        let broken = kube::Error::Service("broken".into());
+        assert!(!is_answer(&Err(broken)));
+    }
+}

@@ -1,0 +1,316 @@
+//! The Clusters there are, and a task for each that the manager connects to.
+
+use std::{
+    borrow::Cow,
+    collections::{HashMap, HashSet},
+    sync::Arc,
+};
+
+use baton_apis::{ClusterConnection, ClusterStatus};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::watch;
+
+use super::{
+    Link, Shared,
+    connect::{Connector, Wanted},
+    health::Health,
+    report::{self, Recorded, Subject},
+};
+use crate::cluster::{
+    informers::Task,
+    revision_api::RevisionApi,
+    watch::{Event, number},
+};
+
+/// All Clusters, by name.
+pub(super) struct Registry {
+    shared: Arc<Shared>,
+    entries: HashMap<String, Entry>,
+    /// Names in the list that is under way: of Clusters, and of Secrets with their versions.
+    clusters_listed: HashSet<String>,
+    secrets_listed: HashMap<String, u64>,
+    last_id: u64,
+}
+
+struct Entry {
+    uid: String,
+    connection: ClusterConnection,
+    /// Of a cluster that the manager connects to.
+    serving: Option<Serving>,
+}
+
+/// A cluster being connected to. The task ends with this.
+struct Serving {
+    wanted: watch::Sender<Wanted>,
+    recorded: watch::Sender<Recorded>,
+    _task: Task,
+}
+
+impl Registry {
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            entries: HashMap::new(),
+            clusters_listed: HashSet::new(),
+            secrets_listed: HashMap::new(),
+            last_id: 0,
+        }
+    }
+
+    /// Takes in what the watch on Clusters tells.
+    pub fn cluster_event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::ListStarted => self.clusters_listed.clear(),
+            Event::Listed(object) => {
+                if let Some(cluster) = Cluster::read(object) {
+                    self.clusters_listed.insert(cluster.name.clone());
+                    self.upsert(cluster);
+                }
+            }
+            Event::ListDone { .. } => {
+                let listed = std::mem::take(&mut self.clusters_listed);
+                self.retain(|name| listed.contains(name));
+                self.shared.set_listed();
+            }
+            Event::Upsert(object) => {
+                if let Some(cluster) = Cluster::read(object) {
+                    self.upsert(cluster);
+                }
+            }
+            Event::Deleted(object) => {
+                if let Some(cluster) = Cluster::read(object) {
+                    self.retain(|name| name != cluster.name);
+                }
+            }
+            Event::Unserved => {
+                self.retain(|_| false);
+                self.shared.set_listed();
+            }
+            Event::Failed(cause) => {
+                tracing::warn!(cause, "cannot watch Clusters, trying again");
+            }
+            Event::Bookmark(_) => {}
+        }
+    }
+
+    /// Takes in what the watch on the metadata of Secrets tells. All that is kept is the version of
+    /// the Secret of a Cluster.
+    pub fn secret_event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::ListStarted => self.secrets_listed.clear(),
+            Event::Listed(object) => {
+                if let Some((name, version)) = secret(object)
+                    && self.entries.contains_key(&*name)
+                {
+                    self.secrets_listed.insert(name.into_owned(), version);
+                }
+            }
+            Event::ListDone { resource_version } => {
+                let listed = std::mem::take(&mut self.secrets_listed);
+                for (name, entry) in &self.entries {
+                    // What is not there may have gone at any time until now.
+                    entry.set_secret(listed.get(name).copied().unwrap_or(*resource_version));
+                }
+            }
+            Event::Upsert(object) | Event::Deleted(object) => {
+                // An object that was deleted has the version of its deletion.
+                if let Some((name, version)) = secret(object)
+                    && let Some(entry) = self.entries.get(&*name)
+                {
+                    entry.set_secret(version);
+                }
+            }
+            Event::Failed(cause) => {
+                let namespace = &self.shared.namespace;
+                tracing::warn!(
+                    namespace,
+                    cause,
+                    "cannot watch the Secrets of Clusters, trying again"
+                );
+            }
+            Event::Unserved | Event::Bookmark(_) => {}
+        }
+    }
+
+    fn upsert(&mut self, cluster: Cluster) {
+        let is_same = self.entries.get(&cluster.name).is_some_and(|entry| {
+            entry.uid == cluster.uid && entry.connection == cluster.connection
+        });
+        if !is_same {
+            // The task of the one before ends first.
+            self.entries.remove(&cluster.name);
+            let entry = self.serve(&cluster);
+            self.entries.insert(cluster.name, entry);
+            return;
+        }
+        let serving = self
+            .entries
+            .get(&cluster.name)
+            .and_then(|entry| entry.serving.as_ref());
+        if let Some(serving) = serving {
+            serving.wanted.send_if_modified(|wanted| {
+                let changed = wanted.api_master != cluster.api_master;
+                wanted.api_master = cluster.api_master;
+                changed
+            });
+            serving.recorded.send_if_modified(|recorded| {
+                let changed = *recorded != cluster.recorded;
+                *recorded = cluster.recorded;
+                changed
+            });
+        }
+    }
+
+    /// Makes an entry, and the task of a cluster that the manager connects to.
+    fn serve(&mut self, cluster: &Cluster) -> Entry {
+        self.last_id += 1;
+        let (id, name) = (self.last_id, cluster.name.as_str());
+        let serving = match cluster.connection {
+            ClusterConnection::Pull => {
+                self.shared.insert(name, id, Link::Pull);
+                None
+            }
+            ClusterConnection::Push => {
+                let first = Health::first(&cluster.recorded.status, Timestamp::now());
+                self.shared.insert(name, id, Link::down(&first));
+                let (health, told) = watch::channel(first);
+                let (wanted, wishes) = watch::channel(Wanted {
+                    api_master: cluster.api_master.clone(),
+                    secret: 0,
+                });
+                let (recorded, statuses) = watch::channel(cluster.recorded.clone());
+                let connector = Connector::new(name, id, Arc::clone(&self.shared), health);
+                let report = report::run(
+                    RevisionApi::new(self.shared.hub.clone()),
+                    Subject {
+                        name: name.to_owned(),
+                        uid: cluster.uid.clone(),
+                    },
+                    statuses,
+                    told,
+                    self.shared.leading.subscribe(),
+                );
+                let task = Task::spawn(async move {
+                    tokio::join!(connector.run(wishes), report);
+                });
+                Some(Serving {
+                    wanted,
+                    recorded,
+                    _task: task,
+                })
+            }
+        };
+        Entry {
+            uid: cluster.uid.clone(),
+            connection: cluster.connection,
+            serving,
+        }
+    }
+
+    /// Ends what is not to be kept.
+    fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
+        let shared = &self.shared;
+        self.entries.retain(|name, _| {
+            let keep = keep(name);
+            if !keep {
+                shared.remove(name);
+            }
+            keep
+        });
+    }
+}
+
+impl Entry {
+    fn set_secret(&self, version: u64) {
+        if let Some(serving) = &self.serving {
+            serving.wanted.send_if_modified(|wanted| {
+                let changed = wanted.secret != version;
+                wanted.secret = version;
+                changed
+            });
+        }
+    }
+}
+
+/// What counts of a Cluster.
+#[derive(Debug, PartialEq)]
+struct Cluster {
+    name: String,
+    uid: String,
+    connection: ClusterConnection,
+    api_master: Result<String, String>,
+    recorded: Recorded,
+}
+
+#[derive(Deserialize)]
+struct Object<'a> {
+    metadata: Metadata<'a>,
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata<'a> {
+    #[serde(borrow)]
+    name: Cow<'a, str>,
+    #[serde(borrow, default)]
+    uid: Cow<'a, str>,
+    #[serde(borrow, default)]
+    resource_version: Cow<'a, str>,
+}
+
+/// Only what the connection depends on, so that nothing else in a spec can be in its way.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    api_master: Option<String>,
+    connection: Option<ClusterConnection>,
+}
+
+impl Cluster {
+    /// Reads a Cluster as far as it is readable; `None` when not even its name is.
+    fn read(object: &RawValue) -> Option<Self> {
+        let Object {
+            metadata,
+            spec,
+            status,
+        } = match serde_json::from_str(object.get()) {
+            Ok(object) => object,
+            Err(error) => {
+                tracing::warn!(%error, "a Cluster is not readable");
+                return None;
+            }
+        };
+        let spec: Result<Spec, String> = spec.map_or_else(
+            || Ok(Spec::default()),
+            |spec| serde_json::from_str(spec.get()).map_err(|error| error.to_string()),
+        );
+        // A status that is not readable is written anew.
+        let status: Option<ClusterStatus> =
+            status.and_then(|status| serde_json::from_str(status.get()).ok());
+        let connection = spec.as_ref().ok().and_then(|spec| spec.connection);
+        Some(Self {
+            name: metadata.name.into_owned(),
+            uid: metadata.uid.into_owned(),
+            connection: connection.unwrap_or_default(),
+            api_master: spec.map(|spec| spec.api_master.unwrap_or_default()),
+            recorded: Recorded {
+                version: number(&metadata.resource_version),
+                status: status.unwrap_or_default(),
+            },
+        })
+    }
+}
+
+fn secret(object: &RawValue) -> Option<(Cow<'_, str>, u64)> {
+    let Object { metadata, .. } = serde_json::from_str(object.get()).ok()?;
+    Some((metadata.name, number(&metadata.resource_version)))
+}
+
+#[cfg(test)]
+mod tests;

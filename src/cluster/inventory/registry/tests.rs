@@ -1,0 +1,208 @@
+use http::Uri;
+use kube::Config;
+use parking_lot::{Mutex, RwLock};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::*;
+use crate::telemetry::{client::instrumented_client, metrics::Metrics};
+
+/// A registry whose API server is not there, and the names that it told as changed.
+fn registry() -> (Registry, Arc<Mutex<Vec<String>>>) {
+    // A listener that is dropped leaves a port that nothing listens on.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url: Uri = format!("http://{}", listener.local_addr().unwrap())
+        .parse()
+        .unwrap();
+    drop(listener);
+    let metrics = Metrics::new();
+    let told = Arc::new(Mutex::new(Vec::new()));
+    let names = Arc::clone(&told);
+    let shared = Shared {
+        hub: instrumented_client(Config::new(url), &metrics).unwrap(),
+        namespace: "baton-system".to_owned(),
+        metrics,
+        events: mpsc::unbounded_channel().0,
+        changed: Box::new(move |name| names.lock().push(name.to_owned())),
+        links: RwLock::default(),
+        listed: watch::Sender::new(false),
+        leading: watch::Sender::new(false),
+    };
+    (Registry::new(Arc::new(shared)), told)
+}
+
+fn raw(value: &Value) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).unwrap()
+}
+
+fn cluster(name: &str, uid: &str, spec: &Value) -> Box<RawValue> {
+    raw(&json!({
+        "metadata": {"name": name, "uid": uid, "resourceVersion": "7"},
+        "spec": spec,
+    }))
+}
+
+fn push(address: &str) -> Value {
+    json!({"region": "eu", "apiMaster": address})
+}
+
+fn pull() -> Value {
+    json!({"region": "eu", "connection": "Pull"})
+}
+
+fn link(registry: &Registry, name: &str) -> String {
+    let links = registry.shared.links.read();
+    links
+        .by_name
+        .get(name)
+        .map_or_else(|| "none".to_owned(), |(_, link)| format!("{link:?}"))
+}
+
+const DONE: Event<'_> = Event::ListDone {
+    resource_version: 9,
+};
+const FIRST: &str = "Down(Connecting: there is no answer yet)";
+
+#[tokio::test]
+async fn follows_what_the_watch_tells() {
+    let (mut registry, told) = registry();
+    let a = cluster("a", "1", &push("https://a"));
+    let b = cluster("b", "2", &pull());
+    let b_push = cluster("b", "2", &push("https://b"));
+    let a_again = cluster("a", "3", &pull());
+    let steps = [
+        (Event::ListStarted, "none", "none", ""),
+        (Event::Listed(&a), FIRST, "none", "a"),
+        // The list failed half-way.
+        (Event::ListStarted, FIRST, "none", ""),
+        (Event::Listed(&a), FIRST, "none", ""),
+        (Event::Listed(&b), FIRST, "Pull", "b"),
+        (DONE, FIRST, "Pull", ""),
+        (Event::Upsert(&b), FIRST, "Pull", ""),
+        (Event::Upsert(&b_push), FIRST, FIRST, "b"),
+        (Event::Upsert(&b), FIRST, "Pull", "b"),
+        (Event::Failed("forbidden"), FIRST, "Pull", ""),
+        (Event::Deleted(&b), FIRST, "none", "b"),
+        (Event::Upsert(&a_again), "Pull", "none", "a"),
+        (Event::ListStarted, "Pull", "none", ""),
+        (Event::Listed(&b), "Pull", "Pull", "b"),
+        (DONE, "none", "Pull", "a"),
+        (Event::Unserved, "none", "none", "b"),
+    ];
+    for (number, (event, a, b, changed)) in steps.into_iter().enumerate() {
+        let was_done = *registry.shared.listed.borrow();
+        registry.cluster_event(&event);
+        assert_eq!(link(&registry, "a"), a, "step {number}");
+        assert_eq!(link(&registry, "b"), b, "step {number}");
+        assert_eq!(told.lock().drain(..).collect::<Vec<_>>().join(" "), changed);
+        let done = *registry.shared.listed.borrow();
+        let is_list = matches!(event, Event::ListDone { .. });
+        assert_eq!(done, was_done || is_list, "step {number}");
+    }
+}
+
+#[tokio::test]
+async fn without_the_definition_there_are_no_clusters() {
+    let (mut registry, _) = registry();
+    registry.cluster_event(&Event::Unserved);
+    assert!(*registry.shared.listed.borrow());
+}
+
+#[tokio::test]
+async fn a_task_hears_of_its_own_secret_only() {
+    let (mut registry, _) = registry();
+    registry.cluster_event(&Event::Upsert(&cluster("a", "1", &push("https://a"))));
+    let secret = |name: &str, version: &str| {
+        raw(&json!({"metadata": {"name": name, "resourceVersion": version}}))
+    };
+    let version = |registry: &Registry| {
+        let serving = registry.entries["a"].serving.as_ref().unwrap();
+        serving.wanted.borrow().secret
+    };
+    let (mine, newer, other) = (secret("a", "3"), secret("a", "5"), secret("b", "4"));
+    for (event, expected) in [
+        (Event::ListStarted, 0),
+        (Event::Listed(&other), 0),
+        (Event::Listed(&mine), 0),
+        (DONE, 3),
+        (Event::Upsert(&other), 3),
+        (Event::Upsert(&newer), 5),
+        // It went while nobody watched.
+        (Event::ListStarted, 5),
+        (Event::Listed(&other), 5),
+        (DONE, 9),
+        (Event::Deleted(&newer), 5),
+    ] {
+        registry.secret_event(&event);
+        assert_eq!(version(&registry), expected, "{event:?}");
+        assert!(!registry.secrets_listed.contains_key("b"));
+    }
+}
+
+#[tokio::test]
+async fn a_manager_that_cannot_read_the_secret_says_so() {
+    let (mut registry, _) = registry();
+    registry.cluster_event(&Event::Upsert(&cluster("a", "1", &push("https://a"))));
+    let health = registry.shared.clone();
+    let told = async {
+        while link(&registry, "a") == FIRST {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(std::time::Duration::from_secs(20), told)
+        .await
+        .unwrap();
+    let links = health.links.read();
+    let (
+        _,
+        Link::Down {
+            reason, message, ..
+        },
+    ) = &links.by_name["a"]
+    else {
+        panic!("{:?}", links.by_name["a"]);
+    };
+    assert_eq!(*reason, "NoSecret");
+    assert!(
+        message.starts_with("cannot read Secret baton-system/a: no answer from the API server")
+            && message.contains("Connection refused"),
+        "{message}"
+    );
+}
+
+#[test]
+fn reads_a_cluster_as_far_as_it_is_readable() {
+    let read = |spec: &Value| Cluster::read(&cluster("a", "1", spec)).unwrap();
+    for (spec, connection, api_master) in [
+        (json!({}), ClusterConnection::Push, ""),
+        (
+            json!({"apiMaster": null, "connection": null, "capabilities": null}),
+            ClusterConnection::Push,
+            "",
+        ),
+        (
+            json!({"apiMaster": "https://a", "scheduler": 7}),
+            ClusterConnection::Push,
+            "https://a",
+        ),
+        (pull(), ClusterConnection::Pull, ""),
+    ] {
+        let read = read(&spec);
+        assert_eq!(read.connection, connection, "{spec}");
+        assert_eq!(read.api_master, Ok(api_master.to_owned()), "{spec}");
+        assert_eq!(read.recorded.version, 7);
+    }
+    let fault = read(&json!({"connection": "Carrier pigeon"}))
+        .api_master
+        .unwrap_err();
+    assert!(
+        fault.contains("unknown variant `Carrier pigeon`"),
+        "{fault}"
+    );
+    assert_eq!(Cluster::read(&raw(&json!({"spec": {}}))), None);
+    let odd_status = raw(&json!({"metadata": {"name": "a"}, "status": {"conditions": 7}}));
+    assert_eq!(
+        Cluster::read(&odd_status).unwrap().recorded.status,
+        ClusterStatus::default()
+    );
+}

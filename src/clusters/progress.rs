@@ -1,0 +1,238 @@
+//! The steps of the work, and what is told about them while they are done.
+
+use std::{
+    future::Future,
+    io::{Write as _, stderr},
+};
+
+use futures::future::try_join_all;
+use serde_json::Value;
+
+use super::{
+    error::Error,
+    manifest::{Change, Manifest, text},
+    rights::Right,
+    server::Server,
+};
+
+/// An object that is to be as its manifest says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Step {
+    /// As it is to be.
+    pub manifest: Manifest,
+    /// As it is.
+    pub live: Option<Value>,
+    /// What has to be done.
+    pub change: Change,
+}
+
+impl Step {
+    /// By comparison with what there is.
+    pub fn new(manifest: Manifest, live: Option<Value>) -> Self {
+        let change = manifest.compare(live.as_ref());
+        Self {
+            manifest,
+            live,
+            change,
+        }
+    }
+
+    /// Reads what there is.
+    ///
+    /// # Errors
+    /// It cannot be read, or something is being deleted and could not be written.
+    pub async fn plan(server: &Server, manifests: Vec<Manifest>) -> Result<Vec<Self>, Error> {
+        let live = try_join_all(manifests.iter().map(|manifest| server.get(manifest))).await?;
+        let steps = manifests.into_iter().zip(live);
+        let steps: Vec<Self> = steps
+            .map(|(manifest, live)| Self::new(manifest, live))
+            .collect();
+        match steps.iter().find(|step| step.change == Change::Wait) {
+            None => Ok(steps),
+            Some(step) => Err(Error::Terminating {
+                side: server.side(),
+                object: step.manifest.title(),
+            }),
+        }
+    }
+
+    /// The rights that it needs.
+    pub fn rights(&self) -> impl Iterator<Item = Right> {
+        let verbs = self.change.verbs().iter();
+        verbs.map(|verb| self.manifest.right(verb))
+    }
+
+    /// What would be done about it.
+    fn forecast(&self) -> String {
+        let title = self.manifest.title();
+        match &self.change {
+            Change::Create => format!("Would create {title}"),
+            Change::Update => format!("Would update {title}"),
+            Change::Keep => format!("Would leave {title} as it is"),
+            Change::Leave { manager } => {
+                format!("Would leave {title} as it is: its rules are those of {manager}")
+            }
+            Change::Wait => format!("Would have to wait for {title}, which is being deleted"),
+        }
+    }
+}
+
+/// Tells on standard error what is done, and remembers it for the case that not all can be done.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    done: Vec<String>,
+    missing: Vec<String>,
+}
+
+impl Progress {
+    /// With nothing done yet of what these steps will write.
+    pub fn over<'a>(steps: impl IntoIterator<Item = &'a Step>) -> Self {
+        let writes = steps.into_iter().filter(|step| step.change.is_write());
+        Self {
+            done: Vec::new(),
+            missing: writes.map(|step| step.manifest.title()).collect(),
+        }
+    }
+
+    /// With nothing done yet of all this.
+    pub fn over_titles(missing: Vec<String>) -> Self {
+        Self {
+            done: Vec::new(),
+            missing,
+        }
+    }
+
+    /// Whether anything was written.
+    pub fn has_changed_something(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    /// Does a step. Returns the object as it is then.
+    ///
+    /// # Errors
+    /// No answer, or refused.
+    pub async fn carry_out(&mut self, server: &Server, step: &Step) -> Result<Value, Error> {
+        let title = step.manifest.title();
+        let live = || step.live.clone().unwrap_or_default();
+        match &step.change {
+            Change::Keep => {
+                say(&format!("Creating {title}... already exists. Skipping"));
+                Ok(live())
+            }
+            Change::Leave { manager } => {
+                say(&format!(
+                    "Updating {title}... its rules are those of {manager}. Skipping"
+                ));
+                Ok(live())
+            }
+            Change::Wait => Err(Error::Terminating {
+                side: server.side(),
+                object: title,
+            }),
+            Change::Create => self.write("Creating", server, step).await,
+            Change::Update => self.write("Updating", server, step).await,
+        }
+    }
+
+    async fn write(&mut self, doing: &str, server: &Server, step: &Step) -> Result<Value, Error> {
+        let title = step.manifest.title();
+        let write = server.apply(&step.manifest);
+        let applied = task(&format!("{doing} {title}"), write).await?;
+        let version = |object: &Value| text(object, "/metadata/resourceVersion").to_owned();
+        if step.live.as_ref().map(version) == Some(version(&applied)) {
+            // What is there besides is somebody else's, and the server had nothing to change.
+            self.missing.retain(|missing| *missing != title);
+        } else {
+            self.is_done(&title);
+        }
+        Ok(applied)
+    }
+
+    /// Remembers that this was written.
+    pub fn is_done(&mut self, title: &str) {
+        self.missing.retain(|missing| missing != title);
+        self.done.push(title.to_owned());
+    }
+
+    /// What went wrong, and what is there now.
+    pub fn halfway(self, error: Error) -> Error {
+        Error::Halfway {
+            source: Box::new(error),
+            done: self.done,
+            missing: self.missing,
+        }
+    }
+}
+
+/// Tells what is done while it is done, and how it ended.
+///
+/// # Errors
+/// That of the work.
+pub(super) async fn task<T>(
+    doing: &str,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let mut out = stderr();
+    // Nobody to tell is no reason to stop halfway.
+    let _ = write!(out, "{doing}... ").and_then(|()| out.flush());
+    let result = work.await;
+    let _ = writeln!(out, "{}", if result.is_ok() { "done" } else { "failed" });
+    result
+}
+
+/// Tells something.
+pub(super) fn say(line: &str) {
+    let _ = writeln!(stderr(), "{line}");
+}
+
+/// Tells what would be done.
+pub(super) fn foretell(steps: &[Step]) {
+    for step in steps {
+        say(&step.forecast());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn step(change: Change) -> Step {
+        let manifest = Manifest(json!({ "kind": "ClusterRole", "metadata": { "name": "a" } }));
+        Step {
+            manifest,
+            live: None,
+            change,
+        }
+    }
+
+    #[test]
+    fn what_would_be_done_is_told() {
+        let manager = "kubectl-edit".to_owned();
+        for (change, expected) in [
+            (Change::Create, "Would create cluster role a"),
+            (Change::Update, "Would update cluster role a"),
+            (Change::Keep, "Would leave cluster role a as it is"),
+            (
+                Change::Leave { manager },
+                "Would leave cluster role a as it is: its rules are those of kubectl-edit",
+            ),
+        ] {
+            assert_eq!(step(change).forecast(), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_done_is_no_longer_missing() {
+        let mut progress = Progress::over(&[step(Change::Create), step(Change::Keep)]);
+        assert_eq!(progress.missing, ["cluster role a"]);
+        assert!(!progress.has_changed_something());
+        progress.is_done("cluster role a");
+        assert!(progress.has_changed_something());
+        let error = progress.halfway(Error::Usage("x".to_owned())).to_string();
+        assert_eq!(
+            error,
+            "x. Done before that: cluster role a. Running the command again goes on from there"
+        );
+    }
+}

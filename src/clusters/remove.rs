@@ -1,0 +1,284 @@
+//! `baton cluster remove`.
+
+use futures::future::try_join_all;
+use serde_json::{Value, json};
+
+use super::{
+    error::{Error, Side},
+    join::{apart, is_free},
+    manifest::{Manifest, text},
+    manifests::{Credentials, agent, agent_account, cluster, cluster_secret, hub_account},
+    name::ClusterName,
+    progress::{Progress, say, task},
+    server::Server,
+    spec::Connection,
+};
+use crate::cli::cluster::RemoveArgs;
+
+/// How many phases are named.
+const SHOWN: usize = 5;
+
+/// Something that is there and is to go.
+struct Doomed {
+    manifest: Manifest,
+    live: Value,
+}
+
+/// Removes a cluster.
+///
+/// # Errors
+/// One line, with what is gone and what is not.
+pub(super) async fn run(args: &RemoveArgs) -> Result<(), Error> {
+    let name = &args.name;
+    let hub = Server::connect(Side::Hub, &args.hub.connection()).await?;
+    let target = if args.target.is_named() {
+        let target = Server::connect(Side::Target, &args.target.connection).await?;
+        apart(&hub, &target, args.target.allow_same).await?;
+        Some(target)
+    } else {
+        None
+    };
+    let live = hub.get(&cluster(name, &json!({}))).await?;
+    let connection = live.as_ref().map(Connection::of);
+    let on_hub = on_hub(&hub, name, args.hub.namespace.as_str(), live).await?;
+    let in_target = match &target {
+        Some(target) => in_target(target, name, connection).await?,
+        None => Vec::new(),
+    };
+    if on_hub.is_empty() && in_target.is_empty() {
+        return Err(Error::NoSuchCluster {
+            url: hub.url().to_owned(),
+            name: name.to_string(),
+        });
+    }
+    let phases = phases(&hub, name).await?;
+    if !phases.is_empty() && !args.force {
+        return Err(Error::InUse {
+            name: name.to_string(),
+            count: phases.len(),
+            first: phases.into_iter().take(SHOWN).collect(),
+        });
+    }
+    for (server, doomed) in [(Some(&hub), &on_hub), (target.as_ref(), &in_target)] {
+        if let Some(server) = server {
+            let rights = doomed.iter().map(|one| one.manifest.right("delete"));
+            server.demand(rights.collect()).await?;
+        }
+    }
+
+    say(&format!("Removing cluster {name}:"));
+    let all = on_hub.iter().chain(&in_target);
+    if args.dry_run {
+        for doomed in all {
+            say(&format!("Would delete {}", doomed.manifest.title()));
+        }
+    } else {
+        let titles = all.map(|doomed| doomed.manifest.title()).collect();
+        let mut progress = Progress::over_titles(titles);
+        let parts = [(Some(&hub), on_hub), (target.as_ref(), in_target)];
+        if let Err(error) = delete(&parts, &mut progress).await {
+            return Err(progress.halfway(error));
+        }
+        say(&format!("Finished removing cluster {name}"));
+    }
+    for line in left(target.is_some(), connection, phases.len(), name) {
+        say(&line);
+    }
+    Ok(())
+}
+
+/// Deletes in order; on the hub first, so that nothing is used that is no longer there.
+async fn delete(
+    parts: &[(Option<&Server>, Vec<Doomed>); 2],
+    progress: &mut Progress,
+) -> Result<(), Error> {
+    for (server, doomed) in parts {
+        let Some(server) = server else { continue };
+        if !doomed.is_empty() {
+            let place = match server.side() {
+                Side::Hub => "On the hub",
+                Side::Target => "In the target",
+            };
+            say(&format!("{place} {}:", server.url()));
+        }
+        for Doomed { manifest, live } in doomed {
+            let title = manifest.title();
+            // A Secret goes with its Cluster, so it may be gone by now.
+            task(&format!("Deleting {title}"), server.delete(manifest, live)).await?;
+            progress.is_done(&title);
+        }
+    }
+    Ok(())
+}
+
+/// What there is on the hub: Cluster, Secret, namespace of the agent.
+async fn on_hub(
+    hub: &Server,
+    name: &ClusterName,
+    namespace: &str,
+    cluster_live: Option<Value>,
+) -> Result<Vec<Doomed>, Error> {
+    let manifest = cluster(name, &json!({}));
+    let mut doomed: Vec<Doomed> = cluster_live
+        .map(|live| Doomed { manifest, live })
+        .into_iter()
+        .collect();
+    let nobody = Credentials {
+        token: String::new(),
+        ca: None,
+    };
+    let secret = cluster_secret(name, namespace, "", &nobody);
+    match hub.get(&secret).await? {
+        Some(live) if belongs_to(&live, name) => doomed.push(Doomed {
+            manifest: secret,
+            live,
+        }),
+        Some(_) => say(&format!(
+            "Leaving secret {name} in namespace {namespace} on the hub: its owner is not the Cluster"
+        )),
+        None => {}
+    }
+    // A name that no namespace can have has none.
+    let account = agent_account(name).unwrap_or_default();
+    if let Some(namespace) = account.into_iter().next() {
+        let live = hub.get(&namespace).await?;
+        doomed.extend(live.map(|live| Doomed {
+            manifest: namespace,
+            live,
+        }));
+    }
+    Ok(doomed)
+}
+
+/// Whether a Secret is that of the Cluster, and not something else that has its name.
+fn belongs_to(secret: &Value, name: &ClusterName) -> bool {
+    let owners = secret.pointer("/metadata/ownerReferences");
+    let mut owners = owners.and_then(Value::as_array).into_iter().flatten();
+    owners.any(|owner| {
+        let group = text(owner, "/apiVersion").split('/').next();
+        group == Some("shipper.booking.com")
+            && text(owner, "/kind") == "Cluster"
+            && text(owner, "/name") == name.as_str()
+    })
+}
+
+/// What joining has made in the target, for the way in which the cluster is connected; for both ways when that is no
+/// longer known.
+async fn in_target(
+    target: &Server,
+    name: &ClusterName,
+    connection: Option<Connection>,
+) -> Result<Vec<Doomed>, Error> {
+    let mut manifests = Vec::new();
+    if connection != Some(Connection::Pull) {
+        let made = hub_account(name).into_iter().rev();
+        // The namespace may have other inhabitants.
+        manifests.extend(made.filter(|manifest| manifest.kind() != "Namespace"));
+    }
+    if connection != Some(Connection::Push) {
+        manifests.extend(agent::leftovers());
+    }
+    let live = try_join_all(manifests.iter().map(|manifest| target.get(manifest))).await?;
+    let mut doomed = Vec::new();
+    for (manifest, live) in manifests.into_iter().zip(live) {
+        if manifest.kind() == "ServiceAccount" {
+            is_free(target, live.as_ref(), name)?;
+        }
+        doomed.extend(live.map(|live| Doomed { manifest, live }));
+    }
+    Ok(doomed)
+}
+
+/// The phases that are delivered into the cluster, without their copies for the agent.
+async fn phases(hub: &Server, name: &ClusterName) -> Result<Vec<String>, Error> {
+    use baton_apis::constants::{API_VERSION, LABEL_PHASE_CLASS};
+    let Ok(class) = name.class() else {
+        return Ok(Vec::new());
+    };
+    let copies = name.namespace().unwrap_or_default();
+    let label = format!("{LABEL_PHASE_CLASS}={class}");
+    let mut found = Vec::new();
+    for kind in ["ObjectSetPhase", "ClusterObjectSetPhase"] {
+        let kind = Manifest(json!({ "apiVersion": API_VERSION, "kind": kind }));
+        found.extend(hub.list_if_served(&kind, &label).await?);
+    }
+    let mut names: Vec<String> = found
+        .iter()
+        .filter(|phase| text(phase, "/metadata/namespace") != copies)
+        .map(|phase| {
+            let name = text(phase, "/metadata/name");
+            match text(phase, "/metadata/namespace") {
+                "" => name.to_owned(),
+                namespace => format!("{namespace}/{name}"),
+            }
+        })
+        .collect();
+    names.sort();
+    Ok(names)
+}
+
+/// What is left, and what can be done about it.
+fn left(
+    target_was_named: bool,
+    connection: Option<Connection>,
+    phases: usize,
+    name: &ClusterName,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    if target_was_named {
+        lines.push("Left in the target: namespace baton-system, and the objects that revisions have delivered".to_owned());
+    } else {
+        let made = match connection {
+            Some(Connection::Push) => "service account baton-hub, its rights and its token",
+            Some(Connection::Pull) => "the agent, if it was started, and its rights",
+            None => "what joining has made there",
+        };
+        lines.push(format!(
+            "Left in the cluster: {made}, in namespace baton-system; the same command with --kubeconfig or --context of the cluster removes that"
+        ));
+    }
+    if phases > 0 {
+        lines.push(format!(
+            "Left on the hub: {phases} phases of class cluster.{name}, which nobody serves any more; to let them go without their objects, annotate them with baton.run/abandon=true"
+        ));
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name() -> ClusterName {
+        "eu-1".parse().unwrap()
+    }
+
+    #[test]
+    fn only_the_secret_of_the_cluster_goes() {
+        let owned = |group: &str, kind: &str, name: &str| {
+            json!({ "metadata": { "ownerReferences": [
+                { "apiVersion": "v1", "kind": "Namespace", "name": "a" },
+                { "apiVersion": format!("{group}/v1alpha1"), "kind": kind, "name": name },
+            ] } })
+        };
+        for (secret, expected) in [
+            (owned("shipper.booking.com", "Cluster", "eu-1"), true),
+            (owned("shipper.booking.com", "Cluster", "eu-2"), false),
+            (owned("shipper.booking.com", "Application", "eu-1"), false),
+            (owned("cluster.x-k8s.io", "Cluster", "eu-1"), false),
+            (json!({ "metadata": { "name": "eu-1" } }), false),
+        ] {
+            assert_eq!(belongs_to(&secret, &name()), expected, "{secret}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_is_told() {
+        let told = |named, connection, phases| left(named, connection, phases, &name()).join("\n");
+        assert!(told(false, Some(Connection::Push), 0).contains("service account baton-hub"));
+        assert!(told(false, Some(Connection::Pull), 0).contains("the agent"));
+        assert!(told(true, None, 0).starts_with("Left in the target: namespace baton-system"));
+        assert!(told(true, None, 2).contains("2 phases of class cluster.eu-1"));
+        assert!(!told(true, None, 0).contains("phases"));
+    }
+}
