@@ -31,6 +31,7 @@ use crate::{
     cluster::{
         deployment::{DeploymentKey, DeploymentKind, Deployments},
         events::{EventKind, EventPublisher},
+        inventory::Inventory,
         key::{Key, Resource},
         phase::{PhaseKey, PhaseKind, PhaseRecord, Phases},
         record::{Record, RevisionKey, RevisionKind},
@@ -69,8 +70,10 @@ pub struct Context {
     pub phases: Phases,
     /// Requests about revisions, deployments and delegated phases.
     pub api: RevisionApi,
-    /// The cluster that the objects live in.
+    /// The cluster that revisions and the objects of most of them live in.
     pub target: Target,
+    /// Other clusters.
+    pub inventory: Inventory,
     /// Kubernetes Events.
     pub events: EventPublisher,
     /// Metrics of the process.
@@ -174,7 +177,14 @@ impl Context {
 
     /// Forgets an owner that is gone.
     pub fn forget(&self, owner: &Owner) {
-        self.target.release(&owner.to_string());
+        let user = owner.to_string();
+        self.target.release(&user);
+        if matches!(owner, Owner::Phase(_)) {
+            // Which one it was is not known any more.
+            for target in self.inventory.targets() {
+                target.release(&user);
+            }
+        }
         self.note_unserved(owner, false);
         self.compiled.lock().remove(owner);
         match owner {
@@ -322,10 +332,26 @@ impl Context {
     }
 }
 
-/// Turns changes in the cluster into work until the channel closes.
-pub async fn dispatch(context: Arc<Context>, mut events: mpsc::UnboundedReceiver<TargetEvent>) {
-    while let Some(event) = events.recv().await {
-        context.target_changed(event);
+/// Turns changes in the clusters, and names of clusters whose link has changed, into work until the
+/// channels close.
+pub async fn dispatch(
+    context: Arc<Context>,
+    mut events: mpsc::UnboundedReceiver<TargetEvent>,
+    mut links: mpsc::UnboundedReceiver<String>,
+) {
+    loop {
+        tokio::select! {
+            Some(event) = events.recv() => context.target_changed(event),
+            Some(cluster) = links.recv() => {
+                let phases = context
+                    .phases
+                    .keys_where(|phase| phase.cluster() == Some(cluster.as_str()));
+                for key in phases {
+                    context.phase_queue.add_after(key, BURST);
+                }
+            }
+            else => return,
+        }
     }
 }
 

@@ -27,6 +27,7 @@ use crate::{
     cluster::{
         deployment::{DeploymentKind, Deployments},
         events::EventPublisher,
+        inventory::Inventory,
         key::Resource as _,
         lease::{self, AcquireError, LeaseParams, Lost},
         phase::{PhaseKind, Phases},
@@ -118,7 +119,19 @@ pub async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let identity = args.identity.as_ref().map(Identity::as_str);
     let params = LeaseParams::new(args.namespace.as_str(), identity);
     let instance = params.identity.clone();
+    let (linked, links) = mpsc::unbounded_channel();
+    let inventory = Inventory::start(
+        client.clone(),
+        args.clusters_namespace().as_str(),
+        &metrics,
+        sender.clone(),
+        // The receiver is gone when the manager shuts down.
+        move |cluster| {
+            let _ = linked.send(cluster.to_owned());
+        },
+    );
     let context = Arc::new(Context {
+        inventory,
         revisions: Revisions::default(),
         deployments: Deployments::default(),
         phases: Phases::default(),
@@ -141,8 +154,12 @@ pub async fn manager(args: ManagerArgs) -> Result<(), Error> {
         () = filled => {}
         () = terminate.received() => return Ok(()),
     }
+    tokio::select! {
+        () = context.inventory.listed() => {}
+        () = terminate.received() => return Ok(()),
+    }
     readiness.set_ready();
-    tasks.spawn(controllers::dispatch(context.clone(), changes));
+    tasks.spawn(controllers::dispatch(context.clone(), changes, links));
     tasks.spawn(cache_figures(context.clone()));
     let end = lead(&args, params, client, context.clone(), &mut terminate).await;
     context.events.shutdown().await;
@@ -159,6 +176,7 @@ async fn lead(
 ) -> Result<(), Error> {
     let workers = args.workers.get();
     if !args.leader_elect {
+        context.inventory.start_reporting();
         controllers::run(context, workers, terminate.received()).await;
         info!("stopped");
         return Ok(());
@@ -168,6 +186,7 @@ async fn lead(
         () = terminate.received() => return Ok(()),
     };
     context.metrics.set_leader(true);
+    context.inventory.start_reporting();
     let lost = tokio::select! {
         // Dropping the workers cuts their requests off: nothing is written after the loss.
         lost = leadership.lost() => Some(lost),

@@ -39,6 +39,12 @@ pub const LABEL_MANAGED_BY: &str = "app.kubernetes.io/managed-by";
 pub const LABEL_MANAGED_BY_VALUE: &str = "boxcutter";
 /// The class that is served by the manager itself.
 pub const CLASS_DEFAULT: &str = "default";
+/// What the class of a phase that is delivered into another cluster begins with; the name of the
+/// Cluster follows. An addition of ours.
+pub const CLASS_CLUSTER_PREFIX: &str = "cluster.";
+/// Annotation on a phase object, `true` to give up on its objects while their cluster cannot be reached:
+/// it can be deleted then, and they are left behind. An addition of ours.
+pub const ANNOTATION_ABANDON: &str = "baton.run/abandon";
 /// Label of package origin, copied down to managed objects.
 pub const LABEL_PACKAGE: &str = "package-operator.run/package";
 /// Label of package origin, copied down to managed objects.

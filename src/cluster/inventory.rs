@@ -156,6 +156,19 @@ impl Inventory {
         }
     }
 
+    /// All clusters that are connected.
+    #[must_use]
+    pub fn targets(&self) -> Vec<Target> {
+        let links = self.shared.links.read();
+        let links = links.by_name.values();
+        links
+            .filter_map(|(_, link)| match link {
+                Link::Up(target) => Some(target.clone()),
+                Link::Unknown | Link::Pull | Link::Down { .. } => None,
+            })
+            .collect()
+    }
+
     /// Resolves when the Clusters were listed once, or the API server has said that it does not serve
     /// them. Until then no link is [`Link::Unknown`].
     pub async fn listed(&self) {

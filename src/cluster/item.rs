@@ -276,6 +276,16 @@ impl<K: ItemKind> Items<K> {
             .collect()
     }
 
+    /// The keys of those that a test picks.
+    pub fn keys_where(&self, pick: impl Fn(&Item<K>) -> bool) -> Vec<Key<K>> {
+        let inner = self.inner.read();
+        let items = inner.records.values();
+        items
+            .filter(|item| pick(item))
+            .map(|item| item.key.clone())
+            .collect()
+    }
+
     /// All keys.
     #[must_use]
     pub fn keys(&self) -> Vec<Key<K>> {

@@ -1,6 +1,9 @@
 //! Delegated phases as they are kept.
 
-use baton_apis::{ObjectSetPhaseSpec, ObjectSetPhaseStatus, constants::LABEL_PHASE_CLASS};
+use baton_apis::{
+    ObjectSetPhaseSpec, ObjectSetPhaseStatus,
+    constants::{ANNOTATION_ABANDON, CLASS_CLUSTER_PREFIX, LABEL_PHASE_CLASS},
+};
 
 use super::{
     item::{Item, ItemKind, Items},
@@ -61,5 +64,19 @@ impl PhaseRecord {
         self.labels
             .get(LABEL_PHASE_CLASS)
             .map_or("", String::as_str)
+    }
+
+    /// The cluster that the phase is delivered into, if its class names one.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&str> {
+        self.class().strip_prefix(CLASS_CLUSTER_PREFIX)
+    }
+
+    /// Whether its objects are given up while their cluster cannot be reached.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.annotations
+            .get(ANNOTATION_ABANDON)
+            .is_some_and(|value| value == "true")
     }
 }

@@ -1,11 +1,11 @@
 //! The ObjectSetPhase and ClusterObjectSetPhase controller (contract section 6).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
     LifecycleState, ObjectSetPhaseSpec, ObjectSetPhaseStatus, ObjectSetTemplatePhase,
     conditions::{AVAILABLE, reasons},
-    constants::{CLASS_DEFAULT, FINALIZER_CACHED, FINALIZER_ORPHAN},
+    constants::{ANNOTATION_ABANDON, CLASS_DEFAULT, FINALIZER_CACHED, FINALIZER_ORPHAN},
 };
 use jiff::Timestamp;
 
@@ -13,6 +13,7 @@ use super::{Context, Fault, Reconciled, drive::Driver, owner::Owner, report};
 use crate::{
     cluster::{
         events::EventKind,
+        inventory::Link,
         key::Resource as _,
         phase::{PhaseKey, PhaseRecord},
         record::{ReadError, Record},
@@ -72,14 +73,21 @@ pub async fn reconcile(context: &Context, key: &PhaseKey) -> Result<Reconciled, 
         context.forget(&owner);
         return Ok((ReconcileOutcome::Gone, Again::OnEvent));
     };
-    // Another class has a controller of its own, or none.
-    if record.class() != CLASS_DEFAULT {
-        return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
-    }
-    let work = Work {
+    let work = |target, delivery| Work {
         context,
-        target: context.target.clone(),
-        owner,
+        target,
+        owner: owner.clone(),
+        delivery,
+    };
+    let (work, record) = match route(context, &record) {
+        Route::Elsewhere => return Ok((ReconcileOutcome::Unchanged, Again::OnEvent)),
+        // What was reported last still holds, for the few seconds until that is known better.
+        Route::Connecting => return Ok((ReconcileOutcome::Waiting, Again::OnEvent)),
+        Route::Unreachable(message) => {
+            return unreachable(context, &owner, &record, &message).await;
+        }
+        Route::Here => (work(context.target.clone(), Delivery::Delegated), record),
+        Route::Remote(target) => (work(target, Delivery::Remote), record),
     };
     if record.deleting {
         return work.tear_down(&record).await;
@@ -88,11 +96,105 @@ pub async fn reconcile(context: &Context, key: &PhaseKey) -> Result<Reconciled, 
     work.roll_out(&record).await
 }
 
+/// Who delivers a phase, and where to.
+enum Route {
+    /// Nobody here: another class has a controller of its own, or none.
+    Elsewhere,
+    /// Into the cluster of the revision.
+    Here,
+    /// Into another cluster.
+    Remote(Target),
+    /// Into another cluster that is about to be connected to.
+    Connecting,
+    /// Into another cluster that cannot be reached; the text says why.
+    Unreachable(String),
+}
+
+fn route(context: &Context, record: &PhaseRecord) -> Route {
+    let Some(cluster) = record.cluster() else {
+        return match record.class() {
+            CLASS_DEFAULT => Route::Here,
+            _ => Route::Elsewhere,
+        };
+    };
+    match context.inventory.link(cluster) {
+        Link::Up(target) => Route::Remote(target),
+        // Its agent reports.
+        Link::Pull => Route::Elsewhere,
+        Link::Unknown => Route::Unreachable(format!("There is no Cluster \"{cluster}\".")),
+        Link::Down { reason, .. } if reason == reasons::CONNECTING => Route::Connecting,
+        Link::Down { message, since, .. } => Route::Unreachable(format!(
+            "Cluster \"{cluster}\" cannot be reached since {since:.0}: {message}"
+        )),
+    }
+}
+
+/// Tells that nothing can be done about the objects of a phase, and lets go of it if its deletion is not
+/// to wait for them.
+async fn unreachable(
+    context: &Context,
+    owner: &Owner,
+    record: &PhaseRecord,
+    message: &str,
+) -> Result<Reconciled, Error> {
+    if record.deleting {
+        let has = |finalizer| record.finalizers.iter().any(|present| present == finalizer);
+        if !has(FINALIZER_CACHED) {
+            return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
+        }
+        // One that never reported anything has never been delivered.
+        let is_untouched = record.status()?.conditions.is_empty();
+        if record.is_abandoned() || has(FINALIZER_ORPHAN) || is_untouched {
+            release(context, record).await?;
+            return Ok((ReconcileOutcome::Changed, Again::OnEvent));
+        }
+    }
+    let old = record.status()?;
+    let revision = Revision {
+        generation: record.generation,
+        lifecycle: lifecycle(&record.spec()?),
+        ..Revision::default()
+    };
+    let mut text = message.to_owned();
+    if record.deleting {
+        text.push_str(&format!(
+            " The deletion waits for it; to leave the objects behind, annotate this phase with {ANNOTATION_ABANDON}=true."
+        ));
+    }
+    let status = report_phase_unknown(
+        &old,
+        &revision,
+        ("Unknown", reasons::CLUSTER_UNREACHABLE),
+        &text,
+        Timestamp::now(),
+    );
+    let kind = ReconcileOutcome::Waiting;
+    write(context, owner, record, &old, status, (kind, Again::OnEvent)).await
+}
+
+/// Takes our finalizer away.
+async fn release(context: &Context, record: &PhaseRecord) -> Result<(), Error> {
+    let mut left = record.finalizers.clone();
+    left.retain(|finalizer| finalizer != FINALIZER_CACHED);
+    let updated = context.api.set_finalizers(record, left).await;
+    context.phases.update(updated.map_err(Error::Release)?);
+    Ok(())
+}
+
+fn lifecycle(spec: &ObjectSetPhaseSpec) -> LifecycleState {
+    if spec.paused {
+        LifecycleState::Paused
+    } else {
+        LifecycleState::Active
+    }
+}
+
 /// A pass in progress.
 struct Work<'a> {
     context: &'a Context,
     target: Target,
     owner: Owner,
+    delivery: Delivery,
 }
 
 /// A phase read in full.
@@ -152,19 +254,16 @@ impl Work<'_> {
         let (Some(probes), true) = (probes, faults.is_empty()) else {
             let again = Again::After(MISCONFIGURATION_RETRY);
             let outcome = ReconcileOutcome::Blocked;
-            return self
-                .write(record, &old, blocked(&faults), outcome, again)
-                .await;
+            let status = blocked(&faults);
+            return self.write(record, &old, status, (outcome, again)).await;
         };
         let driver = self.driver(record);
         let kinds = match driver.kinds(&phases).await {
             Ok(kinds) => kinds,
             Err(error) if context.is_stuck(&self.owner) => {
                 let status = blocked(&[error.to_string()]);
-                let outcome = ReconcileOutcome::Failed;
-                return self
-                    .write(record, &old, status, outcome, Again::Backoff)
-                    .await;
+                let result = (ReconcileOutcome::Failed, Again::Backoff);
+                return self.write(record, &old, status, result).await;
             }
             Err(error) => return Err(error.into()),
         };
@@ -192,7 +291,7 @@ impl Work<'_> {
         let kind = report::outcome_kind(&outcome);
         let failures = context.failures(&self.owner);
         let (status, again) = report_phase(&old, &revision, outcome, failures, Timestamp::now());
-        let written = self.write(record, &old, status, kind, again).await;
+        let written = self.write(record, &old, status, (kind, again)).await;
         context.look_again(&record.key.revision(""), &concerned);
         written
     }
@@ -245,14 +344,11 @@ impl Work<'_> {
                 let text = texts.join(", ");
                 let now = Timestamp::now();
                 let status = report_phase_unknown(&old, &revision, reason, &text, now);
-                return self.write(record, &old, status, kind, again).await;
+                return self.write(record, &old, status, (kind, again)).await;
             }
         }
         self.target.release(&self.owner.to_string());
-        let mut left = record.finalizers.clone();
-        left.retain(|finalizer| finalizer != FINALIZER_CACHED);
-        let updated = self.context.api.set_finalizers(record, left).await;
-        self.context.phases.update(updated.map_err(Error::Release)?);
+        release(self.context, record).await?;
         Ok((ReconcileOutcome::Changed, Again::OnEvent))
     }
 
@@ -279,11 +375,7 @@ impl Work<'_> {
             },
             number: spec.revision,
             generation: record.generation,
-            lifecycle: if spec.paused {
-                LifecycleState::Paused
-            } else {
-                LifecycleState::Active
-            },
+            lifecycle: lifecycle(spec),
             force_adoption: self.context.force_adoption,
             delivery: self.delivery,
             ..Revision::default()
@@ -313,45 +405,54 @@ impl Work<'_> {
         }
     }
 
-    /// Writes the status if it says anything new.
     async fn write(
         &self,
         record: &PhaseRecord,
         old: &ObjectSetPhaseStatus,
         status: ObjectSetPhaseStatus,
-        kind: ReconcileOutcome,
-        again: Again,
+        result: Reconciled,
     ) -> Result<Reconciled, Error> {
-        if *old == status {
-            return Ok((kind, again));
-        }
-        let context = self.context;
-        let updated = context.api.set_item_status(record, &status).await;
-        context.phases.update(updated.map_err(Error::Status)?);
-        if let Some(set) = record.controller.as_ref()
-            && let Some(set) = context.revisions.by_uid(set)
-        {
-            context.enqueue(Owner::Set(set.key.clone()), std::time::Duration::ZERO);
-        }
-        let find = |status: &ObjectSetPhaseStatus| {
-            let mut conditions = status.conditions.iter();
-            conditions.find(|c| c.type_ == AVAILABLE).cloned()
-        };
-        // Probes that do not pass yet are the revision's news.
-        if let Some(available) = find(&status)
-            && let Some(reason) = reasons::OF_AVAILABLE
-                .into_iter()
-                .find(|reason| *reason == available.reason)
-            && !matches!(reason, reasons::AVAILABLE | reasons::PROBE_FAILURE)
-            && find(old).is_none_or(|before| before.reason != available.reason)
-        {
-            let driver = self.driver(record);
-            driver.event(EventKind::Warning, reason, available.message);
-        }
-        let kind = match kind {
-            ReconcileOutcome::Unchanged => ReconcileOutcome::Changed,
-            kind => kind,
-        };
-        Ok((kind, again))
+        write(self.context, &self.owner, record, old, status, result).await
     }
+}
+
+/// Writes the status if it says anything new; `result` is what the pass came to besides.
+async fn write(
+    context: &Context,
+    owner: &Owner,
+    record: &PhaseRecord,
+    old: &ObjectSetPhaseStatus,
+    status: ObjectSetPhaseStatus,
+    (kind, again): Reconciled,
+) -> Result<Reconciled, Error> {
+    if *old == status {
+        return Ok((kind, again));
+    }
+    let updated = context.api.set_item_status(record, &status).await;
+    context.phases.update(updated.map_err(Error::Status)?);
+    if let Some(set) = record.controller.as_ref()
+        && let Some(set) = context.revisions.by_uid(set)
+    {
+        context.enqueue(Owner::Set(set.key.clone()), Duration::ZERO);
+    }
+    let find = |status: &ObjectSetPhaseStatus| {
+        let mut conditions = status.conditions.iter();
+        conditions.find(|c| c.type_ == AVAILABLE).cloned()
+    };
+    // Probes that do not pass yet are the revision's news.
+    if let (Owner::Phase(key), Some(available)) = (owner, find(&status))
+        && let Some(reason) = reasons::OF_AVAILABLE
+            .into_iter()
+            .find(|reason| *reason == available.reason)
+        && !matches!(reason, reasons::AVAILABLE | reasons::PROBE_FAILURE)
+        && find(old).is_none_or(|before| before.reason != available.reason)
+    {
+        let kind = EventKind::Warning;
+        context.event(key, &record.uid, kind, reason, available.message);
+    }
+    let kind = match kind {
+        ReconcileOutcome::Unchanged => ReconcileOutcome::Changed,
+        kind => kind,
+    };
+    Ok((kind, again))
 }

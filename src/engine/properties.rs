@@ -70,6 +70,7 @@ fn sets(chain: &Chain) -> Vec<Set> {
                 namespace: NAMESPACE.to_owned(),
                 name: format!("r{}", index + 1),
                 uid: format!("set-{}", index + 1),
+                is_remote: false,
             },
             number: i64::try_from(index).expect("few") + 1,
             lifecycle: LifecycleState::Active,
