@@ -291,11 +291,9 @@ impl Child<'_> {
             json!({"op": "test", "path": "/metadata/resourceVersion", "value": live.resource_version}),
         ];
         if let Some(left) = left {
-            let path = format!(
-                "/metadata/annotations/{}",
-                ANNOTATION_OWNERS.replace('/', "~1")
-            );
-            patch.push(json!({"op": "replace", "path": path, "value": left}));
+            let annotation = ANNOTATION_OWNERS.replace('/', "~1");
+            let annotation = format!("/metadata/annotations/{annotation}");
+            patch.push(json!({"op": "replace", "path": annotation, "value": left}));
         } else {
             let owner = format!("/metadata/ownerReferences/{}", live.owner_index);
             patch.push(json!({"op": "test", "path": format!("{owner}/uid"), "value": owner_uid}));

@@ -96,7 +96,7 @@ impl Informers {
     pub fn new(
         client: Client,
         discovery: Arc<Discovery>,
-            report: Arc<dyn Fn(ObjectChange) + Send + Sync>,
+        report: Arc<dyn Fn(ObjectChange) + Send + Sync>,
     ) -> Self {
         Self {
             client,

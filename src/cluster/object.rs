@@ -13,7 +13,8 @@
 use std::{borrow::Cow, collections::HashSet, fmt, sync::Arc};
 
 use baton_apis::constants::{
-    ANNOTATION_LAST_APPLIED as LAST_APPLIED, ANNOTATION_OWNERS, FIELD_MANAGER, LABEL_CACHE, LABEL_CACHE_VALUE,
+    ANNOTATION_LAST_APPLIED as LAST_APPLIED, ANNOTATION_OWNERS, FIELD_MANAGER, LABEL_CACHE,
+    LABEL_CACHE_VALUE,
 };
 use serde::{
     Deserialize, Deserializer,

@@ -1,12 +1,11 @@
 //! The requests about phase objects.
 
-use baton_apis::constants::API_VERSION;
 use http::Method;
 use serde_json::{Value, json};
 
 use super::{
     item::{Item, ItemKind},
-    key::{Key, Resource as _},
+    key::Key,
     phase::{PhaseKey, PhaseRecord},
     revision_api::{ApiError, METADATA_ONLY, RevisionApi},
     wire,
@@ -99,22 +98,6 @@ impl RevisionApi {
         item.finalizers = finalizers;
         Ok(item)
     }
-}
-
-/// The type of a phase object and its name, as a manifest begins.
-#[must_use]
-pub fn phase_manifest(key: &PhaseKey, metadata: Value, spec: Value) -> Value {
-    let mut metadata = metadata;
-    metadata["name"] = (*key.name).into();
-    if !key.namespace.is_empty() {
-        metadata["namespace"] = (*key.namespace).into();
-    }
-    json!({
-        "apiVersion": API_VERSION,
-        "kind": key.kind.kind(),
-        "metadata": metadata,
-        "spec": spec,
-    })
 }
 
 fn item<K: ItemKind>(key: &Key<K>, answer: &[u8]) -> Result<Item<K>, ApiError> {

@@ -88,10 +88,7 @@ pub(crate) struct Flight {
 
 impl Store {
     /// An empty store, whose changes go to `report`.
-    pub fn new(
-        gvk: Arc<Gvk>,
-            report: impl Fn(ObjectChange) + Send + Sync + 'static,
-    ) -> Self {
+    pub fn new(gvk: Arc<Gvk>, report: impl Fn(ObjectChange) + Send + Sync + 'static) -> Self {
         Self {
             gvk,
             table: Mutex::default(),

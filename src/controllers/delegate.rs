@@ -11,7 +11,6 @@ use crate::{
     cluster::{
         key::Resource as _,
         phase::PhaseKey,
-        phase_api::phase_manifest,
         record::{Origin, Record},
     },
     engine::delegated::{Delegated, names},
@@ -61,7 +60,8 @@ fn manifest(
     labels.insert(LABEL_PHASE_CLASS.to_owned(), phase.class.clone());
     // It holds the whole revision, and says nothing about the phase (improvement 38).
     annotations.remove(ANNOTATION_LAST_APPLIED);
-    let metadata = json!({
+    let mut metadata = json!({
+        "name": &*key.name,
         "labels": labels,
         "annotations": annotations,
         "ownerReferences": [{
@@ -73,6 +73,9 @@ fn manifest(
             "blockOwnerDeletion": true,
         }],
     });
+    if !key.namespace.is_empty() {
+        metadata["namespace"] = (*key.namespace).into();
+    }
     let mut spec = json!({
         "revision": record.number.unwrap_or(0),
         "objects": phase.objects,
@@ -90,5 +93,10 @@ fn manifest(
     if !probes.is_empty() {
         spec["availabilityProbes"] = json!(probes);
     }
-    phase_manifest(key, metadata, spec)
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": key.kind.kind(),
+        "metadata": metadata,
+        "spec": spec,
+    })
 }

@@ -1,4 +1,4 @@
-//! The ObjectSetPhase and ClusterObjectSetPhase controller (contract section 6).
+//! The controller of `ObjectSetPhase` and `ClusterObjectSetPhase` (contract section 6).
 
 use std::{sync::Arc, time::Duration};
 
@@ -157,9 +157,10 @@ async fn unreachable(
     };
     let mut text = message.to_owned();
     if record.deleting {
-        text.push_str(&format!(
-            " The deletion waits for it; to leave the objects behind, annotate this phase with {ANNOTATION_ABANDON}=true."
-        ));
+        text = format!(
+            "{text} The deletion waits for it; to leave the objects behind, annotate this phase with \
+             {ANNOTATION_ABANDON}=true."
+        );
     }
     let status = report_phase_unknown(
         &old,

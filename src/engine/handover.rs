@@ -77,7 +77,10 @@ pub enum Verdict {
 pub fn classify(revision: &Revision, lineage: &dyn Lineage, live: &Value) -> Situation {
     // An object can have two: one in its own cluster, and one elsewhere.
     let mut controllers = owner_references(live).iter().filter(|r| is_controller(r));
-    if controllers.clone().any(|reference| revision.identity.is(reference)) {
+    if controllers
+        .clone()
+        .any(|reference| revision.identity.is(reference))
+    {
         return Situation::Ours;
     }
     let Some(reference) = controllers.next() else {

@@ -314,7 +314,9 @@ impl World {
                 self.history.remove(key);
                 Answer::Object(object)
             }
-            Request::Release { owner_uid, live, .. } => self.guarded(key, live, |world, mut object| {
+            Request::Release {
+                owner_uid, live, ..
+            } => self.guarded(key, live, |world, mut object| {
                 let references = owner_references(&object)
                     .iter()
                     .filter(|r| text(r, "uid") != owner_uid)

@@ -65,8 +65,12 @@ fn render<'a>(references: impl Iterator<Item = &'a Value>) -> String {
 #[must_use]
 pub fn without(live: &Value, uid: &str) -> Option<String> {
     let references = owner_references(live);
-    let owner = references.iter().find(|reference| text(reference, "uid") == uid)?;
-    let left = references.iter().filter(|reference| text(reference, "uid") != uid);
+    let owner = references
+        .iter()
+        .find(|reference| text(reference, "uid") == uid)?;
+    let left = references
+        .iter()
+        .filter(|reference| text(reference, "uid") != uid);
     is_remote(owner).then(|| render(left))
 }
 
@@ -76,14 +80,19 @@ pub fn decode(live: &mut Value) {
     let Some(metadata) = live.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
     };
-    let Some(annotations) = metadata.get_mut("annotations").and_then(Value::as_object_mut) else {
+    let Some(annotations) = metadata
+        .get_mut("annotations")
+        .and_then(Value::as_object_mut)
+    else {
         return;
     };
     let Some(annotation) = annotations.remove(ANNOTATION_OWNERS) else {
         return;
     };
     let owners = parse(annotation.as_str().unwrap_or_default());
-    let entries = metadata.get_mut("managedFields").and_then(Value::as_array_mut);
+    let entries = metadata
+        .get_mut("managedFields")
+        .and_then(Value::as_array_mut);
     for entry in entries.into_iter().flatten() {
         own(entry, &owners);
     }
@@ -97,12 +106,19 @@ pub fn decode(live: &mut Value) {
 
 /// Makes whoever owns the annotation the one who owns its entries.
 fn own(entry: &mut Value, owners: &[Value]) {
-    let Some(fields) = entry.pointer_mut("/fieldsV1/f:metadata").and_then(Value::as_object_mut)
+    let Some(fields) = entry
+        .pointer_mut("/fieldsV1/f:metadata")
+        .and_then(Value::as_object_mut)
     else {
         return;
     };
-    let annotations = fields.get_mut("f:annotations").and_then(Value::as_object_mut);
-    if annotations.and_then(|annotations| annotations.remove(FIELD)).is_none() {
+    let annotations = fields
+        .get_mut("f:annotations")
+        .and_then(Value::as_object_mut);
+    if annotations
+        .and_then(|annotations| annotations.remove(FIELD))
+        .is_none()
+    {
         return;
     }
     let references = fields
@@ -123,7 +139,10 @@ pub fn encode(body: &mut Value) {
     let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else {
         return;
     };
-    if let Some(references) = metadata.get_mut("ownerReferences").and_then(Value::as_array_mut) {
+    if let Some(references) = metadata
+        .get_mut("ownerReferences")
+        .and_then(Value::as_array_mut)
+    {
         references.retain(|reference| !is_remote(reference));
         if references.is_empty() {
             metadata.remove("ownerReferences");
@@ -188,7 +207,10 @@ mod tests {
             *fields,
             json!({"f:annotations": {"f:k": {}}, "f:ownerReferences": {"k:{\"uid\":\"a\"}": {".": {}}}})
         );
-        assert_eq!(live["metadata"]["ownerReferences"], json!([owner("a", true)]));
+        assert_eq!(
+            live["metadata"]["ownerReferences"],
+            json!([owner("a", true)])
+        );
     }
 
     #[test]

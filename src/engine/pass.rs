@@ -232,7 +232,8 @@ impl<'a> Pass<'a> {
             let Delegate { delegated, problem } = delegate.as_ref()?;
             let state = delegated.state.as_ref()?;
             let differs = state.is_ours && !state.is_deleting && state.paused != paused;
-            (differs && problem.is_none()).then(|| Step::Delegate(index, Delegation::Pause(paused)))
+            (differs && problem.is_none())
+                .then_some(Step::Delegate(index, Delegation::Pause(paused)))
         })
     }
 

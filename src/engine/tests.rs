@@ -748,7 +748,9 @@ fn a_teardown_leaves_alone_what_others_control() {
         &[&["handed-over", "foreign", "gone"]],
         live,
         &mut |name, request| match request {
-            Request::Release { owner_uid, live, .. } => {
+            Request::Release {
+                owner_uid, live, ..
+            } => {
                 assert_eq!((owner_uid.as_str(), live.owner_index), ("me", 1));
                 willing(name, request)
             }

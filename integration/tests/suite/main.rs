@@ -34,6 +34,7 @@ mod phases;
 mod plugin_pack;
 mod plugin_read;
 mod plugin_write;
+mod push;
 mod refusal;
 mod repair;
 mod requests;
