@@ -175,8 +175,12 @@ async fn start(index: usize) -> ExclusiveBed {
 /// Waits until nothing is left of the test before, whose namespace goes in its own time.
 async fn sweep(cluster: &Cluster) {
     let namespaces = json!({ "apiVersion": "v1", "kind": "Namespace" });
-    let kinds = ["ClusterObjectDeployment", "ClusterObjectSet"]
-        .map(|kind| json!({ "apiVersion": "package-operator.run/v1alpha1", "kind": kind }));
+    let kinds = [
+        ("package-operator.run/v1alpha1", "ClusterObjectDeployment"),
+        ("package-operator.run/v1alpha1", "ClusterObjectSet"),
+        ("shipper.booking.com/v1alpha1", "Cluster"),
+    ];
+    let kinds = kinds.map(|(version, kind)| json!({ "apiVersion": version, "kind": kind }));
     let asked = std::time::Instant::now();
     loop {
         let label = format!("{LABEL_TEST}=true");

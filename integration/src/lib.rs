@@ -29,7 +29,9 @@
 pub mod cluster;
 pub mod deployment;
 pub mod dump;
+pub mod endpoint;
 pub mod exclusive;
+pub mod faults;
 pub mod guard;
 pub mod live;
 pub mod manager;

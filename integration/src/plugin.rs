@@ -1,28 +1,58 @@
 //! The kubectl plugin as a child process.
 
-use std::io::{BufRead as _, BufReader};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::{Value, json};
 
 use crate::guard::{Guard, beside_tests};
+use crate::manifest::object;
 use crate::namespace::TestNamespace;
 
 /// How long the plugin may take to write what is waited for, or to end when it is interrupted.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Instead of the exit code of a run that a signal has ended.
+pub const BY_A_SIGNAL: i32 = -1;
+
 /// What a run of the plugin has come to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ran {
-    /// Its exit code.
+    /// Its exit code, or [`BY_A_SIGNAL`].
     pub code: i32,
     /// What it wrote to its standard output.
     pub stdout: String,
     /// What it wrote to its standard error.
     pub stderr: String,
+}
+
+impl Ran {
+    /// The standard output of a run that had nothing to complain about.
+    #[must_use]
+    #[track_caller]
+    pub fn fine(self) -> String {
+        assert_eq!((self.code, self.stderr.as_str()), (0, ""), "{self:?}");
+        self.stdout
+    }
+
+    /// A run that did what it was to do, whatever it remarked.
+    #[track_caller]
+    pub fn done(self) -> Self {
+        assert_eq!(self.code, 0, "{}", self.stderr);
+        self
+    }
+
+    /// The standard error of a run that could not do its work, and wrote nothing else.
+    #[must_use]
+    #[track_caller]
+    pub fn failed(self) -> String {
+        assert_eq!((self.code, self.stdout.as_str()), (2, ""), "{self:?}");
+        self.stderr
+    }
 }
 
 /// A run of the plugin that goes on by itself. Dropped, it is killed.
@@ -54,16 +84,35 @@ impl TestNamespace {
         let stdin = child.stdin.take();
         std::thread::scope(|scope| {
             // One that ends without reading closes the pipe.
-            scope.spawn(move || std::io::Write::write_all(&mut stdin.unwrap(), input.as_bytes()));
+            scope.spawn(move || stdin.unwrap().write_all(input.as_bytes()));
             ran(child.wait_with_output().unwrap())
         })
     }
 
-    /// Starts the plugin in the namespace and lets it go on.
+    /// Gives a user rights in the namespace, as the rules of a Role. The server takes its time to see them.
+    pub async fn grant(&self, user: &str, rules: Value) {
+        const RBAC: &str = "rbac.authorization.k8s.io";
+        let api_version = format!("{RBAC}/v1");
+        let role = object(&api_version, "Role", user).with("/rules", rules);
+        let binding = object(&api_version, "RoleBinding", user)
+            .with(
+                "/roleRef",
+                json!({ "apiGroup": RBAC, "kind": "Role", "name": user }),
+            )
+            .with(
+                "/subjects",
+                json!([{ "apiGroup": RBAC, "kind": "User", "name": user }]),
+            );
+        self.create(&role).await;
+        self.create(&binding).await;
+    }
+
+    /// Starts the plugin in the namespace and lets it go on. Its standard input stays open.
     #[must_use]
     pub fn plugin_started(&self, args: &[&str]) -> Running {
         let mut command = self.plugin_command(args);
-        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = piped.spawn().unwrap();
         let guard = Guard::over_process(child.id());
         let lines = lines(child.stdout.take());
         Running {
@@ -98,7 +147,7 @@ impl TestNamespace {
 
 fn ran(output: Output) -> Ran {
     Ran {
-        code: output.status.code().unwrap_or(-1),
+        code: output.status.code().unwrap_or(BY_A_SIGNAL),
         stdout: String::from_utf8(output.stdout).unwrap(),
         stderr: String::from_utf8(output.stderr).unwrap(),
     }
@@ -135,7 +184,13 @@ impl Running {
         std::mem::take(&mut self.seen)
     }
 
-    /// Interrupts it as Ctrl-C does, and returns its exit code.
+    /// Writes a text to its standard input, and returns once all has been read but what a pipe holds.
+    pub fn reads(&mut self, text: &str) {
+        let stdin = self.child.stdin.as_mut().expect("it is piped");
+        stdin.write_all(text.as_bytes()).unwrap();
+    }
+
+    /// Interrupts it as Ctrl-C does, and returns its exit code, or [`BY_A_SIGNAL`].
     #[must_use]
     pub fn interrupt(mut self) -> i32 {
         let pid = Pid::from_raw(self.child.id().try_into().unwrap()).unwrap();
@@ -143,7 +198,7 @@ impl Running {
         let asked = Instant::now();
         loop {
             if let Some(status) = self.child.try_wait().unwrap() {
-                return status.code().unwrap_or(-1);
+                return status.code().unwrap_or(BY_A_SIGNAL);
             }
             assert!(
                 asked.elapsed() < PATIENCE,

@@ -14,7 +14,8 @@
 //! let live = site.live(&ns, &configmap("cm")).await;       // a look at the site itself
 //! ```
 //!
-//! Through a network that fails: [`Join::through`] a [`Proxy`](crate::proxy::Proxy). Credentials: [`Site::account`] makes a
+//! Through a network that fails: [`Join::through`] a [`Proxy`](crate::proxy::Proxy), or an injecting
+//! [`Faults`](crate::faults::Faults), or one behind the other. Credentials: [`Site::account`] makes a
 //! `ServiceAccount`, whose tokens can be revoked one by one, or expire.
 //!
 //! A test that stops the API server of a site needs it for itself: [`Site::alone`].
@@ -34,9 +35,9 @@ mod account;
 mod credentials;
 mod join;
 
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::ops::Deref;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use baton_hack::bed::{Afterwards, Bed, Extent};
@@ -47,10 +48,11 @@ use tokio::sync::{OnceCell, RwLock, RwLockReadGuard, RwLockWriteGuard};
 pub use baton_hack::bed::Stop;
 
 pub use self::account::{Account, Token};
-pub use self::credentials::kubeconfig;
+pub use self::credentials::TemporaryKubeconfig;
 pub use self::join::{CLUSTERS_NAMESPACE, Join, Joined};
 
 use crate::cluster::Cluster;
+use crate::endpoint::Endpoint;
 use crate::guard::Guard;
 use crate::manifest::Entry;
 use crate::namespace::{LABEL_TEST, TestNamespace};
@@ -72,8 +74,7 @@ static USES: [RwLock<()>; SITES] = [const { RwLock::const_new(()) }; SITES];
 #[derive(Debug)]
 struct SiteBed {
     bed: Bed,
-    address: SocketAddr,
-    ca: String,
+    endpoint: Endpoint,
     /// A static is never dropped: this ends the bed together with the test process.
     _guard: Guard,
 }
@@ -145,34 +146,28 @@ impl Site {
         Cluster::connect(&self.kubeconfig()).await
     }
 
+    /// Its API server, with all keys.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.bed.endpoint
+    }
+
     /// The address of its API server.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.bed.address
+        self.endpoint().address
     }
 
     /// The URL of its API server.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("https://{}", self.bed.address)
+        self.endpoint().url()
     }
 
     /// The certificate, as PEM, that its API server's is signed with.
     #[must_use]
     pub fn ca(&self) -> &str {
-        &self.bed.ca
-    }
-
-    /// A certificate and its key, as PEM, that make a client an administrator, and that a server on
-    /// `127.0.0.1` can show as well: kwokctl makes one for all purposes.
-    #[must_use]
-    pub fn certificate(&self) -> (String, String) {
-        let read = |file| std::fs::read_to_string(self.pki().join(file)).unwrap();
-        (read("admin.crt"), read("admin.key"))
-    }
-
-    fn pki(&self) -> PathBuf {
-        pki(&self.bed.bed)
+        &self.endpoint().ca
     }
 
     /// Makes a namespace of this name, unless there is one.
@@ -262,21 +257,9 @@ async fn start(index: usize) -> SiteBed {
     let name = name.parse().unwrap();
     let bed = Bed::up_with(Extent::ControlPlane, &dirs, &name, None, Afterwards::End).await;
     let bed = bed.unwrap_or_else(|error| panic!("{error}"));
-    let port = bed.ports().unwrap().api;
-    let ca = std::fs::read_to_string(pki(&bed).join("ca.crt")).unwrap();
     SiteBed {
-        address: (Ipv4Addr::LOCALHOST, port).into(),
-        ca,
+        endpoint: Endpoint::of_bed(&bed.kubeconfig()),
         bed,
         _guard: guard,
     }
-}
-
-/// Where kwokctl puts keys and certificates.
-fn pki(bed: &Bed) -> PathBuf {
-    bed.kubeconfig()
-        .parent()
-        .map(Path::to_owned)
-        .unwrap_or_default()
-        .join("pki")
 }

@@ -140,8 +140,7 @@ impl fmt::Display for ListenAddr {
 
 /// Targets of libraries that log errors which they return as well, in a form for developers and without saying what
 /// they were about. Who gets the error reports it.
-const REPEATERS: &str =
-    "kube_client::client::builder=off,kube_runtime::watcher=error,rustls_platform_verifier=off";
+const REPEATERS: &str = "kube_client::client::builder=off,kube_client::client::tls=error,kube_runtime::watcher=error,rustls_platform_verifier=off";
 
 /// What is logged: a valid filter for `tracing`.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -31,6 +31,7 @@ mod delay;
 mod health;
 mod registry;
 mod report;
+mod text;
 
 use std::{collections::HashMap, fmt, sync::Arc};
 
@@ -38,7 +39,7 @@ use baton_apis::{conditions::reasons, constants::CLUSTER_API_VERSION};
 use jiff::Timestamp;
 use kube::Client;
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::{mpsc::UnboundedSender, watch};
+use tokio::sync::{Semaphore, mpsc::UnboundedSender, watch};
 
 use self::{
     health::{Health, Standing},
@@ -54,6 +55,9 @@ use crate::telemetry::metrics::Metrics;
 
 /// Objects in a page of a list.
 const PAGE: u32 = 500;
+/// Requests to the manager's own API server side by side: all clusters are looked at when the
+/// manager starts, and many at once can be lost.
+const AT_THE_HUB: usize = 16;
 
 /// The clusters there are; cheap to clone. Its tasks end with the last clone.
 #[derive(Clone)]
@@ -102,6 +106,7 @@ impl Inventory {
             events,
             changed: Box::new(changed),
             links: RwLock::default(),
+            permits: Semaphore::new(AT_THE_HUB),
             listed: watch::Sender::new(false),
             leading: watch::Sender::new(false),
         });
@@ -192,6 +197,7 @@ struct Shared {
     events: UnboundedSender<TargetEvent>,
     changed: Box<dyn Fn(&str) + Send + Sync>,
     links: RwLock<Links>,
+    permits: Semaphore,
     listed: watch::Sender<bool>,
     leading: watch::Sender<bool>,
 }
@@ -216,6 +222,13 @@ impl Shared {
     fn set_listed(&self) {
         self.listed
             .send_if_modified(|listed| !std::mem::replace(listed, true));
+    }
+
+    /// Makes a request to the manager's own API server when its turn has come.
+    async fn at_the_hub<T>(&self, request: impl Future<Output = T>) -> T {
+        // The semaphore is never closed.
+        let _permit = self.permits.acquire().await;
+        request.await
     }
 
     /// Adds a link, or replaces that of another entry.

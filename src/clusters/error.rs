@@ -1,6 +1,6 @@
 //! What goes wrong, in one line for a person.
 
-use std::{error::Error as StdError, fmt, path::PathBuf, time::Duration};
+use std::{error::Error as StdError, fmt, io, path::PathBuf, time::Duration};
 
 use super::{name::NameError, rights::Right};
 use crate::cli::kubeconfig::ConfigError;
@@ -24,6 +24,8 @@ impl fmt::Display for Side {
 }
 
 /// Why clusters could not be joined, listed or removed.
+///
+/// What they hold of other errors is part of their text already, so it is not told again as a source.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A name does not fit.
@@ -33,32 +35,32 @@ pub enum Error {
     #[error("{0}")]
     Usage(String),
     /// Which cluster to talk to is unclear.
-    #[error("{side}: {}", flags_of(*side, source))]
+    #[error("{side}: {}", flags_of(*side, cause))]
     Config {
         /// Of which cluster.
         side: Side,
         /// What is wrong.
-        source: Box<ConfigError>,
+        cause: Box<ConfigError>,
     },
     /// The kubeconfig cannot be made into a client.
-    #[error("the {side} at {url} cannot be connected to: {}", innermost(source))]
+    #[error("the {side} at {url} cannot be connected to: {}", innermost(cause))]
     Client {
         /// Which cluster.
         side: Side,
         /// URL of its API server.
         url: String,
         /// Why.
-        source: Box<kube::Error>,
+        cause: Box<kube::Error>,
     },
     /// No answer came.
-    #[error("the {side} at {url} cannot be reached: {}", innermost(source))]
+    #[error("the {side} at {url} cannot be reached: {}", innermost(cause))]
     Unreachable {
         /// Which cluster.
         side: Side,
         /// URL of its API server.
         url: String,
         /// Why.
-        source: Box<kube::Error>,
+        cause: Box<kube::Error>,
     },
     /// The server does not know who we are.
     #[error(
@@ -82,13 +84,13 @@ pub enum Error {
         message: String,
     },
     /// Something is going to be refused.
-    #[error("the {side} at {url} does not allow you to {}", list(missing))]
+    #[error("the {side} at {url} does not allow you to {}", told(missing))]
     Lacking {
         /// Which cluster.
         side: Side,
         /// URL of its API server.
         url: String,
-        /// What is missing; never empty.
+        /// What is missing, in the order of the work.
         missing: Vec<Right>,
     },
     /// The hub has no Clusters.
@@ -165,9 +167,9 @@ pub enum Error {
         /// How long it was waited for.
         limit: Duration,
     },
-    /// The token of the one cluster does not open the server that was named.
+    /// The token of a cluster does not open the server at the address that was to be written down.
     #[error(
-        "{url} does not accept the token that was made at {made_at}: {cause}; give the address of that very cluster with --{flag}"
+        "the credentials made at {made_at} do not open {url}: {cause}; give the address of that very cluster with --{flag}"
     )]
     WrongServer {
         /// The address that was to be written down.
@@ -207,7 +209,7 @@ pub enum Error {
         /// The file.
         path: PathBuf,
         /// Why.
-        source: std::io::Error,
+        source: io::Error,
     },
     /// A file is not a list of clusters.
     #[error("{} is not a list of clusters: {cause}", path.display())]
@@ -218,10 +220,10 @@ pub enum Error {
         cause: String,
     },
     /// Something went wrong after the first write.
-    #[error("{source}. {}", state(done, missing))]
+    #[error("{cause}. {}", state(done, missing))]
     Halfway {
         /// What.
-        source: Box<Error>,
+        cause: Box<Error>,
         /// What was written before.
         done: Vec<String>,
         /// What was still to be written.
@@ -240,7 +242,7 @@ pub enum Error {
     Yaml(#[from] serde_saphyr::ser::Error),
     /// Nobody reads what is printed.
     #[error("cannot write to standard output: {0}")]
-    Output(std::io::Error),
+    Output(io::Error),
 }
 
 /// The flags of the hub have a prefix.
@@ -260,13 +262,37 @@ fn flags_of(side: Side, error: &ConfigError) -> String {
         .replace("--context", &format!("--{prefix}context"))
 }
 
+/// An error, its cause, the cause of that, and so on.
+fn causes<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    fn next<'a>(error: &&'a (dyn StdError + 'static)) -> Option<&'a (dyn StdError + 'static)> {
+        let error = *error;
+        match error.downcast_ref::<io::Error>() {
+            // Its source is that of the error inside.
+            Some(io) => io.get_ref().map(|inner| inner as _),
+            None => error.source(),
+        }
+    }
+    std::iter::successors(Some(error), next)
+}
+
+/// Whether one of the causes is an I/O error of this kind.
+pub(super) fn is_io(error: &(dyn StdError + 'static), kind: io::ErrorKind) -> bool {
+    causes(error)
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|io| io.kind() == kind)
+}
+
 /// The last cause: those around it only say that a request failed.
 pub(super) fn innermost(error: &(dyn StdError + 'static)) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
+    if is_io(error, io::ErrorKind::TimedOut) {
+        return "no answer in time".to_owned();
     }
-    one_line(&cause.to_string())
+    causes(error)
+        .last()
+        .map(|cause| one_line(&cause.to_string()))
+        .unwrap_or_default()
 }
 
 /// Without line breaks.
@@ -274,9 +300,15 @@ pub(super) fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn list(items: &[impl fmt::Display]) -> String {
-    let items: Vec<String> = items.iter().map(ToString::to_string).collect();
-    items.join(", ")
+/// Rights about the same objects in one go.
+fn told(rights: &[Right]) -> String {
+    let groups = rights.chunk_by(|one, next| one.object() == next.object());
+    let groups = groups.map(|group| {
+        let verbs: Vec<&str> = group.iter().map(|right| right.verb).collect();
+        let object = group.first().map(Right::object).unwrap_or_default();
+        format!("{} {object}", verbs.join(" and "))
+    });
+    groups.collect::<Vec<_>>().join(", ")
 }
 
 /// The first names, and how many more there are.
@@ -309,12 +341,12 @@ mod tests {
     #[test]
     fn flags_are_those_of_the_cluster_that_is_meant() {
         let error = |side| {
-            let source = Box::new(ConfigError::UnknownContext {
+            let cause = Box::new(ConfigError::UnknownContext {
                 origin: "FILE".to_owned(),
                 context: "x".to_owned(),
                 known: vec!["a".to_owned()],
             });
-            Error::Config { side, source }.to_string()
+            Error::Config { side, cause }.to_string()
         };
         assert_eq!(
             error(Side::Hub),
@@ -324,12 +356,12 @@ mod tests {
             error(Side::Target),
             r#"target: the kubeconfig FILE has no context "x"; choose one of ["a"] with --context"#
         );
-        let source = Box::new(ConfigError::ContextWithoutFile {
+        let cause = Box::new(ConfigError::ContextWithoutFile {
             context: "x".to_owned(),
         });
         let error = Error::Config {
             side: Side::Hub,
-            source,
+            cause,
         };
         assert_eq!(
             error.to_string(),
@@ -346,10 +378,10 @@ mod tests {
                     .map(|item| (*item).to_owned())
                     .collect::<Vec<_>>()
             };
-            let source = Box::new(Error::Usage("it broke".to_owned()));
+            let cause = Box::new(Error::Usage("it broke".to_owned()));
             let (done, missing) = (owned(done), owned(missing));
             Error::Halfway {
-                source,
+                cause,
                 done,
                 missing,
             }
@@ -360,6 +392,40 @@ mod tests {
             "it broke. Done before that: namespace a, secret b; not done: cluster c. Running the command again goes on from there"
         );
         assert_eq!(error(&[], &["cluster c"]), "it broke. Nothing was changed");
+    }
+
+    #[test]
+    fn causes_are_found_inside_of_each_other() {
+        let inner = io::Error::new(io::ErrorKind::InvalidData, "a bad\ncertificate");
+        let outer = kube::Error::ReadEvents(io::Error::other(inner));
+        assert_eq!(innermost(&outer), "a bad certificate");
+        assert!(is_io(&outer, io::ErrorKind::InvalidData));
+        let late = kube::Error::ReadEvents(io::Error::new(io::ErrorKind::TimedOut, "x"));
+        assert_eq!(innermost(&late), "no answer in time");
+    }
+
+    #[test]
+    fn rights_are_told_together() {
+        let right = |verb, resource: &str, namespace: &str| Right {
+            verb,
+            group: String::new(),
+            resource: resource.to_owned(),
+            namespace: namespace.to_owned(),
+            name: "a".to_owned(),
+        };
+        let error = Error::Lacking {
+            side: Side::Target,
+            url: "https://a".to_owned(),
+            missing: vec![
+                right("create", "namespaces", ""),
+                right("create", "secrets", "b"),
+                right("patch", "secrets", "b"),
+            ],
+        };
+        assert_eq!(
+            error.to_string(),
+            "the target at https://a does not allow you to create namespaces, create and patch secrets in namespace b"
+        );
     }
 
     #[test]

@@ -249,13 +249,13 @@ impl<'a> Entrance<'a> {
 
 /// Ends what is told about a cluster.
 fn finish(progress: &Progress, name: &ClusterName, address: &Address, reader: &str) {
-    if progress.has_changed_something() {
-        say(&format!("Finished joining cluster {name}"));
-    } else {
+    if !progress.has_changed_something() {
         say(&format!(
             "Cluster {name} was joined already; nothing was changed"
         ));
+        return;
     }
+    say(&format!("Finished joining cluster {name}"));
     if address.is_local() {
         say(&format!(
             "Note: {} is this machine; where {reader} runs elsewhere, give the address that it reaches with --{}",

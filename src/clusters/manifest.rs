@@ -307,8 +307,8 @@ mod tests {
         }));
         assert_eq!(claim.title(), "persistent volume claim a");
         assert_eq!(
-            claim.right("create").to_string(),
-            "create persistentvolumeclaims in namespace n"
+            claim.right("create").object(),
+            "persistentvolumeclaims in namespace n"
         );
     }
 

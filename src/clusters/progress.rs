@@ -157,7 +157,7 @@ impl Progress {
     /// What went wrong, and what is there now.
     pub fn halfway(self, error: Error) -> Error {
         Error::Halfway {
-            source: Box::new(error),
+            cause: Box::new(error),
             done: self.done,
             missing: self.missing,
         }

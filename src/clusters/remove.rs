@@ -67,18 +67,14 @@ pub(super) async fn run(args: &RemoveArgs) -> Result<(), Error> {
     }
 
     say(&format!("Removing cluster {name}:"));
-    let all = on_hub.iter().chain(&in_target);
-    if args.dry_run {
-        for doomed in all {
-            say(&format!("Would delete {}", doomed.manifest.title()));
-        }
-    } else {
-        let titles = all.map(|doomed| doomed.manifest.title()).collect();
-        let mut progress = Progress::over_titles(titles);
-        let parts = [(Some(&hub), on_hub), (target.as_ref(), in_target)];
-        if let Err(error) = delete(&parts, &mut progress).await {
-            return Err(progress.halfway(error));
-        }
+    let titles = on_hub.iter().chain(&in_target);
+    let titles = titles.map(|doomed| doomed.manifest.title()).collect();
+    let mut progress = Progress::over_titles(titles);
+    let parts = [(Some(&hub), on_hub), (target.as_ref(), in_target)];
+    if let Err(error) = delete(&parts, args.dry_run, &mut progress).await {
+        return Err(progress.halfway(error));
+    }
+    if !args.dry_run {
         say(&format!("Finished removing cluster {name}"));
     }
     for line in left(target.is_some(), connection, phases.len(), name) {
@@ -87,9 +83,10 @@ pub(super) async fn run(args: &RemoveArgs) -> Result<(), Error> {
     Ok(())
 }
 
-/// Deletes in order; on the hub first, so that nothing is used that is no longer there.
+/// Deletes in order, or says so; on the hub first, so that nothing is used that is no longer there.
 async fn delete(
     parts: &[(Option<&Server>, Vec<Doomed>); 2],
+    dry_run: bool,
     progress: &mut Progress,
 ) -> Result<(), Error> {
     for (server, doomed) in parts {
@@ -103,6 +100,10 @@ async fn delete(
         }
         for Doomed { manifest, live } in doomed {
             let title = manifest.title();
+            if dry_run {
+                say(&format!("Would delete {title}"));
+                continue;
+            }
             // A Secret goes with its Cluster, so it may be gone by now.
             task(&format!("Deleting {title}"), server.delete(manifest, live)).await?;
             progress.is_done(&title);

@@ -1,7 +1,5 @@
 //! Rights: those that are asked for before anything is written, and those that are given away.
 
-use std::fmt;
-
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
 };
@@ -23,6 +21,19 @@ pub struct Right {
 }
 
 impl Right {
+    /// What it is about, as in a role: `clusterroles.rbac.authorization.k8s.io`, `secrets in namespace a`.
+    #[must_use]
+    pub fn object(&self) -> String {
+        let mut text = self.resource.clone();
+        for (before, part) in [(".", &self.group), (" in namespace ", &self.namespace)] {
+            if !part.is_empty() {
+                text.push_str(before);
+                text.push_str(part);
+            }
+        }
+        text
+    }
+
     /// The question to the server, whether we have it.
     #[must_use]
     pub fn review(&self) -> SelfSubjectAccessReview {
@@ -40,20 +51,6 @@ impl Right {
                 ..SelfSubjectAccessReviewSpec::default()
             },
             ..SelfSubjectAccessReview::default()
-        }
-    }
-}
-
-impl fmt::Display for Right {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.verb, self.resource)?;
-        if !self.group.is_empty() {
-            write!(f, ".{}", self.group)?;
-        }
-        if self.namespace.is_empty() {
-            Ok(())
-        } else {
-            write!(f, " in namespace {}", self.namespace)
         }
     }
 }
@@ -131,14 +128,11 @@ mod tests {
             namespace: String::new(),
             name: "baton-hub".to_owned(),
         };
-        assert_eq!(
-            right.to_string(),
-            "patch clusterroles.rbac.authorization.k8s.io"
-        );
+        assert_eq!(right.object(), "clusterroles.rbac.authorization.k8s.io");
         right.group.clear();
         right.resource = "secrets".to_owned();
         right.namespace = "baton-system".to_owned();
-        assert_eq!(right.to_string(), "patch secrets in namespace baton-system");
+        assert_eq!(right.object(), "secrets in namespace baton-system");
         let asked = serde_json::to_value(right.review()).unwrap();
         assert_eq!(
             asked["spec"]["resourceAttributes"],

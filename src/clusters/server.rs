@@ -1,6 +1,6 @@
 //! One of the two clusters: the few requests that joining and removing are made of.
 
-use std::{net::IpAddr, time::Duration};
+use std::{io::ErrorKind, net::IpAddr, time::Duration};
 
 use futures::future::join_all;
 use http::Uri;
@@ -17,7 +17,7 @@ use kube::{
 use serde_json::Value;
 
 use super::{
-    error::{Error, Side, innermost, one_line},
+    error::{Error, Side, innermost, is_io, one_line},
     manifest::{FIELD_MANAGER, Manifest, secret_value, text},
     manifests::Credentials,
     rights::Right,
@@ -47,17 +47,17 @@ impl Server {
     /// What is wrong with the kubeconfig, no answer, or refused credentials.
     pub async fn connect(side: Side, args: &ConnectionArgs) -> Result<Self, Error> {
         let config = load_client_config(args).await;
-        let mut config = config.map_err(|source| Error::Config {
+        let mut config = config.map_err(|cause| Error::Config {
             side,
-            source: Box::new(source),
+            cause: Box::new(cause),
         })?;
         limit(&mut config);
         let url = url_of(&config.cluster_url);
         let ca = config.root_cert.as_deref().map(pem_of);
-        let client = Client::try_from(config).map_err(|source| Error::Client {
+        let client = Client::try_from(config).map_err(|cause| Error::Client {
             side,
             url: url.clone(),
-            source: Box::new(source),
+            cause: Box::new(cause),
         })?;
         let server = Self {
             side,
@@ -192,7 +192,7 @@ impl Server {
                 lacking.push(right);
             }
         }
-        lacking.dedup_by_key(|right| right.to_string());
+        lacking.dedup_by(|one, next| one.verb == next.verb && one.object() == next.object());
         Ok(lacking)
     }
 
@@ -254,36 +254,31 @@ impl Server {
         address: &Address,
     ) -> Result<(Credentials, Option<String>), Error> {
         let utf8 = |key| secret_value(secret, key).and_then(|bytes| String::from_utf8(bytes).ok());
-        let token = utf8("token").unwrap_or_default();
-        let first = utf8("ca.crt");
-        let mut authorities = vec![first.clone()];
-        if self.ca != first {
-            authorities.push(self.ca.clone());
-        }
-        let wrong = |cause| Error::WrongServer {
-            url: address.url.clone(),
-            made_at: self.url.clone(),
-            flag: address.flag,
-            cause,
+        let of_pods = Credentials {
+            token: utf8("token").unwrap_or_default(),
+            ca: utf8("ca.crt"),
         };
-        let mut cause = None;
-        for ca in authorities {
-            let credentials = Credentials {
-                token: token.clone(),
-                ca,
-            };
-            match try_out(&address.url, &credentials).await {
-                Ok(()) => return Ok((credentials, None)),
-                Err(Closed::Refused(words)) => return Err(wrong(words)),
-                Err(Closed::Unreachable(why)) => cause = cause.or(Some(why)),
+        let Err(closed) = try_out(&address.url, &of_pods).await else {
+            return Ok((of_pods, None));
+        };
+        let of_kubeconfig = Credentials {
+            ca: self.ca.clone(),
+            ..of_pods.clone()
+        };
+        if of_kubeconfig != of_pods && try_out(&address.url, &of_kubeconfig).await.is_ok() {
+            return Ok((of_kubeconfig, None));
+        }
+        match closed {
+            Closed::Unreachable(cause) if address.is_given => Ok((of_pods, Some(cause))),
+            Closed::Refused(cause) | Closed::Stranger(cause) | Closed::Unreachable(cause) => {
+                Err(Error::WrongServer {
+                    url: address.url.clone(),
+                    made_at: self.url.clone(),
+                    flag: address.flag,
+                    cause,
+                })
             }
         }
-        let cause = cause.unwrap_or_default();
-        if address.is_given {
-            let credentials = Credentials { token, ca: first };
-            return Ok((credentials, Some(cause)));
-        }
-        Err(wrong(cause))
     }
 
     fn api(&self, manifest: &Manifest) -> Api<DynamicObject> {
@@ -309,10 +304,10 @@ impl Server {
                 url,
                 message: words(&status),
             },
-            source => Error::Unreachable {
+            cause => Error::Unreachable {
                 side,
                 url,
-                source: Box::new(source),
+                cause: Box::new(cause),
             },
         }
     }
@@ -343,28 +338,39 @@ impl Address {
 enum Closed {
     /// It answers, and does not know them.
     Refused(String),
-    /// Nobody answers who could be believed.
+    /// It shows a certificate that is not to be believed.
+    Stranger(String),
+    /// Nobody answers.
     Unreachable(String),
+}
+
+impl Closed {
+    fn of(error: &(dyn std::error::Error + 'static)) -> Self {
+        // What a TLS library does not like about the other side.
+        if is_io(error, ErrorKind::InvalidData) {
+            Self::Stranger(innermost(error))
+        } else {
+            Self::Unreachable(innermost(error))
+        }
+    }
 }
 
 /// Asks the server at an address with a token. A server that knows it answers; one that does not, with 401.
 async fn try_out(url: &str, credentials: &Credentials) -> Result<(), Closed> {
-    let unusable =
-        |error: &(dyn std::error::Error + 'static)| Closed::Unreachable(innermost(error));
-    let address = url.parse::<Uri>().map_err(|error| unusable(&error))?;
+    let address = url.parse::<Uri>().map_err(|error| Closed::of(&error))?;
     let mut config = Config::new(address);
     limit(&mut config);
     config.auth_info.token = Some(credentials.token.clone().into());
     if let Some(ca) = &credentials.ca {
-        let certificates = pem::parse_many(ca).map_err(|error| unusable(&error))?;
+        let certificates = pem::parse_many(ca).map_err(|error| Closed::of(&error))?;
         let contents = certificates.into_iter().map(pem::Pem::into_contents);
         config.root_cert = Some(contents.collect());
     }
-    let client = Client::try_from(config).map_err(|error| unusable(&error))?;
+    let client = Client::try_from(config).map_err(|error| Closed::of(&error))?;
     match client.apiserver_version().await {
         Ok(_) => Ok(()),
         Err(kube::Error::Api(status)) => Err(Closed::Refused(words(&status))),
-        Err(error) => Err(unusable(&error)),
+        Err(error) => Err(Closed::of(&error)),
     }
 }
 

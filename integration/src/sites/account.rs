@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::Site;
-use super::credentials::{TemporaryKubeconfig, kubeconfig, sign};
+use super::credentials::{TemporaryKubeconfig, sign};
 use crate::cluster::Cluster;
 use crate::namespace::INTERVAL;
 
@@ -114,7 +114,6 @@ impl Account {
     /// A token that expires so much later. The API server may accept it for 10 s more, if it has seen it.
     #[must_use]
     pub fn expiring_token(&self, lifetime: Duration) -> String {
-        let key = self.site.pki().join("admin.key");
         let now = jiff::Timestamp::now().as_second().cast_unsigned();
         let issued = now - LEEWAY - 1;
         let claims = json!({
@@ -129,7 +128,7 @@ impl Account {
                 "serviceaccount": { "name": NAME, "uid": self.uid },
             },
         });
-        sign(&key, &claims)
+        sign(&self.site.endpoint().key, &claims)
     }
 
     /// Takes a token away, and returns when the API server refuses it.
@@ -156,8 +155,7 @@ impl Site {
 
     /// Whether the API server knows who sends a token.
     pub async fn accepts(&self, token: &str) -> bool {
-        let kubeconfig = kubeconfig(&self.url(), self.ca(), token);
-        let kubeconfig = TemporaryKubeconfig::new(&kubeconfig);
+        let kubeconfig = TemporaryKubeconfig::new(&self.endpoint().kubeconfig(token));
         let cluster = Cluster::connect(kubeconfig.path()).await;
         cluster.is_known().await
     }

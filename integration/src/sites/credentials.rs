@@ -1,10 +1,10 @@
-//! Tokens and kubeconfigs.
+//! Tokens, and kubeconfigs in files.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use base64::Engine as _;
-use base64::prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD};
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
 use ring::rand::SystemRandom;
 use ring::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use serde_json::{Value, json};
@@ -12,24 +12,6 @@ use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
 use crate::manager::temporary;
-
-/// A kubeconfig for a server, with the certificate (PEM) that signed the server's, and a bearer token.
-#[must_use]
-pub fn kubeconfig(url: &str, ca: &str, token: &str) -> String {
-    let config = json!({
-        "apiVersion": "v1",
-        "kind": "Config",
-        "current-context": "tests",
-        "contexts": [{ "name": "tests", "context": { "cluster": "tests", "user": "tests" } }],
-        "clusters": [{
-            "name": "tests",
-            "cluster": { "server": url, "certificate-authority-data": BASE64_STANDARD.encode(ca) },
-        }],
-        "users": [{ "name": "tests", "user": { "token": token } }],
-    });
-    // JSON is YAML.
-    config.to_string()
-}
 
 /// A kubeconfig in a file, which goes when this is dropped.
 #[derive(Debug)]
@@ -59,9 +41,9 @@ impl Drop for TemporaryKubeconfig {
     }
 }
 
-/// A token with these claims, signed as the API server does, whose key is in a file.
-pub(super) fn sign(key: &Path, claims: &Value) -> String {
-    let key = PrivateKeyDer::from_pem_file(key).unwrap();
+/// A token with these claims, signed by a key (PEM).
+pub(super) fn sign(key: &str, claims: &Value) -> String {
+    let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap();
     let key = RsaKeyPair::from_der(key.secret_der()).unwrap();
     let part = |value: &Value| BASE64_URL_SAFE_NO_PAD.encode(value.to_string());
     let header = json!({ "alg": "RS256", "typ": "JWT" });

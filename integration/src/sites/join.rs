@@ -1,5 +1,8 @@
 //! A site as the hub knows it: a Cluster and its Secret.
 
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -13,6 +16,9 @@ use crate::network::network;
 
 /// The namespace of the hub that holds the Secrets of Clusters, unless a manager is told otherwise.
 pub const CLUSTERS_NAMESPACE: &str = "baton-system";
+
+/// On Clusters: the process that has made them.
+const LABEL_RUN: &str = "baton.run/integration-run";
 
 /// How long a namespace of the hub may take to go, with everything that it has on a site.
 const TEARDOWN: Duration = Duration::from_mins(2);
@@ -116,9 +122,11 @@ impl Join<'_> {
         }
         let mut cluster = joined.reference();
         // Names the namespace that it is removed after.
-        cluster["metadata"]["labels"] = json!({ LABEL_TEST: joined.ns });
+        let run = std::process::id().to_string();
+        cluster["metadata"]["labels"] = json!({ LABEL_TEST: joined.ns, LABEL_RUN: run });
         cluster["spec"] = self.spec;
         joined.hub.create(&cluster).await.unwrap();
+        give_up_on_others(&joined.hub, &run).await;
         joined
     }
 }
@@ -273,7 +281,7 @@ impl Drop for Joined {
             );
         }
         let left = Leftovers {
-            site: self.site.clone(),
+            site: Some(self.site.clone()),
             hub: self.hub.kubeconfig().to_owned(),
             ns: self.ns.clone(),
             objects: vec![self.reference(), self.secret_reference()],
@@ -285,8 +293,9 @@ impl Drop for Joined {
 
 /// What a join leaves when its test is over.
 struct Leftovers {
-    site: Site,
-    hub: std::path::PathBuf,
+    /// None when it has ended with the process that started it.
+    site: Option<Site>,
+    hub: PathBuf,
     ns: String,
     objects: Vec<Value>,
 }
@@ -311,7 +320,43 @@ impl Leftovers {
             sleep(INTERVAL * 4).await;
         }
         remove(&hub, &self.objects).await;
-        self.site.forget(&self.ns).await;
+        if let Some(site) = self.site {
+            site.forget(&self.ns).await;
+        }
+    }
+}
+
+/// Clears what earlier processes have left on a hub that was kept, once. Their sites are gone, so what was
+/// delivered there is given up.
+async fn give_up_on_others(hub: &Cluster, run: &str) {
+    static DONE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    if !DONE.lock().unwrap().insert(hub.kubeconfig().to_owned()) {
+        return;
+    }
+    let like = json!({ "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster" });
+    for mut cluster in hub.list(&like, LABEL_RUN).await {
+        let labels = cluster["metadata"]["labels"].take();
+        if labels[LABEL_RUN] == run {
+            continue;
+        }
+        let name = cluster["metadata"]["name"].clone();
+        let reference = json!({
+            "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster",
+            "metadata": { "name": name },
+        });
+        let secret = json!({
+            "apiVersion": "v1", "kind": "Secret",
+            "metadata": { "name": name, "namespace": CLUSTERS_NAMESPACE },
+        });
+        let abandon = json!({ "metadata": { "annotations": { "baton.run/abandon": "true" } } });
+        hub.merge(&reference, &abandon).await.unwrap();
+        let left = Leftovers {
+            site: None,
+            hub: hub.kubeconfig().to_owned(),
+            ns: labels[LABEL_TEST].as_str().unwrap_or_default().to_owned(),
+            objects: vec![reference, secret],
+        };
+        network().spawn(left.clear());
     }
 }
 

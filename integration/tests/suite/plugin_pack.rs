@@ -3,11 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
+use std::process::Stdio;
 
 use baton_hack::paths::Dirs;
 use baton_hack::tools::{Tool, Toolbox};
 use baton_integration::namespace::LABEL_TEST;
-use baton_integration::plugin::{self, Ran};
+use baton_integration::plugin;
 use baton_integration::prelude::*;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::discovery::{Discovery, Scope as KindScope};
@@ -83,12 +84,6 @@ fn text(path: &Path) -> &str {
     path.to_str().unwrap()
 }
 
-/// A run that did what it was to do.
-fn fine(ran: Ran) -> Ran {
-    assert_eq!(ran.code, 0, "{}", ran.stderr);
-    ran
-}
-
 /// Config maps with some text each.
 fn config_maps(count: usize, changed: Option<usize>) -> String {
     let config_map = |index| {
@@ -112,12 +107,12 @@ async fn a_directory_is_rolled_out_and_changed() {
         "--apply",
     ];
     let title = "objectdeployment.package-operator.run/shop";
-    let dry = fine(ns.plugin(&[&args[..], &["--dry-run"]].concat()));
+    let dry = ns.plugin(&[&args[..], &["--dry-run"]].concat()).done();
     assert_eq!(dry.stdout, format!("{title} created (server dry run)\n"));
     let deployment = ns.existing("shop");
     assert_eq!(ns.cluster().get(&deployment.reference()).await, None);
 
-    assert_eq!(fine(ns.plugin(&args)).stdout, format!("{title} created\n"));
+    assert_eq!(ns.plugin(&args).done().stdout, format!("{title} created\n"));
     deployment.concluded().await;
     let phases: Vec<_> = deployment.set(1).await.json["spec"]["phases"]
         .as_array()
@@ -135,14 +130,14 @@ async fn a_directory_is_rolled_out_and_changed() {
         420
     );
     assert_eq!(
-        fine(ns.plugin(&args)).stdout,
+        ns.plugin(&args).done().stdout,
         format!("{title} unchanged\n")
     );
 
     let settings = SHOP[0].1.replace("hello", "hi");
     fs::write(shop.path().join(SHOP[0].0), settings).unwrap();
     assert_eq!(
-        fine(ns.plugin(&args)).stdout,
+        ns.plugin(&args).done().stdout,
         format!("{title} configured\n")
     );
     deployment.set_reaches(2, &[Is("Available", "True")]).await;
@@ -205,7 +200,7 @@ async fn a_kustomization() {
 async fn slices() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let args = ["pack", "-", "--name=big", "--slice-limit=4Ki", "--apply"];
-    let first = fine(ns.plugin_with_input(&args, &config_maps(30, None)));
+    let first = ns.plugin_with_input(&args, &config_maps(30, None)).done();
     let lines: Vec<_> = first.stdout.lines().collect();
     let (deployment, slices) = lines.split_last().unwrap();
     assert_eq!(
@@ -224,7 +219,7 @@ async fn slices() {
     assert_eq!(phases[0].get("objects"), None);
 
     let changed = config_maps(30, Some(7));
-    let second = fine(ns.plugin_with_input(&args, &changed)).stdout;
+    let second = ns.plugin_with_input(&args, &changed).done().stdout;
     assert_eq!(second.matches(" created\n").count(), 1, "{second}");
     assert_eq!(second.matches(" configured\n").count(), 1, "{second}");
     assert_eq!(
@@ -240,7 +235,7 @@ async fn slices() {
 
     // What --apply sends is what is printed.
     let printed = &args[..args.len() - 1];
-    let printed = fine(ns.plugin_with_input(printed, &changed)).stdout;
+    let printed = ns.plugin_with_input(printed, &changed).done().stdout;
     for line in second.lines() {
         let name = line.split([' ', '/']).nth(1).unwrap();
         assert!(printed.contains(&format!("  name: {name}\n")), "{printed}");
@@ -320,7 +315,8 @@ async fn probes_pass_on_live_objects() {
     let objects = zoo();
     let list = |objects: &[Value]| json!({ "apiVersion": "v1", "kind": "List", "items": objects });
     let args = ["pack", "-", "--name=zoo", "--apply"];
-    fine(ns.plugin_with_input(&args, &list(&objects).to_string()));
+    ns.plugin_with_input(&args, &list(&objects).to_string())
+        .done();
     let zoo = ns.existing("zoo");
     zoo.concluded().await;
     let probed: BTreeSet<_> = zoo.set(1).await.json["spec"]["availabilityProbes"]
@@ -343,7 +339,8 @@ async fn probes_pass_on_live_objects() {
             object["spec"]["template"]["spec"]["containers"][0]["image"] = "j".into();
         }
     }
-    fine(ns.plugin_with_input(&args, &list(&changed).to_string()));
+    ns.plugin_with_input(&args, &list(&changed).to_string())
+        .done();
     zoo.set_reaches(2, &[Is("Available", "True"), Is("Succeeded", "True")])
         .await;
     let live = ns
@@ -360,7 +357,7 @@ async fn probes_pass_on_live_objects() {
     for object in &changed {
         live.push(ns.cluster().get(&within(object, ns.name())).await.unwrap());
     }
-    fine(ns.plugin_with_input(&args, &list(&live).to_string()));
+    ns.plugin_with_input(&args, &list(&live).to_string()).done();
     let packed = zoo.read().await.json["spec"]["template"].to_string();
     for field in [
         "managedFields",
@@ -416,7 +413,9 @@ async fn custom_resources() {
     };
     let name = ns.set_name("widgets");
     let args = ["pack", "-", "--apply", "--name"];
-    let ran = fine(ns.plugin_with_input(&[&args[..], &[&name]].concat(), &stream(&package)));
+    let ran = ns
+        .plugin_with_input(&[&args[..], &[&name]].concat(), &stream(&package))
+        .done();
     assert_eq!(
         ran.stdout,
         format!("clusterobjectdeployment.package-operator.run/{name} created\n")
@@ -449,7 +448,7 @@ async fn custom_resources() {
     let lone = ns.set_name("lone");
     let args = [&args[..], &[&lone]].concat();
     let gadget = custom("Gadget", &ns.unique("other"));
-    let ran = fine(ns.plugin_with_input(&args, &stream(&[gadget])));
+    let ran = ns.plugin_with_input(&args, &stream(&[gadget])).done();
     assert_eq!(
         ran.stdout,
         format!("clusterobjectdeployment.package-operator.run/{lone} created\n")
@@ -470,12 +469,12 @@ async fn revisions() {
     let run = |more: &[&str]| ns.plugin(&[&["pack", text(&file), "--apply"], more].concat());
     let title = "objectset.package-operator.run";
     assert_eq!(
-        fine(run(&["--revision=1"])).stdout,
+        run(&["--revision=1"]).done().stdout,
         format!("{title}/web-v1 created\n")
     );
     ns.reaches("web-v1", &[Is("Available", "True")]).await;
     assert_eq!(
-        fine(run(&["--revision=1"])).stdout,
+        run(&["--revision=1"]).done().stdout,
         format!("{title}/web-v1 unchanged\n")
     );
     fs::write(&file, SHOP[0].1.replace("hello", "hi")).unwrap();
@@ -488,7 +487,7 @@ async fn revisions() {
              make the next one: --revision --name NEW-NAME --previous web-v1\n"
         )
     );
-    fine(run(&["--revision", "--name=web-v2", "--previous=web-v1"]));
+    run(&["--revision", "--name=web-v2", "--previous=web-v1"]).done();
     let next = ns
         .reaches(
             "web-v2",
@@ -496,6 +495,53 @@ async fn revisions() {
         )
         .await;
     assert_eq!(next.number(), Some(2));
+}
+
+/// Somebody who types manifests may think better of it.
+#[tokio::test]
+async fn reading_can_be_broken_off() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let more_than_a_pipe_holds = config_maps(1000, None);
+    // Which of the two is looked at first, the input or the signal, is a matter of luck.
+    for _ in 0..5 {
+        let mut typing = ns.plugin_started(&["pack", "-", "--name=web"]);
+        typing.reads(&more_than_a_pipe_holds);
+        let code = typing.interrupt();
+        assert!(
+            [130, plugin::BY_A_SIGNAL].contains(&code),
+            "exit code {code}"
+        );
+    }
+}
+
+/// What is wrong is told to nobody when nobody reads it, and the exit code stays what it is.
+#[tokio::test]
+async fn nobody_has_to_read_what_is_wrong() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let mut command = ns.plugin_command(&["pack", "-"]);
+    let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(2));
+}
+
+#[tokio::test]
+async fn flags_that_are_wrong_are_told() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    for (flags, expected) in [
+        (
+            &["--name=web", "-n", "a/b"][..],
+            "names of namespaces consist of",
+        ),
+        (
+            &["--name=web", "--revision=2", "--previous", "a,"],
+            "\"\" cannot be a name",
+        ),
+        (&["--name", "Web"], "does not consist of lower-case letters"),
+    ] {
+        let args = [&["pack", "-"][..], flags].concat();
+        let said = ns.plugin_with_input(&args, &config_maps(1, None)).failed();
+        assert!(said.contains(expected), "{flags:?}: {said}");
+    }
 }
 
 /// What the server refuses is refused before anything is written.
@@ -518,7 +564,7 @@ async fn refusals() {
     );
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
 
-    fine(pack("web", &[]));
+    pack("web", &[]).done();
     let web = ns.existing("web");
     let other = json!({ "spec": { "template": { "spec": { "phases": [] } } } });
     web.patch(&other).await;
@@ -536,7 +582,7 @@ async fn refusals() {
     );
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));
     assert_eq!(ns.cluster().list(&slice, "").await.len(), before);
-    fine(pack("web", &["--force-conflicts"]));
+    pack("web", &["--force-conflicts"]).done();
     web.concluded().await;
 }
 
@@ -575,7 +621,7 @@ async fn every_built_in_kind_is_known() {
     assert!(scopes.len() > 50, "{scopes:#?}");
     let list = json!({ "apiVersion": "v1", "kind": "List", "items": objects });
     let args = ["pack", "-", "--name=all", "--cluster", "-o=json"];
-    let ran = fine(ns.plugin_with_input(&args, &list.to_string()));
+    let ran = ns.plugin_with_input(&args, &list.to_string()).done();
     assert_eq!(ran.stderr, "");
     let packed: Value = serde_json::from_str(&ran.stdout).unwrap();
     let mut found = BTreeMap::new();

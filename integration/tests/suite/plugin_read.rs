@@ -3,8 +3,9 @@
 use std::io::Read as _;
 use std::process::Stdio;
 
-use baton_integration::plugin::{Ran, snapshots};
+use baton_integration::plugin::snapshots;
 use baton_integration::prelude::*;
+use baton_integration::sites::{PUSH, Site};
 
 /// Compares what people read with the snapshot of this name.
 macro_rules! assert_shows {
@@ -13,11 +14,13 @@ macro_rules! assert_shows {
     };
 }
 
-/// The standard output of a run that had nothing to complain about.
-#[track_caller]
-fn fine(ran: Ran) -> String {
-    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""), "{ran:?}");
-    ran.stdout
+/// A namespace with one revision, `v1`, that is available.
+async fn one_revision() -> TestNamespace {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let set = ns.set("v1").revision(1);
+    set.phase("a", [configmap("cm")]).create().await;
+    ns.reaches("v1", &[Is("Available", "True")]).await;
+    ns
 }
 
 /// A deployment whose first revision is available, and whose second one is not before [`FAILING`] is annotated
@@ -70,10 +73,10 @@ const FAILING: &str = "app-2";
 async fn a_chain_from_its_failure_to_its_end() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = failing(&ns).await;
-    let tree = fine(ns.plugin(&["tree", "od/web"]));
+    let tree = ns.plugin(&["tree", "od/web"]).fine();
     assert_shows!(ns, "tree_failing", tree);
-    assert_eq!(fine(ns.plugin(&["tree"])), tree);
-    assert_eq!(fine(ns.plugin(&["tree", "web"])), tree);
+    assert_eq!(ns.plugin(&["tree"]).fine(), tree);
+    assert_eq!(ns.plugin(&["tree", "web"]).fine(), tree);
     let status = ns.plugin(&["status", "web"]);
     assert_eq!((status.code, status.stderr.as_str()), (1, ""));
     assert_shows!(ns, "status_failing", status.stdout);
@@ -99,11 +102,13 @@ async fn a_chain_from_its_failure_to_its_end() {
 
     web.concluded().await;
     web.set_reaches(1, &[Is("Archived", "True")]).await;
-    assert_shows!(ns, "tree_done", fine(ns.plugin(&["tree", "web"])));
-    let archived = fine(ns.plugin(&["tree", "web", "--archived", "--ascii"]));
+    assert_shows!(ns, "tree_done", ns.plugin(&["tree", "web"]).fine());
+    let archived = ns.plugin(&["tree", "web", "--archived", "--ascii"]).fine();
     assert_shows!(ns, "tree_archived", archived);
-    assert_shows!(ns, "status_done", fine(ns.plugin(&["status", "web"])));
-    let watched = fine(ns.plugin(&["status", "web", "--watch", "-o", "json"]));
+    assert_shows!(ns, "status_done", ns.plugin(&["status", "web"]).fine());
+    let watched = ns
+        .plugin(&["status", "web", "--watch", "-o", "json"])
+        .fine();
     let watched: Value = serde_json::from_str(&watched).unwrap();
     assert_eq!(
         (&watched["rolledOut"], &watched["revision"]["revision"]),
@@ -115,7 +120,7 @@ async fn a_chain_from_its_failure_to_its_end() {
         ("available", "is available"),
         ("condition=Progressing=False", "Progressing=False"),
     ] {
-        let told = fine(ns.plugin(&["wait", "web", "--for", what]));
+        let told = ns.plugin(&["wait", "web", "--for", what]).fine();
         assert!(told.contains(answer), "{told}");
     }
 }
@@ -139,7 +144,7 @@ async fn events_of_a_chain_and_of_nothing_else() {
             .all(|word| events.contains(word))
     })
     .await;
-    let events = fine(ns.plugin(&["events", "web"]));
+    let events = ns.plugin(&["events", "web"]).fine();
     assert!(events.starts_with("LAST SEEN "), "{events}");
     assert!(!events.contains("ObjectSet/other"), "{events}");
     let place = |reason: &str| events.find(reason).unwrap_or_else(|| panic!("{events}"));
@@ -207,9 +212,9 @@ async fn owners_of_all_kinds(scope: Scope) -> (TestNamespace, String) {
 #[tokio::test]
 async fn owners_of_objects() {
     let (ns, target) = owners_of_all_kinds(Scope::Namespaced).await;
-    assert_shows!(ns, "tree_owners", fine(ns.plugin(&["tree", &target])));
-    let previous = fine(ns.plugin(&["tree", "v1"]));
-    assert_eq!(previous, fine(ns.plugin(&["tree", &target])));
+    assert_shows!(ns, "tree_owners", ns.plugin(&["tree", &target]).fine());
+    let previous = ns.plugin(&["tree", "v1"]).fine();
+    assert_eq!(previous, ns.plugin(&["tree", &target]).fine());
 }
 
 #[tokio::test]
@@ -218,7 +223,7 @@ async fn owners_of_objects_of_cluster_scoped_revisions() {
     assert_shows!(
         ns,
         "tree_owners_cluster",
-        fine(ns.plugin(&["tree", &target]))
+        ns.plugin(&["tree", &target]).fine()
     );
 }
 
@@ -255,7 +260,7 @@ async fn delegated_phases_are_told() {
         "/spec",
         json!({ "revision": 1, "objects": [configmap("far").into_json()] }),
     );
-    assert_shows!(ns, "tree_delegated", fine(ns.plugin(&["tree", "os/v1"])));
+    assert_shows!(ns, "tree_delegated", ns.plugin(&["tree", "os/v1"]).fine());
     ns.create(&phase).await;
     let condition = |status: &str| {
         json!({ "status": { "conditions": [{
@@ -264,7 +269,7 @@ async fn delegated_phases_are_told() {
         }] } })
     };
     let row = |start: &str| {
-        let tree = fine(ns.plugin(&["tree", "os/v1"]));
+        let tree = ns.plugin(&["tree", "os/v1"]).fine();
         let row = tree.lines().find(|line| line.contains(start));
         let words = row.unwrap_or_else(|| panic!("{tree}")).split_whitespace();
         words.collect::<Vec<_>>().join(" ")
@@ -309,10 +314,10 @@ async fn orphans_are_found_and_nothing_else() {
     let place = format!("No resources found in {} namespace.\n", ns.name());
     assert_eq!(none.stderr, place);
     ns.delete_set("v1", "Orphan").await;
-    assert_shows!(ns, "orphans", fine(ns.plugin(&["orphans"])));
-    let names = fine(ns.plugin(&["orphans", "-o", "name"]));
+    assert_shows!(ns, "orphans", ns.plugin(&["orphans"]).fine());
+    let names = ns.plugin(&["orphans", "-o", "name"]).fine();
     assert_eq!(names, "configmap/left\n");
-    let list = fine(ns.plugin(&["orphans", "-o", "json"]));
+    let list = ns.plugin(&["orphans", "-o", "json"]).fine();
     let list: Value = serde_json::from_str(&list).unwrap();
     assert_eq!(
         list["items"][0]["metadata"]["uid"],
@@ -320,19 +325,14 @@ async fn orphans_are_found_and_nothing_else() {
     );
     assert_eq!(list["items"][0]["kind"], "ConfigMap");
     // Everywhere, other tests have theirs.
-    let all = fine(ns.plugin(&["orphans", "-A"]));
+    let all = ns.plugin(&["orphans", "-A"]).fine();
     let row = format!("{}   configmap/left", ns.name());
     assert!(all.lines().any(|line| line.starts_with(&row)), "{all}");
 }
 
 #[tokio::test]
 async fn errors_are_one_line_and_code_2() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
-    ns.set("v1")
-        .revision(1)
-        .phase("a", [configmap("cm")])
-        .create()
-        .await;
+    let ns = one_revision().await;
     let account = format!("--as=system:serviceaccount:{}:nobody", ns.name());
     for (args, expected) in [
         (
@@ -372,16 +372,30 @@ async fn errors_are_one_line_and_code_2() {
             "cannot read the kubeconfig /none",
         ),
     ] {
-        let ran = ns.plugin(args);
-        let stderr = ran.stderr.replace(ns.name(), "NAMESPACE");
-        assert_eq!(
-            (ran.code, ran.stdout.as_str()),
-            (2, ""),
-            "{args:?}: {stderr}"
-        );
+        let stderr = ns.plugin(args).failed().replace(ns.name(), "NAMESPACE");
         assert!(stderr.starts_with("error: "), "{args:?}: {stderr}");
         assert!(stderr.contains(expected), "{args:?}: {stderr}");
         assert_eq!(stderr.lines().count(), 1, "{args:?}: {stderr}");
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_our_kinds_is_told() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let elsewhere = format!("--kubeconfig={}", site.kubeconfig().display());
+    let plain = configmap("cm").manifest.to_string();
+    for args in [
+        &["tree"][..],
+        &["status", "web"],
+        &["pause", "cod/web"],
+        &["diff", "-f", "-", "--name=web"],
+        &["pack", "-", "--name=web", "--apply"],
+    ] {
+        let args = [args, &[&elsewhere, "-n", "default"]].concat();
+        let said = ns.plugin_with_input(&args, &plain).failed();
+        assert!(said.contains(" does not serve "), "{args:?}: {said}");
+        assert!(said.contains("install Baton"), "{args:?}: {said}");
     }
 }
 
@@ -410,31 +424,20 @@ async fn unreadable_objects_are_told() {
         .create()
         .await;
     ns.reaches("v1", &[Is("Available", "True")]).await;
-    let rbac = "rbac.authorization.k8s.io";
-    let role = object(&format!("{rbac}/v1"), "Role", "reader").with(
-        "/rules",
-        // No `get`: what there is to see takes lists, whose number does not grow with the objects.
-        json!([
-            { "apiGroups": ["package-operator.run"], "resources": ["*"], "verbs": ["list"] },
-            { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"] },
-        ]),
-    );
-    let subject = json!([{ "kind": "ServiceAccount", "name": "reader", "namespace": ns.name() }]);
-    let binding = object(&format!("{rbac}/v1"), "RoleBinding", "reader")
-        .with(
-            "/roleRef",
-            json!({ "apiGroup": rbac, "kind": "Role", "name": "reader" }),
-        )
-        .with("/subjects", subject);
-    ns.create(&role).await;
-    ns.create(&binding).await;
-    let account = format!("--as=system:serviceaccount:{}:reader", ns.name());
+    // No `get`: what there is to see takes lists, whose number does not grow with the objects.
+    let rules = json!([
+        { "apiGroups": ["package-operator.run"], "resources": ["*"], "verbs": ["list"] },
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"] },
+    ]);
+    let user = ns.unique("reader");
+    ns.grant(&user, rules).await;
+    let account = format!("--as={user}");
     // The server takes its time to see new rights.
     ns.eventually("the rights to be there", async || {
         ns.plugin(&["tree", "v1", &account]).code == 0
     })
     .await;
-    let tree = fine(ns.plugin(&["tree", "v1", &account]));
+    let tree = ns.plugin(&["tree", "v1", &account]).fine();
     let row = |start: &str| {
         let row = tree.lines().find(|line| line.contains(start));
         row.unwrap_or_else(|| panic!("{tree}"))
@@ -450,12 +453,7 @@ async fn unreadable_objects_are_told() {
 
 #[tokio::test]
 async fn a_reader_that_leaves_is_no_failure() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
-    ns.set("v1")
-        .revision(1)
-        .phase("a", [configmap("cm")])
-        .create()
-        .await;
+    let ns = one_revision().await;
     let mut command = ns.plugin_command(&["tree", "v1"]);
     let mut child = command
         .stdout(Stdio::piped())
@@ -478,19 +476,13 @@ async fn a_reader_that_leaves_is_no_failure() {
 
 #[tokio::test]
 async fn colours_are_asked_for() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
-    ns.set("v1")
-        .revision(1)
-        .phase("a", [configmap("cm")])
-        .create()
-        .await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
-    let plain = fine(ns.plugin(&["tree", "v1"]));
+    let ns = one_revision().await;
+    let plain = ns.plugin(&["tree", "v1"]).fine();
     assert!(!plain.contains('\x1b'), "{plain:?}");
-    let colours = fine(ns.plugin(&["tree", "v1", "--color=always"]));
+    let colours = ns.plugin(&["tree", "v1", "--color=always"]).fine();
     assert!(colours.contains("\x1b[32mTrue\x1b[0m"), "{colours:?}");
     // Tables are made by somebody else.
-    let colours = fine(ns.plugin(&["history", "v1", "--color=always"]));
+    let colours = ns.plugin(&["history", "v1", "--color=always"]).fine();
     assert!(colours.contains('\x1b'), "{colours:?}");
     let output = ns
         .plugin_command(&["history", "v1"])
@@ -509,7 +501,7 @@ async fn nothing_there_is_told_as_kubectl_does() {
         (ran.code, ran.stdout, ran.stderr),
         (0, String::new(), place)
     );
-    let gone = fine(ns.plugin(&["wait", "od/web", "--for=deleted"]));
+    let gone = ns.plugin(&["wait", "od/web", "--for=deleted"]).fine();
     assert_eq!(gone, "od/web is deleted\n");
 }
 

@@ -403,6 +403,16 @@ async fn what_applying_plain_manifests_would_do() {
     );
     let ran = ns.plugin(&["diff", "-f", &plain]);
     snapshots(&ns).bind(|| insta::assert_snapshot!("file_plain", whole(&ran)));
+    // Packed as `pack` does it, with the hooks of Helm.
+    let mut hook = configmap("hook").manifest;
+    hook["metadata"]["annotations"]["helm.sh/hook"] = "pre-install".into();
+    let hook = file(&dir, "hook.yaml", &hook);
+    let ran = ns.plugin(&["diff", "-f", &hook]);
+    assert_eq!((ran.code, ran.stderr.as_str()), (1, ""), "{ran:?}");
+    assert!(
+        ran.stdout.contains("/hook (phase pre-install): created"),
+        "{ran:?}"
+    );
     let nameless = ns.plugin_with_input(
         &["diff", "-f", "-"],
         "{kind: ConfigMap, apiVersion: v1, metadata: {name: x}}",
@@ -749,25 +759,12 @@ async fn rights() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = three(&ns).await;
     let user = ns.unique("reader");
-    let role = object("rbac.authorization.k8s.io/v1", "Role", "reader").with(
-        "/rules",
-        json!([
-            { "apiGroups": ["package-operator.run"], "verbs": ["get", "list"],
-              "resources": ["objectdeployments", "objectsets"] },
-            { "apiGroups": [""], "verbs": ["get", "list"], "resources": ["configmaps", "secrets"] },
-        ]),
-    );
-    let binding = object("rbac.authorization.k8s.io/v1", "RoleBinding", "reader")
-        .with(
-            "/roleRef",
-            json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "reader" }),
-        )
-        .with(
-            "/subjects",
-            json!([{ "apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user }]),
-        );
-    ns.create(&role).await;
-    ns.create(&binding).await;
+    let rules = json!([
+        { "apiGroups": ["package-operator.run"], "verbs": ["get", "list"],
+          "resources": ["objectdeployments", "objectsets"] },
+        { "apiGroups": [""], "verbs": ["get", "list"], "resources": ["configmaps", "secrets"] },
+    ]);
+    ns.grant(&user, rules).await;
     let as_user = |args: &[&str]| {
         let mut args = args.to_vec();
         args.extend(["--as", user.as_str()]);

@@ -1,8 +1,9 @@
 //! What tests with several clusters rely on: sites, and networks that fail.
 
+use baton_integration::faults::{Answer, Faults, Gate, On, Seen, Status, Verb, WatchEnd};
 use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
-use baton_integration::sites::{PULL, PUSH, Site, Stop, kubeconfig};
+use baton_integration::sites::{PULL, PUSH, Site, Stop, TemporaryKubeconfig};
 
 /// A site is told apart from the hub by what it does not have, and has what cleans up.
 #[tokio::test]
@@ -75,9 +76,8 @@ async fn a_proxy_stands_for_the_server_behind_it() {
     let rules = json!([{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["list"] }]);
     let token = site.account_with(&rules).await.token().await;
     let proxy = Proxy::start(site.address()).await;
-    let file = tempfile::NamedTempFile::new().unwrap();
-    let config = kubeconfig(&proxy.url(), site.ca(), &token.text);
-    std::fs::write(file.path(), config).unwrap();
+    let endpoint = site.endpoint().at(proxy.address());
+    let file = TemporaryKubeconfig::new(&endpoint.kubeconfig(&token.text));
     let through = Cluster::connect(file.path()).await;
     through.list(&configmap("").manifest, "").await;
     let denied = through
@@ -93,6 +93,112 @@ async fn a_proxy_stands_for_the_server_behind_it() {
     let again = Cluster::connect(file.path()).await;
     again.list(&configmap("").manifest, "").await;
     assert!(proxy.facts().accepted > facts.accepted);
+}
+
+/// Each answer of a script reaches the client as it would from a server, and what the server did is known.
+#[tokio::test]
+async fn requests_are_answered_by_a_script() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    site.namespace(ns.name()).await;
+    let token = site.account().await.token().await;
+    let faults = Faults::start(site.endpoint()).await;
+    let file = TemporaryKubeconfig::new(&faults.endpoint().kubeconfig(&token.text));
+    let through = Cluster::connect(file.path()).await;
+    let creates = || On::verb(Verb::Create).path("/configmaps$").times(1);
+    let create = async |name: &str| {
+        let created = through.create(&ns.reference(&configmap(name))).await;
+        created.map(drop).map_err(|refused| refused.code)
+    };
+
+    for (answer, code, exists) in [
+        (Answer::conflict(), 409, false),
+        (Answer::internal_error(), 500, false),
+        (Answer::Lost(Status::internal_error()), 500, true),
+    ] {
+        let name = format!("cm-{code}-{exists}");
+        let injection = faults.inject(creates(), answer);
+        assert_eq!(create(&name).await, Err(code));
+        assert_eq!(site.read(&ns, &configmap(&name)).await.is_some(), exists);
+        injection.used(1).await;
+    }
+    // The client of the tests obeys this one, and asks again.
+    faults.inject(creates(), Answer::too_many_requests(1));
+    assert_eq!(create("patient").await, Ok(()));
+    let gate = Gate::default();
+    let held = faults.inject(creates(), Answer::Held(gate.clone()));
+    let released = async {
+        held.used(1).await;
+        assert!(site.read(&ns, &configmap("held")).await.is_none());
+        gate.open();
+    };
+    assert_eq!(tokio::join!(create("held"), released).0, Ok(()));
+
+    let seen = faults.seen();
+    let statuses: Vec<u16> = seen.iter().map(|seen| seen.status).collect();
+    assert_eq!(statuses, [409, 500, 500, 429, 201, 201]);
+    assert!(seen.iter().all(Seen::is_write));
+    let done = seen.iter().filter(|seen| seen.carried_out).count();
+    assert_eq!(done, 3);
+    site.forget(ns.name()).await;
+}
+
+/// A connection that ends is an error, and a watch ends in each of the ways in which watches do.
+#[tokio::test]
+async fn answers_and_watches_are_cut() {
+    let site = Site::get(PUSH).await;
+    let token = site.account().await.token().await;
+    let faults = Faults::start(site.endpoint()).await;
+    let file = TemporaryKubeconfig::new(&faults.endpoint().kubeconfig(&token.text));
+    let config = kube::config::Kubeconfig::read_from(file.path()).unwrap();
+    let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await;
+    let client = kube::Client::try_from(config.unwrap()).unwrap();
+    let list = "/api/v1/namespaces/default/configmaps";
+    let ask = async |uri: &str| {
+        let request = http::Request::get(uri).body(Vec::new()).unwrap();
+        client.request_text(request).await
+    };
+    assert!(ask(list).await.is_ok());
+    for answer in [
+        Answer::HangUp { carried_out: false },
+        Answer::HangUp { carried_out: true },
+        Answer::CutBody(20),
+    ] {
+        faults.inject(On::verb(Verb::List).times(1), answer);
+        assert!(ask(list).await.is_err());
+    }
+    assert!(ask(list).await.is_ok());
+
+    let watch = &format!("{list}?watch=1");
+    let status = Status::gone();
+    faults.inject(On::verb(Verb::Watch).times(1), Answer::gone());
+    let refused = ask(watch).await.unwrap_err();
+    assert!(matches!(refused, kube::Error::Api(status) if status.code == 410));
+    let how = WatchEnd::Error(status.clone());
+    let answer = Answer::EndWatch { after: 1, how };
+    faults.inject(On::verb(Verb::Watch).times(1), answer);
+    let text = ask(watch).await.unwrap();
+    let types: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["type"].take())
+        .collect();
+    assert_eq!(types, ["ADDED", "ERROR"]);
+
+    // One that lives.
+    for (how, good) in [
+        (WatchEnd::Close, true),
+        (WatchEnd::HangUp, false),
+        (WatchEnd::Error(status), true),
+    ] {
+        let before = faults.seen().len();
+        let end = async {
+            let open = |seen: &[Seen]| seen.len() > before;
+            faults.until("the watch to be open", open).await;
+            faults.end_watches("/configmaps$", how.clone());
+        };
+        let (watched, ()) = tokio::join!(ask(watch), end);
+        assert_eq!(watched.is_ok(), good, "{how:?}");
+    }
 }
 
 /// What was stored is there afterwards, and what cleans up works on.

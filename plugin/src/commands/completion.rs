@@ -40,7 +40,13 @@ fn script(shell: Shell) -> String {
     let mut command = Cli::command();
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut command, "kubectl-baton", &mut script);
-    String::from_utf8_lossy(&script).into_owned()
+    let script = String::from_utf8_lossy(&script).into_owned();
+    match shell {
+        // The generator spells a hyphen in the name of the program in two ways, and then does not find the words of
+        // any command.
+        Shell::Bash => script.replace("kubectl__subcmd__baton", "kubectl__baton"),
+        _ => script,
+    }
 }
 
 #[cfg(test)]
@@ -55,6 +61,22 @@ mod tests {
             let script = script(*shell);
             assert!(script.contains("kubectl-baton"), "{shell}");
             assert!(script.contains("rollback"), "{shell}");
+        }
+    }
+
+    /// In bash, words lead to a state, and the state to what may come next.
+    #[test]
+    fn every_command_is_completed() {
+        let script = script(Shell::Bash);
+        let states = script.lines().filter_map(|line| {
+            let state = line.trim().strip_prefix("cmd=\"")?.strip_suffix('"')?;
+            (!state.is_empty()).then_some(state)
+        });
+        let states: Vec<&str> = states.collect();
+        assert!(states.len() > 10, "{states:?}");
+        for state in states {
+            let label = format!(" {state})\n");
+            assert!(script.contains(&label), "{state} leads nowhere");
         }
     }
 }

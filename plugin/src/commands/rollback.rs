@@ -275,8 +275,10 @@ fn without_nulls(mut object: Value) -> Value {
 /// The revisions that have a number, with how their content compares with what is wanted now.
 fn candidates(chain: &Chain, template: Option<&Revision>, slices: &Slices) -> Vec<Candidate> {
     let side = |revision: &Revision| Side::of_revision(revision, slices.content(revision));
-    let wanted = template.or(chain.newest()).map(side);
-    let current = chain.current().map(Revision::name);
+    // Without a deployment the newest one is what is wanted, until it is archived: then nothing is.
+    let is_wanted = |revision: &&Revision| template.is_some() || !revision.is_archived();
+    let wanted = template.or(chain.newest().filter(is_wanted)).map(side);
+    let current = chain.current().filter(is_wanted).map(Revision::name);
     let candidate = |revision: &Revision| {
         let own = side(revision);
         let missing = own.missing_slices();
@@ -376,6 +378,32 @@ mod tests {
                 (3, false, false, Comparison::Different),
                 (4, false, true, Comparison::Same),
             ]
+        );
+    }
+
+    #[test]
+    fn where_all_is_archived_all_can_be_gone_back_to() {
+        let archived = |number| {
+            let mut revision = set(number, "[{name: a, slices: [s]}]", SUCCEEDED);
+            revision.spec.lifecycle_state = baton_apis::LifecycleState::Archived;
+            revision
+        };
+        let mut chain = Chain {
+            revisions: vec![archived(1), archived(2)],
+            ..Chain::default()
+        };
+        let mut slices = Slices::default();
+        slices.insert(json!({"metadata": {"namespace": "shop", "name": "s"}, "objects": []}));
+        let facts = |chain: &Chain| {
+            let candidates = candidates(chain, None, &slices).into_iter();
+            let facts = candidates.map(|one| (one.is_current, one.content));
+            facts.collect::<Vec<_>>()
+        };
+        assert_eq!(facts(&chain), vec![(false, Comparison::Different); 2]);
+        chain.revisions[1] = set(2, "[{name: a, slices: [s]}]", SUCCEEDED);
+        assert_eq!(
+            facts(&chain),
+            [(false, Comparison::Same), (true, Comparison::Same)]
         );
     }
 

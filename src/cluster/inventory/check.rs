@@ -8,7 +8,10 @@ use kube::Client;
 use serde::Deserialize;
 use tokio::time::timeout;
 
-use super::client::VERSION;
+use super::{
+    client::VERSION,
+    text::{excerpt, innermost},
+};
 use crate::cluster::wire::{self, WireError};
 
 /// How long a check may take, the set-up of a connection included. Shorter than the time to connect, so that this
@@ -63,7 +66,7 @@ fn judge(url: &Uri, status: StatusCode, body: &[u8]) -> Result<Option<String>, L
         silent: false,
     };
     let url = shown(url);
-    let said = || excerpt(&wire::failure(status, body).message);
+    let said = || excerpt(&wire::failure(status, body).message, EXCERPT);
     match status {
         StatusCode::OK => match serde_json::from_slice::<Version>(body) {
             Ok(version) => Ok(Some(version.git_version)),
@@ -98,14 +101,11 @@ fn judge(url: &Uri, status: StatusCode, body: &[u8]) -> Result<Option<String>, L
 
 /// The last cause, with a hint where it needs one.
 fn cause(error: &WireError) -> String {
-    let mut last: &dyn std::error::Error = match error {
+    let error: &(dyn std::error::Error + 'static) = match error {
         WireError::Send { source } | WireError::Read { source } => &**source,
         WireError::Build { .. } | WireError::Timeout { .. } => error,
     };
-    while let Some(source) = last.source() {
-        last = source;
-    }
-    let cause = excerpt(&last.to_string());
+    let cause = excerpt(&innermost(error), EXCERPT);
     if cause.starts_with("invalid peer certificate") {
         format!("{cause}; does the Secret hold the CA of this cluster?")
     } else {
@@ -116,15 +116,6 @@ fn cause(error: &WireError) -> String {
 /// The address without the slash that stands for no path.
 fn shown(url: &Uri) -> String {
     url.to_string().trim_end_matches('/').to_owned()
-}
-
-/// The beginning of a text, as one line.
-fn excerpt(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    match line.char_indices().nth(EXCERPT) {
-        Some((end, _)) => format!("{}...", &line[..end]),
-        None => line,
-    }
 }
 
 #[cfg(test)]

@@ -123,6 +123,7 @@ fn config(credentials: &Credentials) -> Config {
     config
 }
 
+/// kube's own client. It connects when it is first needed.
 fn connection(config: Config) -> Result<Client, kube::Error> {
     Ok(ClientBuilder::try_from(config)?.build())
 }

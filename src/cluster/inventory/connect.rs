@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use baton_apis::conditions::reasons;
+use baton_apis::{conditions::reasons, constants::ANNOTATION_SKIP_TLS_VERIFY};
 use http::{StatusCode, Uri};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Secret;
@@ -18,11 +18,9 @@ use super::{
     credentials::{self, Change, Credentials, Fault, Fingerprint, Problem},
     delay::{retry_delay, spread},
     health::{Health, Standing},
+    text::{excerpt, innermost},
 };
-use crate::{
-    cluster::{target::Target, watch::number, wire},
-    telemetry::one_line,
-};
+use crate::cluster::{target::Target, watch::number, wire};
 
 /// How often a cluster that answers is asked whether it still does, about.
 const CHECK_EVERY: Duration = Duration::from_secs(30);
@@ -33,6 +31,8 @@ const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 /// A cluster that answered is given up when this many checks in a row fail: one connection that
 /// breaks is no news.
 const GIVE_UP: u32 = 2;
+/// The longest message, in characters.
+const MESSAGE: usize = 1_000;
 
 /// What the connection depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,10 +113,10 @@ impl Connector {
                 Err(NoCredentials::Fault(fault)) => {
                     self.site = None;
                     self.made_from = None;
-                    return self.fail(fault.reason(), fault.to_string());
+                    return self.fail(fault.reason(), &fault.to_string());
                 }
                 Err(NoCredentials::Unknown(cause)) if self.site.is_none() => {
-                    return self.fail(reasons::NO_SECRET, cause);
+                    return self.fail(reasons::NO_SECRET, &cause);
                 }
                 // What is connected stays so: the credentials have not been taken back.
                 Err(NoCredentials::Unknown(cause)) => {
@@ -153,7 +153,7 @@ impl Connector {
                     tracing::debug!(cluster = self.name, cause = loss.message, "check failed");
                     return self.pause();
                 }
-                self.fail(loss.reason, loss.message)
+                self.fail(loss.reason, &loss.message)
             }
         }
     }
@@ -213,7 +213,9 @@ impl Connector {
             |cause: String| NoCredentials::Unknown(format!("cannot read Secret {named}: {cause}"));
         let request =
             wire::get(&path, "application/json").map_err(|error| unknown(error.to_string()))?;
-        let reply = wire::call(&self.shared.hub, request)
+        let reply = self
+            .shared
+            .at_the_hub(wire::call(&self.shared.hub, request))
             .await
             .map_err(|error| unknown(error.to_string()))?;
         match reply.status {
@@ -234,12 +236,13 @@ impl Connector {
         let secret = self.secret_name();
         let refused = |error: kube::Error| Fault::Secret {
             secret,
-            problem: Problem::Tls(one_line(&error)),
+            problem: Problem::Tls(innermost(&error)),
         };
         let fingerprint = credentials.fingerprint();
         let old = self.site.as_ref().map(|site| &site.fingerprint);
-        match (Change::between(old, &fingerprint), &mut self.site) {
-            (Change::Keep, _) => {}
+        let change = Change::between(old, &fingerprint);
+        match (change, &mut self.site) {
+            (Change::Keep, _) => return Ok(()),
             (Change::Exchange, Some(site)) => {
                 site.line.exchange(credentials).map_err(refused)?;
                 site.fingerprint = fingerprint;
@@ -247,24 +250,33 @@ impl Connector {
             }
             (Change::Exchange | Change::Rebuild, _) => {
                 let line = Line::new(credentials, &self.shared.metrics).map_err(refused)?;
-                let is_first = self.site.is_none();
-                self.site = Some(Site {
+                let site = Site {
                     url: credentials.url.clone(),
                     fingerprint,
                     line,
                     target: None,
-                });
-                if !is_first {
+                };
+                if self.site.replace(site).is_some() {
                     let now = Timestamp::now();
                     self.tell(|_| Health::connecting(now), Link::down);
                 }
             }
         }
+        if credentials.skip_verify {
+            let annotation = ANNOTATION_SKIP_TLS_VERIFY;
+            tracing::warn!(
+                cluster = self.name,
+                annotation,
+                "any server's certificate is trusted"
+            );
+        }
         Ok(())
     }
 
-    fn fail(&mut self, reason: &'static str, message: String) -> Duration {
+    fn fail(&mut self, reason: &'static str, message: &str) -> Duration {
         let now = Timestamp::now();
+        // Some of it comes from the Cluster, and can have any length.
+        let message = excerpt(message, MESSAGE);
         self.tell(|health| health.lost(reason, message, now), Link::down);
         self.pause()
     }

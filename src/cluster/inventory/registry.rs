@@ -20,7 +20,6 @@ use super::{
 };
 use crate::cluster::{
     informers::Task,
-    revision_api::RevisionApi,
     watch::{Event, number},
 };
 
@@ -182,16 +181,11 @@ impl Registry {
                 });
                 let (recorded, statuses) = watch::channel(cluster.recorded.clone());
                 let connector = Connector::new(name, id, Arc::clone(&self.shared), health);
-                let report = report::run(
-                    RevisionApi::new(self.shared.hub.clone()),
-                    Subject {
-                        name: name.to_owned(),
-                        uid: cluster.uid.clone(),
-                    },
-                    statuses,
-                    told,
-                    self.shared.leading.subscribe(),
-                );
+                let subject = Subject {
+                    name: name.to_owned(),
+                    uid: cluster.uid.clone(),
+                };
+                let report = report::run(Arc::clone(&self.shared), subject, statuses, told);
                 let task = Task::spawn(async move {
                     tokio::join!(connector.run(wishes), report);
                 });
@@ -215,6 +209,7 @@ impl Registry {
         self.entries.retain(|name, _| {
             let keep = keep(name);
             if !keep {
+                tracing::info!(cluster = name, "the Cluster is gone");
                 shared.remove(name);
             }
             keep

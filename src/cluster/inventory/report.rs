@@ -1,6 +1,6 @@
 //! Writes what is known of the connection to a cluster into the status of its Cluster.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use baton_apis::{ClusterStatus, constants::CLUSTER_API_VERSION};
 use http::Method;
@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::json;
 use tokio::{sync::watch, time::sleep};
 
-use super::{delay::retry_delay, health::Health};
+use super::{Shared, delay::retry_delay, health::Health};
 use crate::cluster::{
     revision_api::{ApiError, RevisionApi},
     watch::number,
@@ -38,15 +38,16 @@ pub(super) struct Subject {
     pub uid: String,
 }
 
-/// Keeps the status in step until the Cluster is no longer looked at, from when `leading` becomes
-/// true. Writes only what is new, see [`Health::due`].
+/// Keeps the status in step until the Cluster is no longer looked at, from when this process leads.
+/// Writes only what is new, see [`Health::due`].
 pub(super) async fn run(
-    api: RevisionApi,
+    shared: Arc<Shared>,
     cluster: Subject,
     mut recorded: watch::Receiver<Recorded>,
     mut health: watch::Receiver<Health>,
-    mut leading: watch::Receiver<bool>,
 ) {
+    let api = RevisionApi::new(shared.hub.clone());
+    let mut leading = shared.leading.subscribe();
     if leading.wait_for(|leads| *leads).await.is_err() {
         return;
     }
@@ -62,7 +63,8 @@ pub(super) async fn run(
             &written
         };
         if let Some(status) = now.due(&latest.status, Timestamp::now()) {
-            match write(&api, &cluster, &status).await {
+            let write = write(&api, &cluster, &status);
+            match shared.at_the_hub(write).await {
                 Ok(answer) => {
                     written = answer;
                     failures = 0;

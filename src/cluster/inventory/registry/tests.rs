@@ -2,7 +2,7 @@ use http::Uri;
 use kube::Config;
 use parking_lot::{Mutex, RwLock};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{Semaphore, mpsc};
 
 use super::*;
 use crate::telemetry::{client::instrumented_client, metrics::Metrics};
@@ -25,6 +25,7 @@ fn registry() -> (Registry, Arc<Mutex<Vec<String>>>) {
         events: mpsc::unbounded_channel().0,
         changed: Box::new(move |name| names.lock().push(name.to_owned())),
         links: RwLock::default(),
+        permits: Semaphore::new(1),
         listed: watch::Sender::new(false),
         leading: watch::Sender::new(false),
     };

@@ -1,0 +1,349 @@
+//! An API server that answers some requests as a script wants, and all others as the real one does.
+//!
+//! [`Faults`] stands in front of a real API server and ends TLS with the server's own certificate, so that nobody
+//! who connects to it sees a difference. Requests go on to the real server with the credentials that they
+//! brought; these have to be in the request (a bearer token), as a client's certificate ends here.
+//!
+//! ```ignore
+//! let faults = Faults::start(site.endpoint()).await;
+//! let joined = site.join(&ns).through(&faults.url()).create().await;
+//! let conflict = faults.inject(On::verb(Verb::Apply).path("/configmaps/").times(2), Answer::conflict());
+//! ..                                                             // something is delivered
+//! conflict.used(2).await;
+//! faults.end_watches("/configmaps", WatchEnd::Error(Status::gone()));   // those that are open now
+//! let writes = faults.seen().iter().filter(|seen| seen.is_write()).count();
+//! ```
+//!
+//! What a script can do to a request is in [`Answer`]: it may be answered without the server, carried out with
+//! the answer lost, cut in the middle of the body, or held back until a gate opens.
+//!
+//! # Guarantees
+//!
+//! - A request meets the first injection that it matches and that is not used up.
+//! - [`Faults::seen`] has each request from the moment its answer begins, in that order.
+//! - Dropped, it listens no more, and all its connections end.
+//!
+//! # Caveats
+//!
+//! It speaks HTTP/1.1 only, and no upgrades: no `exec`, no `port-forward`.
+
+mod script;
+mod seen;
+mod stream;
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response, header};
+use http_body_util::BodyExt;
+use http_body_util::combinators::UnsyncBoxBody;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kube::client::Body;
+use kube::{Client, Config};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{broadcast, watch};
+use tokio::time::timeout;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+pub use self::script::{Answer, Gate, On, Status};
+pub use self::seen::{Seen, Verb};
+pub use self::stream::WatchEnd;
+
+use self::script::Script;
+use crate::endpoint::Endpoint;
+use crate::namespace::PATIENCE;
+use crate::network::network;
+
+/// Whatever ends a connection without an answer.
+type Error = Box<dyn std::error::Error + Send + Sync>;
+
+type Answered = Response<UnsyncBoxBody<Bytes, Error>>;
+
+/// A stand-in for an API server.
+#[derive(Debug)]
+pub struct Faults {
+    endpoint: Endpoint,
+    shared: Arc<Shared>,
+    /// Dropped, it ends the listener and all connections.
+    _running: watch::Sender<()>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    script: Mutex<Script>,
+    seen: watch::Sender<Vec<Seen>>,
+    ends: broadcast::Sender<(String, WatchEnd)>,
+}
+
+/// An entry of the script.
+#[derive(Debug)]
+pub struct Injection {
+    text: String,
+    used: watch::Receiver<usize>,
+}
+
+impl Faults {
+    /// Starts one in front of an API server.
+    pub async fn start(upstream: &Endpoint) -> Self {
+        let acceptor = acceptor(upstream);
+        let config = config(upstream);
+        let shared = Arc::new(Shared {
+            script: Mutex::default(),
+            seen: watch::Sender::new(Vec::new()),
+            ends: broadcast::Sender::new(16),
+        });
+        let (running, runs) = watch::channel(());
+        let state = shared.clone();
+        let started = network().spawn(async move {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let upstream = Client::try_from(config).unwrap();
+            let server = Server {
+                acceptor,
+                upstream,
+                shared: state,
+            };
+            tokio::spawn(server.run(listener, runs));
+            address
+        });
+        Self {
+            endpoint: upstream.at(started.await.unwrap()),
+            shared,
+            _running: running,
+        }
+    }
+
+    /// Itself, as clients see it.
+    #[must_use]
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// The address it listens on.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.endpoint.address
+    }
+
+    /// The URL of the API server that it stands for.
+    #[must_use]
+    pub fn url(&self) -> String {
+        self.endpoint.url()
+    }
+
+    /// Answers requests in another way from now on.
+    #[expect(
+        clippy::must_use_candidate,
+        reason = "what it returns is for those who want to wait"
+    )]
+    pub fn inject(&self, on: On, answer: Answer) -> Injection {
+        let text = format!("{on:?} to meet {answer:?}");
+        let used = self.shared.script.lock().unwrap().add(on, answer);
+        Injection { text, used }
+    }
+
+    /// Ends all injections. Gates stay as they are.
+    pub fn heal(&self) {
+        *self.shared.script.lock().unwrap() = Script::default();
+    }
+
+    /// Ends the watches that are open now on paths that match a regular expression, each between two
+    /// events.
+    pub fn end_watches(&self, path: &str, end: WatchEnd) {
+        // Nobody listens when no watch is open.
+        let _ = self.shared.ends.send((path.to_owned(), end));
+    }
+
+    /// All requests until now.
+    #[must_use]
+    pub fn seen(&self) -> Vec<Seen> {
+        self.shared.seen.borrow().clone()
+    }
+
+    /// Waits until the requests satisfy a predicate, and returns them. Fails after the usual time.
+    pub async fn until(&self, text: &str, holds: impl Fn(&[Seen]) -> bool) -> Vec<Seen> {
+        self.until_within(PATIENCE, text, holds).await
+    }
+
+    /// As [`Faults::until`], for longer or less long than usual.
+    pub async fn until_within(
+        &self,
+        patience: Duration,
+        text: &str,
+        holds: impl Fn(&[Seen]) -> bool,
+    ) -> Vec<Seen> {
+        let mut seen = self.shared.seen.subscribe();
+        let found = timeout(patience, seen.wait_for(|seen| holds(seen))).await;
+        let Ok(found) = found else {
+            panic!("waited in vain for {text} among {:#?}", self.seen());
+        };
+        found.unwrap().clone()
+    }
+}
+
+impl Injection {
+    /// Waits until so many requests have met it.
+    pub async fn used(&self, times: usize) {
+        let mut used = self.used.clone();
+        let reached = timeout(PATIENCE, used.wait_for(|used| *used >= times)).await;
+        let met = *self.used.borrow();
+        assert!(
+            reached.is_ok(),
+            "waited in vain for {}: {met} did",
+            self.text
+        );
+    }
+
+    /// How many requests have met it.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        *self.used.borrow()
+    }
+}
+
+/// What answers.
+#[derive(Clone)]
+struct Server {
+    acceptor: TlsAcceptor,
+    upstream: Client,
+    shared: Arc<Shared>,
+}
+
+impl Server {
+    async fn run(self, listener: TcpListener, mut runs: watch::Receiver<()>) {
+        loop {
+            let client = tokio::select! {
+                _ = runs.changed() => return,
+                client = listener.accept() => client,
+            };
+            // A client may have gone before it was accepted.
+            if let Ok((client, _)) = client {
+                let (server, mut runs) = (self.clone(), runs.clone());
+                tokio::spawn(async move {
+                    tokio::select! {
+                        _ = runs.changed() => {}
+                        () = server.serve(client) => {}
+                    }
+                });
+            }
+        }
+    }
+
+    /// Serves a connection to its end. What goes wrong on it is seen by the client.
+    async fn serve(self, client: TcpStream) {
+        let _ = client.set_nodelay(true);
+        let Ok(client) = self.acceptor.accept(client).await else {
+            return;
+        };
+        let service = service_fn(|request| self.answer(request));
+        let _ = hyper::server::conn::http1::Builder::new()
+            .serve_connection(TokioIo::new(client), service)
+            .await;
+    }
+
+    async fn answer(&self, request: Request<Incoming>) -> Result<Answered, Error> {
+        let mut seen = Seen::new(&request);
+        let answer = self.shared.script.lock().unwrap().next(&seen);
+        seen.injected = answer.is_some();
+        let watches = seen.verb == Verb::Watch;
+        let mut end = None;
+        let mut cut = None;
+        match answer {
+            None => {}
+            Some(Answer::Status(status)) => return Ok(self.instead(seen, &status)),
+            Some(Answer::Lost(status)) => {
+                seen.carried_out = self.forward(request).await?.status().is_success();
+                return Ok(self.instead(seen, &status));
+            }
+            Some(Answer::HangUp { carried_out }) => {
+                if carried_out {
+                    seen.carried_out = self.forward(request).await?.status().is_success();
+                }
+                self.note(seen);
+                return Err("hung up".into());
+            }
+            Some(Answer::Held(gate)) => gate.pass().await,
+            Some(Answer::CutBody(after)) => cut = Some(after),
+            Some(Answer::EndWatch { after, how }) => end = Some((after, how)),
+        }
+        // Before the watch begins at the server, so that no end passes unseen.
+        let ends = self.shared.ends.subscribe();
+        let answer = self.forward(request).await?;
+        seen.status = answer.status().as_u16();
+        seen.carried_out = answer.status().is_success();
+        let path = seen.path.clone();
+        self.note(seen);
+        let (head, body) = answer.into_parts();
+        let body = body.map_err(Error::from);
+        let body = match cut {
+            Some(after) => stream::cut(body, after),
+            None if watches && head.status.is_success() => stream::watch(body, path, end, ends),
+            None => BodyExt::boxed_unsync(body),
+        };
+        Ok(Response::from_parts(head, body))
+    }
+
+    /// Lets the real server answer.
+    async fn forward(&self, request: Request<Incoming>) -> Result<Response<Body>, Error> {
+        let (mut head, body) = request.into_parts();
+        let body = body.collect().await?.to_bytes();
+        strip(&mut head.headers);
+        let request = Request::from_parts(head, Body::from(body));
+        let mut answer = self.upstream.send(request).await?;
+        strip_connection(answer.headers_mut());
+        Ok(answer)
+    }
+
+    fn instead(&self, mut seen: Seen, status: &Status) -> Answered {
+        seen.status = status.code();
+        self.note(seen);
+        status.answer()
+    }
+
+    fn note(&self, seen: Seen) {
+        self.shared.seen.send_modify(|all| all.push(seen));
+    }
+}
+
+/// Removes what concerns one connection only, and what the client for the other one sets by itself.
+fn strip(headers: &mut HeaderMap) {
+    strip_connection(headers);
+    headers.remove(header::HOST);
+    headers.remove(header::CONTENT_LENGTH);
+}
+
+fn strip_connection(headers: &mut HeaderMap) {
+    for name in [header::CONNECTION, header::TE, header::TRANSFER_ENCODING] {
+        headers.remove(name);
+    }
+}
+
+fn acceptor(endpoint: &Endpoint) -> TlsAcceptor {
+    let certificate = CertificateDer::from_pem_slice(endpoint.certificate.as_bytes()).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(endpoint.key.as_bytes()).unwrap();
+    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_no_client_auth()
+        .with_single_cert(vec![certificate], key)
+        .unwrap();
+    TlsAcceptor::from(Arc::new(config))
+}
+
+/// A client that has no credentials of its own and repeats nothing.
+fn config(endpoint: &Endpoint) -> Config {
+    let ca = CertificateDer::from_pem_slice(endpoint.ca.as_bytes()).unwrap();
+    let mut config = Config::new(endpoint.url().parse().unwrap());
+    config.root_cert = Some(vec![ca.to_vec()]);
+    config.read_timeout = None;
+    config.default_retry = false;
+    config
+}
