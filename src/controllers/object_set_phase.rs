@@ -119,8 +119,9 @@ fn route(context: &Context, record: &PhaseRecord) -> Route {
     };
     match context.inventory.link(cluster) {
         Link::Up(target) => Route::Remote(target),
-        // Its agent reports.
-        Link::Pull => Route::Elsewhere,
+        Link::Pull => Route::Unreachable(format!(
+            "Cluster \"{cluster}\" is to be served by an agent, which this version does not have yet."
+        )),
         Link::Unknown => Route::Unreachable(format!("There is no Cluster \"{cluster}\".")),
         Link::Down { reason, .. } if reason == reasons::CONNECTING => Route::Connecting,
         Link::Down { message, since, .. } => Route::Unreachable(format!(

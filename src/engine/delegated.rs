@@ -1,6 +1,9 @@
 //! Phases of a revision that another controller runs: what to ask of their objects, and what these
 //! tell (contract 6.1, 6.2 and 6.7).
 
+#[cfg(test)]
+mod tests;
+
 use baton_apis::{
     ControlledObjectReference, RemotePhaseReference, WaitingForObject,
     conditions::{AVAILABLE, PAUSED, reasons},
