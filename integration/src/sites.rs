@@ -58,7 +58,7 @@ use crate::manifest::Entry;
 use crate::namespace::{LABEL_TEST, TestNamespace};
 use crate::network::network;
 
-/// How many there are. Each takes about half a gibibyte.
+/// How many there are. Each takes about 420 MiB.
 pub const SITES: usize = 2;
 
 /// The site that tests push into.

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton::engine::{
     object::Identity,
-    revision::{self as engine, Desired, prepare},
+    revision::{self as engine, Delivery, Desired, prepare},
 };
-use baton_apis::{ObjectSetObject, ObjectSetTemplatePhase};
+use baton_apis::{ObjectSetObject, ObjectSetTemplatePhase, constants::CLASS_DEFAULT};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
@@ -21,9 +21,6 @@ use crate::{
 
 /// Up to so many objects of a collection are read one by one; more, and the collection is listed.
 pub const FEW: usize = 8;
-
-/// The class that the manager serves in its own cluster.
-const CLASS_DEFAULT: &str = "default";
 
 /// Requests under way at the same time.
 const SIDE_BY_SIDE: usize = 8;
@@ -55,10 +52,25 @@ impl Phase {
         !self.class.is_empty()
     }
 
+    /// How its objects get to where they belong. Of a class that the manager does not serve nothing is known, so they
+    /// are taken to be elsewhere.
+    #[must_use]
+    pub fn delivery(&self) -> Delivery {
+        delivery(&self.class)
+    }
+
     /// Whether its objects are in the cluster of its revision, where they can be read.
     #[must_use]
     pub fn is_here(&self) -> bool {
-        matches!(self.class.as_str(), "" | CLASS_DEFAULT)
+        self.delivery() != Delivery::Remote
+    }
+}
+
+fn delivery(class: &str) -> Delivery {
+    match class {
+        "" => Delivery::InProcess,
+        CLASS_DEFAULT => Delivery::Delegated,
+        _ => Delivery::Remote,
     }
 }
 
@@ -124,14 +136,8 @@ impl Slices {
     /// What a revision wants. Slices that were not read count as missing.
     #[must_use]
     pub fn content(&self, revision: &Revision) -> Content {
-        let identity = Identity {
-            kind: revision.kind.name().to_owned(),
-            namespace: revision.namespace().unwrap_or_default().to_owned(),
-            name: revision.name().to_owned(),
-            uid: revision.uid().to_owned(),
-        };
         let engine = engine::Revision {
-            identity,
+            identity: identity(revision),
             number: revision.number().unwrap_or_default(),
             lifecycle: revision.spec.lifecycle_state,
             ..engine::Revision::default()
@@ -152,30 +158,42 @@ impl Slices {
         namespace: Option<&str>,
         phases: &[ObjectSetTemplatePhase],
     ) -> Content {
-        let mut missing: Vec<Vec<String>> = Vec::with_capacity(phases.len());
-        let whole = phases.iter().map(|phase| {
+        let phases = phases.iter().map(|phase| {
             let mut whole = phase.clone();
-            let mut absent = Vec::new();
+            let mut missing_slices = Vec::new();
             for name in &phase.slices {
                 match self.get(namespace, name) {
                     Some(objects) => whole.objects.extend(objects.iter().cloned()),
-                    None => absent.push(name.clone()),
+                    None => missing_slices.push(name.clone()),
                 }
             }
-            missing.push(absent);
-            whole
-        });
-        let prepared = prepare(revision, whole.collect());
-        let phases = prepared.into_iter().zip(missing).zip(phases);
-        let phases = phases.map(|((prepared, missing_slices), phase)| Phase {
-            name: prepared.name,
-            class: phase.class.clone(),
-            objects: prepared.objects,
-            missing_slices,
+            let revision = engine::Revision {
+                delivery: delivery(&phase.class),
+                ..revision.clone()
+            };
+            let prepared = prepare(&revision, vec![whole]).into_iter();
+            Phase {
+                name: phase.name.clone(),
+                class: phase.class.clone(),
+                objects: prepared.flat_map(|phase| phase.objects).collect(),
+                missing_slices,
+            }
         });
         Content {
             phases: phases.collect(),
         }
+    }
+}
+
+/// A revision as its objects name it.
+#[must_use]
+pub fn identity(revision: &Revision) -> Identity {
+    Identity {
+        kind: revision.kind.name().to_owned(),
+        namespace: revision.namespace().unwrap_or_default().to_owned(),
+        name: revision.name().to_owned(),
+        uid: revision.uid().to_owned(),
+        is_remote: false,
     }
 }
 

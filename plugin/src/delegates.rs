@@ -1,18 +1,22 @@
 //! The objects that stand for phases which another controller runs: `ObjectSetPhases`, and what is
 //! reported on them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton::engine::{
-    diff::content_fingerprint,
-    object::{controller, is_terminating, text},
+    delegated::names,
+    object::{Identity, controller, is_terminating, text},
 };
-use baton_apis::conditions::AVAILABLE;
+use baton_apis::{conditions::AVAILABLE, constants::API_VERSION};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::{
     chain::{Chain, Revision},
+    children::Wanted,
+    connect::{Cluster, Source},
+    content::{Phase, identity},
+    error::Error,
     output::text_at,
 };
 
@@ -58,6 +62,43 @@ pub enum Found<'a> {
 }
 
 impl Delegates {
+    /// Reads those of revisions; no request when they have no delegated phases.
+    ///
+    /// # Errors
+    /// No answer. That they may not be read is no error: see [`Found::Unreadable`].
+    pub async fn read(cluster: &Cluster, wanted: &[Wanted<'_>]) -> Result<Self, Error> {
+        let mut delegates = Self::default();
+        for source in sources(wanted) {
+            match cluster.list_at(&source.path, &source.query).await {
+                Ok(found) => found.iter().for_each(|object| delegates.insert(object)),
+                Err(error @ Error::Unreachable { .. }) => return Err(error),
+                Err(error) => delegates.insert_unreadable(error.to_string()),
+            }
+        }
+        Ok(delegates)
+    }
+
+    /// What is named as the controller of the objects of a revision's phase: the revision, or the object that stands
+    /// for the phase.
+    #[must_use]
+    pub fn controller(&self, revision: &Revision, phase: &Phase) -> Identity {
+        let identity = identity(revision);
+        if !phase.is_delegated() {
+            return identity;
+        }
+        let (name, uid) = match self.find(revision, &phase.name) {
+            Found::Own(own) => (own.name.clone(), own.uid.clone()),
+            // One that does not exist controls nothing.
+            _ => Default::default(),
+        };
+        Identity {
+            kind: format!("{}Phase", identity.kind),
+            name,
+            uid,
+            ..identity
+        }
+    }
+
     /// Adds one, as the server returned it.
     pub fn insert(&mut self, object: &Value) {
         let delegate = Delegate::read(object);
@@ -132,23 +173,25 @@ impl Delegate {
     }
 }
 
-/// The names that the object of a phase may have: the plain one, and one for when that is taken by the phase of
-/// another revision, as `a-b` and `c` give the same as `a` and `b-c`.
+/// Where the `ObjectSetPhases` of revisions are; nowhere for those without delegated phases.
 #[must_use]
-pub fn names(revision: &str, phase: &str) -> [String; 2] {
-    let name = format!("{revision}-{phase}");
-    let print = content_fingerprint(&json!([revision, phase]));
-    let start = &name[..name.floor_char_boundary(63 - 9)];
-    let other = format!(
-        "{}-{:08x}",
-        start.trim_end_matches('-'),
-        print & 0xffff_ffff
-    );
-    [name, other]
+pub fn sources(wanted: &[Wanted<'_>]) -> BTreeSet<Source> {
+    let delegating = wanted
+        .iter()
+        .filter(|(_, content)| content.phases.iter().any(Phase::is_delegated));
+    let paths = delegating.map(|(revision, _)| match revision.namespace() {
+        Some(namespace) => {
+            format!("/apis/{API_VERSION}/namespaces/{namespace}/objectsetphases")
+        }
+        None => format!("/apis/{API_VERSION}/clusterobjectsetphases"),
+    });
+    paths.map(Source::all).collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::chain::from_objects;
 

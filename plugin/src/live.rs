@@ -238,11 +238,14 @@ fn change(event: &Event<'_>) -> Option<Change> {
 
 /// Of a failed connection the innermost cause: the layers around it say only that it failed.
 fn brief(why: &str) -> String {
-    let cause = why
-        .strip_prefix("no answer from the API server: ")
-        .and_then(|layers| layers.rsplit(": ").next());
-    match cause {
-        Some(cause) => format!("no answer from the API server: {cause}"),
+    const NO_ANSWER: &str = "no answer from the API server: ";
+    if why.starts_with("reading the API server's answer: ") {
+        // How it ended, with a close in good order or without, is of no use to anybody.
+        return "the API server's answer broke off".to_owned();
+    }
+    let layers = why.strip_prefix(NO_ANSWER);
+    match layers.and_then(|layers| layers.rsplit(": ").next()) {
+        Some(cause) => format!("{NO_ANSWER}{cause}"),
         None => why.to_owned(),
     }
 }
@@ -314,6 +317,13 @@ mod tests {
                 "no answer from the API server: ServiceError: tcp connect error: Connection refused (os error 111)"
             ),
             "no answer from the API server: Connection refused (os error 111)"
+        );
+        assert_eq!(
+            brief(
+                "reading the API server's answer: ServiceError: error reading a body from connection: peer closed connection \
+                 without sending TLS close_notify: https://docs.rs/rustls/latest/rustls/manual/_03_howto/index.html#unexpected-eof"
+            ),
+            "the API server's answer broke off"
         );
         let refused = "secrets is forbidden: User \"x\" cannot watch resource";
         assert_eq!(brief(refused), refused);

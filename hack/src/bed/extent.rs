@@ -11,8 +11,8 @@ pub enum Extent {
     #[default]
     Full,
     /// etcd, kube-apiserver and kube-controller-manager: everything that stores, guards and collects
-    /// objects. There is no node and nothing schedules, so a pod stays `Pending`. Starts in about
-    /// half the time, and spares two processes and what they ask the API server for.
+    /// objects. There is no node and nothing schedules, so a pod stays `Pending`. It takes about 120 MiB
+    /// less of 530, and as long to start.
     ControlPlane,
 }
 

@@ -66,9 +66,12 @@ fn of(dir: &Path) -> Result<Vec<i32>, Error> {
 
 /// The servers that have been started and do not run any more.
 pub(super) fn dead(dir: &Path) -> Result<Vec<&'static str>, Error> {
+    // Noted first and looked for afterwards: one that starts in between is not taken for dead.
+    let noted = COMPONENTS.map(|component| (component, started(dir, component)));
     let alive = of(dir)?;
-    let ended = |component: &&str| started(dir, component).is_some_and(|pid| !alive.contains(&pid));
-    Ok(COMPONENTS.into_iter().filter(ended).collect())
+    let ended = |pid: Option<i32>| pid.is_some_and(|pid| !alive.contains(&pid));
+    let dead = noted.into_iter().filter(|(_, pid)| ended(*pid));
+    Ok(dead.map(|(component, _)| component).collect())
 }
 
 /// Whether every one of these servers runs.

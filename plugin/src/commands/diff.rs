@@ -15,6 +15,7 @@ use crate::{
     cli::GlobalArgs,
     connect::Cluster,
     content::Slices,
+    delegates::Delegates,
     diff::{
         Section, Tone,
         external::External,
@@ -186,20 +187,15 @@ async fn with_cluster(cluster: &Cluster, revision: &Revision) -> Result<Vec<Sect
     let content = slices.content(revision);
     complete(revision, &Side::of_revision(revision, content.clone()))?;
     let children = Children::read(cluster, &[(revision, &content)], Detail::Whole).await?;
-    let identity = Identity {
-        kind: revision.kind.name().to_owned(),
-        namespace: revision.namespace().unwrap_or_default().to_owned(),
-        name: revision.name().to_owned(),
-        uid: revision.uid().to_owned(),
-    };
+    let delegates = Delegates::read(cluster, &[(revision, &content)]).await?;
     let objects = content.phases.iter().flat_map(|phase| {
         let objects = phase.objects.iter();
         objects.map(move |object| (phase, object))
     });
     let sections = objects.map(|(phase, object)| {
-        let (children, identity) = (&children, &identity);
+        let (children, delegates) = (&children, &delegates);
         async move {
-            if phase.is_delegated() {
+            if !phase.is_here() {
                 let section = Section::of(&object.gvk, &object.key, Some(&phase.name));
                 let class = &phase.class;
                 let verdict = format!("not compared: class {class} writes it");
@@ -209,7 +205,7 @@ async fn with_cluster(cluster: &Cluster, revision: &Revision) -> Result<Vec<Sect
                 cluster,
                 &phase.name,
                 object,
-                identity,
+                &delegates.controller(revision, phase),
                 children.find(&object.key),
             )
             .await

@@ -4,7 +4,7 @@ mod render;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton::engine::Gvk;
+use baton::engine::{Gvk, delegated::names};
 use baton_apis::constants::GROUP;
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
@@ -16,7 +16,6 @@ use crate::{
     cli::GlobalArgs,
     connect::{Cluster, Source},
     content::{FEW, Slices},
-    delegates::names,
     error::Error,
     live::Watches,
     output::{Format, Output, objects, tell},

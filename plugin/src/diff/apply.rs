@@ -19,6 +19,8 @@ use crate::content::Content;
 
 /// What becomes of an object that only changes hands.
 const UNCHANGED: &str = "handed over unchanged";
+/// How the verdict about objects of other clusters begins.
+const NOT_COMPARED: &str = "not compared";
 
 /// How many of those are listed one by one.
 const LISTED: usize = 20;
@@ -274,7 +276,8 @@ pub fn summary(sections: &[Section]) -> String {
         Tone::Same if section.verdict == UNCHANGED => UNCHANGED,
         Tone::Removed => "deleted",
         Tone::Bad => "refused",
-        // Those of newer revisions, and of other controllers.
+        Tone::Same if section.verdict.starts_with(NOT_COMPARED) => NOT_COMPARED,
+        // Those of newer revisions.
         Tone::Same => "left alone",
     };
     let order = [
@@ -282,6 +285,7 @@ pub fn summary(sections: &[Section]) -> String {
         "changed",
         UNCHANGED,
         "left alone",
+        NOT_COMPARED,
         "deleted",
         "refused",
     ];

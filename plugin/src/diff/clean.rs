@@ -1,6 +1,9 @@
 //! Taking out of a live object what is no content.
 
-use baton_apis::constants::{ANNOTATION_LAST_APPLIED, ANNOTATION_REVISION, LABEL_CACHE};
+use baton_apis::constants::{
+    ANNOTATION_LAST_APPLIED, ANNOTATION_REVISION, LABEL_CACHE, LABEL_MANAGED_BY,
+    LABEL_MANAGED_BY_VALUE,
+};
 use serde_json::Value;
 
 /// Metadata that a server or the chain itself writes: it changes whenever anything happens to the
@@ -29,6 +32,11 @@ pub fn clean(mut object: Value) -> Value {
     }
     remove(&mut object, "annotations", ANNOTATION_REVISION);
     remove(&mut object, "labels", LABEL_CACHE);
+    // Objects of delegated phases get it, unless they have one of their own.
+    let managed_by = object.pointer("/metadata/labels/app.kubernetes.io~1managed-by");
+    if managed_by.is_some_and(|value| value == LABEL_MANAGED_BY_VALUE) {
+        remove(&mut object, "labels", LABEL_MANAGED_BY);
+    }
     object
 }
 

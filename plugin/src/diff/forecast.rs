@@ -233,7 +233,7 @@ async fn of_objects(
                 let verdict = "refused: it is in the revision already";
                 return Ok(section.verdict(Tone::Bad, verdict));
             }
-            if phase.is_delegated() {
+            if !phase.is_here() {
                 let verdict = format!("not compared: class {} writes it", phase.class);
                 return Ok(section.verdict(Tone::Same, verdict));
             }
@@ -243,6 +243,10 @@ async fn of_objects(
                 // A kind that is not served has no objects.
                 Found::Unreadable(_) if cluster.resource(&object.gvk).await?.is_none() => None,
                 Found::Unreadable(why) => return Err(Error::Impossible(why.to_owned())),
+            };
+            let next = &Next {
+                delivery: phase.delivery(),
+                ..next.clone()
             };
             let mut rounds = ROUNDS;
             loop {
@@ -301,8 +305,8 @@ async fn send(
 fn violation(next: &Next, object: &Desired, scope: KindScope) -> Option<String> {
     let kinds: Kinds = [(object.gvk.clone(), scope)].into();
     let phase = Phase {
-        name: String::new(),
         objects: vec![object.clone()],
+        ..Phase::default()
     };
     let found = violations(next, &phase, &kinds).into_iter().next()?;
     let position = format!("{}: ", object.position(""));

@@ -135,6 +135,7 @@ mod tests {
 
     fn revision() -> Identity {
         Identity {
+            is_remote: false,
             kind: "ObjectSet".to_owned(),
             namespace: "shop".to_owned(),
             name: "web-v2".to_owned(),

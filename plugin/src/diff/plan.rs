@@ -11,6 +11,7 @@ use super::apply::Family;
 use super::clean::clean_live;
 use super::{Pair, Section, Tone};
 use crate::chain::{self, Chain, Deployment, Revision};
+use crate::content::identity;
 use crate::error::Error;
 use crate::output::name;
 use crate::target::Kind;
@@ -134,10 +135,8 @@ pub fn as_next(revision: &Revision) -> Next {
     let label = |name: &str| revision.metadata.labels.as_ref()?.get(name).cloned();
     Next {
         identity: Identity {
-            kind: revision.kind.name().to_owned(),
-            namespace: revision.namespace().unwrap_or_default().to_owned(),
-            name: revision.name().to_owned(),
             uid: String::new(),
+            ..identity(revision)
         },
         number: revision.number().unwrap_or_default(),
         package: label(LABEL_PACKAGE),

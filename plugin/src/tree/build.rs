@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton::engine::{
+    delegated::names,
     object::is_terminating,
     probes::{Probes, Verdict},
     revision::Desired,
@@ -84,6 +85,13 @@ pub fn picture(
                 .collect()
         });
         let of = phases.iter().flatten();
+        // What a phase tells is not told twice.
+        let mut message = about(revision);
+        let is_told =
+            |phase: &PhasePicture| !phase.message.is_empty() && message.ends_with(&phase.message);
+        if of.clone().any(is_told) {
+            message.clear();
+        }
         RevisionPicture {
             kind: revision.kind.name().to_owned(),
             name: revision.name().to_owned(),
@@ -91,7 +99,7 @@ pub fn picture(
             state: revision.state().word(),
             healthy: of.clone().map(|phase| phase.healthy).sum(),
             objects: of.map(|phase| phase.objects.len()).sum(),
-            message: about(revision),
+            message,
             phases,
         }
     });
@@ -296,7 +304,7 @@ fn about_delegate(
         // It goes with the objects.
         delegates::Found::Missing if revision.is_archived() => return String::new(),
         delegates::Found::Missing => {
-            let [name, _] = delegates::names(revision.name(), phase);
+            let [name, _] = names(revision.name(), phase);
             return format!("there is no {}Phase {name}", revision.kind.name());
         }
         delegates::Found::Unreadable(why) => return why.to_owned(),

@@ -3,7 +3,6 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use baton::cluster::discovery::Resource;
-use baton_apis::constants::API_VERSION;
 
 use super::{
     ChainPicture,
@@ -13,8 +12,8 @@ use crate::{
     chain::{Chain, Revision, State},
     children::{Children, Collection, Detail, NOT_SERVED, Wanted, collections},
     connect::{Cluster, Source},
-    content::{Phase, Slices},
-    delegates::Delegates,
+    content::Slices,
+    delegates::{self, Delegates},
     error::Error,
     live::Watches,
     selection::Selection,
@@ -85,14 +84,7 @@ pub async fn once(cluster: &Cluster, scope: &Scope) -> Result<Vec<ChainPicture>,
     }
     let wanted = wanted(scope, &chains, &catalogue);
     let children = Children::read(cluster, &wanted, Detail::AsProbed).await?;
-    let mut delegates = Delegates::default();
-    for source in phase_sources(&wanted) {
-        match cluster.list_at(&source.path, &source.query).await {
-            Ok(found) => found.iter().for_each(|object| delegates.insert(object)),
-            Err(error @ Error::Unreachable { .. }) => return Err(error),
-            Err(error) => delegates.insert_unreadable(error.to_string()),
-        }
-    }
+    let delegates = Delegates::read(cluster, &wanted).await?;
     Ok(scope.draw(&chains, &catalogue, &children, &delegates))
 }
 
@@ -100,20 +92,6 @@ fn wanted<'a>(scope: &'a Scope, chains: &'a [Chain], catalogue: &'a Catalogue) -
     let revisions = scope.open(chains);
     let wanted = revisions.filter_map(|revision| Some((revision, catalogue.content(revision)?)));
     wanted.collect()
-}
-
-/// Where the `ObjectSetPhases` of delegated phases are.
-fn phase_sources(wanted: &[Wanted<'_>]) -> BTreeSet<Source> {
-    let delegating = wanted
-        .iter()
-        .filter(|(_, content)| content.phases.iter().any(Phase::is_delegated));
-    let paths = delegating.map(|(revision, _)| match revision.namespace() {
-        Some(namespace) => {
-            format!("/apis/{API_VERSION}/namespaces/{namespace}/objectsetphases")
-        }
-        None => format!("/apis/{API_VERSION}/clusterobjectsetphases"),
-    });
-    paths.map(Source::all).collect()
 }
 
 /// The picture, kept up to date by watches.
@@ -189,7 +167,7 @@ impl<'a> LiveTree<'a> {
         self.catalogue
             .retain(|uid| scope.open(&chains).any(|revision| revision.uid() == uid));
         let wanted = wanted(scope, &chains, &self.catalogue);
-        let phases = phase_sources(&wanted);
+        let phases = delegates::sources(&wanted);
         let mut children = Children::default();
         let mut known: Vec<(Collection, Arc<Resource>)> = Vec::new();
         for collection in collections(&wanted, Detail::AsProbed) {

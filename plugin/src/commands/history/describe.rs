@@ -318,7 +318,7 @@ Phases:
     ConfigMap shop/web (collisionProtection IfNoController)
     slice web-slice, which does not exist
   app (class default)
-    Deployment.apps shop/web (create-only .spec.replicas; Available mapped to example.com/Web)
+    Deployment.apps web (create-only .spec.replicas; Available mapped to example.com/Web)
 Probes:
   Deployment.apps with app=web,tier in (a,b),!x
     condition Available is True
