@@ -140,12 +140,11 @@ async fn unreachable(
 ) -> Result<Reconciled, Error> {
     if record.deleting {
         let has = |finalizer| record.finalizers.iter().any(|present| present == finalizer);
+        // Without it nothing was ever delivered.
         if !has(FINALIZER_CACHED) {
             return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
         }
-        // One that never reported anything has never been delivered.
-        let is_untouched = record.status()?.conditions.is_empty();
-        if record.is_abandoned() || has(FINALIZER_ORPHAN) || is_untouched {
+        if record.is_abandoned() || has(FINALIZER_ORPHAN) {
             release(context, record).await?;
             return Ok((ReconcileOutcome::Changed, Again::OnEvent));
         }

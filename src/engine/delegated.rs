@@ -123,7 +123,12 @@ impl PhaseState {
     #[must_use]
     pub fn why_waiting(&self) -> String {
         match self.condition(AVAILABLE) {
-            Some(condition) if condition.status == "Unknown" => condition.message.clone(),
+            Some(condition)
+                if condition.status == "Unknown"
+                    || condition.reason == reasons::ARCHIVAL_IN_PROGRESS =>
+            {
+                condition.message.clone()
+            }
             _ => "being deleted".to_owned(),
         }
     }
