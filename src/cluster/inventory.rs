@@ -107,7 +107,7 @@ impl Inventory {
             changed: Box::new(changed),
             links: RwLock::default(),
             permits: Semaphore::new(AT_THE_HUB),
-            listed: watch::Sender::new(false),
+            known: watch::Sender::new(Known::Nothing),
             leading: watch::Sender::new(false),
         });
         let registry = Arc::new(Mutex::new(Registry::new(Arc::clone(&shared))));
@@ -151,8 +151,8 @@ impl Inventory {
     pub fn link(&self, cluster: &str) -> Link {
         let links = self.shared.links.read();
         match links.by_name.get(cluster) {
-            Some((_, link)) => link.clone(),
-            None if *self.shared.listed.borrow() => Link::Unknown,
+            Some(entry) => entry.link.clone(),
+            None if *self.shared.known.borrow() == Known::All => Link::Unknown,
             None => Link::Down {
                 reason: reasons::CONNECTING,
                 message: "the Clusters are not known yet".to_owned(),
@@ -161,30 +161,33 @@ impl Inventory {
         }
     }
 
-    /// All clusters that are connected.
+    /// All clusters whose objects are watched: those that are connected, and those that were and are
+    /// expected back.
     #[must_use]
     pub fn targets(&self) -> Vec<Target> {
         let links = self.shared.links.read();
-        let links = links.by_name.values();
-        links
-            .filter_map(|(_, link)| match link {
-                Link::Up(target) => Some(target.clone()),
-                Link::Unknown | Link::Pull | Link::Down { .. } => None,
-            })
-            .collect()
+        let entries = links.by_name.values();
+        entries.filter_map(|entry| entry.target.clone()).collect()
     }
 
-    /// Resolves when the Clusters were listed once, or the API server has said that it does not serve
-    /// them. Until then no link is [`Link::Unknown`].
+    /// Resolves when the Clusters were listed once, or could not be, for want of the right or the CRD
+    /// for instance. In the latter case no link is [`Link::Unknown`] until they could.
     pub async fn listed(&self) {
         // The sender lives as long as `self`.
-        let _ = self
-            .shared
-            .listed
-            .subscribe()
-            .wait_for(|listed| *listed)
-            .await;
+        let mut known = self.shared.known.subscribe();
+        let _ = known.wait_for(|known| *known != Known::Nothing).await;
     }
+}
+
+/// How much is known of which Clusters there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Known {
+    /// The API server has not answered yet.
+    Nothing,
+    /// It does not tell.
+    Untold,
+    /// It has told all of them.
+    All,
 }
 
 /// What the tasks of all clusters have in common.
@@ -198,15 +201,22 @@ struct Shared {
     changed: Box<dyn Fn(&str) + Send + Sync>,
     links: RwLock<Links>,
     permits: Semaphore,
-    listed: watch::Sender<bool>,
+    known: watch::Sender<Known>,
     leading: watch::Sender<bool>,
 }
 
 struct Links {
-    /// Each with the number of the entry that may change it: a task that was told to end may still
-    /// have a word to say.
-    by_name: HashMap<String, (u64, Link)>,
+    by_name: HashMap<String, Entry>,
     created: Timestamp,
+}
+
+struct Entry {
+    /// Only the task of this number may change it: one that was told to end may still have a word to
+    /// say.
+    id: u64,
+    link: Link,
+    /// What is watched, also while the link is down.
+    target: Option<Target>,
 }
 
 impl Default for Links {
@@ -219,9 +229,13 @@ impl Default for Links {
 }
 
 impl Shared {
-    fn set_listed(&self) {
-        self.listed
-            .send_if_modified(|listed| !std::mem::replace(listed, true));
+    /// More is known of which Clusters there are.
+    fn set_known(&self, now: Known) {
+        self.known.send_if_modified(|known| {
+            let is_more = *known < now;
+            *known = now.max(*known);
+            is_more
+        });
     }
 
     /// Makes a request to the manager's own API server when its turn has come.
@@ -233,24 +247,30 @@ impl Shared {
 
     /// Adds a link, or replaces that of another entry.
     fn insert(&self, name: &str, id: u64, link: Link) {
-        self.links
-            .write()
-            .by_name
-            .insert(name.to_owned(), (id, link));
+        let entry = Entry {
+            id,
+            link,
+            target: None,
+        };
+        // What was there is dropped when the lock is free again.
+        let old = self.links.write().by_name.insert(name.to_owned(), entry);
+        drop(old);
         (self.changed)(name);
     }
 
     /// Changes a link of an entry. Returns whether it has become another one.
-    fn set(&self, name: &str, id: u64, link: Link) -> bool {
+    fn set(&self, name: &str, id: u64, link: Link, target: Option<Target>) -> bool {
         let mut links = self.links.write();
-        let Some((owner, old)) = links.by_name.get_mut(name) else {
+        let Some(entry) = links.by_name.get_mut(name).filter(|entry| entry.id == id) else {
             return false;
         };
-        if *owner != id || old.is_same(&link) {
+        let target = std::mem::replace(&mut entry.target, target);
+        if entry.link.is_same(&link) {
             return false;
         }
-        *old = link;
+        let link = std::mem::replace(&mut entry.link, link);
         drop(links);
+        drop((link, target));
         (self.changed)(name);
         true
     }

@@ -230,7 +230,7 @@ pub enum Error {
         missing: Vec<String>,
     },
     /// Some clusters of a list failed; each was told about.
-    #[error("{failed} of {total} clusters were not joined")]
+    #[error("{failed} of {total} clusters could not be joined")]
     Some {
         /// How many failed.
         failed: usize,

@@ -80,9 +80,6 @@ impl Manifest {
         let Some(live) = live else {
             return Change::Create;
         };
-        if live.pointer("/metadata/deletionTimestamp").is_some() {
-            return Change::Wait;
-        }
         // A namespace that is there may be that of others too; what it is like is not ours to say.
         if self.kind() == "Namespace" || holds(live, &self.0) {
             return Change::Keep;
@@ -113,8 +110,6 @@ pub(super) enum Change {
         /// The field manager who did.
         manager: String,
     },
-    /// It is being deleted, so nothing can be done until it is gone.
-    Wait,
 }
 
 impl Change {
@@ -128,7 +123,7 @@ impl Change {
         match self {
             Self::Create => &["create", "patch"],
             Self::Update => &["patch"],
-            Self::Keep | Self::Leave { .. } | Self::Wait => &[],
+            Self::Keep | Self::Leave { .. } => &[],
         }
     }
 }
@@ -219,8 +214,6 @@ mod tests {
         assert_eq!(wanted.compare(Some(&live)), Change::Keep);
         live["metadata"]["labels"]["a"] = "c".into();
         assert_eq!(wanted.compare(Some(&live)), Change::Update);
-        live["metadata"]["deletionTimestamp"] = "2026-08-01T00:00:00Z".into();
-        assert_eq!(wanted.compare(Some(&live)), Change::Wait);
     }
 
     #[test]

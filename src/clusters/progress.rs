@@ -9,7 +9,7 @@ use futures::future::try_join_all;
 use serde_json::Value;
 
 use super::{
-    error::Error,
+    error::{Error, Side},
     manifest::{Change, Manifest, text},
     rights::Right,
     server::Server,
@@ -28,13 +28,23 @@ pub(super) struct Step {
 
 impl Step {
     /// By comparison with what there is.
-    pub fn new(manifest: Manifest, live: Option<Value>) -> Self {
+    ///
+    /// # Errors
+    /// What there is is being deleted, and nothing can be done about it until it is gone.
+    pub fn new(side: Side, manifest: Manifest, live: Option<Value>) -> Result<Self, Error> {
+        let deletion = live
+            .as_ref()
+            .map(|live| text(live, "/metadata/deletionTimestamp"));
+        if deletion.is_some_and(|time| !time.is_empty()) {
+            let object = manifest.title();
+            return Err(Error::Terminating { side, object });
+        }
         let change = manifest.compare(live.as_ref());
-        Self {
+        Ok(Self {
             manifest,
             live,
             change,
-        }
+        })
     }
 
     /// Reads what there is.
@@ -44,16 +54,9 @@ impl Step {
     pub async fn plan(server: &Server, manifests: Vec<Manifest>) -> Result<Vec<Self>, Error> {
         let live = try_join_all(manifests.iter().map(|manifest| server.get(manifest))).await?;
         let steps = manifests.into_iter().zip(live);
-        let steps: Vec<Self> = steps
-            .map(|(manifest, live)| Self::new(manifest, live))
-            .collect();
-        match steps.iter().find(|step| step.change == Change::Wait) {
-            None => Ok(steps),
-            Some(step) => Err(Error::Terminating {
-                side: server.side(),
-                object: step.manifest.title(),
-            }),
-        }
+        steps
+            .map(|(manifest, live)| Self::new(server.side(), manifest, live))
+            .collect()
     }
 
     /// The rights that it needs.
@@ -72,7 +75,6 @@ impl Step {
             Change::Leave { manager } => {
                 format!("Would leave {title} as it is: its rules are those of {manager}")
             }
-            Change::Wait => format!("Would have to wait for {title}, which is being deleted"),
         }
     }
 }
@@ -125,10 +127,6 @@ impl Progress {
                 ));
                 Ok(live())
             }
-            Change::Wait => Err(Error::Terminating {
-                side: server.side(),
-                object: title,
-            }),
             Change::Create => self.write("Creating", server, step).await,
             Change::Update => self.write("Updating", server, step).await,
         }
@@ -220,6 +218,17 @@ mod tests {
         ] {
             assert_eq!(step(change).forecast(), expected);
         }
+    }
+
+    #[test]
+    fn what_is_being_deleted_has_to_be_gone_first() {
+        let manifest = step(Change::Create).manifest;
+        let live = json!({ "metadata": { "deletionTimestamp": "2026-08-01T00:00:00Z" } });
+        let error = Step::new(Side::Hub, manifest, Some(live)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cluster role a on the hub is being deleted; run the command again when it is gone"
+        );
     }
 
     #[test]

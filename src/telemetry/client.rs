@@ -90,6 +90,18 @@ where
     Ok(client)
 }
 
+/// As [`instrument`], without retries: for who wants to know what the server says now.
+pub(crate) fn counted<S, B>(service: ClientBuilder<S>, metrics: &Metrics) -> Client
+where
+    S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    service.with_layer(&CountRequests::new(metrics)).build()
+}
+
 /// The API server cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {

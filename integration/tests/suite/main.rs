@@ -13,6 +13,7 @@ mod adoption;
 mod archival;
 mod bad_input;
 mod chaos;
+mod clusters;
 mod crash;
 mod deletion;
 mod deployments;

@@ -8,12 +8,10 @@ use kube::Client;
 use serde::Deserialize;
 use tokio::time::timeout;
 
-use super::{
-    client::VERSION,
-    text::{excerpt, innermost},
-};
+use super::text::{excerpt, innermost};
 use crate::cluster::wire::{self, WireError};
 
+const VERSION: &str = "/version";
 /// How long a check may take, the set-up of a connection included. Shorter than the time to connect, so that this
 /// says what has happened.
 const PATIENCE: Duration = Duration::from_secs(8);

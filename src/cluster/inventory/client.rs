@@ -26,20 +26,20 @@ use kube::{
 };
 use parking_lot::RwLock;
 use tokio::sync::Notify;
+use tower::Service;
 
 use super::credentials::{Credentials, Identity};
 use crate::telemetry::{
-    client::{instrument, tune},
+    client::{counted, instrument, tune},
     metrics::Metrics,
 };
 
-/// Path of the checks, which say more than their status code.
-pub(super) const VERSION: &str = "/version";
-
 /// A client with an exchangeable connection.
 pub(super) struct Line {
-    /// For all requests. Stays the same.
+    /// For all requests but checks. Stays the same.
     pub client: Client,
+    /// For checks: what the server says now, not what it says after some retries.
+    pub checks: Client,
     /// Tells when requests go other than expected.
     pub pulse: Arc<Pulse>,
     config: Config,
@@ -55,21 +55,16 @@ impl Line {
         let config = config(credentials);
         let current = Arc::new(RwLock::new(connection(config.clone())?));
         let pulse = Arc::new(Pulse::default());
-        let (cell, beat) = (Arc::clone(&current), Arc::clone(&pulse));
-        let service = tower::service_fn(move |request: Request<Body>| {
-            let (client, beat) = (cell.read().clone(), Arc::clone(&beat));
-            async move {
-                let is_check = request.uri().path() == VERSION;
-                let result = client.send(request).await;
-                if !is_check {
-                    beat.note(is_answer(&result));
-                }
-                result
-            }
+        let beat = Arc::clone(&pulse);
+        let requests = service(Arc::clone(&current), move |result| {
+            beat.note(is_answer(result));
         });
-        let client = instrument(ClientBuilder::new(service, "default"), metrics)?;
+        let client = instrument(ClientBuilder::new(requests, "default"), metrics)?;
+        let checks = service(Arc::clone(&current), |_| {});
+        let checks = counted(ClientBuilder::new(checks, "default"), metrics);
         Ok(Self {
             client,
+            checks,
             pulse,
             config,
             current,
@@ -99,8 +94,30 @@ impl Line {
     }
 }
 
+type Answer = Result<Response<Body>, kube::Error>;
+
+/// Hands each request to the client that is in the cell when it comes, and shows its answer.
+fn service(
+    cell: Arc<RwLock<Client>>,
+    answered: impl Fn(&Answer) + Clone + Send + 'static,
+) -> impl Service<
+    Request<Body>,
+    Response = Response<Body>,
+    Error = kube::Error,
+    Future = impl Future<Output = Answer> + Send,
+> + Send {
+    tower::service_fn(move |request| {
+        let (client, answered) = (cell.read().clone(), answered.clone());
+        async move {
+            let result = client.send(request).await;
+            answered(&result);
+            result
+        }
+    })
+}
+
 /// Whether an API server has taken the request, whatever it said.
-fn is_answer(result: &Result<Response<Body>, kube::Error>) -> bool {
+fn is_answer(result: &Answer) -> bool {
     result.as_ref().is_ok_and(|response| {
         let status = response.status();
         status != StatusCode::UNAUTHORIZED && !status.is_server_error()

@@ -127,7 +127,7 @@ impl Connector {
         let Some(site) = &mut self.site else {
             return self.pause();
         };
-        match check(&site.line.client, &site.url).await {
+        match check(&site.line.checks, &site.url).await {
             Ok(version) => {
                 site.line.pulse.expect(true);
                 let target = site.target.get_or_insert_with(|| {
@@ -290,7 +290,9 @@ impl Connector {
     fn tell(&self, next: impl FnOnce(Health) -> Health, link: impl FnOnce(&Health) -> Link) {
         let health = next(self.health.borrow().clone());
         let link = link(&health);
-        if self.shared.set(&self.name, self.id, link) {
+        let site = self.site.as_ref();
+        let target = site.and_then(|site| site.target.clone());
+        if self.shared.set(&self.name, self.id, link, target) {
             match &health.standing {
                 Standing::Connecting => tracing::info!(cluster = self.name, "connecting"),
                 Standing::Up => tracing::info!(cluster = self.name, "connected"),

@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tokio::sync::watch;
 
 use super::{
-    Link, Shared,
+    Known, Link, Shared,
     connect::{Connector, Wanted},
     health::Health,
     report::{self, Recorded, Subject},
@@ -30,6 +30,9 @@ pub(super) struct Registry {
     /// Names in the list that is under way: of Clusters, and of Secrets with their versions.
     clusters_listed: HashSet<String>,
     secrets_listed: HashMap<String, u64>,
+    /// Why Clusters, and Secrets, cannot be watched, as it was logged last.
+    clusters_fault: String,
+    secrets_fault: String,
     last_id: u64,
 }
 
@@ -54,6 +57,8 @@ impl Registry {
             entries: HashMap::new(),
             clusters_listed: HashSet::new(),
             secrets_listed: HashMap::new(),
+            clusters_fault: String::new(),
+            secrets_fault: String::new(),
             last_id: 0,
         }
     }
@@ -71,7 +76,8 @@ impl Registry {
             Event::ListDone { .. } => {
                 let listed = std::mem::take(&mut self.clusters_listed);
                 self.retain(|name| listed.contains(name));
-                self.shared.set_listed();
+                self.shared.set_known(Known::All);
+                self.clusters_fault.clear();
             }
             Event::Upsert(object) => {
                 if let Some(cluster) = Cluster::read(object) {
@@ -85,10 +91,15 @@ impl Registry {
             }
             Event::Unserved => {
                 self.retain(|_| false);
-                self.shared.set_listed();
+                self.shared.set_known(Known::All);
             }
             Event::Failed(cause) => {
-                tracing::warn!(cause, "cannot watch Clusters, trying again");
+                // A right that is missing would be told twice a minute for ever.
+                if *cause != self.clusters_fault {
+                    (*cause).clone_into(&mut self.clusters_fault);
+                    tracing::warn!(cause, "cannot watch Clusters, trying again");
+                }
+                self.shared.set_known(Known::Untold);
             }
             Event::Bookmark(_) => {}
         }
@@ -112,6 +123,7 @@ impl Registry {
                     // What is not there may have gone at any time until now.
                     entry.set_secret(listed.get(name).copied().unwrap_or(*resource_version));
                 }
+                self.secrets_fault.clear();
             }
             Event::Upsert(object) | Event::Deleted(object) => {
                 // An object that was deleted has the version of its deletion.
@@ -121,7 +133,8 @@ impl Registry {
                     entry.set_secret(version);
                 }
             }
-            Event::Failed(cause) => {
+            Event::Failed(cause) if *cause != self.secrets_fault => {
+                (*cause).clone_into(&mut self.secrets_fault);
                 let namespace = &self.shared.namespace;
                 tracing::warn!(
                     namespace,
@@ -129,7 +142,7 @@ impl Registry {
                     "cannot watch the Secrets of Clusters, trying again"
                 );
             }
-            Event::Unserved | Event::Bookmark(_) => {}
+            Event::Failed(_) | Event::Unserved | Event::Bookmark(_) => {}
         }
     }
 

@@ -58,7 +58,7 @@ pub(super) async fn join(hub: &Server, request: Request, settings: &Settings) ->
         request: &request,
         settings,
         account,
-        cluster: Step::new(cluster(name, &spec), live),
+        cluster: Step::new(Side::Hub, cluster(name, &spec), live)?,
         agent: Vec::new(),
     };
     if let Some(target) = &target {
@@ -154,7 +154,7 @@ impl Plan<'_> {
         };
         say(&format!("In the target {}:", target.url()));
         for (manifest, planned) in manifests.into_iter().zip(&self.agent) {
-            let step = Step::new(manifest, planned.live.clone());
+            let step = Step::new(Side::Target, manifest, planned.live.clone())?;
             progress.carry_out(target, &step).await?;
         }
         Ok(())

@@ -57,8 +57,8 @@ pub(super) async fn join(hub: &Server, request: Request, settings: &Settings) ->
         request: &request,
         namespace: &settings.namespace,
         account,
-        cluster: Step::new(cluster(name, &spec), live),
-        secret: Step::new(secret, present),
+        cluster: Step::new(Side::Hub, cluster(name, &spec), live)?,
+        secret: Step::new(Side::Hub, secret, present)?,
     };
     target.demand(plan.rights_in_target(&entrance)).await?;
     hub.demand(plan.rights_on_hub()).await?;
@@ -134,7 +134,7 @@ impl Plan<'_> {
         let cluster = progress.carry_out(hub, &self.cluster).await?;
         let name = &self.request.name;
         let secret = cluster_secret(name, self.namespace, uid(&cluster), &credentials);
-        let secret = Step::new(secret, self.secret.live.clone());
+        let secret = Step::new(Side::Hub, secret, self.secret.live.clone())?;
         progress.carry_out(hub, &secret).await?;
         Ok(())
     }

@@ -26,7 +26,7 @@ fn registry() -> (Registry, Arc<Mutex<Vec<String>>>) {
         changed: Box::new(move |name| names.lock().push(name.to_owned())),
         links: RwLock::default(),
         permits: Semaphore::new(1),
-        listed: watch::Sender::new(false),
+        known: watch::Sender::new(Known::Nothing),
         leading: watch::Sender::new(false),
     };
     (Registry::new(Arc::new(shared)), told)
@@ -56,7 +56,7 @@ fn link(registry: &Registry, name: &str) -> String {
     links
         .by_name
         .get(name)
-        .map_or_else(|| "none".to_owned(), |(_, link)| format!("{link:?}"))
+        .map_or_else(|| "none".to_owned(), |entry| format!("{:?}", entry.link))
 }
 
 const DONE: Event<'_> = Event::ListDone {
@@ -72,6 +72,8 @@ async fn follows_what_the_watch_tells() {
     let b_push = cluster("b", "2", &push("https://b"));
     let a_again = cluster("a", "3", &pull());
     let steps = [
+        (Event::ListStarted, "none", "none", ""),
+        (Event::Failed("busy"), "none", "none", ""),
         (Event::ListStarted, "none", "none", ""),
         (Event::Listed(&a), FIRST, "none", "a"),
         // The list failed half-way.
@@ -91,14 +93,17 @@ async fn follows_what_the_watch_tells() {
         (Event::Unserved, "none", "none", "b"),
     ];
     for (number, (event, a, b, changed)) in steps.into_iter().enumerate() {
-        let was_done = *registry.shared.listed.borrow();
+        let known = *registry.shared.known.borrow();
         registry.cluster_event(&event);
         assert_eq!(link(&registry, "a"), a, "step {number}");
         assert_eq!(link(&registry, "b"), b, "step {number}");
         assert_eq!(told.lock().drain(..).collect::<Vec<_>>().join(" "), changed);
-        let done = *registry.shared.listed.borrow();
-        let is_list = matches!(event, Event::ListDone { .. });
-        assert_eq!(done, was_done || is_list, "step {number}");
+        let expected = match event {
+            Event::ListDone { .. } => Known::All,
+            Event::Failed(_) => Known::Untold.max(known),
+            _ => known,
+        };
+        assert_eq!(*registry.shared.known.borrow(), expected, "step {number}");
     }
 }
 
@@ -106,7 +111,7 @@ async fn follows_what_the_watch_tells() {
 async fn without_the_definition_there_are_no_clusters() {
     let (mut registry, _) = registry();
     registry.cluster_event(&Event::Unserved);
-    assert!(*registry.shared.listed.borrow());
+    assert_eq!(*registry.shared.known.borrow(), Known::All);
 }
 
 #[tokio::test]
@@ -154,14 +159,12 @@ async fn a_manager_that_cannot_read_the_secret_says_so() {
         .await
         .unwrap();
     let links = health.links.read();
-    let (
-        _,
-        Link::Down {
-            reason, message, ..
-        },
-    ) = &links.by_name["a"]
+    let link = &links.by_name["a"].link;
+    let Link::Down {
+        reason, message, ..
+    } = link
     else {
-        panic!("{:?}", links.by_name["a"]);
+        panic!("{link:?}");
     };
     assert_eq!(*reason, "NoSecret");
     assert!(

@@ -1,0 +1,394 @@
+//! Clusters that the manager connects to: what their status says, and what their Secrets, addresses and
+//! servers do to the connection.
+
+use baton_integration::endpoint::Endpoint;
+use baton_integration::exclusive::Exclusive;
+use baton_integration::prelude::*;
+use baton_integration::proxy::{Mode, Proxy};
+use baton_integration::sites::{Join, Joined, PUSH, Site};
+
+use crate::requests::settle;
+use crate::rights::{ACCOUNT, NAMESPACE, apply_shipped_rights};
+
+const SKIP_VERIFY: &str = "shipper.booking.com/cluster-secret.insecure-tls-skip-verify";
+
+/// Waits until the cluster is not connected for this reason, and returns the message.
+async fn lost(joined: &Joined, reason: &str) -> String {
+    let condition = joined.because("Connected", reason).await;
+    assert_eq!(condition["status"], "False", "{condition}");
+    condition["message"].as_str().unwrap().to_owned()
+}
+
+/// The CA of the hub, which no site's certificate is from.
+fn ca_of_the_hub(ns: &TestNamespace) -> String {
+    Endpoint::of_bed(ns.cluster().kubeconfig()).ca
+}
+
+#[tokio::test]
+async fn the_address_is_needed_to_connect_to_only() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let cluster = |spec: Value| {
+        json!({
+            "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster",
+            "metadata": { "name": ns.unique("admitted") }, "spec": spec,
+        })
+    };
+    for spec in [
+        json!({ "region": "a" }),
+        json!({ "region": "a", "apiMaster": "" }),
+        json!({ "region": "a", "connection": "Push" }),
+    ] {
+        let refused = ns.cluster().create(&cluster(spec)).await.unwrap_err();
+        assert!(
+            refused
+                .message
+                .contains("apiMaster is required unless connection is Pull"),
+            "{}",
+            refused.message
+        );
+    }
+    let pull = cluster(json!({ "region": "a", "connection": "Pull" }));
+    let made = ns.cluster().create(&pull).await.unwrap();
+    assert_eq!(made["spec"]["capabilities"], json!([]));
+    // The status is part of the main resource, as Shipper's.
+    let status = json!({ "status": { "inService": true } });
+    let merged = ns.cluster().merge(&pull, &status).await.unwrap();
+    assert_eq!(merged["status"]["inService"], true);
+    assert!(ns.cluster().delete(&pull, "Background").await);
+}
+
+#[tokio::test]
+async fn a_cluster_that_answers_is_connected() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    // The slash at the end and the missing scheme are as good.
+    let address = format!("{}/", site.address());
+    let joined = site.join(&ns).through(&address).create().await;
+    let condition = joined.becomes("Connected", "True").await;
+    assert_eq!(condition["reason"], "Connected");
+    assert_eq!(condition["message"], "");
+    let status = joined.read().await.unwrap()["status"].take();
+    let version = status["serverVersion"].as_str().unwrap();
+    assert!(version.starts_with("v1."), "{version}");
+    assert!(status["lastContactTime"].is_string(), "{status}");
+
+    // What somebody else takes away is told again.
+    let nothing = json!({ "status": null });
+    let cluster = joined.reference();
+    ns.cluster().merge(&cluster, &nothing).await.unwrap();
+    joined.becomes("Connected", "True").await;
+}
+
+/// Each by its own reason, and none of them is in the way of a cluster that works.
+#[tokio::test]
+async fn what_is_wrong_is_told() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let closed = Proxy::start(site.address()).await;
+    closed.set(Mode::Cut).await;
+    let token = site.account().await.token().await.text;
+    let hub = Endpoint::of_bed(ns.cluster().kubeconfig());
+    let join = |name: &str| site.join(&ns).named(name);
+    let table: [(Join<'_>, &str, &str); 9] = [
+        (
+            join("no-secret").without_secret(),
+            "NoSecret",
+            "there is no Secret baton-system/",
+        ),
+        (
+            join("no-keys").secret(json!({ "username": "hub" })),
+            "InvalidSecret",
+            "there are no credentials in it; add token, or tls.crt and tls.key",
+        ),
+        (
+            join("no-pem").secret(json!({ "token": token, "ca.crt": "a CA" })),
+            "InvalidSecret",
+            "ca.crt holds no certificate in PEM form",
+        ),
+        (
+            join("other-key").secret(
+                json!({ "tls.crt": site.endpoint().certificate, "tls.key": hub.key, "tls.ca": site.ca() }),
+            ),
+            "InvalidSecret",
+            "it cannot be used for TLS: ",
+        ),
+        (
+            join("other-ca").secret(json!({ "token": token, "ca.crt": hub.ca })),
+            "Unreachable",
+            "does the Secret hold the CA of this cluster?",
+        ),
+        (
+            join("other-token").token("nonsense"),
+            "Unauthorized",
+            "refuses the credentials in the Secret: Unauthorized",
+        ),
+        (
+            join("other-certificate").secret(
+                json!({ "tls.crt": hub.certificate, "tls.key": hub.key, "tls.ca": site.ca() }),
+            ),
+            "Unauthorized",
+            "refuses the credentials in the Secret: Unauthorized",
+        ),
+        (
+            join("nobody-there").through(&closed.url()),
+            "Unreachable",
+            "Connection refused",
+        ),
+        (
+            join("no-url").through("ftp://nobody"),
+            "InvalidSpec",
+            "ftp is neither https nor http",
+        ),
+    ];
+    let mut all = Vec::new();
+    for (join, reason, text) in table {
+        all.push((join.create().await, reason, text));
+    }
+    let good = site.join(&ns).create().await;
+    good.becomes("Connected", "True").await;
+    for (joined, reason, text) in &all {
+        let message = lost(joined, reason).await;
+        assert!(message.contains(text), "{}: {message}", joined.name());
+        assert!(!message.contains('\n'), "{message}");
+        assert!(!message.contains(&token), "{message}");
+    }
+}
+
+/// It is given up after some seconds, during which others are connected to.
+#[tokio::test]
+async fn a_server_that_does_not_answer_holds_nobody_up() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let proxy = Proxy::start(site.address()).await;
+    proxy.set(Mode::BlackHole).await;
+    let mute = site.join(&ns).named("mute").through(&proxy.url());
+    let mute = mute.create().await;
+    proxy
+        .until("the attempt to connect", |facts| facts.swallowed > 0)
+        .await;
+    let good = site.join(&ns).named("good").create().await;
+    good.becomes("Connected", "True").await;
+    let cluster = mute.read().await.unwrap();
+    assert_eq!(cluster["status"]["conditions"][0]["reason"], "Connecting");
+    let message = lost(&mute, "Unreachable").await;
+    assert!(message.ends_with("no answer within 8 s"), "{message}");
+    // On a new connection: the old ones stay dead.
+    proxy.set(Mode::Pass).await;
+    mute.becomes("Connected", "True").await;
+}
+
+/// New credentials are used at once, also by watches that come back, and nobody has noticed: neither
+/// the Cluster nor the objects that are delivered.
+#[tokio::test]
+async fn credentials_are_exchanged_without_a_gap() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let account = site.account().await;
+    let (old, new) = (account.token().await, account.token().await);
+    let proxy = Proxy::start(site.address()).await;
+    let join = site.join(&ns).token(&old.text).through(&proxy.url());
+    let joined = join.create().await;
+    let connected = joined.becomes("Connected", "True").await;
+    let settings = configmap("cm").data("k", "v");
+    let set = ns.set("v1").revision(1);
+    let set = set.delegated("a", &joined.class(), [settings.clone()]);
+    set.create().await;
+    let available = ns.reaches("v1", &[Is("Available", "True")]).await;
+    let made = site.live(&ns, &settings).await;
+
+    let there = site.cluster().await;
+    let drift = async |value: &str| {
+        let patch = json!({ "data": { "k": value } });
+        let object = ns.reference(&settings);
+        there.merge(&object, &patch).await.unwrap();
+        ns.eventually("the drift to be repaired", async || {
+            site.live(&ns, &settings).await["data"]["k"] == "v"
+        })
+        .await;
+    };
+    joined.change_secret(&json!({ "token": new.text })).await;
+    account.revoke(&old).await;
+    drift("once").await;
+    proxy.set(Mode::ResetLivingAfter(0)).await;
+    drift("twice").await;
+
+    assert_eq!(joined.becomes("Connected", "True").await, connected);
+    let log = ns.log().about(joined.name(), usize::MAX);
+    let told = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    assert_eq!((told("credentials exchanged"), told(" connected ")), (1, 1));
+    assert_eq!(uid(&site.live(&ns, &settings).await), uid(&made));
+    let since = |revision: &Revision| {
+        revision.condition("Available").unwrap()["lastTransitionTime"].clone()
+    };
+    let still = ns.reaches("v1", &[Is("Available", "True")]).await;
+    assert_eq!(since(&still), since(&available));
+}
+
+#[tokio::test]
+async fn credentials_that_are_revoked_are_told_and_can_be_replaced() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let account = site.account().await;
+    let token = account.token().await;
+    let proxy = Proxy::start(site.address()).await;
+    let join = site.join(&ns).token(&token.text).through(&proxy.url());
+    let joined = join.create().await;
+    joined.becomes("Connected", "True").await;
+    account.revoke(&token).await;
+    // The watches come back and are refused, which is noticed before the next check is due.
+    proxy.set(Mode::ResetLivingAfter(0)).await;
+    lost(&joined, "Unauthorized").await;
+    let new = account.token().await;
+    joined.change_secret(&json!({ "token": new.text })).await;
+    joined.becomes("Connected", "True").await;
+}
+
+#[tokio::test]
+async fn a_secret_that_goes_ends_the_connection_until_it_is_back() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let token = site.account().await.token().await.text;
+    let proxy = Proxy::start(site.address()).await;
+    let join = site.join(&ns).token(&token).through(&proxy.url());
+    let joined = join.create().await;
+    joined.becomes("Connected", "True").await;
+    joined.delete_secret().await;
+    lost(&joined, "NoSecret").await;
+    proxy
+        .until("the connections to end", |facts| facts.open == 0)
+        .await;
+    let content = json!({ "token": token, "ca.crt": site.ca() });
+    joined.create_secret(&content, &json!({})).await;
+    joined.becomes("Connected", "True").await;
+}
+
+#[tokio::test]
+async fn another_address_is_another_connection() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let (one, other) = tokio::join!(Proxy::start(site.address()), Proxy::start(site.address()));
+    other.set(Mode::Cut).await;
+    let joined = site.join(&ns).through(&one.url()).create().await;
+    joined.becomes("Connected", "True").await;
+    let move_to = async |url: &str| joined.change_spec(&json!({ "apiMaster": url })).await;
+    move_to(&other.url()).await;
+    let message = lost(&joined, "Unreachable").await;
+    assert!(message.contains(&other.url()), "{message}");
+    one.until("the connections to end", |facts| facts.open == 0)
+        .await;
+    other.set(Mode::Pass).await;
+    joined.becomes("Connected", "True").await;
+}
+
+#[tokio::test]
+async fn a_cluster_that_goes_is_let_go() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let proxy = Proxy::start(site.address()).await;
+    let joined = site.join(&ns).through(&proxy.url()).create().await;
+    joined.becomes("Connected", "True").await;
+    assert!(proxy.facts().open > 0);
+    joined.leave().await;
+    let facts = proxy
+        .until("the connections to end", |facts| facts.open == 0)
+        .await;
+    // A check would be due after a second if anybody still wanted to connect.
+    ns.stays(
+        Duration::from_millis(1_500),
+        "nobody connects",
+        async || proxy.facts().accepted == facts.accepted,
+    )
+    .await;
+}
+
+/// With a client certificate; beside a token the annotation does not count.
+#[tokio::test]
+async fn the_servers_certificate_can_be_trusted_unseen() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let ca = ca_of_the_hub(&ns);
+    let endpoint = site.endpoint();
+    let content = json!({ "tls.crt": endpoint.certificate, "tls.key": endpoint.key, "tls.ca": ca });
+    let join = site.join(&ns).named("certificate").secret(content);
+    let joined = join.secret_annotation(SKIP_VERIFY, "True").create().await;
+    let token = site.account().await.token().await.text;
+    let join = site.join(&ns).named("token");
+    let join = join.secret(json!({ "token": token, "ca.crt": ca }));
+    let strict = join.secret_annotation(SKIP_VERIFY, "True").create().await;
+    joined.becomes("Connected", "True").await;
+    lost(&strict, "Unreachable").await;
+    let verify = json!({ "metadata": { "annotations": { SKIP_VERIFY: "false" } } });
+    let secret = joined.secret_reference();
+    ns.cluster().merge(&secret, &verify).await.unwrap();
+    lost(&joined, "Unreachable").await;
+}
+
+/// Whatever their state, there is nothing new to say about them.
+#[tokio::test]
+async fn a_restart_writes_nothing_about_clusters() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let good = site.join(&ns).named("good").create().await;
+    let bad = site.join(&ns).named("bad").without_secret().create().await;
+    good.becomes("Connected", "True").await;
+    lost(&bad, "NoSecret").await;
+    settle(&ns, &bed).await;
+    let before = (good.read().await, bad.read().await);
+    let connections = |bed: &Exclusive| {
+        let lines = bed.manager().log().about(good.name(), usize::MAX);
+        let connected = |line: &&str| line.contains(" connected ");
+        lines.lines().filter(connected).count()
+    };
+    let first = connections(&bed);
+    assert!(first > 0);
+    bed.take_manager().kill();
+    bed.start_manager();
+    ns.eventually("the manager to be connected again", async || {
+        connections(&bed) > first
+    })
+    .await;
+    settle(&ns, &bed).await;
+    assert_eq!((good.read().await, bad.read().await), before);
+    assert_eq!(bed.manager().metrics().writes(), 0);
+}
+
+/// The shipped rights let the manager read Secrets in the one namespace, whatever rights revisions give it.
+#[tokio::test]
+async fn secrets_are_read_in_their_namespace_only() {
+    let mut bed = Exclusive::acquire().await;
+    let hub = bed.cluster().clone();
+    apply_shipped_rights(&hub).await;
+    let rbac = |kind: &str, name: &str| {
+        let object = object("rbac.authorization.k8s.io/v1", kind, name);
+        object.manifest
+    };
+    let children = rbac("ClusterRoleBinding", "baton-children");
+    assert!(hub.delete(&children, "Background").await);
+    bed.take_manager().kill();
+    bed.start_manager_as(NAMESPACE, ACCOUNT).await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let joined = site.join(&ns).named("allowed").create().await;
+    joined.becomes("Connected", "True").await;
+
+    let binding = object(
+        "rbac.authorization.k8s.io/v1",
+        "RoleBinding",
+        "baton-clusters",
+    );
+    assert!(
+        hub.delete(&binding.within(NAMESPACE).manifest, "Background")
+            .await
+    );
+    bed.take_manager().kill();
+    // It starts all the same.
+    bed.start_manager_as(NAMESPACE, ACCOUNT).await;
+    let message = lost(&joined, "NoSecret").await;
+    let secret = format!("cannot read Secret {NAMESPACE}/{}: ", joined.name());
+    assert!(message.starts_with(&secret), "{message}");
+    assert!(message.contains("is forbidden"), "{message}");
+
+    apply_shipped_rights(&hub).await;
+    joined.becomes("Connected", "True").await;
+}
