@@ -187,7 +187,8 @@ pub fn names(revision: &str, phase: &str) -> [String; 2] {
     // The separator is in neither name.
     let print = super::diff::content_fingerprint(&serde_json::json!([revision, phase]));
     let mut other = name.clone();
-    other.truncate(63 - 9);
+    // A phase may have any name; what cannot be one of an object is told by `Delegated::fault`.
+    other.truncate(other.floor_char_boundary(63 - 9));
     let other = format!(
         "{}-{:08x}",
         other.trim_end_matches('-'),

@@ -152,8 +152,9 @@ fn nothing(_: &Delegation) -> DelegationAnswer {
     panic!("nothing was to be asked")
 }
 
+/// Making it is no failed pass (improvement 29): its report is an event, and nothing is tried again.
 #[test]
-fn a_phase_object_is_made_when_its_phase_is_reached() {
+fn improvement_29_a_phase_object_is_made_when_its_phase_is_reached() {
     let answer = |_: &Delegation| {
         DelegationAnswer::Object(PhaseState {
             uid: "new".to_owned(),
@@ -172,6 +173,15 @@ fn a_phase_object_is_made_when_its_phase_is_reached() {
             message: "no status reported".to_owned(),
         }
     );
+    let status = ObjectSetStatus::default();
+    let report = report_pass(
+        &status,
+        &revision(),
+        outcome.clone(),
+        0,
+        Timestamp::UNIX_EPOCH,
+    );
+    assert_eq!(report.again, Again::OnEvent);
     assert!(!outcome.controls_all);
     assert_eq!(outcome.remote_phases[0].name, "v1-p-far");
     assert_eq!(outcome.remote_phases[0].uid, "new");
@@ -422,6 +432,10 @@ fn names_of_phase_objects() {
     assert!(other.starts_with("a-b-c-") && other.len() == "a-b-c-".len() + 8);
     let long = "x".repeat(80);
     assert_eq!(names(&long, "y")[1].len(), 63);
+    for length in 0..70 {
+        let name = format!("{}ä€", "x".repeat(length));
+        assert!(names("v1", &name)[1].len() <= 63);
+    }
     let fault = |name: &str| {
         let delegated = Delegated {
             kind: "ObjectSetPhase",
