@@ -125,7 +125,7 @@ fn route(context: &Context, record: &PhaseRecord) -> Route {
         Link::Unknown => Route::Unreachable(format!("There is no Cluster \"{cluster}\".")),
         Link::Down { reason, .. } if reason == reasons::CONNECTING => Route::Connecting,
         Link::Down { message, since, .. } => Route::Unreachable(format!(
-            "Cluster \"{cluster}\" cannot be reached since {since:.0}: {message}"
+            "Cluster \"{cluster}\" is not connected since {since:.0}: {message}"
         )),
     }
 }
