@@ -119,8 +119,9 @@ fn route(context: &Context, record: &PhaseRecord) -> Route {
     };
     match context.inventory.link(cluster) {
         Link::Up(target) => Route::Remote(target),
-        // Its agent reports.
-        Link::Pull => Route::Elsewhere,
+        Link::Pull => Route::Unreachable(format!(
+            "Cluster \"{cluster}\" is to be served by an agent, which this version does not have yet."
+        )),
         Link::Unknown => Route::Unreachable(format!("There is no Cluster \"{cluster}\".")),
         Link::Down { reason, .. } if reason == reasons::CONNECTING => Route::Connecting,
         Link::Down { message, since, .. } => Route::Unreachable(format!(
@@ -139,12 +140,11 @@ async fn unreachable(
 ) -> Result<Reconciled, Error> {
     if record.deleting {
         let has = |finalizer| record.finalizers.iter().any(|present| present == finalizer);
+        // Without it nothing was ever delivered.
         if !has(FINALIZER_CACHED) {
             return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
         }
-        // One that never reported anything has never been delivered.
-        let is_untouched = record.status()?.conditions.is_empty();
-        if record.is_abandoned() || has(FINALIZER_ORPHAN) || is_untouched {
+        if record.is_abandoned() || has(FINALIZER_ORPHAN) {
             release(context, record).await?;
             return Ok((ReconcileOutcome::Changed, Again::OnEvent));
         }

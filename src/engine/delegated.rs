@@ -1,6 +1,9 @@
 //! Phases of a revision that another controller runs: what to ask of their objects, and what these
 //! tell (contract 6.1, 6.2 and 6.7).
 
+#[cfg(test)]
+mod tests;
+
 use baton_apis::{
     ControlledObjectReference, RemotePhaseReference, WaitingForObject,
     conditions::{AVAILABLE, PAUSED, reasons},
@@ -120,7 +123,12 @@ impl PhaseState {
     #[must_use]
     pub fn why_waiting(&self) -> String {
         match self.condition(AVAILABLE) {
-            Some(condition) if condition.status == "Unknown" => condition.message.clone(),
+            Some(condition)
+                if condition.status == "Unknown"
+                    || condition.reason == reasons::ARCHIVAL_IN_PROGRESS =>
+            {
+                condition.message.clone()
+            }
             _ => "being deleted".to_owned(),
         }
     }

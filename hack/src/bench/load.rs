@@ -3,6 +3,7 @@
 pub mod chains;
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 
 use baton_apis::constants::{API_VERSION, LABEL_CACHE, LABEL_CACHE_VALUE};
 use clap::Args;
@@ -33,6 +34,15 @@ pub struct Shape {
     /// Bytes of data of each ConfigMap.
     #[arg(long, default_value_t = 256)]
     pub pad: usize,
+    /// The class that all phases are handed to, such as `default`. Without it they are run in-process.
+    #[arg(long, value_name = "CLASS", value_parser = class)]
+    pub phase_class: Option<&'static str>,
+}
+
+/// There is one in a run, and it lasts as long.
+#[expect(clippy::unnecessary_wraps, reason = "the signature of a parser")]
+fn class(text: &str) -> Result<&'static str, Infallible> {
+    Ok(String::from(text).leak())
 }
 
 impl Shape {
@@ -76,7 +86,12 @@ impl Shape {
         let phase = |phase| {
             let objects = (0..self.per_phase)
                 .map(|object| json!({"object": self.child(base, phase, object, revision)}));
-            json!({"name": format!("phase-{phase}"), "objects": objects.collect::<Vec<_>>()})
+            let objects: Vec<Value> = objects.collect();
+            let mut phase = json!({"name": format!("phase-{phase}"), "objects": objects});
+            if let Some(class) = self.phase_class {
+                phase["class"] = class.into();
+            }
+            phase
         };
         (0..self.phases).map(phase).collect()
     }
@@ -171,8 +186,21 @@ impl Target {
     ///
     /// When the API server refuses it.
     pub async fn create_set(&self, body: &Value) -> kube::Result<Instant> {
-        self.post::<IgnoredAny>(&self.sets(), body).await?;
+        let mut body = body.clone();
+        self.place(&mut body["spec"]);
+        self.post::<IgnoredAny>(&self.sets(), &body).await?;
         Ok(Instant::now())
+    }
+
+    /// Objects of delegated phases name their namespace.
+    pub fn place(&self, spec: &mut Value) {
+        for phase in spec["phases"].as_array_mut().into_iter().flatten() {
+            if phase.get("class").is_some() {
+                for entry in phase["objects"].as_array_mut().into_iter().flatten() {
+                    entry["object"]["metadata"]["namespace"] = self.namespace.as_str().into();
+                }
+            }
+        }
     }
 
     /// Creates ObjectSets side by side, and returns when each was answered, by name.
@@ -275,6 +303,7 @@ mod tests {
         phases: 2,
         per_phase: 5,
         pad: 256,
+        phase_class: None,
     };
 
     fn objects(set: &ObjectSet) -> Vec<&Value> {

@@ -79,8 +79,11 @@ fn head(figures: &Figures) -> String {
     let mut head = String::new();
     // The objects without a manager are as those of the sets, also where there are none.
     if figures.chain.is_none() || figures.steps.iter().any(|step| !step.is_of_chain()) {
+        let class = shape.phase_class.map_or_else(String::new, |class| {
+            format!(" All phases are handed to the class {class}.")
+        });
         head = format!(
-            "{} ObjectSets of {} phases with {} ConfigMaps of {} bytes: {} objects.\n",
+            "{} ObjectSets of {} phases with {} ConfigMaps of {} bytes: {} objects.{class}\n",
             shape.sets,
             shape.phases,
             shape.per_phase,
@@ -266,6 +269,7 @@ mod tests {
                 phases: 2,
                 per_phase: 5,
                 pad: 256,
+                phase_class: None,
             },
             processors: 2,
             bare: vec![Timing::of(2000, Duration::from_secs(2)).with_server(1.75)],

@@ -245,6 +245,7 @@ impl Steps {
             phases: 2,
             per_phase: 5,
             pad: self.shape.pad,
+            phase_class: self.shape.phase_class,
         };
         let target = Target::create(&self.client, "bench-lone").await?;
         let mut watch = Watch::start(&self.client, target.sets());

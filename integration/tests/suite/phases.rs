@@ -267,6 +267,11 @@ async fn reverse(scope: Scope) {
     ns.live(&first).await;
     let waits = &told.json["status"]["waitingFor"][0];
     assert_eq!(waits["name"], ns.phase_ref("v1", "b")["metadata"]["name"]);
+    let text = format!("ConfigMap {}/second: being deleted", ns.name());
+    ns.eventually("the object to be named", async || {
+        ns.read_set("v1").await.json["status"]["waitingFor"][0]["message"] == text.as_str()
+    })
+    .await;
     ns.unblock(&second).await;
     ns.reaches("v1", &[Is("Archived", "True"), Controls(&[])])
         .await;

@@ -155,6 +155,7 @@ mod tests {
         phases: 2,
         per_phase: 5,
         pad: 16,
+        phase_class: None,
     };
 
     /// The data of all objects in the template.
