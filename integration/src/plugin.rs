@@ -40,6 +40,10 @@ impl Ran {
     }
 
     /// A run that did what it was to do, whatever it remarked.
+    #[allow(
+        clippy::return_self_not_must_use,
+        reason = "that it did so may be all there is to know"
+    )]
     #[track_caller]
     pub fn done(self) -> Self {
         assert_eq!(self.code, 0, "{}", self.stderr);

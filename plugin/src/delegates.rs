@@ -226,7 +226,9 @@ mod tests {
         let [name, other] = names("web-1", "a");
         let found = |objects: &[Value]| {
             let mut delegates = Delegates::default();
-            objects.iter().for_each(|object| delegates.insert(object));
+            for object in objects {
+                delegates.insert(object);
+            }
             match delegates.find(revision, "a") {
                 Found::Own(one) => format!("own {}", one.uid),
                 Found::Foreign(one) => format!("of {}", one.controlled_by),

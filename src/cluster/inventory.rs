@@ -33,7 +33,11 @@ mod registry;
 mod report;
 mod text;
 
-use std::{collections::HashMap, fmt, sync::Arc};
+use std::{
+    collections::{BTreeSet, HashMap},
+    fmt,
+    sync::Arc,
+};
 
 use baton_apis::{conditions::reasons, constants::CLUSTER_API_VERSION};
 use jiff::Timestamp;
@@ -88,8 +92,9 @@ pub enum Link {
 
 impl Inventory {
     /// Starts the watches, on Clusters and on Secrets in `namespace`. `changed` is called with a
-    /// cluster's name when its link has become another one, also when it appears or goes; it must not
-    /// block. Must be called within a tokio runtime.
+    /// cluster's name when its link has become another one, also when it appears or goes, or turns out
+    /// not to exist after [`Inventory::link`] was asked for it; it must not block. Must be called
+    /// within a tokio runtime.
     ///
     /// Missing rights and a missing CRD are no errors: they are logged, and the watches go on trying.
     pub fn start(
@@ -106,6 +111,7 @@ impl Inventory {
             events,
             changed: Box::new(changed),
             links: RwLock::default(),
+            asked_early: Mutex::new(Some(BTreeSet::new())),
             permits: Semaphore::new(AT_THE_HUB),
             known: watch::Sender::new(Known::Nothing),
             leading: watch::Sender::new(false),
@@ -149,16 +155,7 @@ impl Inventory {
     /// The way to a cluster, as it is now.
     #[must_use]
     pub fn link(&self, cluster: &str) -> Link {
-        let links = self.shared.links.read();
-        match links.by_name.get(cluster) {
-            Some(entry) => entry.link.clone(),
-            None if *self.shared.known.borrow() == Known::All => Link::Unknown,
-            None => Link::Down {
-                reason: reasons::CONNECTING,
-                message: "the Clusters are not known yet".to_owned(),
-                since: links.created,
-            },
-        }
+        self.shared.link(cluster)
     }
 
     /// All clusters whose objects are watched: those that are connected, and those that were and are
@@ -200,6 +197,9 @@ struct Shared {
     events: UnboundedSender<TargetEvent>,
     changed: Box<dyn Fn(&str) + Send + Sync>,
     links: RwLock<Links>,
+    /// Names that were asked for before all Clusters were known, and are not among those that were;
+    /// `None` from then on.
+    asked_early: Mutex<Option<BTreeSet<String>>>,
     permits: Semaphore,
     known: watch::Sender<Known>,
     leading: watch::Sender<bool>,
@@ -229,8 +229,32 @@ impl Default for Links {
 }
 
 impl Shared {
+    fn link(&self, name: &str) -> Link {
+        let links = self.links.read();
+        if let Some(entry) = links.by_name.get(name) {
+            return entry.link.clone();
+        }
+        let Some(asked) = &mut *self.asked_early.lock() else {
+            return Link::Unknown;
+        };
+        asked.insert(name.to_owned());
+        Link::Down {
+            reason: reasons::CONNECTING,
+            message: "the Clusters are not known yet".to_owned(),
+            since: links.created,
+        }
+    }
+
     /// More is known of which Clusters there are.
     fn set_known(&self, now: Known) {
+        if now == Known::All {
+            let asked = self.asked_early.lock().take();
+            for name in asked.into_iter().flatten() {
+                if matches!(self.link(&name), Link::Unknown) {
+                    (self.changed)(&name);
+                }
+            }
+        }
         self.known.send_if_modified(|known| {
             let is_more = *known < now;
             *known = now.max(*known);

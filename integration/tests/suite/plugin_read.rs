@@ -230,38 +230,24 @@ async fn owners_of_objects_of_cluster_scoped_revisions() {
 #[tokio::test]
 async fn delegated_phases_are_told() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    let mut set = ns
-        .set("v1")
-        .revision(1)
-        .phase("here", [configmap("cm")])
-        .manifest();
-    set["spec"]["phases"].as_array_mut().unwrap().push(json!({
-        "name": "there", "class": "elsewhere",
-        "objects": [configmap("far").into_json()],
-    }));
-    ns.cluster().create(&set).await.unwrap();
-    ns.reaches("v1", &[Because("Available", "False", "PreflightError")])
+    let near = || configmap("near").data("a", "b");
+    let set = ns.set("v1").revision(1).phase("here", [configmap("cm")]);
+    let set = set.delegated("near", "default", [near(), configmap("more")]);
+    let set = set.delegated("there", "elsewhere", [configmap("far")]);
+    set.create().await;
+    ns.eventually("the last phase to be made", async || {
+        ns.phase_object("v1", "there").await.is_some()
+    })
+    .await;
+    ns.reaches("v1", &[Because("Available", "False", "ProbeFailure")])
         .await;
-    // What another manager would make of the phase.
-    let owner = ns.cluster().get(&ns.set_ref("v1")).await.unwrap();
-    let phase = object(
-        "package-operator.run/v1alpha1",
-        "ObjectSetPhase",
-        "v1-there",
-    )
-    .with(
-        "/metadata/ownerReferences",
-        json!([{
-            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet", "name": "v1",
-            "uid": owner["metadata"]["uid"], "controller": true,
-        }]),
-    )
-    .with(
-        "/spec",
-        json!({ "revision": 1, "objects": [configmap("far").into_json()] }),
-    );
+    let there = ns.phase_object("v1", "there").await.unwrap();
     assert_shows!(ns, "tree_delegated", ns.plugin(&["tree", "os/v1"]).fine());
-    ns.create(&phase).await;
+    let live = ns.plugin(&["diff", "os/v1", "--live"]).fine();
+    let far = "(phase there): not compared: class elsewhere writes it\n";
+    assert!(live.ends_with(far) && live.lines().count() == 1, "{live}");
+
+    // What another manager would tell.
     let condition = |status: &str| {
         json!({ "status": { "conditions": [{
             "type": "Available", "status": status, "reason": "ProbeFailure", "message": "not yet",
@@ -274,7 +260,6 @@ async fn delegated_phases_are_told() {
         let words = row.unwrap_or_else(|| panic!("{tree}")).split_whitespace();
         words.collect::<Vec<_>>().join(" ")
     };
-    let reference = ns.reference(&phase);
     for (status, head, below) in [
         (
             "False",
@@ -286,7 +271,7 @@ async fn delegated_phases_are_told() {
     ] {
         let cluster = ns.cluster();
         cluster
-            .merge_status(&reference, &condition(status))
+            .merge_status(&there.json, &condition(status))
             .await
             .unwrap();
         assert_eq!(row("phase there"), head);
@@ -294,6 +279,28 @@ async fn delegated_phases_are_told() {
             row("ConfigMap/far"),
             format!("└─ ConfigMap/far {below} class elsewhere")
         );
+    }
+
+    // Those of the class `default` are looked at themselves.
+    ns.set_lifecycle("v1", "Paused").await;
+    ns.eventually("the phase to be paused", async || {
+        let near = ns.phase_object("v1", "near").await.unwrap();
+        let conditions = near.json["status"]["conditions"].as_array();
+        let is_paused = |condition: &Value| condition["type"] == "Paused";
+        conditions.is_some_and(|conditions| conditions.iter().any(is_paused))
+    })
+    .await;
+    ns.delete(&configmap("more")).await;
+    ns.merge(&near(), &json!({ "data": { "a": "c" } })).await;
+    assert_eq!(row("ConfigMap/more"), "│ └─ ConfigMap/more - missing");
+    let live = ns.plugin(&["diff", "os/v1", "--live"]);
+    assert_eq!((live.code, live.stderr.as_str()), (1, ""), "{live:?}");
+    for expected in [
+        "near (phase near): different in the cluster\n---",
+        "-  a: c\n+  a: b\n",
+        "more (phase near): not in the cluster\n",
+    ] {
+        assert!(live.stdout.contains(expected), "{}", live.stdout);
     }
 }
 

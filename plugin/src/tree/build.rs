@@ -388,7 +388,9 @@ mod tests {
             children.insert(&Gvk::new("v1", "ConfigMap"), object);
         }
         let mut delegates = Delegates::default();
-        delegate.into_iter().for_each(|one| delegates.insert(one));
+        if let Some(delegate) = delegate {
+            delegates.insert(delegate);
+        }
         let picture = picture(&chain, &catalogue, &children, &delegates);
         let phase = picture.revisions[0].phases.as_ref().unwrap()[0].clone();
         let objects = phase.objects.iter().map(|object| {

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use http::Uri;
 use kube::Config;
 use parking_lot::{Mutex, RwLock};
@@ -25,6 +27,7 @@ fn registry() -> (Registry, Arc<Mutex<Vec<String>>>) {
         events: mpsc::unbounded_channel().0,
         changed: Box::new(move |name| names.lock().push(name.to_owned())),
         links: RwLock::default(),
+        asked_early: Mutex::new(Some(BTreeSet::new())),
         permits: Semaphore::new(1),
         known: watch::Sender::new(Known::Nothing),
         leading: watch::Sender::new(false),
@@ -105,6 +108,28 @@ async fn follows_what_the_watch_tells() {
         };
         assert_eq!(*registry.shared.known.borrow(), expected, "step {number}");
     }
+}
+
+/// Whoever asks before the list is complete hears of a Cluster that is not in it.
+#[tokio::test]
+async fn a_cluster_is_unknown_only_once_all_are_known() {
+    let (mut registry, told) = registry();
+    let ask = |registry: &Registry, name| format!("{:?}", registry.shared.link(name));
+    const EARLY: &str = "Down(Connecting: the Clusters are not known yet)";
+    registry.cluster_event(&Event::Failed("forbidden"));
+    assert_eq!(ask(&registry, "a"), EARLY);
+    assert_eq!(ask(&registry, "ghost"), EARLY);
+    registry.cluster_event(&Event::ListStarted);
+    registry.cluster_event(&Event::Listed(&cluster("a", "1", &pull())));
+    assert_eq!(ask(&registry, "a"), "Pull");
+    assert_eq!(ask(&registry, "b"), EARLY);
+    registry.cluster_event(&DONE);
+    assert_eq!(*told.lock(), ["a", "b", "ghost"]);
+    assert_eq!(ask(&registry, "ghost"), "Unknown");
+    registry.cluster_event(&Event::ListStarted);
+    registry.cluster_event(&DONE);
+    assert_eq!(*told.lock(), ["a", "b", "ghost", "a"]);
+    assert_eq!(ask(&registry, "a"), "Unknown");
 }
 
 #[tokio::test]

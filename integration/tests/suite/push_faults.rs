@@ -1,0 +1,371 @@
+//! Delivery into another cluster over a network that fails, and into one whose API server does.
+//!
+//! However it is disturbed, a rollout ends as an undisturbed one does: nothing is lost, and no object changes more
+//! often than it has to.
+
+mod rollout;
+
+use std::time::Instant;
+
+use baton_integration::faults::{Answer, Faults, On, Status, Verb, WatchEnd};
+use baton_integration::prelude::*;
+use baton_integration::proxy::{Mode, Proxy, Slow};
+use baton_integration::sites::{PULL, PUSH, Site, Stop};
+use futures::future::join_all;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use self::rollout::{PATIENCE, Rollout, Stage, calm, writes};
+
+/// Names the first seed, to repeat a run that failed.
+const SEED: &str = "BATON_TEST_SEED";
+
+/// What a server does to requests, and how many of them meet it at least.
+type Script = (&'static str, On, Answer, usize);
+
+/// Rolls out over an API server that does what each of the scripts says, all of them side by side.
+async fn each(scripts: Vec<Script>) {
+    calm().await;
+    let site = &Site::get(PUSH).await;
+    join_all(scripts.into_iter().map(async |(text, on, answer, least)| {
+        let faults = Faults::start(site.endpoint()).await;
+        let url = faults.url();
+        let rollout = Rollout::new(site, |join| join.through(&url)).await;
+        println!("{}: {text}", rollout.ns.name());
+        let injection = faults.inject(on, answer);
+        let asked = Instant::now();
+        rollout.run(async |_| {}).await;
+        println!(
+            "{text}: {:.1} s, {} met",
+            asked.elapsed().as_secs_f32(),
+            injection.count()
+        );
+        assert!(injection.count() >= least, "{text}: {}", injection.count());
+        faults.heal();
+        rollout.assert_calm(text).await;
+        // What was carried out and not told may be sent once more, to no effect.
+        let seen = faults.seen();
+        let lost = seen.iter().filter(|seen| seen.injected && seen.carried_out);
+        let most = calm().await.1 + lost.count();
+        assert!(writes(&seen) <= most, "{text}: {} writes", writes(&seen));
+    }))
+    .await;
+}
+
+/// Objects of the rollout, and whatever follows or lists them.
+const OBJECTS: &str = "/configmaps(/|$)";
+
+#[tokio::test]
+async fn watches_end_in_every_way() {
+    let status = Status::gone();
+    let ends = |after, how: &WatchEnd| Answer::EndWatch {
+        after,
+        how: how.clone(),
+    };
+    let expired = WatchEnd::Error(status);
+    let watches = |times| On::verb(Verb::Watch).path(OBJECTS).times(times);
+    each(vec![
+        ("410 to a watch", watches(3), Answer::gone(), 3),
+        ("410 in a watch", watches(3), ends(2, &expired), 1),
+        ("410 in a watch at once", watches(3), ends(0, &expired), 3),
+        (
+            "watches that close",
+            watches(4),
+            ends(1, &WatchEnd::Close),
+            1,
+        ),
+        (
+            "watches that break",
+            watches(4),
+            ends(1, &WatchEnd::HangUp),
+            1,
+        ),
+        (
+            "watches that break within an event",
+            watches(4),
+            Answer::CutBody(300),
+            1,
+        ),
+        (
+            "watches that are not allowed now",
+            watches(2),
+            Answer::too_many_requests(1),
+            2,
+        ),
+        ("watches that fail", watches(2), Answer::internal_error(), 2),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn requests_are_refused_for_now() {
+    let apply = |times| On::verb(Verb::Apply).dry_run(false).times(times);
+    let dry_run = |times| On::verb(Verb::Apply).dry_run(true).times(times);
+    let list = On::verb(Verb::List).path(OBJECTS).times(2);
+    let writes = || On::writes().after(2).times(4);
+    each(vec![
+        ("409 to an apply", apply(4), Answer::conflict(), 4),
+        (
+            "429 to everything",
+            On::any().times(8),
+            Answer::too_many_requests(1),
+            8,
+        ),
+        ("500 to an apply", apply(4), Answer::internal_error(), 4),
+        ("503 to writes", writes(), Answer::unavailable(), 4),
+        ("500 to a dry run", dry_run(2), Answer::internal_error(), 2),
+        ("503 to a dry run", dry_run(2), Answer::unavailable(), 2),
+        ("500 to a list", list.clone(), Answer::internal_error(), 2),
+        ("410 to a list", list.clone(), Answer::gone(), 2),
+        ("a list that is cut", list, Answer::CutBody(20), 2),
+        (
+            "500 to the deletion",
+            On::verb(Verb::Delete).times(2),
+            Answer::internal_error(),
+            1,
+        ),
+        (
+            "409 to the deletion",
+            On::verb(Verb::Delete).times(2),
+            Answer::conflict(),
+            1,
+        ),
+    ])
+    .await;
+}
+
+/// The server has done it, and the manager does not know.
+#[tokio::test]
+async fn answers_get_lost() {
+    let lost = |status| Answer::Lost(status);
+    let hung_up = || Answer::HangUp { carried_out: true };
+    let deletion = || On::verb(Verb::Delete).times(1);
+    let writes = |skip| On::writes().after(skip).times(4);
+    each(vec![
+        (
+            "500 for the first writes",
+            writes(0),
+            lost(Status::internal_error()),
+            4,
+        ),
+        (
+            "503 for the first writes",
+            writes(0),
+            lost(Status::unavailable()),
+            4,
+        ),
+        ("no answer to the first writes", writes(0), hung_up(), 4),
+        ("no answer to later writes", writes(5), hung_up(), 4),
+        (
+            "half an answer to writes",
+            writes(2),
+            Answer::CutBody(100),
+            4,
+        ),
+        (
+            "500 for the deletion",
+            deletion(),
+            lost(Status::internal_error()),
+            1,
+        ),
+        ("no answer to the deletion", deletion(), hung_up(), 1),
+        (
+            "nothing reaches the server",
+            writes(1),
+            Answer::HangUp { carried_out: false },
+            4,
+        ),
+    ])
+    .await;
+}
+
+/// While a site is away, that is told, and everything else goes on.
+#[tokio::test]
+async fn a_site_is_cut_off_and_comes_back() {
+    calm().await;
+    let site = &Site::get(PUSH).await;
+    let proxy = &Proxy::start(site.address()).await;
+    let url = proxy.url();
+    let rollout = &Rollout::new(site, |join| join.through(&url)).await;
+    let ns = &rollout.ns;
+    let strike = async |stage| {
+        if stage != Stage::Second {
+            return;
+        }
+        proxy.set(Mode::Cut).await;
+        rollout.joined.because("Connected", "Unreachable").await;
+        let lost = [Because("Available", "Unknown", "ClusterUnreachable")];
+        ns.reaches("v1", &lost).await;
+        ns.set("local")
+            .revision(1)
+            .phase("a", [configmap("local")])
+            .create()
+            .await;
+        ns.reaches("local", &[Is("Succeeded", "True")]).await;
+        ns.delete_set("local", "Background").await;
+        proxy.set(Mode::Pass).await;
+        rollout.joined.becomes("Connected", "True").await;
+    };
+    rollout.run(strike).await;
+    rollout.assert_calm("a cut").await;
+}
+
+/// Connections break at moments that nobody chose, in the middle of requests and of watches.
+#[tokio::test]
+async fn connections_are_reset_at_any_moment() {
+    let first = std::env::var(SEED)
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(1);
+    calm().await;
+    let site = &Site::get(PUSH).await;
+    let resets = join_all((first..first + 6_u64).map(async |seed| {
+        let random = std::cell::RefCell::new(StdRng::seed_from_u64(seed));
+        let proxy = Proxy::start(site.address()).await;
+        let url = proxy.url();
+        let rollout = Rollout::new(site, |join| join.through(&url)).await;
+        println!("{}: {SEED}={seed}", rollout.ns.name());
+        let strike = async |_| {
+            for _ in 0..3 {
+                let (bytes, pause) = {
+                    let mut random = random.borrow_mut();
+                    (random.random_range(0..12_000), random.random_range(0..150))
+                };
+                proxy.set(Mode::ResetLivingAfter(bytes)).await;
+                tokio::time::sleep(Duration::from_millis(pause)).await;
+            }
+        };
+        rollout.run(strike).await;
+        rollout.assert_calm(&format!("{SEED}={seed}")).await;
+        proxy.facts().resets
+    }))
+    .await;
+    println!("connections that were reset: {resets:?}");
+    assert!(resets.iter().sum::<u64>() >= 12, "{resets:?}");
+}
+
+/// What happens while the watch is gone is seen when it is back.
+#[tokio::test]
+async fn a_watch_is_reset_in_the_middle_of_an_event() {
+    calm().await;
+    let site = &Site::get(PUSH).await;
+    let proxy = Proxy::start(site.address()).await;
+    let url = proxy.url();
+    let rollout = Rollout::new(site, |join| join.through(&url)).await;
+    rollout.run(async |_| {}).await;
+    let ns = &rollout.ns;
+    let cluster = site.cluster().await;
+    let object = configmap("in-place-1");
+    let before = site.live(ns, &object).await;
+    for round in 1..=3 {
+        proxy.set(Mode::ResetLivingAfter(1)).await;
+        let drift = json!({ "data": { "from": format!("drift {round}") } });
+        cluster.merge(&before, &drift).await.unwrap();
+        proxy
+            .until("the reset", |facts| facts.resets >= round)
+            .await;
+        ns.eventually("the drift to be undone", async || {
+            site.live(ns, &object).await["data"] == before["data"]
+        })
+        .await;
+    }
+    assert_eq!(uid(&site.live(ns, &object).await), uid(&before));
+    let rest = json!({ "data": { "from": "v2" } });
+    let last = configmap("in-place-last");
+    assert_eq!(site.live(ns, &last).await["data"], rest["data"]);
+}
+
+/// A long line with little room is no reason to do anything twice, or to take the site for lost.
+#[tokio::test]
+async fn a_line_is_slow() {
+    calm().await;
+    let site = &Site::get(PUSH).await;
+    let proxy = &Proxy::start(site.address()).await;
+    let url = proxy.url();
+    let rollout = &Rollout::new(site, |join| join.through(&url)).await;
+    let since = rollout.joined.becomes("Connected", "True").await;
+    let slow = Slow {
+        delay: Duration::from_millis(150),
+        bytes_per_second: Some(100_000),
+    };
+    proxy.set(Mode::Slow(slow)).await;
+    let asked = Instant::now();
+    rollout.run(async |_| {}).await;
+    // Otherwise it was not slow: each stage takes some requests after each other.
+    assert!(asked.elapsed() > Duration::from_secs(2));
+    rollout.assert_calm("a slow line").await;
+    assert_eq!(rollout.joined.becomes("Connected", "True").await, since);
+}
+
+/// Nobody is told that the connections are dead: the manager has to find out.
+#[tokio::test]
+async fn connections_are_half_open() {
+    calm().await;
+    let site = &Site::get(PUSH).await;
+    let proxy = &Proxy::start(site.address()).await;
+    let url = proxy.url();
+    let rollout = &Rollout::new(site, |join| join.through(&url)).await;
+    rollout
+        .run(async |stage| {
+            if stage == Stage::Second {
+                proxy.set(Mode::BlackHole).await;
+                proxy
+                    .until("somebody to ask", |facts| facts.swallowed > 0)
+                    .await;
+                // The old connections stay dead.
+                proxy.set(Mode::Pass).await;
+            }
+        })
+        .await;
+    rollout.assert_calm("half-open connections").await;
+}
+
+/// The API server of the site restarts in every stage, in good order and otherwise.
+#[tokio::test]
+async fn the_server_of_a_site_restarts() {
+    calm().await;
+    let mut lone = Site::alone(PULL).await;
+    let site = lone.clone();
+    let rollout = Rollout::unrecorded(&site, |join| join).await;
+    let stop = [Stop::Abrupt, Stop::Orderly, Stop::Abrupt];
+    let mut next = stop.into_iter();
+    let lone = tokio::sync::Mutex::new((&mut lone, &mut next));
+    rollout
+        .run(async |_| {
+            let mut guard = lone.lock().await;
+            let (site, next) = &mut *guard;
+            site.restart(next.next().unwrap()).await;
+        })
+        .await;
+    rollout.assert_pictured("restarts of the server").await;
+}
+
+/// A token expires, and another one comes later.
+#[tokio::test]
+async fn credentials_expire_and_are_replaced() {
+    calm().await;
+    let site = &Site::get(PUSH).await;
+    let account = site.account().await;
+    let expiring = account.expiring_token(Duration::from_secs(5));
+    let rollout = &Rollout::new(site, |join| join.token(&expiring)).await;
+    site.until_refused(&expiring).await;
+    rollout
+        .run(async |stage| {
+            if stage != Stage::First {
+                return;
+            }
+            let patient = rollout.ns.within(PATIENCE);
+            let lost = [Because("Available", "Unknown", "ClusterUnreachable")];
+            patient.reaches("v1", &lost).await;
+            let told = rollout.joined.because("Connected", "Unauthorized").await;
+            assert_eq!(told["status"], "False");
+            let token = account.token().await.text;
+            rollout
+                .joined
+                .change_secret(&json!({ "token": token }))
+                .await;
+            rollout.joined.becomes("Connected", "True").await;
+        })
+        .await;
+    rollout.assert_calm("credentials that expire").await;
+}

@@ -1,0 +1,260 @@
+//! What is rolled out while the network fails, and how it has to end: as it ends when nothing fails.
+
+use std::collections::BTreeMap;
+
+use baton_integration::faults::{Faults, Seen};
+use baton_integration::prelude::*;
+use baton_integration::sites::{Join, Joined, PUSH, Site};
+use tokio::sync::OnceCell;
+
+/// How long a rollout may take over a network that fails: the longest pause of the manager is a minute.
+pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+
+/// What has just begun.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    First,
+    Second,
+    Archival,
+}
+
+/// One rollout over one network.
+pub(crate) struct Rollout {
+    pub(crate) joined: Joined,
+    recording: Option<Recording>,
+    // Dropped last, so that what it prints when the test fails comes last.
+    pub(crate) ns: TestNamespace,
+}
+
+/// How a rollout ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// All objects and revisions, without what differs between any two runs.
+    picture: Vec<String>,
+    /// How often each object on the site changed, from its creation on.
+    changes: BTreeMap<String, usize>,
+    /// How many objects were deleted on the site.
+    deletions: usize,
+}
+
+impl Rollout {
+    /// Lets a site join for a rollout of its own, and waits until it is connected.
+    pub(crate) async fn new(site: &Site, join: impl for<'a> FnOnce(Join<'a>) -> Join<'a>) -> Self {
+        let mut rollout = Self::unrecorded(site, join).await;
+        let configmaps = configmap("").within(rollout.ns.name()).manifest;
+        let recording = Recording::start(&site.cluster().await, &configmaps, "").await;
+        rollout.recording = Some(recording);
+        rollout
+    }
+
+    /// As [`Rollout::new`], on a site whose API server is to be stopped: nothing follows its objects.
+    pub(crate) async fn unrecorded(
+        site: &Site,
+        join: impl for<'a> FnOnce(Join<'a>) -> Join<'a>,
+    ) -> Self {
+        let ns = TestNamespace::new(Scope::Namespaced).await;
+        // The same name wherever it is.
+        let joined = join(site.join(&ns).named("site")).create().await;
+        joined.becomes("Connected", "True").await;
+        Self {
+            joined,
+            recording: None,
+            ns,
+        }
+    }
+
+    /// Two revisions, the second of which takes over, changes, adds and leaves; then the first one is
+    /// archived. `strike` is called when a stage has begun.
+    pub(crate) async fn run(&self, strike: impl AsyncFn(Stage)) {
+        let ns = &self.ns;
+        let class = self.joined.class();
+        let patient = ns.within(PATIENCE);
+        let done = [
+            Is("Available", "True"),
+            Is("Succeeded", "True"),
+            No("InTransition"),
+        ];
+        let content = |set: &str, own: &str| {
+            let cm = |name: &str| configmap(name).data("from", set).data(set, "only here");
+            [
+                cm("in-place-0"),
+                cm("in-place-1"),
+                cm("in-place-2"),
+                cm(own),
+            ]
+        };
+        let create = async |name: &str, previous: &[&str], own: &str| {
+            let last = configmap("in-place-last").data("from", name);
+            ns.set(name)
+                .previous(previous)
+                .delegated("a", &class, content(name, own))
+                .phase("b", [configmap("here").data("from", name)])
+                .delegated("c", &class, [last])
+                .probe(fields_equal("", "ConfigMap", ".data.from", ".data.from"))
+                .create()
+                .await;
+        };
+        create("v1", &[], "old").await;
+        strike(Stage::First).await;
+        patient.reaches("v1", &done).await;
+        create("v2", &["v1"], "new").await;
+        strike(Stage::Second).await;
+        patient.reaches("v2", &done).await;
+        patient.reaches("v1", &[Controls(&["ConfigMap old"])]).await;
+        ns.set_lifecycle("v1", "Archived").await;
+        strike(Stage::Archival).await;
+        let archived = [Is("Archived", "True"), Controls(&[])];
+        patient.reaches("v1", &archived).await;
+        patient.reaches("v2", &done).await;
+    }
+
+    /// What has come of it.
+    async fn outcome(&self) -> Outcome {
+        let recorded = self.recording.as_ref().unwrap().so_far().await;
+        let mut changes = recorded.changes();
+        changes.remove("kube-root-ca.crt");
+        Outcome {
+            picture: self.picture().await,
+            changes,
+            deletions: recorded.count(Deed::Deleted),
+        }
+    }
+
+    /// Fails unless it has ended as an undisturbed one, and changed its objects no more often.
+    pub(crate) async fn assert_calm(&self, text: &str) {
+        self.assert_pictured(text).await;
+        let (outcome, calm) = (self.outcome().await, &calm().await.0);
+        assert_eq!(outcome, *calm, "something was done twice under {text}");
+    }
+
+    /// Fails unless it has ended as an undisturbed one.
+    pub(crate) async fn assert_pictured(&self, text: &str) {
+        assert_same(&self.picture().await, &calm().await.0.picture, text);
+    }
+
+    /// All objects on both sides and all revisions, without what differs between any two runs.
+    async fn picture(&self) -> Vec<String> {
+        let (ns, hub) = (&self.ns, self.ns.cluster());
+        let site = self.joined.site().cluster().await;
+        let like = |kind: &str| object("package-operator.run/v1alpha1", kind, "").within(ns.name());
+        let sets = hub.list(&like("ObjectSet").manifest, "").await;
+        let phases = hub.list(&like("ObjectSetPhase").manifest, "").await;
+        let configmaps = configmap("").within(ns.name()).manifest;
+        let here = hub.list(&configmaps, "").await;
+        let there = site.list(&configmaps, "").await;
+        let owners: Vec<Value> = [sets, phases].concat();
+        let mut lines = Vec::new();
+        for (place, mut object) in [(&here, "hub"), (&there, "site"), (&owners, "hub")]
+            .into_iter()
+            .flat_map(|(objects, place)| objects.iter().map(move |object| (place, object.clone())))
+        {
+            let name = object["metadata"]["name"].take();
+            if name != "kube-root-ca.crt" {
+                forget(&mut object);
+                let kind = object["kind"].as_str().unwrap_or("ConfigMap");
+                flatten(&format!("{place} {kind} {name}"), &object, &mut lines);
+            }
+        }
+        for line in &mut lines {
+            *line = line.replace(ns.name(), "the-namespace");
+            for owner in &owners {
+                *line = line.replace(uid(owner), owner["metadata"]["name"].as_str().unwrap());
+            }
+        }
+        lines.sort();
+        lines
+    }
+}
+
+/// One line for each value in an object, so that differences are short.
+fn flatten(path: &str, value: &Value, lines: &mut Vec<String>) {
+    match value {
+        Value::Object(fields) if !fields.is_empty() => {
+            for (key, value) in fields {
+                flatten(&format!("{path}/{key}"), value, lines);
+            }
+        }
+        Value::Array(items) if !items.is_empty() => {
+            for (at, value) in items.iter().enumerate() {
+                flatten(&format!("{path}/{at}"), value, lines);
+            }
+        }
+        value => lines.push(format!("{path}: {value}")),
+    }
+}
+
+/// What an undisturbed rollout comes to, and the writes that it takes on the site.
+pub(crate) async fn calm() -> &'static (Outcome, usize) {
+    static CALM: OnceCell<(Outcome, usize)> = OnceCell::const_new();
+    CALM.get_or_init(|| async {
+        let site = Site::get(PUSH).await;
+        let faults = Faults::start(site.endpoint()).await;
+        let url = faults.url();
+        let rollout = Rollout::new(&site, |join| join.through(&url)).await;
+        rollout.run(async |_| {}).await;
+        let outcome = rollout.outcome().await;
+        for (name, changes) in &outcome.changes {
+            // Made, taken over, left by the first revision; or made and deleted.
+            assert!(*changes <= 3, "{name} changed {changes} times");
+        }
+        (outcome, writes(&faults.seen()))
+    })
+    .await
+}
+
+/// The writes that a server has carried out.
+pub(crate) fn writes(seen: &[Seen]) -> usize {
+    let done = |seen: &&Seen| seen.is_write() && seen.carried_out;
+    seen.iter().filter(done).count()
+}
+
+/// Removes times and versions, in all depths, and what depends on the name of the namespace. References to
+/// what exists keep their uids, objects lose theirs.
+fn forget(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for field in [
+                "resourceVersion",
+                "creationTimestamp",
+                "lastTransitionTime",
+                "time",
+                "contentHash",
+            ] {
+                fields.remove(field);
+            }
+            if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
+                metadata.remove("uid");
+            }
+            // Those of an archived revision are gone.
+            if let Some(Value::Array(phases)) = fields.get_mut("remotePhases") {
+                for phase in phases {
+                    phase["uid"].take();
+                }
+            }
+            fields.values_mut().for_each(forget);
+        }
+        Value::Array(items) => {
+            items.iter_mut().for_each(forget);
+            if items.iter().all(|item| item.get("manager").is_some()) {
+                items.sort_by_key(Value::to_string);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Fails with what differs only.
+fn assert_same(found: &[String], expected: &[String], text: &str) {
+    let missing: Vec<_> = expected
+        .iter()
+        .filter(|text| !found.contains(text))
+        .collect();
+    let surplus: Vec<_> = found
+        .iter()
+        .filter(|text| !expected.contains(text))
+        .collect();
+    assert!(
+        missing.is_empty() && surplus.is_empty(),
+        "under {text} it was to be {missing:#?}\nand is {surplus:#?}"
+    );
+}
