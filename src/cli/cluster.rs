@@ -8,9 +8,6 @@ use http::Uri;
 use super::{ConnectionArgs, values::Namespace};
 use crate::clusters::name::ClusterName;
 
-/// The image that the agent's manifest names.
-const IMAGE: &str = concat!("baton:", env!("CARGO_PKG_VERSION"));
-
 /// Flags of `baton cluster`.
 #[derive(Clone, Debug, Args)]
 pub struct ClusterArgs {
@@ -25,14 +22,13 @@ pub enum ClusterCommand {
     /// Let the hub deliver phases into a cluster
     ///
     /// Creates what the hub needs in the target cluster (namespace, service account, access rights, token), and the
-    /// Cluster and its Secret in the hub. With --pull only the hub is touched, and the manifest of an agent, which
-    /// connects out to the hub, is printed. Run again, it changes only what is not as it should be.
+    /// Cluster and its Secret in the hub. Run again, it changes only what is not as it should be.
     Join(Box<JoinArgs>),
     /// List the clusters that the hub knows
     List(ListArgs),
     /// Let the hub forget a cluster
     ///
-    /// Deletes the Cluster, its Secret and its namespace in the hub; and in the target cluster, if one is named, what
+    /// Deletes the Cluster and its Secret in the hub; and in the target cluster, if one is named, what
     /// joining it has made there. What revisions have delivered stays where it is.
     Remove(Box<RemoveArgs>),
 }
@@ -61,17 +57,9 @@ pub struct JoinArgs {
     #[arg(long, value_name = "URL")]
     pub server: Option<Uri>,
 
-    /// Let an agent in the target connect to the hub, instead of the hub to the target
-    #[arg(long)]
+    /// Let an agent in the target connect to the hub, instead of the hub to the target; not in this version yet
+    #[arg(long, hide = true)]
     pub pull: bool,
-
-    /// Apply the agent's manifest to the target, instead of printing it
-    #[arg(long)]
-    pub apply: bool,
-
-    /// The agent, where there is one.
-    #[command(flatten)]
-    pub agent: AgentArgs,
 
     /// Say what would be done, and do nothing
     #[arg(long)]
@@ -84,38 +72,6 @@ pub struct JoinArgs {
     /// Which target.
     #[command(flatten)]
     pub target: TargetArgs,
-}
-
-/// Flags about the agent in a cluster.
-#[derive(Clone, Debug, Args)]
-pub struct AgentArgs {
-    /// URL of the hub's API server, as the agent reaches it [default: that of the hub's context]
-    #[arg(long, value_name = "URL", help_heading = "Agent")]
-    pub hub_server: Option<Uri>,
-
-    /// Image of the agent
-    #[arg(long, value_name = "IMAGE", default_value = IMAGE, help_heading = "Agent")]
-    pub image: String,
-
-    /// Where the agent keeps what it has to know while the hub cannot be reached: a claim of the default storage
-    /// class, or a directory that goes with the pod
-    #[arg(
-        long,
-        value_name = "claim|empty-dir",
-        default_value = "claim",
-        hide_possible_values = true,
-        help_heading = "Agent"
-    )]
-    pub state_volume: StateVolume,
-}
-
-/// Where an agent keeps its state.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum StateVolume {
-    /// In a volume that outlives the pod.
-    Claim,
-    /// In a volume that outlives the container, and goes with the pod.
-    EmptyDir,
 }
 
 /// Flags of `baton cluster list`.

@@ -5,6 +5,10 @@ use std::{error::Error as StdError, fmt, io, path::PathBuf, time::Duration};
 use super::{name::NameError, rights::Right};
 use crate::cli::kubeconfig::ConfigError;
 
+/// Why a cluster cannot be joined as one that an agent serves.
+pub(super) const NO_AGENT: &str =
+    "this version has no agent yet: only clusters that the hub connects to can be joined";
+
 /// Which of the two clusters something is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
@@ -133,16 +137,13 @@ pub enum Error {
         /// What was asked for.
         wanted: String,
     },
-    /// A push cluster is to become a pull cluster, or the other way round.
+    /// An agent serves the cluster.
     #[error(
-        "{name} is a {found} cluster on the hub, and both ways at once would have two writers; remove it first (baton cluster remove {name}), or join it as it is{}",
-        if found == "Pull" { " with --pull" } else { " without --pull" }
+        "{name} is a Pull cluster on the hub; the hub connecting to it as well would make two writers, so remove it first: baton cluster remove {name}"
     )]
-    OtherConnection {
+    Pulled {
         /// The cluster.
         name: String,
-        /// How it is connected.
-        found: String,
     },
     /// Something that is needed is being deleted.
     #[error("{object} on the {side} is being deleted; run the command again when it is gone")]
@@ -169,15 +170,13 @@ pub enum Error {
     },
     /// The token of a cluster does not open the server at the address that was to be written down.
     #[error(
-        "the credentials made at {made_at} do not open {url}: {cause}; give the address of that very cluster with --{flag}"
+        "the credentials made at {made_at} do not open {url}: {cause}; give the address of that very cluster with --server"
     )]
     WrongServer {
         /// The address that was to be written down.
         url: String,
         /// Where the token comes from.
         made_at: String,
-        /// The flag that sets the address.
-        flag: &'static str,
         /// What the server said, or why there is no connection.
         cause: String,
     },

@@ -1,12 +1,11 @@
 //! `baton cluster join`.
 
-mod pull;
 mod push;
 
 use serde_json::{Value, json};
 
 use super::{
-    error::{Error, Side},
+    error::{Error, NO_AGENT, Side},
     file,
     manifest::{Manifest, secret_value, text},
     manifests::{ANNOTATION_CLUSTER, Credentials, cluster},
@@ -15,10 +14,7 @@ use super::{
     server::{Address, Server},
     spec::{Connection, Given},
 };
-use crate::cli::{
-    ConnectionArgs,
-    cluster::{AgentArgs, JoinArgs},
-};
+use crate::cli::{ConnectionArgs, cluster::JoinArgs};
 
 /// A cluster to join.
 struct Request {
@@ -32,8 +28,6 @@ struct Request {
 struct Settings {
     /// Namespace of the clusters' Secrets.
     namespace: String,
-    agent: AgentArgs,
-    apply: bool,
     dry_run: bool,
     allow_same: bool,
 }
@@ -51,10 +45,7 @@ pub(super) async fn run(args: JoinArgs) -> Result<(), Error> {
     let mut failed = 0;
     for request in requests {
         let name = request.name.clone();
-        let joined = match request.given.connection {
-            Connection::Push => push::join(&hub, request, &settings).await,
-            Connection::Pull => pull::join(&hub, request, &settings).await,
-        };
+        let joined = push::join(&hub, request, &settings).await;
         match joined {
             Err(error) if is_file => {
                 say(&format!("baton: {name}: {error}"));
@@ -78,12 +69,13 @@ fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error> {
         capability,
         server,
         pull,
-        apply,
-        agent,
         dry_run,
         hub,
         target,
     } = args;
+    if pull {
+        return Err(Error::Usage(NO_AGENT.to_owned()));
+    }
     let connection = target.connection;
     let requests = match (file, name) {
         (Some(path), _) => {
@@ -101,11 +93,6 @@ fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error> {
             name,
             target: connection,
             given: Given {
-                connection: if pull {
-                    Connection::Pull
-                } else {
-                    Connection::Push
-                },
                 region,
                 api_master: server
                     .map(|server| server.to_string().trim_end_matches('/').to_owned()),
@@ -115,29 +102,12 @@ fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error> {
         }],
         (None, None) => return Err(Error::Usage("name a cluster, or a --file".to_owned())),
     };
-    let pulled: Vec<&Request> = requests
-        .iter()
-        .filter(|request| request.given.connection == Connection::Pull)
-        .collect();
-    match pulled.first() {
-        None if apply => Err(Error::Usage(
-            "--apply is about the manifest of an agent, which there is with --pull only".to_owned(),
-        )),
-        Some(first) if requests.len() > 1 && !apply => Err(Error::Usage(format!(
-            "{} is a Pull cluster, and the manifests of several clusters are not printed into one stream; say --apply, or join it alone",
-            first.name
-        ))),
-        _ => {
-            let settings = Settings {
-                namespace: hub.namespace.as_str().to_owned(),
-                agent,
-                apply,
-                dry_run,
-                allow_same: target.allow_same,
-            };
-            Ok((requests, settings))
-        }
-    }
+    let settings = Settings {
+        namespace: hub.namespace.as_str().to_owned(),
+        dry_run,
+        allow_same: target.allow_same,
+    };
+    Ok((requests, settings))
 }
 
 /// Makes sure that two clusters are two.
@@ -169,20 +139,14 @@ pub(super) fn is_free(
     }
 }
 
-/// Reads the Cluster, whose connection has to be that which was asked for.
-async fn read_cluster(
-    hub: &Server,
-    name: &ClusterName,
-    wanted: Connection,
-) -> Result<Option<Value>, Error> {
+/// Reads the Cluster, which is not to be one that an agent serves.
+async fn read_cluster(hub: &Server, name: &ClusterName) -> Result<Option<Value>, Error> {
     let found = hub.get(&cluster(name, &json!({}))).await?;
-    match &found {
-        Some(found) if Connection::of(found) != wanted => Err(Error::OtherConnection {
-            name: name.to_string(),
-            found: Connection::of(found).to_string(),
-        }),
-        _ => Ok(found),
+    if found.as_ref().map(Connection::of) == Some(Connection::Pull) {
+        let name = name.to_string();
+        return Err(Error::Pulled { name });
     }
+    Ok(found)
 }
 
 /// The account that the other side connects with: its Secret, and what opens the cluster if there is a token already.
@@ -199,11 +163,22 @@ struct Entrance<'a> {
 
 impl<'a> Entrance<'a> {
     /// Looks whether there is a token already, and whether it opens that address.
-    async fn look(server: &'a Server, step: &Step, address: Address) -> Result<Self, Error> {
+    async fn look(
+        server: &'a Server,
+        account: Option<&Value>,
+        step: &Step,
+        address: Address,
+    ) -> Result<Self, Error> {
         let token = step
             .live
             .as_ref()
             .filter(|live| secret_value(live, "token").is_some());
+        if token.is_some_and(|token| is_stale(token, account)) {
+            return Err(Error::Terminating {
+                side: server.side(),
+                object: step.manifest.title(),
+            });
+        }
         let mut entrance = Self {
             server,
             secret: step.manifest.clone(),
@@ -247,8 +222,15 @@ impl<'a> Entrance<'a> {
     }
 }
 
+/// Whether a token is that of an account which is no longer there. The token controller is about to delete it.
+fn is_stale(token: &Value, account: Option<&Value>) -> bool {
+    let annotations = &token["metadata"]["annotations"];
+    let made_for = annotations["kubernetes.io/service-account.uid"].as_str();
+    made_for != Some(account.map_or("", uid))
+}
+
 /// Ends what is told about a cluster.
-fn finish(progress: &Progress, name: &ClusterName, address: &Address, reader: &str) {
+fn finish(progress: &Progress, name: &ClusterName, address: &Address) {
     if !progress.has_changed_something() {
         say(&format!(
             "Cluster {name} was joined already; nothing was changed"
@@ -258,8 +240,8 @@ fn finish(progress: &Progress, name: &ClusterName, address: &Address, reader: &s
     say(&format!("Finished joining cluster {name}"));
     if address.is_local() {
         say(&format!(
-            "Note: {} is this machine; where {reader} runs elsewhere, give the address that it reaches with --{}",
-            address.url, address.flag
+            "Note: {} is this machine; where the manager runs elsewhere, give the address that it reaches with --server",
+            address.url
         ));
     }
 }
@@ -312,7 +294,6 @@ mod tests {
         assert_eq!(
             requests[0].given,
             Given {
-                connection: Connection::Push,
                 region: Some("eu".to_owned()),
                 api_master: Some("https://a:6443".to_owned()),
                 capabilities: Some(vec!["gpu".to_owned(), "ssd".to_owned()]),
@@ -320,6 +301,15 @@ mod tests {
             }
         );
         assert_eq!(settings.namespace, "shipper-system");
+    }
+
+    #[test]
+    fn a_token_is_that_of_its_account() {
+        let account = json!({ "metadata": { "uid": "1" } });
+        let token = |uid: &str| json!({ "metadata": { "annotations": { "kubernetes.io/service-account.uid": uid } } });
+        assert!(!is_stale(&token("1"), Some(&account)));
+        assert!(is_stale(&token("2"), Some(&account)));
+        assert!(is_stale(&token("1"), None));
     }
 
     #[test]
@@ -348,26 +338,19 @@ mod tests {
 
     #[test]
     fn flags_that_do_not_go_together_are_refused() {
-        let file = tempfile::NamedTempFile::new().unwrap();
-        let text =
-            "applicationClusters: [{name: a, region: eu}, {name: b, region: eu, connection: Pull}]";
-        std::fs::write(file.path(), text).unwrap();
-        let path = file.path().to_str().unwrap();
         for (flags, expected) in [
             (&[][..], "required arguments were not provided"),
-            (&["a", "-f", path], "cannot be used with"),
-            (&["-f", path, "--region=eu"], "cannot be used with"),
-            (&["-f", path], "b is a Pull cluster"),
+            (&["a", "-f", "file"], "cannot be used with"),
+            (&["-f", "file", "--region=eu"], "cannot be used with"),
+            (&["-f", "file", "--pull"], "cannot be used with"),
             (
-                &["a", "--apply"],
-                "--apply is about the manifest of an agent",
+                &["a", "--pull"],
+                "this version has no agent yet: only clusters that the hub connects to can be joined",
             ),
             (&["A"], "cannot be the name of a cluster"),
         ] {
             let error = asked(flags).err().unwrap();
             assert!(error.contains(expected), "{flags:?}: {error}");
         }
-        assert!(asked(&["-f", path, "--apply"]).is_ok());
-        assert!(asked(&["a", "--pull", "--apply"]).is_ok());
     }
 }

@@ -1,25 +1,17 @@
 //! What joining a cluster makes, as manifests.
 
-pub(super) mod agent;
-
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
-use super::{
-    manifest::Manifest,
-    name::{ClusterName, NameError},
-    rights::{agent_rules, delivery_rules},
-};
+use super::{manifest::Manifest, name::ClusterName, rights::delivery_rules};
 
 /// Namespace of what is made in the target.
 pub(super) const NAMESPACE: &str = "baton-system";
-/// Annotation on service accounts in the target, and on namespaces on the hub: the cluster that they were made for.
+/// Annotation on the service account in the target: the cluster that it was made for.
 pub(super) const ANNOTATION_CLUSTER: &str = "baton.run/cluster";
 
 /// Name of the service account of the hub in the target, of its role and its binding.
 const HUB: &str = "baton-hub";
-/// Name of the service account of an agent on the hub, of its role and its binding.
-const AGENT: &str = "agent";
 
 /// The label of all that Baton ships.
 fn labels() -> Value {
@@ -33,35 +25,6 @@ pub(super) fn hub_account(name: &ClusterName) -> Vec<Manifest> {
     manifests.extend(cluster_role(HUB));
     manifests.push(token_secret(NAMESPACE, "baton-hub-token", HUB));
     manifests
-}
-
-/// What an agent needs on the hub, in the same order.
-///
-/// # Errors
-/// The name cannot be that of a namespace.
-pub(super) fn agent_account(name: &ClusterName) -> Result<Vec<Manifest>, NameError> {
-    let place = name.namespace()?;
-    let mut namespace = namespace(&place);
-    namespace.0["metadata"]["annotations"] = json!({ ANNOTATION_CLUSTER: name.as_str() });
-    let role = |kind: &str| {
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": kind,
-            "metadata": { "name": AGENT, "namespace": place, "labels": labels() },
-        })
-    };
-    let mut rights = role("Role");
-    rights["rules"] = agent_rules();
-    let mut binding = role("RoleBinding");
-    binding["roleRef"] = role_reference("Role", AGENT);
-    binding["subjects"] = json!([subject(&place, AGENT)]);
-    Ok(vec![
-        namespace,
-        service_account(&place, AGENT, name),
-        Manifest(rights),
-        Manifest(binding),
-        token_secret(&place, "agent-token", AGENT),
-    ])
 }
 
 /// The Cluster with this spec.
@@ -187,14 +150,12 @@ fn subject(namespace: &str, account: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::{
-        apps::v1::Deployment,
-        core::v1::{Namespace, PersistentVolumeClaim, Secret, ServiceAccount},
-        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
+        core::v1::{Namespace, Secret, ServiceAccount},
+        rbac::v1::{ClusterRole, ClusterRoleBinding},
     };
     use serde::{Serialize, de::DeserializeOwned};
 
     use super::*;
-    use crate::cli::cluster::StateVolume;
 
     fn name() -> ClusterName {
         "eu-1".parse().unwrap()
@@ -214,16 +175,7 @@ mod tests {
             let typed: T = serde_json::from_value(manifest.0.clone()).unwrap();
             assert_eq!(serde_json::to_value(typed).unwrap(), manifest.0);
         }
-        let agent = agent::Agent {
-            cluster: &name(),
-            image: "baton:1",
-            state: StateVolume::Claim,
-            hub: "https://hub:6443",
-            credentials: &credentials(),
-        };
         let mut all = hub_account(&name());
-        all.extend(agent_account(&name()).unwrap());
-        all.extend(agent.manifests().unwrap());
         all.push(cluster_secret(&name(), "n", "1", &credentials()));
         for manifest in &all {
             match manifest.kind() {
@@ -231,11 +183,7 @@ mod tests {
                 "ServiceAccount" => check::<ServiceAccount>(manifest),
                 "ClusterRole" => check::<ClusterRole>(manifest),
                 "ClusterRoleBinding" => check::<ClusterRoleBinding>(manifest),
-                "Role" => check::<Role>(manifest),
-                "RoleBinding" => check::<RoleBinding>(manifest),
                 "Secret" => check::<Secret>(manifest),
-                "PersistentVolumeClaim" => check::<PersistentVolumeClaim>(manifest),
-                "Deployment" => check::<Deployment>(manifest),
                 kind => panic!("no check for {kind}"),
             }
         }
@@ -244,20 +192,10 @@ mod tests {
     /// Nobody can use what is there before all of it is.
     #[test]
     fn the_token_comes_last() {
-        for account in [hub_account(&name()), agent_account(&name()).unwrap()] {
-            let kinds: Vec<&str> = account.iter().map(Manifest::kind).collect();
-            assert_eq!((kinds[0], kinds[1]), ("Namespace", "ServiceAccount"));
-            assert_eq!(kinds.last(), Some(&"Secret"));
-        }
-    }
-
-    #[test]
-    fn an_agent_may_do_nothing_outside_of_its_namespace() {
-        let account = agent_account(&name()).unwrap();
-        for manifest in &account[1..] {
-            assert_eq!(manifest.namespace(), "baton-cluster-eu-1");
-        }
-        assert_eq!(account[0].name(), "baton-cluster-eu-1");
+        let account = hub_account(&name());
+        let kinds: Vec<&str> = account.iter().map(Manifest::kind).collect();
+        assert_eq!((kinds[0], kinds[1]), ("Namespace", "ServiceAccount"));
+        assert_eq!(kinds.last(), Some(&"Secret"));
     }
 
     #[test]

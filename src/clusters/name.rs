@@ -23,12 +23,6 @@ pub enum NameError {
         longest = LABEL_LENGTH - CLASS_PREFIX.len()
     )]
     TooLong(String),
-    /// The namespace on the hub cannot be named after it.
-    #[error(
-        "{0:?} cannot be the name of a cluster that is joined with --pull: its namespace \"baton-cluster-NAME\" on the hub has to be a DNS label, so the name is at most {longest} characters without '.'",
-        longest = LABEL_LENGTH - NAMESPACE_PREFIX.len()
-    )]
-    NoNamespace(String),
 }
 
 /// The name of a Cluster: a DNS-1123 subdomain.
@@ -53,16 +47,12 @@ impl ClusterName {
         Ok(format!("{CLASS_PREFIX}{}", self.0))
     }
 
-    /// The namespace on the hub that the agent of the cluster reads from.
-    ///
-    /// # Errors
-    /// It would not be a valid name of a namespace.
-    pub fn namespace(&self) -> Result<String, NameError> {
-        let is_label = !self.0.contains('.');
-        if !is_label || NAMESPACE_PREFIX.len() + self.0.len() > LABEL_LENGTH {
-            return Err(NameError::NoNamespace(self.0.clone()));
-        }
-        Ok(format!("{NAMESPACE_PREFIX}{}", self.0))
+    /// The namespace on the hub that an agent of the cluster reads from; `None` where it would have no valid name.
+    #[must_use]
+    pub fn namespace(&self) -> Option<String> {
+        let is_label =
+            !self.0.contains('.') && NAMESPACE_PREFIX.len() + self.0.len() <= LABEL_LENGTH;
+        is_label.then(|| format!("{NAMESPACE_PREFIX}{}", self.0))
     }
 }
 
@@ -112,11 +102,7 @@ mod tests {
             let expected = format!("cluster.{text}");
             assert_eq!(name.class().ok(), class.then_some(expected), "{text}");
             let expected = format!("baton-cluster-{text}");
-            assert_eq!(
-                name.namespace().ok(),
-                namespace.then_some(expected),
-                "{text}"
-            );
+            assert_eq!(name.namespace(), namespace.then_some(expected), "{text}");
         }
     }
 
@@ -130,12 +116,5 @@ mod tests {
             assert!(error.contains("cannot be the name"), "{error}");
             assert!(!error.contains('\n'), "{error}");
         }
-        let error = |text: &str| text.parse::<ClusterName>().unwrap().namespace();
-        assert_eq!(
-            error("eu.west").unwrap_err().to_string(),
-            "\"eu.west\" cannot be the name of a cluster that is joined with --pull: its namespace \
-             \"baton-cluster-NAME\" on the hub has to be a DNS label, so the name is at most 49 \
-             characters without '.'"
-        );
     }
 }

@@ -7,7 +7,7 @@ use super::{
     error::{Error, Side},
     join::{apart, is_free},
     manifest::{Manifest, text},
-    manifests::{Credentials, agent, agent_account, cluster, cluster_secret, hub_account},
+    manifests::{Credentials, cluster, cluster_secret, hub_account},
     name::ClusterName,
     progress::{Progress, say, task},
     server::Server,
@@ -42,7 +42,7 @@ pub(super) async fn run(args: &RemoveArgs) -> Result<(), Error> {
     let connection = live.as_ref().map(Connection::of);
     let on_hub = on_hub(&hub, name, args.hub.namespace.as_str(), live).await?;
     let in_target = match &target {
-        Some(target) => in_target(target, name, connection).await?,
+        Some(target) => in_target(target, name).await?,
         None => Vec::new(),
     };
     if on_hub.is_empty() && in_target.is_empty() {
@@ -139,9 +139,11 @@ async fn on_hub(
         )),
         None => {}
     }
-    // A name that no namespace can have has none.
-    let account = agent_account(name).unwrap_or_default();
-    if let Some(namespace) = account.into_iter().next() {
+    // Of a cluster that an agent serves.
+    if let Some(namespace) = name.namespace() {
+        let namespace = Manifest(json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace },
+        }));
         let live = hub.get(&namespace).await?;
         doomed.extend(live.map(|live| Doomed {
             manifest: namespace,
@@ -163,22 +165,12 @@ fn belongs_to(secret: &Value, name: &ClusterName) -> bool {
     })
 }
 
-/// What joining has made in the target, for the way in which the cluster is connected; for both ways when that is no
-/// longer known.
-async fn in_target(
-    target: &Server,
-    name: &ClusterName,
-    connection: Option<Connection>,
-) -> Result<Vec<Doomed>, Error> {
-    let mut manifests = Vec::new();
-    if connection != Some(Connection::Pull) {
-        let made = hub_account(name).into_iter().rev();
-        // The namespace may have other inhabitants.
-        manifests.extend(made.filter(|manifest| manifest.kind() != "Namespace"));
-    }
-    if connection != Some(Connection::Push) {
-        manifests.extend(agent::leftovers());
-    }
+/// What joining has made in the target.
+async fn in_target(target: &Server, name: &ClusterName) -> Result<Vec<Doomed>, Error> {
+    let mut manifests = hub_account(name);
+    manifests.reverse();
+    // The namespace may have other inhabitants.
+    manifests.retain(|manifest| manifest.kind() != "Namespace");
     let live = try_join_all(manifests.iter().map(|manifest| target.get(manifest))).await?;
     let mut doomed = Vec::new();
     for (manifest, live) in manifests.into_iter().zip(live) {
@@ -225,19 +217,18 @@ fn left(
     phases: usize,
     name: &ClusterName,
 ) -> Vec<String> {
-    let mut lines = Vec::new();
-    if target_was_named {
-        lines.push("Left in the target: namespace baton-system, and the objects that revisions have delivered".to_owned());
-    } else {
-        let made = match connection {
-            Some(Connection::Push) => "service account baton-hub, its rights and its token",
-            Some(Connection::Pull) => "the agent, if it was started, and its rights",
-            None => "what joining has made there",
-        };
-        lines.push(format!(
-            "Left in the cluster: {made}, in namespace baton-system; the same command with --kubeconfig or --context of the cluster removes that"
-        ));
-    }
+    let delivered = match (connection, target_was_named) {
+        (Some(Connection::Pull), _) => {
+            "Left in the cluster: its agent, and what revisions have delivered"
+        }
+        (_, true) => {
+            "Left in the target: namespace baton-system, and what revisions have delivered"
+        }
+        (_, false) => {
+            "Left in the cluster: service account baton-hub in namespace baton-system, its rights and its token; the same command with --kubeconfig or --context of the cluster removes that"
+        }
+    };
+    let mut lines = vec![delivered.to_owned()];
     if phases > 0 {
         lines.push(format!(
             "Left on the hub: {phases} phases of class cluster.{name}, which nobody serves any more; to let them go without their objects, annotate them with baton.run/abandon=true"
@@ -277,7 +268,7 @@ mod tests {
     fn what_is_left_is_told() {
         let told = |named, connection, phases| left(named, connection, phases, &name()).join("\n");
         assert!(told(false, Some(Connection::Push), 0).contains("service account baton-hub"));
-        assert!(told(false, Some(Connection::Pull), 0).contains("the agent"));
+        assert!(told(false, Some(Connection::Pull), 0).contains("its agent"));
         assert!(told(true, None, 0).starts_with("Left in the target: namespace baton-system"));
         assert!(told(true, None, 2).contains("2 phases of class cluster.eu-1"));
         assert!(!told(true, None, 0).contains("phases"));

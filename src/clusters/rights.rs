@@ -55,8 +55,7 @@ impl Right {
     }
 }
 
-/// What a cluster's objects need of whoever delivers them, be it the hub or the cluster's agent: the
-/// rights of `config/rbac/children.yaml`, the definitions of custom resources, and discovery, which
+/// What the hub needs in a cluster to deliver objects into it: the rights of `config/rbac/children.yaml`, the definitions of custom resources, and discovery, which
 /// some clusters take away from service accounts.
 #[must_use]
 pub fn delivery_rules() -> Value {
@@ -79,25 +78,6 @@ pub fn delivery_rules() -> Value {
         {
             "nonResourceURLs": ["/api", "/api/*", "/apis", "/apis/*", "/version"],
             "verbs": ["get"],
-        },
-    ])
-}
-
-/// What an agent may do on the hub, in the namespace of its cluster: read its phases and report their
-/// status. No finalizers, no Events, no Secrets: its credentials lie in a place that may be lost.
-#[must_use]
-pub fn agent_rules() -> Value {
-    use baton_apis::constants::GROUP;
-    json!([
-        {
-            "apiGroups": [GROUP],
-            "resources": ["objectsetphases"],
-            "verbs": ["get", "list", "watch"],
-        },
-        {
-            "apiGroups": [GROUP],
-            "resources": ["objectsetphases/status"],
-            "verbs": ["get", "update", "patch"],
         },
     ])
 }

@@ -274,7 +274,6 @@ impl Server {
                 Err(Error::WrongServer {
                     url: address.url.clone(),
                     made_at: self.url.clone(),
-                    flag: address.flag,
                     cause,
                 })
             }
@@ -320,8 +319,6 @@ pub(super) struct Address {
     pub url: String,
     /// Whether somebody gave it, so that it need not be reachable from here.
     pub is_given: bool,
-    /// The flag that gives it.
-    pub flag: &'static str,
 }
 
 impl Address {

@@ -297,9 +297,19 @@ async fn a_line_is_slow() {
     assert_eq!(rollout.joined.becomes("Connected", "True").await, since);
 }
 
-/// Nobody is told that the connections are dead: the manager has to find out.
+/// What has to be waited for, side by side: requests on dead connections time out after a minute, servers
+/// forget tokens after ten seconds.
 #[tokio::test]
-async fn connections_are_half_open() {
+async fn half_open_connections_restarts_and_expired_credentials() {
+    tokio::join!(
+        half_open_connections(),
+        restarts_of_the_server(),
+        expired_credentials(),
+    );
+}
+
+/// Nobody is told that the connections are dead: the manager has to find out.
+async fn half_open_connections() {
     calm().await;
     let site = &Site::get(PUSH).await;
     let proxy = &Proxy::start(site.address()).await;
@@ -321,8 +331,7 @@ async fn connections_are_half_open() {
 }
 
 /// The API server of the site restarts in every stage, in good order and otherwise.
-#[tokio::test]
-async fn the_server_of_a_site_restarts() {
+async fn restarts_of_the_server() {
     calm().await;
     let mut lone = Site::alone(PULL).await;
     let site = lone.clone();
@@ -341,8 +350,7 @@ async fn the_server_of_a_site_restarts() {
 }
 
 /// A token expires, and another one comes later.
-#[tokio::test]
-async fn credentials_expire_and_are_replaced() {
+async fn expired_credentials() {
     calm().await;
     let site = &Site::get(PUSH).await;
     let account = site.account().await;

@@ -105,7 +105,7 @@ async fn requests_are_answered_by_a_script() {
     let faults = Faults::start(site.endpoint()).await;
     let file = TemporaryKubeconfig::new(&faults.endpoint().kubeconfig(&token.text));
     let through = Cluster::connect(file.path()).await;
-    let creates = || On::verb(Verb::Create).path("/configmaps$").times(1);
+    let next = || On::verb(Verb::Create).path("/configmaps$").times(1);
     let create = async |name: &str| {
         let created = through.create(&ns.reference(&configmap(name))).await;
         created.map(drop).map_err(|refused| refused.code)
@@ -117,16 +117,16 @@ async fn requests_are_answered_by_a_script() {
         (Answer::Lost(Status::internal_error()), 500, true),
     ] {
         let name = format!("cm-{code}-{exists}");
-        let injection = faults.inject(creates(), answer);
+        let injection = faults.inject(next(), answer);
         assert_eq!(create(&name).await, Err(code));
         assert_eq!(site.read(&ns, &configmap(&name)).await.is_some(), exists);
         injection.used(1).await;
     }
     // The client of the tests obeys this one, and asks again.
-    faults.inject(creates(), Answer::too_many_requests(1));
+    faults.inject(next(), Answer::too_many_requests(1));
     assert_eq!(create("patient").await, Ok(()));
     let gate = Gate::default();
-    let held = faults.inject(creates(), Answer::Held(gate.clone()));
+    let held = faults.inject(next(), Answer::Held(gate.clone()));
     let released = async {
         held.used(1).await;
         assert!(site.read(&ns, &configmap("held")).await.is_none());
@@ -151,7 +151,9 @@ async fn answers_and_watches_are_cut() {
     let faults = Faults::start(site.endpoint()).await;
     let file = TemporaryKubeconfig::new(&faults.endpoint().kubeconfig(&token.text));
     let config = kube::config::Kubeconfig::read_from(file.path()).unwrap();
-    let config = kube::Config::from_custom_kubeconfig(config, &Default::default()).await;
+    let config =
+        kube::Config::from_custom_kubeconfig(config, &kube::config::KubeConfigOptions::default())
+            .await;
     let client = kube::Client::try_from(config.unwrap()).unwrap();
     let list = "/api/v1/namespaces/default/configmaps";
     let ask = async |uri: &str| {

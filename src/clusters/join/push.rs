@@ -10,7 +10,7 @@ use crate::clusters::{
     progress::{Progress, Step, foretell, say},
     rights::Right,
     server::{Address, Server},
-    spec::{Connection, address, spec},
+    spec::{address, spec},
 };
 
 /// What is to be done, step by step.
@@ -34,7 +34,7 @@ pub(super) async fn join(hub: &Server, request: Request, settings: &Settings) ->
     name.class()?;
     let target = Server::connect(Side::Target, &request.target).await?;
     apart(hub, &target, settings.allow_same).await?;
-    let live = read_cluster(hub, name, Connection::Push).await?;
+    let live = read_cluster(hub, name).await?;
     is_namespace(hub, &settings.namespace).await?;
 
     let account = hub_account(name);
@@ -44,12 +44,11 @@ pub(super) async fn join(hub: &Server, request: Request, settings: &Settings) ->
     let place = Address {
         url: address(&spec, live.as_ref()).to_owned(),
         is_given: request.given.api_master.is_some(),
-        flag: "server",
     };
     let Some(token) = account.last() else {
         return Ok(());
     };
-    let mut entrance = Entrance::look(&target, token, place).await?;
+    let mut entrance = Entrance::look(&target, live_account(&account), token, place).await?;
     let owner = live.as_ref().map_or("", uid);
     let secret = cluster_secret(name, &settings.namespace, owner, &entrance.expected());
     let present = hub.get(&secret).await?;
@@ -73,7 +72,7 @@ pub(super) async fn join(hub: &Server, request: Request, settings: &Settings) ->
     let mut progress = Progress::over(plan.steps());
     match plan.carry_out(hub, &mut entrance, &mut progress).await {
         Ok(()) => {
-            finish(&progress, name, &entrance.address, "the manager");
+            finish(&progress, name, &entrance.address);
             Ok(())
         }
         Err(error) => Err(progress.halfway(error)),
