@@ -192,9 +192,9 @@ fn improvement_29_a_phase_object_is_made_when_its_phase_is_reached() {
 fn later_phases_follow_a_delegated_one_that_is_done() {
     let mut state = done();
     let mapped = condition("example.com/Ready", "True", "Ready", "");
-    let mut stale = condition("example.com/Old", "True", "Old", "");
-    stale.observed_generation = Some(1);
-    state.conditions.extend([mapped, stale]);
+    let mut outdated = condition("example.com/Old", "True", "Old", "");
+    outdated.observed_generation = Some(1);
+    state.conditions.extend([mapped, outdated]);
     let (asked, outcome) = pass(&revision(), Some(state), nothing);
     assert_eq!(asked, "near last");
     assert_eq!(outcome.verdict, Verdict::Passed);
