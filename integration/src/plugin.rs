@@ -41,6 +41,7 @@ impl Ran {
 
     /// A run that did what it was to do, whatever it remarked.
     #[allow(
+        clippy::must_use_candidate,
         clippy::return_self_not_must_use,
         reason = "that it did so may be all there is to know"
     )]

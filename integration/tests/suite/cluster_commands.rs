@@ -94,6 +94,10 @@ fn value(secret: &Value, key: &str) -> String {
 }
 
 #[tokio::test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "the life of one joined cluster, each step from where the last one left it"
+)]
 async fn a_cluster_is_joined_kept_up_to_date_and_removed() {
     let _turn = turn().await;
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -212,7 +212,7 @@ fn later_phases_follow_a_delegated_one_that_is_done() {
 /// What a phase object tells, and what a revision makes of it: `Available` and the reason.
 #[test]
 fn what_phase_objects_tell() {
-    let stale = PhaseState {
+    let outdated = PhaseState {
         generation: 3,
         ..done()
     };
@@ -233,7 +233,7 @@ fn what_phase_objects_tell() {
         // Words of other controllers are no reasons of ours.
         (says("False", "Whatever", "x"), format!("False ProbeFailure {prefix}x")),
         (unreachable, format!("Unknown ClusterUnreachable {prefix}gone")),
-        (stale, format!("False ProbeFailure {prefix}no status reported")),
+        (outdated, format!("False ProbeFailure {prefix}no status reported")),
         (going, format!("False ProbeFailure {prefix}being deleted")),
         (foreign, "False CollisionDetected Phase \"p-far\", ObjectSetPhase v1-p-far: refusing adoption, it belongs to another owner, or to none".to_owned()),
     ] {

@@ -113,9 +113,9 @@ async fn follows_what_the_watch_tells() {
 /// Whoever asks before the list is complete hears of a Cluster that is not in it.
 #[tokio::test]
 async fn a_cluster_is_unknown_only_once_all_are_known() {
+    const EARLY: &str = "Down(Connecting: the Clusters are not known yet)";
     let (mut registry, told) = registry();
     let ask = |registry: &Registry, name| format!("{:?}", registry.shared.link(name));
-    const EARLY: &str = "Down(Connecting: the Clusters are not known yet)";
     registry.cluster_event(&Event::Failed("forbidden"));
     assert_eq!(ask(&registry, "a"), EARLY);
     assert_eq!(ask(&registry, "ghost"), EARLY);
