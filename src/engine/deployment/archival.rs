@@ -35,8 +35,9 @@ pub fn wanted_contents<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a str> {
 ///
 /// - Rule A: a revision is available, so all older ones are superseded. It counts only with a
 ///   condition that speaks of the revision as it is now, and if it controls all of its objects, or
-///   did so once (improvement 9). One that still controls what a revision newer than the available
-///   one contains, and has not come to yet, is kept until that one has taken it.
+///   did so once and still controls some (improvement 9). One that still controls what a revision
+///   newer than the available one contains, and has not come to yet, is kept until that one has
+///   taken it.
 /// - Rule B: a revision is not available, and nothing that it controls is in any newer live
 ///   revision, slices included (improvements 2 and 3). The last one that ever succeeded is spared
 ///   while it still controls something: what it controls may be all that works.
@@ -89,9 +90,14 @@ fn has_nothing_of(member: &Member, newer: Option<&Objects>) -> bool {
     })
 }
 
-/// Whether rule A starts from a revision.
+/// Whether rule A starts from a revision. One whose objects others have taken over, down to the last, is
+/// available by what these made of them, and says nothing about what works (improvements 9 and 10).
 fn supersedes(member: &Member) -> bool {
-    member.is_available() && has_controlled_all(member)
+    let is_empty_handed = member.status.controller_of.is_empty()
+        && member
+            .condition(baton_apis::conditions::IN_TRANSITION)
+            .is_some();
+    member.is_available() && has_controlled_all(member) && !is_empty_handed
 }
 
 /// Whether a revision is one that rule B looks at.

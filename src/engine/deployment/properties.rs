@@ -41,6 +41,8 @@ struct Revision {
     content: Content,
     /// The highest number there was when it was told to go into the archive; that is final.
     archived_at: i64,
+    /// The revisions that were serving then.
+    archived_for: Vec<i64>,
 }
 
 struct World {
@@ -139,9 +141,11 @@ impl World {
                 prop_assert!(!self.paused, "archived while paused");
                 lifecycle(&name, LifecycleState::Archived, false)?;
                 let highest = self.revisions.iter().filter_map(|r| r.member.number).max();
+                let serving = self.serving();
                 let mut revisions = self.revisions.iter_mut();
                 let archived = revisions.find(|r| r.member.name == name).unwrap();
                 archived.archived_at = highest.unwrap();
+                archived.archived_for = serving;
             }
             Action::Annotate(_) => prop_assert!(false, "every revision is annotated"),
             Action::Delete(name) => {
@@ -164,6 +168,7 @@ impl World {
                     },
                     content: self.template.clone(),
                     archived_at: 0,
+                    archived_for: Vec::new(),
                 });
             }
         }
@@ -177,6 +182,7 @@ impl World {
         };
         let (content, number) = (revision.content.clone(), revision.member.number.unwrap());
         let archived_at = revision.archived_at;
+        let archived_for = revision.archived_for.clone();
         let newer = |world: &Self, object: u8| {
             let mut others = world.revisions.iter();
             others.any(|other| {
@@ -190,8 +196,9 @@ impl World {
                 for object in &content.objects {
                     if self.owners.get(object) == Some(&number) {
                         // What a newer one contains is never torn down under its feet, unless that
-                        // one is superseded as well.
-                        let serving = self.serving();
+                        // one is superseded as well, or was when this one's end was decided.
+                        let mut serving = self.serving();
+                        serving.extend(&archived_for);
                         let mut others = self.revisions.iter().map(|r| (&r.member, &r.content));
                         let wanted = others.find(|(other, content)| {
                             other.number > Some(number)

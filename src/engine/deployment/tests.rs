@@ -160,8 +160,24 @@ fn improvement_9_availability_counts_when_it_is_current_and_in_control() {
     check(&["available +b", "available stale +a"], "");
     check(&["available +b", "available transition a"], "");
     check(
-        &["available +b", "available transition succeeded a"],
+        &["available +b", "available transition succeeded +a c"],
         "pause web-1",
+    );
+    check(&["available +b", "available transition succeeded a"], "");
+}
+
+/// What the second one had worked, and is in the hands of one that fails: only the first one is sure.
+#[test]
+fn improvement_9_one_that_has_handed_over_everything_supersedes_nobody() {
+    let second = "available succeeded transition d";
+    check(&["available succeeded paused +c", second, "failing +d"], "");
+    // It does as long as it has something left, or never had anything.
+    let some = "available succeeded transition +d e";
+    let first = "available succeeded paused +c";
+    check(&[first, some, "failing +e"], "archive web-1");
+    check(
+        &[first, "available succeeded", "failing +e"],
+        "archive web-1",
     );
 }
 
