@@ -225,5 +225,10 @@ async fn the_second_manager_takes_over_at_once() {
         "{:?}",
         ended.elapsed()
     );
+    // It counts a request when it has the answer, which others can see the effect of before.
+    ns.eventually("its write to be counted", async || {
+        bed.manager().metrics().writes() > 0
+    })
+    .await;
     assert_eq!(bed.manager().metrics().writes(), 1);
 }
