@@ -39,6 +39,7 @@ pub mod manifest;
 pub mod metrics;
 pub mod namespace;
 mod network;
+pub mod picture;
 pub mod plugin;
 pub mod proxy;
 pub mod recording;

@@ -4,11 +4,12 @@ use baton_apis::{
     ObjectSetPhaseSpec, ObjectSetPhaseStatus,
     constants::{ANNOTATION_ABANDON, CLASS_CLUSTER_PREFIX, LABEL_PHASE_CLASS},
 };
+use serde::Deserialize;
 
 use super::{
     item::{Item, ItemKind, Items},
     key::{Key, Resource},
-    record::{RevisionKey, RevisionKind},
+    record::{ReadError, RevisionKey, RevisionKind},
 };
 
 /// The delegated phases of revisions of a kind.
@@ -70,6 +71,20 @@ impl PhaseRecord {
     #[must_use]
     pub fn cluster(&self) -> Option<&str> {
         self.class().strip_prefix(CLASS_CLUSTER_PREFIX)
+    }
+
+    /// Whether it is to be paused, without a look at its manifests.
+    ///
+    /// # Errors
+    /// When the API server let a spec pass that is none of ours.
+    pub fn is_paused(&self) -> Result<bool, ReadError> {
+        #[derive(Deserialize)]
+        struct Spec {
+            #[serde(default)]
+            paused: bool,
+        }
+        let spec = serde_json::from_str::<Spec>(self.raw_spec());
+        spec.map(|spec| spec.paused).map_err(ReadError::of("spec"))
     }
 
     /// Whether its objects are given up while their cluster cannot be reached.

@@ -2,8 +2,8 @@
 
 use std::{fmt, str::FromStr};
 
-/// Classes of phases that are delivered into another cluster start with it.
-const CLASS_PREFIX: &str = "cluster.";
+use baton_apis::constants::CLASS_CLUSTER_PREFIX as CLASS_PREFIX;
+
 /// Namespaces of clusters that are served by an agent start with it.
 const NAMESPACE_PREFIX: &str = "baton-cluster-";
 /// The longest name of a namespace, and the longest value of a label.

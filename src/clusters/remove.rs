@@ -1,5 +1,6 @@
 //! `baton cluster remove`.
 
+use baton_apis::constants::ANNOTATION_ABANDON;
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 
@@ -231,7 +232,7 @@ fn left(
     let mut lines = vec![delivered.to_owned()];
     if phases > 0 {
         lines.push(format!(
-            "Left on the hub: {phases} phases of class cluster.{name}, which nobody serves any more; to let them go without their objects, annotate them with baton.run/abandon=true"
+            "Left on the hub: {phases} phases of class cluster.{name}, which nobody serves any more; to let them go without their objects, annotate them with {ANNOTATION_ABANDON}=true"
         ));
     }
     lines

@@ -38,12 +38,18 @@ pub fn delegated(
         let is_free = known(&keys[0]).is_none();
         &keys[usize::from(!is_free)]
     });
+    let state = known(key).map(|item| state(record, &item));
+    // It is as long as the phase, and nobody looks at it once there is an object.
+    let manifest = match state {
+        None => manifest(record, key, phase, probes),
+        Some(_) => Value::Null,
+    };
     Some(Delegated {
         kind: key.kind.kind(),
         namespace: key.namespace.to_string(),
         name: key.name.to_string(),
-        manifest: manifest(record, key, phase, probes),
-        state: known(key).map(|item| state(record, &item)),
+        manifest,
+        state,
     })
 }
 

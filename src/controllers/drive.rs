@@ -48,8 +48,7 @@ impl Driver<'_> {
     pub async fn kinds(&self, phases: &[Phase]) -> Result<Kinds, ObserveError> {
         let gvks = phases
             .iter()
-            .filter(|phase| phase.delegated.is_none())
-            .flat_map(|phase| &phase.objects)
+            .flat_map(Phase::own_objects)
             .filter(|object| object.violations.is_empty())
             .map(|object| object.gvk.clone())
             .collect();
@@ -131,10 +130,16 @@ impl Driver<'_> {
         Ok(outcome)
     }
 
-    /// Notes what the next pass and the watches have to know; the revisions that objects were taken
-    /// from.
+    /// Notes what the next pass and the watches have to know; the revisions that the pass concerns:
+    /// those that objects were taken from, and perhaps those that are `previous`.
     #[must_use]
-    pub fn remember(&self, phases: &[Phase], kinds: &Kinds, outcome: &Outcome) -> Vec<String> {
+    pub fn remember(
+        &self,
+        phases: &[Phase],
+        kinds: &Kinds,
+        outcome: &Outcome,
+        previous: impl Iterator<Item = String>,
+    ) -> Vec<String> {
         for (at, settled) in &outcome.learned {
             let desired = &phases[at.phase].objects[at.object];
             self.target.settle(&desired.gvk, &desired.key, *settled);
@@ -151,11 +156,16 @@ impl Driver<'_> {
             .watch_blockers(&self.owner.to_string(), blockers);
         let unserved = phases
             .iter()
-            .filter(|phase| phase.delegated.is_none())
-            .flat_map(|phase| &phase.objects)
+            .flat_map(Phase::own_objects)
             .any(|object| !kinds.contains_key(&object.gvk));
         self.context.note_unserved(&self.owner, unserved);
-        self.takeovers(phases, outcome)
+        let mut concerned = self.takeovers(phases, outcome);
+        if outcome.deeds.iter().any(|(_, deed)| *deed == Deed::Created) {
+            // An older revision that had left a vanished object to this one is no owner of the new
+            // one, so no event of the object leads to it.
+            concerned.extend(previous);
+        }
+        concerned
     }
 
     /// One event for all objects that were taken over in a pass; whom they were taken from.
@@ -185,7 +195,7 @@ impl Driver<'_> {
     }
 
     /// Publishes an event about the owner.
-    pub fn event(&self, kind: EventKind, reason: &'static str, note: String) {
+    fn event(&self, kind: EventKind, reason: &'static str, note: String) {
         match &self.owner {
             Owner::Set(key) => self.context.event(key, self.uid, kind, reason, note),
             Owner::Phase(key) => self.context.event(key, self.uid, kind, reason, note),
@@ -288,7 +298,7 @@ pub fn state(set: &Record, item: &PhaseRecord) -> PhaseState {
         generation: item.generation,
         is_ours: item.controller.as_ref() == Some(&set.uid),
         is_deleting: item.deleting,
-        paused: item.spec().is_ok_and(|spec| spec.paused),
+        paused: item.is_paused().unwrap_or(false),
         conditions: status.conditions,
         controller_of: status.controller_of,
     }

@@ -27,7 +27,6 @@ use crate::{
         chain::{self, Numbering},
         conditions::{Again, report_archival, report_deletion, report_pass, report_refusal},
         pass::Snapshot,
-        slot::Deed,
         teardown::TeardownOutcome,
     },
     telemetry::outcomes::ReconcileOutcome,
@@ -172,12 +171,8 @@ async fn roll_out(
             lineage: &lineage,
         })
         .await;
-    let mut concerned = driver.remember(&phases, &kinds, &outcome);
-    if outcome.deeds.iter().any(|(_, deed)| *deed == Deed::Created) {
-        // An older revision that had left a vanished object to this one is no owner of the new one,
-        // so no event of the object leads to it.
-        concerned.extend(record.previous.iter().map(ToString::to_string));
-    }
+    let previous = record.previous.iter().map(ToString::to_string);
+    let concerned = driver.remember(&phases, &kinds, &outcome, previous);
     let kind = report::outcome_kind(&outcome);
     let failures = context.failures(&driver.owner);
     let report = report_pass(status, &revision, outcome, failures, Timestamp::now());

@@ -26,7 +26,6 @@ use crate::{
         object::Identity,
         pass::Snapshot,
         revision::{Delivery, Phase, Revision, duplicates, prepare},
-        slot::Deed,
         teardown::TeardownOutcome,
     },
     telemetry::outcomes::ReconcileOutcome,
@@ -76,7 +75,7 @@ pub async fn reconcile(context: &Context, key: &PhaseKey) -> Result<Reconciled, 
     let work = |target, delivery| Work {
         context,
         target,
-        owner: owner.clone(),
+        owner,
         delivery,
     };
     let (work, record) = match route(context, &record) {
@@ -84,7 +83,7 @@ pub async fn reconcile(context: &Context, key: &PhaseKey) -> Result<Reconciled, 
         // What was reported last still holds, for the few seconds until that is known better.
         Route::Connecting => return Ok((ReconcileOutcome::Waiting, Again::OnEvent)),
         Route::Unreachable(message) => {
-            return unreachable(context, &owner, &record, &message).await;
+            return unreachable(context, &record, &message).await;
         }
         Route::Here => (work(context.target.clone(), Delivery::Delegated), record),
         Route::Remote(target) => (work(target, Delivery::Remote), record),
@@ -134,7 +133,6 @@ fn route(context: &Context, record: &PhaseRecord) -> Route {
 /// to wait for them.
 async fn unreachable(
     context: &Context,
-    owner: &Owner,
     record: &PhaseRecord,
     message: &str,
 ) -> Result<Reconciled, Error> {
@@ -152,7 +150,7 @@ async fn unreachable(
     let old = record.status()?;
     let revision = Revision {
         generation: record.generation,
-        lifecycle: lifecycle(&record.spec()?),
+        lifecycle: lifecycle(record.is_paused()?),
         ..Revision::default()
     };
     let mut text = message.to_owned();
@@ -170,7 +168,7 @@ async fn unreachable(
         Timestamp::now(),
     );
     let kind = ReconcileOutcome::Waiting;
-    write(context, owner, record, &old, status, (kind, Again::OnEvent)).await
+    write(context, record, &old, status, (kind, Again::OnEvent)).await
 }
 
 /// Takes our finalizer away.
@@ -182,8 +180,8 @@ async fn release(context: &Context, record: &PhaseRecord) -> Result<(), Error> {
     Ok(())
 }
 
-fn lifecycle(spec: &ObjectSetPhaseSpec) -> LifecycleState {
-    if spec.paused {
+fn lifecycle(is_paused: bool) -> LifecycleState {
+    if is_paused {
         LifecycleState::Paused
     } else {
         LifecycleState::Active
@@ -256,7 +254,7 @@ impl Work<'_> {
             let again = Again::After(MISCONFIGURATION_RETRY);
             let outcome = ReconcileOutcome::Blocked;
             let status = blocked(&faults);
-            return self.write(record, &old, status, (outcome, again)).await;
+            return write(context, record, &old, status, (outcome, again)).await;
         };
         let driver = self.driver(record);
         let kinds = match driver.kinds(&phases).await {
@@ -264,7 +262,7 @@ impl Work<'_> {
             Err(error) if context.is_stuck(&self.owner) => {
                 let status = blocked(&[error.to_string()]);
                 let result = (ReconcileOutcome::Failed, Again::Backoff);
-                return self.write(record, &old, status, result).await;
+                return write(context, record, &old, status, result).await;
             }
             Err(error) => return Err(error.into()),
         };
@@ -284,21 +282,20 @@ impl Work<'_> {
                 lineage: &lineage,
             })
             .await;
-        let mut concerned = driver.remember(&phases, &kinds, &outcome);
-        if outcome.deeds.iter().any(|(_, deed)| *deed == Deed::Created) {
-            let previous = spec.previous.iter().flatten();
-            concerned.extend(previous.map(|previous| previous.name.clone()));
-        }
+        let previous = spec.previous.iter().flatten();
+        let previous = previous.map(|previous| previous.name.clone());
+        let concerned = driver.remember(&phases, &kinds, &outcome, previous);
         let kind = report::outcome_kind(&outcome);
         let failures = context.failures(&self.owner);
         let (status, again) = report_phase(&old, &revision, outcome, failures, Timestamp::now());
-        let written = self.write(record, &old, status, (kind, again)).await;
+        let written = write(context, record, &old, status, (kind, again)).await;
         context.look_again(&record.key.revision(""), &concerned);
         written
     }
 
     /// Takes the objects of the phase away and lets go of it (contract 6.7).
     async fn tear_down(&self, record: &PhaseRecord) -> Result<Reconciled, Error> {
+        let context = self.context;
         let has = |finalizer| record.finalizers.iter().any(|present| present == finalizer);
         if !has(FINALIZER_CACHED) {
             return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
@@ -345,11 +342,11 @@ impl Work<'_> {
                 let text = texts.join(", ");
                 let now = Timestamp::now();
                 let status = report_phase_unknown(&old, &revision, reason, &text, now);
-                return self.write(record, &old, status, (kind, again)).await;
+                return write(context, record, &old, status, (kind, again)).await;
             }
         }
         self.target.release(&self.owner.to_string());
-        release(self.context, record).await?;
+        release(context, record).await?;
         Ok((ReconcileOutcome::Changed, Again::OnEvent))
     }
 
@@ -376,7 +373,7 @@ impl Work<'_> {
             },
             number: spec.revision,
             generation: record.generation,
-            lifecycle: lifecycle(spec),
+            lifecycle: lifecycle(spec.paused),
             force_adoption: self.context.force_adoption,
             delivery: self.delivery,
             ..Revision::default()
@@ -405,22 +402,11 @@ impl Work<'_> {
             faults,
         }
     }
-
-    async fn write(
-        &self,
-        record: &PhaseRecord,
-        old: &ObjectSetPhaseStatus,
-        status: ObjectSetPhaseStatus,
-        result: Reconciled,
-    ) -> Result<Reconciled, Error> {
-        write(self.context, &self.owner, record, old, status, result).await
-    }
 }
 
 /// Writes the status if it says anything new; `result` is what the pass came to besides.
 async fn write(
     context: &Context,
-    owner: &Owner,
     record: &PhaseRecord,
     old: &ObjectSetPhaseStatus,
     status: ObjectSetPhaseStatus,
@@ -441,7 +427,7 @@ async fn write(
         conditions.find(|c| c.type_ == AVAILABLE).cloned()
     };
     // Probes that do not pass yet are the revision's news.
-    if let (Owner::Phase(key), Some(available)) = (owner, find(&status))
+    if let Some(available) = find(&status)
         && let Some(reason) = reasons::OF_AVAILABLE
             .into_iter()
             .find(|reason| *reason == available.reason)
@@ -449,7 +435,7 @@ async fn write(
         && find(old).is_none_or(|before| before.reason != available.reason)
     {
         let kind = EventKind::Warning;
-        context.event(key, &record.uid, kind, reason, available.message);
+        context.event(&record.key, &record.uid, kind, reason, available.message);
     }
     let kind = match kind {
         ReconcileOutcome::Unchanged => ReconcileOutcome::Changed,

@@ -23,7 +23,7 @@ pub struct Delegated {
     pub namespace: String,
     /// Name of the phase object.
     pub name: String,
-    /// The phase object to be made.
+    /// The phase object to be made; null when there is one.
     pub manifest: Value,
     /// The phase object of that name, as the watch knows it.
     pub state: Option<PhaseState>,

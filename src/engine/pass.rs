@@ -157,28 +157,15 @@ impl<'a> Pass<'a> {
             .phases
             .iter()
             .enumerate()
-            .map(
-                |(
-                    phase,
-                    Phase {
-                        objects, delegated, ..
-                    },
-                )| {
-                    // Those of a delegated phase are looked at by its controller.
-                    let own = if delegated.is_none() {
-                        &objects[..]
-                    } else {
-                        &[]
-                    };
-                    own.iter()
-                        .enumerate()
-                        .map(|(object, desired)| {
-                            let (live, settled) = observe(Position { phase, object });
-                            Slot::new(desired, live, settled)
-                        })
-                        .collect()
-                },
-            )
+            .map(|(index, phase)| {
+                let own = phase.own_objects().iter().enumerate();
+                own.map(|(object, desired)| {
+                    let phase = index;
+                    let (live, settled) = observe(Position { phase, object });
+                    Slot::new(desired, live, settled)
+                })
+                .collect()
+            })
             .collect();
         Self {
             delegates: snapshot.phases.iter().map(delegate).collect(),
@@ -248,46 +235,46 @@ impl<'a> Pass<'a> {
                 phase.name, delegated.kind, delegated.name
             )
         };
-        let verdict = match (problem, &delegated.state) {
-            (Some(DelegationAnswer::Refused(text)), _) => Verdict::Preflight(vec![at(text)]),
-            (Some(DelegationAnswer::Failed(text)), _) => Verdict::Failed(vec![at(text)]),
-            (Some(_), _) => Verdict::Failed(vec![at("it has changed meanwhile")]),
-            (None, None) => {
-                if let Some(fault) = delegated.fault() {
-                    Verdict::Preflight(vec![format!("Phase \"{}\", {fault}", phase.name)])
-                } else {
-                    return Some(Delegation::Create(delegated.manifest.clone()));
-                }
+        let preflight = |text: String| {
+            let verdict = Verdict::Preflight(vec![text.clone()]);
+            (reasons::PREFLIGHT_ERROR, text, verdict)
+        };
+        let failed = |text: &str| {
+            let verdict = Verdict::Failed(vec![at(text)]);
+            (reasons::WRITE_ERROR, at(text), verdict)
+        };
+        let (reason, message, verdict) = match (problem, &delegated.state) {
+            (Some(DelegationAnswer::Refused(text)), _) => preflight(at(text)),
+            (Some(DelegationAnswer::Failed(text)), _) => failed(text),
+            (Some(_), _) => failed("it has changed meanwhile"),
+            (None, None) => match delegated.fault() {
+                Some(fault) => preflight(format!("Phase \"{}\", {fault}", phase.name)),
+                None => return Some(Delegation::Create(delegated.manifest.clone())),
+            },
+            (None, Some(state)) if !state.is_ours => {
+                let text = at("refusing adoption, it belongs to another owner, or to none");
+                let verdict = Verdict::Collision(text.clone());
+                (reasons::COLLISION_DETECTED, text, verdict)
             }
-            (None, Some(state)) if !state.is_ours => Verdict::Collision(at(
-                "refusing adoption, it belongs to another owner, or to none",
-            )),
             (None, Some(state)) => match state.told() {
                 Told::Passed => {
                     self.phase += 1;
                     return None;
                 }
-                Told::Not(status, reason, message) => Verdict::Delegated {
-                    phase: phase.name.clone(),
-                    status: status.to_owned(),
-                    reason: reasons::OF_AVAILABLE
+                Told::Not(status, reason, message) => {
+                    let reason = reasons::OF_AVAILABLE
                         .into_iter()
                         .find(|known| *known == reason)
-                        .unwrap_or(reasons::PROBE_FAILURE),
-                    message: message.to_owned(),
-                },
+                        .unwrap_or(reasons::PROBE_FAILURE);
+                    let verdict = Verdict::Delegated {
+                        phase: phase.name.clone(),
+                        status: status.to_owned(),
+                        reason,
+                        message: message.to_owned(),
+                    };
+                    (reason, message.to_owned(), verdict)
+                }
             },
-        };
-        let (reason, message) = match &verdict {
-            Verdict::Delegated {
-                reason, message, ..
-            } => (*reason, message.clone()),
-            Verdict::Collision(text) => (reasons::COLLISION_DETECTED, text.clone()),
-            Verdict::Preflight(texts) => (reasons::PREFLIGHT_ERROR, texts.join(", ")),
-            Verdict::Failed(texts) => (reasons::WRITE_ERROR, texts.join(", ")),
-            Verdict::Passed | Verdict::ProbeFailure { .. } | Verdict::WriteError(_) => {
-                (reasons::PROBE_FAILURE, String::new())
-            }
         };
         let waiting = delegated.waiting(&phase.name, reason, &message);
         self.waiting_for.push(waiting);

@@ -85,6 +85,17 @@ pub struct Phase {
     pub delegated: Option<Delegated>,
 }
 
+impl Phase {
+    /// The objects that the controller of the revision looks after itself: none of a delegated phase.
+    #[must_use]
+    pub fn own_objects(&self) -> &[Desired] {
+        if self.delegated.is_some() {
+            return &[];
+        }
+        &self.objects
+    }
+}
+
 /// An object that a revision wants.
 #[derive(Clone, Debug)]
 pub struct Desired {

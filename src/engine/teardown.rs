@@ -90,28 +90,16 @@ impl<'a> Teardown<'a> {
         let slots = phases
             .iter()
             .enumerate()
-            .map(
-                |(
-                    phase,
-                    Phase {
-                        objects, delegated, ..
-                    },
-                )| {
-                    let own = if delegated.is_none() {
-                        objects.len()
-                    } else {
-                        0
-                    };
-                    (0..own)
-                        .map(|object| Slot {
-                            live: observe(Position { phase, object }),
-                            deleting: false,
-                            problem: None,
-                            rounds: 0,
-                        })
-                        .collect()
-                },
-            )
+            .map(|(phase, content)| {
+                (0..content.own_objects().len())
+                    .map(|object| Slot {
+                        live: observe(Position { phase, object }),
+                        deleting: false,
+                        problem: None,
+                        rounds: 0,
+                    })
+                    .collect()
+            })
             .collect();
         let delegate = |phase: &Phase| {
             phase.delegated.as_ref().map(|delegated| Delegate {

@@ -1,6 +1,7 @@
 //! A manager that is killed again and again in the middle of its work.
 
 use baton_integration::exclusive::Exclusive;
+use baton_integration::picture::{assert_same, forget};
 use baton_integration::prelude::*;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -130,49 +131,6 @@ async fn picture(ns: &TestNamespace) -> Vec<String> {
     texts
 }
 
-/// Removes times and versions, in all depths. References keep their uids, objects lose theirs.
-fn forget(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            for field in [
-                "resourceVersion",
-                "creationTimestamp",
-                "lastTransitionTime",
-                "time",
-            ] {
-                fields.remove(field);
-            }
-            if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
-                metadata.remove("uid");
-            }
-            fields.values_mut().for_each(forget);
-        }
-        Value::Array(items) => {
-            items.iter_mut().for_each(forget);
-            if items.iter().all(|item| item.get("manager").is_some()) {
-                items.sort_by_key(Value::to_string);
-            }
-        }
-        _ => {}
-    }
-}
-
-/// Fails with what differs only.
-fn assert_same(found: &[String], expected: &[String], seed: u64) {
-    let missing: Vec<_> = expected
-        .iter()
-        .filter(|text| !found.contains(text))
-        .collect();
-    let surplus: Vec<_> = found
-        .iter()
-        .filter(|text| !expected.contains(text))
-        .collect();
-    assert!(
-        missing.is_empty() && surplus.is_empty(),
-        "{SEED}={seed}\nwas to be {missing:#?}\nand is {surplus:#?}"
-    );
-}
-
 /// At least 30 kills in all; each rollout ends as an undisturbed one does, and a further restart has
 /// nothing to write.
 #[tokio::test]
@@ -196,13 +154,13 @@ async fn killed_managers_leave_nothing_behind() {
         let mut fate = Fate(Some(StdRng::seed_from_u64(seed)));
         kills += roll_out(&ns, &mut bed, &mut fate).await;
         settle(&ns, &bed).await;
-        assert_same(&picture(&ns).await, &expected, seed);
+        assert_same(&picture(&ns).await, &expected, &format!("{SEED}={seed}"));
 
         bed.take_manager().kill();
         bed.start_manager();
         settle(&ns, &bed).await;
         assert_eq!(bed.manager().metrics().writes(), 0, "{SEED}={seed}");
-        assert_same(&picture(&ns).await, &expected, seed);
+        assert_same(&picture(&ns).await, &expected, &format!("{SEED}={seed}"));
         namespaces.push(ns);
     }
     println!("the manager was killed {kills} times in the middle of its work");

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_integration::faults::{Faults, Seen};
+use baton_integration::picture::{assert_same, forget};
 use baton_integration::prelude::*;
 use baton_integration::sites::{Join, Joined, PUSH, Site};
 use tokio::sync::OnceCell;
@@ -151,6 +152,7 @@ impl Rollout {
             let name = object["metadata"]["name"].take();
             if name != "kube-root-ca.crt" {
                 forget(&mut object);
+                forget_status(&mut object);
                 let kind = object["kind"].as_str().unwrap_or("ConfigMap");
                 flatten(&format!("{place} {kind} {name}"), &object, &mut lines);
             }
@@ -208,53 +210,16 @@ pub(crate) fn writes(seen: &[Seen]) -> usize {
     seen.iter().filter(done).count()
 }
 
-/// Removes times and versions, in all depths, and what depends on the name of the namespace. References to
-/// what exists keep their uids, objects lose theirs.
-fn forget(value: &mut Value) {
-    match value {
-        Value::Object(fields) => {
-            for field in [
-                "resourceVersion",
-                "creationTimestamp",
-                "lastTransitionTime",
-                "time",
-                "contentHash",
-            ] {
-                fields.remove(field);
-            }
-            if let Some(Value::Object(metadata)) = fields.get_mut("metadata") {
-                metadata.remove("uid");
-            }
-            // Those of an archived revision are gone.
-            if let Some(Value::Array(phases)) = fields.get_mut("remotePhases") {
-                for phase in phases {
-                    phase["uid"].take();
-                }
-            }
-            fields.values_mut().for_each(forget);
+/// Removes from a status what depends on the name of the namespace, and the uids of phase objects: those
+/// of an archived revision are gone.
+fn forget_status(object: &mut Value) {
+    let Some(Value::Object(status)) = object.get_mut("status") else {
+        return;
+    };
+    status.remove("contentHash");
+    if let Some(Value::Array(phases)) = status.get_mut("remotePhases") {
+        for phase in phases {
+            phase["uid"].take();
         }
-        Value::Array(items) => {
-            items.iter_mut().for_each(forget);
-            if items.iter().all(|item| item.get("manager").is_some()) {
-                items.sort_by_key(Value::to_string);
-            }
-        }
-        _ => {}
     }
-}
-
-/// Fails with what differs only.
-fn assert_same(found: &[String], expected: &[String], text: &str) {
-    let missing: Vec<_> = expected
-        .iter()
-        .filter(|text| !found.contains(text))
-        .collect();
-    let surplus: Vec<_> = found
-        .iter()
-        .filter(|text| !expected.contains(text))
-        .collect();
-    assert!(
-        missing.is_empty() && surplus.is_empty(),
-        "under {text} it was to be {missing:#?}\nand is {surplus:#?}"
-    );
 }
