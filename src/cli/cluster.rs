@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
 use http::Uri;
 
 use super::{ConnectionArgs, values::Namespace};
@@ -22,14 +22,15 @@ pub enum ClusterCommand {
     /// Let the hub deliver phases into a cluster
     ///
     /// Creates what the hub needs in the target cluster (namespace, service account, access rights, token), and the
-    /// Cluster and its Secret in the hub. Run again, it changes only what is not as it should be.
+    /// Cluster and its Secret in the hub. With --pull only the hub is touched, and the manifest of an agent, which
+    /// connects out to the hub, is printed. Run again, it changes only what is not as it should be.
     Join(Box<JoinArgs>),
     /// List the clusters that the hub knows
     List(ListArgs),
     /// Let the hub forget a cluster
     ///
-    /// Deletes the Cluster and its Secret in the hub; and in the target cluster, if one is named, what
-    /// joining it has made there. What revisions have delivered stays where it is.
+    /// Deletes the Cluster, its Secret and the namespace of its agent in the hub; and in the target cluster, if one is
+    /// named, what joining it has made there. What revisions have delivered stays where it is.
     Remove(Box<RemoveArgs>),
 }
 
@@ -57,9 +58,18 @@ pub struct JoinArgs {
     #[arg(long, value_name = "URL")]
     pub server: Option<Uri>,
 
-    /// Let an agent in the target connect to the hub, instead of the hub to the target; not in this version yet
-    #[arg(long, hide = true)]
+    /// Let an agent in the target connect to the hub, instead of the hub to the target; prints the agent's manifest,
+    /// which holds its token
+    #[arg(long, conflicts_with = "server")]
     pub pull: bool,
+
+    /// With --pull: apply the agent's manifest in the target, instead of printing it
+    #[arg(long)]
+    pub apply: bool,
+
+    /// The agent, where there is one.
+    #[command(flatten)]
+    pub agent: AgentArgs,
 
     /// Say what would be done, and do nothing
     #[arg(long)]
@@ -72,6 +82,42 @@ pub struct JoinArgs {
     /// Which target.
     #[command(flatten)]
     pub target: TargetArgs,
+}
+
+/// Flags about the agent in a cluster. What is not given stays as it was given before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+#[command(next_help_heading = "Agent")]
+pub struct AgentArgs {
+    /// URL of the hub's API server, as the agent reaches it [default: that of the hub's context]
+    #[arg(long, value_name = "URL")]
+    pub hub_server: Option<Uri>,
+
+    /// Image of the agent [default: that of this version]
+    #[arg(long, value_name = "IMAGE", value_parser = NonEmptyStringValueParser::new())]
+    pub agent_image: Option<String>,
+
+    /// Where the agent keeps what it has to know while the hub cannot be reached: a claim of the default storage
+    /// class, or a directory that goes with the pod [default: claim]
+    #[arg(long, value_name = "claim|empty-dir", hide_possible_values = true)]
+    pub state_volume: Option<StateVolume>,
+}
+
+impl AgentArgs {
+    /// Whether any of them was given.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+/// Where an agent keeps its state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum StateVolume {
+    /// In a volume that outlives the pod.
+    #[default]
+    Claim,
+    /// In a volume that outlives the container, and goes with the pod.
+    EmptyDir,
 }
 
 /// Flags of `baton cluster list`.

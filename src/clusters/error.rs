@@ -5,10 +5,6 @@ use std::{error::Error as StdError, fmt, io, path::PathBuf, time::Duration};
 use super::{name::NameError, rights::Right};
 use crate::cli::kubeconfig::ConfigError;
 
-/// Why a cluster cannot be joined as one that an agent serves.
-pub(super) const NO_AGENT: &str =
-    "this version has no agent yet: only clusters that the hub connects to can be joined";
-
 /// Which of the two clusters something is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Side {
@@ -137,13 +133,16 @@ pub enum Error {
         /// What was asked for.
         wanted: String,
     },
-    /// An agent serves the cluster.
+    /// A push cluster is to become a pull cluster, or the other way round.
     #[error(
-        "{name} is a Pull cluster on the hub; the hub connecting to it as well would make two writers, so remove it first: baton cluster remove {name}"
+        "{name} is a {found} cluster on the hub, and both ways at once would make two writers; remove it first (baton cluster remove {name}), or join it as it is, {}",
+        if found == "Pull" { "with --pull" } else { "without --pull" }
     )]
-    Pulled {
+    OtherConnection {
         /// The cluster.
         name: String,
+        /// How it is connected.
+        found: String,
     },
     /// Something that is needed is being deleted.
     #[error("{object} on the {side} is being deleted; run the command again when it is gone")]
@@ -170,13 +169,15 @@ pub enum Error {
     },
     /// The token of a cluster does not open the server at the address that was to be written down.
     #[error(
-        "the credentials made at {made_at} do not open {url}: {cause}; give the address of that very cluster with --server"
+        "the credentials made at {made_at} do not open {url}: {cause}; give the address of that very cluster with --{flag}"
     )]
     WrongServer {
         /// The address that was to be written down.
         url: String,
         /// Where the token comes from.
         made_at: String,
+        /// The flag that sets the address.
+        flag: &'static str,
         /// What the server said, or why there is no connection.
         cause: String,
     },
@@ -227,6 +228,14 @@ pub enum Error {
         done: Vec<String>,
         /// What was still to be written.
         missing: Vec<String>,
+    },
+    /// What an agent reads keeps coming back.
+    #[error(
+        "the phases in namespace {namespace} on the hub keep coming back, as a manager still takes the cluster for one of its own; run the command again"
+    )]
+    Unforgotten {
+        /// The namespace of the agent.
+        namespace: String,
     },
     /// Some clusters of a list failed; each was told about.
     #[error("{failed} of {total} clusters could not be joined")]

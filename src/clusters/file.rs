@@ -10,7 +10,7 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
 use super::{
-    error::{Error, NO_AGENT, one_line},
+    error::{Error, one_line},
     name::ClusterName,
     spec::{Connection, Given},
 };
@@ -101,12 +101,10 @@ impl Entry {
         if self.region.is_empty() {
             return Err(format!("{name} has no region"));
         }
-        if self.connection == Connection::Pull {
-            return Err(format!("{name} is to be a Pull cluster, and {NO_AGENT}"));
-        }
         Ok(Listed {
             context: self.context.unwrap_or_else(|| name.to_string()),
             given: Given {
+                connection: self.connection,
                 region: Some(self.region),
                 api_master: self.api_master,
                 capabilities: self.capabilities,
@@ -152,7 +150,7 @@ applicationClusters:
   apiMaster: https://10.0.0.1:6443
   capabilities: [gpu]
   scheduler: {unschedulable: true, weight: 0}
-  connection: Push
+  connection: Pull
 ";
         let listed = parse(text).unwrap();
         assert_eq!(listed.len(), 2);
@@ -168,6 +166,7 @@ applicationClusters:
         assert_eq!(
             listed[1].given,
             Given {
+                connection: Connection::Pull,
                 region: Some("us".to_owned()),
                 api_master: Some("https://10.0.0.1:6443".to_owned()),
                 capabilities: Some(vec!["gpu".to_owned()]),
@@ -185,10 +184,6 @@ applicationClusters:
             (entry("{name: eu}"), "region"),
             (entry("{name: eu, region: ''}"), "eu has no region"),
             (entry("{name: EU, region: eu}"), "\"EU\" cannot be the name"),
-            (
-                entry("{name: a, region: eu, connection: Pull}"),
-                "a is to be a Pull cluster, and this version has no agent yet",
-            ),
             (
                 entry("{name: a, region: eu}, {name: a, region: us}"),
                 "a is listed twice",

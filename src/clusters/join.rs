@@ -1,20 +1,27 @@
 //! `baton cluster join`.
 
+mod pull;
 mod push;
 
+use futures::future::try_join_all;
 use serde_json::{Value, json};
 
 use super::{
-    error::{Error, NO_AGENT, Side},
+    error::{Error, Side},
     file,
     manifest::{Manifest, secret_value, text},
-    manifests::{ANNOTATION_CLUSTER, Credentials, cluster},
+    manifests::{
+        ANNOTATION_CLUSTER, Credentials, HUB, NAMESPACE, agent::AGENT, cluster, service_account,
+    },
     name::ClusterName,
     progress::{Progress, Step, say, task},
     server::{Address, Server},
     spec::{Connection, Given},
 };
-use crate::cli::{ConnectionArgs, cluster::JoinArgs};
+use crate::cli::{
+    ConnectionArgs,
+    cluster::{AgentArgs, JoinArgs},
+};
 
 /// A cluster to join.
 struct Request {
@@ -28,6 +35,8 @@ struct Request {
 struct Settings {
     /// Namespace of the clusters' Secrets.
     namespace: String,
+    agent: AgentArgs,
+    apply: bool,
     dry_run: bool,
     allow_same: bool,
 }
@@ -45,7 +54,10 @@ pub(super) async fn run(args: JoinArgs) -> Result<(), Error> {
     let mut failed = 0;
     for request in requests {
         let name = request.name.clone();
-        let joined = push::join(&hub, request, &settings).await;
+        let joined = match request.given.connection {
+            Connection::Push => push::join(&hub, request, &settings).await,
+            Connection::Pull => pull::join(&hub, request, &settings).await,
+        };
         match joined {
             Err(error) if is_file => {
                 say(&format!("baton: {name}: {error}"));
@@ -69,13 +81,12 @@ fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error> {
         capability,
         server,
         pull,
+        apply,
+        agent,
         dry_run,
         hub,
         target,
     } = args;
-    if pull {
-        return Err(Error::Usage(NO_AGENT.to_owned()));
-    }
     let connection = target.connection;
     let requests = match (file, name) {
         (Some(path), _) => {
@@ -93,6 +104,11 @@ fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error> {
             name,
             target: connection,
             given: Given {
+                connection: if pull {
+                    Connection::Pull
+                } else {
+                    Connection::Push
+                },
                 region,
                 api_master: server
                     .map(|server| server.to_string().trim_end_matches('/').to_owned()),
@@ -102,8 +118,27 @@ fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error> {
         }],
         (None, None) => return Err(Error::Usage("name a cluster, or a --file".to_owned())),
     };
+    let mut pulled = requests
+        .iter()
+        .filter(|request| request.given.connection == Connection::Pull);
+    match pulled.next() {
+        None if apply || agent.is_given() => {
+            return Err(Error::Usage(
+                "--apply, --hub-server, --agent-image and --state-volume are about an agent, which there is with --pull only".to_owned(),
+            ));
+        }
+        Some(first) if requests.len() > 1 && !apply && !dry_run => {
+            return Err(Error::Usage(format!(
+                "{} is a Pull cluster, and the manifests of several clusters are not printed into one stream; say --apply, or join it alone",
+                first.name
+            )));
+        }
+        _ => {}
+    }
     let settings = Settings {
         namespace: hub.namespace.as_str().to_owned(),
+        agent,
+        apply,
         dry_run,
         allow_same: target.allow_same,
     };
@@ -121,15 +156,12 @@ pub(super) async fn apart(hub: &Server, target: &Server, allow_same: bool) -> Re
     Ok(())
 }
 
-/// Makes sure that a target is not that of another Cluster, by its service account.
-pub(super) fn is_free(
-    target: &Server,
-    account: Option<&Value>,
-    name: &ClusterName,
-) -> Result<(), Error> {
-    let annotations = account.and_then(|account| account.pointer("/metadata/annotations"));
-    let found = annotations.and_then(|annotations| annotations.get(ANNOTATION_CLUSTER)?.as_str());
-    match found {
+/// Makes sure that a target is not that of another Cluster, by the service accounts that joining makes there: a cluster
+/// with two names would have two writers.
+pub(super) async fn is_free(target: &Server, name: &ClusterName) -> Result<(), Error> {
+    let accounts = [HUB, AGENT].map(|account| service_account(NAMESPACE, account, name));
+    let found = try_join_all(accounts.iter().map(|account| target.get(account))).await?;
+    match found.iter().flatten().find_map(joined_as) {
         Some(found) if found != name.as_str() => Err(Error::JoinedAsAnother {
             url: target.url().to_owned(),
             found: found.to_owned(),
@@ -139,14 +171,26 @@ pub(super) fn is_free(
     }
 }
 
-/// Reads the Cluster, which is not to be one that an agent serves.
-async fn read_cluster(hub: &Server, name: &ClusterName) -> Result<Option<Value>, Error> {
+/// The Cluster that a service account was made for.
+fn joined_as(account: &Value) -> Option<&str> {
+    let annotations = account.pointer("/metadata/annotations")?;
+    annotations.get(ANNOTATION_CLUSTER)?.as_str()
+}
+
+/// Reads the Cluster, whose connection has to be that which was asked for.
+async fn read_cluster(
+    hub: &Server,
+    name: &ClusterName,
+    wanted: Connection,
+) -> Result<Option<Value>, Error> {
     let found = hub.get(&cluster(name, &json!({}))).await?;
-    if found.as_ref().map(Connection::of) == Some(Connection::Pull) {
-        let name = name.to_string();
-        return Err(Error::Pulled { name });
+    match found.as_ref().map(Connection::of) {
+        Some(found) if found != wanted => Err(Error::OtherConnection {
+            name: name.to_string(),
+            found: found.to_string(),
+        }),
+        _ => Ok(found),
     }
-    Ok(found)
 }
 
 /// The account that the other side connects with: its Secret, and what opens the cluster if there is a token already.
@@ -230,7 +274,7 @@ fn is_stale(token: &Value, account: Option<&Value>) -> bool {
 }
 
 /// Ends what is told about a cluster.
-fn finish(progress: &Progress, name: &ClusterName, address: &Address) {
+fn finish(progress: &Progress, name: &ClusterName, address: &Address, reader: &str) {
     if !progress.has_changed_something() {
         say(&format!(
             "Cluster {name} was joined already; nothing was changed"
@@ -240,8 +284,8 @@ fn finish(progress: &Progress, name: &ClusterName, address: &Address) {
     say(&format!("Finished joining cluster {name}"));
     if address.is_local() {
         say(&format!(
-            "Note: {} is this machine; where the manager runs elsewhere, give the address that it reaches with --server",
-            address.url
+            "Note: {} is this machine; where {reader} runs elsewhere, give the address that it reaches with --{}",
+            address.url, address.flag
         ));
     }
 }
@@ -294,6 +338,7 @@ mod tests {
         assert_eq!(
             requests[0].given,
             Given {
+                connection: Connection::Push,
                 region: Some("eu".to_owned()),
                 api_master: Some("https://a:6443".to_owned()),
                 capabilities: Some(vec!["gpu".to_owned(), "ssd".to_owned()]),
@@ -338,19 +383,37 @@ mod tests {
 
     #[test]
     fn flags_that_do_not_go_together_are_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text =
+            "applicationClusters: [{name: a, region: eu}, {name: b, region: eu, connection: Pull}]";
+        std::fs::write(file.path(), text).unwrap();
+        let path = file.path().to_str().unwrap();
         for (flags, expected) in [
             (&[][..], "required arguments were not provided"),
-            (&["a", "-f", "file"], "cannot be used with"),
-            (&["-f", "file", "--region=eu"], "cannot be used with"),
-            (&["-f", "file", "--pull"], "cannot be used with"),
+            (&["a", "-f", path], "cannot be used with"),
+            (&["-f", path, "--region=eu"], "cannot be used with"),
+            (&["-f", path, "--pull"], "cannot be used with"),
             (
-                &["a", "--pull"],
-                "this version has no agent yet: only clusters that the hub connects to can be joined",
+                &["a", "--pull", "--server=https://a"],
+                "cannot be used with",
             ),
+            (&["-f", path], "b is a Pull cluster"),
+            (&["a", "--apply"], "are about an agent"),
+            (&["a", "--hub-server=https://hub"], "are about an agent"),
+            (&["a", "--agent-image=b"], "are about an agent"),
+            (&["a", "--state-volume=claim"], "are about an agent"),
+            (&["a", "--pull", "--state-volume=x"], "invalid value"),
             (&["A"], "cannot be the name of a cluster"),
         ] {
             let error = asked(flags).err().unwrap();
             assert!(error.contains(expected), "{flags:?}: {error}");
         }
+        assert!(asked(&["-f", path, "--apply"]).is_ok());
+        assert!(asked(&["-f", path, "--dry-run"]).is_ok());
+        let agent = ["--hub-server=https://hub", "--state-volume=empty-dir"];
+        let (requests, settings) =
+            asked(&[&["a", "--pull", "--apply"], &agent[..]].concat()).unwrap();
+        assert_eq!(requests[0].given.connection, Connection::Pull);
+        assert!(settings.apply && settings.agent.is_given());
     }
 }

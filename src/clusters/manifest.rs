@@ -80,8 +80,9 @@ impl Manifest {
         let Some(live) = live else {
             return Change::Create;
         };
-        // A namespace that is there may be that of others too; what it is like is not ours to say.
-        if self.kind() == "Namespace" || holds(live, &self.0) {
+        // A namespace that is there may be that of others too, and what can be changed of a claim is its size; what they
+        // are like is not ours to say.
+        if matches!(self.kind(), "Namespace" | "PersistentVolumeClaim") || holds(live, &self.0) {
             return Change::Keep;
         }
         if self
@@ -232,7 +233,15 @@ mod tests {
     }
 
     #[test]
-    fn a_namespace_that_is_there_is_left_as_it_is() {
+    fn namespaces_and_claims_that_are_there_are_left_as_they_are() {
+        let claim = |size: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "a" },
+                "spec": { "resources": { "requests": { "storage": size } } },
+            })
+        };
+        let live = claim("1Gi");
+        assert_eq!(Manifest(claim("1Mi")).compare(Some(&live)), Change::Keep);
         let namespace = |level| {
             json!({
                 "apiVersion": "v1", "kind": "Namespace",

@@ -1,17 +1,25 @@
 //! What joining a cluster makes, as manifests.
 
+pub(super) mod agent;
+
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
-use super::{manifest::Manifest, name::ClusterName, rights::delivery_rules};
+use super::{
+    manifest::Manifest,
+    name::{ClusterName, NameError},
+    rights::{agent_rules, delivery_rules},
+};
 
 /// Namespace of what is made in the target.
 pub(super) const NAMESPACE: &str = "baton-system";
-/// Annotation on the service account in the target: the cluster that it was made for.
+/// Annotation on service accounts, and on namespaces on the hub: the cluster that they were made for.
 pub(super) const ANNOTATION_CLUSTER: &str = "baton.run/cluster";
 
 /// Name of the service account of the hub in the target, of its role and its binding.
-const HUB: &str = "baton-hub";
+pub(super) const HUB: &str = "baton-hub";
+/// Name of the service account of an agent on the hub, of its role and its binding.
+const AGENT: &str = "agent";
 
 /// The label of all that Baton ships.
 fn labels() -> Value {
@@ -22,9 +30,27 @@ fn labels() -> Value {
 /// controller fills is the last one.
 pub(super) fn hub_account(name: &ClusterName) -> Vec<Manifest> {
     let mut manifests = vec![namespace(NAMESPACE), service_account(NAMESPACE, HUB, name)];
-    manifests.extend(cluster_role(HUB));
+    let rules = delivery_rules();
+    manifests.extend(role("ClusterRole", NAMESPACE, HUB, rules));
     manifests.push(token_secret(NAMESPACE, "baton-hub-token", HUB));
     manifests
+}
+
+/// What an agent needs on the hub, in the same order: all of it in a namespace of its own, as rights know no label
+/// selectors.
+///
+/// # Errors
+/// The name cannot be that of a namespace.
+pub(super) fn agent_account(name: &ClusterName) -> Result<Vec<Manifest>, NameError> {
+    let place = name
+        .namespace()
+        .ok_or_else(|| NameError::NoNamespace(name.to_string()))?;
+    let mut namespace = namespace(&place);
+    namespace.0["metadata"]["annotations"] = json!({ ANNOTATION_CLUSTER: name.as_str() });
+    let mut manifests = vec![namespace, service_account(&place, AGENT, name)];
+    manifests.extend(role("Role", &place, AGENT, agent_rules()));
+    manifests.push(token_secret(&place, "agent-token", AGENT));
+    Ok(manifests)
 }
 
 /// The Cluster with this spec.
@@ -93,7 +119,8 @@ fn namespace(name: &str) -> Manifest {
     }))
 }
 
-fn service_account(namespace: &str, account: &str, cluster: &ClusterName) -> Manifest {
+/// A service account that tells which cluster it was made for.
+pub(super) fn service_account(namespace: &str, account: &str, cluster: &ClusterName) -> Manifest {
     Manifest(json!({
         "apiVersion": "v1",
         "kind": "ServiceAccount",
@@ -106,20 +133,26 @@ fn service_account(namespace: &str, account: &str, cluster: &ClusterName) -> Man
     }))
 }
 
-/// The rights to deliver objects, for a service account of the same name.
-fn cluster_role(name: &str) -> [Manifest; 2] {
+/// Rights for a service account of the same name: a `Role` in its namespace, or a `ClusterRole`, and the binding.
+fn role(kind: &str, namespace: &str, name: &str, rules: Value) -> [Manifest; 2] {
     let object = |kind: &str| {
+        let mut metadata = json!({ "name": name, "labels": labels() });
+        if !kind.starts_with("Cluster") {
+            metadata["namespace"] = namespace.into();
+        }
         json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
             "kind": kind,
-            "metadata": { "name": name, "labels": labels() },
+            "metadata": metadata,
         })
     };
-    let mut role = object("ClusterRole");
-    role["rules"] = delivery_rules();
-    let mut binding = object("ClusterRoleBinding");
-    binding["roleRef"] = role_reference("ClusterRole", name);
-    binding["subjects"] = json!([subject(NAMESPACE, name)]);
+    let mut role = object(kind);
+    role["rules"] = rules;
+    let mut binding = object(&format!("{kind}Binding"));
+    binding["roleRef"] =
+        json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name });
+    binding["subjects"] =
+        json!([{ "kind": "ServiceAccount", "name": name, "namespace": namespace }]);
     [Manifest(role), Manifest(binding)]
 }
 
@@ -139,23 +172,17 @@ fn token_secret(namespace: &str, name: &str, account: &str) -> Manifest {
     }))
 }
 
-fn role_reference(kind: &str, name: &str) -> Value {
-    json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name })
-}
-
-fn subject(namespace: &str, account: &str) -> Value {
-    json!({ "kind": "ServiceAccount", "name": account, "namespace": namespace })
-}
-
 #[cfg(test)]
 mod tests {
     use k8s_openapi::api::{
-        core::v1::{Namespace, Secret, ServiceAccount},
-        rbac::v1::{ClusterRole, ClusterRoleBinding},
+        apps::v1::Deployment,
+        core::v1::{Namespace, PersistentVolumeClaim, Secret, ServiceAccount},
+        rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
     };
     use serde::{Serialize, de::DeserializeOwned};
 
     use super::*;
+    use crate::cli::cluster::StateVolume;
 
     fn name() -> ClusterName {
         "eu-1".parse().unwrap()
@@ -176,6 +203,8 @@ mod tests {
             assert_eq!(serde_json::to_value(typed).unwrap(), manifest.0);
         }
         let mut all = hub_account(&name());
+        all.extend(agent_account(&name()).unwrap());
+        all.extend(agent::tests::agent(StateVolume::Claim));
         all.push(cluster_secret(&name(), "n", "1", &credentials()));
         for manifest in &all {
             match manifest.kind() {
@@ -183,6 +212,10 @@ mod tests {
                 "ServiceAccount" => check::<ServiceAccount>(manifest),
                 "ClusterRole" => check::<ClusterRole>(manifest),
                 "ClusterRoleBinding" => check::<ClusterRoleBinding>(manifest),
+                "Role" => check::<Role>(manifest),
+                "RoleBinding" => check::<RoleBinding>(manifest),
+                "PersistentVolumeClaim" => check::<PersistentVolumeClaim>(manifest),
+                "Deployment" => check::<Deployment>(manifest),
                 "Secret" => check::<Secret>(manifest),
                 kind => panic!("no check for {kind}"),
             }
@@ -192,10 +225,27 @@ mod tests {
     /// Nobody can use what is there before all of it is.
     #[test]
     fn the_token_comes_last() {
-        let account = hub_account(&name());
-        let kinds: Vec<&str> = account.iter().map(Manifest::kind).collect();
-        assert_eq!((kinds[0], kinds[1]), ("Namespace", "ServiceAccount"));
-        assert_eq!(kinds.last(), Some(&"Secret"));
+        for account in [hub_account(&name()), agent_account(&name()).unwrap()] {
+            let kinds: Vec<&str> = account.iter().map(Manifest::kind).collect();
+            assert_eq!((kinds[0], kinds[1]), ("Namespace", "ServiceAccount"));
+            assert_eq!(kinds.last(), Some(&"Secret"));
+        }
+    }
+
+    #[test]
+    fn an_agent_may_do_nothing_outside_of_its_namespace() {
+        let account = agent_account(&name()).unwrap();
+        assert_eq!(account[0].title(), "namespace baton-cluster-eu-1");
+        for manifest in &account[1..] {
+            assert_eq!(manifest.namespace(), "baton-cluster-eu-1");
+        }
+        let error = agent_account(&"eu.west".parse().unwrap()).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "\"eu.west\" cannot be the name of a cluster that is joined with --pull: its namespace \
+             \"baton-cluster-NAME\" on the hub has to be a DNS label, so the name is at most 49 \
+             characters without '.'"
+        );
     }
 
     #[test]

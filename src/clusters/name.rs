@@ -23,6 +23,12 @@ pub enum NameError {
         longest = LABEL_LENGTH - CLASS_PREFIX.len()
     )]
     TooLong(String),
+    /// The namespace on the hub cannot be named after it.
+    #[error(
+        "{0:?} cannot be the name of a cluster that is joined with --pull: its namespace \"baton-cluster-NAME\" on the hub has to be a DNS label, so the name is at most {longest} characters without '.'",
+        longest = LABEL_LENGTH - NAMESPACE_PREFIX.len()
+    )]
+    NoNamespace(String),
 }
 
 /// The name of a Cluster: a DNS-1123 subdomain.

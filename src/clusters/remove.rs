@@ -1,6 +1,6 @@
 //! `baton cluster remove`.
 
-use baton_apis::constants::ANNOTATION_ABANDON;
+use baton_apis::constants::{ANNOTATION_ABANDON, API_VERSION, LABEL_PHASE_CLASS};
 use futures::future::try_join_all;
 use serde_json::{Value, json};
 
@@ -8,9 +8,10 @@ use super::{
     error::{Error, Side},
     join::{apart, is_free},
     manifest::{Manifest, text},
-    manifests::{Credentials, cluster, cluster_secret, hub_account},
+    manifests::{Credentials, agent, cluster, cluster_secret, hub_account},
     name::ClusterName,
     progress::{Progress, say, task},
+    rights::Right,
     server::Server,
     spec::Connection,
 };
@@ -18,11 +19,32 @@ use crate::cli::cluster::RemoveArgs;
 
 /// How many phases are named.
 const SHOWN: usize = 5;
+/// How often what comes back is dropped again. A manager that has seen the Cluster go writes nothing more.
+const ROUNDS: usize = 20;
 
 /// Something that is there and is to go.
 struct Doomed {
     manifest: Manifest,
     live: Value,
+}
+
+impl Doomed {
+    /// The rights that it needs.
+    fn rights(&self) -> Vec<Right> {
+        let mut rights = vec![self.manifest.right("delete")];
+        if self.manifest.kind() == "Namespace" {
+            let phases = mirrors(self.manifest.name());
+            rights.extend(["list", "patch", "delete"].map(|verb| phases.right(verb)));
+        }
+        rights
+    }
+}
+
+/// The phases that an agent reads in this namespace.
+fn mirrors(namespace: &str) -> Manifest {
+    Manifest(json!({
+        "apiVersion": API_VERSION, "kind": "ObjectSetPhase", "metadata": { "namespace": namespace },
+    }))
 }
 
 /// Removes a cluster.
@@ -62,7 +84,7 @@ pub(super) async fn run(args: &RemoveArgs) -> Result<(), Error> {
     }
     for (server, doomed) in [(Some(&hub), &on_hub), (target.as_ref(), &in_target)] {
         if let Some(server) = server {
-            let rights = doomed.iter().map(|one| one.manifest.right("delete"));
+            let rights = doomed.iter().flat_map(Doomed::rights);
             server.demand(rights.collect()).await?;
         }
     }
@@ -105,6 +127,10 @@ async fn delete(
                 say(&format!("Would delete {title}"));
                 continue;
             }
+            if manifest.kind() == "Namespace" {
+                let doing = format!("Forgetting the phases in {title}");
+                task(&doing, forget(server, manifest.name())).await?;
+            }
             // A Secret goes with its Cluster, so it may be gone by now.
             task(&format!("Deleting {title}"), server.delete(manifest, live)).await?;
             progress.is_done(&title);
@@ -113,7 +139,28 @@ async fn delete(
     Ok(())
 }
 
-/// What there is on the hub: Cluster, Secret, namespace of the agent.
+/// Takes from an agent what it knows of its phases. It forgets those that vanish; from those that are being deleted it
+/// would take the objects away, which are to stay.
+async fn forget(hub: &Server, namespace: &str) -> Result<(), Error> {
+    let like = mirrors(namespace);
+    for _ in 0..ROUNDS {
+        let found = hub.list_if_served(&like, "").await?;
+        if found.is_empty() {
+            return Ok(());
+        }
+        for live in found {
+            let mut mirror = like.clone();
+            mirror.0["metadata"]["name"] = text(&live, "/metadata/name").into();
+            hub.drop_object(&mirror, &live).await?;
+        }
+    }
+    Err(Error::Unforgotten {
+        namespace: namespace.to_owned(),
+    })
+}
+
+/// What there is on the hub: Cluster, Secret, namespace of the agent. The Cluster goes first: without it the manager
+/// writes nothing more into that namespace.
 async fn on_hub(
     hub: &Server,
     name: &ClusterName,
@@ -166,30 +213,26 @@ fn belongs_to(secret: &Value, name: &ClusterName) -> bool {
     })
 }
 
-/// What joining has made in the target.
+/// What joining has made in the target, in either way: it may have been joined in both, one after the other.
 async fn in_target(target: &Server, name: &ClusterName) -> Result<Vec<Doomed>, Error> {
-    let mut manifests = hub_account(name);
-    manifests.reverse();
+    is_free(target, name).await?;
+    let mut manifests = agent::leftovers();
+    let account = hub_account(name).into_iter().rev();
     // The namespace may have other inhabitants.
-    manifests.retain(|manifest| manifest.kind() != "Namespace");
+    manifests.extend(account.filter(|manifest| manifest.kind() != "Namespace"));
     let live = try_join_all(manifests.iter().map(|manifest| target.get(manifest))).await?;
     let mut doomed = Vec::new();
     for (manifest, live) in manifests.into_iter().zip(live) {
-        if manifest.kind() == "ServiceAccount" {
-            is_free(target, live.as_ref(), name)?;
-        }
         doomed.extend(live.map(|live| Doomed { manifest, live }));
     }
     Ok(doomed)
 }
 
-/// The phases that are delivered into the cluster, without their copies for the agent.
+/// The phases that are delivered into the cluster.
 async fn phases(hub: &Server, name: &ClusterName) -> Result<Vec<String>, Error> {
-    use baton_apis::constants::{API_VERSION, LABEL_PHASE_CLASS};
     let Ok(class) = name.class() else {
         return Ok(Vec::new());
     };
-    let copies = name.namespace().unwrap_or_default();
     let label = format!("{LABEL_PHASE_CLASS}={class}");
     let mut found = Vec::new();
     for kind in ["ObjectSetPhase", "ClusterObjectSetPhase"] {
@@ -198,7 +241,6 @@ async fn phases(hub: &Server, name: &ClusterName) -> Result<Vec<String>, Error> 
     }
     let mut names: Vec<String> = found
         .iter()
-        .filter(|phase| text(phase, "/metadata/namespace") != copies)
         .map(|phase| {
             let name = text(phase, "/metadata/name");
             match text(phase, "/metadata/namespace") {
@@ -219,11 +261,11 @@ fn left(
     name: &ClusterName,
 ) -> Vec<String> {
     let delivered = match (connection, target_was_named) {
-        (Some(Connection::Pull), _) => {
-            "Left in the cluster: its agent, and what revisions have delivered"
-        }
         (_, true) => {
             "Left in the target: namespace baton-system, and what revisions have delivered"
+        }
+        (Some(Connection::Pull), false) => {
+            "Left in the cluster: what revisions have delivered, and the agent if it was started there, with its rights; while it has not heard of this it goes on repairing. The same command with --kubeconfig or --context of the cluster removes the agent"
         }
         (_, false) => {
             "Left in the cluster: service account baton-hub in namespace baton-system, its rights and its token; the same command with --kubeconfig or --context of the cluster removes that"
@@ -269,7 +311,8 @@ mod tests {
     fn what_is_left_is_told() {
         let told = |named, connection, phases| left(named, connection, phases, &name()).join("\n");
         assert!(told(false, Some(Connection::Push), 0).contains("service account baton-hub"));
-        assert!(told(false, Some(Connection::Pull), 0).contains("its agent"));
+        assert!(told(false, Some(Connection::Pull), 0).contains("and the agent if"));
+        assert!(!told(true, Some(Connection::Pull), 0).contains("the agent"));
         assert!(told(true, None, 0).starts_with("Left in the target: namespace baton-system"));
         assert!(told(true, None, 2).contains("2 phases of class cluster.eu-1"));
         assert!(!told(true, None, 0).contains("phases"));

@@ -14,7 +14,7 @@ use kube::{
     core::Status,
     runtime::wait::await_condition,
 };
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{
     error::{Error, Side, innermost, is_io, one_line},
@@ -132,7 +132,47 @@ impl Server {
         }
     }
 
-    /// Lists the objects of a manifest's kind, in all namespaces, that carry a label.
+    /// Deletes an object that was read without waiting for anybody: its finalizers go first, so that its watchers see
+    /// it vanish and never see it being deleted. Returns whether that was possible; if not, somebody has written it
+    /// meanwhile.
+    ///
+    /// # Errors
+    /// No answer, or refused.
+    pub async fn drop_object(&self, manifest: &Manifest, live: &Value) -> Result<bool, Error> {
+        let api = self.api(manifest);
+        let uid = text(live, "/metadata/uid");
+        let free = json!({ "metadata": { "uid": uid, "finalizers": null } });
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let freed = api
+            .patch(manifest.name(), &params, &Patch::Merge(free))
+            .await;
+        let freed = match freed {
+            Ok(freed) => freed,
+            Err(error) => return self.outrun(error),
+        };
+        let params = DeleteParams::background().preconditions(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: freed.metadata.resource_version,
+        });
+        match api.delete(manifest.name(), &params).await {
+            Ok(_) => Ok(true),
+            Err(error) => self.outrun(error),
+        }
+    }
+
+    /// What it means that an object could not be dropped: it is gone, another one, or somebody was faster.
+    fn outrun(&self, error: kube::Error) -> Result<bool, Error> {
+        match error {
+            kube::Error::Api(status) if is_absent(&status) => Ok(true),
+            kube::Error::Api(status) if status.is_conflict() => Ok(false),
+            error => Err(self.failure(error)),
+        }
+    }
+
+    /// Lists the objects of a manifest's kind that carry a label, in its namespace if it has one, else in all of them.
     ///
     /// # Errors
     /// No answer, refused, or the kind is not served (see [`Server::list_if_served`]).
@@ -153,7 +193,7 @@ impl Server {
     }
 
     async fn try_list(&self, like: &Manifest, labels: &str) -> Result<Vec<Value>, kube::Error> {
-        let api: Api<DynamicObject> = Api::all_with(self.client.clone(), &like.resource());
+        let api = self.api(like);
         let mut params = ListParams::default().limit(500).labels(labels);
         let mut items = Vec::new();
         loop {
@@ -274,6 +314,7 @@ impl Server {
                 Err(Error::WrongServer {
                     url: address.url.clone(),
                     made_at: self.url.clone(),
+                    flag: address.flag,
                     cause,
                 })
             }
@@ -319,6 +360,8 @@ pub(super) struct Address {
     pub url: String,
     /// Whether somebody gave it, so that it need not be reachable from here.
     pub is_given: bool,
+    /// The flag that gives it.
+    pub flag: &'static str,
 }
 
 impl Address {

@@ -39,6 +39,8 @@ impl fmt::Display for Connection {
 /// What was asked for. What is `None` is to stay as it is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Given {
+    /// Who connects to whom.
+    pub connection: Connection,
     /// Region of the cluster.
     pub region: Option<String>,
     /// URL of its API server.
@@ -52,16 +54,21 @@ pub(super) struct Given {
 /// The spec to apply: what was asked for; else what we said before, as leaving it out would take it back; else what
 /// a new Cluster starts with. What somebody else has said stays theirs.
 ///
-/// `server` is the address of a cluster that nobody has given another one.
+/// `server` is the address of a push cluster that nobody has given another one.
 pub(super) fn spec(given: &Given, live: Option<&Value>, server: &str) -> Value {
     let Given {
+        connection,
         region,
         api_master,
         capabilities,
         scheduler,
     } = given;
+    let server = match connection {
+        Connection::Push => Some(json!(server)),
+        Connection::Pull => None,
+    };
     let mut spec = Map::new();
-    spec.insert("connection".to_owned(), Connection::Push.to_string().into());
+    spec.insert("connection".to_owned(), connection.to_string().into());
     for (field, given, initial) in [
         (
             "region",
@@ -71,7 +78,7 @@ pub(super) fn spec(given: &Given, live: Option<&Value>, server: &str) -> Value {
         (
             "apiMaster",
             api_master.as_ref().map(|url| json!(url)),
-            Some(json!(server)),
+            server,
         ),
         (
             "capabilities",
@@ -138,13 +145,18 @@ mod tests {
             spec(&Given::default(), None, SERVER),
             json!({ "connection": "Push", "region": "default", "apiMaster": SERVER, "capabilities": [] })
         );
-        let eu = Given {
+        let mut eu = Given {
             scheduler: Some(json!({ "weight": 1 })),
             ..eu()
         };
         assert_eq!(
             spec(&eu, None, SERVER),
             json!({ "connection": "Push", "region": "eu", "apiMaster": SERVER, "capabilities": [], "scheduler": { "weight": 1 } })
+        );
+        eu.connection = Connection::Pull;
+        assert_eq!(
+            spec(&eu, None, SERVER),
+            json!({ "connection": "Pull", "region": "eu", "capabilities": [], "scheduler": { "weight": 1 } })
         );
     }
 

@@ -10,7 +10,7 @@ use crate::clusters::{
     progress::{Progress, Step, foretell, say},
     rights::Right,
     server::{Address, Server},
-    spec::{address, spec},
+    spec::{Connection, address, spec},
 };
 
 /// What is to be done, step by step.
@@ -34,16 +34,17 @@ pub(super) async fn join(hub: &Server, request: Request, settings: &Settings) ->
     name.class()?;
     let target = Server::connect(Side::Target, &request.target).await?;
     apart(hub, &target, settings.allow_same).await?;
-    let live = read_cluster(hub, name).await?;
+    let live = read_cluster(hub, name, Connection::Push).await?;
     is_namespace(hub, &settings.namespace).await?;
 
     let account = hub_account(name);
+    is_free(&target, name).await?;
     let account = Step::plan(&target, account).await?;
-    is_free(&target, live_account(&account), name)?;
     let spec = spec(&request.given, live.as_ref(), target.url());
     let place = Address {
         url: address(&spec, live.as_ref()).to_owned(),
         is_given: request.given.api_master.is_some(),
+        flag: "server",
     };
     let Some(token) = account.last() else {
         return Ok(());
@@ -72,7 +73,7 @@ pub(super) async fn join(hub: &Server, request: Request, settings: &Settings) ->
     let mut progress = Progress::over(plan.steps());
     match plan.carry_out(hub, &mut entrance, &mut progress).await {
         Ok(()) => {
-            finish(&progress, name, &entrance.address);
+            finish(&progress, name, &entrance.address, "the manager");
             Ok(())
         }
         Err(error) => Err(progress.halfway(error)),
