@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 
 use crate::cluster::{Cluster, is_namespaced};
-use crate::manager::Log;
+use crate::program::Log;
 
 /// Lines of the manager's log that are shown.
 const LOG_LINES: usize = 80;

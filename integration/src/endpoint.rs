@@ -59,6 +59,16 @@ impl Endpoint {
     /// A kubeconfig for it with a bearer token.
     #[must_use]
     pub fn kubeconfig(&self, token: &str) -> String {
+        self.kubeconfig_as(&json!({ "token": token }))
+    }
+
+    /// A kubeconfig for it with a bearer token in a file, which may change.
+    #[must_use]
+    pub fn kubeconfig_with_file(&self, token: &Path) -> String {
+        self.kubeconfig_as(&json!({ "tokenFile": token }))
+    }
+
+    fn kubeconfig_as(&self, user: &Value) -> String {
         let ca = BASE64_STANDARD.encode(&self.ca);
         let config = json!({
             "apiVersion": "v1",
@@ -69,7 +79,7 @@ impl Endpoint {
                 "name": "tests",
                 "cluster": { "server": self.url(), "certificate-authority-data": ca },
             }],
-            "users": [{ "name": "tests", "user": { "token": token } }],
+            "users": [{ "name": "tests", "user": user }],
         });
         // JSON is YAML.
         config.to_string()

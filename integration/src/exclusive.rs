@@ -11,8 +11,9 @@ use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use crate::cluster::Cluster;
 use crate::guard::Guard;
-use crate::manager::{Manager, temporary};
+use crate::manager::Manager;
 use crate::namespace::{LABEL_TEST, PATIENCE, Scope, TestNamespace};
+use crate::program::temporary;
 
 /// How many tests have a bed to themselves at the same time. On a machine of two processors more of
 /// them slow each other down.

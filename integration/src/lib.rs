@@ -26,6 +26,7 @@
     reason = "a helper of tests fails the test by panicking, unless the server's refusal is wanted"
 )]
 
+pub mod agent;
 pub mod cluster;
 pub mod deployment;
 pub mod dump;
@@ -41,6 +42,7 @@ pub mod namespace;
 mod network;
 pub mod picture;
 pub mod plugin;
+pub mod program;
 pub mod proxy;
 pub mod recording;
 pub mod revision;

@@ -9,8 +9,9 @@ use tokio::time::sleep;
 
 use crate::cluster::{Cluster, Refused};
 use crate::dump;
-use crate::manager::{Log, Manager};
+use crate::manager::Manager;
 use crate::manifest::{BLOCKING_FINALIZER, Entry};
+use crate::program::Log;
 use crate::revision::{Revision, Want};
 
 /// How long anything may take to happen (contract section 8).

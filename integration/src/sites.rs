@@ -14,6 +14,8 @@
 //! let live = site.live(&ns, &configmap("cm")).await;       // a look at the site itself
 //! ```
 //!
+//! With [`Join::pull`] an [`Agent`](crate::agent::Agent) delivers instead of the hub's manager.
+//!
 //! Through a network that fails: [`Join::through`] a [`Proxy`](crate::proxy::Proxy), or an injecting
 //! [`Faults`](crate::faults::Faults), or one behind the other. Credentials: [`Site::account`] makes a
 //! `ServiceAccount`, whose tokens can be revoked one by one, or expire.
@@ -34,6 +36,8 @@
 mod account;
 mod credentials;
 mod join;
+mod leftovers;
+mod mirrors;
 
 use std::net::SocketAddr;
 use std::ops::Deref;

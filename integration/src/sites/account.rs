@@ -1,5 +1,6 @@
-//! Service accounts on a site, and tokens that end.
+//! Service accounts, and tokens that end.
 
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -8,6 +9,7 @@ use tokio::time::sleep;
 use super::Site;
 use super::credentials::{TemporaryKubeconfig, sign};
 use crate::cluster::Cluster;
+use crate::endpoint::Endpoint;
 use crate::namespace::INTERVAL;
 
 /// How long an API server may go on to accept a token that it has seen before. It remembers for 10 s.
@@ -16,15 +18,17 @@ const REMEMBERED: Duration = Duration::from_secs(20);
 /// How much later than its time a token expires for an API server: differences of clocks are forgiven.
 const LEEWAY: u64 = 60;
 
-/// The account's name, in a namespace of its own.
+/// The name of a site's account, in a namespace of its own.
 const NAME: &str = "hub";
 
-/// A `ServiceAccount` in a namespace of its own. It stays until the end of the process: what it has to clean
-/// up outlives the test.
+/// A `ServiceAccount`.
 #[derive(Clone, Debug)]
 pub struct Account {
-    site: Site,
+    /// That of the administrator of its cluster.
+    kubeconfig: PathBuf,
+    endpoint: Endpoint,
     namespace: String,
+    name: String,
     uid: String,
 }
 
@@ -47,7 +51,8 @@ impl Site {
         .await
     }
 
-    /// An account that may do what these rules of a `ClusterRole` say.
+    /// An account that may do what these rules of a `ClusterRole` say, in a namespace of its own. It stays
+    /// until the end of the process: what it has to clean up outlives the test.
     pub async fn account_with(&self, rules: &Value) -> Account {
         let cluster = self.cluster().await;
         let namespace = json!({
@@ -56,11 +61,7 @@ impl Site {
         });
         let namespace = cluster.create(&namespace).await.unwrap();
         let namespace = namespace["metadata"]["name"].as_str().unwrap().to_owned();
-        let account = json!({
-            "apiVersion": "v1", "kind": "ServiceAccount",
-            "metadata": { "name": NAME, "namespace": namespace },
-        });
-        let account = cluster.create(&account).await.unwrap();
+        let made = Account::create(&self.kubeconfig(), self.endpoint(), &namespace, NAME).await;
         let binding = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
             "metadata": { "name": namespace },
@@ -69,11 +70,6 @@ impl Site {
             },
             "subjects": [{ "kind": "ServiceAccount", "name": NAME, "namespace": namespace }],
         });
-        let made = Account {
-            site: self.clone(),
-            namespace,
-            uid: account["metadata"]["uid"].as_str().unwrap().to_owned(),
-        };
         made.allow(rules).await;
         cluster.create(&binding).await.unwrap();
         made
@@ -81,19 +77,45 @@ impl Site {
 }
 
 impl Account {
-    /// Replaces its rights. The API server learns of it within moments, not at once.
+    /// Makes an account without rights, unless there is one.
+    pub(super) async fn create(
+        kubeconfig: &Path,
+        endpoint: &Endpoint,
+        namespace: &str,
+        name: &str,
+    ) -> Self {
+        let account = json!({
+            "apiVersion": "v1", "kind": "ServiceAccount",
+            "metadata": { "name": name, "namespace": namespace },
+        });
+        let cluster = Cluster::connect(kubeconfig).await;
+        let account = cluster.apply(&account, "tests").await.unwrap();
+        Self {
+            kubeconfig: kubeconfig.to_owned(),
+            endpoint: endpoint.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            uid: account["metadata"]["uid"].as_str().unwrap().to_owned(),
+        }
+    }
+
+    async fn cluster(&self) -> Cluster {
+        Cluster::connect(&self.kubeconfig).await
+    }
+
+    /// Replaces the rights of a site's account. The API server learns of it within moments, not at once.
     pub async fn allow(&self, rules: &Value) {
         let role = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
             "metadata": { "name": self.namespace }, "rules": rules,
         });
-        let cluster = self.site.cluster().await;
+        let cluster = self.cluster().await;
         cluster.apply(&role, "tests").await.unwrap();
     }
 
     /// A token of its own for an hour, which can be revoked before.
     pub async fn token(&self) -> Token {
-        let cluster = self.site.cluster().await;
+        let cluster = self.cluster().await;
         let secret = json!({
             "apiVersion": "v1", "kind": "Secret",
             "metadata": { "generateName": "token-", "namespace": self.namespace },
@@ -104,7 +126,9 @@ impl Account {
             "apiVersion": "v1", "kind": "Secret",
             "name": name, "uid": secret["metadata"]["uid"],
         });
-        let text = cluster.bound_token(&self.namespace, NAME, &bound).await;
+        let text = cluster
+            .bound_token(&self.namespace, &self.name, &bound)
+            .await;
         Token {
             text,
             bound_to: name,
@@ -119,16 +143,16 @@ impl Account {
         let claims = json!({
             "iss": "https://kubernetes.default.svc.cluster.local",
             "aud": ["https://kubernetes.default.svc.cluster.local"],
-            "sub": format!("system:serviceaccount:{}:{NAME}", self.namespace),
+            "sub": format!("system:serviceaccount:{}:{}", self.namespace, self.name),
             "iat": issued,
             "nbf": issued,
             "exp": now - LEEWAY + lifetime.as_secs(),
             "kubernetes.io": {
                 "namespace": self.namespace,
-                "serviceaccount": { "name": NAME, "uid": self.uid },
+                "serviceaccount": { "name": self.name, "uid": self.uid },
             },
         });
-        sign(&self.site.endpoint().key, &claims)
+        sign(&self.endpoint.key, &claims)
     }
 
     /// Takes a token away, and returns when the API server refuses it.
@@ -137,13 +161,25 @@ impl Account {
             "apiVersion": "v1", "kind": "Secret",
             "metadata": { "name": token.bound_to, "namespace": self.namespace },
         });
-        let cluster = self.site.cluster().await;
+        let cluster = self.cluster().await;
         assert!(cluster.delete(&secret, "Background").await);
-        self.site.until_refused(&token.text).await;
+        self.endpoint.until_refused(&token.text).await;
     }
 }
 
 impl Site {
+    /// Waits until the API server does not accept a token (any more).
+    pub async fn until_refused(&self, token: &str) {
+        self.endpoint().until_refused(token).await;
+    }
+
+    /// Whether the API server knows who sends a token.
+    pub async fn accepts(&self, token: &str) -> bool {
+        self.endpoint().accepts(token).await
+    }
+}
+
+impl Endpoint {
     /// Waits until the API server does not accept a token (any more).
     pub async fn until_refused(&self, token: &str) {
         let asked = Instant::now();
@@ -155,7 +191,7 @@ impl Site {
 
     /// Whether the API server knows who sends a token.
     pub async fn accepts(&self, token: &str) -> bool {
-        let kubeconfig = TemporaryKubeconfig::new(&self.endpoint().kubeconfig(token));
+        let kubeconfig = TemporaryKubeconfig::new(&self.kubeconfig(token));
         let cluster = Cluster::connect(kubeconfig.path()).await;
         cluster.is_known().await
     }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use tokio_rustls::rustls::pki_types::PrivateKeyDer;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 
-use crate::manager::temporary;
+use crate::program::temporary;
 
 /// A kubeconfig in a file, which goes when this is dropped.
 #[derive(Debug)]

@@ -1,27 +1,20 @@
 //! A site as the hub knows it: a Cluster and its Secret.
 
-use std::collections::BTreeSet;
-use std::path::PathBuf;
-use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::Site;
+use super::leftovers::{LABEL_RUN, Leftovers, give_up_on_others};
 use crate::cluster::Cluster;
 use crate::dump;
+use crate::endpoint::Endpoint;
 use crate::namespace::{INTERVAL, LABEL_TEST, PATIENCE, TestNamespace};
 use crate::network::network;
 
 /// The namespace of the hub that holds the Secrets of Clusters, unless a manager is told otherwise.
 pub const CLUSTERS_NAMESPACE: &str = "baton-system";
-
-/// On Clusters: the process that has made them.
-const LABEL_RUN: &str = "baton.run/integration-run";
-
-/// How long a namespace of the hub may take to go, with everything that it has on a site.
-const TEARDOWN: Duration = Duration::from_mins(2);
 
 /// A site that has not joined the hub yet.
 #[must_use]
@@ -90,6 +83,12 @@ impl Join<'_> {
         self.secret(Value::Null)
     }
 
+    /// Leaves it to an agent, which has no Secret and no address on the hub.
+    pub fn pull(mut self) -> Self {
+        self.spec = json!({ "region": "tests", "connection": "Pull" });
+        self.without_secret()
+    }
+
     /// Sets a field of the Cluster's spec.
     pub fn spec(mut self, field: &str, value: impl Into<Value>) -> Self {
         self.spec[field] = value.into();
@@ -121,6 +120,9 @@ impl Join<'_> {
             joined.create_secret(&content, &self.annotations).await;
         }
         let mut cluster = joined.reference();
+        if self.spec["connection"] == "Pull" {
+            joined.admit_agent().await;
+        }
         // Names the namespace that it is removed after.
         let run = std::process::id().to_string();
         cluster["metadata"]["labels"] = json!({ LABEL_TEST: joined.ns, LABEL_RUN: run });
@@ -153,19 +155,25 @@ impl Joined {
     /// The identity of the Cluster.
     #[must_use]
     pub fn reference(&self) -> Value {
-        json!({
-            "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster",
-            "metadata": { "name": self.name },
-        })
+        reference(&self.name)
     }
 
     /// The identity of its Secret.
     #[must_use]
     pub fn secret_reference(&self) -> Value {
-        json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": { "name": self.name, "namespace": CLUSTERS_NAMESPACE },
-        })
+        secret_reference(&self.name)
+    }
+
+    /// The hub that it has joined.
+    #[must_use]
+    pub fn hub(&self) -> &Cluster {
+        &self.hub
+    }
+
+    /// The API server of the hub.
+    #[must_use]
+    pub fn hub_endpoint(&self) -> Endpoint {
+        Endpoint::of_bed(self.hub.kubeconfig())
     }
 
     /// Creates its Secret (again), with these keys and texts.
@@ -245,7 +253,9 @@ impl Joined {
 
     /// Removes the Cluster and its Secret from the hub. What it has made on the site stays there.
     pub async fn leave(&self) {
-        remove(&self.hub, &[self.reference(), self.secret_reference()]).await;
+        for object in [self.reference(), self.secret_reference()] {
+            self.hub.delete(&object, "Background").await;
+        }
     }
 
     /// What a failed test leaves to look at.
@@ -284,84 +294,25 @@ impl Drop for Joined {
             site: Some(self.site.clone()),
             hub: self.hub.kubeconfig().to_owned(),
             ns: self.ns.clone(),
-            objects: vec![self.reference(), self.secret_reference()],
+            name: self.name.clone(),
         };
         // A panic in there is told, and ends nothing else.
         network().spawn(left.clear());
     }
 }
 
-/// What a join leaves when its test is over.
-struct Leftovers {
-    /// None when it has ended with the process that started it.
-    site: Option<Site>,
-    hub: PathBuf,
-    ns: String,
-    objects: Vec<Value>,
+/// The identity of a Cluster.
+pub(super) fn reference(name: &str) -> Value {
+    json!({
+        "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster",
+        "metadata": { "name": name },
+    })
 }
 
-impl Leftovers {
-    /// Waits until nothing on the hub needs the site any more, and removes the rest.
-    async fn clear(self) {
-        let hub = Cluster::connect(&self.hub).await;
-        let ns = json!({
-            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": self.ns },
-        });
-        let sets = json!({
-            "apiVersion": "package-operator.run/v1alpha1", "kind": "ClusterObjectSet",
-        });
-        let label = format!("{LABEL_TEST}={}", self.ns);
-        let asked = Instant::now();
-        while hub.get(&ns).await.is_some() || !hub.list(&sets, &label).await.is_empty() {
-            if asked.elapsed() > TEARDOWN {
-                eprintln!("the namespace {} does not go", self.ns);
-                break;
-            }
-            sleep(INTERVAL * 4).await;
-        }
-        remove(&hub, &self.objects).await;
-        if let Some(site) = self.site {
-            site.forget(&self.ns).await;
-        }
-    }
-}
-
-/// Clears what earlier processes have left on a hub that was kept, once. Their sites are gone, so what was
-/// delivered there is given up.
-async fn give_up_on_others(hub: &Cluster, run: &str) {
-    static DONE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
-    if !DONE.lock().unwrap().insert(hub.kubeconfig().to_owned()) {
-        return;
-    }
-    let like = json!({ "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster" });
-    for mut cluster in hub.list(&like, LABEL_RUN).await {
-        let labels = cluster["metadata"]["labels"].take();
-        if labels[LABEL_RUN] == run {
-            continue;
-        }
-        let name = cluster["metadata"]["name"].clone();
-        let reference = json!({
-            "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster",
-            "metadata": { "name": name },
-        });
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": { "name": name, "namespace": CLUSTERS_NAMESPACE },
-        });
-        let abandon = json!({ "metadata": { "annotations": { "baton.run/abandon": "true" } } });
-        hub.merge(&reference, &abandon).await.unwrap();
-        let left = Leftovers {
-            site: None,
-            hub: hub.kubeconfig().to_owned(),
-            ns: labels[LABEL_TEST].as_str().unwrap_or_default().to_owned(),
-            objects: vec![reference, secret],
-        };
-        network().spawn(left.clear());
-    }
-}
-
-async fn remove(cluster: &Cluster, objects: &[Value]) {
-    for object in objects {
-        cluster.delete(object, "Background").await;
-    }
+/// The identity of the Secret of a Cluster.
+pub(super) fn secret_reference(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret",
+        "metadata": { "name": name, "namespace": CLUSTERS_NAMESPACE },
+    })
 }

@@ -43,6 +43,7 @@ mod repair;
 mod requests;
 mod restart;
 mod rights;
+mod rollout;
 mod sites_harness;
 mod status;
 mod takeover;

@@ -3,8 +3,6 @@
 //! However it is disturbed, a rollout ends as an undisturbed one does: nothing is lost, and no object changes more
 //! often than it has to.
 
-mod rollout;
-
 use std::time::Instant;
 
 use baton_integration::faults::{Answer, Faults, On, Status, Verb, WatchEnd};
@@ -15,7 +13,7 @@ use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use self::rollout::{PATIENCE, Rollout, Stage, calm, writes};
+use crate::rollout::{PATIENCE, Rollout, Stage, calm, writes};
 
 /// Names the first seed, to repeat a run that failed.
 const SEED: &str = "BATON_TEST_SEED";

@@ -1,4 +1,5 @@
-//! What is rolled out while the network fails, and how it has to end: as it ends when nothing fails.
+//! What is rolled out into another cluster while the network fails, and how it has to end: as it ends when
+//! nothing fails, whoever delivers.
 
 use std::collections::BTreeMap;
 
@@ -41,11 +42,15 @@ pub(crate) struct Outcome {
 impl Rollout {
     /// Lets a site join for a rollout of its own, and waits until it is connected.
     pub(crate) async fn new(site: &Site, join: impl for<'a> FnOnce(Join<'a>) -> Join<'a>) -> Self {
-        let mut rollout = Self::unrecorded(site, join).await;
-        let configmaps = configmap("").within(rollout.ns.name()).manifest;
-        let recording = Recording::start(&site.cluster().await, &configmaps, "").await;
-        rollout.recording = Some(recording);
-        rollout
+        Self::unrecorded(site, join).await.recorded().await
+    }
+
+    /// Follows the objects on the site from now on.
+    pub(crate) async fn recorded(mut self) -> Self {
+        let configmaps = configmap("").within(self.ns.name()).manifest;
+        let site = self.joined.site().cluster().await;
+        self.recording = Some(Recording::start(&site, &configmaps, "").await);
+        self
     }
 
     /// As [`Rollout::new`], on a site whose API server is to be stopped: nothing follows its objects.
@@ -53,10 +58,19 @@ impl Rollout {
         site: &Site,
         join: impl for<'a> FnOnce(Join<'a>) -> Join<'a>,
     ) -> Self {
+        let rollout = Self::disconnected(site, join).await;
+        rollout.joined.becomes("Connected", "True").await;
+        rollout
+    }
+
+    /// As [`Rollout::unrecorded`], without waiting for a connection: somebody else is to make it.
+    pub(crate) async fn disconnected(
+        site: &Site,
+        join: impl for<'a> FnOnce(Join<'a>) -> Join<'a>,
+    ) -> Self {
         let ns = TestNamespace::new(Scope::Namespaced).await;
         // The same name wherever it is.
         let joined = join(site.join(&ns).named("site")).create().await;
-        joined.becomes("Connected", "True").await;
         Self {
             joined,
             recording: None,

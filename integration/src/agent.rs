@@ -1,0 +1,226 @@
+//! The agent of a pull cluster as a child process.
+//!
+//! ```ignore
+//! let joined = site.join(&ns).pull().create().await;
+//! let mut agent = joined.agent().start().await;
+//! joined.becomes("Connected", "True").await;
+//! ..
+//! agent.kill();
+//! ..
+//! agent.start();                              // with the state that it has left
+//! ```
+//!
+//! Over networks that fail: [`Setup::hub`] and [`Setup::site`] put a [`Proxy`](crate::proxy::Proxy) or a
+//! [`Faults`](crate::faults::Faults) in front of either API server. Its tokens are in files, as in a pod, and
+//! can be replaced while it runs.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use tempfile::TempDir;
+
+use crate::endpoint::Endpoint;
+use crate::metrics::Metrics;
+use crate::program::{Log, Program};
+use crate::sites::Joined;
+
+/// Lines of the log that are shown when a test fails.
+const LOG_LINES: usize = 80;
+
+/// An agent that was not started yet.
+#[must_use]
+pub struct Setup<'a> {
+    joined: &'a Joined,
+    hub: Endpoint,
+    site: Endpoint,
+    hub_token: Option<String>,
+    site_token: Option<String>,
+}
+
+/// An agent with a state directory of its own, running or not.
+///
+/// # Guarantees
+///
+/// It does not outlive this value. Dropped while the test fails, the end of its log is printed.
+#[derive(Debug)]
+pub struct Agent {
+    program: Option<Program>,
+    cluster: String,
+    log: Log,
+    dir: TempDir,
+}
+
+impl Joined {
+    /// An agent for it, with rights on the hub as from joining, and all rights on the site. Of those who
+    /// ask for a Cluster, one at a time is to run.
+    pub fn agent(&self) -> Setup<'_> {
+        Setup {
+            joined: self,
+            hub: self.hub_endpoint(),
+            site: self.site().endpoint().clone(),
+            hub_token: None,
+            site_token: None,
+        }
+    }
+}
+
+impl Setup<'_> {
+    /// Lets it find the hub here.
+    pub fn hub(mut self, endpoint: &Endpoint) -> Self {
+        self.hub = endpoint.clone();
+        self
+    }
+
+    /// Lets it find its own cluster here.
+    pub fn site(mut self, endpoint: &Endpoint) -> Self {
+        self.site = endpoint.clone();
+        self
+    }
+
+    /// Lets it begin with this token for the hub.
+    pub fn hub_token(mut self, token: &str) -> Self {
+        self.hub_token = Some(token.to_owned());
+        self
+    }
+
+    /// Lets it begin with this token for its own cluster.
+    pub fn site_token(mut self, token: &str) -> Self {
+        self.site_token = Some(token.to_owned());
+        self
+    }
+
+    /// Makes its accounts and starts it.
+    pub async fn start(self) -> Agent {
+        let mut agent = self.prepare().await;
+        agent.start();
+        agent
+    }
+
+    /// Makes its accounts and lets [`Agent::start`] start it.
+    pub async fn prepare(self) -> Agent {
+        let hub_token = match self.hub_token {
+            Some(token) => token,
+            None => self.joined.admit_agent().await.token().await.text,
+        };
+        let site_token = match self.site_token {
+            Some(token) => token,
+            None => self.joined.site().account().await.token().await.text,
+        };
+        let cluster = self.joined.name().to_owned();
+        let agent = Agent {
+            program: None,
+            log: Log::of(&format!("agent-{cluster}")),
+            cluster,
+            dir: tempfile::tempdir().unwrap(),
+        };
+        agent.replace_hub_token(&hub_token);
+        agent.replace_site_token(&site_token);
+        for (endpoint, side) in [(&self.hub, "hub"), (&self.site, "site")] {
+            let config = endpoint.kubeconfig_with_file(&agent.token(side));
+            std::fs::write(agent.kubeconfig(side), config).unwrap();
+        }
+        agent
+    }
+}
+
+impl Agent {
+    /// Starts it (again), with the state that it has left, and returns when it is alive. Whether it reaches
+    /// anybody does not count.
+    pub fn start(&mut self) {
+        assert!(self.program.is_none(), "it runs already");
+        let mut args: Vec<OsString> = vec!["agent".into(), "--leader-elect=false".into()];
+        args.push(format!("--cluster={}", self.cluster).into());
+        for (flag, path) in [
+            ("--hub-kubeconfig", self.kubeconfig("hub")),
+            ("--kubeconfig", self.kubeconfig("site")),
+            ("--state-dir", self.dir.path().join("state")),
+        ] {
+            args.extend([flag.into(), path.into()]);
+        }
+        self.program = Some(Program::start("/healthz", &self.log, &args));
+    }
+
+    /// Kills it (SIGKILL), and returns when it is gone.
+    pub fn kill(&mut self) {
+        drop(self.take());
+    }
+
+    /// Asks it to end (SIGTERM), and returns when it has ended well.
+    pub fn stop(&mut self) {
+        let status = self.take().terminate();
+        assert!(status.success(), "the agent ended with {status}");
+    }
+
+    fn take(&mut self) -> Program {
+        match self.program.take() {
+            Some(program) => program,
+            None => panic!("the agent does not run"),
+        }
+    }
+
+    fn program(&self) -> &Program {
+        match &self.program {
+            Some(program) => program,
+            None => panic!("the agent does not run"),
+        }
+    }
+
+    /// Its metrics at this moment.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        self.program().metrics()
+    }
+
+    /// Whether it says that it is ready.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.program().is_ready()
+    }
+
+    /// The log of all its starts.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+
+    /// The file of its state.
+    #[must_use]
+    pub fn state(&self) -> PathBuf {
+        self.dir.path().join("state").join("mirrors.json")
+    }
+
+    /// Gives it another token for the hub, which it is to read by itself.
+    pub fn replace_hub_token(&self, token: &str) {
+        replace(&self.token("hub"), token);
+    }
+
+    /// Gives it another token for its own cluster, which it is to read by itself.
+    pub fn replace_site_token(&self, token: &str) {
+        replace(&self.token("site"), token);
+    }
+
+    fn token(&self, side: &str) -> PathBuf {
+        self.dir.path().join(format!("{side}-token"))
+    }
+
+    fn kubeconfig(&self, side: &str) -> PathBuf {
+        self.dir.path().join(format!("{side}.yaml"))
+    }
+}
+
+impl Drop for Agent {
+    fn drop(&mut self) {
+        drop(self.program.take());
+        if std::thread::panicking() {
+            let log = self.log.about("", LOG_LINES);
+            eprintln!("--- log of the agent of {}\n{log}", self.cluster);
+        }
+    }
+}
+
+/// As kubelet does: whoever reads the file gets the old content or the new one.
+fn replace(path: &Path, content: &str) {
+    let new = path.with_extension("new");
+    std::fs::write(&new, content).unwrap();
+    std::fs::rename(&new, path).unwrap();
+}

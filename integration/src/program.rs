@@ -1,0 +1,240 @@
+//! A subcommand of `baton` as a child process.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::OpenOptions;
+use std::io::{self, Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Mutex;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::guard::{Guard, beside_tests};
+use crate::metrics::Metrics;
+
+/// How long one may take to say that it is healthy or ready, and to end when asked to.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A free port may be taken by somebody else before the program has it; then others are tried.
+const ATTEMPTS: usize = 3;
+
+/// A running one, with its metrics and its health on ports of its own.
+///
+/// # Guarantees
+///
+/// It is gone when this value is dropped, and when the test process has ended in any way.
+#[derive(Debug)]
+pub struct Program {
+    child: Mutex<Child>,
+    metrics: SocketAddr,
+    health: SocketAddr,
+    log: Log,
+    _guard: Guard,
+}
+
+/// What programs write to their standard error; those with the same purpose one after the other.
+#[derive(Clone, Debug)]
+pub struct Log(PathBuf);
+
+impl Log {
+    /// The log of a purpose. The file is made when something is written.
+    #[must_use]
+    pub fn of(purpose: &str) -> Self {
+        Self(temporary(&format!("{purpose}.log")))
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    /// The last lines that contain a text.
+    #[must_use]
+    pub fn about(&self, text: &str, lines: usize) -> String {
+        let log = std::fs::read(&self.0).unwrap_or_default();
+        let log = String::from_utf8_lossy(&log);
+        let found: Vec<&str> = log.lines().filter(|line| line.contains(text)).collect();
+        found[found.len().saturating_sub(lines)..].join("\n")
+    }
+}
+
+impl Program {
+    /// Starts one and waits until a path of its health endpoint answers well.
+    #[must_use]
+    pub fn start(path: &str, log: &Log, args: &[OsString]) -> Self {
+        for _ in 1..ATTEMPTS {
+            if let Ok(program) = Self::try_start(path, log, args) {
+                return program;
+            }
+        }
+        Self::try_start(path, log, args).unwrap_or_else(|problem| panic!("{problem}"))
+    }
+
+    fn try_start(path: &str, log: &Log, args: &[OsString]) -> Result<Self, String> {
+        let program = Self::spawn(log, args);
+        let asked = Instant::now();
+        loop {
+            if program.answers(path) {
+                return Ok(program);
+            }
+            let problem = match program.exited() {
+                Some(status) => format!("it has ended while starting ({status})"),
+                None if asked.elapsed() > PATIENCE => format!("{path} does not answer well"),
+                None => {
+                    sleep(Duration::from_millis(10));
+                    continue;
+                }
+            };
+            let last = log.about("", 20);
+            return Err(format!(
+                "baton {args:?}: {problem}; its log ends with:\n{last}"
+            ));
+        }
+    }
+
+    /// Starts one and does not wait for it. `args` are the subcommand and its flags, but for the log's level
+    /// and the addresses.
+    #[must_use]
+    pub fn spawn(log: &Log, args: &[OsString]) -> Self {
+        let stderr = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(log.path());
+        let stderr = stderr.unwrap_or_else(|error| panic!("{}: {error}", log.path().display()));
+        let (metrics, health) = (free_address(), free_address());
+        let program =
+            std::env::var_os("BATON_BIN").map_or_else(|| beside_tests("baton"), PathBuf::from);
+        let mut command = Command::new(&program);
+        // What the tests inherit is not to configure the program.
+        for (name, _) in std::env::vars_os() {
+            if is_configuration(&name) {
+                command.env_remove(name);
+            }
+        }
+        let child = command
+            .args(args)
+            .arg("--log-level=debug")
+            .arg(format!("--metrics-addr={metrics}"))
+            .arg(format!("--health-addr={health}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(stderr)
+            .spawn();
+        let child = child.unwrap_or_else(|error| {
+            panic!(
+                "cannot run {} (BATON_BIN names another one): {error}",
+                program.display()
+            )
+        });
+        let guard = Guard::over_process(child.id());
+        Self {
+            child: Mutex::new(child),
+            metrics,
+            health,
+            log: log.clone(),
+            _guard: guard,
+        }
+    }
+
+    /// Its metrics at this moment.
+    #[must_use]
+    pub fn metrics(&self) -> Metrics {
+        match http_get(self.metrics, "/metrics") {
+            Ok(text) => Metrics::parse(&text),
+            Err(error) => panic!(
+                "cannot read the metrics of what logs to {}: {error}",
+                self.log.path().display()
+            ),
+        }
+    }
+
+    /// Whether it says that it is ready.
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
+        self.answers("/readyz")
+    }
+
+    fn answers(&self, path: &str) -> bool {
+        http_get(self.health, path).is_ok()
+    }
+
+    /// How it has ended, if it has.
+    #[must_use]
+    pub fn exited(&self) -> Option<ExitStatus> {
+        self.child.lock().unwrap().try_wait().unwrap()
+    }
+
+    /// Asks it to end (SIGTERM), and returns how it did.
+    #[must_use]
+    pub fn terminate(self) -> ExitStatus {
+        let id = self.child.lock().unwrap().id();
+        kill_process(Pid::from_raw(id.try_into().unwrap()).unwrap(), Signal::TERM).unwrap();
+        let asked = Instant::now();
+        loop {
+            if let Some(status) = self.exited() {
+                return status;
+            }
+            assert!(
+                asked.elapsed() < PATIENCE,
+                "what logs to {} does not end on SIGTERM",
+                self.log.path().display()
+            );
+            sleep(Duration::from_millis(10));
+        }
+    }
+
+    /// Its log.
+    #[must_use]
+    pub fn log(&self) -> &Log {
+        &self.log
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        if let Ok(child) = self.child.get_mut() {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn is_configuration(variable: &OsStr) -> bool {
+    let name = variable.to_string_lossy();
+    ["BATON_", "PKO_"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix))
+        || ["KUBECONFIG", "LOG_LEVEL", "POD_NAMESPACE"].contains(&&*name)
+}
+
+/// A file of this test process, in the directory of build products.
+#[must_use]
+pub fn temporary(name: &str) -> PathBuf {
+    let dir = beside_tests("..").join("tmp");
+    std::fs::create_dir_all(&dir).unwrap();
+    dir.join(format!("{}-{name}", std::process::id()))
+}
+
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    listener.local_addr().unwrap()
+}
+
+/// The body of a successful answer.
+fn http_get(address: SocketAddr, path: &str) -> io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(Duration::from_secs(5)))?;
+    write!(stream, "GET {path} HTTP/1.0\r\nHost: baton\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").unwrap_or_default();
+    if head.split(' ').nth(1) == Some("200") {
+        Ok(body.to_owned())
+    } else {
+        Err(io::Error::other(answer))
+    }
+}

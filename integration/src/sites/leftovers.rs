@@ -1,0 +1,96 @@
+//! What is left of joins when their tests are over.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::Site;
+use super::join::{reference, secret_reference};
+use super::mirrors::mirrors;
+use crate::cluster::Cluster;
+use crate::namespace::{INTERVAL, LABEL_TEST};
+use crate::network::network;
+
+/// On Clusters: the process that has made them.
+pub(super) const LABEL_RUN: &str = "baton.run/integration-run";
+
+/// How long a namespace of the hub may take to go, with everything that it has on a site.
+const TEARDOWN: Duration = Duration::from_mins(2);
+
+/// What a join leaves when its test is over.
+pub(super) struct Leftovers {
+    /// None when it has ended with the process that started it.
+    pub(super) site: Option<Site>,
+    pub(super) hub: PathBuf,
+    /// The namespace of the test.
+    pub(super) ns: String,
+    /// Of the Cluster.
+    pub(super) name: String,
+}
+
+impl Leftovers {
+    /// Waits until nothing on the hub needs the site any more, and removes the rest.
+    pub(super) async fn clear(self) {
+        let hub = Cluster::connect(&self.hub).await;
+        let cluster = reference(&self.name);
+        let found = hub.get(&cluster).await.unwrap_or_default();
+        // Agents end with their tests.
+        if self.site.is_none() || found["spec"]["connection"] == "Pull" {
+            let abandon = json!({ "metadata": { "annotations": { "baton.run/abandon": "true" } } });
+            // It may have been removed by the test.
+            let _ = hub.merge(&cluster, &abandon).await;
+        }
+        let namespace = |name: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name },
+            })
+        };
+        let ns = namespace(&self.ns);
+        let sets = json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ClusterObjectSet",
+        });
+        let label = format!("{LABEL_TEST}={}", self.ns);
+        let asked = Instant::now();
+        while hub.get(&ns).await.is_some() || !hub.list(&sets, &label).await.is_empty() {
+            if asked.elapsed() > TEARDOWN {
+                eprintln!("the namespace {} does not go", self.ns);
+                break;
+            }
+            sleep(INTERVAL * 4).await;
+        }
+        let mirrors = namespace(&mirrors(&self.name));
+        for object in [cluster, secret_reference(&self.name), mirrors] {
+            hub.delete(&object, "Background").await;
+        }
+        if let Some(site) = self.site {
+            site.forget(&self.ns).await;
+        }
+    }
+}
+
+/// Clears what earlier processes have left on a hub that was kept, once. Their sites are gone, so what was
+/// delivered there is given up.
+pub(super) async fn give_up_on_others(hub: &Cluster, run: &str) {
+    static DONE: Mutex<BTreeSet<PathBuf>> = Mutex::new(BTreeSet::new());
+    if !DONE.lock().unwrap().insert(hub.kubeconfig().to_owned()) {
+        return;
+    }
+    for cluster in hub.list(&reference(""), LABEL_RUN).await {
+        let metadata = &cluster["metadata"];
+        if metadata["labels"][LABEL_RUN] == run {
+            continue;
+        }
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let left = Leftovers {
+            site: None,
+            hub: hub.kubeconfig().to_owned(),
+            ns: text(&metadata["labels"][LABEL_TEST]),
+            name: text(&metadata["name"]),
+        };
+        network().spawn(left.clear());
+    }
+}

@@ -1,0 +1,81 @@
+//! What there is on the hub for the agent of a pull cluster.
+
+use serde_json::{Value, json};
+
+use super::{Account, Joined};
+
+/// The name of an agent's account on the hub, and of what gives it rights.
+const AGENT: &str = "agent";
+
+/// The name of the mirror whose status is an agent's heartbeat.
+const HEARTBEAT: &str = "agent";
+
+impl Joined {
+    /// The namespace of the hub where an agent finds its phases.
+    #[must_use]
+    pub fn mirrors(&self) -> String {
+        mirrors(self.name())
+    }
+
+    /// Makes what an agent needs on the hub, as `baton cluster join --pull` does, unless it is there: the
+    /// namespace of the mirrors, and an account with rights in it.
+    pub async fn admit_agent(&self) -> Account {
+        let namespace = self.mirrors();
+        let home = json!({
+            "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": namespace },
+        });
+        self.hub().apply(&home, "tests").await.unwrap();
+        let hub = self.hub_endpoint();
+        let account = Account::create(self.hub().kubeconfig(), &hub, &namespace, AGENT).await;
+        let rbac = |kind: &str| {
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": kind,
+                "metadata": { "name": AGENT, "namespace": namespace },
+            })
+        };
+        let mut role = rbac("Role");
+        role["rules"] = json!([
+            {
+                "apiGroups": ["package-operator.run"], "resources": ["objectsetphases"],
+                "verbs": ["get", "list", "watch"],
+            },
+            {
+                "apiGroups": ["package-operator.run"], "resources": ["objectsetphases/status"],
+                "verbs": ["update", "patch"],
+            },
+        ]);
+        let mut binding = rbac("RoleBinding");
+        binding["roleRef"] =
+            json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": AGENT });
+        binding["subjects"] =
+            json!([{ "kind": "ServiceAccount", "name": AGENT, "namespace": namespace }]);
+        self.hub().apply(&role, "tests").await.unwrap();
+        self.hub().apply(&binding, "tests").await.unwrap();
+        account
+    }
+
+    /// The mirrors of its phases, without that of the heartbeat.
+    pub async fn mirrored(&self) -> Vec<Value> {
+        let mut all = self.hub().list(&mirror(&self.mirrors(), ""), "").await;
+        all.retain(|mirror| mirror["metadata"]["name"] != HEARTBEAT);
+        all
+    }
+
+    /// The identity of the mirror that shows that the agent is alive.
+    #[must_use]
+    pub fn heartbeat_reference(&self) -> Value {
+        mirror(&self.mirrors(), HEARTBEAT)
+    }
+}
+
+/// The namespace of the hub where the agent of a Cluster finds its phases.
+pub(super) fn mirrors(name: &str) -> String {
+    format!("baton-cluster-{name}")
+}
+
+fn mirror(namespace: &str, name: &str) -> Value {
+    json!({
+        "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSetPhase",
+        "metadata": { "name": name, "namespace": namespace },
+    })
+}
