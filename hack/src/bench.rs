@@ -15,6 +15,7 @@ mod process;
 mod report;
 mod served;
 mod settle;
+mod sites;
 mod steps;
 mod watch;
 
@@ -28,11 +29,17 @@ use kube::Client;
 use self::figures::Figures;
 use self::load::Shape;
 use self::load::chains::Chains;
+use self::load::fleet::Fleet;
 use self::manager::{Cluster, Launch};
 use self::process::Servers;
+use self::sites::Sites;
 use self::steps::Steps;
-use crate::bed::{self, Afterwards, Bed};
+use crate::bed::{self, Afterwards, Bed, Extent};
+use crate::exec;
 use crate::paths::Dirs;
+
+/// Where the manager keeps its lease and looks for the credentials of clusters.
+const MANAGER_NAMESPACE: &str = "baton-system";
 
 /// What to measure.
 #[derive(Debug, Args)]
@@ -43,6 +50,9 @@ pub struct Options {
     /// How long chains get.
     #[command(flatten)]
     chains: Chains,
+    /// How large a fleet is.
+    #[command(flatten)]
+    fleet: Fleet,
     /// What is done with it.
     #[arg(long, value_enum, default_value_t = Scenario::Full)]
     scenario: Scenario,
@@ -63,7 +73,7 @@ pub struct Options {
 /// The steps of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Scenario {
-    /// Everything.
+    /// Everything on one cluster.
     Full,
     /// Only the bare objects, the first and the second revisions.
     Rollout,
@@ -71,6 +81,9 @@ enum Scenario {
     Lone,
     /// Only chains: the first revision of each ObjectDeployment, and edits of its template.
     Chain,
+    /// Only a fleet: connections to many clusters, delivery into them from one hub, and a restart
+    /// (about five minutes, and as many control planes as `--clusters` says).
+    Fleet,
     /// No manager at all: what a dry run and a write of each object take at least.
     Bounds,
 }
@@ -84,6 +97,12 @@ pub enum Error {
     /// The manager does not do what it should.
     #[error(transparent)]
     Manager(#[from] manager::Error),
+    /// The name of the bed is too long for those of a fleet.
+    #[error(transparent)]
+    Name(#[from] bed::InvalidName),
+    /// A cluster does not join.
+    #[error("a cluster of the fleet cannot join: {0}")]
+    Join(#[source] exec::Error),
     /// The API server refused a request of the bench itself.
     #[error("a request of the bench failed: {}", manager::reason(.0))]
     Request(#[source] Box<kube::Error>),
@@ -137,8 +156,20 @@ pub async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     } else {
         Afterwards::End
     };
-    let bed = Bed::up(dirs, &options.bed, None, afterwards).await?;
+    let is_fleet = options.scenario == Scenario::Fleet;
+    let extent = if is_fleet {
+        // Nothing runs pods.
+        Extent::ControlPlane
+    } else {
+        Extent::Full
+    };
+    let bed = Bed::up_with(extent, dirs, &options.bed, None, afterwards).await?;
     bed.install(&dirs.crds()).await?;
+    let sites = if is_fleet {
+        Some(Sites::start(dirs, &options.bed, options.fleet, afterwards).await?)
+    } else {
+        None
+    };
     let cluster = Cluster::Kubeconfig(bed.kubeconfig());
     let launch = Launch {
         binary,
@@ -151,8 +182,32 @@ pub async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     };
     let servers = Servers::of_bed(bed.kubeconfig().parent().unwrap_or(&dirs.cache));
     let client = cluster.client().await?;
-    let figures = measure(client, options, launch, servers).await?;
+    let figures = match &sites {
+        Some(sites) => {
+            // Where the credentials are, and later the lease.
+            load::Target::create(&client, MANAGER_NAMESPACE).await?;
+            sites.join(&launch.binary, &bed.kubeconfig()).await?;
+            fleet(client, options, launch, servers, sites).await?
+        }
+        None => measure(client, options, launch, servers).await?,
+    };
     print(&figures, options)
+}
+
+/// Measures a fleet that has joined.
+async fn fleet(
+    client: Client,
+    options: &Options,
+    launch: Launch,
+    servers: Servers,
+    sites: &Sites,
+) -> Result<Figures, Error> {
+    let shape = options.fleet.all(&options.shape);
+    let servers = servers.and(sites.servers());
+    let figures = Figures::new(shape);
+    let mut steps = Steps::start(client, shape, launch, servers, figures).await?;
+    steps.fleet(options.fleet, sites).await?;
+    steps.finish().await
 }
 
 async fn measure(
@@ -164,26 +219,19 @@ async fn measure(
     let Options {
         shape,
         chains,
+        fleet: _,
         scenario,
         json: _,
         keep: _,
         bed: _,
         manager_env: _,
     } = options;
-    let mut figures = Figures {
-        shape: *shape,
-        processors: std::thread::available_parallelism().map_or(0, Into::into),
-        bare: vec![],
-        bounds: vec![],
-        steps: vec![],
-        chain: None,
-    };
+    let mut figures = Figures::new(*shape);
     if *scenario == Scenario::Bounds {
         figures.bounds = bare::bounds(&client, &servers, shape).await?;
         return Ok(figures);
     }
-    // Where the manager keeps its lease.
-    load::Target::create(&client, "baton-system").await?;
+    load::Target::create(&client, MANAGER_NAMESPACE).await?;
     if *scenario != Scenario::Lone {
         let first = bare::measure(&client, &servers, shape, 1).await?;
         figures.bare.push(first);
@@ -207,8 +255,8 @@ async fn measure(
             steps.chain(*chains).await?;
             steps.bare().await?;
         }
-        // Needs no manager, and was measured above.
-        Scenario::Bounds => {}
+        // The former is measured with clusters of its own, the latter needs no manager.
+        Scenario::Fleet | Scenario::Bounds => {}
     }
     steps.finish().await
 }

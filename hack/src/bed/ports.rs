@@ -1,13 +1,19 @@
 //! Free ports for the servers of a bed.
 
+use std::collections::BTreeSet;
 use std::hash::{BuildHasher, RandomState};
 use std::net::{Ipv4Addr, TcpListener};
+use std::sync::{Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
 /// Where ports are looked for: below the ranges that operating systems give to outgoing
 /// connections, which could otherwise take one between the choice here and the start of the server.
 const RANGE: std::ops::Range<u16> = 20_000..30_000;
+
+/// What this process has chosen so far. Nobody listens on a port before its server has started, so beds that
+/// one process starts side by side could choose the same one.
+static CHOSEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
 
 /// One port for each server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,7 +51,8 @@ pub enum Error {
 }
 
 impl Ports {
-    /// Chooses ports that nobody listens on, with `api` for the API server if given.
+    /// Chooses ports that nobody listens on, with `api` for the API server if given. Of the others none was
+    /// chosen by this process before.
     ///
     /// # Errors
     ///
@@ -58,11 +65,12 @@ impl Ports {
         let offset = (offset % u64::from(RANGE.end - RANGE.start)) as u16;
         let mut candidates =
             (RANGE.start + offset..RANGE.end).chain(RANGE.start..RANGE.start + offset);
+        let mut chosen = CHOSEN.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = || {
-            candidates
-                .by_ref()
-                .find(|port| Some(*port) != api && probe(*port).is_ok())
-                .ok_or(Error::Exhausted)
+            let mut is_free =
+                |port: &u16| Some(*port) != api && probe(*port).is_ok() && chosen.insert(*port);
+            let port = candidates.by_ref().find(|port| is_free(port));
+            port.ok_or(Error::Exhausted)
         };
         let api = match api {
             Some(port) => probe(port)
@@ -99,23 +107,20 @@ mod tests {
     }
 
     #[test]
-    fn ports_differ() {
-        let Ports {
-            api,
-            etcd,
-            etcd_peer,
-            controller_manager,
-            scheduler,
-            kwok,
-        } = Ports::choose(None).unwrap();
-        let all = std::collections::BTreeSet::from([
-            api,
-            etcd,
-            etcd_peer,
-            controller_manager,
-            scheduler,
-            kwok,
-        ]);
-        assert_eq!(all.len(), 6);
+    fn ports_differ_also_between_beds_of_one_process() {
+        const BEDS: usize = 100;
+        let mut all = BTreeSet::new();
+        for _ in 0..BEDS {
+            let Ports {
+                api,
+                etcd,
+                etcd_peer,
+                controller_manager,
+                scheduler,
+                kwok,
+            } = Ports::choose(None).unwrap();
+            all.extend([api, etcd, etcd_peer, controller_manager, scheduler, kwok]);
+        }
+        assert_eq!(all.len(), 6 * BEDS);
     }
 }

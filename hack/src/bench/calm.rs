@@ -10,7 +10,7 @@ use super::metrics::Metrics;
 const CALM: Duration = Duration::from_secs(1);
 
 /// Watches the manager's metrics until they stand still: it leads, its queue is empty, and for one
-/// second no reconcile has ended and no request about a revision or its objects was sent.
+/// second no reconcile has ended, no request about a revision or its objects was sent, and no watch begun.
 #[derive(Debug)]
 pub struct Calm {
     /// Reconciles that have to come first. A manager that has just started is silent before it
@@ -34,7 +34,7 @@ impl Calm {
     /// Takes a look at `now`. Returns when the calm began, once it has lasted.
     pub fn look(&mut self, metrics: &Metrics, now: Instant) -> Option<Instant> {
         let sent = metrics.requests().map_or(0, |requests| {
-            requests.about_objects() + requests.about_sets()
+            requests.about_objects() + requests.about_sets() + requests.of("watch")
         });
         let seen = Some((metrics.reconciles(), sent));
         let busy = !metrics.leads()

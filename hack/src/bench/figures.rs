@@ -1,12 +1,14 @@
 //! What was measured, and how numbers are made of it.
 
 pub mod chain;
+pub mod fleet;
 
 use std::time::Duration;
 
 use serde::Serialize;
 
 use self::chain::Chain;
+use self::fleet::Fleet;
 use super::bare;
 use super::load::Shape;
 use super::metrics::Requests;
@@ -125,13 +127,19 @@ impl Step {
     #[must_use]
     pub fn is_paced(&self) -> bool {
         let is_of_sets = matches!(self.name, "create" | "handover" | "teardown");
-        is_of_sets || matches!(self.name, chain::CREATE | chain::EDITS)
+        is_of_sets || matches!(self.name, chain::CREATE | chain::EDITS | fleet::CREATE)
     }
 
     /// Whether it is about chains of revisions.
     #[must_use]
     pub fn is_of_chain(&self) -> bool {
         [chain::CREATE, chain::EDITS, chain::IDLE].contains(&self.name)
+    }
+
+    /// Whether it is about a fleet.
+    #[must_use]
+    pub fn is_of_fleet(&self) -> bool {
+        fleet::STEPS.contains(&self.name)
     }
 
     /// Requests whose number goes with that of the objects, per object.
@@ -166,9 +174,25 @@ pub struct Figures {
     pub steps: Vec<Step>,
     /// What was measured of chains, if anything.
     pub chain: Option<Chain>,
+    /// What was measured of a fleet, if anything.
+    pub fleet: Option<Fleet>,
 }
 
 impl Figures {
+    /// Nothing is measured yet.
+    #[must_use]
+    pub fn new(shape: Shape) -> Self {
+        Self {
+            shape,
+            processors: std::thread::available_parallelism().map_or(0, Into::into),
+            bare: vec![],
+            bounds: vec![],
+            steps: vec![],
+            chain: None,
+            fleet: None,
+        }
+    }
+
     /// The step of that name, if it was measured.
     #[must_use]
     pub fn step(&self, name: &str) -> Option<&Step> {
@@ -190,6 +214,7 @@ impl Figures {
             "handover" => self.bare.get(1..3),
             "teardown" => self.bare.get(..3),
             chain::CREATE | chain::EDITS => self.bare.last_chunk::<2>().map(|last| &last[..]),
+            fleet::CREATE => self.bare.get(..2),
             _ => None,
         };
         let bare = mean(around.unwrap_or(&self.bare)).filter(|_| step.is_paced())?;

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::figures::chain::{self, Chain};
+use super::figures::fleet::{self, Fleet};
 use super::figures::{Figures, Step, number, ratio};
 
 /// A figure, what it should be and what it is.
@@ -40,6 +41,10 @@ const MEMORY: [(usize, f64); 2] = [(2_000, 40.0), (10_000, 100.0)];
 const PER_EDIT: f64 = 3.0;
 /// The most memory in KiB for each archived revision.
 const PER_ARCHIVED: f64 = 3.0;
+/// The most memory in MiB for each idle connected cluster.
+const PER_CLUSTER: f64 = 2.0;
+/// The longest restart of a manager with a fleet in seconds.
+const RESTART_FLEET: f64 = 10.0;
 
 /// All goals for which something was measured.
 #[must_use]
@@ -77,14 +82,22 @@ pub fn goals(figures: &Figures) -> Vec<Goal> {
     let most = if is_delegated { CPU_DELEGATED } else { CPU };
     goals.extend(processor(&rollouts, most));
     goals.extend(figures.chain.iter().flat_map(chains));
+    goals.extend(
+        figures
+            .fleet
+            .iter()
+            .flat_map(|fleet| of_fleet(figures, fleet)),
+    );
     goals
 }
 
 fn rate(figures: &Figures, step: &Step) -> Option<Goal> {
     let to_bare = figures.to_bare(step)?;
-    let least = match figures.shape.phase_class {
-        None => TO_BARE,
-        Some(_) => TO_BARE_DELEGATED,
+    let is_delegated = figures.shape.phase_class.is_some() || step.is_of_fleet();
+    let least = if is_delegated {
+        TO_BARE_DELEGATED
+    } else {
+        TO_BARE
     };
     let bound = figures.bound(step);
     let bound = bound.map_or_else(String::new, |bound| format!(" (bound: {bound:.2})"));
@@ -118,7 +131,7 @@ fn memory(figures: &Figures) -> Option<Goal> {
     let peaks = figures
         .steps
         .iter()
-        .filter(|step| !step.is_of_chain())
+        .filter(|step| !step.is_of_chain() && !step.is_of_fleet())
         .filter_map(|step| step.memory.map(|memory| memory.peak));
     let peak = peaks.max_by(f64::total_cmp)?;
     let objects = figures.shape.objects();
@@ -168,6 +181,49 @@ fn chains(chain: &Chain) -> Vec<Goal> {
     goals
 }
 
+fn of_fleet(figures: &Figures, fleet: &Fleet) -> Vec<Goal> {
+    let step = |name| figures.step(name);
+    let none = |figure: &str, writes: u64| Goal {
+        figure: figure.to_owned(),
+        measured: writes.to_string(),
+        wanted: "0".to_owned(),
+        met: writes == 0,
+    };
+    let mut goals = Vec::new();
+    if let Some(create) = step(fleet::CREATE) {
+        let objects = create.timing.objects;
+        let (_, at_clusters) = fleet.requests_per_object(objects);
+        goals.extend(rate(figures, create));
+        goals.push(at_most(
+            "fleet: requests per object at its cluster",
+            at_clusters,
+            PER_OBJECT,
+            "",
+        ));
+        goals.extend(create.cpu.map(|cpu| {
+            let each = ratio(cpu, number(objects) / 1000.0);
+            at_most("fleet: CPU per 1,000 objects", each, CPU_DELEGATED, "s")
+        }));
+    }
+    goals.extend(fleet.per_cluster().map(|each| {
+        let figure = "fleet: memory per idle connected cluster";
+        at_most(figure, each, PER_CLUSTER, "MiB")
+    }));
+    goals.push(none(
+        "fleet: idle: writes on all sides",
+        fleet.idle.writes(),
+    ));
+    goals.push(none(
+        "fleet: restart: writes on all sides",
+        fleet.restart.writes(),
+    ));
+    goals.extend(step(fleet::RESTART).map(|step| {
+        let figure = "fleet: restart until settled";
+        at_most(figure, step.timing.seconds, RESTART_FLEET, "s")
+    }));
+    goals
+}
+
 fn at_most(figure: &str, measured: f64, most: f64, unit: &str) -> Goal {
     let with_unit = |text: String| format!("{text} {unit}").trim_end().to_owned();
     Goal {
@@ -181,6 +237,7 @@ fn at_most(figure: &str, measured: f64, most: f64, unit: &str) -> Goal {
 #[cfg(test)]
 mod tests {
     use super::super::figures::chain::tests::chain;
+    use super::super::figures::fleet::tests::fleet as a_fleet;
     use super::super::figures::{Memory, Spread, Timing};
     use super::super::load::Shape;
     use super::super::metrics::{Metrics, Requests};
@@ -222,6 +279,7 @@ mod tests {
             bounds: vec![],
             steps,
             chain: None,
+            fleet: None,
         }
     }
 
@@ -328,6 +386,42 @@ mod tests {
         assert_eq!(
             find(&figures, "chain: memory"),
             ("5.12 KiB".to_owned(), false)
+        );
+    }
+
+    #[test]
+    fn the_goals_of_a_fleet() {
+        let mut create = step(fleet::CREATE, 2, "");
+        create.timing = Timing::of(60, Duration::from_secs(2));
+        create.cpu = Some(0.3);
+        create.memory = Some(Memory {
+            rss: 600.0,
+            peak: 600.0,
+        });
+        let mut figures = figures(vec![create, step(fleet::RESTART, 11, "")]);
+        figures.bare = [1, 2]
+            .map(|seconds| Timing::of(60, Duration::from_secs(seconds)))
+            .into();
+        figures.fleet = Some(a_fleet());
+        for (figure, measured, met) in [
+            ("fleet: create: rate", "0.67 x bare", true),
+            ("fleet: requests per object", "2.05", true),
+            ("fleet: CPU", "5.00 s", false),
+            ("fleet: memory", "1.50 MiB", true),
+            ("fleet: idle", "0", true),
+            ("fleet: restart: writes", "3", false),
+            ("fleet: restart until", "11.00 s", false),
+        ] {
+            assert_eq!(
+                find(&figures, figure),
+                (measured.to_owned(), met),
+                "{figure}"
+            );
+        }
+        let goals = goals(&figures);
+        assert!(
+            !goals.iter().any(|goal| goal.figure.starts_with("peak")),
+            "{goals:#?}"
         );
     }
 

@@ -1,6 +1,7 @@
 //! What is written: ConfigMaps, and the revisions that consist of them.
 
 pub mod chains;
+pub mod fleet;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -52,6 +52,14 @@ impl Servers {
         )
     }
 
+    /// These and others.
+    #[must_use]
+    pub fn and(mut self, others: impl IntoIterator<Item = Self>) -> Self {
+        self.0
+            .extend(others.into_iter().flat_map(|servers| servers.0));
+        self
+    }
+
     /// Seconds of processor time that they have used since their start.
     #[must_use]
     pub fn cpu(&self) -> f64 {
@@ -115,6 +123,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("pids")).unwrap();
         fs::write(dir.path().join("pids/etcd.pid"), "17\n").unwrap();
-        assert_eq!(Servers::of_bed(dir.path()).0, [17]);
+        let servers = Servers::of_bed(dir.path());
+        assert_eq!(servers.0, [17]);
+        assert_eq!(servers.clone().and([servers]).0, [17, 17]);
     }
 }

@@ -1,6 +1,7 @@
 //! The figures for people, and for programs.
 
 mod chain;
+mod fleet;
 
 use std::collections::BTreeSet;
 
@@ -47,6 +48,8 @@ pub fn tables(figures: &Figures) -> String {
         manager; server: CPU seconds of the API server and etcd.";
     let chains = figures.chain.as_ref().map(|_| chain::NOTES);
     let chains = chains.map_or_else(String::new, |notes| format!("\n{notes}"));
+    let fleets = figures.fleet.as_ref().map(|_| fleet::NOTES);
+    let fleets = fleets.map_or_else(String::new, |notes| format!("\n{notes}"));
     let unsteady = if figures.unsteadiness() > STEADY {
         format!(
             "\nThe bare rates differ by {:.0} %: the machine is busy with other things, and no rate \
@@ -57,7 +60,7 @@ pub fn tables(figures: &Figures) -> String {
         String::new()
     };
     let mut text = format!(
-        "{head}\n\n{}\n\n{notes}{chains}{unsteady}\n",
+        "{head}\n\n{}\n\n{notes}{chains}{fleets}{unsteady}\n",
         steps(figures).trim_fmt()
     );
     if !figures.steps.is_empty() {
@@ -66,6 +69,11 @@ pub fn tables(figures: &Figures) -> String {
         if let Some(chain) = &figures.chain {
             text += "\n\n";
             text += &chain::tables(chain);
+        }
+        if let Some(fleet) = &figures.fleet {
+            let shape = figures.shape;
+            text += "\n\n";
+            text += &fleet::tables(fleet, shape.objects(), shape.sets);
         }
         text += "\n\nGoals\n";
         text += &verdicts(figures);
@@ -93,6 +101,10 @@ fn head(figures: &Figures) -> String {
     }
     if let Some(chain) = &figures.chain {
         head += &chain::head(chain, &shape);
+        head += "\n";
+    }
+    if let Some(fleet) = &figures.fleet {
+        head += &fleet::head(fleet);
         head += "\n";
     }
     head + &format!(
@@ -191,9 +203,9 @@ fn requests(figures: &Figures) -> Table {
             sent => sent.to_string(),
         }));
         row.push(step.writes.to_string());
-        // What goes with what is another matter where revisions are archived: see the table of
-        // chains.
-        if step.timing.objects > 0 && !step.is_of_chain() {
+        // What goes with what is another matter where revisions are archived, and where two sides
+        // are asked: see the tables of chains and of the fleet.
+        if step.timing.objects > 0 && !step.is_of_chain() && !step.is_of_fleet() {
             row.push(format!("{:.2}", step.requests_per_object()));
             row.push(format!("{:.2}", step.requests_per_set()));
         } else {
@@ -240,6 +252,7 @@ mod tests {
     use std::time::Duration;
 
     use super::super::figures::chain::tests::chain;
+    use super::super::figures::fleet::tests::fleet;
     use super::super::figures::{Memory, Spread, Timing};
     use super::super::load::Shape;
     use super::super::metrics::Metrics;
@@ -276,6 +289,7 @@ mod tests {
             bounds: vec![],
             steps: vec![step("create", 2000), step("idle", 0)],
             chain: None,
+            fleet: None,
         }
     }
 
@@ -330,6 +344,40 @@ mod tests {
         let report: serde_json::Value = serde_json::from_str(&json(&figures).unwrap()).unwrap();
         assert_eq!(report["chain"]["rounds"][2]["archived"], 8);
         assert_eq!(report["chain"]["served"]["configmaps"]["APPLY"]["sent"], 82);
+    }
+
+    #[test]
+    fn fleets_have_tables_of_their_own() {
+        let mut figures = figures();
+        figures.shape.sets = 6;
+        figures.fleet = Some(fleet());
+        let text = tables(&figures);
+        for line in [
+            "idle 2 20.00",
+            "idle 4 23.00 1.500",
+            "idle after the delivery and a restart 4 24.50",
+            "resource at dry run POST APPLY PUT all refused",
+            "objectsetphases hub 2.00 2.00",
+            "configmaps clusters 10.00 10.50 20.50",
+            "resource at GET dry run APPLY PUT all refused",
+            "configmaps clusters 5 2 7",
+        ] {
+            assert!(
+                text.lines().any(|found| words(found) == line),
+                "{line}\n{text}"
+            );
+        }
+        assert!(
+            text.contains("2.05 at its cluster and 0.70 at the hub"),
+            "{text}"
+        );
+        assert!(text.contains("into 2 clusters, 3 sets each"), "{text}");
+        let report: serde_json::Value = serde_json::from_str(&json(&figures).unwrap()).unwrap();
+        assert_eq!(report["fleet"]["cluster_objects"], 4);
+        assert_eq!(
+            report["fleet"]["create"]["clusters"]["configmaps"]["APPLY"]["sent"],
+            63
+        );
     }
 
     #[test]

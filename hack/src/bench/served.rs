@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_apis::constants::GROUP;
+use baton_apis::constants::{CLUSTER_GROUP, GROUP};
 use kube::Client;
 use serde::Serialize;
 
@@ -17,9 +17,12 @@ pub const VERBS: [&str; 7] = ["GET", "dry run", "POST", "APPLY", "PATCH", "PUT",
 /// Those that change something.
 const WRITES: [&str; 5] = ["POST", "APPLY", "PATCH", "PUT", "DELETE"];
 
-/// The resources beside our own whose requests are counted: the children, and events.
-const OTHERS: [(&str, &str); 3] = [
+/// The resources beside our own whose requests are counted: the children, other clusters and their
+/// credentials, and events.
+const OTHERS: [(&str, &str); 5] = [
     ("", "configmaps"),
+    (CLUSTER_GROUP, "clusters"),
+    ("", "secrets"),
     ("", "events"),
     ("events.k8s.io", "events"),
 ];
@@ -45,16 +48,12 @@ impl Served {
     ///
     /// When it does not tell.
     pub async fn read(client: &Client) -> kube::Result<Self> {
-        let request = http::Request::get("/metrics").body(vec![]);
-        let request = request.map_err(kube::Error::HttpError)?;
-        Ok(Self::parse(&client.request_text(request).await?))
+        Ok(Self::parse(&metrics(client).await?))
     }
 
     fn parse(text: &str) -> Self {
         const NAME: &str = "apiserver_request_total";
-        // The histograms among them are a hundred times as long.
-        let lines = text.lines().filter(|line| line.starts_with(NAME));
-        let metrics = Metrics::parse(&lines.collect::<Vec<_>>().join("\n"));
+        let metrics = family(text, NAME);
         let mut served = Self::default();
         for (labels, number) in metrics.counts(NAME) {
             let label = |name| labels.get(name).unwrap_or_default();
@@ -138,10 +137,33 @@ impl Served {
     #[must_use]
     pub fn about(&self, resource: &str) -> Count {
         let verbs = self.0.get(resource).into_iter().flatten();
-        verbs.fold(Count::default(), |sum, (_, count)| Count {
-            sent: sum.sent + count.sent,
-            refused: sum.refused + count.refused,
-        })
+        verbs.fold(Count::default(), |sum, (_, count)| sum.plus(*count))
+    }
+
+    /// The number for all resources.
+    #[must_use]
+    pub fn all(&self) -> Count {
+        let counts = self.0.values().flat_map(BTreeMap::values);
+        counts.fold(Count::default(), |sum, count| sum.plus(*count))
+    }
+
+    /// The writes on all resources.
+    #[must_use]
+    pub fn all_writes(&self) -> u64 {
+        self.resources().map(|resource| self.writes(resource)).sum()
+    }
+
+    /// The same together with what another server has answered.
+    #[must_use]
+    pub fn plus(mut self, other: &Self) -> Self {
+        for (resource, verbs) in &other.0 {
+            let own = self.0.entry(resource.clone()).or_default();
+            for (verb, count) in verbs {
+                let sum = own.entry(verb.clone()).or_default();
+                *sum = sum.plus(*count);
+            }
+        }
+        self
     }
 
     /// The writes on a resource.
@@ -149,6 +171,45 @@ impl Served {
     pub fn writes(&self, resource: &str) -> u64 {
         WRITES.map(|verb| self.of(resource, verb).sent).iter().sum()
     }
+}
+
+impl Count {
+    fn plus(self, other: Self) -> Self {
+        Self {
+            sent: self.sent + other.sent,
+            refused: self.refused + other.refused,
+        }
+    }
+}
+
+/// How many watches of a resource are open at the API server now.
+///
+/// # Errors
+///
+/// When it does not tell.
+pub async fn watches(client: &Client, resource: &str) -> kube::Result<u64> {
+    Ok(parse_watches(&metrics(client).await?, resource))
+}
+
+fn parse_watches(text: &str, resource: &str) -> u64 {
+    const NAME: &str = "apiserver_longrunning_requests";
+    let metrics = family(text, NAME);
+    let watches = metrics.counts(NAME).filter(|(labels, _)| {
+        labels.get("resource") == Some(resource) && labels.get("verb") == Some("WATCH")
+    });
+    watches.map(|(_, number)| number).sum()
+}
+
+async fn metrics(client: &Client) -> kube::Result<String> {
+    let request = http::Request::get("/metrics").body(vec![]);
+    let request = request.map_err(kube::Error::HttpError)?;
+    client.request_text(request).await
+}
+
+/// One family of an API server's metrics. The histograms among them are a hundred times as long.
+fn family(text: &str, name: &str) -> Metrics {
+    let lines = text.lines().filter(|line| line.starts_with(name));
+    Metrics::parse(&lines.collect::<Vec<_>>().join("\n"))
 }
 
 #[cfg(test)]
@@ -205,6 +266,38 @@ pub mod tests {
         assert_eq!(served.about("configmaps").sent, 16);
         assert_eq!(served.writes("configmaps"), 8);
         assert_eq!(served.of("configmaps", "GET"), Count::default());
+    }
+
+    #[test]
+    fn servers_are_counted_together() {
+        let one = served(&[("configmaps", "APPLY", 3), ("objectsets", "GET", 1)]);
+        let other = served(&[("configmaps", "APPLY", 4), ("configmaps", "dry run", 7)]);
+        let sum = one.plus(&other);
+        let expected = served(&[
+            ("configmaps", "APPLY", 7),
+            ("configmaps", "dry run", 7),
+            ("objectsets", "GET", 1),
+        ]);
+        assert_eq!(sum, expected);
+        assert_eq!((sum.all().sent, sum.all_writes()), (15, 7));
+    }
+
+    #[test]
+    fn open_watches_of_a_resource_are_counted() {
+        let line = |resource: &str, verb: &str, version: &str, number: u64| {
+            format!(
+                "apiserver_longrunning_requests{{component=\"apiserver\",group=\"g\",resource=\"{resource}\",\
+                 scope=\"cluster\",subresource=\"\",verb=\"{verb}\",version=\"{version}\"}} {number}\n"
+            )
+        };
+        let text = [
+            line("gizmos", "WATCH", "v1", 3),
+            line("gizmos", "WATCH", "v2", 4),
+            line("gizmos", "CONNECT", "v1", 10),
+            line("others", "WATCH", "v1", 20),
+        ]
+        .concat();
+        assert_eq!(parse_watches(&text, "gizmos"), 7);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The steps of a run, one after the other on the same manager.
 
 mod chain;
+mod fleet;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -56,6 +57,16 @@ struct Before {
     requests: Requests,
     usage: Option<Usage>,
     server: f64,
+}
+
+/// A manager that was started anew.
+struct Again {
+    /// Processor time of the servers when the one before was asked to end.
+    server: f64,
+    started: Instant,
+    ready: Duration,
+    /// Since when it has nothing to do.
+    settled: Instant,
 }
 
 /// A manager, its load, and what was measured so far.
@@ -138,7 +149,7 @@ impl Steps {
             .names(1)
             .map(|name| (name, Wanted::Available))
             .collect();
-        self.roll_out("create", 1, wanted).await
+        self.roll_out("create", self.bodies(1), wanted).await
     }
 
     /// Second revisions, until all are available and the first ones control nothing.
@@ -150,18 +161,15 @@ impl Steps {
         let old = self.names(1).map(|name| (name, Wanted::ControlsNothing));
         let new = self.names(2).map(|name| (name, Wanted::Available));
         let wanted = old.chain(new).collect();
-        self.roll_out("handover", 2, wanted).await
+        self.roll_out("handover", self.bodies(2), wanted).await
     }
 
     async fn roll_out(
         &mut self,
         step: &'static str,
-        revision: u32,
+        sets: Vec<Value>,
         wanted: BTreeMap<String, Wanted>,
     ) -> Result<(), Error> {
-        let sets: Vec<Value> = (0..self.shape.sets)
-            .map(|number| self.shape.set(number, revision))
-            .collect();
         let before = self.begin().await?;
         let started = Instant::now();
         let create = self.target.create_sets(&sets);
@@ -208,15 +216,22 @@ impl Steps {
     ///
     /// When it does not end or start.
     pub async fn restart(&mut self) -> Result<(), Error> {
+        let sets = self.sets();
+        // Each revision has to be looked at once.
+        let again = self.start_again(sets).await?;
+        self.restarted("restart", sets, again).await
+    }
+
+    /// Ends the manager and starts it anew, until it has looked so often at something and has nothing
+    /// to do any more.
+    async fn start_again(&mut self, looks: usize) -> Result<Again, Error> {
         let server = self.servers.cpu();
         self.manager.stop().await?;
         let started = Instant::now();
         self.manager = Manager::launch(&self.launch)?;
         self.manager.ready().await?;
         let ready = started.elapsed();
-        let sets = self.sets();
-        // Each revision has to be looked at once.
-        let expected = u64::try_from(sets).unwrap_or_default();
+        let expected = u64::try_from(looks).unwrap_or_default();
         let since = self
             .calm("the restarted manager to settle", CLOSE_LOOK, expected)
             .await?;
@@ -224,14 +239,27 @@ impl Steps {
             "restart: ready after {:.2} s",
             ready.as_secs_f64()
         ));
+        Ok(Again {
+            server,
+            started,
+            ready,
+            settled: since,
+        })
+    }
+
+    async fn restarted(
+        &mut self,
+        step: &'static str,
+        sets: usize,
+        again: Again,
+    ) -> Result<(), Error> {
         let before = Before {
             requests: Requests::default(),
             usage: None,
-            server,
+            server: again.server,
         };
-        self.record("restart", sets, Timing::of(0, since - started))
-            .end(before)
-            .await
+        let timing = Timing::of(0, again.settled - again.started);
+        self.record(step, sets, timing).end(before).await
     }
 
     /// One revision after the other on an otherwise idle manager.
@@ -307,6 +335,14 @@ impl Steps {
         )
         .end(before)
         .await
+    }
+
+    /// All sets in that revision.
+    fn bodies(&self, revision: u32) -> Vec<Value> {
+        let numbers = 0..self.shape.sets;
+        numbers
+            .map(|number| self.shape.set(number, revision))
+            .collect()
     }
 
     /// The names of all sets' revisions of that number.
