@@ -2,6 +2,7 @@
 
 pub mod delegate;
 pub mod drive;
+pub mod hold;
 pub mod intake;
 pub mod object_deployment;
 pub mod object_set;
@@ -89,6 +90,8 @@ pub struct Context {
     /// Compiled CEL probes by owner and its uid. They never change, and compiling a rule takes
     /// as long as a whole pass.
     pub compiled: Mutex<HashMap<Owner, (Arc<str>, Probes)>>,
+    /// Statuses of revisions that are not written yet.
+    pub held: hold::Held,
     /// Owners that name a kind that is not served.
     pub unserved: Mutex<BTreeSet<Owner>>,
 }
@@ -190,6 +193,7 @@ impl Context {
         match owner {
             Owner::Set(key) => {
                 self.metrics.forget_object_set(&key.namespace, &key.name);
+                self.held.forget(key);
                 self.queue.forget(key);
             }
             Owner::Phase(key) => self.phase_queue.forget(key),

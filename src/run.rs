@@ -36,7 +36,7 @@ use crate::{
         revisions::Revisions,
         target::Target,
     },
-    controllers::{self, Context, intake, queue::Queue},
+    controllers::{self, Context, hold::Held, intake, queue::Queue},
     telemetry::{
         client::{ServerError, check_server, instrumented_client},
         metrics::Metrics,
@@ -144,6 +144,7 @@ pub async fn manager(args: ManagerArgs) -> Result<(), Error> {
         phase_queue: Queue::default(),
         force_adoption: args.force_adoption,
         compiled: Mutex::default(),
+        held: Held::default(),
         unserved: Mutex::default(),
         client: client.clone(),
     });

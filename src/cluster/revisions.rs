@@ -413,6 +413,12 @@ impl Lineage for Kinship<'_> {
             newer.extend(made.into_iter().map(|record| (record.key.clone(), record)));
         }
         let reference = controlled_reference(key);
+        // What its phase objects report may not be in its own status yet.
+        let is_delegated = |other: &Record| {
+            let phases = self.phases.controlled_by(&other.uid);
+            let mut reports = phases.iter().filter_map(|phase| phase.status().ok());
+            reports.any(|status| status.controller_of.contains(&reference))
+        };
         newer
             .into_values()
             .filter(|other| !other.is_closed() && other.number > own.number)
@@ -421,7 +427,7 @@ impl Lineage for Kinship<'_> {
                     status.controller_of.contains(&reference)
                         || (status.conditions.iter().any(|c| c.type_ == SUCCEEDED)
                             && mentions(other, key))
-                })
+                }) || is_delegated(other)
             })
             .map(|other| other.key.name.to_string())
     }

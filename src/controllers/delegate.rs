@@ -2,7 +2,9 @@
 
 use baton_apis::{
     ObjectSetProbe, ObjectSetTemplatePhase,
-    constants::{ANNOTATION_LAST_APPLIED, API_VERSION, LABEL_PHASE_CLASS},
+    constants::{
+        ANNOTATION_LAST_APPLIED, API_VERSION, CLASS_DEFAULT, FINALIZER_CACHED, LABEL_PHASE_CLASS,
+    },
 };
 use serde_json::{Value, json};
 
@@ -79,6 +81,11 @@ fn manifest(
             "blockOwnerDeletion": true,
         }],
     });
+    // Its own controller, which is this very process, would add it first of all. Those of other classes
+    // do so themselves, if they exist: nobody else would take it away again.
+    if phase.class == CLASS_DEFAULT {
+        metadata["finalizers"] = json!([FINALIZER_CACHED]);
+    }
     if !key.namespace.is_empty() {
         metadata["namespace"] = (*key.namespace).into();
     }

@@ -93,12 +93,21 @@ pub async fn reconcile(context: &Context, key: &RevisionKey) -> Result<Reconcile
         Numbering::Given(_) | Numbering::Impossible(_) => set_up(context, record, None).await?,
         Numbering::Computed(number) => set_up(context, record, Some(*number)).await?,
     };
-    let status = record.status()?;
+    let status = status(context, &record)?;
     let mut loaded = observe::load(context, &record, &status).await?;
     if let Numbering::Impossible(text) = number {
         loaded.refuse(reasons::PREFLIGHT_ERROR, text);
     }
     roll_out(context, &record, &status, loaded).await
+}
+
+/// The status of a revision, with what is known of its contents although it is not written yet.
+fn status(context: &Context, record: &Record) -> Result<ObjectSetStatus, ReadError> {
+    let mut status = record.status()?;
+    if status.content_hash.is_none() {
+        status.content_hash = context.held.content_hash(&record.key, &record.uid);
+    }
+    Ok(status)
 }
 
 /// Makes sure that both finalizers and the number are there, in one write.
@@ -184,7 +193,7 @@ async fn roll_out(
 
 /// Takes the objects of a revision away, for archival or deletion.
 async fn tear_down(context: &Context, record: &Arc<Record>) -> Result<Reconciled, Error> {
-    let status = record.status()?;
+    let status = status(context, record)?;
     let was_set_up = record
         .finalizers
         .iter()

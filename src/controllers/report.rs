@@ -1,11 +1,13 @@
 //! Telling what a pass came to: status, events, metrics, and what to remember for the next one.
 
+use std::time::Instant;
+
 use baton_apis::{
     ObjectSetStatus,
     conditions::{ARCHIVED, AVAILABLE, IN_TRANSITION, SUCCEEDED, reasons},
 };
 
-use super::{Context, Reconciled, object_set::Error};
+use super::{Context, Reconciled, hold, object_set::Error};
 use crate::{
     cluster::{
         events::EventKind,
@@ -18,7 +20,8 @@ use crate::{
     telemetry::{object_sets::ObjectSetFigures, outcomes::ReconcileOutcome},
 };
 
-/// Writes the status if it says anything new, and the events that go with the change.
+/// Writes the status if it says anything new, and the events that go with the change. One that the next
+/// pass is likely to make outdated is held back for a moment: then another pass is due after that.
 ///
 /// # Errors
 /// When the status cannot be written.
@@ -29,10 +32,17 @@ pub async fn write(
     report: Report,
     kind: ReconcileOutcome,
 ) -> Result<Reconciled, Error> {
-    let Report { status, again } = report;
+    let Report {
+        status,
+        again,
+        is_interim,
+    } = report;
     figures(context, record, &status);
     // The stored status is compared, not `old`: the caller may have added to that.
     if record.status().ok().as_ref() != Some(&status) {
+        if is_interim && let Some(left) = context.hold(record, &status, Instant::now()) {
+            return Ok((kind, hold::at_the_latest(again, left)));
+        }
         let updated = context
             .api
             .set_status(record, &status)
@@ -41,9 +51,11 @@ pub async fn write(
         context.revisions_changed(context.revisions.update(updated), Some(&record.key));
         transitions(context, &record.key, &record.uid, old, &status);
         if kind == ReconcileOutcome::Unchanged {
+            context.held.forget(&record.key);
             return Ok((ReconcileOutcome::Changed, again));
         }
     }
+    context.held.forget(&record.key);
     Ok((kind, again))
 }
 

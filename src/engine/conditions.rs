@@ -34,6 +34,9 @@ pub struct Report {
     pub status: ObjectSetStatus,
     /// When to look again although nothing changes.
     pub again: Again,
+    /// Whether the status only tells how far work has come that goes on by itself: the next pass is
+    /// likely to make it outdated. Such a status may be held back for a moment, never for good.
+    pub is_interim: bool,
 }
 
 /// When a revision is looked at again without an event.
@@ -64,6 +67,14 @@ pub fn report_pass(
 ) -> Report {
     let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
     let succeeded = conditions.is_true(SUCCEEDED);
+    let has_written = !outcome.deeds.is_empty();
+    let is_silent = matches!(
+        outcome.verdict,
+        Verdict::Delegated {
+            is_silent: true,
+            ..
+        }
+    );
     let Judged {
         is_error,
         mut again,
@@ -89,7 +100,50 @@ pub fn report_pass(
     status.controller_of = outcome.controller_of;
     status.waiting_for = outcome.waiting_for;
     status.waiting_for.truncate(MAX_WAITING_FOR);
-    Report { status, again }
+    let is_progress = if is_silent {
+        !takes_back(previous, &status)
+    } else {
+        hands_over(previous, &status)
+    };
+    Report {
+        is_interim: is_progress && !has_written,
+        status,
+        again,
+    }
+}
+
+/// Whether a status takes back an `Available` that was told of the same generation: whoever looks at it
+/// has no sign that it is old.
+fn takes_back(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> bool {
+    let available = |status: &ObjectSetStatus| {
+        let mut conditions = status.conditions.iter();
+        let available = conditions.find(|condition| condition.type_ == AVAILABLE);
+        available.map(|condition| (condition.status == "True", condition.observed_generation))
+    };
+    match (available(previous), available(status)) {
+        (Some((true, before)), Some((false, now))) => before == now,
+        _ => false,
+    }
+}
+
+/// Whether all that a status has to tell is that some objects, but not the last ones, are no longer the
+/// revision's own: a newer one is taking them over, and goes on doing so.
+fn hands_over(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> bool {
+    let is_less = !status.controller_of.is_empty()
+        && status.controller_of.len() < previous.controller_of.len()
+        && status
+            .controller_of
+            .iter()
+            .all(|object| previous.controller_of.contains(object));
+    let rest = |status: &ObjectSetStatus| {
+        let mut status = status.clone();
+        status.controller_of.clear();
+        status
+            .conditions
+            .retain(|condition| condition.type_ != IN_TRANSITION);
+        status
+    };
+    is_less && rest(previous) == rest(status)
 }
 
 /// The status of a delegated phase after a pass; as [`report_pass`], with fewer conditions
@@ -184,6 +238,7 @@ fn judge(
             status,
             reason,
             message,
+            is_silent: _,
         } => {
             is_error = false;
             let message = format!("Phase \"{phase}\" failed: {message}");
@@ -242,6 +297,7 @@ pub fn report_refusal(
     Report {
         status,
         again: Again::After(MISCONFIGURATION_RETRY),
+        is_interim: false,
     }
 }
 
@@ -258,6 +314,7 @@ pub fn report_archival(
     let mut again = Again::OnEvent;
     let mut waiting_for = Vec::new();
     let mut message = messages::ARCHIVAL_IN_PROGRESS.to_owned();
+    let is_interim = matches!(outcome, TeardownOutcome::Waiting(_));
     match outcome {
         TeardownOutcome::Done => conditions.set(ARCHIVED, "True", reasons::ARCHIVED, ""),
         TeardownOutcome::Waiting(objects) => waiting_for = objects,
@@ -287,13 +344,18 @@ pub fn report_archival(
     }
     status.waiting_for = waiting_for;
     status.waiting_for.truncate(MAX_WAITING_FOR);
-    Report { status, again }
+    Report {
+        status,
+        again,
+        is_interim,
+    }
 }
 
 /// The status after a teardown that precedes the revision's deletion: only what it waits for. Its
 /// conditions stay as they were (contract 4.3), and one that is deleted at once is not written to.
 #[must_use]
 pub fn report_deletion(previous: &ObjectSetStatus, outcome: TeardownOutcome) -> Report {
+    let is_interim = matches!(outcome, TeardownOutcome::Waiting(_));
     let (mut waiting_for, again) = match outcome {
         TeardownOutcome::Done => (previous.waiting_for.clone(), Again::OnEvent),
         TeardownOutcome::Waiting(objects) => (objects, Again::OnEvent),
@@ -315,6 +377,7 @@ pub fn report_deletion(previous: &ObjectSetStatus, outcome: TeardownOutcome) -> 
             ..previous.clone()
         },
         again,
+        is_interim,
     }
 }
 

@@ -81,6 +81,8 @@ pub enum DelegationAnswer {
 pub enum Told<'a> {
     /// All objects are written and pass their probes.
     Passed,
+    /// Nothing yet about the object as it is now.
+    Nothing,
     /// They do not, or nobody knows: the status, the reason and the message of its condition.
     Not(&'a str, &'a str, &'a str),
 }
@@ -100,7 +102,7 @@ impl PhaseState {
             return Told::Not("False", reasons::PROBE_FAILURE, "being deleted");
         }
         match self.condition(AVAILABLE) {
-            None => Told::Not("False", reasons::PROBE_FAILURE, "no status reported"),
+            None => Told::Nothing,
             Some(condition) if condition.status == "True" => Told::Passed,
             Some(condition) => Told::Not(&condition.status, &condition.reason, &condition.message),
         }

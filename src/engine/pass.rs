@@ -72,6 +72,8 @@ pub enum Verdict {
         reason: &'static str,
         /// Message.
         message: String,
+        /// Whether its controller has not told anything yet about the phase object as it is now.
+        is_silent: bool,
     },
     /// Something was refused before any write of its phase.
     Preflight(Vec<String>),
@@ -256,25 +258,29 @@ impl<'a> Pass<'a> {
                 let verdict = Verdict::Collision(text.clone());
                 (reasons::COLLISION_DETECTED, text, verdict)
             }
-            (None, Some(state)) => match state.told() {
-                Told::Passed => {
-                    self.phase += 1;
-                    return None;
-                }
-                Told::Not(status, reason, message) => {
-                    let reason = reasons::OF_AVAILABLE
-                        .into_iter()
-                        .find(|known| *known == reason)
-                        .unwrap_or(reasons::PROBE_FAILURE);
-                    let verdict = Verdict::Delegated {
-                        phase: phase.name.clone(),
-                        status: status.to_owned(),
-                        reason,
-                        message: message.to_owned(),
-                    };
-                    (reason, message.to_owned(), verdict)
-                }
-            },
+            (None, Some(state)) => {
+                let told = state.told();
+                let (status, reason, message) = match told {
+                    Told::Passed => {
+                        self.phase += 1;
+                        return None;
+                    }
+                    Told::Nothing => ("False", reasons::PROBE_FAILURE, "no status reported"),
+                    Told::Not(status, reason, message) => (status, reason, message),
+                };
+                let reason = reasons::OF_AVAILABLE
+                    .into_iter()
+                    .find(|known| *known == reason)
+                    .unwrap_or(reasons::PROBE_FAILURE);
+                let verdict = Verdict::Delegated {
+                    phase: phase.name.clone(),
+                    status: status.to_owned(),
+                    reason,
+                    message: message.to_owned(),
+                    is_silent: told == Told::Nothing,
+                };
+                (reason, message.to_owned(), verdict)
+            }
         };
         let waiting = delegated.waiting(&phase.name, reason, &message);
         self.waiting_for.push(waiting);

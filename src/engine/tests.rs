@@ -995,15 +995,14 @@ fn archival_and_deletion() {
         now,
     )
     .status;
-    let going = report_archival(
-        &before,
-        &revision(),
-        TeardownOutcome::Waiting(Vec::new()),
-        now,
-    )
-    .status;
+    let waiting = TeardownOutcome::Waiting(Vec::new());
+    let report = report_archival(&before, &revision(), waiting.clone(), now);
+    assert!(report.is_interim && report_deletion(&before, waiting).is_interim);
+    let going = report.status;
     assert_eq!(types(&going), ["Succeeded=True", "Archived=False"]);
-    let done = report_archival(&going, &revision(), TeardownOutcome::Done, now).status;
+    let report = report_archival(&going, &revision(), TeardownOutcome::Done, now);
+    assert!(!report.is_interim);
+    let done = report.status;
     assert_eq!(
         conditions(&done)[1..],
         ["Archived True Archived: ".to_owned()],
@@ -1013,7 +1012,7 @@ fn archival_and_deletion() {
     assert_eq!(done.phase, ObjectSetStatusPhase::Archived);
     let blocked = TeardownOutcome::Blocked("listing is forbidden".into());
     let report = report_archival(&before, &revision(), blocked.clone(), now);
-    assert_eq!(report.again, Again::Backoff);
+    assert_eq!((report.again, report.is_interim), (Again::Backoff, false));
     assert!(
         report.status.conditions[1]
             .message

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::*;
 use crate::engine::{
     Answer, Gvk, ObjectKey, Request,
-    conditions::{Again, report_pass, report_phase, report_phase_unknown},
+    conditions::{Again, Report, report_pass, report_phase, report_phase_unknown},
     handover::{Kin, Lineage},
     object::Identity,
     pass::{Outcome, Pass, Snapshot, Step, Verdict},
@@ -171,6 +171,7 @@ fn improvement_29_a_phase_object_is_made_when_its_phase_is_reached() {
             status: "False".to_owned(),
             reason: reasons::PROBE_FAILURE,
             message: "no status reported".to_owned(),
+            is_silent: true,
         }
     );
     let status = ObjectSetStatus::default();
@@ -207,6 +208,122 @@ fn later_phases_follow_a_delegated_one_that_is_done() {
     let mut less = done();
     less.controller_of.clear();
     assert!(!pass(&revision(), Some(less), nothing).1.controls_all);
+}
+
+fn report(previous: &ObjectSetStatus, revision: &Revision, outcome: &Outcome) -> Report {
+    report_pass(
+        previous,
+        revision,
+        outcome.clone(),
+        0,
+        Timestamp::UNIX_EPOCH,
+    )
+}
+
+/// All is well, and these objects are the revision's own.
+fn controls(names: &[&str]) -> Outcome {
+    let key = |name: &&str| ObjectKey {
+        kind: "ConfigMap".into(),
+        namespace: "ns".into(),
+        name: (*name).to_owned(),
+        ..ObjectKey::default()
+    };
+    let keys = names.iter().map(key);
+    Outcome {
+        controller_of: keys
+            .map(|key| crate::engine::object::controlled_reference(&key))
+            .collect(),
+        controls_all: names.len() == 3,
+        deeds: Vec::new(),
+        ..pass(&revision(), Some(done()), nothing).1
+    }
+}
+
+/// Nothing but the phase object was made, or was found as it was made.
+fn silent() -> Outcome {
+    let made = |_: &Delegation| {
+        DelegationAnswer::Object(PhaseState {
+            uid: "new".to_owned(),
+            is_ours: true,
+            ..PhaseState::default()
+        })
+    };
+    Outcome {
+        deeds: Vec::new(),
+        ..pass(&revision(), None, made).1
+    }
+}
+
+fn edited() -> Revision {
+    Revision {
+        generation: 4,
+        ..revision()
+    }
+}
+
+/// That a phase object has not reported is no news for a moment.
+#[test]
+fn a_silence_may_be_held_back() {
+    let tells = |status, reason| Outcome {
+        deeds: Vec::new(),
+        ..pass(&revision(), Some(says(status, reason, "x")), nothing).1
+    };
+    let has_written = Outcome {
+        deeds: pass(&revision(), Some(done()), nothing).1.deeds,
+        ..silent()
+    };
+    let new = ObjectSetStatus::default();
+    let available = report(&new, &revision(), &controls(&["near", "far", "last"])).status;
+    for (case, previous, revision, outcome, expected) in [
+        ("just made", &new, revision(), silent(), true),
+        ("objects were written", &new, revision(), has_written, false),
+        (
+            "probes",
+            &new,
+            revision(),
+            tells("False", "ProbeFailure"),
+            false,
+        ),
+        (
+            "a lost site",
+            &new,
+            revision(),
+            tells("Unknown", "ClusterUnreachable"),
+            false,
+        ),
+        (
+            "available till now",
+            &available,
+            revision(),
+            silent(),
+            false,
+        ),
+        // Its conditions speak of an older generation, and say so.
+        ("edited since", &available, edited(), silent(), true),
+    ] {
+        let report = report(previous, &revision, &outcome);
+        assert_eq!(report.is_interim, expected, "{case}: {report:?}");
+    }
+}
+
+/// That some objects are another revision's now is no news while more of them follow.
+#[test]
+fn a_part_of_a_handover_may_be_held_back() {
+    let new = ObjectSetStatus::default();
+    let all = report(&new, &revision(), &controls(&["near", "far", "last"])).status;
+    let left = report(&all, &revision(), &controls(&["last"])).status;
+    for (case, previous, revision, names, expected) in [
+        ("none before", &new, revision(), &["last"][..], false),
+        ("some go", &all, revision(), &["last"], true),
+        ("fewer go", &all, revision(), &["far", "last"], true),
+        ("the last one goes", &left, revision(), &[], false),
+        ("one comes back", &left, revision(), &["far", "last"], false),
+        ("others than before", &all, revision(), &["other"], false),
+        ("an edit as well", &all, edited(), &["last"], false),
+    ] {
+        let report = report(previous, &revision, &controls(names));
+        assert_eq!(report.is_interim, expected, "{case}: {report:?}");
+    }
 }
 
 /// What a phase object tells, and what a revision makes of it: `Available` and the reason.
