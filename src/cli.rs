@@ -9,6 +9,7 @@ use std::path::PathBuf;
 
 use clap::{ArgAction, Args, Parser, Subcommand};
 
+use crate::clusters::name::ClusterName;
 use cluster::ClusterArgs;
 use crds::PrintCrdsArgs;
 use values::{Identity, ListenAddr, LogFilter, LogFormat, Namespace, Workers};
@@ -27,6 +28,8 @@ pub struct Cli {
 pub enum Command {
     /// Run the manager: reconcile the revisions of one cluster until told to stop
     Manager(Box<ManagerArgs>),
+    /// Run the agent of one cluster: deliver what the hub has for it until told to stop
+    Agent(Box<AgentArgs>),
     /// Join other clusters to the hub, list them, and remove them
     Cluster(ClusterArgs),
     /// Print the custom resource definitions of this version, for kubectl apply
@@ -40,16 +43,9 @@ pub struct ManagerArgs {
     #[command(flatten)]
     pub connection: ConnectionArgs,
 
-    /// Namespace of the manager itself; its lease is kept there
-    ///
-    /// Without flag and variable, `PKO_NAMESPACE` and `POD_NAMESPACE` are looked at.
-    #[arg(
-        long,
-        env = "BATON_NAMESPACE",
-        hide_env_values = true,
-        default_value = default_namespace(env_var),
-    )]
-    pub namespace: Namespace,
+    /// How the process runs.
+    #[command(flatten)]
+    pub process: ProcessArgs,
 
     /// Namespace of the Secrets with the credentials of other clusters [default: that of --namespace]
     ///
@@ -61,6 +57,47 @@ pub struct ManagerArgs {
         value_name = "NAMESPACE"
     )]
     pub clusters_namespace: Option<Namespace>,
+
+    /// Revisions reconciled side by side
+    #[arg(
+        long,
+        env = "BATON_WORKERS",
+        hide_env_values = true,
+        default_value = "16",
+        value_name = "N"
+    )]
+    pub workers: Workers,
+
+    /// How often agents of other clusters are to be heard of, in seconds; one that is not for three times as long is lost
+    #[arg(
+        long,
+        env = "BATON_AGENT_HEARTBEAT",
+        hide_env_values = true,
+        default_value = "60",
+        value_name = "SECONDS",
+        value_parser = clap::value_parser!(u64).range(1..=3600),
+    )]
+    pub agent_heartbeat: u64,
+
+    /// Whether `PKO_FORCE_ADOPTION` is set to anything: every object is adopted, whoever controls it. Not a flag, as it
+    /// is meant for the bootstrap job of Package Operator alone.
+    #[arg(skip = env_var("PKO_FORCE_ADOPTION").is_some())]
+    pub force_adoption: bool,
+}
+
+/// Flags of what runs in a cluster.
+#[derive(Clone, Debug, Args)]
+pub struct ProcessArgs {
+    /// Namespace of the process itself; its lease is kept there
+    ///
+    /// Without flag and variable, `PKO_NAMESPACE` and `POD_NAMESPACE` are looked at.
+    #[arg(
+        long,
+        env = "BATON_NAMESPACE",
+        hide_env_values = true,
+        default_value = default_namespace(env_var),
+    )]
+    pub namespace: Namespace,
 
     /// Where to serve /metrics: ":PORT", "IP:PORT", port 0 for a free one, or "0" for not at all
     #[arg(
@@ -82,9 +119,9 @@ pub struct ManagerArgs {
     )]
     pub health_addr: ListenAddr,
 
-    /// Wait for the lease before writing anything, so that one manager works at a time
+    /// Wait for the lease before writing anything, so that one process works at a time
     ///
-    /// The lease is that of Package Operator: neither acts while the other one does.
+    /// The lease of a manager is that of Package Operator: neither acts while the other one does.
     #[arg(
         long,
         env = "BATON_LEADER_ELECT",
@@ -111,16 +148,6 @@ pub struct ManagerArgs {
     )]
     pub identity: Option<Identity>,
 
-    /// Revisions reconciled side by side
-    #[arg(
-        long,
-        env = "BATON_WORKERS",
-        hide_env_values = true,
-        default_value = "16",
-        value_name = "N"
-    )]
-    pub workers: Workers,
-
     /// How much to log: error, warn, info, debug, trace, off, or a filter such as `info,baton::engine=trace`
     ///
     /// Without flag and variable, `LOG_LEVEL` is looked at.
@@ -142,18 +169,74 @@ pub struct ManagerArgs {
         value_name = "FORMAT"
     )]
     pub log_format: LogFormat,
+}
 
-    /// Whether `PKO_FORCE_ADOPTION` is set to anything: every object is adopted, whoever controls it. Not a flag, as it
-    /// is meant for the bootstrap job of Package Operator alone.
-    #[arg(skip = env_var("PKO_FORCE_ADOPTION").is_some())]
-    pub force_adoption: bool,
+/// Flags of `baton agent`.
+#[derive(Clone, Debug, Args)]
+pub struct AgentArgs {
+    /// The cluster that the agent serves and is in.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+
+    /// How the process runs.
+    #[command(flatten)]
+    pub process: ProcessArgs,
+
+    /// Name of the Cluster on the hub that the agent serves
+    #[arg(
+        long,
+        env = "BATON_CLUSTER",
+        hide_env_values = true,
+        value_name = "NAME"
+    )]
+    pub cluster: ClusterName,
+
+    /// Kubeconfig that leads to the hub
+    #[arg(
+        long,
+        env = "BATON_HUB_KUBECONFIG",
+        hide_env_values = true,
+        value_name = "FILE"
+    )]
+    pub hub_kubeconfig: PathBuf,
+
+    /// Context of that kubeconfig to use instead of the current one
+    #[arg(
+        long,
+        env = "BATON_HUB_CONTEXT",
+        hide_env_values = true,
+        value_name = "NAME"
+    )]
+    pub hub_context: Option<String>,
+
+    /// Where to keep what the hub said last, for when the hub is away
+    #[arg(
+        long,
+        env = "BATON_STATE_DIR",
+        hide_env_values = true,
+        default_value = "/var/lib/baton",
+        value_name = "DIRECTORY"
+    )]
+    pub state_dir: PathBuf,
+}
+
+impl AgentArgs {
+    /// The way to the hub.
+    #[must_use]
+    pub fn hub(&self) -> ConnectionArgs {
+        ConnectionArgs {
+            kubeconfig: Some(self.hub_kubeconfig.clone()),
+            context: self.hub_context.clone(),
+        }
+    }
 }
 
 impl ManagerArgs {
     /// Namespace of the Secrets with the credentials of other clusters.
     #[must_use]
     pub fn clusters_namespace(&self) -> &Namespace {
-        self.clusters_namespace.as_ref().unwrap_or(&self.namespace)
+        let own = &self.process.namespace;
+        self.clusters_namespace.as_ref().unwrap_or(own)
     }
 }
 
@@ -218,15 +301,15 @@ mod tests {
     #[test]
     fn defaults_are_those_of_the_readme() {
         let args = manager(&[]).unwrap();
-        assert_eq!(args.namespace.as_str(), "baton-system");
+        assert_eq!(args.process.namespace.as_str(), "baton-system");
         assert_eq!(args.clusters_namespace().as_str(), "baton-system");
-        assert_eq!(args.metrics_addr, ListenAddr::AnyAddress(8080));
-        assert_eq!(args.health_addr, ListenAddr::AnyAddress(8081));
-        assert!(args.leader_elect);
-        assert_eq!(args.identity, None);
+        assert_eq!(args.process.metrics_addr, ListenAddr::AnyAddress(8080));
+        assert_eq!(args.process.health_addr, ListenAddr::AnyAddress(8081));
+        assert!(args.process.leader_elect);
+        assert_eq!(args.process.identity, None);
         assert_eq!(args.workers.get(), 16);
-        assert_eq!(args.log_level, "info".parse().unwrap());
-        assert_eq!(args.log_format, LogFormat::Text);
+        assert_eq!(args.process.log_level, "info".parse().unwrap());
+        assert_eq!(args.process.log_format, LogFormat::Text);
         assert_eq!(args.connection.kubeconfig, None);
         assert_eq!(args.connection.context, None);
         assert!(!args.force_adoption);
@@ -247,8 +330,8 @@ mod tests {
     #[test]
     fn every_flag_has_a_variable_named_after_it() {
         let command = Cli::command();
-        let manager = command.find_subcommand("manager").unwrap();
-        for argument in manager.get_arguments() {
+        let commands = ["manager", "agent"].map(|name| command.find_subcommand(name).unwrap());
+        for argument in commands.into_iter().flat_map(clap::Command::get_arguments) {
             let Some(long) = argument
                 .get_long()
                 .filter(|long| !matches!(*long, "help" | "version"))
@@ -268,7 +351,11 @@ mod tests {
             (&["--leader-elect=false"], false),
             (&["--leader-elect", "--workers=2"], true),
         ] {
-            assert_eq!(manager(flags).unwrap().leader_elect, expected, "{flags:?}");
+            assert_eq!(
+                manager(flags).unwrap().process.leader_elect,
+                expected,
+                "{flags:?}"
+            );
         }
         manager(&["--leader-elect=maybe"]).unwrap_err();
         manager(&["--leader-elect", "false"]).unwrap_err();

@@ -13,6 +13,7 @@ pub mod inventory;
 pub mod item;
 pub mod key;
 pub mod lease;
+pub mod mirror;
 pub mod object;
 pub mod phase;
 pub mod phase_api;

@@ -1,6 +1,8 @@
 //! The controllers: what they share, the workers that drive them, and how events become work.
 
+pub mod agent;
 pub mod delegate;
+pub mod deliver;
 pub mod drive;
 pub mod hold;
 pub mod intake;
@@ -18,22 +20,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use baton_apis::{ObjectSetProbe, constants::API_VERSION};
+use baton_apis::{ObjectSetProbe, conditions::CONNECTED, constants::API_VERSION};
 use k8s_openapi::api::core::v1::ObjectReference;
 use parking_lot::Mutex;
 use tokio::{
     sync::{mpsc, watch},
     task::JoinSet,
 };
-use tracing::{Instrument as _, debug, info_span, warn};
+use tracing::{Instrument as _, debug, info, info_span, warn};
 
-use self::{owner::Owner, queue::Queue};
+use self::{agent::Mirrors, owner::Owner, queue::Queue};
 use crate::{
     cluster::{
         deployment::{DeploymentKey, DeploymentKind, Deployments},
         events::{EventKind, EventPublisher},
         inventory::Inventory,
         key::{Key, Resource},
+        mirror::{self, Origin},
         phase::{PhaseKey, PhaseKind, PhaseRecord, Phases},
         record::{Record, RevisionKey, RevisionKind},
         revision_api::RevisionApi,
@@ -73,10 +76,8 @@ pub struct Context {
     pub api: RevisionApi,
     /// The cluster that revisions and the objects of most of them live in.
     pub target: Target,
-    /// Other clusters.
-    pub inventory: Inventory,
-    /// Kubernetes Events.
-    pub events: EventPublisher,
+    /// What the process is there for.
+    pub role: Role,
     /// Metrics of the process.
     pub metrics: Metrics,
     /// The revisions to be worked on.
@@ -96,7 +97,30 @@ pub struct Context {
     pub unserved: Mutex<BTreeSet<Owner>>,
 }
 
+/// What a process is there for.
+pub enum Role {
+    /// All that there is in the cluster of the revisions.
+    Manager {
+        /// Other clusters.
+        inventory: Inventory,
+        /// Kubernetes Events.
+        events: EventPublisher,
+    },
+    /// The phases of one other cluster, as they are told there. It may write nothing but their status,
+    /// so it has no events; what they would say is logged.
+    Agent(Arc<Mirrors>),
+}
+
 impl Context {
+    /// The other clusters; none for an agent.
+    #[must_use]
+    pub fn inventory(&self) -> Option<&Inventory> {
+        match &self.role {
+            Role::Manager { inventory, .. } => Some(inventory),
+            Role::Agent(_) => None,
+        }
+    }
+
     /// The probes of an owner of objects, compiled.
     ///
     /// # Errors
@@ -134,6 +158,10 @@ impl Context {
         reason: &'static str,
         note: String,
     ) {
+        let Role::Manager { events, .. } = &self.role else {
+            info!(object = %key, reason, note);
+            return;
+        };
         let subject = ObjectReference {
             api_version: Some(API_VERSION.to_owned()),
             kind: Some(key.kind.kind().to_owned()),
@@ -142,7 +170,7 @@ impl Context {
             uid: Some(uid.to_owned()),
             ..ObjectReference::default()
         };
-        self.events.publish(subject, kind, reason, note);
+        events.publish(subject, kind, reason, note);
     }
 
     /// Adds an owner of objects to its queue.
@@ -184,7 +212,7 @@ impl Context {
         self.target.release(&user);
         if matches!(owner, Owner::Phase(_)) {
             // Which one it was is not known any more.
-            for target in self.inventory.targets() {
+            for target in self.inventory().into_iter().flat_map(Inventory::targets) {
                 target.release(&user);
             }
         }
@@ -211,10 +239,30 @@ impl Context {
         }
     }
 
-    /// Adds a delegated phase that has changed, and the revisions it belongs to, to their queues.
+    /// The phase that a mirror stands for, if it exists.
+    #[must_use]
+    pub fn origin(&self, mirror: &PhaseRecord) -> Option<Arc<PhaseRecord>> {
+        let origin = Origin::read(mirror).ok()?;
+        let phase = self.phases.get(&origin.key())?;
+        (*phase.uid == *origin.uid()).then_some(phase)
+    }
+
+    /// Adds a delegated phase that has changed, what stands for it in the namespace of an agent, and the
+    /// revisions it belongs to, to their queues.
     pub fn phase_changed(&self, old: Option<&PhaseRecord>, new: Option<&PhaseRecord>) {
-        if let Some(phase) = new.or(old) {
-            self.phase_queue.add(phase.key.clone());
+        let Some(phase) = new.or(old) else {
+            return;
+        };
+        if let Some(cluster) = phase.agent() {
+            self.mirror_changed(cluster, old, new);
+            return;
+        }
+        self.phase_queue.add(phase.key.clone());
+        if let (None, Some(cluster)) = (new, phase.cluster()) {
+            let mirror = mirror::key(cluster, phase);
+            if self.phases.get(&mirror).is_some() {
+                self.phase_queue.add(mirror);
+            }
         }
         let owners: BTreeSet<_> = old
             .into_iter()
@@ -226,6 +274,31 @@ impl Context {
                 self.queue.add(record.key.clone());
             }
         }
+    }
+
+    /// Takes in that an agent has reported, or that what stands for a phase has changed.
+    fn mirror_changed(&self, cluster: &str, old: Option<&PhaseRecord>, new: Option<&PhaseRecord>) {
+        let Some(mirror) = new.or(old) else {
+            return;
+        };
+        let status = |mirror: &PhaseRecord| mirror.status().unwrap_or_default();
+        // Nobody else writes it. What is there at the beginning may be old.
+        if let (Some(old), Some(new), Some(inventory)) = (old, new, self.inventory())
+            && status(old) != status(new)
+        {
+            let conditions = status(new).conditions;
+            let word = conditions.into_iter().find(|c| c.type_ == CONNECTED);
+            let word = word.map(|word| match &*word.status {
+                "True" => Ok(word.message),
+                _ => Err(word.message),
+            });
+            inventory.heard(cluster, word);
+        }
+        let key = match self.origin(mirror) {
+            Some(phase) => phase.key.clone(),
+            None => mirror.key.clone(),
+        };
+        self.phase_queue.add(key);
     }
 
     /// Adds what a change of a revision concerns to the queue: the revision itself unless it is
@@ -350,7 +423,8 @@ pub async fn dispatch(
                 let phases = context
                     .phases
                     .keys_where(|phase| phase.cluster() == Some(cluster.as_str()));
-                for key in phases {
+                let heartbeat = mirror::heartbeat(&cluster);
+                for key in phases.into_iter().chain([heartbeat]) {
                     context.phase_queue.add_after(key, BURST);
                 }
             }
@@ -435,14 +509,30 @@ impl Controller for ObjectSetPhases {
     }
 
     async fn reconcile(context: &Context, key: &PhaseKey) -> Result<Reconciled, Self::Error> {
-        object_set_phase::reconcile(context, key).await
+        match &context.role {
+            Role::Manager { inventory, .. } => {
+                object_set_phase::reconcile(context, inventory, key).await
+            }
+            Role::Agent(mirrors) => Ok(agent::reconcile(context, mirrors, key).await?),
+        }
     }
 }
 
-/// Runs the workers of all controllers until `stop` resolves; passes under way are finished first.
+/// Runs the workers of all controllers until `stop` resolves; passes under way are finished first. An
+/// agent has one worker, so that of phases that came together the newest is there first.
 pub async fn run(context: Arc<Context>, workers: usize, stop: impl Future<Output = ()>) {
     let mut tasks = JoinSet::new();
     let (closing, _) = watch::channel(false);
+    let workers = match &context.role {
+        Role::Manager { .. } => workers,
+        Role::Agent(_) => {
+            tasks.spawn(worker::<ObjectSetPhases>(
+                context.clone(),
+                closing.subscribe(),
+            ));
+            0
+        }
+    };
     for _ in 0..workers {
         tasks.spawn(worker::<ObjectSets>(context.clone(), closing.subscribe()));
         tasks.spawn(worker::<ObjectDeployments>(

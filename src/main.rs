@@ -22,8 +22,12 @@ async fn execute(command: cli::Command) -> Result<(), Box<dyn std::error::Error>
         cli::Command::PrintCrds(args) => cli::crds::print(&args)?,
         cli::Command::Cluster(args) => clusters::run(args).await?,
         cli::Command::Manager(args) => {
-            telemetry::init(&args.log_level, args.log_format)?;
+            telemetry::init(&args.process.log_level, args.process.log_format)?;
             run::manager(*args).await?;
+        }
+        cli::Command::Agent(args) => {
+            telemetry::init(&args.process.log_level, args.process.log_format)?;
+            run::agent::run(*args).await?;
         }
     }
     Ok(())

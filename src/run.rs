@@ -1,6 +1,9 @@
 //! The composition root: client, watches, lease, workers, servers, and their orderly end.
 
+pub mod agent;
+
 use std::{
+    future::pending,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -19,8 +22,9 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
+    agent::state::StateError,
     cli::{
-        ManagerArgs,
+        ManagerArgs, ProcessArgs,
         kubeconfig::{ConfigError, load_client_config},
         values::Identity,
     },
@@ -36,7 +40,7 @@ use crate::{
         revisions::Revisions,
         target::Target,
     },
-    controllers::{self, Context, hold::Held, intake, queue::Queue},
+    controllers::{self, Context, Role, hold::Held, intake, queue::Queue},
     telemetry::{
         client::{ServerError, check_server, instrumented_client},
         metrics::Metrics,
@@ -86,6 +90,9 @@ pub enum Error {
     /// The lease was lost; going on would mean two managers at work.
     #[error("stopping at once: {0}")]
     Lost(Lost),
+    /// The state of an agent has no place.
+    #[error("{0}; --state-dir names a directory that the agent can write to")]
+    State(#[from] StateError),
     /// Signals cannot be listened to.
     #[error("cannot listen to signals: {0}")]
     Signal(#[from] std::io::Error),
@@ -104,8 +111,8 @@ pub async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let url = config.cluster_url.clone();
     let client = instrumented_client(config, &metrics).map_err(Error::Client)?;
     let _servers = serve(
-        &args.metrics_addr,
-        &args.health_addr,
+        &args.process.metrics_addr,
+        &args.process.health_addr,
         metrics.clone(),
         readiness.clone(),
     )
@@ -116,28 +123,31 @@ pub async fn manager(args: ManagerArgs) -> Result<(), Error> {
     check_crds(&api).await?;
 
     let (sender, changes) = mpsc::unbounded_channel();
-    let identity = args.identity.as_ref().map(Identity::as_str);
-    let params = LeaseParams::new(args.namespace.as_str(), identity);
+    let params = lease_params(&args.process);
     let instance = params.identity.clone();
     let (linked, links) = mpsc::unbounded_channel();
     let inventory = Inventory::start(
         client.clone(),
         args.clusters_namespace().as_str(),
         &metrics,
+        Duration::from_secs(args.agent_heartbeat),
         sender.clone(),
         // The receiver is gone when the manager shuts down.
         move |cluster| {
             let _ = linked.send(cluster.to_owned());
         },
     );
+    let inventory_listed = inventory.clone();
     let context = Arc::new(Context {
-        inventory,
+        role: Role::Manager {
+            inventory,
+            events: EventPublisher::new(client.clone(), &instance, &metrics),
+        },
         revisions: Revisions::default(),
         deployments: Deployments::default(),
         phases: Phases::default(),
         api,
         target: Target::new(client.clone(), sender),
-        events: EventPublisher::new(client.clone(), &instance, &metrics),
         metrics,
         queue: Queue::default(),
         deployment_queue: Queue::default(),
@@ -156,29 +166,60 @@ pub async fn manager(args: ManagerArgs) -> Result<(), Error> {
         () = terminate.received() => return Ok(()),
     }
     tokio::select! {
-        () = context.inventory.listed() => {}
+        () = inventory_listed.listed() => {}
         () = terminate.received() => return Ok(()),
     }
     readiness.set_ready();
     tasks.spawn(controllers::dispatch(context.clone(), changes, links));
     tasks.spawn(cache_figures(context.clone()));
-    let end = lead(&args, params, client, context.clone(), &mut terminate).await;
-    context.events.shutdown().await;
+    let work = Working {
+        context: context.clone(),
+        workers: args.workers.get(),
+        beside: pending(),
+    };
+    let end = lead(&args.process, params, client, work, &mut terminate).await;
+    if let Role::Manager { events, .. } = &context.role {
+        events.shutdown().await;
+    }
     end
+}
+
+/// The lease of a process.
+fn lease_params(args: &ProcessArgs) -> LeaseParams {
+    let identity = args.identity.as_ref().map(Identity::as_str);
+    LeaseParams::new(args.namespace.as_str(), identity)
+}
+
+/// What is done by the one that leads.
+struct Working<F> {
+    context: Arc<Context>,
+    workers: usize,
+    /// Goes on while the workers work.
+    beside: F,
+}
+
+impl<F: Future<Output = ()>> Working<F> {
+    async fn until(self, stop: impl Future<Output = ()>) {
+        if let Some(inventory) = self.context.inventory() {
+            inventory.start_reporting();
+        }
+        tokio::select! {
+            () = controllers::run(self.context.clone(), self.workers, stop) => {}
+            () = self.beside => {}
+        }
+    }
 }
 
 /// Waits for the lease, works, and gives the lease back.
 async fn lead(
-    args: &ManagerArgs,
+    args: &ProcessArgs,
     params: LeaseParams,
     client: Client,
-    context: Arc<Context>,
+    work: Working<impl Future<Output = ()>>,
     terminate: &mut Stop,
 ) -> Result<(), Error> {
-    let workers = args.workers.get();
     if !args.leader_elect {
-        context.inventory.start_reporting();
-        controllers::run(context, workers, terminate.received()).await;
+        work.until(terminate.received()).await;
         info!("stopped");
         return Ok(());
     }
@@ -186,14 +227,14 @@ async fn lead(
         leadership = lease::acquire(client, params) => leadership?,
         () = terminate.received() => return Ok(()),
     };
-    context.metrics.set_leader(true);
-    context.inventory.start_reporting();
+    let metrics = work.context.metrics.clone();
+    metrics.set_leader(true);
     let lost = tokio::select! {
         // Dropping the workers cuts their requests off: nothing is written after the loss.
         lost = leadership.lost() => Some(lost),
-        () = controllers::run(context.clone(), workers, terminate.received()) => None,
+        () = work.until(terminate.received()) => None,
     };
-    context.metrics.set_leader(false);
+    metrics.set_leader(false);
     if let Some(lost) = lost {
         return Err(Error::Lost(lost));
     }

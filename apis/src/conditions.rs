@@ -85,6 +85,8 @@ pub mod reasons {
     pub const FORBIDDEN: &str = "Forbidden";
     /// `Connected=False`: no answer, or none of an API server.
     pub const UNREACHABLE: &str = "Unreachable";
+    /// `Connected=False`: nothing was heard of the agent for three times as long as it is to be silent at most.
+    pub const AGENT_SILENT: &str = "AgentSilent";
     /// `Connected=False`: the Cluster does not say where the cluster is.
     pub const INVALID_SPEC: &str = "InvalidSpec";
 }

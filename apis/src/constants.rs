@@ -45,6 +45,19 @@ pub const CLASS_CLUSTER_PREFIX: &str = "cluster.";
 /// Annotation on a phase object, `true` to give up on its objects while their cluster cannot be reached:
 /// it can be deleted then, and they are left behind. An addition of ours.
 pub const ANNOTATION_ABANDON: &str = "baton.run/abandon";
+/// The class of what stands on the hub for a phase that an agent delivers. An addition of ours, as the
+/// names that follow.
+pub const CLASS_AGENT: &str = "agent";
+/// What the namespace that an agent has on the hub begins with; the name of the Cluster follows.
+pub const NAMESPACE_CLUSTER_PREFIX: &str = "baton-cluster-";
+/// Annotation on what stands for a phase: which phase it is, and what is to be known of its revision, as JSON.
+pub const ANNOTATION_ORIGIN: &str = "baton.run/origin";
+/// Finalizer on what stands for a phase, until its agent has taken the objects away.
+pub const FINALIZER_MIRROR: &str = "baton.run/mirror";
+/// Name of the object without a phase whose status an agent writes to show that it is there.
+pub const HEARTBEAT: &str = "agent";
+/// Annotation on the object [`HEARTBEAT`]: how often its status is to be written, in seconds.
+pub const ANNOTATION_HEARTBEAT_SECONDS: &str = "baton.run/heartbeat-seconds";
 /// Label of package origin, copied down to managed objects.
 pub const LABEL_PACKAGE: &str = "package-operator.run/package";
 /// Label of package origin, copied down to managed objects.

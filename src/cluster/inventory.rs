@@ -2,7 +2,8 @@
 //!
 //! A Cluster that the manager connects to (`spec.connection: Push`) has a task of its own, which reads
 //! the Secret of the same name in the clusters' namespace, connects, and checks every half minute
-//! whether the cluster is still there. No task waits for another one.
+//! whether the cluster is still there. The task of a cluster whose agent connects to the hub (`Pull`)
+//! waits to hear of the agent instead. No task waits for another one.
 //!
 //! ```text
 //! watch of Clusters ─────────────────► registry ──► one task each: connect ──► Link, for controllers
@@ -27,8 +28,9 @@ mod check;
 mod client;
 mod connect;
 mod credentials;
-mod delay;
+pub(crate) mod delay;
 mod health;
+mod listen;
 mod registry;
 mod report;
 mod text;
@@ -37,6 +39,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     fmt,
     sync::Arc,
+    time::Duration,
 };
 
 use baton_apis::{conditions::reasons, constants::CLUSTER_API_VERSION};
@@ -45,8 +48,10 @@ use kube::Client;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, mpsc::UnboundedSender, watch};
 
+pub use self::listen::Word;
 use self::{
     health::{Health, Standing},
+    listen::Beats,
     registry::Registry,
 };
 use super::{
@@ -76,7 +81,7 @@ pub enum Link {
     /// There is no such Cluster.
     Unknown,
     /// An agent serves it.
-    Pull,
+    Pull(Contact),
     /// The manager connects to it, but not successfully at present.
     Down {
         /// Reason of the condition `Connected`.
@@ -90,17 +95,35 @@ pub enum Link {
     Up(Target),
 }
 
+/// How it stands with an agent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Contact {
+    /// Nothing has been heard of it yet, for a short time.
+    Expected,
+    /// It was heard of, and can reach its API server.
+    Heard,
+    /// It is silent, or cannot reach its API server.
+    Lost {
+        /// One line for people.
+        message: String,
+        /// Since when it has been so, also over a restart of the manager.
+        since: Timestamp,
+    },
+}
+
 impl Inventory {
     /// Starts the watches, on Clusters and on Secrets in `namespace`. `changed` is called with a
     /// cluster's name when its link has become another one, also when it appears or goes, or turns out
-    /// not to exist after [`Inventory::link`] was asked for it; it must not block. Must be called
-    /// within a tokio runtime.
+    /// not to exist after [`Inventory::link`] was asked for it; it must not block. Agents are to be heard of
+    /// every `heartbeat`; one that is not for three times as long is lost. Must be called within a tokio
+    /// runtime.
     ///
     /// Missing rights and a missing CRD are no errors: they are logged, and the watches go on trying.
     pub fn start(
         client: Client,
         namespace: &str,
         metrics: &Metrics,
+        heartbeat: Duration,
         events: UnboundedSender<TargetEvent>,
         changed: impl Fn(&str) + Send + Sync + 'static,
     ) -> Self {
@@ -110,6 +133,8 @@ impl Inventory {
             metrics: metrics.clone(),
             events,
             changed: Box::new(changed),
+            heartbeat,
+            beats: Beats::default(),
             links: RwLock::default(),
             asked_early: Mutex::new(Some(BTreeSet::new())),
             permits: Semaphore::new(AT_THE_HUB),
@@ -158,6 +183,17 @@ impl Inventory {
         self.shared.link(cluster)
     }
 
+    /// How often agents are to be heard of.
+    #[must_use]
+    pub fn heartbeat(&self) -> Duration {
+        self.shared.heartbeat
+    }
+
+    /// The agent of a cluster was heard of now, and perhaps what it says of its API server.
+    pub fn heard(&self, cluster: &str, word: Option<Word>) {
+        self.shared.beats.heard(cluster, word);
+    }
+
     /// All clusters whose objects are watched: those that are connected, and those that were and are
     /// expected back.
     #[must_use]
@@ -196,6 +232,9 @@ struct Shared {
     metrics: Metrics,
     events: UnboundedSender<TargetEvent>,
     changed: Box<dyn Fn(&str) + Send + Sync>,
+    /// How often agents are to be heard of.
+    heartbeat: Duration,
+    beats: Beats,
     links: RwLock<Links>,
     /// Names that were asked for before all Clusters were known, and are not among those that were;
     /// `None` from then on.
@@ -299,6 +338,26 @@ impl Shared {
         true
     }
 
+    /// Tells how it stands with a cluster: to the controllers, to the log, and by `health` to the status.
+    fn tell(
+        &self,
+        (name, id): (&str, u64),
+        now: Health,
+        (link, target): (Link, Option<Target>),
+        health: &watch::Sender<Health>,
+    ) {
+        if self.set(name, id, link, target) {
+            match &now.standing {
+                Standing::Connecting => tracing::info!(cluster = name, "connecting"),
+                Standing::Up => tracing::info!(cluster = name, "connected"),
+                Standing::Down { reason, message } => {
+                    tracing::warn!(cluster = name, reason, cause = message, "not connected");
+                }
+            }
+        }
+        health.send_replace(now);
+    }
+
     fn remove(&self, name: &str) {
         let removed = self.links.write().by_name.remove(name);
         if removed.is_some() {
@@ -308,6 +367,18 @@ impl Shared {
 }
 
 impl Link {
+    /// The link to a cluster that an agent serves.
+    fn pull(health: &Health) -> Self {
+        Self::Pull(match &health.standing {
+            Standing::Connecting => Contact::Expected,
+            Standing::Up => Contact::Heard,
+            Standing::Down { message, .. } => Contact::Lost {
+                message: message.clone(),
+                since: health.since,
+            },
+        })
+    }
+
     /// The link to a cluster that is not up.
     fn down(health: &Health) -> Self {
         let (reason, message) = match &health.standing {
@@ -325,7 +396,8 @@ impl Link {
 
     fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
-            (Self::Unknown, Self::Unknown) | (Self::Pull, Self::Pull) => true,
+            (Self::Unknown, Self::Unknown) => true,
+            (Self::Pull(one), Self::Pull(other)) => one == other,
             (Self::Up(one), Self::Up(other)) => Arc::ptr_eq(&one.0, &other.0),
             (
                 Self::Down {
@@ -348,7 +420,9 @@ impl fmt::Debug for Link {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unknown => f.write_str("Unknown"),
-            Self::Pull => f.write_str("Pull"),
+            Self::Pull(Contact::Expected) => f.write_str("Pull"),
+            Self::Pull(Contact::Heard) => f.write_str("Pull(heard)"),
+            Self::Pull(Contact::Lost { message, .. }) => write!(f, "Pull(lost: {message})"),
             Self::Down {
                 reason, message, ..
             } => write!(f, "Down({reason}: {message})"),

@@ -9,7 +9,7 @@ use std::{
 
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::value::RawValue;
+use serde_json::{Value, json, value::RawValue};
 
 use super::{
     key::{Key, Resource},
@@ -112,6 +112,56 @@ impl<K: ItemKind> Item<K> {
     pub fn set_status(&mut self, status: &K::Status) -> Result<(), serde_json::Error> {
         self.status = Some(serde_json::value::to_raw_value(status)?);
         Ok(())
+    }
+
+    /// The same content as that of another object.
+    #[must_use]
+    pub fn standing_for(
+        &self,
+        key: Key<K>,
+        uid: Arc<str>,
+        generation: i64,
+        controller: Option<Arc<str>>,
+    ) -> Self {
+        Self {
+            key,
+            uid,
+            generation,
+            controller,
+            ..self.clone()
+        }
+    }
+
+    /// Takes over the status of another one.
+    pub fn set_status_of(&mut self, other: &Self) {
+        self.status.clone_from(&other.status);
+    }
+
+    /// All that is kept of it as [`Item::read`] reads it, but for the owners.
+    #[must_use]
+    pub fn to_object(&self) -> Value {
+        let raw = |text: &Option<Box<RawValue>>| {
+            let text = text.as_deref().map_or("null", RawValue::get);
+            serde_json::from_str::<Value>(text).unwrap_or_default()
+        };
+        let mut object = json!({
+            "metadata": {
+                "name": &*self.key.name,
+                "namespace": &*self.key.namespace,
+                "uid": &*self.uid,
+                "resourceVersion": self.resource_version.to_string(),
+                "generation": self.generation,
+                "finalizers": self.finalizers,
+                "labels": self.labels,
+                "annotations": self.annotations,
+            },
+            "spec": raw(&self.spec),
+            "status": raw(&self.status),
+        });
+        if self.deleting {
+            object["metadata"]["deletionTimestamp"] = "".into();
+        }
+        object
     }
 
     /// Whether a pass over the other one could come to something else than a pass over this one.
@@ -227,6 +277,24 @@ impl<K: ItemKind> Items<K> {
         }) {
             inner.insert(item);
         }
+    }
+
+    /// Notes a status that the server may not know yet; whether there is such an object.
+    ///
+    /// # Errors
+    /// Never for a status of ours; the serialiser's signature says otherwise.
+    pub fn note_status(
+        &self,
+        key: &Key<K>,
+        uid: &str,
+        status: &K::Status,
+    ) -> Result<bool, serde_json::Error> {
+        let mut inner = self.inner.write();
+        let Some(known) = inner.records.get_mut(key).filter(|item| &*item.uid == uid) else {
+            return Ok(false);
+        };
+        Arc::make_mut(known).set_status(status)?;
+        Ok(true)
     }
 
     /// Removes an object that a watch has seen go, and returns it.

@@ -2,7 +2,10 @@
 
 use baton_apis::{
     ObjectSetPhaseSpec, ObjectSetPhaseStatus,
-    constants::{ANNOTATION_ABANDON, CLASS_CLUSTER_PREFIX, LABEL_PHASE_CLASS},
+    constants::{
+        ANNOTATION_ABANDON, CLASS_AGENT, CLASS_CLUSTER_PREFIX, LABEL_PHASE_CLASS,
+        NAMESPACE_CLUSTER_PREFIX,
+    },
 };
 use serde::Deserialize;
 
@@ -71,6 +74,13 @@ impl PhaseRecord {
     #[must_use]
     pub fn cluster(&self) -> Option<&str> {
         self.class().strip_prefix(CLASS_CLUSTER_PREFIX)
+    }
+
+    /// The cluster whose agent it is there for, if it stands for a phase of another place.
+    #[must_use]
+    pub fn agent(&self) -> Option<&str> {
+        let cluster = self.key.namespace.strip_prefix(NAMESPACE_CLUSTER_PREFIX);
+        cluster.filter(|_| self.class() == CLASS_AGENT)
     }
 
     /// Whether it is to be paused, without a look at its manifests.

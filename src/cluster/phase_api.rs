@@ -55,9 +55,33 @@ impl RevisionApi {
         paused: bool,
     ) -> Result<PhaseRecord, ApiError> {
         let body = json!({"metadata": bound(phase), "spec": { "paused": paused }});
+        self.change_phase(phase, &body).await
+    }
+
+    /// Sets an annotation of a phase object, and whether it is paused; as the server has it.
+    ///
+    /// # Errors
+    /// [`ApiError::Changed`] when it is no longer the one that was read.
+    pub async fn annotate_phase(
+        &self,
+        phase: &PhaseRecord,
+        (annotation, value): (&str, &str),
+        paused: bool,
+    ) -> Result<PhaseRecord, ApiError> {
+        let mut metadata = bound(phase);
+        metadata["annotations"] = json!({ annotation: value });
+        let body = json!({"metadata": metadata, "spec": { "paused": paused }});
+        self.change_phase(phase, &body).await
+    }
+
+    async fn change_phase(
+        &self,
+        phase: &PhaseRecord,
+        body: &Value,
+    ) -> Result<PhaseRecord, ApiError> {
         let path = phase.key.path();
         let answer = self
-            .request(Method::PATCH, MERGE, JSON, &path, &body)
+            .request(Method::PATCH, MERGE, JSON, &path, body)
             .await?;
         item(&phase.key, &answer)
     }

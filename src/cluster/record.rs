@@ -267,7 +267,7 @@ fn parse<T: Default + for<'de> Deserialize<'de>>(
 
 impl ReadError {
     /// Names the part that could not be read.
-    pub(super) fn of(part: &'static str) -> impl FnOnce(serde_json::Error) -> Self {
+    pub(crate) fn of(part: &'static str) -> impl FnOnce(serde_json::Error) -> Self {
         move |source| Self { part, source }
     }
 

@@ -171,6 +171,25 @@ impl Revisions {
         records
     }
 
+    /// The revisions that one may take objects over from, in the order of their names: those that it
+    /// lists as previous, and the older ones of its deployment.
+    #[must_use]
+    pub fn before(&self, record: &Record) -> Vec<Arc<Record>> {
+        let inner = self.inner.read();
+        let key = &record.key;
+        let mut found = BTreeMap::new();
+        for earlier in inner.records(key, Some(&record.previous)) {
+            found.insert(earlier.key.clone(), earlier);
+        }
+        if let Some(deployment) = &record.deployment {
+            let owner = key.sibling(deployment);
+            let made = inner.records(&owner, inner.deployments.get(&owner));
+            let older = made.into_iter().filter(|made| made.number < record.number);
+            found.extend(older.map(|made| (made.key.clone(), made)));
+        }
+        found.into_values().collect()
+    }
+
     /// All keys.
     #[must_use]
     pub fn keys(&self) -> Vec<RevisionKey> {

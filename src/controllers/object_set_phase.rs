@@ -1,32 +1,33 @@
 //! The controller of `ObjectSetPhase` and `ClusterObjectSetPhase` (contract section 6).
 
+mod mirror;
+
 use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
-    LifecycleState, ObjectSetPhaseSpec, ObjectSetPhaseStatus, ObjectSetTemplatePhase,
+    ObjectSetPhaseStatus,
     conditions::{AVAILABLE, reasons},
     constants::{ANNOTATION_ABANDON, CLASS_DEFAULT, FINALIZER_CACHED, FINALIZER_ORPHAN},
 };
 use jiff::Timestamp;
 
-use super::{Context, Fault, Reconciled, drive::Driver, owner::Owner, report};
+use super::{
+    Context, Fault, Reconciled,
+    deliver::{self, Report, Work, lifecycle},
+    owner::Owner,
+};
 use crate::{
     cluster::{
         events::EventKind,
-        inventory::Link,
-        key::Resource as _,
+        inventory::{Contact, Inventory, Link},
         phase::{PhaseKey, PhaseRecord},
-        record::{ReadError, Record},
+        record::ReadError,
         revision_api::ApiError,
-        revisions::Kinship,
-        target::{ObserveError, Target},
+        target::Target,
     },
     engine::{
-        conditions::{Again, MISCONFIGURATION_RETRY, report_phase, report_phase_unknown},
-        object::Identity,
-        pass::Snapshot,
-        revision::{Delivery, Phase, Revision, duplicates, prepare},
-        teardown::TeardownOutcome,
+        conditions::{Again, report_phase_unknown},
+        revision::{Delivery, Revision},
     },
     telemetry::outcomes::ReconcileOutcome,
 };
@@ -34,15 +35,15 @@ use crate::{
 /// A pass ended early. The work is taken up again with a growing delay.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// Reading the phase itself.
+    /// The phase itself, or its objects.
     #[error(transparent)]
-    Read(#[from] ReadError),
+    Deliver(#[from] deliver::Error),
     /// The finalizer.
     #[error("setting up: {0}")]
     SetUp(#[source] ApiError),
-    /// Kinds and watches of children.
-    #[error("observing objects: {0}")]
-    Observe(#[from] ObserveError),
+    /// What stands for the phase in the namespace of an agent.
+    #[error("handing to the agent: {0}")]
+    Mirror(#[source] ApiError),
     /// The status.
     #[error("writing the status: {0}")]
     Status(#[source] ApiError),
@@ -51,11 +52,18 @@ pub enum Error {
     Release(#[source] ApiError),
 }
 
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        Self::Deliver(error.into())
+    }
+}
+
 impl Fault for Error {
     fn is_change(&self) -> bool {
         matches!(
             self,
             Self::SetUp(ApiError::Changed { .. })
+                | Self::Mirror(ApiError::Changed { .. })
                 | Self::Status(ApiError::Changed { .. })
                 | Self::Release(ApiError::Changed { .. })
         )
@@ -66,67 +74,117 @@ impl Fault for Error {
 ///
 /// # Errors
 /// When a request about the phase itself failed. What goes wrong with its objects is told in its status.
-pub async fn reconcile(context: &Context, key: &PhaseKey) -> Result<Reconciled, Error> {
+pub async fn reconcile(
+    context: &Context,
+    inventory: &Inventory,
+    key: &PhaseKey,
+) -> Result<Reconciled, Error> {
+    if let Some(cluster) = mirror::cluster_of_heartbeat(key) {
+        return mirror::keep_heartbeat(context, inventory, cluster).await;
+    }
     let owner = Owner::Phase(key.clone());
     let Some(record) = context.phases.get(key) else {
         context.forget(&owner);
         return Ok((ReconcileOutcome::Gone, Again::OnEvent));
     };
-    let work = |target, delivery| Work {
-        context,
-        target,
-        owner,
-        delivery,
-    };
-    let (work, record) = match route(context, &record) {
+    let (target, delivery) = match route(context, inventory, &record) {
         Route::Elsewhere => return Ok((ReconcileOutcome::Unchanged, Again::OnEvent)),
         // What was reported last still holds, for the few seconds until that is known better.
         Route::Connecting => return Ok((ReconcileOutcome::Waiting, Again::OnEvent)),
         Route::Unreachable(message) => {
             return unreachable(context, &record, &message).await;
         }
-        Route::Here => (work(context.target.clone(), Delivery::Delegated), record),
-        Route::Remote(target) => (work(target, Delivery::Remote), record),
+        Route::Stray => return mirror::collect(context, &record).await,
+        Route::Agent(cluster, contact) => {
+            return mirror::hand_over(context, record.clone(), cluster, contact).await;
+        }
+        Route::Here => (context.target.clone(), Delivery::Delegated),
+        Route::Remote(cluster, target) => {
+            mirror::withdraw(context, &record, cluster).await?;
+            (target, Delivery::Remote)
+        }
+    };
+    let work = Work {
+        context,
+        owner,
+        target,
+        delivery,
     };
     if record.deleting {
-        return work.tear_down(&record).await;
+        return tear_down(&work, &record).await;
     }
-    let record = work.set_up(record).await?;
-    work.roll_out(&record).await
+    let record = set_up(context, record).await?;
+    let report = work.roll_out(&record).await?;
+    let old = record.status()?;
+    let written = write(context, &record, &old, report.status, report.result).await;
+    context.look_again(&record.key.revision(""), &report.concerned);
+    written
+}
+
+/// Takes the objects of a phase away and lets go of it (contract 6.7).
+async fn tear_down(work: &Work<'_>, record: &PhaseRecord) -> Result<Reconciled, Error> {
+    // Without it nothing was ever delivered.
+    if !has(record, FINALIZER_CACHED) {
+        return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
+    }
+    let report = if has(record, FINALIZER_ORPHAN) {
+        work.target.release(&work.owner.to_string());
+        None
+    } else {
+        work.tear_down(record).await?
+    };
+    if let Some(Report { status, result, .. }) = report {
+        let old = record.status()?;
+        return write(work.context, record, &old, status, result).await;
+    }
+    release(work.context, record).await?;
+    Ok((ReconcileOutcome::Changed, Again::OnEvent))
+}
+
+fn has(record: &PhaseRecord, finalizer: &str) -> bool {
+    record.finalizers.iter().any(|present| present == finalizer)
 }
 
 /// Who delivers a phase, and where to.
-enum Route {
+enum Route<'a> {
     /// Nobody here: another class has a controller of its own, or none.
     Elsewhere,
     /// Into the cluster of the revision.
     Here,
-    /// Into another cluster.
-    Remote(Target),
+    /// Into another cluster, of this name.
+    Remote(&'a str, Target),
     /// Into another cluster that is about to be connected to.
     Connecting,
     /// Into another cluster that cannot be reached; the text says why.
     Unreachable(String),
+    /// By the agent of this cluster.
+    Agent(&'a str, Contact),
+    /// It stands for a phase itself, and nobody knows of which.
+    Stray,
 }
 
-fn route(context: &Context, record: &PhaseRecord) -> Route {
+fn route<'a>(context: &Context, inventory: &Inventory, record: &'a PhaseRecord) -> Route<'a> {
     let Some(cluster) = record.cluster() else {
         return match record.class() {
             CLASS_DEFAULT => Route::Here,
+            _ if record.agent().is_some() && context.origin(record).is_none() => Route::Stray,
             _ => Route::Elsewhere,
         };
     };
-    match context.inventory.link(cluster) {
-        Link::Up(target) => Route::Remote(target),
-        Link::Pull => Route::Unreachable(format!(
-            "Cluster \"{cluster}\" is to be served by an agent, which this version does not have yet."
-        )),
+    match inventory.link(cluster) {
+        Link::Up(target) => Route::Remote(cluster, target),
+        Link::Pull(contact) => Route::Agent(cluster, contact),
         Link::Unknown => Route::Unreachable(format!("There is no Cluster \"{cluster}\".")),
         Link::Down { reason, .. } if reason == reasons::CONNECTING => Route::Connecting,
-        Link::Down { message, since, .. } => Route::Unreachable(format!(
-            "Cluster \"{cluster}\" is not connected since {since:.0}: {message}"
-        )),
+        Link::Down { message, since, .. } => {
+            Route::Unreachable(not_connected(cluster, since, &message))
+        }
     }
+}
+
+/// Says that a cluster is not connected, since when and why.
+fn not_connected(cluster: &str, since: Timestamp, cause: &str) -> String {
+    format!("Cluster \"{cluster}\" is not connected since {since:.0}: {cause}")
 }
 
 /// Tells that nothing can be done about the objects of a phase, and lets go of it if its deletion is not
@@ -137,12 +195,14 @@ async fn unreachable(
     message: &str,
 ) -> Result<Reconciled, Error> {
     if record.deleting {
-        let has = |finalizer| record.finalizers.iter().any(|present| present == finalizer);
         // Without it nothing was ever delivered.
-        if !has(FINALIZER_CACHED) {
+        if !has(record, FINALIZER_CACHED) {
             return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
         }
-        if record.is_abandoned() || has(FINALIZER_ORPHAN) {
+        if record.is_abandoned() || has(record, FINALIZER_ORPHAN) {
+            if let Some(cluster) = record.cluster() {
+                mirror::withdraw(context, record, cluster).await?;
+            }
             release(context, record).await?;
             return Ok((ReconcileOutcome::Changed, Again::OnEvent));
         }
@@ -180,228 +240,17 @@ async fn release(context: &Context, record: &PhaseRecord) -> Result<(), Error> {
     Ok(())
 }
 
-fn lifecycle(is_paused: bool) -> LifecycleState {
-    if is_paused {
-        LifecycleState::Paused
-    } else {
-        LifecycleState::Active
+/// Makes sure that the finalizer is there.
+async fn set_up(context: &Context, record: Arc<PhaseRecord>) -> Result<Arc<PhaseRecord>, Error> {
+    if has(&record, FINALIZER_CACHED) {
+        return Ok(record);
     }
-}
-
-/// A pass in progress.
-struct Work<'a> {
-    context: &'a Context,
-    target: Target,
-    owner: Owner,
-    delivery: Delivery,
-}
-
-/// A phase read in full.
-struct Loaded {
-    revision: Revision,
-    phases: Vec<Phase>,
-    faults: Vec<String>,
-}
-
-impl Work<'_> {
-    fn driver<'a>(&'a self, record: &'a PhaseRecord) -> Driver<'a> {
-        Driver {
-            context: self.context,
-            owner: self.owner.clone(),
-            uid: &record.uid,
-            target: self.target.clone(),
-            set: None,
-        }
-    }
-
-    /// Makes sure that the finalizer is there.
-    async fn set_up(&self, record: Arc<PhaseRecord>) -> Result<Arc<PhaseRecord>, Error> {
-        if record.finalizers.iter().any(|f| f == FINALIZER_CACHED) {
-            return Ok(record);
-        }
-        let mut finalizers = record.finalizers.clone();
-        finalizers.push(FINALIZER_CACHED.to_owned());
-        let updated = self.context.api.set_finalizers(&record, finalizers).await;
-        let updated = updated.map_err(Error::SetUp)?;
-        self.context.phases.update(updated.clone());
-        Ok(Arc::new(updated))
-    }
-
-    /// Brings the objects of the phase to where they belong and reports.
-    async fn roll_out(&self, record: &PhaseRecord) -> Result<Reconciled, Error> {
-        let context = self.context;
-        let spec = record.spec()?;
-        let old = record.status()?;
-        let set = self.set(record);
-        let Loaded {
-            revision,
-            phases,
-            mut faults,
-        } = self.load(record, set.as_deref(), &spec);
-        let probes = spec.availability_probes.as_deref().unwrap_or_default();
-        let probes = match context.probes(&self.owner, &record.uid, probes) {
-            Ok(probes) => Some(probes),
-            Err(error) => {
-                faults.push(error.to_string());
-                None
-            }
-        };
-        let blocked = |texts: &[String]| {
-            let reason = ("False", reasons::PREFLIGHT_ERROR);
-            report_phase_unknown(&old, &revision, reason, &texts.join(", "), Timestamp::now())
-        };
-        let (Some(probes), true) = (probes, faults.is_empty()) else {
-            let again = Again::After(MISCONFIGURATION_RETRY);
-            let outcome = ReconcileOutcome::Blocked;
-            let status = blocked(&faults);
-            return write(context, record, &old, status, (outcome, again)).await;
-        };
-        let driver = self.driver(record);
-        let kinds = match driver.kinds(&phases).await {
-            Ok(kinds) => kinds,
-            Err(error) if context.is_stuck(&self.owner) => {
-                let status = blocked(&[error.to_string()]);
-                let result = (ReconcileOutcome::Failed, Again::Backoff);
-                return write(context, record, &old, status, result).await;
-            }
-            Err(error) => return Err(error.into()),
-        };
-        let lineage = Kinship::of_phase(
-            record,
-            &spec,
-            set.as_deref(),
-            &context.revisions,
-            &context.phases,
-        );
-        let outcome = driver
-            .roll_out(Snapshot {
-                revision: &revision,
-                phases: &phases,
-                probes: &probes,
-                kinds: &kinds,
-                lineage: &lineage,
-            })
-            .await;
-        let previous = spec.previous.iter().flatten();
-        let previous = previous.map(|previous| previous.name.clone());
-        let concerned = driver.remember(&phases, &kinds, &outcome, previous);
-        let kind = report::outcome_kind(&outcome);
-        let failures = context.failures(&self.owner);
-        let (status, again) = report_phase(&old, &revision, outcome, failures, Timestamp::now());
-        let written = write(context, record, &old, status, (kind, again)).await;
-        context.look_again(&record.key.revision(""), &concerned);
-        written
-    }
-
-    /// Takes the objects of the phase away and lets go of it (contract 6.7).
-    async fn tear_down(&self, record: &PhaseRecord) -> Result<Reconciled, Error> {
-        let context = self.context;
-        let has = |finalizer| record.finalizers.iter().any(|present| present == finalizer);
-        if !has(FINALIZER_CACHED) {
-            return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
-        }
-        if !has(FINALIZER_ORPHAN) {
-            let spec = record.spec()?;
-            let Loaded {
-                revision, phases, ..
-            } = self.load(record, None, &spec);
-            let outcome = self.driver(record).take_away(&revision, &phases).await?;
-            let (waiting, kind, again) = match outcome {
-                TeardownOutcome::Done => (None, ReconcileOutcome::Changed, Again::OnEvent),
-                TeardownOutcome::Waiting(objects) => {
-                    (Some(objects), ReconcileOutcome::Waiting, Again::OnEvent)
-                }
-                TeardownOutcome::Failed(objects) => {
-                    (Some(objects), ReconcileOutcome::Failed, Again::Backoff)
-                }
-                TeardownOutcome::Blocked(text) => {
-                    let blocked = baton_apis::WaitingForObject {
-                        message: text,
-                        ..Default::default()
-                    };
-                    (
-                        Some(vec![blocked]),
-                        ReconcileOutcome::Failed,
-                        Again::Backoff,
-                    )
-                }
-            };
-            if let Some(objects) = waiting {
-                let old = record.status()?;
-                let texts: Vec<_> = objects
-                    .iter()
-                    .map(|object| {
-                        let namespace = object.namespace.as_deref().unwrap_or_default();
-                        let name = format!("{} {namespace}/{}", object.kind, object.name);
-                        format!("{name}: {}", object.message)
-                            .trim_start()
-                            .to_owned()
-                    })
-                    .collect();
-                let reason = ("False", reasons::ARCHIVAL_IN_PROGRESS);
-                let text = texts.join(", ");
-                let now = Timestamp::now();
-                let status = report_phase_unknown(&old, &revision, reason, &text, now);
-                return write(context, record, &old, status, (kind, again)).await;
-            }
-        }
-        self.target.release(&self.owner.to_string());
-        release(context, record).await?;
-        Ok((ReconcileOutcome::Changed, Again::OnEvent))
-    }
-
-    /// The revision that the phase belongs to.
-    fn set(&self, record: &PhaseRecord) -> Option<Arc<Record>> {
-        let set = self.context.revisions.by_uid(record.controller.as_ref()?)?;
-        (set.key.kind == record.key.kind.0 && set.key.namespace == record.key.namespace)
-            .then_some(set)
-    }
-
-    fn load(
-        &self,
-        record: &PhaseRecord,
-        set: Option<&Record>,
-        spec: &ObjectSetPhaseSpec,
-    ) -> Loaded {
-        let revision = Revision {
-            identity: Identity {
-                kind: record.key.kind.kind().to_owned(),
-                namespace: record.key.namespace.to_string(),
-                name: record.key.name.to_string(),
-                uid: record.uid.to_string(),
-                is_remote: self.delivery == Delivery::Remote,
-            },
-            number: spec.revision,
-            generation: record.generation,
-            lifecycle: lifecycle(spec.paused),
-            force_adoption: self.context.force_adoption,
-            delivery: self.delivery,
-            ..Revision::default()
-        };
-        // Its name begins with that of the revision.
-        let prefix = set.map(|set| format!("{}-", set.key.name));
-        let name = prefix
-            .and_then(|prefix| {
-                record
-                    .key
-                    .name
-                    .strip_prefix(&*prefix)
-                    .map(ToOwned::to_owned)
-            })
-            .unwrap_or_else(|| record.key.name.to_string());
-        let phase = ObjectSetTemplatePhase {
-            name,
-            objects: spec.objects.clone(),
-            ..ObjectSetTemplatePhase::default()
-        };
-        let phases = prepare(&revision, vec![phase]);
-        let faults = duplicates(&phases);
-        Loaded {
-            revision,
-            phases,
-            faults,
-        }
-    }
+    let mut finalizers = record.finalizers.clone();
+    finalizers.push(FINALIZER_CACHED.to_owned());
+    let updated = context.api.set_finalizers(&record, finalizers).await;
+    let updated = updated.map_err(Error::SetUp)?;
+    context.phases.update(updated.clone());
+    Ok(Arc::new(updated))
 }
 
 /// Writes the status if it says anything new; `result` is what the pass came to besides.

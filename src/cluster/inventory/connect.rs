@@ -292,20 +292,7 @@ impl Connector {
         let link = link(&health);
         let site = self.site.as_ref();
         let target = site.and_then(|site| site.target.clone());
-        if self.shared.set(&self.name, self.id, link, target) {
-            match &health.standing {
-                Standing::Connecting => tracing::info!(cluster = self.name, "connecting"),
-                Standing::Up => tracing::info!(cluster = self.name, "connected"),
-                Standing::Down { reason, message } => {
-                    tracing::warn!(
-                        cluster = self.name,
-                        reason,
-                        cause = message,
-                        "not connected"
-                    );
-                }
-            }
-        }
-        self.health.send_replace(health);
+        self.shared
+            .tell((&self.name, self.id), health, (link, target), &self.health);
     }
 }

@@ -8,12 +8,12 @@ const FIRST: Duration = Duration::from_secs(1);
 
 /// The pause after a number of failures in a row: doubling from one second to `longest`, with
 /// jitter, so that clusters that were lost together are not asked again together.
-pub(super) fn retry_delay(failures: u32, longest: Duration) -> Duration {
+pub(crate) fn retry_delay(failures: u32, longest: Duration) -> Duration {
     delay(failures, longest, permille())
 }
 
 /// Nine to eleven tenths of a period.
-pub(super) fn spread(period: Duration) -> Duration {
+pub(crate) fn spread(period: Duration) -> Duration {
     period * 9 / 10 + period / 5 * permille() / 1000
 }
 

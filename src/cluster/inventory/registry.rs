@@ -1,4 +1,4 @@
-//! The Clusters there are, and a task for each that the manager connects to.
+//! The Clusters there are, and a task for each.
 
 use std::{
     borrow::Cow,
@@ -16,6 +16,7 @@ use super::{
     Known, Link, Shared,
     connect::{Connector, Wanted},
     health::Health,
+    listen,
     report::{self, Recorded, Subject},
 };
 use crate::cluster::{
@@ -39,11 +40,10 @@ pub(super) struct Registry {
 struct Entry {
     uid: String,
     connection: ClusterConnection,
-    /// Of a cluster that the manager connects to.
-    serving: Option<Serving>,
+    serving: Serving,
 }
 
-/// A cluster being connected to. The task ends with this.
+/// The task of a cluster. It ends with this.
 struct Serving {
     wanted: watch::Sender<Wanted>,
     recorded: watch::Sender<Recorded>,
@@ -157,11 +157,7 @@ impl Registry {
             self.entries.insert(cluster.name, entry);
             return;
         }
-        let serving = self
-            .entries
-            .get(&cluster.name)
-            .and_then(|entry| entry.serving.as_ref());
-        if let Some(serving) = serving {
+        if let Some(Entry { serving, .. }) = self.entries.get(&cluster.name) {
             serving.wanted.send_if_modified(|wanted| {
                 let changed = wanted.api_master != cluster.api_master;
                 wanted.api_master = cluster.api_master;
@@ -175,39 +171,43 @@ impl Registry {
         }
     }
 
-    /// Makes an entry, and the task of a cluster that the manager connects to.
+    /// Makes an entry, and the task of the cluster.
     fn serve(&mut self, cluster: &Cluster) -> Entry {
         self.last_id += 1;
         let (id, name) = (self.last_id, cluster.name.as_str());
-        let serving = match cluster.connection {
-            ClusterConnection::Pull => {
-                self.shared.insert(name, id, Link::Pull);
-                None
-            }
+        let first = Health::first(&cluster.recorded.status, Timestamp::now());
+        let link = match cluster.connection {
+            ClusterConnection::Pull => Link::pull(&first),
+            ClusterConnection::Push => Link::down(&first),
+        };
+        self.shared.insert(name, id, link);
+        let (health, told) = watch::channel(first);
+        let (wanted, wishes) = watch::channel(Wanted {
+            api_master: cluster.api_master.clone(),
+            secret: 0,
+        });
+        let (recorded, statuses) = watch::channel(cluster.recorded.clone());
+        let subject = Subject {
+            name: name.to_owned(),
+            uid: cluster.uid.clone(),
+        };
+        let report = report::run(Arc::clone(&self.shared), subject, statuses, told);
+        let (shared, named) = (Arc::clone(&self.shared), name.to_owned());
+        let task = match cluster.connection {
+            ClusterConnection::Pull => Task::spawn(async move {
+                tokio::join!(listen::run(shared, &named, id, health), report);
+            }),
             ClusterConnection::Push => {
-                let first = Health::first(&cluster.recorded.status, Timestamp::now());
-                self.shared.insert(name, id, Link::down(&first));
-                let (health, told) = watch::channel(first);
-                let (wanted, wishes) = watch::channel(Wanted {
-                    api_master: cluster.api_master.clone(),
-                    secret: 0,
-                });
-                let (recorded, statuses) = watch::channel(cluster.recorded.clone());
-                let connector = Connector::new(name, id, Arc::clone(&self.shared), health);
-                let subject = Subject {
-                    name: name.to_owned(),
-                    uid: cluster.uid.clone(),
-                };
-                let report = report::run(Arc::clone(&self.shared), subject, statuses, told);
-                let task = Task::spawn(async move {
+                let connector = Connector::new(name, id, shared, health);
+                Task::spawn(async move {
                     tokio::join!(connector.run(wishes), report);
-                });
-                Some(Serving {
-                    wanted,
-                    recorded,
-                    _task: task,
                 })
             }
+        };
+        let serving = Serving {
+            wanted,
+            recorded,
+            _task: task,
         };
         Entry {
             uid: cluster.uid.clone(),
@@ -232,13 +232,11 @@ impl Registry {
 
 impl Entry {
     fn set_secret(&self, version: u64) {
-        if let Some(serving) = &self.serving {
-            serving.wanted.send_if_modified(|wanted| {
-                let changed = wanted.secret != version;
-                wanted.secret = version;
-                changed
-            });
-        }
+        self.serving.wanted.send_if_modified(|wanted| {
+            let changed = wanted.secret != version;
+            wanted.secret = version;
+            changed
+        });
     }
 }
 

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use http::Uri;
 use kube::Config;
@@ -26,6 +27,8 @@ fn registry() -> (Registry, Arc<Mutex<Vec<String>>>) {
         metrics,
         events: mpsc::unbounded_channel().0,
         changed: Box::new(move |name| names.lock().push(name.to_owned())),
+        heartbeat: Duration::from_mins(1),
+        beats: crate::cluster::inventory::Beats::default(),
         links: RwLock::default(),
         asked_early: Mutex::new(Some(BTreeSet::new())),
         permits: Semaphore::new(1),
@@ -147,7 +150,7 @@ async fn a_task_hears_of_its_own_secret_only() {
         raw(&json!({"metadata": {"name": name, "resourceVersion": version}}))
     };
     let version = |registry: &Registry| {
-        let serving = registry.entries["a"].serving.as_ref().unwrap();
+        let serving = &registry.entries["a"].serving;
         serving.wanted.borrow().secret
     };
     let (mine, newer, other) = (secret("a", "3"), secret("a", "5"), secret("b", "4"));
@@ -180,7 +183,7 @@ async fn a_manager_that_cannot_read_the_secret_says_so() {
             tokio::task::yield_now().await;
         }
     };
-    tokio::time::timeout(std::time::Duration::from_secs(20), told)
+    tokio::time::timeout(Duration::from_secs(20), told)
         .await
         .unwrap();
     let links = health.links.read();

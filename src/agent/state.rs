@@ -1,0 +1,305 @@
+//! What an agent has to remember over a restart while the hub is away: the mirrors as it knew them last.
+//!
+//! The file has two lines: a header with the checksum of the second line, and the objects.
+//!
+//! # Guarantees
+//! - The file is replaced as a whole: after a crash or a power cut it is the old one or the new one.
+//! - What is damaged, or of another cluster, is told and not used. Nothing is lost but time: the hub has
+//!   it all.
+
+use std::{
+    fs::{self, File},
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use tokio::{task::spawn_blocking, time::sleep};
+use tracing::warn;
+
+use crate::{
+    cluster::{
+        item::Item,
+        phase::{PhaseKind, PhaseRecord},
+        record::{ReadError, RevisionKind},
+    },
+    controllers::agent::Mirrors,
+};
+
+/// Changes that come together are written together.
+const TOGETHER: Duration = Duration::from_millis(200);
+/// The pause after a write that failed.
+const PAUSE: Duration = Duration::from_secs(10);
+/// Version of the format.
+const FORMAT: u32 = 1;
+
+/// A state cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum StateError {
+    /// The file cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file, or its directory.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is no state, or not a whole one.
+    #[error("{} is damaged: {cause}", path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        cause: String,
+    },
+    /// It is the state of another agent.
+    #[error("{} is the state of the agent of cluster {found:?}, not of {expected:?}", path.display())]
+    OtherCluster {
+        /// The file.
+        path: PathBuf,
+        /// The cluster that it names.
+        found: String,
+        /// The cluster of this agent.
+        expected: String,
+    },
+}
+
+#[derive(Deserialize, Serialize)]
+struct Header {
+    format: u32,
+    cluster: String,
+    /// CRC-32 of the second line.
+    checksum: u32,
+}
+
+/// Where an agent keeps its state; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct StateFile {
+    path: Arc<Path>,
+    cluster: Arc<str>,
+}
+
+impl StateFile {
+    /// The state of the agent of a cluster, in a directory, which is made if it is not there.
+    ///
+    /// # Errors
+    /// When the directory cannot be written to.
+    pub fn new(directory: &Path, cluster: &str) -> Result<Self, StateError> {
+        let fault = |source| StateError::File {
+            path: directory.to_owned(),
+            source,
+        };
+        fs::create_dir_all(directory).map_err(fault)?;
+        let file = Self {
+            path: directory.join("mirrors.json").into(),
+            cluster: cluster.into(),
+        };
+        // What cannot be written is told now, and not when the hub is away.
+        let probe = file.aside();
+        File::create(&probe).map_err(fault)?;
+        fs::remove_file(&probe).map_err(fault)?;
+        Ok(file)
+    }
+
+    /// Where a new state is written before it takes the place of the old one.
+    fn aside(&self) -> PathBuf {
+        self.path.with_extension("json.new")
+    }
+
+    /// The mirrors as they were known last; `None` when there is no state yet.
+    ///
+    /// # Errors
+    /// When there is a state that cannot be used.
+    pub fn load(&self) -> Result<Option<Vec<PhaseRecord>>, StateError> {
+        let text = match fs::read(&*self.path) {
+            Ok(text) => text,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => {
+                let path = self.path.to_path_buf();
+                return Err(StateError::File { path, source });
+            }
+        };
+        let damaged = |cause: String| StateError::Damaged {
+            path: self.path.to_path_buf(),
+            cause,
+        };
+        let end = text.iter().position(|byte| *byte == b'\n');
+        let (header, body) = text.split_at(end.ok_or_else(|| damaged("no header".to_owned()))?);
+        let header: Header =
+            serde_json::from_slice(header).map_err(|error| damaged(error.to_string()))?;
+        if header.format != FORMAT {
+            return Err(damaged(format!("its format is {}", header.format)));
+        }
+        if header.cluster != *self.cluster {
+            return Err(StateError::OtherCluster {
+                path: self.path.to_path_buf(),
+                found: header.cluster,
+                expected: self.cluster.to_string(),
+            });
+        }
+        let body = body.trim_ascii();
+        if crc32fast::hash(body) != header.checksum {
+            return Err(damaged("the checksum is another one".to_owned()));
+        }
+        read(body)
+            .map(Some)
+            .map_err(|error| damaged(error.to_string()))
+    }
+
+    /// Replaces the state.
+    ///
+    /// # Errors
+    /// When the file cannot be written; the old one is still there then.
+    pub fn save(&self, mirrors: &[Arc<PhaseRecord>]) -> Result<(), StateError> {
+        let objects: Vec<_> = mirrors.iter().map(|mirror| mirror.to_object()).collect();
+        let write = || {
+            let body = serde_json::to_vec(&objects)?;
+            let header = Header {
+                format: FORMAT,
+                cluster: self.cluster.to_string(),
+                checksum: crc32fast::hash(&body),
+            };
+            let mut text = serde_json::to_vec(&header)?;
+            text.push(b'\n');
+            text.extend(body);
+            text.push(b'\n');
+            let aside = self.aside();
+            let mut file = File::create(&aside)?;
+            file.write_all(&text)?;
+            file.sync_all()?;
+            fs::rename(&aside, &self.path)?;
+            // The name is on the disk when the directory is.
+            self.path
+                .parent()
+                .map_or(Ok(()), |directory| File::open(directory)?.sync_all())
+        };
+        write().map_err(|source: io::Error| StateError::File {
+            path: self.path.to_path_buf(),
+            source,
+        })
+    }
+}
+
+fn read(body: &[u8]) -> Result<Vec<PhaseRecord>, ReadError> {
+    let objects: Vec<&RawValue> = serde_json::from_slice(body).map_err(ReadError::of("state"))?;
+    let kind = PhaseKind(RevisionKind::ObjectSet);
+    let objects = objects.into_iter();
+    objects
+        .map(|object| Item::read(kind, object.get()))
+        .collect()
+}
+
+/// Keeps the file in step with what is known, for ever.
+pub async fn keep(mirrors: Arc<Mirrors>, file: StateFile) {
+    let mut changes = mirrors.changes();
+    // The sender lives as long as `mirrors`.
+    while changes.changed().await.is_ok() {
+        sleep(TOGETHER).await;
+        changes.borrow_and_update();
+        if let Err(error) = save(&file, &mirrors).await {
+            warn!(%error, "the state cannot be written, trying again; a restart would go back to the one before");
+            sleep(PAUSE).await;
+            changes.mark_changed();
+        }
+    }
+}
+
+/// Writes what is known now.
+///
+/// # Errors
+/// When the file cannot be written.
+pub async fn save(file: &StateFile, mirrors: &Mirrors) -> Result<(), StateError> {
+    let (writer, all) = (file.clone(), mirrors.all());
+    let written = spawn_blocking(move || writer.save(&all)).await;
+    written.unwrap_or_else(|error| {
+        Err(StateError::File {
+            path: file.path.to_path_buf(),
+            source: io::Error::other(error),
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn mirror(name: &str) -> Arc<PhaseRecord> {
+        let object = json!({
+            "metadata": {"name": name, "namespace": "baton-cluster-edge", "uid": "u", "resourceVersion": "9"},
+            "spec": {"revision": 2, "objects": []},
+            "status": {"conditions": []},
+        });
+        let kind = PhaseKind(RevisionKind::ObjectSet);
+        Arc::new(Item::read(kind, &object.to_string()).unwrap())
+    }
+
+    fn names(file: &StateFile) -> Vec<String> {
+        let mirrors = file.load().unwrap().unwrap();
+        mirrors.iter().map(|m| m.key.name.to_string()).collect()
+    }
+
+    #[test]
+    fn what_was_saved_is_there_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = StateFile::new(&directory.path().join("state"), "edge").unwrap();
+        assert!(file.load().unwrap().is_none());
+        file.save(&[mirror("a"), mirror("b\n")]).unwrap();
+        assert_eq!(names(&file), ["a", "b\n"]);
+        file.save(&[]).unwrap();
+        assert!(names(&file).is_empty());
+    }
+
+    #[test]
+    fn a_write_that_was_cut_short_changes_nothing() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = StateFile::new(directory.path(), "edge").unwrap();
+        file.save(&[mirror("a")]).unwrap();
+        fs::write(file.aside(), "{").unwrap();
+        assert_eq!(names(&file), ["a"]);
+        let file = StateFile::new(directory.path(), "edge").unwrap();
+        assert_eq!(names(&file), ["a"]);
+    }
+
+    #[test]
+    fn what_is_damaged_is_not_used() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = StateFile::new(directory.path(), "edge").unwrap();
+        file.save(&[mirror("a")]).unwrap();
+        let whole = fs::read(&*file.path).unwrap();
+        for at in 0..whole.len() - 1 {
+            let mut text = whole.clone();
+            text[at] ^= 1;
+            fs::write(&*file.path, &text).unwrap();
+            assert!(file.load().is_err(), "byte {at}");
+            fs::write(&*file.path, &whole[..at]).unwrap();
+            assert!(file.load().is_err(), "the first {at} bytes");
+        }
+    }
+
+    #[test]
+    fn the_state_of_another_cluster_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let other = StateFile::new(directory.path(), "other").unwrap();
+        other.save(&[mirror("a")]).unwrap();
+        let file = StateFile::new(directory.path(), "edge").unwrap();
+        let error = file.load().unwrap_err().to_string();
+        assert!(
+            error.ends_with(r#"of cluster "other", not of "edge""#),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("file");
+        fs::write(&file, "").unwrap();
+        let error = StateFile::new(&file, "edge").unwrap_err().to_string();
+        assert!(error.starts_with(&*file.to_string_lossy()), "{error}");
+    }
+}
