@@ -26,6 +26,7 @@ mod remove;
 pub mod rights;
 mod server;
 mod spec;
+pub mod url;
 
 use std::io::{ErrorKind, Write as _, stdout};
 

@@ -3,10 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
-use http::Uri;
 
 use super::{ConnectionArgs, values::Namespace};
-use crate::clusters::name::ClusterName;
+use crate::clusters::{name::ClusterName, url::ServerUrl};
 
 /// Flags of `baton cluster`.
 #[derive(Clone, Debug, Args)]
@@ -56,7 +55,7 @@ pub struct JoinArgs {
 
     /// URL of the target's API server, as the hub reaches it [default: that of the target's context]
     #[arg(long, value_name = "URL")]
-    pub server: Option<Uri>,
+    pub server: Option<ServerUrl>,
 
     /// Let an agent in the target connect to the hub, instead of the hub to the target; prints the agent's manifest,
     /// which holds its token
@@ -69,7 +68,7 @@ pub struct JoinArgs {
 
     /// The agent, where there is one.
     #[command(flatten)]
-    pub agent: AgentArgs,
+    pub agent: AgentManifestArgs,
 
     /// Say what would be done, and do nothing
     #[arg(long)]
@@ -87,10 +86,10 @@ pub struct JoinArgs {
 /// Flags about the agent in a cluster. What is not given stays as it was given before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Agent")]
-pub struct AgentArgs {
+pub struct AgentManifestArgs {
     /// URL of the hub's API server, as the agent reaches it [default: that of the hub's context]
     #[arg(long, value_name = "URL")]
-    pub hub_server: Option<Uri>,
+    pub hub_server: Option<ServerUrl>,
 
     /// Image of the agent [default: that of this version]
     #[arg(long, value_name = "IMAGE", value_parser = NonEmptyStringValueParser::new())]
@@ -102,7 +101,7 @@ pub struct AgentArgs {
     pub state_volume: Option<StateVolume>,
 }
 
-impl AgentArgs {
+impl AgentManifestArgs {
     /// Whether any of them was given.
     #[must_use]
     pub fn is_given(&self) -> bool {

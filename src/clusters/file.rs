@@ -13,6 +13,7 @@ use super::{
     error::{Error, one_line},
     name::ClusterName,
     spec::{Connection, Given},
+    url::ServerUrl,
 };
 
 /// The file.
@@ -101,12 +102,16 @@ impl Entry {
         if self.region.is_empty() {
             return Err(format!("{name} has no region"));
         }
+        let api_master = self.api_master.as_deref().map(str::parse::<ServerUrl>);
+        let api_master = api_master
+            .transpose()
+            .map_err(|error| format!("apiMaster of {name}: {error}"))?;
         Ok(Listed {
             context: self.context.unwrap_or_else(|| name.to_string()),
             given: Given {
                 connection: self.connection,
                 region: Some(self.region),
-                api_master: self.api_master,
+                api_master: api_master.map(|url| url.to_string()),
                 capabilities: self.capabilities,
                 scheduler: self.scheduler.map(Scheduler::value),
             },
@@ -187,6 +192,10 @@ applicationClusters:
             (
                 entry("{name: a, region: eu}, {name: a, region: us}"),
                 "a is listed twice",
+            ),
+            (
+                entry("{name: a, region: eu, apiMaster: '10.0.0.1:6443'}"),
+                "apiMaster of a: \"10.0.0.1:6443\" is not the URL",
             ),
             (entry("{name: a, region: eu, regoin: us}"), "regoin"),
             (entry("{name: a, region: eu, connection: pull}"), "pull"),

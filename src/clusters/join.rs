@@ -20,7 +20,7 @@ use super::{
 };
 use crate::cli::{
     ConnectionArgs,
-    cluster::{AgentArgs, JoinArgs},
+    cluster::{AgentManifestArgs, JoinArgs},
 };
 
 /// A cluster to join.
@@ -35,7 +35,7 @@ struct Request {
 struct Settings {
     /// Namespace of the clusters' Secrets.
     namespace: String,
-    agent: AgentArgs,
+    agent: AgentManifestArgs,
     apply: bool,
     dry_run: bool,
     allow_same: bool,
@@ -110,8 +110,7 @@ fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error> {
                     Connection::Push
                 },
                 region,
-                api_master: server
-                    .map(|server| server.to_string().trim_end_matches('/').to_owned()),
+                api_master: server.map(|server| server.to_string()),
                 capabilities: Some(capability).filter(|all| !all.is_empty()),
                 scheduler: None,
             },
@@ -403,6 +402,11 @@ mod tests {
             (&["a", "--agent-image=b"], "are about an agent"),
             (&["a", "--state-volume=claim"], "are about an agent"),
             (&["a", "--pull", "--state-volume=x"], "invalid value"),
+            (
+                &["a", "--pull", "--hub-server=x"],
+                "is not the URL of an API server",
+            ),
+            (&["a", "--server=x"], "is not the URL of an API server"),
             (&["A"], "cannot be the name of a cluster"),
         ] {
             let error = asked(flags).err().unwrap();

@@ -21,6 +21,7 @@ use super::{
     manifest::{FIELD_MANAGER, Manifest, secret_value, text},
     manifests::Credentials,
     rights::Right,
+    url::ServerUrl,
 };
 use crate::cli::{ConnectionArgs, kubeconfig::load_client_config};
 
@@ -397,6 +398,9 @@ impl Closed {
 
 /// Asks the server at an address with a token. A server that knows it answers; one that does not, with 401.
 async fn try_out(url: &str, credentials: &Credentials) -> Result<(), Closed> {
+    // The client takes it for granted that there is a host.
+    url.parse::<ServerUrl>()
+        .map_err(|error| Closed::of(&error))?;
     let address = url.parse::<Uri>().map_err(|error| Closed::of(&error))?;
     let mut config = Config::new(address);
     limit(&mut config);

@@ -4,12 +4,13 @@ use serde_json::{Map, Value, json};
 
 use super::{Credentials, NAMESPACE, bytes, labels, namespace, role, service_account};
 use crate::{
-    cli::cluster::{AgentArgs, StateVolume},
+    cli::cluster::{AgentManifestArgs, StateVolume},
     clusters::{
         manifest::Manifest,
         name::ClusterName,
         rights::{delivery_rules, lease_rules},
     },
+    engine::diff::content_fingerprint,
 };
 
 /// Name of all that belongs to the agent.
@@ -30,6 +31,9 @@ const ANNOTATION_HUB_SERVER: &str = "baton.run/agent-hub-server";
 const ANNOTATION_IMAGE: &str = "baton.run/agent-image";
 const ANNOTATION_STATE_VOLUME: &str = "baton.run/agent-state-volume";
 
+/// Annotation on the agent's pods: hash of the kubeconfig that they have started with.
+const ANNOTATION_KUBECONFIG_HASH: &str = "baton.run/hub-kubeconfig-hash";
+
 /// What was asked for about an agent, now or before. What is `None` is as this version has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::clusters) struct Wishes {
@@ -41,8 +45,8 @@ pub(in crate::clusters) struct Wishes {
 
 impl Wishes {
     /// What is asked for now, else what the Cluster tells of earlier times.
-    pub fn new(args: &AgentArgs, cluster: Option<&Value>) -> Self {
-        let AgentArgs {
+    pub fn new(args: &AgentManifestArgs, cluster: Option<&Value>) -> Self {
+        let AgentManifestArgs {
             hub_server,
             agent_image,
             state_volume,
@@ -53,9 +57,7 @@ impl Wishes {
             let text = annotations.and_then(|all| all.get(annotation)?.as_str());
             text.filter(|text| !text.is_empty()).map(str::to_owned)
         };
-        let hub_server = hub_server
-            .as_ref()
-            .map(|url| url.to_string().trim_end_matches('/').to_owned());
+        let hub_server = hub_server.as_ref().map(ToString::to_string);
         Self {
             hub_server: hub_server.or_else(|| before(ANNOTATION_HUB_SERVER)),
             image: agent_image.clone().or_else(|| before(ANNOTATION_IMAGE)),
@@ -161,13 +163,16 @@ impl Agent<'_> {
         if self.state() == StateVolume::Claim {
             manifests.push(claim());
         }
-        manifests.push(self.deployment());
+        manifests.push(self.deployment(&kubeconfig));
         Ok(manifests)
     }
 
-    fn deployment(&self) -> Manifest {
+    fn deployment(&self, kubeconfig: &str) -> Manifest {
         // Not those of a manager, which may be there as well.
         let pods = json!({ "app.kubernetes.io/name": AGENT });
+        let print = content_fingerprint(&json!(kubeconfig));
+        // Of different names: what kubectl has applied stays part of a volume of the same name, which cannot be both.
+        let state_volume = format!("state-{}", text_of(self.state()));
         let state = match self.state() {
             StateVolume::Claim => json!({ "persistentVolumeClaim": { "claimName": AGENT } }),
             StateVolume::EmptyDir => json!({ "emptyDir": {} }),
@@ -187,7 +192,11 @@ impl Agent<'_> {
                 // A volume for one of them has no room for two.
                 "strategy": { "type": "Recreate" },
                 "template": {
-                    "metadata": { "labels": pods },
+                    "metadata": {
+                        "labels": pods,
+                        // Another address of the hub takes a new start, other than another token.
+                        "annotations": { ANNOTATION_KUBECONFIG_HASH: format!("{print:016x}") },
+                    },
                     "spec": {
                         "serviceAccountName": AGENT,
                         "terminationGracePeriodSeconds": 30,
@@ -198,15 +207,15 @@ impl Agent<'_> {
                             "fsGroup": USER,
                             "seccompProfile": { "type": "RuntimeDefault" },
                         },
-                        "containers": [self.container()],
-                        "volumes": [named("hub", hub), named("state", state)],
+                        "containers": [self.container(&state_volume)],
+                        "volumes": [named("hub", hub), named(&state_volume, state)],
                     },
                 },
             },
         }))
     }
 
-    fn container(&self) -> Value {
+    fn container(&self, state_volume: &str) -> Value {
         let of_pod = |name: &str, path: &str| json!({ "name": name, "valueFrom": { "fieldRef": { "fieldPath": path } } });
         let probe = |path: &str| json!({ "httpGet": { "path": path, "port": "health" } });
         json!({
@@ -241,7 +250,7 @@ impl Agent<'_> {
             },
             "volumeMounts": [
                 { "name": "hub", "mountPath": HUB_DIR, "readOnly": true },
-                { "name": "state", "mountPath": STATE_DIR },
+                { "name": state_volume, "mountPath": STATE_DIR },
             ],
         })
     }
@@ -310,6 +319,25 @@ pub(super) mod tests {
         agent.manifests().unwrap()
     }
 
+    #[test]
+    fn a_new_token_starts_no_new_pod() {
+        let deployment = |hub: &str, token: &str| {
+            let agent = Agent {
+                cluster: &"eu-1".parse().unwrap(),
+                wishes: &Wishes::default(),
+                hub,
+                credentials: &Credentials {
+                    token: token.to_owned(),
+                    ca: None,
+                },
+            };
+            agent.manifests().unwrap().pop()
+        };
+        let before = deployment("https://a", "1");
+        assert_eq!(deployment("https://a", "2"), before);
+        assert_ne!(deployment("https://b", "1"), before);
+    }
+
     /// Written as the pod sees it and read as a client reads it.
     #[test]
     fn the_kubeconfig_leads_to_the_namespace_of_the_cluster() {
@@ -355,16 +383,18 @@ pub(super) mod tests {
             let claims = manifests
                 .iter()
                 .filter(|one| one.kind() == "PersistentVolumeClaim");
+            let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+            assert_eq!(container["volumeMounts"][1]["name"], volumes[1]["name"]);
             (volumes[1].clone(), claims.count())
         };
         assert_eq!(
             volume(StateVolume::EmptyDir),
-            (json!({ "name": "state", "emptyDir": {} }), 0)
+            (json!({ "name": "state-empty-dir", "emptyDir": {} }), 0)
         );
         assert_eq!(
             volume(StateVolume::Claim),
             (
-                json!({ "name": "state", "persistentVolumeClaim": { "claimName": "baton-agent" } }),
+                json!({ "name": "state-claim", "persistentVolumeClaim": { "claimName": "baton-agent" } }),
                 1
             )
         );
@@ -372,7 +402,7 @@ pub(super) mod tests {
 
     #[test]
     fn what_was_asked_for_once_is_asked_for_again() {
-        let now = AgentArgs {
+        let now = AgentManifestArgs {
             hub_server: Some("https://a:6443/".parse().unwrap()),
             agent_image: None,
             state_volume: Some(StateVolume::EmptyDir),
@@ -386,11 +416,14 @@ pub(super) mod tests {
             })
         );
         let cluster = json!({ "metadata": { "annotations": first.annotations() } });
-        assert_eq!(Wishes::new(&AgentArgs::default(), Some(&cluster)), first);
-        let later = AgentArgs {
+        assert_eq!(
+            Wishes::new(&AgentManifestArgs::default(), Some(&cluster)),
+            first
+        );
+        let later = AgentManifestArgs {
             agent_image: Some("mirror/baton:2".to_owned()),
             state_volume: Some(StateVolume::Claim),
-            ..AgentArgs::default()
+            ..AgentManifestArgs::default()
         };
         let second = Wishes::new(&later, Some(&cluster));
         assert_eq!(
@@ -401,6 +434,9 @@ pub(super) mod tests {
                 ..first
             }
         );
-        assert_eq!(Wishes::new(&AgentArgs::default(), None), Wishes::default());
+        assert_eq!(
+            Wishes::new(&AgentManifestArgs::default(), None),
+            Wishes::default()
+        );
     }
 }
