@@ -8,6 +8,9 @@ use std::sync::OnceLock;
 
 use crate::program::{Log, Program};
 
+/// Agents are to be heard of every two seconds, and are taken as lost after six.
+const HEARTBEAT: &str = "--agent-heartbeat=2";
+
 /// A running manager.
 ///
 /// # Guarantees
@@ -32,7 +35,7 @@ impl Manager {
     /// Starts one and waits until it is ready. Its log is named after what it is for.
     #[must_use]
     pub fn start(kubeconfig: &Path, purpose: &str) -> Self {
-        let args = args(kubeconfig, &["--leader-elect=false"]);
+        let args = args(kubeconfig, &["--leader-elect=false", HEARTBEAT]);
         Self(Program::start("/readyz", &log(purpose), &args))
     }
 

@@ -10,10 +10,16 @@
 
 mod admission;
 mod adoption;
+mod agent;
+mod agent_faults;
+mod agent_offline;
+mod agent_restarts;
+mod agent_state;
 mod archival;
 mod bad_input;
 mod chaos;
 mod cluster_commands;
+mod cluster_commands_pull;
 mod clusters;
 mod crash;
 mod deletion;

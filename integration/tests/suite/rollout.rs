@@ -12,6 +12,9 @@ use tokio::sync::OnceCell;
 /// How long a rollout may take over a network that fails: the longest pause of the manager is a minute.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
 
+/// The name of the Cluster: the same wherever it is.
+const NAME: &str = "site";
+
 /// What has just begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
@@ -58,19 +61,20 @@ impl Rollout {
         site: &Site,
         join: impl for<'a> FnOnce(Join<'a>) -> Join<'a>,
     ) -> Self {
-        let rollout = Self::disconnected(site, join).await;
-        rollout.joined.becomes("Connected", "True").await;
-        rollout
+        let ns = TestNamespace::new(Scope::Namespaced).await;
+        let joined = join(site.join(&ns).named(NAME)).create().await;
+        joined.becomes("Connected", "True").await;
+        Self::over(ns, joined)
     }
 
-    /// As [`Rollout::unrecorded`], without waiting for a connection: somebody else is to make it.
-    pub(crate) async fn disconnected(
-        site: &Site,
-        join: impl for<'a> FnOnce(Join<'a>) -> Join<'a>,
-    ) -> Self {
+    /// As [`Rollout::unrecorded`], with an agent that the test is to start.
+    pub(crate) async fn without_agent(site: &Site) -> Self {
         let ns = TestNamespace::new(Scope::Namespaced).await;
-        // The same name wherever it is.
-        let joined = join(site.join(&ns).named("site")).create().await;
+        let joined = site.join(&ns).named(NAME).pull().create().await;
+        Self::over(ns, joined)
+    }
+
+    fn over(ns: TestNamespace, joined: Joined) -> Self {
         Self {
             joined,
             recording: None,

@@ -60,7 +60,7 @@ async fn tokens_end_one_by_one() {
     let site = Site::get(PUSH).await;
     let account = site.account().await;
     let (old, new) = (account.token().await, account.token().await);
-    let expiring = account.expiring_token(Duration::from_secs(1));
+    let expiring = account.expiring_token(Duration::from_secs(5));
     for token in [&old.text, &new.text, &expiring] {
         assert!(site.accepts(token).await, "{token}");
     }

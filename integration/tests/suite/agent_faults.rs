@@ -1,0 +1,71 @@
+//! Delivery by an agent whose networks fail, to the hub and to its own cluster, whose API servers do, and that is
+//! killed itself.
+//!
+//! However it is disturbed, a rollout ends as one that the manager delivers undisturbed: nothing is lost, and no
+//! object changes more often than it has to.
+
+mod answers;
+mod crashes;
+mod credentials;
+mod network;
+
+use baton_integration::agent::{Agent, Setup};
+use baton_integration::endpoint::Endpoint;
+use baton_integration::prelude::*;
+use baton_integration::sites::Site;
+
+use crate::rollout::Rollout;
+
+/// An API server that an agent talks to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Hub,
+    Site,
+}
+
+impl Side {
+    const BOTH: [Self; 2] = [Self::Hub, Self::Site];
+
+    /// The real one.
+    async fn endpoint(self, site: &Site) -> Endpoint {
+        match self {
+            Self::Hub => Endpoint::of_bed(Cluster::shared().await.kubeconfig()),
+            Self::Site => site.endpoint().clone(),
+        }
+    }
+
+    /// Lets an agent find it elsewhere.
+    fn at<'a>(self, setup: Setup<'a>, endpoint: &Endpoint) -> Setup<'a> {
+        match self {
+            Self::Hub => setup.hub(endpoint),
+            Self::Site => setup.site(endpoint),
+        }
+    }
+}
+
+/// A rollout of its own, delivered by an agent. Both are at work, and recorded unless the API server is to be stopped.
+async fn pulled(
+    site: &Site,
+    setup: impl for<'a> FnOnce(Setup<'a>) -> Setup<'a>,
+    recorded: bool,
+) -> (Rollout, Agent) {
+    let rollout = Rollout::without_agent(site).await;
+    let agent = setup(rollout.joined.agent()).start().await;
+    let patient = rollout.ns.within(crate::rollout::PATIENCE);
+    patient
+        .eventually("the agent to be heard of", async || {
+            let cluster = rollout.joined.read().await.unwrap_or_default();
+            let conditions = cluster["status"]["conditions"].as_array();
+            conditions
+                .into_iter()
+                .flatten()
+                .any(|told| told["type"] == "Connected" && told["status"] == "True")
+        })
+        .await;
+    let rollout = if recorded {
+        rollout.recorded().await
+    } else {
+        rollout
+    };
+    (rollout, agent)
+}

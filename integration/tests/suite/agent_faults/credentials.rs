@@ -1,0 +1,54 @@
+//! Tokens of an agent that expire and are replaced while it runs.
+
+use baton_integration::prelude::*;
+use baton_integration::sites::{PULL, Site};
+use futures::future::join_all;
+
+use super::Side;
+use crate::agent_offline::SILENT;
+use crate::rollout::{PATIENCE, Rollout, Stage, calm};
+
+/// The token of either side ends before anything is delivered, and a new one comes into the same file.
+#[tokio::test]
+async fn tokens_expire_and_are_replaced() {
+    calm().await;
+    let site = &Site::get(PULL).await;
+    join_all(Side::BOTH.map(async |side| {
+        let rollout = Rollout::without_agent(site).await;
+        let account = match side {
+            Side::Hub => rollout.joined.admit_agent().await,
+            Side::Site => site.account().await,
+        };
+        let expiring = account.expiring_token(Duration::from_secs(8));
+        let setup = rollout.joined.agent();
+        let setup = match side {
+            Side::Hub => setup.hub_token(&expiring),
+            Side::Site => setup.site_token(&expiring),
+        };
+        let agent = setup.start().await;
+        rollout.joined.becomes("Connected", "True").await;
+        let rollout = rollout.recorded().await;
+        let endpoint = side.endpoint(site).await;
+        endpoint.until_refused(&expiring).await;
+        let strike = async |stage| {
+            if stage != Stage::First {
+                return;
+            }
+            let told = rollout.joined.becomes("Connected", "False").await;
+            // Only an agent that reaches the hub can say what is wrong with the site.
+            assert_eq!(told["reason"] == SILENT, side == Side::Hub, "{told}");
+            let patient = rollout.ns.within(PATIENCE);
+            let lost = [Because("Available", "Unknown", "ClusterUnreachable")];
+            patient.reaches("v1", &lost).await;
+            let token = account.token().await.text;
+            match side {
+                Side::Hub => agent.replace_hub_token(&token),
+                Side::Site => agent.replace_site_token(&token),
+            }
+        };
+        rollout.run(strike).await;
+        let text = format!("a token of the {side:?} that expires");
+        rollout.assert_calm(&text).await;
+    }))
+    .await;
+}

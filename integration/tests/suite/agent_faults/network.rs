@@ -1,0 +1,240 @@
+//! Networks of an agent that fail, to either side, and an API server that restarts.
+
+use std::time::Instant;
+
+use baton_integration::agent::Agent;
+use baton_integration::prelude::*;
+use baton_integration::proxy::{Mode, Proxy, Slow};
+use baton_integration::sites::{PULL, Site, Stop};
+use futures::future::join_all;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use super::{Side, pulled};
+use crate::agent_offline::SILENT;
+use crate::rollout::{PATIENCE, Rollout, Stage, calm};
+
+/// Names the first seed, to repeat a run that failed.
+const SEED: &str = "BATON_TEST_SEED";
+
+/// Both lines of an agent.
+struct Lines {
+    hub: Proxy,
+    site: Proxy,
+}
+
+impl Lines {
+    async fn new(site: &Site) -> Self {
+        let hub = Side::Hub.endpoint(site).await;
+        Self {
+            hub: Proxy::start(hub.address).await,
+            site: Proxy::start(site.address()).await,
+        }
+    }
+
+    fn line(&self, side: Side) -> &Proxy {
+        match side {
+            Side::Hub => &self.hub,
+            Side::Site => &self.site,
+        }
+    }
+}
+
+/// A rollout over lines of its own.
+async fn over(lines: &Lines, site: &Site, recorded: bool) -> (Rollout, Agent) {
+    let hub = Side::Hub.endpoint(site).await.at(lines.hub.address());
+    let own = site.endpoint().at(lines.site.address());
+    pulled(site, |setup| setup.hub(&hub).site(&own), recorded).await
+}
+
+/// While it lasts, the hub says what is lost; afterwards everything is done.
+#[tokio::test]
+async fn the_line_to_the_hub_is_cut() {
+    calm().await;
+    let site = &Site::get(PULL).await;
+    let lines = &Lines::new(site).await;
+    let (rollout, _agent) = over(lines, site, true).await;
+    let strike = async |stage| {
+        if stage != Stage::Second {
+            return;
+        }
+        lines.hub.set(Mode::Cut).await;
+        rollout.joined.because("Connected", SILENT).await;
+        let lost = [Because("Available", "Unknown", "ClusterUnreachable")];
+        rollout.ns.reaches("v1", &lost).await;
+        lines.hub.set(Mode::Pass).await;
+        rollout.joined.becomes("Connected", "True").await;
+    };
+    rollout.run(strike).await;
+    rollout.assert_calm("a cut to the hub").await;
+}
+
+/// An agent that cannot reach its own cluster says so, and does not pass for one that is well.
+#[tokio::test]
+async fn the_line_to_the_site_is_cut() {
+    calm().await;
+    let site = &Site::get(PULL).await;
+    let lines = &Lines::new(site).await;
+    let (rollout, _agent) = over(lines, site, true).await;
+    let strike = async |stage| {
+        if stage != Stage::Second {
+            return;
+        }
+        lines.site.set(Mode::Cut).await;
+        let told = rollout.joined.becomes("Connected", "False").await;
+        assert_ne!(told["reason"], SILENT, "the agent itself is there: {told}");
+        let lost = [Because("Available", "Unknown", "ClusterUnreachable")];
+        rollout.ns.reaches("v1", &lost).await;
+        lines.site.set(Mode::Pass).await;
+        rollout.joined.becomes("Connected", "True").await;
+    };
+    rollout.run(strike).await;
+    rollout.assert_calm("a cut to the site").await;
+}
+
+/// Connections break at moments that nobody chose, in the middle of requests and of watches.
+#[tokio::test]
+async fn connections_are_reset_at_any_moment() {
+    let first = std::env::var(SEED)
+        .ok()
+        .and_then(|seed| seed.parse().ok())
+        .unwrap_or(1);
+    calm().await;
+    let site = &Site::get(PULL).await;
+    let resets = join_all((first..first + 6_u64).map(async |seed| {
+        let random = std::cell::RefCell::new(StdRng::seed_from_u64(seed));
+        let lines = &Lines::new(site).await;
+        let (rollout, _agent) = over(lines, site, true).await;
+        println!("{}: {SEED}={seed}", rollout.ns.name());
+        let strike = async |_| {
+            for _ in 0..3 {
+                for side in Side::BOTH {
+                    let (bytes, pause) = {
+                        let mut random = random.borrow_mut();
+                        (random.random_range(0..12_000), random.random_range(0..150))
+                    };
+                    let line = lines.line(side);
+                    line.set(Mode::ResetLivingAfter(bytes)).await;
+                    tokio::time::sleep(Duration::from_millis(pause)).await;
+                }
+            }
+        };
+        rollout.run(strike).await;
+        rollout.assert_calm(&format!("{SEED}={seed}")).await;
+        Side::BOTH.map(|side| lines.line(side).facts().resets)
+    }))
+    .await;
+    println!("connections that were reset, to hub and site: {resets:?}");
+    for side in [0, 1] {
+        let sum: u64 = resets.iter().map(|resets| resets[side]).sum();
+        assert!(sum >= 12, "{resets:?}");
+    }
+}
+
+/// What happens on the hub while the watch is gone is seen when it is back.
+#[tokio::test]
+async fn the_watch_of_the_hub_is_reset_in_the_middle_of_an_event() {
+    calm().await;
+    let site = &Site::get(PULL).await;
+    let lines = &Lines::new(site).await;
+    let (rollout, _agent) = over(lines, site, true).await;
+    rollout.run(async |_| {}).await;
+    let (ns, object) = (&rollout.ns, configmap("in-place-1"));
+    let before = site.live(ns, &object).await;
+    let cluster = site.cluster().await;
+    for round in 1..=3 {
+        // The next byte that comes is that of the event, or of a heartbeat.
+        let resets = lines.hub.facts().resets;
+        lines.hub.set(Mode::ResetLivingAfter(1)).await;
+        ns.set_lifecycle("v2", "Paused").await;
+        lines
+            .hub
+            .until("the reset", |facts| facts.resets > resets)
+            .await;
+        ns.reaches("v2", &[Is("Paused", "True")]).await;
+        let drift = json!({ "data": { "from": format!("drift {round}") } });
+        let drifted = cluster.merge(&before, &drift).await.unwrap();
+        let left = async || site.live(ns, &object).await["data"] == drifted["data"];
+        ns.stays(Duration::from_millis(500), "it is paused", left)
+            .await;
+        ns.set_lifecycle("v2", "Active").await;
+        ns.eventually("the drift to be undone", async || {
+            site.live(ns, &object).await["data"] == before["data"]
+        })
+        .await;
+        ns.reaches("v2", &[No("Paused"), Is("Available", "True")])
+            .await;
+    }
+    assert_eq!(uid(&site.live(ns, &object).await), uid(&before));
+}
+
+/// Long lines with little room are no reason to do anything twice, or to take the agent for lost.
+#[tokio::test]
+async fn lines_are_slow() {
+    calm().await;
+    let site = &Site::get(PULL).await;
+    let lines = &Lines::new(site).await;
+    let (rollout, _agent) = over(lines, site, true).await;
+    let since = rollout.joined.becomes("Connected", "True").await;
+    let slow = Slow {
+        delay: Duration::from_millis(150),
+        bytes_per_second: Some(100_000),
+    };
+    for side in Side::BOTH {
+        lines.line(side).set(Mode::Slow(slow)).await;
+    }
+    let asked = Instant::now();
+    rollout.run(async |_| {}).await;
+    // Otherwise they were not slow: each stage takes some requests after each other.
+    assert!(asked.elapsed() > Duration::from_secs(2));
+    rollout.assert_calm("slow lines").await;
+    assert_eq!(rollout.joined.becomes("Connected", "True").await, since);
+}
+
+/// What has to be waited for, side by side: nobody is told that connections are dead.
+#[tokio::test]
+async fn connections_are_half_open() {
+    calm().await;
+    let site = &Site::get(PULL).await;
+    join_all(Side::BOTH.map(async |side| {
+        let lines = &Lines::new(site).await;
+        let (rollout, _agent) = over(lines, site, true).await;
+        let line = lines.line(side);
+        let strike = async |stage| {
+            if stage == Stage::Second {
+                line.set(Mode::BlackHole).await;
+                line.until("somebody to ask", |facts| facts.swallowed > 0)
+                    .await;
+                // The old connections stay dead.
+                line.set(Mode::Pass).await;
+            }
+        };
+        rollout.run(strike).await;
+        let text = format!("half-open connections to the {side:?}");
+        rollout.assert_calm(&text).await;
+    }))
+    .await;
+}
+
+/// The API server of the site restarts in every stage, in good order and otherwise; that of the hub goes and comes.
+#[tokio::test]
+async fn the_servers_restart() {
+    calm().await;
+    let mut lone = Site::alone(PULL).await;
+    let site = lone.clone();
+    let lines = &Lines::new(&site).await;
+    let (rollout, _agent) = over(lines, &site, false).await;
+    let stops = [Stop::Abrupt, Stop::Orderly, Stop::Abrupt];
+    let state = tokio::sync::Mutex::new((&mut lone, stops.into_iter()));
+    let strike = async |_| {
+        let mut state = state.lock().await;
+        let (site, stops) = &mut *state;
+        lines.hub.set(Mode::Cut).await;
+        site.restart(stops.next().unwrap()).await;
+        lines.hub.set(Mode::Pass).await;
+    };
+    rollout.run(strike).await;
+    rollout.assert_pictured("restarts of the servers").await;
+    let patient = rollout.ns.within(PATIENCE);
+    patient.reaches("v2", &[Is("Available", "True")]).await;
+}

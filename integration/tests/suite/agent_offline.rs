@@ -1,0 +1,366 @@
+//! An agent whose hub is away, and a hub whose agent is.
+//!
+//! Being offline is normal for a site: what was delivered is kept as it should be, over restarts of the agent as
+//! well, and what has changed on the hub meanwhile is done once it is back, not more.
+
+use baton_integration::faults::{Faults, Seen, Verb};
+use baton_integration::prelude::*;
+use baton_integration::proxy::{Mode, Proxy};
+use baton_integration::sites::{PULL, PUSH, Site};
+
+use crate::agent::{Pulled, settings};
+
+/// The reason of a Cluster whose agent was not heard of for three intervals.
+pub(crate) const SILENT: &str = "AgentSilent";
+
+/// A pull cluster with a network of its own between its agent and the hub, and all requests of the agent to
+/// its own cluster on record.
+struct Remote {
+    pulled: Pulled,
+    /// To the hub.
+    line: Proxy,
+    site: Faults,
+}
+
+impl Remote {
+    async fn new(scope: Scope) -> Self {
+        let ns = TestNamespace::new(scope).await;
+        let site = Site::get(PULL).await;
+        let joined = site.join(&ns).pull().create().await;
+        let hub = joined.hub_endpoint();
+        let line = Proxy::start(hub.address).await;
+        let site = Faults::start(site.endpoint()).await;
+        let agent = joined
+            .agent()
+            .hub(&hub.at(line.address()))
+            .site(site.endpoint());
+        let agent = agent.start().await;
+        joined.becomes("Connected", "True").await;
+        Self {
+            pulled: Pulled { agent, joined, ns },
+            line,
+            site,
+        }
+    }
+
+    /// Delivers [`settings`] and some more.
+    async fn deliver(&self) {
+        let ns = &self.pulled.ns;
+        let set = ns.set("v1").revision(1);
+        set.delegated("a", &self.pulled.class(), [settings(), configmap("other")])
+            .create()
+            .await;
+        ns.reaches("v1", &[Is("Succeeded", "True")]).await;
+    }
+
+    /// Cuts the line, and waits until the hub knows.
+    async fn cut(&self) {
+        self.line.set(Mode::Cut).await;
+        self.pulled.joined.because("Connected", SILENT).await;
+    }
+
+    /// Mends the line, and waits until the hub knows.
+    async fn mend(&self) {
+        self.line.set(Mode::Pass).await;
+        self.pulled.joined.becomes("Connected", "True").await;
+    }
+
+    /// The writes that the site has carried out, of objects whose path contains this.
+    fn writes(&self, path: &str) -> usize {
+        let seen = self.site.seen();
+        let of = |seen: &&Seen| seen.is_write() && seen.carried_out && seen.path.contains(path);
+        seen.iter().filter(of).count()
+    }
+}
+
+/// What was delivered is kept as it should be, whoever is restarted.
+#[tokio::test]
+async fn drift_is_repaired_without_the_hub_over_restarts() {
+    let mut remote = Remote::new(Scope::Namespaced).await;
+    remote.deliver().await;
+    let before = remote.pulled.live(&configmap("other")).await;
+    remote.cut().await;
+    remote.pulled.is_repaired(&settings()).await;
+    for kill in [true, false] {
+        if kill {
+            remote.pulled.agent.kill();
+        } else {
+            remote.pulled.agent.stop();
+        }
+        let drift = json!({ "data": { "k": "drifted" } });
+        remote.pulled.merge(&settings(), &drift).await;
+        remote.pulled.agent.start();
+        remote
+            .pulled
+            .object_becomes(&settings(), "repaired", |live| live["data"]["k"] == "v")
+            .await;
+        // It goes on, not only begins.
+        remote.pulled.is_repaired(&settings()).await;
+        // What is gone is made again.
+        let old = remote.pulled.live(&settings()).await;
+        remote.pulled.delete(&settings()).await;
+        remote
+            .pulled
+            .object_becomes(&settings(), "made again", |live| {
+                uid(live) != uid(&old) && live["data"]["k"] == "v"
+            })
+            .await;
+    }
+    assert_eq!(remote.pulled.live(&configmap("other")).await, before);
+    remote.mend().await;
+    let ns = &remote.pulled.ns;
+    ns.reaches("v1", &[Is("Available", "True")]).await;
+    assert_eq!(remote.pulled.live(&configmap("other")).await, before);
+}
+
+/// Where nothing has happened, nothing is written when the hub is back; what the probes have come to is told.
+#[tokio::test]
+async fn statuses_are_caught_up_when_the_hub_is_back() {
+    let remote = Remote::new(Scope::Namespaced).await;
+    let (ns, class) = (&remote.pulled.ns, remote.pulled.class());
+    for name in ["calm", "failing"] {
+        ns.set(name)
+            .revision(1)
+            .delegated("a", &class, [configmap(name).annotation("state", "good")])
+            .probe(cel_probe(
+                "",
+                "ConfigMap",
+                "self.metadata.?annotations['name'].orValue('') != 'bad'",
+                "it is bad",
+            ))
+            .create()
+            .await;
+        ns.reaches(name, &[Is("Succeeded", "True")]).await;
+    }
+    let writes = remote.writes("");
+    remote.cut().await;
+    let lost = [Because("Available", "Unknown", "ClusterUnreachable")];
+    for name in ["calm", "failing"] {
+        ns.reaches(name, &lost).await;
+    }
+    let bad = json!({ "metadata": { "annotations": { "name": "bad" } } });
+    remote.pulled.merge(&configmap("failing"), &bad).await;
+    remote.mend().await;
+    let failed = [
+        Because("Available", "False", "ProbeFailure"),
+        Says("Available", "it is bad"),
+    ];
+    ns.reaches("failing", &failed).await;
+    ns.reaches("calm", &[Is("Available", "True")]).await;
+    assert_eq!(remote.writes(""), writes, "writes in the site");
+}
+
+/// Two revisions were made while the agent was away, and the first of them was given up: the site never sees it.
+#[tokio::test]
+async fn what_was_archived_meanwhile_is_never_written() {
+    let remote = Remote::new(Scope::Namespaced).await;
+    let (ns, class) = (&remote.pulled.ns, remote.pulled.class());
+    let create = async |name: &str, previous: &[&str]| {
+        let objects = [configmap("shared"), configmap(name)];
+        ns.set(name)
+            .previous(previous)
+            .delegated("a", &class, objects.map(|entry| entry.data("from", name)))
+            .create()
+            .await;
+    };
+    create("v1", &[]).await;
+    ns.reaches("v1", &[Is("Succeeded", "True")]).await;
+    let site = remote.pulled.joined.site().cluster().await;
+    let configmaps = configmap("").within(ns.name()).manifest;
+    let recording = Recording::start(&site, &configmaps, "").await;
+    let writes = remote.writes("/configmaps/");
+    remote.cut().await;
+    create("v2", &["v1"]).await;
+    let mirrors = async |count: usize| {
+        let text = format!("{count} mirrors");
+        ns.eventually(&text, async || {
+            remote.pulled.joined.mirrored().await.len() == count
+        })
+        .await;
+    };
+    mirrors(2).await;
+    create("v3", &["v1", "v2"]).await;
+    mirrors(3).await;
+    for name in ["v1", "v2"] {
+        ns.set_lifecycle(name, "Archived").await;
+    }
+    ns.reaches("v1", &[Is("Archived", "False")]).await;
+    remote.mend().await;
+    ns.reaches("v3", &[Is("Succeeded", "True"), No("InTransition")])
+        .await;
+    for name in ["v1", "v2"] {
+        ns.reaches(name, &[Is("Archived", "True"), Controls(&[])])
+            .await;
+    }
+    mirrors(1).await;
+    let recorded = recording.so_far().await;
+    let states = recorded.states();
+    assert!(states.iter().all(|state| !state.contains_key("v2")));
+    let values = states.iter().map(|state| &state["shared"]["data"]["from"]);
+    let mut values: Vec<_> = values.collect();
+    values.dedup();
+    assert_eq!(values, ["v1", "v3"]);
+    // Taken over, made, left by the first revision, deleted.
+    let done = remote.writes("/configmaps/") - writes;
+    assert!(done <= 4, "{done} writes");
+}
+
+/// As a deployment makes them: the templates between the first and the last one are passed over.
+#[tokio::test]
+async fn templates_of_a_deployment_that_were_replaced_meanwhile_are_never_written() {
+    let remote = Remote::new(Scope::Namespaced).await;
+    let ns = &remote.pulled.ns;
+    let class = remote.pulled.class();
+    let content = |value: &str| {
+        let objects = [configmap("cm").data("k", value)];
+        ns.content().delegated("a", &class, objects)
+    };
+    let deployment = ns.deployment("site").content(content("1")).create().await;
+    deployment.concluded().await;
+    let site = remote.pulled.joined.site().cluster().await;
+    let configmaps = configmap("").within(ns.name()).manifest;
+    let recording = Recording::start(&site, &configmaps, "").await;
+    let writes = remote.writes("/configmaps/");
+    remote.cut().await;
+    for (number, value) in [(2, "2"), (3, "3"), (4, "4")] {
+        deployment.edit(content(value)).await;
+        deployment.reaches(&[Want::Revision(number)]).await;
+    }
+    remote.mend().await;
+    deployment.concluded_as(4).await;
+    let recorded = recording.so_far().await;
+    let states = recorded.states();
+    let mut values: Vec<_> = states
+        .iter()
+        .map(|state| &state["cm"]["data"]["k"])
+        .collect();
+    values.dedup();
+    assert_eq!(values, ["1", "4"]);
+    let done = remote.writes("/configmaps/") - writes;
+    assert!(done <= 4, "{done} writes");
+}
+
+/// The hub says since when, and everything else goes on.
+#[tokio::test]
+async fn a_silent_agent_is_told_and_holds_nobody_up() {
+    let remote = Remote::new(Scope::Namespaced).await;
+    remote.deliver().await;
+    let ns = &remote.pulled.ns;
+    let delivered = ns.read_set("v1").await;
+    let site = Site::get(PUSH).await;
+    let pushed = site.join(ns).named("pushed").create().await;
+    let connected = remote.pulled.joined.becomes("Connected", "True").await;
+    remote.line.set(Mode::Cut).await;
+    let cut = jiff::Timestamp::now();
+    let told = remote.pulled.joined.because("Connected", SILENT).await;
+    assert_eq!(told["status"], "False");
+    let message = told["message"].as_str().unwrap();
+    assert!(!message.is_empty() && !message.contains('\n'), "{message}");
+    let since: jiff::Timestamp = told["lastTransitionTime"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(since.as_second() >= cut.as_second(), "{told}");
+    assert_ne!(told["lastTransitionTime"], connected["lastTransitionTime"]);
+    let lost = [Because("Available", "Unknown", "ClusterUnreachable")];
+    let told = ns.reaches("v1", &lost).await;
+    assert_eq!(told.controller_of(), delivered.controller_of());
+    ns.phase_object("v1", "a").await.unwrap().assert(&lost);
+    // Said once, it does not change.
+    let condition = told.condition("Available").cloned();
+
+    // In the hub itself, into another cluster, and back.
+    for name in ["local", "pushed"] {
+        let class = if name == "local" {
+            String::new()
+        } else {
+            pushed.class()
+        };
+        ns.set(name)
+            .revision(1)
+            .phase_of(&class, "a", [configmap(name)])
+            .create()
+            .await;
+        ns.reaches(name, &[Is("Succeeded", "True")]).await;
+        ns.delete_set(name, "Background").await;
+    }
+    assert_eq!(
+        ns.read_set("v1").await.condition("Available").cloned(),
+        condition
+    );
+    remote.mend().await;
+    ns.reaches("v1", &[Is("Available", "True")]).await;
+}
+
+/// Nothing is forgotten: the deletion waits, says for what, and is done when the agent is back.
+#[tokio::test]
+async fn a_deletion_waits_for_the_agent() {
+    let remote = Remote::new(Scope::Namespaced).await;
+    remote.deliver().await;
+    let ns = &remote.pulled.ns;
+    remote.cut().await;
+    let set = ns.set_ref("v1");
+    assert!(ns.cluster().delete(&set, "Background").await);
+    is_waited_for(ns).await;
+    // Not being told, the agent goes on.
+    remote.pulled.is_repaired(&settings()).await;
+    remote.mend().await;
+    ns.eventually("the revision to be gone", async || {
+        ns.cluster().get(&set).await.is_none()
+    })
+    .await;
+    assert_eq!(remote.pulled.read(&settings()).await, None);
+    assert_eq!(remote.pulled.read(&configmap("other")).await, None);
+    let deletions = remote.site.seen();
+    let deletions = deletions.iter().filter(|seen| seen.verb == Verb::Delete);
+    assert_eq!(deletions.count(), 2, "each is deleted once");
+}
+
+/// Somebody who knows that a site is lost gives up on what is there. Should it come back, nothing happens to it.
+#[tokio::test]
+async fn a_lost_site_can_be_given_up() {
+    let remote = Remote::new(Scope::Namespaced).await;
+    remote.deliver().await;
+    let ns = &remote.pulled.ns;
+    let before = remote.pulled.live(&settings()).await;
+    remote.cut().await;
+    let set = ns.set_ref("v1");
+    assert!(ns.cluster().delete(&set, "Background").await);
+    is_waited_for(ns).await;
+    let abandon = json!({ "metadata": { "annotations": { "baton.run/abandon": "true" } } });
+    let phase = ns.phase_ref("v1", "a");
+    ns.cluster().merge(&phase, &abandon).await.unwrap();
+    ns.eventually("the revision to be gone", async || {
+        ns.cluster().get(&set).await.is_none()
+    })
+    .await;
+    ns.eventually("the mirror to be gone", async || {
+        remote.pulled.joined.mirrored().await.is_empty()
+    })
+    .await;
+    assert_eq!(remote.pulled.live(&settings()).await, before);
+    remote.mend().await;
+    // It has forgotten the phase: nobody repairs the object any more.
+    let drift = json!({ "data": { "k": "drifted" } });
+    let drifted = async || {
+        let drifted = remote.pulled.merge(&settings(), &drift).await;
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        remote.pulled.live(&settings()).await == drifted
+    };
+    ns.eventually("the phase to be forgotten", drifted).await;
+    let left = remote.pulled.live(&settings()).await;
+    assert_eq!(uid(&left), uid(&before));
+}
+
+/// The revision says that its deletion waits, and what can be done.
+async fn is_waited_for(ns: &TestNamespace) {
+    ns.eventually("the wait to be told", async || {
+        let told = ns.read_set("v1").await;
+        let message = &told.json["status"]["waitingFor"][0]["message"];
+        message.as_str().is_some_and(|text| {
+            text.contains("The deletion waits for it") && text.contains("baton.run/abandon=true")
+        })
+    })
+    .await;
+}

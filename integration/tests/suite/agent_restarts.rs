@@ -1,0 +1,158 @@
+//! A manager that ends and starts while an agent serves a cluster, and an agent that does.
+
+use baton_integration::exclusive::Exclusive;
+use baton_integration::prelude::*;
+use baton_integration::sites::{PULL, Site};
+
+use crate::agent::{Pulled, settings};
+use crate::agent_offline::SILENT;
+use crate::requests::settle;
+
+/// What a restart could change, on both sides.
+async fn picture(pulled: &Pulled) -> Vec<Value> {
+    let ns = &pulled.ns;
+    let hub = ns.cluster();
+    let like = |kind: &str, namespace: &str| {
+        let like = object("package-operator.run/v1alpha1", kind, "");
+        like.within(namespace).manifest
+    };
+    let mut all = pulled.joined.mirrored().await;
+    for kind in ["ObjectSet", "ObjectSetPhase"] {
+        all.extend(hub.list(&like(kind, ns.name()), "").await);
+    }
+    let configmaps = configmap("").within(ns.name()).manifest;
+    let site = pulled.joined.site().cluster().await;
+    all.extend(site.list(&configmaps, "").await);
+    all
+}
+
+/// A chain with what may make a fresh process doubt: objects handed over, a failing probe, a pause, a collision.
+async fn populate(pulled: &Pulled) {
+    let (ns, class) = (&pulled.ns, pulled.class());
+    ns.set("v1")
+        .revision(1)
+        .delegated("a", &class, [settings(), configmap("old")])
+        .create()
+        .await;
+    ns.reaches("v1", &[Is("Available", "True")]).await;
+    ns.set("v2")
+        .previous(&["v1"])
+        .delegated("a", &class, [settings().data("x", "x"), configmap("new")])
+        .phase("b", [configmap("here")])
+        .create()
+        .await;
+    ns.reaches("v2", &[Is("Available", "True"), No("InTransition")])
+        .await;
+    ns.reaches("v1", &[Controls(&["ConfigMap old"])]).await;
+    ns.set("failing")
+        .revision(1)
+        .delegated("a", &class, [configmap("failing").data("k", "v")])
+        .probe(fields_equal("", "ConfigMap", ".data.x", ".data.k"))
+        .create()
+        .await;
+    ns.reaches("failing", &[Because("Available", "False", "ProbeFailure")])
+        .await;
+    let site = pulled.joined.site().cluster().await;
+    let taken = ns.reference(&configmap("taken"));
+    site.create(&taken).await.unwrap();
+    ns.set("collides")
+        .revision(1)
+        .delegated("a", &class, [configmap("taken")])
+        .create()
+        .await;
+    let collision = [Because("Available", "False", "CollisionDetected")];
+    ns.reaches("collides", &collision).await;
+    ns.set("paused")
+        .revision(1)
+        .delegated("a", &class, [configmap("paused")])
+        .create()
+        .await;
+    ns.reaches("paused", &[Is("Available", "True")]).await;
+    ns.set_lifecycle("paused", "Paused").await;
+    ns.reaches("paused", &[Is("Paused", "True"), Is("Available", "True")])
+        .await;
+}
+
+/// Nothing differs, so nothing is written by anybody, whether the agent is at work, silent, or back.
+#[tokio::test]
+async fn a_restart_of_the_manager_writes_nothing() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let site = Site::get(PULL).await;
+    let joined = site.join(&ns).pull().create().await;
+    let agent = joined.agent().start().await;
+    joined.becomes("Connected", "True").await;
+    let mut pulled = Pulled { agent, joined, ns };
+    populate(&pulled).await;
+
+    settle(&pulled.ns, &bed).await;
+    let before = picture(&pulled).await;
+    restart(&mut bed, &pulled, "with the agent at work").await;
+    assert_eq!(picture(&pulled).await, before, "with the agent at work");
+    pulled.joined.becomes("Connected", "True").await;
+
+    pulled.agent.stop();
+    pulled.joined.because("Connected", SILENT).await;
+    let lost = [Because("Available", "Unknown", "ClusterUnreachable")];
+    for name in ["v1", "v2", "failing", "collides", "paused"] {
+        pulled.ns.reaches(name, &lost).await;
+    }
+    settle(&pulled.ns, &bed).await;
+    let silent = picture(&pulled).await;
+    let told = pulled.joined.read().await;
+    restart(&mut bed, &pulled, "with the agent away").await;
+    assert_eq!(picture(&pulled).await, silent, "with the agent away");
+    assert_eq!(pulled.joined.read().await, told);
+
+    pulled.agent.start();
+    pulled.joined.becomes("Connected", "True").await;
+    pulled.ns.reaches("v2", &[Is("Available", "True")]).await;
+    let failing = [Because("Available", "False", "ProbeFailure")];
+    pulled.ns.reaches("failing", &failing).await;
+    // It is at work, not only silent.
+    pulled.is_repaired(&settings()).await;
+}
+
+/// Ends the manager in both ways and fails if the next one writes anything.
+async fn restart(bed: &mut Exclusive, pulled: &Pulled, text: &str) {
+    for end in ["killed", "terminated"] {
+        let manager = bed.take_manager();
+        if end == "killed" {
+            manager.kill();
+        } else {
+            assert!(manager.terminate().success());
+        }
+        bed.start_manager();
+        settle(&pulled.ns, bed).await;
+        let metrics = bed.manager().metrics();
+        assert_eq!(metrics.writes(), 0, "after one was {end} {text}");
+    }
+}
+
+/// As little is written by an agent that starts anew, and nobody is told that it was away for a moment.
+#[tokio::test]
+async fn a_restart_of_the_agent_writes_nothing() {
+    let mut pulled = Pulled::new(Scope::Namespaced).await;
+    populate(&pulled).await;
+    let before = picture(&pulled).await;
+    for kill in [true, false] {
+        if kill {
+            pulled.agent.kill();
+        } else {
+            pulled.agent.stop();
+        }
+        pulled.agent.start();
+        pulled
+            .ns
+            .eventually("the agent to be ready", async || pulled.agent.is_ready())
+            .await;
+        // What comes after the start's own work.
+        pulled.is_repaired(&settings()).await;
+        let mut after = picture(&pulled).await;
+        // But for what was repaired just now.
+        let other = |object: &Value| object["metadata"]["name"] != settings().name();
+        after.retain(other);
+        let expected: Vec<_> = before.iter().filter(|object| other(object)).collect();
+        assert_eq!(after.iter().collect::<Vec<_>>(), expected);
+    }
+}

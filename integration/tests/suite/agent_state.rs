@@ -1,0 +1,249 @@
+//! What an agent keeps on its disk, and what it does when that is damaged, older than the hub, or not its own.
+
+use std::path::Path;
+
+use baton_integration::prelude::*;
+use baton_integration::proxy::{Mode, Proxy};
+use baton_integration::sites::{PULL, Site};
+
+use crate::agent::{Pulled, settings};
+
+/// Ways to damage a file.
+#[derive(Clone, Copy, Debug)]
+enum Damage {
+    Truncated,
+    Flipped,
+    Empty,
+    Foreign,
+}
+
+impl Damage {
+    const ALL: [Self; 4] = [Self::Truncated, Self::Flipped, Self::Empty, Self::Foreign];
+
+    fn befall(self, path: &Path) {
+        let mut content = std::fs::read(path).unwrap();
+        let half = content.len() / 2;
+        match self {
+            Self::Truncated => content.truncate(half),
+            Self::Flipped => content[half] ^= 1,
+            Self::Empty => content.clear(),
+            Self::Foreign => content = b"{\"apiVersion\":\"v1\"}".to_vec(),
+        }
+        std::fs::write(path, content).unwrap();
+    }
+}
+
+/// What the agent has warned of since a line of its log.
+fn warnings(pulled: &Pulled) -> usize {
+    let file = pulled.agent.log().about("mirrors.json", usize::MAX);
+    let told = |line: &&str| line.contains(" WARN ") || line.contains("ERROR ");
+    file.lines().filter(told).count()
+}
+
+/// It is told, and what the hub says counts.
+#[tokio::test]
+async fn a_damaged_state_is_told_and_nothing_is_lost() {
+    let mut pulled = Pulled::new(Scope::Namespaced).await;
+    let set = pulled.ns.set("v1").revision(1);
+    set.delegated("a", &pulled.class(), [settings()])
+        .create()
+        .await;
+    let wanted = [Is("Succeeded", "True")];
+    pulled.ns.reaches("v1", &wanted).await;
+    let mut before = pulled.live(&settings()).await;
+    for damage in Damage::ALL {
+        let told = warnings(&pulled);
+        pulled.agent.stop();
+        damage.befall(&pulled.agent.state());
+        pulled.agent.start();
+        pulled
+            .ns
+            .eventually("the damage to be told", async || warnings(&pulled) > told)
+            .await;
+        pulled
+            .ns
+            .eventually("the agent to be ready", async || pulled.agent.is_ready())
+            .await;
+        assert_eq!(pulled.live(&settings()).await, before, "{damage:?}");
+        pulled.is_repaired(&settings()).await;
+        pulled.ns.reaches("v1", &wanted).await;
+        let after = pulled.live(&settings()).await;
+        assert_eq!(uid(&after), uid(&before), "{damage:?}");
+        before = after;
+        // It is written anew: the next start finds nothing to complain about.
+        let told = warnings(&pulled);
+        pulled.agent.stop();
+        pulled.agent.start();
+        pulled
+            .ns
+            .eventually("the agent to be ready", async || pulled.agent.is_ready())
+            .await;
+        assert_eq!(warnings(&pulled), told, "{damage:?}");
+        assert_eq!(pulled.live(&settings()).await, before, "{damage:?}");
+    }
+}
+
+/// Without the hub and without a state that it can trust, an agent leaves everything as it is.
+#[tokio::test]
+async fn a_damaged_state_without_the_hub_changes_nothing() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PULL).await;
+    let joined = site.join(&ns).pull().create().await;
+    let hub = joined.hub_endpoint();
+    let line = Proxy::start(hub.address).await;
+    let agent = joined.agent().hub(&hub.at(line.address())).start().await;
+    let mut pulled = Pulled { agent, joined, ns };
+    let set = pulled.ns.set("v1").revision(1);
+    set.delegated("a", &pulled.class(), [settings()])
+        .create()
+        .await;
+    pulled.ns.reaches("v1", &[Is("Succeeded", "True")]).await;
+    for damage in Damage::ALL {
+        line.set(Mode::Cut).await;
+        pulled.agent.stop();
+        damage.befall(&pulled.agent.state());
+        let drift = json!({ "data": { "k": "drifted" } });
+        let drifted = pulled.merge(&settings(), &drift).await;
+        let told = warnings(&pulled);
+        pulled.agent.start();
+        pulled
+            .ns
+            .eventually("the damage to be told", async || warnings(&pulled) > told)
+            .await;
+        let untouched = async || pulled.live(&settings()).await == drifted;
+        pulled
+            .ns
+            .stays(Duration::from_secs(1), "it does not guess", untouched)
+            .await;
+        line.set(Mode::Pass).await;
+        let after = pulled
+            .object_becomes(&settings(), "repaired", |live| live["data"]["k"] == "v")
+            .await;
+        assert_eq!(uid(&after), uid(&drifted), "{damage:?}");
+        pulled.ns.reaches("v1", &[Is("Available", "True")]).await;
+    }
+}
+
+/// The state of another cluster, from a volume that was mixed up, is none.
+#[tokio::test]
+async fn the_state_of_another_cluster_is_not_used() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PULL).await;
+    let joined = site.join(&ns).named("one").pull().create().await;
+    let other = site.join(&ns).named("other").pull().create().await;
+    let hub = joined.hub_endpoint();
+    let line = Proxy::start(hub.address).await;
+    let agent = joined.agent().hub(&hub.at(line.address())).start().await;
+    let mut theirs = other.agent().start().await;
+    let mut pulled = Pulled { agent, joined, ns };
+    let (mine, foreign) = (settings(), configmap("theirs").data("k", "v"));
+    for (name, class, entry) in [
+        ("one", pulled.class(), &mine),
+        ("other", other.class(), &foreign),
+    ] {
+        let set = pulled.ns.set(name).revision(1);
+        set.delegated("a", &class, [entry.clone()]).create().await;
+        pulled.ns.reaches(name, &[Is("Succeeded", "True")]).await;
+    }
+    theirs.stop();
+    pulled.agent.stop();
+    line.set(Mode::Cut).await;
+    std::fs::copy(theirs.state(), pulled.agent.state()).unwrap();
+    let drift = json!({ "data": { "k": "drifted" } });
+    let drifted = pulled.merge(&foreign, &drift).await;
+    let told = warnings(&pulled);
+    pulled.agent.start();
+    pulled
+        .ns
+        .eventually("the mistake to be told", async || warnings(&pulled) > told)
+        .await;
+    let untouched = async || pulled.live(&foreign).await == drifted;
+    pulled
+        .ns
+        .stays(Duration::from_secs(1), "it is another's", untouched)
+        .await;
+    line.set(Mode::Pass).await;
+    pulled.is_repaired(&mine).await;
+    assert_eq!(pulled.live(&foreign).await, drifted);
+    theirs.start();
+    pulled
+        .object_becomes(&foreign, "repaired", |live| live["data"]["k"] == "v")
+        .await;
+}
+
+/// A state from before the last rollout, as from a backup of the volume, with the hub in reach: what the hub says
+/// counts before anything is done.
+#[tokio::test]
+async fn a_stale_state_does_nothing_wrong() {
+    let mut pulled = Pulled::new(Scope::Namespaced).await;
+    let old_state = roll_over(&mut pulled).await;
+    pulled.agent.stop();
+    std::fs::write(pulled.agent.state(), &old_state).unwrap();
+    let configmaps = configmap("").within(pulled.ns.name()).manifest;
+    let site = pulled.joined.site().cluster().await;
+    let recording = Recording::start(&site, &configmaps, "").await;
+    pulled.agent.start();
+    // What comes after the start's own work, in the order of the queue.
+    pulled.is_repaired(&configmap("new")).await;
+    pulled.ns.reaches("v2", &[Is("Available", "True")]).await;
+    let recorded = recording.so_far().await;
+    let changes: Vec<_> = recorded.changes().into_iter().collect();
+    assert_eq!(changes, [("new".to_owned(), 2)]);
+    assert_ne!(std::fs::read(pulled.agent.state()).unwrap(), old_state);
+}
+
+/// The same while the hub is away: the agent cannot know better, but takes nothing back that was handed over, and
+/// does as the hub says once it is back.
+#[tokio::test]
+async fn a_stale_state_without_the_hub_takes_nothing_back() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PULL).await;
+    let joined = site.join(&ns).pull().create().await;
+    let hub = joined.hub_endpoint();
+    let line = Proxy::start(hub.address).await;
+    let agent = joined.agent().hub(&hub.at(line.address())).start().await;
+    let mut pulled = Pulled { agent, joined, ns };
+    let old_state = roll_over(&mut pulled).await;
+    let before = pulled.live(&configmap("shared")).await;
+    pulled.agent.stop();
+    std::fs::write(pulled.agent.state(), &old_state).unwrap();
+    line.set(Mode::Cut).await;
+    pulled.agent.start();
+    let untouched = async || pulled.live(&configmap("shared")).await == before;
+    pulled
+        .ns
+        .stays(Duration::from_secs(2), "it was handed over", untouched)
+        .await;
+    line.set(Mode::Pass).await;
+    pulled.is_repaired(&configmap("shared")).await;
+    pulled.ns.reaches("v2", &[Is("Available", "True")]).await;
+    let after = pulled.live(&configmap("shared")).await;
+    assert_eq!(
+        (uid(&after), &after["data"]),
+        (uid(&before), &before["data"])
+    );
+}
+
+/// One revision after the other; returns the state from between them.
+async fn roll_over(pulled: &mut Pulled) -> Vec<u8> {
+    let class = pulled.class();
+    let ns = &pulled.ns;
+    let create = async |name: &str, previous: &[&str], own: &str| {
+        let objects = [configmap("shared"), configmap(own)];
+        ns.set(name)
+            .previous(previous)
+            .delegated("a", &class, objects.map(|entry| entry.data("k", name)))
+            .create()
+            .await;
+        ns.reaches(name, &[Is("Succeeded", "True")]).await;
+    };
+    create("v1", &[], "old").await;
+    // Written for good when the agent has ended.
+    pulled.agent.stop();
+    let state = std::fs::read(pulled.agent.state()).unwrap();
+    pulled.agent.start();
+    create("v2", &["v1"], "new").await;
+    ns.set_lifecycle("v1", "Archived").await;
+    ns.reaches("v1", &[Is("Archived", "True")]).await;
+    state
+}
