@@ -53,7 +53,16 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
                 age(),
             ],
         ),
-        without_subresources(finish(Cluster::crd(), &[age()])),
+        without_subresources(finish(
+            Cluster::crd(),
+            &[
+                column("Connection", ".spec.connection"),
+                column("Region", ".spec.region"),
+                condition(conditions::CONNECTED),
+                column("Version", ".status.serverVersion"),
+                age(),
+            ],
+        )),
     ]
 }
 

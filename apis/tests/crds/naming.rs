@@ -129,7 +129,10 @@ fn printer_columns() {
             "ClusterObjectDeployment",
             "Available Revision=.status.revision Progressing Paused Age",
         ),
-        ("Cluster", "Age"),
+        (
+            "Cluster",
+            "Connection=.spec.connection Region=.spec.region Connected Version=.status.serverVersion Age",
+        ),
     ];
     for (kind, columns) in expected {
         let columns: Vec<Value> = columns.split(' ').map(printer_column).collect();
