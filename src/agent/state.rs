@@ -195,6 +195,8 @@ fn read(body: &[u8]) -> Result<Vec<PhaseRecord>, ReadError> {
 /// Keeps the file in step with what is known, for ever.
 pub async fn keep(mirrors: Arc<Mirrors>, file: StateFile) {
     let mut changes = mirrors.changes();
+    // Something may have changed before.
+    changes.mark_changed();
     // The sender lives as long as `mirrors`.
     while changes.changed().await.is_ok() {
         sleep(TOGETHER).await;

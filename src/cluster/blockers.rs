@@ -102,6 +102,7 @@ impl Blockers {
                 field_selector: Some(format!("metadata.name={}", key.name)),
                 metadata_only: true,
                 page_size: 1,
+                resumes: true,
             };
             let mut state = Known {
                 version,

@@ -43,6 +43,7 @@ pub(crate) async fn watch(
         field_selector: None,
         metadata_only: true,
         page_size: 500,
+        resumes: true,
     };
     let mut definitions = Definitions::default();
     run(client, spec, move |event| {

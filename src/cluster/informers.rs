@@ -205,6 +205,7 @@ impl Informers {
             field_selector: None,
             metadata_only: false,
             page_size: PAGE,
+            resumes: true,
         };
         let (sink, gvk) = (Arc::clone(&store), gvk.clone());
         let discovery = Arc::clone(&self.discovery);

@@ -149,6 +149,7 @@ impl Inventory {
             field_selector: None,
             metadata_only,
             page_size: PAGE,
+            resumes: true,
         };
         let watches = [
             Task::spawn(run(

@@ -10,7 +10,7 @@
 //! - A list is one consistent state: [`Event::ListStarted`], one [`Event::Listed`] per object,
 //!   [`Event::ListDone`]. A list that fails half-way starts again with `ListStarted`.
 //! - After `ListDone` come the changes since that state, in the order of their `resourceVersion`.
-//!   A watch that ends is resumed from the last version seen. When the server no longer knows that
+//!   A watch that ends is resumed from the last version seen (but see [`WatchSpec::resumes`]). When the server no longer knows that
 //!   version (410), everything is listed again.
 //! - [`Event::Unserved`] says that the collection is gone. The loop goes on asking, and lists again
 //!   when it is back.
@@ -70,6 +70,9 @@ pub struct WatchSpec {
     pub metadata_only: bool,
     /// Objects per page of a list.
     pub page_size: u32,
+    /// Whether a watch that broke goes on where it was. Otherwise everything is listed again, and what
+    /// has passed meanwhile is not told.
+    pub resumes: bool,
 }
 
 /// What the loop tells.
@@ -120,7 +123,7 @@ pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>
                 Ok(()) => sleep(backoff.delay(None)).await,
                 Err(fault) => {
                     pause(&mut backoff, &fault, &spec, &mut sink).await;
-                    if fault.next != Next::Resume {
+                    if fault.next != Next::Resume || !spec.resumes {
                         break;
                     }
                 }
@@ -386,6 +389,7 @@ mod tests {
             field_selector: Some("metadata.name=d&e".to_owned()),
             metadata_only: false,
             page_size: 10,
+            resumes: true,
         };
         assert_eq!(
             spec.url("limit=1"),

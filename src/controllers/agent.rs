@@ -11,6 +11,7 @@
 //! the hub is there.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeSet, HashSet},
     sync::Arc,
 };
@@ -41,6 +42,19 @@ use crate::{
     engine::{conditions::Again, revision::Delivery},
     telemetry::outcomes::ReconcileOutcome,
 };
+
+/// What has changed in the namespace of an agent.
+pub enum Change {
+    /// These are all objects that there are, at a version of the hub's state.
+    All(Vec<PhaseRecord>, u64),
+    /// An object appeared or changed.
+    There(PhaseRecord),
+    /// An object is gone.
+    Gone(PhaseKey),
+}
+
+/// A phase to be looked at, and the number of its revision: the newest comes first.
+type News = (Reverse<i64>, PhaseKey);
 
 /// What an agent knows of the hub.
 pub struct Mirrors {
@@ -166,29 +180,49 @@ impl Mirrors {
         self.changes.send_modify(|changes| *changes += 1);
     }
 
-    /// Takes in objects of the agent's namespace, and lets the phases be looked at: the newest first, so
-    /// that what they replace is not written any more. One that cannot be read stops nobody else.
-    pub fn take(&self, context: &Context, objects: Vec<PhaseRecord>) {
-        let mut news = Vec::new();
-        for object in objects {
-            let key = object.key.clone();
-            match self.take_one(context, object) {
-                Ok(phase) => news.extend(phase),
-                Err(error) => error!(object = %key, %error, "it is left alone"),
+    /// Takes in what has changed in the agent's namespace, and lets the phases be looked at: the newest
+    /// first, so that what they replace is not written any more.
+    pub fn take(&self, context: &Context, changes: impl IntoIterator<Item = Change>) {
+        let mut news = BTreeSet::new();
+        for change in changes {
+            match change {
+                Change::All(objects, version) => {
+                    *self.is_told.lock() = true;
+                    self.replace(context, objects, version, &mut news);
+                }
+                Change::There(object) => news.extend(self.found(context, object)),
+                Change::Gone(key) => news.extend(self.lost(context, &key)),
             }
         }
-        news.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
         for (_, key) in news {
             context.phase_queue.add(key);
         }
     }
 
-    /// Takes in one object; the number of its revision and its key when there is something new.
-    fn take_one(
-        &self,
-        context: &Context,
-        object: PhaseRecord,
-    ) -> Result<Option<(i64, PhaseKey)>, ReadError> {
+    /// Takes in what the hub said before the process was started, unless it has spoken again.
+    pub fn recall(&self, context: &Context, objects: Vec<PhaseRecord>) {
+        let is_told = self.is_told.lock();
+        if !*is_told {
+            let mut news = BTreeSet::new();
+            for object in objects {
+                news.extend(self.found(context, object));
+            }
+            for (_, key) in news {
+                context.phase_queue.add(key);
+            }
+        }
+    }
+
+    /// Takes in one object. One that cannot be read stops nobody else.
+    fn found(&self, context: &Context, object: PhaseRecord) -> Option<News> {
+        let key = object.key.clone();
+        self.take_one(context, object).unwrap_or_else(|error| {
+            error!(object = %key, %error, "it is left alone");
+            None
+        })
+    }
+
+    fn take_one(&self, context: &Context, object: PhaseRecord) -> Result<Option<News>, ReadError> {
         if object.class() != CLASS_AGENT {
             return Ok(None);
         }
@@ -225,27 +259,25 @@ impl Mirrors {
         context.phases.upsert(phase);
         self.pending.lock().insert(key.clone());
         self.news.notify_one();
-        Ok(is_news.then_some((number, key)))
+        Ok(is_news.then_some((Reverse(number), key)))
     }
 
     /// Forgets a mirror that is gone, and the phase that it stands for; its objects stay as they are.
-    pub fn lose(&self, context: &Context, key: &PhaseKey) {
+    fn lost(&self, context: &Context, key: &PhaseKey) -> Option<News> {
         if *key.name == *HEARTBEAT {
             self.heartbeat.send_replace(None);
         }
-        let Some(mirror) = self.items.remove(key) else {
-            return;
-        };
+        let mirror = self.items.remove(key)?;
         self.changed();
-        if let Ok(origin) = Origin::read(&mirror) {
-            let phase = origin.key();
-            let known = context.phases.get(&phase);
-            if known.is_some_and(|known| *known.uid == *origin.uid()) {
-                context.phases.remove(&phase);
-                context.phase_queue.add(phase);
-            }
-        }
         self.prune(context);
+        let origin = Origin::read(&mirror).ok()?;
+        let phase = origin.key();
+        let known = context.phases.get(&phase)?;
+        if *known.uid != *origin.uid() {
+            return None;
+        }
+        context.phases.remove(&phase);
+        Some((Reverse(number(&mirror)), phase))
     }
 
     /// Forgets revisions that no mirror tells of any more.
@@ -264,39 +296,28 @@ impl Mirrors {
         }
     }
 
-    /// Takes in what the hub said before the process was started, unless it has spoken again.
-    pub fn recall(&self, context: &Context, objects: Vec<PhaseRecord>) {
-        let is_told = self.is_told.lock();
-        if !*is_told {
-            self.take(context, objects);
-        }
-    }
-
     /// Takes in all objects that there are, at a version of the hub's state.
-    pub fn replace(&self, context: &Context, objects: Vec<PhaseRecord>, version: u64) {
-        let mut is_told = self.is_told.lock();
-        *is_told = true;
+    fn replace(
+        &self,
+        context: &Context,
+        objects: Vec<PhaseRecord>,
+        version: u64,
+        news: &mut BTreeSet<News>,
+    ) {
         let known = self.all();
-        if known.iter().any(|mirror| mirror.resource_version > version) {
+        let has_gone_back = known.iter().any(|mirror| mirror.resource_version > version);
+        if has_gone_back {
             warn!("the hub has gone back in time, as after a backup was restored; following it");
-            for mirror in &known {
-                self.items.remove(&mirror.key);
-                if let Ok(origin) = Origin::read(mirror) {
-                    context.phases.remove(&origin.key());
-                    context.phase_queue.add(origin.key());
-                }
-            }
-            for key in context.revisions.keys() {
-                context.revisions.remove(&key);
-            }
         }
         let listed: HashSet<PhaseKey> = objects.iter().map(|object| object.key.clone()).collect();
-        for mirror in self.all() {
-            if !listed.contains(&mirror.key) {
-                self.lose(context, &mirror.key);
+        for mirror in known {
+            if has_gone_back || !listed.contains(&mirror.key) {
+                news.extend(self.lost(context, &mirror.key));
             }
         }
-        self.take(context, objects);
+        for object in objects {
+            news.extend(self.found(context, object));
+        }
     }
 
     /// Notes the status that a phase is to have; whether it is another one than before.

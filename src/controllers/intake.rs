@@ -42,6 +42,7 @@ pub async fn run<K: Kept>(context: Arc<Context>, kind: K, mut listed: impl FnMut
         field_selector: None,
         metadata_only: false,
         page_size: PAGE,
+        resumes: true,
     };
     let name = kind.kind();
     let upsert = |object: &RawValue| {
@@ -159,6 +160,7 @@ pub async fn slices(context: Arc<Context>, kind: RevisionKind) {
         field_selector: None,
         metadata_only: true,
         page_size: 500,
+        resumes: true,
     };
     watch::run(context.client.clone(), spec, |event| match event {
         // A change of the slice's metadata, such as an owner, changes nothing for its users.

@@ -215,6 +215,9 @@ async fn unreachable(
     };
     let mut text = message.to_owned();
     if record.deleting {
+        if !text.ends_with(['.', '?', '!']) {
+            text.push('.');
+        }
         text = format!(
             "{text} The deletion waits for it; to leave the objects behind, annotate this phase with \
              {ANNOTATION_ABANDON}=true."

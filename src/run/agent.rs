@@ -2,11 +2,13 @@
 
 use std::{sync::Arc, time::Duration};
 
+use http::Uri;
+use kube::Client;
 use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinSet,
-    time::timeout,
+    time::{sleep, timeout},
 };
 use tracing::{error, info, warn};
 
@@ -18,17 +20,19 @@ use crate::{
     },
     cli::{AgentArgs, kubeconfig::load_client_config},
     cluster::{
-        deployment::Deployments, mirror, phase::Phases, revision_api::RevisionApi,
-        revisions::Revisions, target::Target,
+        deployment::Deployments, inventory::delay::retry_delay, mirror, phase::Phases,
+        revision_api::RevisionApi, revisions::Revisions, target::Target,
     },
     controllers::{self, Context, Role, agent::Mirrors, hold::Held, queue::Queue},
     telemetry::{
-        client::{check_server, instrumented_client},
+        client::{ServerError, check_server, instrumented_client},
         metrics::Metrics,
         server::{Readiness, serve},
     },
 };
 
+/// The longest pause between two looks at an API server that does not answer.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// How long the hub may take to say how it stands before the agent goes on with what it said last.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -57,7 +61,10 @@ pub async fn run(args: AgentArgs) -> Result<(), Error> {
         readiness.clone(),
     )
     .await?;
-    let version = check_server(&site, &site_url).await?;
+    let version = tokio::select! {
+        version = answer(&site, &site_url) => version?,
+        () = terminate.received() => return Ok(()),
+    };
     info!(
         version = env!("CARGO_PKG_VERSION"), cluster, server = %site_url, server_version = version, hub = %hub_url,
         "starting"
@@ -123,6 +130,21 @@ pub async fn run(args: AgentArgs) -> Result<(), Error> {
         warn!(%error, "the state could not be written");
     }
     end
+}
+
+/// Waits for the API server of the cluster, which may start together with the agent; its version.
+async fn answer(site: &Client, url: &Uri) -> Result<String, ServerError> {
+    let mut failures = 0;
+    loop {
+        match check_server(site, url).await {
+            Err(error @ (ServerError::Unreachable { .. } | ServerError::Other { .. })) => {
+                failures += 1;
+                warn!(%error, "trying again");
+                sleep(retry_delay(failures, LONGEST_PAUSE)).await;
+            }
+            answer => return answer,
+        }
+    }
 }
 
 /// Waits for what the hub has to say; for as long as it takes when nothing is known from before.

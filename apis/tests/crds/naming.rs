@@ -153,7 +153,7 @@ fn printer_column(text: &str) -> Value {
     let (type_, path) = match name {
         "Age" => ("date", ".metadata.creationTimestamp"),
         "Status" => ("string", ".status.phase"),
-        "Revision" => ("string", path),
+        _ if !path.is_empty() => ("string", path),
         _ => ("string", condition.as_str()),
     };
     let mut column = json!({ "name": name, "type": type_, "jsonPath": path });

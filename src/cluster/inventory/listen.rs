@@ -52,8 +52,14 @@ impl Beats {
     }
 }
 
-/// Tells how it stands with a cluster for as long as anybody wants to know.
-pub(super) async fn run(shared: Arc<Shared>, name: &str, id: u64, health: watch::Sender<Health>) {
+/// Tells how it stands with a cluster for as long as anybody wants to know. `was_known`: its agent was
+/// heard of before this process was started.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    (name, id): (&str, u64),
+    was_known: bool,
+    health: watch::Sender<Health>,
+) {
     let mut beats = shared.beats.of(name);
     let started = Instant::now();
     let silence = shared.heartbeat * MISSED;
@@ -61,7 +67,13 @@ pub(super) async fn run(shared: Arc<Shared>, name: &str, id: u64, health: watch:
         let beat = beats.borrow_and_update().clone();
         let deadline = beat.as_ref().map_or(started, |beat| beat.at) + silence;
         let now = health.borrow().clone();
-        if let Some(now) = standing(now, beat.as_ref(), Instant::now(), silence, started) {
+        if let Some(now) = standing(
+            now,
+            beat.as_ref(),
+            Instant::now(),
+            silence,
+            (started, was_known),
+        ) {
             let link = Link::pull(&now);
             shared.tell((name, id), now, (link, None), &health);
         }
@@ -74,37 +86,36 @@ pub(super) async fn run(shared: Arc<Shared>, name: &str, id: u64, health: watch:
     }
 }
 
-/// How it stands with a cluster when its agent was heard of like this; `None` while there is nothing to
-/// say.
+/// How it stands with a cluster when its agent was heard of like this since the start; `None` while there
+/// is nothing to say. `was_known`: it was heard of before.
 fn standing(
     before: Health,
     beat: Option<&Beat>,
     now: Instant,
     silence: Duration,
-    started: Instant,
+    (started, was_known): (Instant, bool),
 ) -> Option<Health> {
     let time = Timestamp::now();
-    let Some(beat) = beat else {
-        let text =
-            "nothing was heard of an agent yet; `baton cluster join --pull` makes what it needs";
-        let is_late = now >= started + silence;
-        return is_late.then(|| before.lost(reasons::AGENT_SILENT, text.to_owned(), time));
-    };
-    if now >= beat.at + silence {
-        let text = format!(
-            "nothing was heard of its agent for {} s; is it running, and can it reach this cluster?",
-            silence.as_secs()
-        );
-        return Some(before.lost(reasons::AGENT_SILENT, text, time));
+    if now < beat.map_or(started, |beat| beat.at) + silence {
+        return beat.map(|beat| match &beat.word {
+            Some(Err(cause)) => {
+                let text = format!("its agent cannot reach its API server: {cause}");
+                before.lost(reasons::UNREACHABLE, excerpt(&text, MESSAGE), time)
+            }
+            Some(Ok(version)) => before.answered(Some(version.clone()), time),
+            None => before.answered(None, time),
+        });
     }
-    Some(match &beat.word {
-        Some(Err(cause)) => {
-            let text = format!("its agent cannot reach its API server: {cause}");
-            before.lost(reasons::UNREACHABLE, excerpt(&text, MESSAGE), time)
-        }
-        Some(Ok(version)) => before.answered(Some(version.clone()), time),
-        None => before.answered(None, time),
-    })
+    let text = if was_known || beat.is_some() {
+        let seconds = silence.as_secs();
+        format!(
+            "nothing was heard of its agent for {seconds} s; is it running, and can it reach this cluster?"
+        )
+    } else {
+        "nothing was heard of an agent yet; `baton cluster join --pull` makes what it needs"
+            .to_owned()
+    };
+    Some(before.lost(reasons::AGENT_SILENT, text, time))
 }
 
 #[cfg(test)]
@@ -123,7 +134,7 @@ mod tests {
                 word,
             });
             let first = Health::connecting(Timestamp::now());
-            match standing(first, beat.as_ref(), at(now), silence, started) {
+            match standing(first, beat.as_ref(), at(now), silence, (started, true)) {
                 None => "nothing",
                 Some(health) => match health.standing {
                     Standing::Connecting => "connecting",

@@ -194,9 +194,12 @@ impl Registry {
         let report = report::run(Arc::clone(&self.shared), subject, statuses, told);
         let (shared, named) = (Arc::clone(&self.shared), name.to_owned());
         let task = match cluster.connection {
-            ClusterConnection::Pull => Task::spawn(async move {
-                tokio::join!(listen::run(shared, &named, id, health), report);
-            }),
+            ClusterConnection::Pull => {
+                let was_known = cluster.recorded.status.last_contact_time.is_some();
+                Task::spawn(async move {
+                    tokio::join!(listen::run(shared, (&named, id), was_known, health), report);
+                })
+            }
             ClusterConnection::Push => {
                 let connector = Connector::new(name, id, shared, health);
                 Task::spawn(async move {

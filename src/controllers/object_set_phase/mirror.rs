@@ -136,6 +136,12 @@ async fn tell(
             if status.conditions.is_empty() {
                 return Ok(waiting);
             }
+            if record.deleting {
+                // Its deletion has made another generation of it, which the agent knows nothing of.
+                for condition in &mut status.conditions {
+                    condition.observed_generation = Some(record.generation);
+                }
+            }
             let old = record.status()?;
             let result = (ReconcileOutcome::Unchanged, Again::OnEvent);
             write(context, record, &old, status, result).await
