@@ -179,7 +179,7 @@ Printing the manifest of the agent",
         .map(|(_, version)| version)
         .collect();
     assert_eq!(versions(&there, &constant).await, constant_before);
-    has_the_rights_of_an_agent(&ns, &there, &site).await;
+    has_the_rights_of_an_agent(&ns, &there, &site, &name).await;
 
     only_as_it_is(&ns, &path, &name).await;
     a_new_token(&ns, &there, &path, &name, &agent).await;
@@ -205,7 +205,7 @@ Printing the manifest of the agent",
 }
 
 /// The account that the manifest makes in the site delivers objects there, and holds a lease.
-async fn has_the_rights_of_an_agent(ns: &TestNamespace, there: &Cluster, site: &Site) {
+async fn has_the_rights_of_an_agent(ns: &TestNamespace, there: &Cluster, site: &Site, name: &str) {
     let token = there.token("baton-system", "baton-agent").await;
     let kubeconfig = TemporaryKubeconfig::new(&site.endpoint().kubeconfig(&token));
     let delivering = Cluster::connect(kubeconfig.path()).await;
@@ -220,15 +220,23 @@ async fn has_the_rights_of_an_agent(ns: &TestNamespace, there: &Cluster, site: &
     .await;
     let definitions = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "x").manifest;
     delivering.list(&definitions, "").await;
-    let lease = object("coordination.k8s.io/v1", "Lease", &ns.unique("lease"))
-        .within("baton-system")
-        .manifest;
+    let lease = lease(name);
     delivering.create(&lease).await.unwrap();
     delivering
         .merge(&lease, &json!({ "spec": { "holderIdentity": "a" } }))
         .await
         .unwrap();
-    there.delete(&lease, "Background").await;
+}
+
+/// The lease of a cluster's agent.
+fn lease(name: &str) -> Value {
+    object(
+        "coordination.k8s.io/v1",
+        "Lease",
+        &format!("baton-agent-{name}"),
+    )
+    .within("baton-system")
+    .manifest
 }
 
 /// What cannot be joined as it is asked for, on either side.
@@ -401,7 +409,8 @@ async fn removed(ns: &TestNamespace, there: &Cluster, path: &Path, name: &str, a
     ] {
         assert!(gone.contains(&line), "{line}: {gone}");
     }
-    for object in agent.iter().filter(|one| one["kind"] != "Namespace") {
+    let made = |one: &&Value| one["kind"] != "Namespace";
+    for object in agent.iter().filter(made).chain([&lease(name)]) {
         assert_eq!(there.get(object).await, None, "{object}");
     }
     ns.eventually("all on the hub to be gone", async || {
