@@ -85,19 +85,28 @@ pub struct JoinArgs {
 
 /// Flags about the agent in a cluster. What is not given stays as it was given before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
-#[command(next_help_heading = "Agent")]
 pub struct AgentManifestArgs {
     /// URL of the hub's API server, as the agent reaches it [default: that of the hub's context]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help_heading = "Agent")]
     pub hub_server: Option<ServerUrl>,
 
     /// Image of the agent [default: that of this version]
-    #[arg(long, value_name = "IMAGE", value_parser = NonEmptyStringValueParser::new())]
+    #[arg(
+        long,
+        value_name = "IMAGE",
+        value_parser = NonEmptyStringValueParser::new(),
+        help_heading = "Agent"
+    )]
     pub agent_image: Option<String>,
 
     /// Where the agent keeps what it has to know while the hub cannot be reached: a claim of the default storage
     /// class, or a directory that goes with the pod [default: claim]
-    #[arg(long, value_name = "claim|empty-dir", hide_possible_values = true)]
+    #[arg(
+        long,
+        value_name = "claim|empty-dir",
+        hide_possible_values = true,
+        help_heading = "Agent"
+    )]
     pub state_volume: Option<StateVolume>,
 }
 

@@ -216,7 +216,7 @@ fn belongs_to(secret: &Value, name: &ClusterName) -> bool {
 /// What joining has made in the target, in either way: it may have been joined in both, one after the other.
 async fn in_target(target: &Server, name: &ClusterName) -> Result<Vec<Doomed>, Error> {
     is_free(target, name).await?;
-    let mut manifests = agent::leftovers();
+    let mut manifests = agent::leftovers(name);
     let account = hub_account(name).into_iter().rev();
     // The namespace may have other inhabitants.
     manifests.extend(account.filter(|manifest| manifest.kind() != "Namespace"));

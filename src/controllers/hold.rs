@@ -20,12 +20,11 @@ use crate::{
     engine::conditions::Again,
 };
 
-/// How long a status is held back at most while there is no other work to do. Under load each revision
-/// is looked at this often while its status is held back.
+/// How long a status is held back at most while no phase is worked on.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// How long at most under load: then the report that it waits for may wait in the queue itself.
-const LOADED: Duration = Duration::from_secs(5);
+/// How long at most under load: the phase whose report it waits for may wait in the queue itself.
+const LOADED: Duration = Duration::from_secs(10);
 
 /// The statuses that are held back, by revision.
 #[derive(Debug, Default)]
@@ -39,9 +38,9 @@ struct Entry {
 }
 
 impl Held {
-    /// How long the status of the revision with this uid may still be held back, from `now` on; `None`
-    /// when it is to be written. It counts from the first status that was held back since one was
-    /// written, so that a steady stream of them is told as well.
+    /// How long the status of the revision with this uid may still be held back from `now` on, before it
+    /// is looked at again; `None` when it is to be written. It counts from the first status that was held
+    /// back since one was written, so that a steady stream of them is told as well.
     ///
     /// `content_hash` is what that status says of the contents.
     pub fn left(
@@ -63,8 +62,10 @@ impl Held {
             *known = entry;
         }
         let most = if is_loaded { LOADED } else { IDLE };
-        let left = most.checked_sub(now - known.since)?;
-        (!left.is_zero()).then(|| left.min(IDLE))
+        let waited = now - known.since;
+        let left = most.checked_sub(waited)?;
+        // A load that ends is noticed before the time has doubled.
+        (!left.is_zero()).then(|| left.min(waited.max(IDLE)))
     }
 
     /// The hash of the contents that a status held back speaks of. It counts like one that is written:
@@ -82,14 +83,15 @@ impl Held {
 }
 
 impl Context {
-    /// How long a status of a revision may still be held back; `None` when it is to be written.
+    /// How long a status of a revision may still be held back before it is looked at again; `None` when
+    /// it is to be written.
     pub fn hold(
         &self,
         record: &Record,
         status: &ObjectSetStatus,
         now: Instant,
     ) -> Option<Duration> {
-        let is_loaded = self.queue.depth() > 0 || self.phase_queue.depth() > 0;
+        let is_loaded = !self.phase_queue.is_idle();
         let content_hash = status.content_hash.as_ref();
         self.held
             .left(&record.key, &record.uid, content_hash, is_loaded, now)
@@ -139,9 +141,10 @@ mod tests {
             (1000, false, None),
             // Until it is written, whatever else comes.
             (1200, false, None),
-            (1200, true, Some(1000)),
-            (4700, true, Some(300)),
-            (5000, true, None),
+            (1200, true, Some(1200)),
+            (3000, true, Some(3000)),
+            (9700, true, Some(300)),
+            (10_000, true, None),
         ] {
             assert_eq!(
                 left(&uid, is_loaded, after),
@@ -150,9 +153,9 @@ mod tests {
             );
         }
         // Another one of that name is another matter.
-        assert_eq!(left(&"b".into(), false, 6000), Some(1000));
+        assert_eq!(left(&"b".into(), false, 11_000), Some(1000));
         held.forget(&key());
-        assert_eq!(left(&uid, false, 6500), Some(1000));
+        assert_eq!(left(&uid, false, 11_500), Some(1000));
     }
 
     #[test]

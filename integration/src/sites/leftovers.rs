@@ -39,11 +39,7 @@ impl Leftovers {
         let cluster = reference(&self.name);
         let found = hub.get(&cluster).await.unwrap_or_default();
         // Agents end with their tests.
-        if self.site.is_none() || found["spec"]["connection"] == "Pull" {
-            let abandon = json!({ "metadata": { "annotations": { "baton.run/abandon": "true" } } });
-            // It may have been removed by the test.
-            let _ = hub.merge(&cluster, &abandon).await;
-        }
+        let is_lost = self.site.is_none() || found["spec"]["connection"] == "Pull";
         let namespace = |name: &str| {
             json!({
                 "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name },
@@ -60,7 +56,10 @@ impl Leftovers {
                 eprintln!("the namespace {} does not go", self.ns);
                 break;
             }
-            sleep(INTERVAL * 4).await;
+            if is_lost {
+                self.give_up(&hub).await;
+            }
+            sleep(INTERVAL * 10).await;
         }
         let mirrors = namespace(&mirrors(&self.name));
         for object in [cluster, secret_reference(&self.name), mirrors] {
@@ -68,6 +67,28 @@ impl Leftovers {
         }
         if let Some(site) = self.site {
             site.forget(&self.ns).await;
+        }
+    }
+
+    /// Lets the phases of the Cluster go, whatever is left in it.
+    async fn give_up(&self, hub: &Cluster) {
+        let class = format!("package-operator.run/phase-class=cluster.{}", self.name);
+        let abandon = json!({ "metadata": { "annotations": { "baton.run/abandon": "true" } } });
+        for kind in ["ObjectSetPhase", "ClusterObjectSetPhase"] {
+            let mut phase = json!({
+                "apiVersion": "package-operator.run/v1alpha1", "kind": kind,
+            });
+            for found in hub.list(&phase, &class).await {
+                if found["metadata"]["annotations"]["baton.run/abandon"].is_null() {
+                    phase["metadata"] = json!({
+                        "name": found["metadata"]["name"],
+                        "namespace": found["metadata"]["namespace"],
+                    });
+                    // It may be gone by now.
+                    let _ = hub.merge(&phase, &abandon).await;
+                }
+            }
+            phase["metadata"].take();
         }
     }
 }

@@ -55,6 +55,7 @@ async fn a_damaged_state_is_told_and_nothing_is_lost() {
         let told = warnings(&pulled);
         pulled.agent.stop();
         damage.befall(&pulled.agent.state());
+        let damaged = std::fs::read(pulled.agent.state()).unwrap();
         pulled.agent.start();
         pulled
             .ns
@@ -70,9 +71,10 @@ async fn a_damaged_state_is_told_and_nothing_is_lost() {
         let after = pulled.live(&settings()).await;
         assert_eq!(uid(&after), uid(&before), "{damage:?}");
         before = after;
-        // It is written anew: the next start finds nothing to complain about.
+        // It is written anew, though nothing has changed: the next start finds nothing to complain about.
+        is_replaced(&pulled, &damaged).await;
         let told = warnings(&pulled);
-        pulled.agent.stop();
+        pulled.agent.kill();
         pulled.agent.start();
         pulled
             .ns
@@ -189,7 +191,7 @@ async fn a_stale_state_does_nothing_wrong() {
     let recorded = recording.so_far().await;
     let changes: Vec<_> = recorded.changes().into_iter().collect();
     assert_eq!(changes, [("new".to_owned(), 2)]);
-    assert_ne!(std::fs::read(pulled.agent.state()).unwrap(), old_state);
+    is_replaced(&pulled, &old_state).await;
 }
 
 /// The same while the hub is away: the agent cannot know better, but takes nothing back that was handed over, and
@@ -222,6 +224,15 @@ async fn a_stale_state_without_the_hub_takes_nothing_back() {
         (uid(&after), &after["data"]),
         (uid(&before), &before["data"])
     );
+}
+
+/// Waits until the agent has written its state.
+async fn is_replaced(pulled: &Pulled, before: &[u8]) {
+    let replaced = async || std::fs::read(pulled.agent.state()).unwrap() != before;
+    pulled
+        .ns
+        .eventually("the state to be written anew", replaced)
+        .await;
 }
 
 /// One revision after the other; returns the state from between them.

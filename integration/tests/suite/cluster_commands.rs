@@ -14,13 +14,13 @@ use kube::config::Kubeconfig;
 use tokio::sync::{Mutex, MutexGuard};
 
 /// The right to join sites.
-async fn turn() -> MutexGuard<'static, ()> {
+pub(crate) async fn turn() -> MutexGuard<'static, ()> {
     static TURN: Mutex<()> = Mutex::const_new(());
     TURN.lock().await
 }
 
 /// Runs `baton cluster` between the hub of the test and a site, with the test's namespace as that of the Secrets.
-fn baton(ns: &TestNamespace, site: Option<&Path>, args: &[&str]) -> Ran {
+pub(crate) fn baton(ns: &TestNamespace, site: Option<&Path>, args: &[&str]) -> Ran {
     baton_on(ns.cluster().kubeconfig(), ns, site, args)
 }
 
@@ -48,19 +48,19 @@ fn baton_on(hub: &Path, ns: &TestNamespace, site: Option<&Path>, args: &[&str]) 
 
 /// What was told by a run that had to succeed without any data.
 #[track_caller]
-fn told(ran: Ran) -> String {
+pub(crate) fn told(ran: Ran) -> String {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
     ran.stderr
 }
 
 /// The one line of a run that had to fail.
 #[track_caller]
-fn refused(ran: &Ran) -> &str {
+pub(crate) fn refused(ran: &Ran) -> &str {
     assert_eq!((ran.code, ran.stdout.as_str()), (1, ""), "{ran:?}");
     ran.stderr.lines().last().unwrap()
 }
 
-fn cluster(name: &str) -> Value {
+pub(crate) fn cluster(name: &str) -> Value {
     object("shipper.booking.com/v1alpha1", "Cluster", name).manifest
 }
 
@@ -77,7 +77,7 @@ fn made() -> [Value; 4] {
 }
 
 /// Versions of objects, to see that nothing was written.
-async fn versions(cluster: &Cluster, objects: &[Value]) -> Vec<Value> {
+pub(crate) async fn versions(cluster: &Cluster, objects: &[Value]) -> Vec<Value> {
     let mut versions = Vec::new();
     for object in objects {
         let live = cluster.get(object).await.unwrap();
@@ -87,7 +87,7 @@ async fn versions(cluster: &Cluster, objects: &[Value]) -> Vec<Value> {
 }
 
 /// A value of a Secret.
-fn value(secret: &Value, key: &str) -> String {
+pub(crate) fn value(secret: &Value, key: &str) -> String {
     let encoded = secret["data"][key].clone();
     let bytes: k8s_openapi::ByteString = serde_json::from_value(encoded).unwrap();
     String::from_utf8(bytes.0).unwrap()
@@ -382,10 +382,6 @@ async fn what_cannot_work_is_told_before_anything_is_written() {
             "does not serve clusters.shipper.booking.com; install the custom resource definitions",
         ),
         (
-            join(&path, &["--pull"]),
-            "baton: this version has no agent yet: only clusters that the hub connects to can be joined",
-        ),
-        (
             baton(&ns, Some(&path), &["join", &"a".repeat(56)]),
             "it is longer than 55 characters",
         ),
@@ -414,34 +410,6 @@ async fn what_cannot_work_is_told_before_anything_is_written() {
     for object in made() {
         assert_eq!(there.get(&object).await, None, "{object}");
     }
-}
-
-/// A cluster that an agent serves is listed and removed, and not joined in another way.
-#[tokio::test]
-async fn clusters_that_an_agent_serves_are_known() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
-    let (hub, site) = (ns.cluster(), Site::get(PUSH).await);
-    let name = ns.unique("edge");
-    let mut edge = cluster(&name);
-    edge["spec"] = json!({ "region": "eu", "connection": "Pull" });
-    hub.create(&edge).await.unwrap();
-    let home = object("v1", "Namespace", &format!("baton-cluster-{name}")).manifest;
-    hub.create(&home).await.unwrap();
-    let listed = baton(&ns, None, &["list"]);
-    let row = listed.stdout.lines().find(|line| line.starts_with(&name));
-    assert!(row.unwrap().contains("   Pull         eu "), "{listed:?}");
-    let ran = baton(&ns, Some(&site.kubeconfig()), &["join", &name]);
-    assert!(
-        refused(&ran).contains(&format!("{name} is a Pull cluster on the hub")),
-        "{ran:?}"
-    );
-    let gone = told(baton(&ns, None, &["remove", &name]));
-    assert!(gone.contains("Left in the cluster: its agent"), "{gone}");
-    assert_eq!(hub.get(&edge).await, None);
-    ns.eventually("the namespace of the agent to be gone", async || {
-        hub.get(&home).await.is_none()
-    })
-    .await;
 }
 
 fn hub_url(kubeconfig: &Path) -> String {

@@ -11,6 +11,7 @@
 mod admission;
 mod adoption;
 mod agent;
+mod agent_credentials;
 mod agent_faults;
 mod agent_offline;
 mod agent_restarts;

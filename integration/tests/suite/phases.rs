@@ -17,6 +17,7 @@ both_scopes! {
     a_later_phase_waits_for_a_delegated_one => order;
     an_unknown_class_is_told => unknown;
     faults_are_told => faults;
+    contents_count_from_the_first_write => contents;
 }
 
 const CLASS: &str = "default";
@@ -416,5 +417,33 @@ async fn faults(scope: Scope) {
             ns.name()
         );
         ns.reaches("far", &[Says("Available", &text)]).await;
+    }
+}
+
+/// The status that notes the contents waits for a moment; a change of them is seen all the same. The API
+/// server's own rule does not see this one.
+async fn contents(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let cm = settings().data("k", "dGVzdA==");
+    let set = ns.set("v1").revision(1);
+    let set = set.delegated("a", "elsewhere", [cm]).create().await;
+    ns.eventually("the phase object", async || {
+        ns.phase_object("v1", "a").await.is_some()
+    })
+    .await;
+    let mut phases = set.json["spec"]["phases"].clone();
+    let manifest = phases[0]["objects"][0]["object"].as_object_mut().unwrap();
+    let data = manifest.remove("data").unwrap();
+    manifest.insert("binaryData".to_owned(), data);
+    let patch = json!({ "spec": { "phases": phases } });
+    match ns.patch_set("v1", &patch).await {
+        Ok(_) => {
+            let wanted = [Because("Available", "False", "SpecChanged")];
+            ns.reaches("v1", &wanted).await;
+        }
+        Err(refused) => assert!(
+            refused.message.contains("phases is immutable"),
+            "{refused:?}"
+        ),
     }
 }

@@ -1,12 +1,14 @@
 //! What may cost an API request, counted by the manager itself on a bed without anybody else.
 
 use std::collections::BTreeMap;
+use std::time::Instant;
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 
 both_scopes! {
     improvement_31_create_handover_and_idle => create_handover_and_idle;
+    phases_of_a_class_cost_few_requests_more => delegated;
 }
 
 /// Objects in each of two phases.
@@ -93,6 +95,18 @@ fn of(counts: &BTreeMap<&'static str, u64>, verb: &str) -> u64 {
 
 /// A revision of two phases, with a probe that looks at every object.
 async fn create(ns: &TestNamespace, name: &str, number: i64, previous: &[&str], value: &str) {
+    create_of("", ns, name, number, previous, value).await;
+}
+
+/// The same with phases of a class.
+async fn create_of(
+    class: &str,
+    ns: &TestNamespace,
+    name: &str,
+    number: i64,
+    previous: &[&str],
+    value: &str,
+) {
     let phase = |phase: &str| {
         (0..PER_PHASE)
             .map(|at| configmap(&format!("{phase}-{at}")).data("k", value))
@@ -101,8 +115,8 @@ async fn create(ns: &TestNamespace, name: &str, number: i64, previous: &[&str], 
     ns.set(name)
         .revision(number)
         .previous(previous)
-        .phase("a", phase("a"))
-        .phase("b", phase("b"))
+        .phase_of(class, "a", phase("a"))
+        .phase_of(class, "b", phase("b"))
         .probe(fields_equal("", "ConfigMap", ".data.k", ".data.k"))
         .create()
         .await;
@@ -159,6 +173,110 @@ async fn create_handover_and_idle(scope: Scope) {
         BTreeMap::new(),
         "an idle manager sends nothing"
     );
+}
+
+/// Counts what a rollout or an archival of phases of a class costs. Statuses that are outdated in a moment
+/// are held back for a second, so on a machine that takes longer there is one more for each of them.
+struct Costs {
+    count: Count,
+    started: Instant,
+}
+
+impl Costs {
+    fn start(bed: &Exclusive) -> Self {
+        Self {
+            count: Count::start(bed),
+            started: Instant::now(),
+        }
+    }
+
+    /// Checks what was sent, when all is done: so many reads at most, and otherwise exactly what is named.
+    async fn check(self, ns: &TestNamespace, bed: &Exclusive, expected: &[(&'static str, u64)]) {
+        let slack = self.started.elapsed().as_secs() * 2;
+        settle(ns, bed).await;
+        let mut counts = self.count.so_far(bed);
+        // They tell of the same, and events are no part of the way.
+        counts.remove("event");
+        let mut expected = BTreeMap::from_iter(expected.iter().copied());
+        let statuses = of(&counts, "status");
+        let least = of(&expected, "status");
+        assert!(
+            (least..=least + slack).contains(&statuses),
+            "{counts:?}, {slack} more would do"
+        );
+        expected.insert("status", statuses);
+        // How often a teardown looks depends on when events come.
+        let most = of(&expected, "get");
+        expected.retain(|verb, _| *verb != "get");
+        assert!(of(&counts, "get") <= most, "{counts:?}");
+        counts.remove("get");
+        assert_eq!(counts, expected);
+    }
+}
+
+/// Each phase takes a POST of its object, which brings its finalizer, and a status; the revision takes as
+/// many writes as without.
+async fn delegated(scope: Scope) {
+    const CLASS: &str = "default";
+    let bed = Exclusive::acquire().await;
+    let ns = bed.namespace(scope).await;
+    let first = ns.set("v0").revision(1).phase("a", [configmap("cm")]);
+    first.create().await;
+    ns.reaches("v0", &[Is("Available", "True")]).await;
+    settle(&ns, &bed).await;
+    let rollout = [
+        ("create", 2),
+        ("patch", 1),
+        ("dry-run", OBJECTS),
+        ("apply", OBJECTS),
+    ];
+
+    let costs = Costs::start(&bed);
+    create_of(CLASS, &ns, "v1", 1, &[], "1").await;
+    let statuses = ("status", 2 + 1);
+    costs
+        .check(&ns, &bed, &[&rollout[..], &[statuses]].concat())
+        .await;
+
+    let costs = Costs::start(&bed);
+    create_of(CLASS, &ns, "v2", 2, &["v1"], "2").await;
+    ns.reaches("v1", &[Controls(&[])]).await;
+    // Those of the older revision and its phases, which have lost everything, as well.
+    let statuses = ("status", 2 * (2 + 1));
+    costs
+        .check(&ns, &bed, &[&rollout[..], &[statuses]].concat())
+        .await;
+
+    let costs = Costs::start(&bed);
+    ns.set_lifecycle("v1", "Archived").await;
+    ns.reaches("v1", &[Is("Archived", "True")]).await;
+    let counts = [
+        ("delete", 2),
+        // A release of each object, and the finalizers of the phases and of the revision.
+        ("patch", OBJECTS + 2 + 1),
+        // In each pass the server is asked about those that should be gone.
+        ("get", 6),
+        ("status", 1),
+    ];
+    costs.check(&ns, &bed, &counts).await;
+}
+
+/// What nobody works on is told once, a moment after it was made.
+#[tokio::test]
+async fn a_phase_that_nobody_runs_costs_one_status() {
+    let bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    settle(&ns, &bed).await;
+    let count = Count::start(&bed);
+    let set = ns.set("v1").revision(1);
+    set.delegated("a", "elsewhere", [configmap("cm")])
+        .create()
+        .await;
+    ns.reaches("v1", &[Says("Available", "no status reported")])
+        .await;
+    settle(&ns, &bed).await;
+    let expected = [("create", 1), ("event", 1), ("patch", 1), ("status", 1)];
+    assert_eq!(count.so_far(&bed), BTreeMap::from(expected));
 }
 
 /// Both finalizers and the computed number take one write, and so does the first status.

@@ -256,8 +256,8 @@ impl Agent<'_> {
     }
 }
 
-/// What to delete so that no agent is left, in that order.
-pub(in crate::clusters) fn leftovers() -> Vec<Manifest> {
+/// What to delete so that no agent is left, in that order; also the lease that the agent has made itself.
+pub(in crate::clusters) fn leftovers(cluster: &ClusterName) -> Vec<Manifest> {
     let object = |api_version: &str, kind: &str, name: &str| {
         let mut object = json!({
             "apiVersion": api_version, "kind": kind, "metadata": { "name": name },
@@ -274,6 +274,11 @@ pub(in crate::clusters) fn leftovers() -> Vec<Manifest> {
         object("v1", "PersistentVolumeClaim", AGENT),
         object(rbac, "RoleBinding", AGENT),
         object(rbac, "Role", AGENT),
+        object(
+            "coordination.k8s.io/v1",
+            "Lease",
+            &format!("{AGENT}-{cluster}"),
+        ),
         object(rbac, "ClusterRoleBinding", AGENT),
         object(rbac, "ClusterRole", AGENT),
         object("v1", "ServiceAccount", AGENT),
@@ -368,7 +373,12 @@ pub(super) mod tests {
         let identity = |one: &Manifest| (one.title(), one.namespace().to_owned());
         let mut made: Vec<_> = agent(StateVolume::Claim).iter().map(identity).collect();
         made.retain(|(title, _)| title != "namespace baton-system");
-        let mut removed: Vec<_> = leftovers().iter().map(identity).collect();
+        let left = leftovers(&"eu-1".parse().unwrap());
+        let mut removed: Vec<_> = left.iter().map(identity).collect();
+        made.push((
+            "lease baton-agent-eu-1".to_owned(),
+            "baton-system".to_owned(),
+        ));
         made.sort();
         removed.sort();
         assert_eq!(made, removed);

@@ -1,0 +1,432 @@
+//! `baton cluster join --pull` and what follows, between a real hub and a real site.
+
+use std::path::Path;
+
+use baton_integration::prelude::*;
+use baton_integration::sites::{PUSH, Site, TemporaryKubeconfig};
+use futures::{Stream, StreamExt as _};
+use kube::api::{Api, DynamicObject, WatchEvent, WatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::core::{ApiResource, GroupVersionKind};
+use kube::{Client, Config};
+use tempfile::TempDir;
+
+use crate::cluster_commands::{baton, cluster, refused, told, turn, value, versions};
+
+pub(crate) const GROUP: &str = "package-operator.run/v1alpha1";
+
+/// A manifest that was printed, document by document.
+pub(crate) fn documents(text: &str) -> Vec<Value> {
+    let documents = text.split("---\n").filter(|text| !text.is_empty());
+    documents
+        .map(|text| serde_saphyr::from_str(text).unwrap())
+        .collect()
+}
+
+/// The document of a kind.
+pub(crate) fn document<'a>(documents: &'a [Value], kind: &str) -> &'a Value {
+    let mut documents = documents.iter();
+    documents.find(|one| one["kind"] == kind).unwrap()
+}
+
+/// The files of an agent's Secret, as its pod has them.
+pub(crate) fn mounted(secret: &Value) -> TempDir {
+    let dir = tempfile::tempdir().unwrap();
+    for key in ["kubeconfig", "token"] {
+        std::fs::write(dir.path().join(key), value(secret, key)).unwrap();
+    }
+    dir
+}
+
+/// The namespace of a cluster's agent on the hub.
+pub(crate) fn home(name: &str) -> String {
+    format!("baton-cluster-{name}")
+}
+
+/// What joining makes on the hub: token, binding, role, account, Cluster.
+fn made_on_hub(name: &str) -> [Value; 5] {
+    let here = |api_version: &str, kind: &str, name_: &str| {
+        object(api_version, kind, name_)
+            .within(&home(name))
+            .manifest
+    };
+    let rbac = "rbac.authorization.k8s.io/v1";
+    [
+        here("v1", "Secret", "agent-token"),
+        here(rbac, "RoleBinding", "agent"),
+        here(rbac, "Role", "agent"),
+        here("v1", "ServiceAccount", "agent"),
+        cluster(name),
+    ]
+}
+
+/// A phase that no controller looks at, as an agent would find it.
+pub(crate) fn phase(namespace: &str, name: &str) -> Entry {
+    object(GROUP, "ObjectSetPhase", name)
+        .within(namespace)
+        .label("package-operator.run/phase-class", "nobody")
+        .annotation("baton.run/origin", "{}")
+        .with("/spec/revision", 1)
+        .with("/spec/objects", json!([]))
+}
+
+/// A connection by a kubeconfig. What is refused is not tried again.
+pub(crate) async fn client(kubeconfig: &Path) -> Client {
+    let kubeconfig = Kubeconfig::read_from(kubeconfig).unwrap();
+    let options = KubeConfigOptions::default();
+    let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
+    let mut config = config.unwrap();
+    config.default_retry = false;
+    Client::try_from(config).unwrap()
+}
+
+/// What happens to a phase, until a watch of some seconds ends.
+pub(crate) async fn watched(
+    client: Client,
+    phase: &Value,
+    seconds: u32,
+) -> impl Stream<Item = WatchEvent<DynamicObject>> {
+    let kind = GroupVersionKind::gvk("package-operator.run", "v1alpha1", "ObjectSetPhase");
+    let text = |part: &str| phase["metadata"][part].as_str().unwrap();
+    let namespace = text("namespace");
+    let phases: Api<DynamicObject> =
+        Api::namespaced_with(client, namespace, &ApiResource::from_gvk(&kind));
+    let params = WatchParams::default()
+        .fields(&format!("metadata.name={}", text("name")))
+        .timeout(seconds);
+    let events = phases.watch(&params, text("resourceVersion")).await;
+    events.unwrap().map(Result::unwrap)
+}
+
+#[tokio::test]
+async fn a_cluster_is_joined_for_an_agent_kept_up_to_date_and_removed() {
+    let _turn = turn().await;
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let (hub, site) = (ns.cluster(), Site::get(PUSH).await);
+    let (there, path) = (site.cluster().await, site.kubeconfig());
+    let name = ns.unique("edge");
+    let join = |site: Option<&Path>, flags: &[&str]| {
+        baton(&ns, site, &[&["join", &name, "--pull"], flags].concat())
+    };
+
+    let foretold = told(join(None, &["--dry-run"]));
+    assert!(
+        foretold.ends_with(&format!(
+            "Would create cluster {name}\nWould print the manifest of the agent\n"
+        )),
+        "{foretold}"
+    );
+    assert_eq!(hub.get(&cluster(&name)).await, None);
+
+    let first = join(None, &["--region=eu", "--state-volume=empty-dir"]);
+    assert_eq!(first.code, 0, "{first:?}");
+    let expected = format!(
+        "Creating namespace {home}... done
+Creating service account agent... done
+Creating role agent... done
+Creating role binding agent... done
+Creating secret agent-token... done
+Waiting for the token in secret agent-token... done
+Creating cluster {name}... done
+Printing the manifest of the agent",
+        home = home(&name)
+    );
+    assert!(first.stderr.contains(&expected), "{first:?}");
+    let joined = hub.get(&cluster(&name)).await.unwrap();
+    assert_eq!(joined["spec"]["connection"], "Pull");
+    assert_eq!(joined["spec"]["region"], "eu");
+    assert_eq!(joined["spec"].get("apiMaster"), None);
+    // Nobody but the agent has its token.
+    assert_eq!(
+        hub.get(&secret(&name).within(ns.name()).manifest).await,
+        None
+    );
+
+    // A second run prints the same and writes nothing.
+    let before = versions(hub, &made_on_hub(&name)).await;
+    let second = join(None, &[]);
+    assert_eq!(second.stdout, first.stdout);
+    assert!(
+        second
+            .stderr
+            .ends_with("was joined already; nothing was changed\n"),
+        "{second:?}"
+    );
+    assert_eq!(versions(hub, &made_on_hub(&name)).await, before);
+
+    let listed = baton(&ns, None, &["list"]);
+    let row = listed.stdout.lines().find(|line| line.starts_with(&name));
+    assert!(row.unwrap().contains("   Pull         eu "), "{listed:?}");
+
+    // Applied as kubectl would, it is what --apply makes.
+    let agent = documents(&first.stdout);
+    for document in &agent {
+        there.apply(document, "kubectl").await.unwrap();
+    }
+    let versions_there = versions(&there, &agent).await;
+    let again = told(join(Some(&path), &["--apply"]));
+    assert!(
+        again.ends_with("was joined already; nothing was changed\n"),
+        "{again}"
+    );
+    // The controller of deployments may have written its status.
+    let is_written = |one: &&Value| one["kind"] != "Deployment";
+    let constant: Vec<Value> = agent.iter().filter(is_written).cloned().collect();
+    let constant_before: Vec<Value> = agent
+        .iter()
+        .zip(versions_there)
+        .filter(|(one, _)| is_written(one))
+        .map(|(_, version)| version)
+        .collect();
+    assert_eq!(versions(&there, &constant).await, constant_before);
+    has_the_rights_of_an_agent(&ns, &there, &site, &name).await;
+
+    only_as_it_is(&ns, &path, &name).await;
+    a_new_token(&ns, &there, &path, &name, &agent).await;
+
+    // By a file: what was asked for before is still there.
+    let contexts: Value = serde_saphyr::from_str(&std::fs::read_to_string(&path).unwrap()).unwrap();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let listed = json!({ "applicationClusters": [{
+        "name": name, "region": "us", "connection": "Pull", "context": contexts["current-context"],
+    }] });
+    std::fs::write(file.path(), listed.to_string()).unwrap();
+    let by_file = ["join", "--apply", "-f", file.path().to_str().unwrap()];
+    told(baton(&ns, Some(&path), &by_file));
+    assert_eq!(
+        hub.get(&cluster(&name)).await.unwrap()["spec"]["region"],
+        "us"
+    );
+    let claim = object("v1", "PersistentVolumeClaim", "baton-agent").within("baton-system");
+    assert_eq!(there.get(&claim.manifest).await, None);
+
+    removed(&ns, &there, &path, &name, &agent).await;
+    site.forget(ns.name()).await;
+}
+
+/// The account that the manifest makes in the site delivers objects there, and holds a lease.
+async fn has_the_rights_of_an_agent(ns: &TestNamespace, there: &Cluster, site: &Site, name: &str) {
+    let token = there.token("baton-system", "baton-agent").await;
+    let kubeconfig = TemporaryKubeconfig::new(&site.endpoint().kubeconfig(&token));
+    let delivering = Cluster::connect(kubeconfig.path()).await;
+    site.namespace(ns.name()).await;
+    let delivered = configmap("delivered").within(ns.name()).manifest;
+    ns.eventually("the agent to have its rights", async || {
+        !matches!(
+            delivering.create(&delivered).await,
+            Err(Refused { code: 403, .. })
+        )
+    })
+    .await;
+    let definitions = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "x").manifest;
+    delivering.list(&definitions, "").await;
+    let lease = lease(name);
+    delivering.create(&lease).await.unwrap();
+    delivering
+        .merge(&lease, &json!({ "spec": { "holderIdentity": "a" } }))
+        .await
+        .unwrap();
+}
+
+/// The lease of a cluster's agent.
+fn lease(name: &str) -> Value {
+    object(
+        "coordination.k8s.io/v1",
+        "Lease",
+        &format!("baton-agent-{name}"),
+    )
+    .within("baton-system")
+    .manifest
+}
+
+/// What cannot be joined as it is asked for, on either side.
+async fn only_as_it_is(ns: &TestNamespace, path: &Path, name: &str) {
+    let other = ns.unique("other");
+    let dead = std::net::TcpListener::bind("127.0.0.1:0")
+        .unwrap()
+        .local_addr()
+        .unwrap();
+    for (args, expected) in [
+        (
+            &["join", name][..],
+            format!(
+                "{name} is a Pull cluster on the hub, and both ways at once would make two writers"
+            ),
+        ),
+        (
+            &["join", &other, "--pull", "--apply"],
+            format!("is joined as {name}, not as {other}"),
+        ),
+        (
+            &["join", &other],
+            format!("is joined as {name}, not as {other}"),
+        ),
+        (
+            &["join", "a.b", "--pull"],
+            "\"a.b\" cannot be the name of a cluster that is joined with --pull".to_owned(),
+        ),
+        (
+            &[
+                "join",
+                name,
+                "--pull",
+                "--hub-server",
+                &Site::get(PUSH).await.url(),
+            ],
+            "give the address of that very cluster with --hub-server".to_owned(),
+        ),
+        (
+            &["join", &other, "--apply"],
+            "which there is with --pull only".to_owned(),
+        ),
+    ] {
+        let ran = baton(ns, Some(path), args);
+        assert!(refused(&ran).contains(&expected), "{expected}: {ran:?}");
+        assert_eq!(ran.stderr.lines().count(), 1, "{ran:?}");
+    }
+    assert_eq!(ns.cluster().get(&cluster(&other)).await, None);
+    // An address that only the agent reaches is a doubt, and is remembered.
+    let elsewhere = format!("https://{dead}");
+    let ran = baton(
+        ns,
+        None,
+        &["join", name, "--pull", "--hub-server", &elsewhere],
+    );
+    assert_eq!(ran.code, 0, "{ran:?}");
+    assert!(
+        ran.stderr.contains(&format!(
+            "Note: {elsewhere} could not be tried out from here: "
+        )),
+        "{ran:?}"
+    );
+    let later = baton(ns, None, &["join", name, "--pull"]);
+    assert_eq!(later.stdout, ran.stdout);
+    let dir = mounted(document(&documents(&later.stdout), "Secret"));
+    let kubeconfig = Kubeconfig::read_from(dir.path().join("kubeconfig")).unwrap();
+    let server = kubeconfig.clusters[0]
+        .cluster
+        .as_ref()
+        .unwrap()
+        .server
+        .clone();
+    assert_eq!(server, Some(elsewhere));
+    let hub = Kubeconfig::read_from(ns.cluster().kubeconfig()).unwrap();
+    let url = hub.clusters[0]
+        .cluster
+        .as_ref()
+        .unwrap()
+        .server
+        .clone()
+        .unwrap();
+    told(baton(
+        ns,
+        Some(path),
+        &["join", name, "--pull", "--apply", "--hub-server", &url],
+    ));
+}
+
+/// Replaces the token of an agent.
+async fn a_new_token(
+    ns: &TestNamespace,
+    there: &Cluster,
+    path: &Path,
+    name: &str,
+    agent: &[Value],
+) {
+    let hub = ns.cluster();
+    let [token, _, _, account, _] = made_on_hub(name);
+    assert!(hub.delete(&account, "Background").await);
+    ns.eventually("the token to go with its account", async || {
+        hub.get(&token).await.is_none()
+    })
+    .await;
+    let ran = told(baton(ns, Some(path), &["join", name, "--pull", "--apply"]));
+    assert!(ran.contains("Updating secret baton-hub... done"), "{ran}");
+    assert!(!ran.contains("Updating deployment"), "{ran}");
+    let old = document(agent, "Secret");
+    let new = there.get(old).await.unwrap();
+    assert_ne!(value(&new, "token"), value(old, "token"));
+    for (secret, expected) in [(&new, true), (old, false)] {
+        let dir = mounted(secret);
+        let agent = Cluster::connect(&dir.path().join("kubeconfig")).await;
+        // The server remembers tokens for some seconds.
+        ns.eventually("the server to know the token that counts", async || {
+            agent.is_known().await == expected
+        })
+        .await;
+    }
+}
+
+/// Removes a cluster that a phase is delivered into. To its agent the phases are gone, and none of them is ever being
+/// deleted, as it would take their objects away then.
+async fn removed(ns: &TestNamespace, there: &Cluster, path: &Path, name: &str, agent: &[Value]) {
+    let hub = ns.cluster();
+    let delivered = phase(ns.name(), "web-app")
+        .label(
+            "package-operator.run/phase-class",
+            &format!("cluster.{name}"),
+        )
+        // Its cluster is going to be gone.
+        .annotation("baton.run/abandon", "true");
+    hub.create(&delivered.manifest).await.unwrap();
+    let mut mirror = phase(&home(name), "web-app-1").manifest;
+    mirror["metadata"]["finalizers"] = json!(["baton.run/mirror"]);
+    let mirror = hub.create(&mirror).await.unwrap();
+
+    let ran = baton(ns, Some(path), &["remove", name]);
+    assert!(
+        refused(&ran).starts_with(&format!("baton: 1 phase is of class cluster.{name}: ")),
+        "{ran:?}"
+    );
+    assert!(hub.get(&mirror).await.is_some());
+
+    let seen = watched(client(hub.kubeconfig()).await, &mirror, 60).await;
+
+    let gone = told(baton(ns, Some(path), &["remove", name, "--force"]));
+    let seen: Vec<_> = seen
+        .take_while(|event| {
+            let goes_on = !matches!(event, WatchEvent::Deleted(_));
+            if let WatchEvent::Modified(mirror) | WatchEvent::Deleted(mirror) = event {
+                assert_eq!(mirror.metadata.deletion_timestamp, None);
+            }
+            futures::future::ready(goes_on)
+        })
+        .collect()
+        .await;
+    // Its finalizer goes in a write of its own.
+    assert!(matches!(seen[..], [WatchEvent::Modified(_)]), "{seen:?}");
+    for line in [
+        format!("Deleting cluster {name}... done\n"),
+        format!(
+            "Forgetting the phases in namespace {}... done\n",
+            home(name)
+        ),
+        "Deleting deployment baton-agent... done\n".to_owned(),
+        "Deleting service account baton-agent... done\n".to_owned(),
+        format!("Finished removing cluster {name}\n"),
+        "Left in the target: namespace baton-system".to_owned(),
+        format!("Left on the hub: 1 phases of class cluster.{name}"),
+    ] {
+        assert!(gone.contains(&line), "{line}: {gone}");
+    }
+    let made = |one: &&Value| one["kind"] != "Namespace";
+    for object in agent.iter().filter(made).chain([&lease(name)]) {
+        assert_eq!(there.get(object).await, None, "{object}");
+    }
+    ns.eventually("all on the hub to be gone", async || {
+        for object in made_on_hub(name) {
+            if hub.get(&object).await.is_some() {
+                return false;
+            }
+        }
+        let home = object("v1", "Namespace", &home(name)).manifest;
+        hub.get(&home).await.is_none()
+    })
+    .await;
+    let ran = baton(ns, Some(path), &["remove", name, "--force"]);
+    assert!(
+        refused(&ran).ends_with(&format!("has no cluster {name}")),
+        "{ran:?}"
+    );
+    hub.delete(&delivered.manifest, "Background").await;
+}
