@@ -57,6 +57,9 @@ pub enum Error {
     /// No usable kubeconfig.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// No usable kubeconfig for the hub of an agent.
+    #[error("hub: {}", .0.with_flags("hub-"))]
+    Hub(#[source] ConfigError),
     /// The client could not be built.
     #[error("cannot set up the client for the API server: {0}")]
     Client(#[source] kube::Error),

@@ -200,6 +200,7 @@ impl Watches {
             field_selector: source.query.fields.clone(),
             metadata_only: source.query.metadata_only,
             page_size: PAGE,
+            resumes: true,
         };
         let (sender, own) = (self.sender.clone(), source.clone());
         let client = self.client.clone();

@@ -29,6 +29,8 @@ type Seen = watch::Receiver<Option<Arc<PhaseRecord>>>;
 
 /// How often, when the hub does not say.
 const PERIOD: Duration = Duration::from_mins(1);
+/// How long the hub may take to make the object, when it is there.
+const PATIENCE: Duration = Duration::from_secs(15);
 /// How long the cluster may take to tell its version.
 const ANSWER: Duration = Duration::from_secs(10);
 
@@ -39,7 +41,14 @@ pub async fn run(hub: RevisionApi, site: kube::Client, mirrors: Arc<Mirrors>) {
     loop {
         let Some(object) = seen.borrow_and_update().clone() else {
             // The sender lives as long as `mirrors`.
-            let _ = seen.changed().await;
+            if timeout(PATIENCE, seen.changed()).await.is_err() && *mirrors.is_connected().borrow()
+            {
+                warn!(
+                    cluster = mirrors.cluster(),
+                    "the hub does not want to hear of the agent; is there a Cluster of this name on it, with connection Pull?"
+                );
+                let _ = seen.changed().await;
+            }
             continue;
         };
         let next = Instant::now() + spread(period(&object));

@@ -81,6 +81,17 @@ pub enum ConfigError {
     },
 }
 
+impl ConfigError {
+    /// What is wrong, with the flags that set this kubeconfig: `hub-` stands for `--hub-kubeconfig` and
+    /// `--hub-context`.
+    #[must_use]
+    pub fn with_flags(&self, prefix: &str) -> String {
+        self.to_string()
+            .replace("--kubeconfig", &format!("--{prefix}kubeconfig"))
+            .replace("--context", &format!("--{prefix}context"))
+    }
+}
+
 /// The client configuration for the chosen cluster, by the rules of kubectl: `--kubeconfig`, `KUBECONFIG` (a list of files
 /// is merged), `~/.kube/config`, and the service account of the pod.
 ///

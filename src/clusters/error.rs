@@ -35,7 +35,7 @@ pub enum Error {
     #[error("{0}")]
     Usage(String),
     /// Which cluster to talk to is unclear.
-    #[error("{side}: {}", flags_of(*side, cause))]
+    #[error("{side}: {}", cause.with_flags(prefix(*side)))]
     Config {
         /// Of which cluster.
         side: Side,
@@ -259,15 +259,6 @@ fn prefix(side: Side) -> &'static str {
         Side::Hub => "hub-",
         Side::Target => "",
     }
-}
-
-/// What is wrong with a kubeconfig, with the flags that set this one.
-fn flags_of(side: Side, error: &ConfigError) -> String {
-    let prefix = prefix(side);
-    error
-        .to_string()
-        .replace("--kubeconfig", &format!("--{prefix}kubeconfig"))
-        .replace("--context", &format!("--{prefix}context"))
 }
 
 /// An error, its cause, the cause of that, and so on.

@@ -92,6 +92,12 @@ impl Mirrors {
         }
     }
 
+    /// The cluster that the agent serves.
+    #[must_use]
+    pub fn cluster(&self) -> &str {
+        &self.cluster
+    }
+
     /// The mirrors, in no particular order.
     #[must_use]
     pub fn all(&self) -> Vec<Arc<PhaseRecord>> {

@@ -45,7 +45,7 @@ pub async fn run(args: AgentArgs) -> Result<(), Error> {
     let metrics = Metrics::new();
     let readiness = Readiness::waiting_for("the API server");
     let site_config = load_client_config(&args.connection).await?;
-    let hub_config = load_client_config(&args.hub()).await?;
+    let hub_config = load_client_config(&args.hub()).await.map_err(Error::Hub)?;
     let (site_url, hub_url) = (
         site_config.cluster_url.clone(),
         hub_config.cluster_url.clone(),

@@ -197,7 +197,7 @@ impl Costs {
         let mut counts = self.count.so_far(bed);
         // They tell of the same, and events are no part of the way.
         counts.remove("event");
-        let mut expected = BTreeMap::from_iter(expected.iter().copied());
+        let mut expected: BTreeMap<_, _> = expected.iter().copied().collect();
         let statuses = of(&counts, "status");
         let least = of(&expected, "status");
         assert!(
