@@ -35,6 +35,7 @@ pub struct Setup<'a> {
     site: Endpoint,
     hub_token: Option<String>,
     site_token: Option<String>,
+    lease: bool,
 }
 
 /// An agent with a state directory of its own, running or not.
@@ -46,13 +47,15 @@ pub struct Setup<'a> {
 pub struct Agent {
     program: Option<Program>,
     cluster: String,
+    /// Whether it waits for its lease.
+    lease: bool,
     log: Log,
     dir: TempDir,
 }
 
 impl Joined {
-    /// An agent for it, with rights on the hub as from joining, and all rights on the site. Of those who
-    /// ask for a Cluster, one at a time is to run.
+    /// An agent for it, with rights on the hub as from joining, and all rights on the site. Without
+    /// [`Setup::with_lease`] one at a time is to run.
     pub fn agent(&self) -> Setup<'_> {
         Setup {
             joined: self,
@@ -60,6 +63,7 @@ impl Joined {
             site: self.site().endpoint().clone(),
             hub_token: None,
             site_token: None,
+            lease: false,
         }
     }
 }
@@ -89,6 +93,12 @@ impl Setup<'_> {
         self
     }
 
+    /// Lets it wait for the lease in its own cluster, so that several can be started.
+    pub fn with_lease(mut self) -> Self {
+        self.lease = true;
+        self
+    }
+
     /// Makes its accounts and starts it.
     pub async fn start(self) -> Agent {
         let mut agent = self.prepare().await;
@@ -111,6 +121,7 @@ impl Setup<'_> {
             program: None,
             log: Log::of(&format!("agent-{cluster}")),
             cluster,
+            lease: self.lease,
             dir: tempfile::tempdir().unwrap(),
         };
         agent.replace_hub_token(&hub_token);
@@ -128,7 +139,8 @@ impl Agent {
     /// anybody does not count.
     pub fn start(&mut self) {
         assert!(self.program.is_none(), "it runs already");
-        let mut args: Vec<OsString> = vec!["agent".into(), "--leader-elect=false".into()];
+        let mut args: Vec<OsString> = vec!["agent".into()];
+        args.push(format!("--leader-elect={}", self.lease).into());
         args.push(format!("--cluster={}", self.cluster).into());
         for (flag, path) in [
             ("--hub-kubeconfig", self.kubeconfig("hub")),

@@ -13,12 +13,13 @@ use crate::agent::{Pulled, settings};
 /// The reason of a Cluster whose agent was not heard of for three intervals.
 pub(crate) const SILENT: &str = "AgentSilent";
 
-/// A pull cluster with a network of its own between its agent and the hub, and all requests of the agent to
-/// its own cluster on record.
+/// A pull cluster with a network of its own between its agent and the hub, and all requests of the agent on
+/// record.
 struct Remote {
     pulled: Pulled,
     /// To the hub.
     line: Proxy,
+    hub: Faults,
     site: Faults,
 }
 
@@ -27,18 +28,19 @@ impl Remote {
         let ns = TestNamespace::new(scope).await;
         let site = Site::get(PULL).await;
         let joined = site.join(&ns).pull().create().await;
-        let hub = joined.hub_endpoint();
-        let line = Proxy::start(hub.address).await;
+        let hub = Faults::start(&joined.hub_endpoint()).await;
+        let line = Proxy::start(hub.address()).await;
         let site = Faults::start(site.endpoint()).await;
         let agent = joined
             .agent()
-            .hub(&hub.at(line.address()))
+            .hub(&hub.endpoint().at(line.address()))
             .site(site.endpoint());
         let agent = agent.start().await;
         joined.becomes("Connected", "True").await;
         Self {
             pulled: Pulled { agent, joined, ns },
             line,
+            hub,
             site,
         }
     }
@@ -63,6 +65,15 @@ impl Remote {
     async fn mend(&self) {
         self.line.set(Mode::Pass).await;
         self.pulled.joined.becomes("Connected", "True").await;
+    }
+
+    /// The statuses of phases that the hub has taken from the agent.
+    fn reports(&self) -> usize {
+        let heartbeat = "/objectsetphases/agent/status";
+        let seen = self.hub.seen();
+        let of =
+            |seen: &&Seen| seen.is_write() && seen.carried_out && !seen.path.ends_with(heartbeat);
+        seen.iter().filter(of).count()
     }
 
     /// The writes that the site has carried out, of objects whose path contains this.
@@ -132,7 +143,7 @@ async fn statuses_are_caught_up_when_the_hub_is_back() {
             .await;
         ns.reaches(name, &[Is("Succeeded", "True")]).await;
     }
-    let writes = remote.writes("");
+    let (writes, reports) = (remote.writes(""), remote.reports());
     remote.cut().await;
     let lost = [Because("Available", "Unknown", "ClusterUnreachable")];
     for name in ["calm", "failing"] {
@@ -148,6 +159,7 @@ async fn statuses_are_caught_up_when_the_hub_is_back() {
     ns.reaches("failing", &failed).await;
     ns.reaches("calm", &[Is("Available", "True")]).await;
     assert_eq!(remote.writes(""), writes, "writes in the site");
+    assert_eq!(remote.reports(), reports + 1, "only what is new is told");
 }
 
 /// Two revisions were made while the agent was away, and the first of them was given up: the site never sees it.

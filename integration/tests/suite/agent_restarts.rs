@@ -1,4 +1,7 @@
-//! A manager that ends and starts while an agent serves a cluster, and an agent that does.
+//! A manager that ends and starts while an agent serves a cluster, an agent that does, and another one that takes
+//! its place.
+
+use std::time::Instant;
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
@@ -155,4 +158,41 @@ async fn a_restart_of_the_agent_writes_nothing() {
         let expected: Vec<_> = before.iter().filter(|object| other(object)).collect();
         assert_eq!(after.iter().collect::<Vec<_>>(), expected);
     }
+}
+
+/// Of two agents one works, and what it does the other one goes on with: at once if it has ended in good order. Nobody
+/// hears of it.
+#[tokio::test]
+async fn the_second_agent_takes_over_at_once() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PULL).await;
+    site.namespace("baton-system").await;
+    let joined = site.join(&ns).pull().create().await;
+    let mut second = joined.agent().with_lease().prepare().await;
+    let agent = joined.agent().with_lease().start().await;
+    let connected = joined.becomes("Connected", "True").await;
+    let mut pulled = Pulled { agent, joined, ns };
+    let set = pulled.ns.set("v1").revision(1);
+    set.delegated("a", &pulled.class(), [settings()])
+        .create()
+        .await;
+    pulled.ns.reaches("v1", &[Is("Succeeded", "True")]).await;
+    second.start();
+    pulled
+        .ns
+        .eventually("the second to be ready", async || second.is_ready())
+        .await;
+    pulled.is_repaired(&settings()).await;
+    assert_eq!(second.metrics().writes(), 0, "the second one waits");
+
+    pulled.agent.stop();
+    let ended = Instant::now();
+    pulled.is_repaired(&settings()).await;
+    assert!(
+        ended.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        ended.elapsed()
+    );
+    pulled.ns.reaches("v1", &[Is("Available", "True")]).await;
+    assert_eq!(pulled.joined.becomes("Connected", "True").await, connected);
 }

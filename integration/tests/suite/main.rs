@@ -14,6 +14,7 @@ mod agent;
 mod agent_credentials;
 mod agent_faults;
 mod agent_offline;
+mod agent_requests;
 mod agent_restarts;
 mod agent_state;
 mod archival;

@@ -1,0 +1,94 @@
+//! What an agent costs its hub and its own cluster: sites are many, and their lines are thin.
+
+use baton_integration::faults::{Faults, Seen, Verb};
+use baton_integration::prelude::*;
+use baton_integration::sites::{PULL, Site};
+
+use crate::agent::Pulled;
+
+/// Objects of a phase.
+const OBJECTS: usize = 5;
+
+/// The heartbeat of an agent.
+fn is_heartbeat(seen: &Seen) -> bool {
+    seen.path.ends_with("/objectsetphases/agent/status")
+}
+
+/// Requests of an agent to both sides, without heartbeats and what is asked for them.
+#[derive(Debug, PartialEq)]
+struct Cost {
+    hub: Vec<(Verb, String)>,
+    site: Vec<(Verb, String)>,
+}
+
+/// What was asked of both sides since so many requests to each.
+fn since(hub: &Faults, site: &Faults, (at_hub, at_site): (usize, usize)) -> Cost {
+    let of = |seen: &[Seen]| {
+        let work = seen
+            .iter()
+            .filter(|seen| !is_heartbeat(seen) && seen.path != "/version");
+        work.map(|seen| (seen.verb, seen.path.clone())).collect()
+    };
+    Cost {
+        hub: of(&hub.seen()[at_hub..]),
+        site: of(&site.seen()[at_site..]),
+    }
+}
+
+fn now(hub: &Faults, site: &Faults) -> (usize, usize) {
+    (hub.seen().len(), site.seen().len())
+}
+
+/// One report for a phase that is delivered, one request per object, and nothing but heartbeats when nothing happens.
+#[tokio::test]
+async fn delivery_is_cheap_and_idleness_costs_a_heartbeat() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let own = Site::get(PULL).await;
+    let joined = own.join(&ns).pull().create().await;
+    let hub = Faults::start(&joined.hub_endpoint()).await;
+    let site = Faults::start(own.endpoint()).await;
+    let agent = joined.agent().hub(hub.endpoint()).site(site.endpoint());
+    let agent = agent.start().await;
+    joined.becomes("Connected", "True").await;
+    let pulled = Pulled { agent, joined, ns };
+    let ns = &pulled.ns;
+    let create = async |name: &str, previous: &[&str]| {
+        let start = now(&hub, &site);
+        let objects = (0..OBJECTS).map(|at| configmap(&format!("cm-{at}")).data("k", name));
+        let set = ns.set(name).previous(previous);
+        set.delegated("a", &pulled.class(), objects).create().await;
+        ns.reaches(name, &[Is("Succeeded", "True"), No("InTransition")])
+            .await;
+        since(&hub, &site, start)
+    };
+    let count = |requests: &[(Verb, String)], verbs: &[Verb]| {
+        let of = |(verb, _): &&(Verb, String)| verbs.contains(verb);
+        requests.iter().filter(of).count()
+    };
+    let cost = create("v1", &[]).await;
+    assert_eq!(cost.hub.len(), 1, "one report: {cost:#?}");
+    let applies = count(&cost.site, &[Verb::Apply]);
+    // Each is tried before any is written.
+    assert_eq!(applies, 2 * OBJECTS, "{cost:#?}");
+    let cost = create("v2", &["v1"]).await;
+    // That the new revision has them, and that the old one has not.
+    assert!(cost.hub.len() <= 3, "{cost:#?}");
+    let changes = count(&cost.site, &[Verb::Apply, Verb::Patch, Verb::Update]);
+    assert!(changes <= 2 * OBJECTS, "{cost:#?}");
+
+    let start = now(&hub, &site);
+    let heartbeats = |from: usize| {
+        hub.seen()[from..]
+            .iter()
+            .filter(|s| is_heartbeat(s))
+            .count()
+    };
+    ns.eventually("three heartbeats", async || heartbeats(start.0) >= 3)
+        .await;
+    let idle = since(&hub, &site, start);
+    let nothing = Cost {
+        hub: Vec::new(),
+        site: Vec::new(),
+    };
+    assert_eq!(idle, nothing);
+}
