@@ -9,9 +9,14 @@
 
 use std::sync::Arc;
 
-use baton_apis::constants::{
-    ANNOTATION_ORIGIN, API_VERSION, CLASS_AGENT, FINALIZER_MIRROR, HEARTBEAT,
-    LABEL_OBJECT_DEPLOYMENT, LABEL_PHASE_CLASS, NAMESPACE_CLUSTER_PREFIX,
+use baton_apis::{
+    ObjectSetPhaseStatus,
+    conditions::ARCHIVED,
+    constants::{
+        ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, API_VERSION, CLASS_AGENT,
+        FINALIZER_MIRROR, HEARTBEAT, LABEL_OBJECT_DEPLOYMENT, LABEL_PHASE_CLASS,
+        NAMESPACE_CLUSTER_PREFIX,
+    },
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -243,19 +248,38 @@ fn mirror_key(cluster: &str, name: &str) -> PhaseKey {
 /// # Errors
 /// When the spec of the phase is no JSON.
 pub fn manifest(key: &PhaseKey, phase: &PhaseRecord, origin: &Origin) -> Result<Value, ReadError> {
-    let spec: Value = serde_json::from_str(phase.raw_spec()).map_err(ReadError::of("spec"))?;
-    Ok(json!({
+    let mut manifest = object(key, ANNOTATION_ORIGIN, &origin.text());
+    manifest["metadata"]["finalizers"] = json!([FINALIZER_MIRROR]);
+    manifest["spec"] = serde_json::from_str(phase.raw_spec()).map_err(ReadError::of("spec"))?;
+    Ok(manifest)
+}
+
+/// The object for the heartbeat to be made; its status is to be written every so many seconds.
+#[must_use]
+pub fn heartbeat_manifest(key: &PhaseKey, seconds: &str) -> Value {
+    object(key, ANNOTATION_HEARTBEAT_SECONDS, seconds)
+}
+
+/// An object for an agent, without objects of its own.
+fn object(key: &PhaseKey, annotation: &str, text: &str) -> Value {
+    json!({
         "apiVersion": API_VERSION,
         "kind": key.kind.kind(),
         "metadata": {
             "name": &*key.name,
             "namespace": &*key.namespace,
             "labels": { LABEL_PHASE_CLASS: CLASS_AGENT },
-            "annotations": { ANNOTATION_ORIGIN: origin.text() },
-            "finalizers": [FINALIZER_MIRROR],
+            "annotations": { annotation: text },
         },
-        "spec": spec,
-    }))
+        "spec": { "revision": 0, "objects": [] },
+    })
+}
+
+/// Whether a status says that the objects have been taken away.
+#[must_use]
+pub fn is_archived(status: &ObjectSetPhaseStatus) -> bool {
+    let mut conditions = status.conditions.iter();
+    conditions.any(|condition| condition.type_ == ARCHIVED && condition.status == "True")
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use std::{io::ErrorKind, net::IpAddr, time::Duration};
 
 use futures::future::join_all;
 use http::Uri;
+use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::api::{
     authorization::v1::SelfSubjectAccessReview,
     core::v1::{Namespace, Secret},
@@ -15,6 +16,7 @@ use kube::{
     runtime::wait::await_condition,
 };
 use serde_json::{Value, json};
+use tokio::time::sleep;
 
 use super::{
     error::{Error, Side, innermost, is_io, one_line},
@@ -31,6 +33,11 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long the token controller may take. It takes milliseconds where it runs.
 const TOKEN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// How long a server may take to know the token that it has made.
+const FRESH: SignedDuration = SignedDuration::from_secs(10);
+/// The pause before a token is tried out again.
+const PAUSE: Duration = Duration::from_millis(250);
 
 /// A cluster that a kubeconfig leads to.
 pub(super) struct Server {
@@ -299,7 +306,13 @@ impl Server {
             token: utf8("token").unwrap_or_default(),
             ca: utf8("ca.crt"),
         };
-        let Err(closed) = try_out(&address.url, &of_pods).await else {
+        let mut opened = try_out(&address.url, &of_pods).await;
+        // A server checks a token against what its watches have told it.
+        while matches!(opened, Err(Closed::Refused(_))) && is_fresh(secret) {
+            sleep(PAUSE).await;
+            opened = try_out(&address.url, &of_pods).await;
+        }
+        let Err(closed) = opened else {
             return Ok((of_pods, None));
         };
         let of_kubeconfig = Credentials {
@@ -373,6 +386,15 @@ impl Address {
         let ip = host.trim_start_matches('[').trim_end_matches(']').parse();
         host == "localhost" || ip.is_ok_and(|ip: IpAddr| ip.is_loopback())
     }
+}
+
+/// Whether a server may not know an object yet.
+fn is_fresh(object: &Value) -> bool {
+    let created = object.pointer("/metadata/creationTimestamp");
+    let created = created.and_then(Value::as_str).unwrap_or_default();
+    created
+        .parse::<Timestamp>()
+        .is_ok_and(|created| Timestamp::now().duration_since(created) < FRESH)
 }
 
 /// Why credentials do not open a server.

@@ -381,7 +381,7 @@ pub async fn reconcile(
         concerned,
     } = if !record.deleting {
         work.roll_out(&record).await?
-    } else if is_archived(&old) {
+    } else if mirror::is_archived(&old) {
         return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
     } else if let Some(report) = work.tear_down(&record).await? {
         report
@@ -398,11 +398,6 @@ pub async fn reconcile(
         ReconcileOutcome::Unchanged if is_news => Ok((ReconcileOutcome::Changed, again)),
         outcome => Ok((outcome, again)),
     }
-}
-
-fn is_archived(status: &ObjectSetPhaseStatus) -> bool {
-    let mut conditions = status.conditions.iter();
-    conditions.any(|c| c.type_ == ARCHIVED && c.status == "True")
 }
 
 /// What tells the hub that the objects are gone.

@@ -7,18 +7,16 @@ use baton_apis::{
     ObjectSetPhaseStatus,
     conditions::{ARCHIVED, reasons},
     constants::{
-        ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, API_VERSION, CLASS_AGENT,
-        FINALIZER_CACHED, FINALIZER_ORPHAN, HEARTBEAT, LABEL_PHASE_CLASS, NAMESPACE_CLUSTER_PREFIX,
+        ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, FINALIZER_CACHED, FINALIZER_ORPHAN,
+        HEARTBEAT, NAMESPACE_CLUSTER_PREFIX,
     },
 };
 use jiff::Timestamp;
-use serde_json::json;
 
 use super::{Error, has, not_connected, release, set_up, unreachable, write};
 use crate::{
     cluster::{
         inventory::{Contact, Inventory, Link},
-        key::Resource as _,
         mirror::{self, Origin},
         phase::{PhaseKey, PhaseRecord},
     },
@@ -59,17 +57,7 @@ pub async fn keep_heartbeat(
         let annotation = (ANNOTATION_HEARTBEAT_SECONDS, &*seconds);
         api.annotate_phase(&known, annotation, false).await
     } else {
-        let manifest = json!({
-            "apiVersion": API_VERSION,
-            "kind": key.kind.kind(),
-            "metadata": {
-                "name": &*key.name,
-                "namespace": &*key.namespace,
-                "labels": { LABEL_PHASE_CLASS: CLASS_AGENT },
-                "annotations": { ANNOTATION_HEARTBEAT_SECONDS: seconds },
-            },
-            "spec": { "revision": 0, "objects": [] },
-        });
+        let manifest = mirror::heartbeat_manifest(&key, &seconds);
         api.create_phase(&key, &manifest).await
     };
     context.phases.created(made.map_err(Error::Mirror)?);
@@ -231,10 +219,9 @@ async fn take_back(
 /// Whether the agent has taken all objects away.
 fn is_done(mirror: &PhaseRecord) -> bool {
     mirror.deleting
-        && mirror.status().is_ok_and(|status| {
-            let mut conditions = status.conditions.iter();
-            conditions.any(|c| c.type_ == ARCHIVED && c.status == "True")
-        })
+        && mirror
+            .status()
+            .is_ok_and(|status| mirror::is_archived(&status))
 }
 
 /// Takes the mirror of a phase away, if there is one. Its objects stay as they are: the agent forgets a
