@@ -65,6 +65,9 @@ pub struct Options {
     /// The name of the bed. Runs side by side need different ones, and disturb each other.
     #[arg(long, default_value = "bench")]
     bed: bed::Name,
+    /// Measure this program instead of building the manager, such as one of another version.
+    #[arg(long, value_name = "FILE")]
+    manager: Option<PathBuf>,
     /// A variable for the manager's environment, such as `BATON_WORKERS=4`.
     #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
     manager_env: Vec<(String, String)>,
@@ -148,8 +151,12 @@ pub async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
         let Err(error) = optimised(dirs).await;
         return Err(error);
     }
-    say("building the manager as it is shipped");
-    let binary = manager::build(dirs, "baton", &["--release", "--package", "baton"]).await?;
+    let binary = if let Some(binary) = &options.manager {
+        binary.clone()
+    } else {
+        say("building the manager as it is shipped");
+        manager::build(dirs, "baton", &["--release", "--package", "baton"]).await?
+    };
     bed::down(dirs, &options.bed)?;
     let afterwards = if options.keep {
         Afterwards::Keep
@@ -224,6 +231,7 @@ async fn measure(
         json: _,
         keep: _,
         bed: _,
+        manager: _,
         manager_env: _,
     } = options;
     let mut figures = Figures::new(*shape);

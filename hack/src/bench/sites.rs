@@ -25,6 +25,9 @@ use crate::paths::Dirs;
 /// How many start at a time. More would only wait for each other.
 const STARTING: usize = 4;
 
+/// How often a cluster may try to join.
+const ATTEMPTS: u32 = 3;
+
 /// The resource that a manager watches in each cluster that it is connected to, once for each Cluster object.
 const WATCHED: &str = "customresourcedefinitions";
 
@@ -95,14 +98,16 @@ impl Sites {
     pub async fn join(&self, binary: &Path, hub: &Path) -> Result<(), Error> {
         let started = Instant::now();
         for site in &self.all {
-            let mut join = Command::new(binary);
-            join.args(["cluster", "join", &site.name, "--region=bench"])
-                .arg(format!("--namespace={MANAGER_NAMESPACE}"))
-                .arg("--hub-kubeconfig")
-                .arg(hub)
-                .arg("--kubeconfig")
-                .arg(site.bed.kubeconfig());
-            exec::output(&mut join).await.map_err(Error::Join)?;
+            let mut attempt = 1;
+            // A busy API server does not know a token at once that it has just made; the command says so, and that
+            // it can be run again.
+            while let Err(error) = site.join(binary, hub).await {
+                if attempt == ATTEMPTS {
+                    return Err(Error::Join(error));
+                }
+                say(&format!("{} does not join at once: {error}", site.name));
+                attempt += 1;
+            }
         }
         say(&format!(
             "{} clusters joined in {:.1} s",
@@ -214,5 +219,18 @@ impl Sites {
             sum += watches(&site.client, WATCHED).await?;
         }
         Ok(sum)
+    }
+}
+
+impl Site {
+    async fn join(&self, binary: &Path, hub: &Path) -> Result<(), exec::Error> {
+        let mut join = Command::new(binary);
+        join.args(["cluster", "join", &self.name, "--region=bench"])
+            .arg(format!("--namespace={MANAGER_NAMESPACE}"))
+            .arg("--hub-kubeconfig")
+            .arg(hub)
+            .arg("--kubeconfig")
+            .arg(self.bed.kubeconfig());
+        exec::output(&mut join).await.map(drop)
     }
 }

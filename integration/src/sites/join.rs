@@ -165,8 +165,7 @@ impl Joined {
     }
 
     /// The hub that it has joined.
-    #[must_use]
-    pub fn hub(&self) -> &Cluster {
+    pub(super) fn hub(&self) -> &Cluster {
         &self.hub
     }
 

@@ -60,12 +60,6 @@ impl Joined {
         all.retain(|mirror| mirror["metadata"]["name"] != HEARTBEAT);
         all
     }
-
-    /// The identity of the mirror that shows that the agent is alive.
-    #[must_use]
-    pub fn heartbeat_reference(&self) -> Value {
-        mirror(&self.mirrors(), HEARTBEAT)
-    }
 }
 
 /// The namespace of the hub where the agent of a Cluster finds its phases.

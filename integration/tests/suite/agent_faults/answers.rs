@@ -160,8 +160,7 @@ async fn requests_to_the_site_are_refused_for_now() {
             ("500 to an apply", apply(), Answer::internal_error(), 4),
             (
                 "429 to everything",
-                // Those at its start decide whether it starts.
-                On::any().after(4).times(8),
+                On::any().times(8),
                 Answer::too_many_requests(1),
                 8,
             ),

@@ -47,6 +47,35 @@ async fn over(lines: &Lines, site: &Site, recorded: bool) -> (Rollout, Agent) {
     pulled(site, |setup| setup.hub(&hub).site(&own), recorded).await
 }
 
+/// A site comes up by itself: its agent waits for whoever is not there yet, and is not ready as long as it can do
+/// nothing.
+#[tokio::test]
+async fn an_agent_starts_before_anybody_answers() {
+    calm().await;
+    let site = &Site::get(PULL).await;
+    let lines = Lines::new(site).await;
+    for side in Side::BOTH {
+        lines.line(side).set(Mode::Cut).await;
+    }
+    let rollout = Rollout::without_agent(site).await;
+    let hub = Side::Hub.endpoint(site).await.at(lines.hub.address());
+    let own = site.endpoint().at(lines.site.address());
+    let agent = rollout.joined.agent().hub(&hub).site(&own).start().await;
+    for side in [Side::Site, Side::Hub] {
+        let waits = async || !agent.is_ready();
+        rollout
+            .ns
+            .stays(Duration::from_secs(2), "it waits", waits)
+            .await;
+        lines.line(side).set(Mode::Pass).await;
+    }
+    rollout.joined.becomes("Connected", "True").await;
+    let rollout = rollout.recorded().await;
+    rollout.run(async |_| {}).await;
+    rollout.assert_calm("a start before anybody answers").await;
+    assert!(agent.is_ready());
+}
+
 /// While it lasts, the hub says what is lost; afterwards everything is done.
 #[tokio::test]
 async fn the_line_to_the_hub_is_cut() {
