@@ -207,7 +207,7 @@ impl<F: Future<Output = ()>> Working<F> {
             inventory.start_reporting();
         }
         tokio::select! {
-            () = controllers::run(self.context.clone(), self.workers, stop) => {}
+            () = controllers::workers::run(self.context.clone(), self.workers, stop) => {}
             () = self.beside => {}
         }
     }
