@@ -7,6 +7,7 @@ use std::{
     sync::Arc,
 };
 
+use baton_apis::constants::FINALIZER_ORPHAN;
 use parking_lot::RwLock;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json, value::RawValue};
@@ -37,6 +38,9 @@ pub struct Item<K> {
     pub generation: i64,
     /// Whether it is on its way out.
     pub deleting: bool,
+    /// Whether its objects are to be left behind. Stays so once it was seen: garbage collection takes the
+    /// finalizer that says it away when its own part is done.
+    pub orphaning: bool,
     /// Its finalizers.
     pub finalizers: Vec<String>,
     /// Its labels.
@@ -71,6 +75,7 @@ impl<K: ItemKind> Item<K> {
             resource_version: metadata.resource_version.parse().unwrap_or(0),
             generation: metadata.generation,
             deleting: metadata.deletion_timestamp.is_some(),
+            orphaning: metadata.finalizers.iter().any(|f| f == FINALIZER_ORPHAN),
             finalizers: metadata.finalizers,
             labels: metadata.labels,
             annotations: metadata.annotations,
@@ -362,8 +367,10 @@ impl<K: ItemKind> Items<K> {
 }
 
 impl<K: ItemKind> Inner<K> {
-    fn insert(&mut self, item: Item<K>) {
-        self.remove(&item.key);
+    fn insert(&mut self, mut item: Item<K>) {
+        if let Some(old) = self.remove(&item.key) {
+            item.orphaning |= old.orphaning && old.uid == item.uid;
+        }
         self.by_uid.insert(item.uid.clone(), item.key.clone());
         if let Some(owner) = &item.controller {
             let controlled = self.controlled.entry(owner.clone()).or_default();
@@ -384,5 +391,34 @@ impl<K: ItemKind> Inner<K> {
             }
         }
         Some(old)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{phase::PhaseKind, record::RevisionKind};
+
+    /// Garbage collection may be done with its part before a pass has let go of the object.
+    #[test]
+    fn what_was_to_be_left_behind_stays_so() {
+        let kind = PhaseKind(RevisionKind::ObjectSet);
+        let items = Items::default();
+        let going = |version: u64, finalizers: &[&str], uid: &str| {
+            let object = json!({"metadata": {
+                "name": "web", "namespace": "shop", "uid": uid, "resourceVersion": version.to_string(),
+                "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers,
+            }});
+            Item::read(kind, &object.to_string()).unwrap()
+        };
+        let key = going(1, &[], "a").key;
+        let is_left = || items.get(&key).unwrap().orphaning;
+        items.upsert(going(5, &["orphan", "x"], "a"));
+        items.upsert(going(6, &["x"], "a"));
+        assert!(is_left());
+        items.update(going(7, &["x"], "a"));
+        assert!(is_left());
+        items.upsert(going(8, &["x"], "b"));
+        assert!(!is_left());
     }
 }

@@ -91,6 +91,9 @@ pub struct Record {
     pub created: Option<Timestamp>,
     /// Whether it is on its way out.
     pub deleting: bool,
+    /// Whether its objects are to be left behind. Stays so once it was seen: garbage collection takes the
+    /// finalizer that says it away when its own part is done.
+    pub orphaning: bool,
     /// Its finalizers.
     pub finalizers: Vec<String>,
     /// Label of package origin.
@@ -186,14 +189,6 @@ impl Record {
     #[must_use]
     pub fn is_closed(&self) -> bool {
         self.archived || self.deleting
-    }
-
-    /// Whether it was deleted with its objects to be left behind.
-    #[must_use]
-    pub fn is_orphaning(&self) -> bool {
-        self.finalizers
-            .iter()
-            .any(|finalizer| finalizer == FINALIZER_ORPHAN)
     }
 
     /// The whole spec.
@@ -425,6 +420,7 @@ pub fn read(kind: RevisionKind, object: &str) -> Result<Record, ReadError> {
         generation: metadata.generation,
         created: metadata.creation_timestamp,
         deleting: metadata.deletion_timestamp.is_some(),
+        orphaning: metadata.finalizers.iter().any(|f| f == FINALIZER_ORPHAN),
         finalizers: metadata.finalizers,
         package,
         instance,

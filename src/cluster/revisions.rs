@@ -225,6 +225,9 @@ impl Inner {
             Some(_) | None => {}
         }
         let old = self.remove(&record.key);
+        if let Some(old) = &old {
+            record.orphaning |= old.orphaning && old.uid == record.uid;
+        }
         self.share(&mut record);
         let new = Arc::new(record);
         let key = new.key.clone();
@@ -482,6 +485,26 @@ mod tests {
     fn version(revisions: &Revisions, name: &str) -> Option<u64> {
         let key = record(name, "any", 0).key;
         revisions.get(&key).map(|record| record.resource_version)
+    }
+
+    /// Garbage collection may be done with its part before a pass has let go of the revision.
+    #[test]
+    fn what_was_to_be_left_behind_stays_so() {
+        let revisions = Revisions::default();
+        let going = |version: u64, finalizers: &[&str], uid: &str| {
+            let object = json!({"metadata": {
+                "name": "web", "namespace": "shop", "uid": uid, "resourceVersion": version.to_string(),
+                "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers,
+            }});
+            read(KIND, &object.to_string()).unwrap()
+        };
+        let key = record("web", "any", 0).key;
+        let is_left = || revisions.get(&key).unwrap().orphaning;
+        revisions.upsert(going(5, &["orphan", "x"], "a"));
+        revisions.upsert(going(6, &["x"], "a"));
+        assert!(is_left());
+        revisions.upsert(going(7, &["x"], "b"));
+        assert!(!is_left());
     }
 
     #[test]

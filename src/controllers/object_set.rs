@@ -77,7 +77,7 @@ pub async fn reconcile(context: &Context, key: &RevisionKey) -> Result<Reconcile
         context.forget(&Owner::Set(key.clone()));
         return Ok((ReconcileOutcome::Gone, Again::OnEvent));
     };
-    if record.archived || (record.deleting && record.is_orphaning()) {
+    if record.archived || (record.deleting && record.orphaning) {
         return retire(context, &record).await;
     }
     if record.deleting || record.lifecycle == LifecycleState::Archived {

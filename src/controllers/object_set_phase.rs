@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 use baton_apis::{
     ObjectSetPhaseStatus,
     conditions::{AVAILABLE, reasons},
-    constants::{ANNOTATION_ABANDON, CLASS_DEFAULT, FINALIZER_CACHED, FINALIZER_ORPHAN},
+    constants::{ANNOTATION_ABANDON, CLASS_DEFAULT, FINALIZER_CACHED},
 };
 use jiff::Timestamp;
 
@@ -133,7 +133,7 @@ async fn tear_down(work: &Work<'_>, record: &PhaseRecord) -> Result<Reconciled, 
     if !has(record, FINALIZER_CACHED) {
         return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
     }
-    let report = if has(record, FINALIZER_ORPHAN) {
+    let report = if record.orphaning {
         work.target.release(&work.owner.to_string());
         None
     } else {
@@ -207,7 +207,7 @@ async fn unreachable(
         if !has(record, FINALIZER_CACHED) {
             return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
         }
-        if record.is_abandoned() || has(record, FINALIZER_ORPHAN) {
+        if record.is_abandoned() || record.orphaning {
             if let Some(cluster) = record.cluster() {
                 mirror::withdraw(context, record, cluster).await?;
             }

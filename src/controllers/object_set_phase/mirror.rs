@@ -7,8 +7,8 @@ use baton_apis::{
     ObjectSetPhaseStatus,
     conditions::ARCHIVED,
     constants::{
-        ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, FINALIZER_CACHED, FINALIZER_ORPHAN,
-        HEARTBEAT, NAMESPACE_CLUSTER_PREFIX,
+        ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, FINALIZER_CACHED, HEARTBEAT,
+        NAMESPACE_CLUSTER_PREFIX,
     },
 };
 
@@ -178,7 +178,7 @@ async fn take_back(
         return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
     }
     let is_lost = matches!(contact, Contact::Lost { .. });
-    if has(record, FINALIZER_ORPHAN) || (is_lost && record.is_abandoned()) {
+    if record.orphaning || (is_lost && record.is_abandoned()) {
         withdraw(context, record, cluster).await?;
         release(context, record).await?;
         return Ok((ReconcileOutcome::Changed, Again::OnEvent));
