@@ -173,6 +173,29 @@ async fn start(index: usize) -> ExclusiveBed {
     ExclusiveBed { bed, _guard: guard }
 }
 
+/// Lets go of what is being deleted: the managers that would do so have ended with their tests.
+async fn release(cluster: &Cluster) {
+    for kind in [
+        "ObjectSetPhase",
+        "ClusterObjectSetPhase",
+        "ObjectSet",
+        "ClusterObjectSet",
+    ] {
+        let kind = json!({ "apiVersion": "package-operator.run/v1alpha1", "kind": kind });
+        for object in cluster.list(&kind, "").await {
+            let metadata = &object["metadata"];
+            if metadata["deletionTimestamp"].is_string() && metadata["finalizers"].is_array() {
+                let mut reference = kind.clone();
+                reference["metadata"] =
+                    json!({ "name": metadata["name"], "namespace": metadata["namespace"] });
+                let free = json!({ "metadata": { "finalizers": null } });
+                // It may be gone by now.
+                let _ = cluster.merge(&reference, &free).await;
+            }
+        }
+    }
+}
+
 /// Waits until nothing is left of the test before, whose namespace goes in its own time.
 async fn sweep(cluster: &Cluster) {
     let namespaces = json!({ "apiVersion": "v1", "kind": "Namespace" });
@@ -192,6 +215,7 @@ async fn sweep(cluster: &Cluster) {
         if left == 0 {
             return;
         }
+        release(cluster).await;
         assert!(
             asked.elapsed() < PATIENCE * 2,
             "the test before has left something that does not go"

@@ -17,6 +17,9 @@ use crate::revision::{Revision, Want};
 /// How long anything may take to happen (contract section 8).
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long garbage collection may take to know new kinds.
+const GARBAGE: Duration = Duration::from_secs(90);
+
 /// Between two looks.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(50);
 
@@ -277,6 +280,39 @@ impl TestNamespace {
     /// Waits until something holds.
     pub async fn eventually(&self, text: &str, holds: impl AsyncFn() -> bool) {
         self.within(PATIENCE).eventually(text, holds).await;
+    }
+
+    /// Waits until garbage collection knows our kinds. It looks for new kinds twice a minute, and leaves the
+    /// dependents of an orphaned object alone if it does not know theirs.
+    pub async fn until_garbage_is_collected(&self) {
+        let named = |api_version: &str, kind: &str| {
+            json!({
+                "apiVersion": api_version,
+                "kind": kind,
+                "metadata": { "name": "garbage", "namespace": self.name },
+            })
+        };
+        let owner = self
+            .cluster
+            .create(&named("v1", "ConfigMap"))
+            .await
+            .unwrap();
+        let mut phase = named("package-operator.run/v1alpha1", "ObjectSetPhase");
+        phase["metadata"]["labels"] = json!({ "package-operator.run/phase-class": "nobody" });
+        phase["metadata"]["ownerReferences"] = json!([{
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "name": "garbage",
+            "uid": owner["metadata"]["uid"],
+        }]);
+        phase["spec"] = json!({ "revision": 1, "objects": [] });
+        self.cluster.create(&phase).await.unwrap();
+        assert!(self.cluster.delete(&owner, "Background").await);
+        self.within(GARBAGE)
+            .eventually("garbage to be collected", async || {
+                self.cluster.get(&phase).await.is_none()
+            })
+            .await;
     }
 
     /// Fails when something ceases to hold within this time: for what is *not* to happen.

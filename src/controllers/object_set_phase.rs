@@ -94,12 +94,6 @@ pub async fn reconcile(
         Route::Unreachable(message) => {
             return unreachable(context, &record, &message).await;
         }
-        Route::Unknown(cluster) => {
-            // No agent of it is to go on, nor to hold its namespace up.
-            mirror::withdraw(context, &record, cluster).await?;
-            let message = format!("There is no Cluster \"{cluster}\".");
-            return unreachable(context, &record, &message).await;
-        }
         Route::Stray => return mirror::collect(context, &record).await,
         Route::Agent(cluster, contact) => {
             return mirror::hand_over(context, record.clone(), cluster, contact).await;
@@ -161,8 +155,6 @@ enum Route<'a> {
     Remote(&'a str, Target),
     /// Into another cluster that is about to be connected to.
     Connecting,
-    /// Into a cluster that is not known.
-    Unknown(&'a str),
     /// Into another cluster that cannot be reached; the text says why.
     Unreachable(String),
     /// By the agent of this cluster.
@@ -182,7 +174,7 @@ fn route<'a>(context: &Context, inventory: &Inventory, record: &'a PhaseRecord) 
     match inventory.link(cluster) {
         Link::Up(target) => Route::Remote(cluster, target),
         Link::Pull(contact) => Route::Agent(cluster, contact),
-        Link::Unknown => Route::Unknown(cluster),
+        Link::Unknown => Route::Unreachable(format!("There is no Cluster \"{cluster}\".")),
         Link::Down { reason, .. } if reason == reasons::CONNECTING => Route::Connecting,
         Link::Down { message, since, .. } => {
             Route::Unreachable(not_connected(cluster, since, &message))

@@ -425,6 +425,7 @@ async fn orphans(scope: Scope) {
         .await;
     ns.reaches("v1", &[Is("Succeeded", "True")]).await;
     let before = pulled.live(&settings()).await;
+    ns.until_garbage_is_collected().await;
     ns.delete_set("v1", "Orphan").await;
     ns.eventually("the phase object to be an orphan", async || {
         let phase = ns.phase_object("v1", "a").await.unwrap();

@@ -329,38 +329,6 @@ async fn a_deletion_waits_for_the_agent() {
     assert_eq!(deletions.count(), 2, "each is deleted once");
 }
 
-/// A Cluster that is forgotten is delivered into by nobody, and nothing that is there is forgotten.
-#[tokio::test]
-async fn a_deletion_waits_for_a_cluster_to_be_known_again() {
-    let remote = Remote::new(Scope::Namespaced).await;
-    remote.deliver().await;
-    let (ns, joined) = (&remote.pulled.ns, &remote.pulled.joined);
-    let mut cluster = joined.read().await.unwrap();
-    let before = remote.pulled.live(&settings()).await;
-    joined.leave().await;
-    ns.eventually("the mirror to be gone", async || {
-        joined.mirrored().await.is_empty()
-    })
-    .await;
-    let set = ns.set_ref("v1");
-    assert!(ns.cluster().delete(&set, "Background").await);
-    is_waited_for(ns).await;
-    assert_eq!(remote.pulled.live(&settings()).await, before);
-
-    cluster["metadata"] = json!({
-        "name": cluster["metadata"]["name"],
-        "labels": cluster["metadata"]["labels"],
-    });
-    ns.cluster().create(&cluster).await.unwrap();
-    ns.eventually("the revision to be gone", async || {
-        ns.cluster().get(&set).await.is_none()
-    })
-    .await;
-    assert_eq!(remote.pulled.read(&settings()).await, None);
-    assert_eq!(remote.pulled.read(&configmap("other")).await, None);
-    assert!(joined.mirrored().await.is_empty());
-}
-
 /// Somebody who knows that a site is lost gives up on what is there. Should it come back, nothing happens to it.
 #[tokio::test]
 async fn a_lost_site_can_be_given_up() {

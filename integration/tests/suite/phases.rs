@@ -285,6 +285,7 @@ async fn orphans(scope: Scope) {
     let set = ns.set("v1").revision(1);
     set.delegated("a", CLASS, [settings()]).create().await;
     let before = is_taken(&ns, "v1", &settings()).await;
+    ns.until_garbage_is_collected().await;
     ns.delete_set("v1", "Orphan").await;
     ns.eventually("the phase object to be an orphan", async || {
         let phase = ns.phase_object("v1", "a").await.unwrap();

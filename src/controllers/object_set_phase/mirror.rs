@@ -5,12 +5,13 @@ use std::sync::Arc;
 
 use baton_apis::{
     ObjectSetPhaseStatus,
-    conditions::ARCHIVED,
+    conditions::{ARCHIVED, reasons},
     constants::{
         ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, FINALIZER_CACHED, HEARTBEAT,
         NAMESPACE_CLUSTER_PREFIX,
     },
 };
+use jiff::Timestamp;
 
 use super::{Error, has, not_connected, release, set_up, unreachable, write};
 use crate::{
@@ -19,8 +20,11 @@ use crate::{
         mirror::{self, Origin},
         phase::{PhaseKey, PhaseRecord},
     },
-    controllers::{Context, Reconciled, owner::Owner},
-    engine::conditions::Again,
+    controllers::{Context, Reconciled, deliver::lifecycle, owner::Owner},
+    engine::{
+        conditions::{Again, report_phase_unknown},
+        revision::Revision,
+    },
     telemetry::outcomes::ReconcileOutcome,
 };
 
@@ -60,38 +64,42 @@ pub async fn keep_heartbeat(
     Ok((ReconcileOutcome::Changed, Again::OnEvent))
 }
 
-/// Hands a phase to the agent of its cluster, or takes it back, and takes over how it stands with it.
+/// Hands a phase to the agent of its cluster, and takes from there how it stands with it.
 ///
 /// # Errors
-/// When a request about the phase or its mirror failed. If that goes on, the status says so.
+/// When a request about the phase or its mirror failed.
 pub async fn hand_over(
     context: &Context,
     record: Arc<PhaseRecord>,
     cluster: &str,
     contact: Contact,
 ) -> Result<Reconciled, Error> {
-    let done = if record.deleting {
-        take_back(context, &record, cluster, &contact).await
-    } else {
-        let record = set_up(context, record.clone()).await?;
-        let kept = keep(context, &record, cluster).await;
-        let told = tell(context, &record, cluster, &contact, kept.as_ref().ok()).await;
-        kept.and(told)
-    };
-    match done {
-        Err(Error::Mirror(error)) if context.is_stuck(&Owner::Phase(record.key.clone())) => {
-            let text = match contact {
-                Contact::Lost { message, since } => not_connected(cluster, since, &message),
-                Contact::Expected | Contact::Heard => format!(
-                    "It cannot be handed to the agent of Cluster \"{cluster}\": {error}; \
-                     `baton cluster join {cluster} --pull` makes what the agent needs."
-                ),
-            };
-            unreachable(context, &record, &text).await?;
-            Ok((ReconcileOutcome::Failed, Again::Backoff))
-        }
-        done => done,
+    if record.deleting {
+        return take_back(context, &record, cluster, contact).await;
     }
+    let record = set_up(context, record).await?;
+    let kept = keep(context, &record, cluster).await;
+    if let Err(error) = &kept
+        && context.is_stuck(&Owner::Phase(record.key.clone()))
+    {
+        let old = record.status()?;
+        let revision = Revision {
+            generation: record.generation,
+            lifecycle: lifecycle(record.is_paused()?),
+            ..Revision::default()
+        };
+        let reason = ("Unknown", reasons::CLUSTER_UNREACHABLE);
+        let text = format!(
+            "It cannot be handed to the agent of Cluster \"{cluster}\": {error}; `baton cluster join {cluster} --pull` \
+             makes what the agent needs."
+        );
+        let status = report_phase_unknown(&old, &revision, reason, &text, Timestamp::now());
+        let result = (ReconcileOutcome::Failed, Again::Backoff);
+        return write(context, &record, &old, status, result).await;
+    }
+    let told = tell(context, &record, cluster, contact, kept.as_ref().ok()).await;
+    kept?;
+    told
 }
 
 /// Says how it stands with a phase, as its agent reports.
@@ -99,7 +107,7 @@ async fn tell(
     context: &Context,
     record: &PhaseRecord,
     cluster: &str,
-    contact: &Contact,
+    contact: Contact,
     mirror: Option<&Arc<PhaseRecord>>,
 ) -> Result<Reconciled, Error> {
     let waiting = (ReconcileOutcome::Waiting, Again::OnEvent);
@@ -107,7 +115,7 @@ async fn tell(
         // What was reported last still holds, for the short time until that is known better.
         Contact::Expected => Ok(waiting),
         Contact::Lost { message, since } => {
-            unreachable(context, record, &not_connected(cluster, *since, message)).await
+            unreachable(context, record, &not_connected(cluster, since, &message)).await
         }
         Contact::Heard => {
             let status = mirror.map(|mirror| mirror.status()).transpose()?;
@@ -172,7 +180,7 @@ async fn take_back(
     context: &Context,
     record: &PhaseRecord,
     cluster: &str,
-    contact: &Contact,
+    contact: Contact,
 ) -> Result<Reconciled, Error> {
     if !has(record, FINALIZER_CACHED) {
         return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
@@ -190,23 +198,22 @@ async fn take_back(
         let found = context.api.phase(&key).await;
         known = found.map_err(Error::Mirror)?.map(Arc::new);
     }
-    // That there is none does not say that there are no objects: they may have been delivered in
-    // another way, or the mirror may have been withdrawn.
-    let known = match known {
-        Some(known) => known,
-        None => keep(context, record, cluster).await?,
-    };
-    if is_done(&known) {
-        let free = context.api.set_finalizers(&known, Vec::new()).await;
-        free.map_err(Error::Mirror)?;
-        release(context, record).await?;
-        return Ok((ReconcileOutcome::Changed, Again::OnEvent));
+    match known {
+        None => {}
+        Some(known) if is_done(&known) => {
+            let free = context.api.set_finalizers(&known, Vec::new()).await;
+            free.map_err(Error::Mirror)?;
+        }
+        Some(known) => {
+            if !known.deleting {
+                let deleted = context.api.delete_phase(&known).await;
+                deleted.map_err(Error::Mirror)?;
+            }
+            return tell(context, record, cluster, contact, Some(&known)).await;
+        }
     }
-    if !known.deleting {
-        let deleted = context.api.delete_phase(&known).await;
-        deleted.map_err(Error::Mirror)?;
-    }
-    tell(context, record, cluster, contact, Some(&known)).await
+    release(context, record).await?;
+    Ok((ReconcileOutcome::Changed, Again::OnEvent))
 }
 
 /// Whether the agent has taken all objects away.
