@@ -1,23 +1,23 @@
 //! The command line: flags and their environment variables, parsed into validated types.
 
-pub mod cluster;
-pub mod crds;
-pub mod kubeconfig;
-pub mod values;
+pub(crate) mod crds;
+pub(crate) mod values;
 
 use std::path::PathBuf;
 
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::{Arg, ArgAction, Args, Parser, Subcommand};
 
-use crate::clusters::name::ClusterName;
-use cluster::ClusterArgs;
+use baton_fleet::membership::args::ClusterArgs;
+use baton_fleet::name::ClusterName;
+use baton_runtime::server::ListenAddr;
+use baton_terminal::{kubeconfig::ConnectionArgs, values::Namespace};
 use crds::PrintCrdsArgs;
-use values::{Identity, ListenAddr, LogFilter, LogFormat, Namespace, Workers};
+use values::{AccountName, Identity, LogFilter, LogFormat, Workers};
 
 /// Revisions for Kubernetes: ordered phases, probes, handover, rollback.
 #[derive(Debug, Parser)]
 #[command(name = "baton", version, propagate_version = true)]
-pub struct Cli {
+pub(crate) struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
@@ -25,7 +25,7 @@ pub struct Cli {
 
 /// The commands of the binary.
 #[derive(Debug, Subcommand)]
-pub enum Command {
+pub(crate) enum Command {
     /// Run the manager: reconcile the revisions of one cluster until told to stop
     Manager(Box<ManagerArgs>),
     /// Run the agent of one cluster: deliver what the hub has for it until told to stop
@@ -38,7 +38,8 @@ pub enum Command {
 
 /// Flags of `baton manager`.
 #[derive(Clone, Debug, Args)]
-pub struct ManagerArgs {
+#[command(mut_arg("require_site_assignments", yes_or_no))]
+pub(crate) struct ManagerArgs {
     /// Which cluster.
     #[command(flatten)]
     pub connection: ConnectionArgs,
@@ -58,6 +59,19 @@ pub struct ManagerArgs {
     )]
     pub clusters_namespace: Option<Namespace>,
 
+    /// Let namespaces deliver only into clusters that a SiteAssignment lets them deliver into
+    ///
+    /// Otherwise a cluster that no SiteAssignment selects is open to all namespaces. Revisions without a namespace may
+    /// deliver everywhere. The Secret of a cluster then has to name its server (annotation baton.run/server, written by
+    /// `baton cluster join`); without the flag it may.
+    #[arg(
+        long,
+        env = "BATON_REQUIRE_SITE_ASSIGNMENTS",
+        default_value_t = false,
+        action = ArgAction::Set
+    )]
+    pub require_site_assignments: bool,
+
     /// Revisions reconciled side by side
     #[arg(
         long,
@@ -68,7 +82,8 @@ pub struct ManagerArgs {
     )]
     pub workers: Workers,
 
-    /// How often agents of other clusters are to be heard of, in seconds; one that is not for three times as long is lost
+    /// How often agents of other clusters are to be heard of, in seconds; one that is not for three times as long is
+    /// lost
     #[arg(
         long,
         env = "BATON_AGENT_HEARTBEAT",
@@ -79,15 +94,40 @@ pub struct ManagerArgs {
     )]
     pub agent_heartbeat: u64,
 
+    /// Service account whose rights the objects of namespaced revisions are written with that name none
+    ///
+    /// The account of this name in the namespace of the revision. Without it, the manager's own rights count.
+    #[arg(
+        long,
+        env = "BATON_DEFAULT_SERVICE_ACCOUNT",
+        hide_env_values = true,
+        value_name = "NAME"
+    )]
+    pub default_service_account: Option<AccountName>,
+
+    /// Folder in which charts and the indexes of their repositories are kept [default: one in the folder for temporary
+    /// files]
+    ///
+    /// With a folder that stays, a repository that is down stops nothing that was fetched once. Charts are rendered by
+    /// the program that `HELM_BIN` names, else by helm.
+    #[arg(
+        long,
+        env = "BATON_CHART_CACHE",
+        hide_env_values = true,
+        value_name = "FOLDER"
+    )]
+    pub chart_cache: Option<PathBuf>,
+
     /// Whether `PKO_FORCE_ADOPTION` is set to anything: every object is adopted, whoever controls it. Not a flag, as it
     /// is meant for the bootstrap job of Package Operator alone.
-    #[arg(skip = env_var("PKO_FORCE_ADOPTION").is_some())]
+    #[arg(skip = env_var(baton_apis::constants::ENV_FORCE_ADOPTION).is_some())]
     pub force_adoption: bool,
 }
 
 /// Flags of what runs in a cluster.
 #[derive(Clone, Debug, Args)]
-pub struct ProcessArgs {
+#[command(mut_arg("leader_elect", yes_or_no))]
+pub(crate) struct ProcessArgs {
     /// Namespace of the process itself; its lease is kept there
     ///
     /// Without flag and variable, `PKO_NAMESPACE` and `POD_NAMESPACE` are looked at.
@@ -125,14 +165,8 @@ pub struct ProcessArgs {
     #[arg(
         long,
         env = "BATON_LEADER_ELECT",
-        hide_env_values = true,
         default_value_t = true,
-        default_missing_value = "true",
-        num_args = 0..=1,
-        require_equals = true,
-        action = ArgAction::Set,
-        value_name = "true|false",
-        hide_possible_values = true,
+        action = ArgAction::Set
     )]
     pub leader_elect: bool,
 
@@ -148,7 +182,7 @@ pub struct ProcessArgs {
     )]
     pub identity: Option<Identity>,
 
-    /// How much to log: error, warn, info, debug, trace, off, or a filter such as `info,baton::engine=trace`
+    /// How much to log: error, warn, info, debug, trace, off, or a filter such as `info,baton_kubernetes=debug`
     ///
     /// Without flag and variable, `LOG_LEVEL` is looked at.
     #[arg(
@@ -173,7 +207,7 @@ pub struct ProcessArgs {
 
 /// Flags of `baton agent`.
 #[derive(Clone, Debug, Args)]
-pub struct AgentArgs {
+pub(crate) struct AgentArgs {
     /// The cluster that the agent serves and is in.
     #[command(flatten)]
     pub connection: ConnectionArgs,
@@ -223,7 +257,7 @@ pub struct AgentArgs {
 impl AgentArgs {
     /// The way to the hub.
     #[must_use]
-    pub fn hub(&self) -> ConnectionArgs {
+    pub(crate) fn hub(&self) -> ConnectionArgs {
         ConnectionArgs {
             kubeconfig: Some(self.hub_kubeconfig.clone()),
             context: self.hub_context.clone(),
@@ -234,32 +268,27 @@ impl AgentArgs {
 impl ManagerArgs {
     /// Namespace of the Secrets with the credentials of other clusters.
     #[must_use]
-    pub fn clusters_namespace(&self) -> &Namespace {
+    pub(crate) fn clusters_namespace(&self) -> &Namespace {
         let own = &self.process.namespace;
         self.clusters_namespace.as_ref().unwrap_or(own)
     }
+
+    /// Folder of charts and indexes.
+    #[must_use]
+    pub(crate) fn chart_cache(&self) -> PathBuf {
+        let given = self.chart_cache.clone();
+        given.unwrap_or_else(|| std::env::temp_dir().join("chart-cache"))
+    }
 }
 
-/// Flags that choose the cluster.
-#[derive(Clone, Debug, Default, Args)]
-pub struct ConnectionArgs {
-    /// Kubeconfig to use instead of KUBECONFIG, ~/.kube/config, or the service account of the pod
-    #[arg(
-        long,
-        env = "BATON_KUBECONFIG",
-        hide_env_values = true,
-        value_name = "FILE"
-    )]
-    pub kubeconfig: Option<PathBuf>,
-
-    /// Context of the kubeconfig to use instead of the current one
-    #[arg(
-        long,
-        env = "BATON_CONTEXT",
-        hide_env_values = true,
-        value_name = "NAME"
-    )]
-    pub context: Option<String>,
+/// A flag that is also given as `--flag=false`, as its default or its variable may be true.
+fn yes_or_no(flag: Arg) -> Arg {
+    flag.default_missing_value("true")
+        .num_args(0..=1)
+        .require_equals(true)
+        .value_name("true|false")
+        .hide_possible_values(true)
+        .hide_env_values(true)
 }
 
 /// An environment variable that is set to something.
@@ -316,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_of_clusters_are_beside_the_manager_unless_told_otherwise() {
+    fn secrets_of_clusters_are_beside_the_manager_by_default() {
         for (flags, expected) in [
             (&["--namespace=here"][..], "here"),
             (&["--namespace=here", "--clusters-namespace=there"], "there"),

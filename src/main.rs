@@ -1,6 +1,19 @@
-//! The `baton` binary.
+//! The `baton` binary: the manager, the agent of a cluster, and the commands that join clusters.
+//!
+//! - [`controllers`] lead the conversation between what decides (`baton-engine`) and what talks to an API server
+//!   (`baton-kubernetes`), one pass over an object at a time.
+//! - [`agent`] connects the controllers of another cluster to the hub.
+//! - [`run`] puts the processes together; [`cli`] and [`logs`] are their surface.
 
-use baton::{cli, clusters, run, telemetry};
+mod agent;
+mod cli;
+mod controllers;
+mod error;
+mod logs;
+mod run;
+
+use baton_fleet::membership;
+use baton_kubernetes::error::one_line;
 use clap::Parser as _;
 use std::process::ExitCode;
 
@@ -11,7 +24,7 @@ static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 #[tokio::main(worker_threads = 2)]
 async fn main() -> ExitCode {
     if let Err(error) = execute(cli::Cli::parse().command).await {
-        eprintln!("baton: {}", telemetry::one_line(&*error));
+        eprintln!("baton: {}", one_line(&*error));
         return ExitCode::FAILURE;
     }
     ExitCode::SUCCESS
@@ -20,14 +33,14 @@ async fn main() -> ExitCode {
 async fn execute(command: cli::Command) -> Result<(), Box<dyn std::error::Error>> {
     match command {
         cli::Command::PrintCrds(args) => cli::crds::print(&args)?,
-        cli::Command::Cluster(args) => clusters::run(args).await?,
+        cli::Command::Cluster(args) => membership::run(args).await?,
         cli::Command::Manager(args) => {
-            telemetry::init(&args.process.log_level, args.process.log_format)?;
+            logs::init(&args.process.log_level, args.process.log_format)?;
             run::manager(*args).await?;
         }
         cli::Command::Agent(args) => {
-            telemetry::init(&args.process.log_level, args.process.log_format)?;
-            run::agent::run(*args).await?;
+            logs::init(&args.process.log_level, args.process.log_format)?;
+            agent::run::run(*args).await?;
         }
     }
     Ok(())

@@ -1,5 +1,7 @@
 //! Condition types, reasons and fixed messages. Clients compare them, so they never change.
 
+pub mod shipper;
+
 /// All objects of a revision were written and pass their probes.
 pub const AVAILABLE: &str = "Available";
 /// The revision does not (or no longer) control every object of its spec.
@@ -85,7 +87,7 @@ pub mod reasons {
     pub const FORBIDDEN: &str = "Forbidden";
     /// `Connected=False`: no answer, or none of an API server.
     pub const UNREACHABLE: &str = "Unreachable";
-    /// `Connected=False`: nothing was heard of the agent for three times as long as it is to be silent at most.
+    /// `Connected=False`: the agent has not reported for three of its periods.
     pub const AGENT_SILENT: &str = "AgentSilent";
     /// `Connected=False`: the Cluster does not say where the cluster is.
     pub const INVALID_SPEC: &str = "InvalidSpec";

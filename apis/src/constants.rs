@@ -1,17 +1,19 @@
 //! Well-known names. Byte-identical to those of Package Operator and Shipper, so that
 //! either controller can take over from the other.
 
-/// API group of every kind served here but the Cluster.
+pub mod shipper;
+
+/// API group of revisions, their phases and slices, and deployments.
 pub const GROUP: &str = "package-operator.run";
 /// The one served and stored version.
 pub const VERSION: &str = "v1alpha1";
-/// `apiVersion` of every kind served here but the Cluster.
+/// `apiVersion` of the kinds of [`GROUP`].
 pub const API_VERSION: &str = "package-operator.run/v1alpha1";
 
-/// API group of the Cluster.
-pub const CLUSTER_GROUP: &str = "shipper.booking.com";
-/// `apiVersion` of the Cluster.
-pub const CLUSTER_API_VERSION: &str = "shipper.booking.com/v1alpha1";
+/// API group of what neither Package Operator nor Shipper has a place for.
+pub const BATON_GROUP: &str = "baton.run";
+/// `apiVersion` of the kinds of [`BATON_GROUP`].
+pub const BATON_API_VERSION: &str = "baton.run/v1alpha1";
 
 /// Field manager of every server-side apply.
 pub const FIELD_MANAGER: &str = "package-operator";
@@ -42,9 +44,20 @@ pub const CLASS_DEFAULT: &str = "default";
 /// What the class of a phase that is delivered into another cluster begins with; the name of the
 /// Cluster follows. An addition of ours.
 pub const CLASS_CLUSTER_PREFIX: &str = "cluster.";
-/// Annotation on a phase object, `true` to give up on its objects while their cluster cannot be reached:
-/// it can be deleted then, and they are left behind. An addition of ours.
+/// Annotation on a phase object: the class that its objects are delivered by. An addition of ours.
+pub const ANNOTATION_PHASE_CLASS: &str = "baton.run/phase-class";
+/// Annotation on a revision or a phase object, `true` to give up on objects that cannot be removed, because the server
+/// refuses it or their cluster cannot be reached: they are left behind. An addition of ours.
 pub const ANNOTATION_ABANDON: &str = "baton.run/abandon";
+/// Annotation on a revision: what its deletion does to objects that older revisions want as well. An addition of ours.
+pub const ANNOTATION_ON_DELETION: &str = "baton.run/on-deletion";
+/// Value of [`ANNOTATION_ON_DELETION`]: they become controlled by the newest of those revisions instead of being
+/// deleted.
+pub const ON_DELETION_HAND_BACK: &str = "hand-back";
+/// Annotation on an object: what happens to it when its revision is archived or deleted. An addition of ours.
+pub const ANNOTATION_DELETION: &str = "baton.run/deletion";
+/// Value of [`ANNOTATION_DELETION`]: it stays, without an owner.
+pub const DELETION_KEEP: &str = "keep";
 /// The class of what stands on the hub for a phase that an agent delivers. An addition of ours, as the
 /// names that follow.
 pub const CLASS_AGENT: &str = "agent";
@@ -58,6 +71,12 @@ pub const FINALIZER_MIRROR: &str = "baton.run/mirror";
 pub const HEARTBEAT: &str = "agent";
 /// Annotation on the object [`HEARTBEAT`]: how often its status is to be written, in seconds.
 pub const ANNOTATION_HEARTBEAT_SECONDS: &str = "baton.run/heartbeat-seconds";
+/// Label on revisions of Releases: the application and the cluster whose chain they belong to. The value is opaque.
+pub const LABEL_CHAIN: &str = "baton.run/chain";
+/// Label on Secrets: the credentials of a chart repository.
+pub const LABEL_CHART_REPOSITORY: &str = "baton.run/chart-repository";
+/// Annotation on `InstallationTargets`: the slices that hold what is installed.
+pub const ANNOTATION_CONTENT: &str = "baton.run/content";
 /// Label of package origin, copied down to managed objects.
 pub const LABEL_PACKAGE: &str = "package-operator.run/package";
 /// Label of package origin, copied down to managed objects.
@@ -92,6 +111,9 @@ pub const SECRET_TLS_CA: &str = "tls.ca";
 pub const SECRET_TLS_CERTIFICATE: &str = "tls.crt";
 /// Key in the Secret of a Cluster: the key of the client certificate, as PEM.
 pub const SECRET_TLS_KEY: &str = "tls.key";
+/// Annotation on the Secret of a Cluster: URL of the API server that its credentials are for. They are sent to no
+/// other.
+pub const ANNOTATION_SERVER: &str = "baton.run/server";
 /// Annotation on the Secret of a Cluster with a client certificate: whether the server's certificate is trusted
 /// unseen, as Go reads a bool.
 pub const ANNOTATION_SKIP_TLS_VERIFY: &str =

@@ -10,11 +10,15 @@ use serde_json::json;
 
 use crate::{
     Cluster, ClusterObjectDeployment, ClusterObjectSet, ClusterObjectSetPhase, ClusterObjectSlice,
-    ObjectDeployment, ObjectSet, ObjectSetPhase, ObjectSlice, conditions,
+    ObjectDeployment, ObjectSet, ObjectSetPhase, ObjectSlice, SiteAssignment, conditions,
 };
 
-/// All custom resource definitions: each namespaced kind followed by its cluster-scoped twin, then
-/// the Cluster.
+mod releases;
+
+pub use releases::release_crds;
+
+/// The custom resource definitions that every installation has: each namespaced kind followed by its cluster-scoped
+/// twin, then the Cluster and the `SiteAssignment`.
 ///
 /// # Guarantees
 ///
@@ -63,6 +67,16 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
                 age(),
             ],
         )),
+        finish(
+            SiteAssignment::crd(),
+            &[
+                column("Namespaces", ".spec.namespaces"),
+                column("Clusters", ".spec.clusters"),
+                column("Scope", ".spec.scope"),
+                wide(column("TargetNamespaces", ".spec.targetNamespaces")),
+                age(),
+            ],
+        ),
     ]
 }
 

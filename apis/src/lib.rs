@@ -1,26 +1,19 @@
 //! The custom resources that Baton serves.
 //!
-//! Types, schemas, condition names and well-known labels of the group
-//! `package-operator.run/v1alpha1`, and the Cluster of `shipper.booking.com/v1alpha1`. No client and
-//! no behaviour live here.
+//! One module per API group, with all types at the root as well; condition names, well-known labels and access rights
+//! beside them. No client and no behaviour live here.
 
-mod cluster;
+pub mod baton;
 pub mod conditions;
 pub mod constants;
 mod crds;
-mod object_deployment;
-mod object_set;
-mod object_set_phase;
-mod object_slice;
-mod phase;
-mod probe;
+pub mod limits;
+pub mod package_operator;
+pub mod rights;
 mod schema;
+pub mod shipper;
 
-pub use cluster::*;
-pub use crds::crds;
-pub use object_deployment::*;
-pub use object_set::*;
-pub use object_set_phase::*;
-pub use object_slice::*;
-pub use phase::*;
-pub use probe::*;
+pub use baton::*;
+pub use crds::{crds, release_crds};
+pub use package_operator::*;
+pub use shipper::*;

@@ -5,11 +5,25 @@ use kube::core::Rule;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
 /// What a mapped condition's type looks like. Unanchored: Package Operator accepts what it accepts.
-pub(crate) const MAPPED_CONDITION_TYPE: &str = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])";
+pub(crate) const MAPPED_CONDITION_TYPE: &str = concat!(
+    r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/",
+    r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])"
+);
+
+/// What a custom resource can be named. The server takes `$` for the end of the text, not of a line.
+pub(crate) const SUBDOMAIN: &str =
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
+/// What a label can have for a value; a class becomes one.
+pub(crate) const LABEL_VALUE: &str = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
 
 /// A dotted path of map keys, such as `.spec.replicas`. A dot or a backslash in a key is escaped by a
 /// backslash.
 pub(crate) const FIELD_PATH: &str = r"^(\.([^.\[\]*\\]|\\[.\\])+)+$";
+
+/// The name of a service account.
+pub(crate) const ACCOUNT_NAME: &str =
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
 /// A field of the same object that may be neither added, changed nor removed.
 ///
@@ -80,12 +94,45 @@ pub(crate) fn one_probe() -> Rule {
         .message("set exactly one of condition, fieldsEqual and cel")
 }
 
-/// A manifest of any kind. The server checks `apiVersion`, `kind` and `metadata` and keeps the rest.
-pub(crate) fn embedded_resource(_: &mut SchemaGenerator) -> Schema {
+/// A manifest of any kind: what every object has, and whatever else it contains.
+///
+/// No `x-kubernetes-embedded-resource`: for each manifest of an object the server would convert the metadata to its own
+/// types and back, on every write and every read from its storage. What that finds beyond this schema, preflight and
+/// dry runs find as well.
+///
+/// No type either: rules of immutability then compare manifests as a whole, which is cheaper than field by field, and
+/// misses nothing. Of a map whose fields are not all declared they would miss a field that was renamed.
+pub(crate) fn manifest(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
-        "type": "object",
-        "x-kubernetes-embedded-resource": true,
         "x-kubernetes-preserve-unknown-fields": true,
+        "required": ["apiVersion", "kind"],
+        "properties": {
+            "apiVersion": {
+                "description": "Group and version of the object; the version alone for the core group.",
+                "type": "string",
+                "minLength": 1,
+            },
+            "kind": {
+                "description": "Kind of the object.",
+                "type": "string",
+                "minLength": 1,
+            },
+            "metadata": {
+                "description": "Metadata of the object.",
+                "type": "object",
+                "x-kubernetes-preserve-unknown-fields": true,
+                "properties": {
+                    "name": {
+                        "description": "Name of the object. Required; names are not generated.",
+                        "type": "string",
+                    },
+                    "namespace": {
+                        "description": "Namespace of the object.",
+                        "type": "string",
+                    },
+                },
+            },
+        },
     })
 }
 
@@ -94,6 +141,51 @@ pub(crate) fn label_selector(generator: &mut SchemaGenerator) -> Schema {
     let mut schema = generator.subschema_for::<LabelSelector>();
     schema.insert("x-kubernetes-map-type".to_owned(), "atomic".into());
     schema
+}
+
+/// As [`label_selector`], with a limit that lets the server bound the cost of rules about it.
+pub(crate) fn bounded_label_selector(generator: &mut SchemaGenerator) -> Schema {
+    let mut schema = label_selector(generator);
+    if let Some(expressions) = schema.pointer_mut("/properties/matchExpressions")
+        && let Some(expressions) = expressions.as_object_mut()
+    {
+        expressions.insert("maxItems".to_owned(), 64.into());
+    }
+    schema
+}
+
+/// Names of objects, each once.
+pub(crate) fn names(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 1000,
+        "x-kubernetes-list-type": "set",
+        "items": { "type": "string", "minLength": 1, "maxLength": 253 },
+    })
+}
+
+/// What is left out selects nothing, which is said by an empty list.
+pub(crate) fn selects_something() -> Rule {
+    Rule::new("has(self.names) || has(self.selector)")
+        .message("set names or selector; an empty selector selects all, an empty list none")
+}
+
+/// A selector as the API server itself takes them.
+pub(crate) fn decidable_selector() -> Rule {
+    Rule::new(
+        "!has(self.selector) || !has(self.selector.matchExpressions) || self.selector.matchExpressions.all(e, \
+         e.operator in ['In', 'NotIn'] ? has(e.values) && size(e.values) > 0 : \
+         e.operator in ['Exists', 'DoesNotExist'] && (!has(e.values) || size(e.values) == 0))",
+    )
+    .message("operator must be In or NotIn, with values, or Exists or DoesNotExist, without")
+    .field_path(".selector")
+}
+
+/// Whoever reaches all namespaces needs no list of them.
+pub(crate) fn target_namespaces_for_namespace() -> Rule {
+    Rule::new("self.scope == 'Namespace' || !has(self.targetNamespaces) || size(self.targetNamespaces) == 0")
+        .message("targetNamespaces are for scope Namespace; scope Cluster reaches all namespaces")
+        .field_path(".targetNamespaces")
 }
 
 /// Conditions with the limits that every Kubernetes API puts on them.
@@ -116,7 +208,8 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
                     "maxLength": crate::conditions::MAX_MESSAGE_LENGTH,
                 },
                 "observedGeneration": {
-                    "description": "The `metadata.generation` that the condition speaks about. An older number than the current one means that the condition is out of date.",
+                    "description": "The `metadata.generation` that the condition speaks about. An older number than \
+                     the current one means that the condition is out of date.",
                     "type": "integer",
                     "format": "int64",
                     "minimum": 0,
@@ -137,7 +230,10 @@ pub(crate) fn conditions(_: &mut SchemaGenerator) -> Schema {
                     "description": "Name of the condition; mapped ones carry a DNS prefix, as in `example.com/Ready`.",
                     "type": "string",
                     "maxLength": 316,
-                    "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+                    "pattern": concat!(
+                        r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?",
+                        r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+                    ),
                 },
             },
         },

@@ -48,9 +48,15 @@ status:
   contentHash: abc
   remotePhases: [{name: a, uid: b}]
   controllerOf: [{kind: ConfigMap, group: "", name: cm, namespace: default, version: ""}]
-  waitingFor: [{phase: config, group: "", kind: ConfigMap, name: cm, namespace: default, reason: ProbeFailure, message: missing}]
+  waitingFor:
+  - {phase: config, group: "", kind: ConfigMap, name: cm, namespace: default, reason: ProbeFailure, message: missing}
   conditions:
-  - {type: Available, status: "False", reason: ProbeFailure, message: missing, observedGeneration: 1, lastTransitionTime: "2026-01-01T00:00:00Z"}
+  - type: Available
+    status: "False"
+    reason: ProbeFailure
+    message: missing
+    observedGeneration: 1
+    lastTransitionTime: "2026-01-01T00:00:00Z"
 "#;
 
 #[test]
@@ -83,13 +89,13 @@ fn references_that_we_write_hold_only_the_name() {
 
 #[test]
 fn an_unknown_collision_protection_protects() {
-    for (word, expected) in [
+    for (text, expected) in [
         ("Prevent", CollisionProtection::Prevent),
         ("IfNoController", CollisionProtection::IfNoController),
         ("None", CollisionProtection::None),
         ("Whatever", CollisionProtection::Prevent),
     ] {
-        let read: CollisionProtection = serde_json::from_value(json!(word)).unwrap();
+        let read: CollisionProtection = serde_json::from_value(json!(text)).unwrap();
         assert_eq!(read, expected);
     }
 }

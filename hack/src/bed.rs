@@ -49,6 +49,14 @@ pub enum Afterwards {
     Keep,
 }
 
+impl Afterwards {
+    /// What becomes of a bed that is to be kept or not.
+    #[must_use]
+    pub fn kept(keep: bool) -> Self {
+        if keep { Self::Keep } else { Self::End }
+    }
+}
+
 /// A running bed.
 ///
 /// # Guarantees
@@ -99,12 +107,8 @@ impl Ready {
 
 impl Bed {
     /// Starts the bed `name` with all servers, and its API server on `port` if given. A bed of that name that
-    /// runs and was kept is taken as it is; leftovers of one are removed first. Progress is told on
+    /// runs and was kept is taken as it is; leftovers of one are removed first. Progress is reported on
     /// the standard error.
-    ///
-    /// # Errors
-    ///
-    /// When another process uses the bed, a tool is missing, or a server does not start.
     pub async fn up(
         dirs: &Dirs,
         name: &Name,
@@ -115,10 +119,6 @@ impl Bed {
     }
 
     /// As [`Bed::up`], with the servers that are wanted. A kept bed that has others is made anew.
-    ///
-    /// # Errors
-    ///
-    /// As those of [`Bed::up`].
     pub async fn up_with(
         extent: Extent,
         dirs: &Dirs,
@@ -185,10 +185,6 @@ impl Bed {
 
     /// Applies the custom resource definitions in the directory `crds`, and waits until they are
     /// served.
-    ///
-    /// # Errors
-    ///
-    /// When the API server refuses one.
     pub async fn install(&self, crds: &Path) -> Result<(), Error> {
         let mut apply = self.kubectl();
         apply
@@ -216,10 +212,6 @@ impl Bed {
     }
 
     /// Ends the bed now, however it was to end.
-    ///
-    /// # Errors
-    ///
-    /// When a process does not end or the directory cannot be removed.
     pub fn end(self) -> Result<(), Error> {
         self.sweep().map(drop)
     }
@@ -401,10 +393,6 @@ impl Drop for Bed {
 }
 
 /// Ends the bed `name` and returns whether there was one.
-///
-/// # Errors
-///
-/// When another process uses it, or one of its own does not end.
 pub fn down(dirs: &Dirs, name: &Name) -> Result<bool, Error> {
     let _lease = Lease::take(&dirs.clusters(), name)?;
     let dir = dirs.clusters().join(name.as_str());
@@ -415,10 +403,6 @@ pub fn down(dirs: &Dirs, name: &Name) -> Result<bool, Error> {
 }
 
 /// The path of the kubeconfig of the bed `name`, which runs.
-///
-/// # Errors
-///
-/// When it does not run.
 pub fn kubeconfig(dirs: &Dirs, name: &Name) -> Result<PathBuf, Error> {
     let dir = dirs.clusters().join(name.as_str());
     if let Some(ready) = Ready::read(&dir) {

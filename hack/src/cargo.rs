@@ -1,8 +1,21 @@
 //! Cargo, run by cargo.
 
+use std::path::PathBuf;
+
 use tokio::process::Command;
 
+use crate::exec;
 use crate::paths::Dirs;
+
+/// Why there is no binary.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages state it")]
+pub enum Error {
+    #[error(transparent)]
+    Exec(#[from] exec::Error),
+    #[error("building {0} failed")]
+    Build(String),
+}
 
 /// The cargo that runs this task, in the root of the workspace.
 ///
@@ -21,4 +34,84 @@ pub fn command(dirs: &Dirs) -> Command {
         }
     }
     command
+}
+
+/// Builds binaries with further arguments of `cargo build`, and returns their paths.
+pub async fn build<const N: usize>(
+    dirs: &Dirs,
+    names: [&str; N],
+    args: &[&str],
+) -> Result<[PathBuf; N], Error> {
+    let mut command = command(dirs);
+    command
+        .args(["build", "--message-format=json-render-diagnostics"])
+        .args(names.iter().flat_map(|name| ["--bin", name]))
+        .args(args);
+    let (messages, _, status) = exec::captured(&mut command).await?;
+    let built = names
+        .into_iter()
+        .map(|name| executable(&messages, name))
+        .collect();
+    let built = Some(built).filter(|_| status.success()).flatten();
+    let built: Option<Vec<PathBuf>> = built;
+    built
+        .and_then(|built| built.try_into().ok())
+        .ok_or_else(|| Error::Build(names.join(" and ")))
+}
+
+/// The executable with tests that cargo reports.
+pub(crate) fn test_executable(messages: &str) -> Option<PathBuf> {
+    reported(messages, |message| message["profile"]["test"] == true)
+}
+
+/// The executable of this name that cargo reports.
+fn executable(messages: &str, name: &str) -> Option<PathBuf> {
+    reported(messages, |message| message["target"]["name"] == name)
+}
+
+fn reported(messages: &str, is_wanted: impl Fn(&serde_json::Value) -> bool) -> Option<PathBuf> {
+    let path = |line: &str| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        is_wanted(&message).then_some(())?;
+        message["executable"].as_str().map(PathBuf::from)
+    };
+    messages.lines().find_map(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn executables_are_found_among_the_messages() {
+        let artifact = |name: &str, executable: &str| {
+            format!(
+                "{{\"reason\":\"compiler-artifact\",\"target\":{{\"name\":\"{name}\"}},\"executable\":{executable}}}\n"
+            )
+        };
+        let messages = [
+            artifact("baton", "null"),
+            artifact("baton", "\"/t/baton\""),
+            artifact("kubectl-baton", "\"/t/kubectl-baton\""),
+            "{\"reason\":\"build-finished\"}\n".to_owned(),
+        ]
+        .concat();
+        assert_eq!(executable(&messages, "baton"), Some("/t/baton".into()));
+        assert_eq!(
+            executable(&messages, "kubectl-baton"),
+            Some("/t/kubectl-baton".into())
+        );
+        assert_eq!(executable("no json", "baton"), None);
+    }
+
+    #[test]
+    fn tests_are_told_from_the_program_of_the_same_name() {
+        let messages = [
+            r#"{"target":{"name":"a"},"profile":{"test":false},"executable":"/t/a"}"#,
+            r#"{"target":{"name":"a"},"profile":{"test":true},"executable":"/t/deps/a-1"}"#,
+        ];
+        let found = test_executable(&messages.join("\n"));
+        assert_eq!(found, Some("/t/deps/a-1".into()));
+        assert_eq!(test_executable(messages[0]), None);
+    }
 }

@@ -6,46 +6,40 @@ use crate::generate;
 use crate::paths::Dirs;
 use crate::tidy;
 
-/// Some checks failed; each has told why.
+/// Some checks failed; each has reported why.
 #[derive(Debug, thiserror::Error)]
 #[error("failed: {}", .0.join(", "))]
-pub struct Failed(Vec<&'static str>);
+pub(crate) struct Failed(Vec<&'static str>);
 
-/// The checks that cargo does: name, arguments, and the flags of rustdoc.
-const CARGO: [(&str, &[&str], &str); 3] = [
-    ("format", &["fmt", "--all", "--check"], ""),
+/// The checks that cargo does: name and arguments.
+const CARGO: [(&str, &str); 3] = [
+    ("format", "fmt --all --check"),
     (
         "clippy",
-        &[
-            "clippy",
-            "--workspace",
-            "--all-targets",
-            "--locked",
-            "--",
-            "-D",
-            "warnings",
-        ],
-        "",
+        "clippy --workspace --all-targets --locked -- -D warnings",
     ),
-    (
-        "documentation",
-        &["doc", "--workspace", "--no-deps", "--locked"],
-        "-D warnings",
-    ),
+    ("documentation", "doc --workspace --no-deps --locked"),
 ];
 
 /// Runs all checks, also when one has failed.
-///
-/// # Errors
-///
-/// The names of the checks that failed. What they found is on the standard error.
-pub async fn run(dirs: &Dirs) -> Result<(), Failed> {
+pub(crate) async fn run(dirs: &Dirs) -> Result<(), Failed> {
     let mut failed = Vec::new();
-    for (name, args, rustdoc) in CARGO {
+    for (name, args) in CARGO {
         eprintln!("check: {name}");
-        if !passes(dirs, args, rustdoc).await {
-            failed.push(name);
+        let mut command = cargo::command(dirs);
+        command
+            .args(args.split(' '))
+            .env("RUSTDOCFLAGS", "-D warnings");
+        let ended = match Group::spawn(&mut command) {
+            Ok(mut group) => group.wait().await,
+            Err(error) => Err(error),
+        };
+        match ended {
+            Ok(status) if status.success() => continue,
+            Ok(_) => {}
+            Err(error) => eprintln!("{error}"),
         }
+        failed.push(name);
     }
     eprintln!("check: generated files");
     if let Err(error) = generate::run(true) {
@@ -62,20 +56,4 @@ pub async fn run(dirs: &Dirs) -> Result<(), Failed> {
     } else {
         Err(Failed(failed))
     }
-}
-
-async fn passes(dirs: &Dirs, args: &[&str], rustdoc: &str) -> bool {
-    let mut command = cargo::command(dirs);
-    command.args(args);
-    if !rustdoc.is_empty() {
-        command.env("RUSTDOCFLAGS", rustdoc);
-    }
-    let mut group = match Group::spawn(&mut command) {
-        Ok(group) => group,
-        Err(error) => {
-            eprintln!("{error}");
-            return false;
-        }
-    };
-    group.wait().await.is_ok_and(|status| status.success())
 }

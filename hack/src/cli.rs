@@ -7,10 +7,15 @@ use std::process::{ExitCode, ExitStatus};
 use clap::{Parser, Subcommand};
 
 use crate::bed::{self, Afterwards, Bed};
-use crate::interrupt::{Interrupted, or_interrupted};
 use crate::paths::{self, Dirs};
 use crate::tools::{self, Tool, Toolbox};
-use crate::{bench, check, demo, generate, test};
+use crate::{cargo, check, demo, exec, fuzz, generate, interrupt, test};
+
+/// The package and the binary of the bench.
+const BENCH: &str = "baton-bench";
+
+/// The package and the binary that searches worlds.
+const MODEL: &str = "baton-model";
 
 /// The tasks of the project.
 #[derive(Debug, Parser)]
@@ -27,9 +32,29 @@ enum Task {
     /// Run all tests, on a control plane started for them.
     Test(test::Options),
     /// Measure how fast the manager is and what it costs, on a control plane started for it.
-    Bench(bench::Options),
+    #[command(disable_help_flag = true)]
+    Bench {
+        /// Passed on to the bench; `--help` lists its options.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
     /// Check formatting, lints, documentation, generated files and tidiness.
     Check,
+    /// Search small worlds of revisions and objects whole, with the real engine.
+    #[command(disable_help_flag = true)]
+    CheckModel {
+        /// Passed on; `--full` searches all worlds, `--help` lists the options.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        args: Vec<OsString>,
+    },
+    /// Look for inputs that break a property, guided by what code they reach: libFuzzer on the tests named `fuzz`.
+    ///
+    /// `cargo dev test` tries the inputs in the `__fuzz__` directories and some random ones. This runs the same tests
+    /// for long, with coverage counted, on the stable toolchain; it needs a C++ compiler. What reaches new code is kept
+    /// below
+    /// `target/fuzz`. What breaks a property is written beside the seeds, so that the tests try it from then on: commit
+    /// it with the fix.
+    Fuzz(fuzz::Options),
     /// Write the generated files of `config/`.
     Crds {
         /// Write nothing, and fail when a file is not what would be written.
@@ -70,54 +95,24 @@ enum Task {
 
 /// Why a task failed.
 #[derive(Debug, thiserror::Error)]
+#[error(transparent)]
 enum Error {
-    #[error(transparent)]
     Paths(#[from] paths::Error),
-    #[error(transparent)]
     Bed(#[from] bed::Error),
-    #[error(transparent)]
     Tools(#[from] tools::Error),
-    #[error(transparent)]
     Test(#[from] test::Error),
-    #[error(transparent)]
     Check(#[from] check::Failed),
-    #[error(transparent)]
     Generate(#[from] generate::Error),
-    #[error(transparent)]
     Demo(#[from] demo::Error),
-    #[error(transparent)]
-    Bench(#[from] bench::Error),
-    #[error("cannot run kubectl: {0}")]
-    Kubectl(#[source] std::io::Error),
-    #[error("cannot start the runtime: {0}")]
-    Runtime(#[source] std::io::Error),
-    #[error(transparent)]
-    Interrupted(#[from] Interrupted),
+    Fuzz(#[from] fuzz::Error),
+    Cargo(#[from] cargo::Error),
+    Exec(#[from] exec::Error),
 }
 
 /// Parses the arguments and runs the task.
 #[must_use]
 pub fn main() -> ExitCode {
-    match start(Cli::parse()) {
-        Ok(code) => code,
-        // Not an error: it is what somebody wanted.
-        Err(Error::Interrupted(interrupted)) => {
-            eprintln!("{interrupted}");
-            interrupted.exit_code().into()
-        }
-        Err(error) => {
-            eprintln!("error: {error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-fn start(cli: Cli) -> Result<ExitCode, Error> {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .map_err(Error::Runtime)?;
-    runtime.block_on(or_interrupted(run(cli.task)))?
+    interrupt::run(run(Cli::parse().task))
 }
 
 async fn run(task: Task) -> Result<ExitCode, Error> {
@@ -125,8 +120,19 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
     match task {
         Task::Test(options) => return Ok(exit_code(test::run(&dirs, &options).await?)),
         Task::Demo(options) => demo::run(&dirs, &options).await?,
-        Task::Bench(options) => bench::run(&dirs, &options).await?,
+        Task::Bench { args } => {
+            // Optimised: a bench that is slow itself would measure itself, since it shares the machine with the
+            // API server and the manager.
+            eprintln!("bench: building the bench with optimisation");
+            let [bench] = cargo::build(&dirs, [BENCH], &["--release", "--package", BENCH]).await?;
+            return Err(in_place(std::process::Command::new(bench).args(args)));
+        }
         Task::Check => check::run(&dirs).await?,
+        Task::CheckModel { args } => {
+            let [model] = cargo::build(&dirs, [MODEL], &["--package", MODEL]).await?;
+            return Err(in_place(std::process::Command::new(model).args(args)));
+        }
+        Task::Fuzz(options) => fuzz::run(&dirs, &options).await?,
         Task::Crds { check } => generate::run(check)?,
         Task::Up { name, port } => {
             Bed::up(&dirs, &name, port, Afterwards::Keep).await?;
@@ -134,30 +140,29 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
         }
         Task::Down { name } => {
             let ended = bed::down(&dirs, &name)?;
-            eprintln!(
-                "bed {name}: {}",
-                if ended { "ended" } else { "not running" }
-            );
+            let outcome = if ended { "ended" } else { "not running" };
+            eprintln!("bed {name}: {outcome}");
         }
         Task::Kubeconfig { name } => println!("{}", bed::kubeconfig(&dirs, &name)?.display()),
         Task::Kubectl { bed, args } => {
             let kubeconfig = bed::kubeconfig(&dirs, &bed)?;
             let tools = Toolbox::prepare(&dirs).await?;
-            // In place of this process, so that it has the terminal to itself.
             let mut kubectl = std::process::Command::new(tools.path(Tool::Kubectl));
-            return Err(Error::Kubectl(
-                kubectl
-                    .arg("--kubeconfig")
-                    .arg(kubeconfig)
-                    .args(args)
-                    .exec(),
-            ));
+            kubectl.arg("--kubeconfig").arg(kubeconfig).args(args);
+            return Err(in_place(&mut kubectl));
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// The exit code of a process as a shell tells it.
+/// Runs a program in place of this process, so that it has the terminal to itself. Returns only if that fails.
+fn in_place(command: &mut std::process::Command) -> Error {
+    let source = command.exec();
+    let program = command.get_program().to_string_lossy().into_owned();
+    Error::Exec(exec::Error::Spawn { program, source })
+}
+
+/// The exit code of a process as shells report it.
 fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status
         .code()
@@ -189,6 +194,16 @@ mod tests {
             text.contains("keep: true") && text.contains(r#"["--release", "--keep"]"#),
             "{text}"
         );
+    }
+
+    #[test]
+    fn all_arguments_of_a_bench_are_passed_on() {
+        let given = ["--scenario", "chain", "--keep", "--help"];
+        let Task::Bench { args } = Cli::parse_from(["dev", "bench"].iter().chain(&given)).task
+        else {
+            panic!("another task");
+        };
+        assert_eq!(args, given);
     }
 
     #[test]

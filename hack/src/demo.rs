@@ -1,24 +1,25 @@
 //! `cargo dev demo`: the main job as a tour, on a cluster of its own or on one that is there.
 
-mod chain;
 mod cluster;
-mod picture;
-mod tables;
+mod expect;
+mod releases;
+mod steps;
 mod tour;
 
+use std::ffi::OsString;
 use std::future::pending;
-use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::path::Path;
 use std::time::Duration;
 
 use clap::Args;
 
-use self::chain::Plugin;
-use self::cluster::Place;
+use self::cluster::{Place, Programs, Way};
 use crate::bed::{self, Afterwards, Bed};
-use crate::bench::manager::{self, Cluster, Launch, Manager};
-use crate::exec;
+use crate::cargo;
+use crate::charts::{self, Repository};
+use crate::manager::{self, Cluster, Launch, Manager};
 use crate::paths::Dirs;
+use crate::tools;
 
 /// The namespace of the samples.
 const NAMESPACE: &str = "baton-demo";
@@ -26,167 +27,190 @@ const NAMESPACE: &str = "baton-demo";
 /// The name of the bed.
 const BED: &str = "demo";
 
+/// The name of the other bed, which Applications go to as well.
+const OTHER_BED: &str = "demo-us";
+
+/// The port of the repository of charts. The samples name it, and the names of Releases follow from it.
+const CHARTS_PORT: u16 = 8879;
+
 /// How to show it.
 #[derive(Debug, Args)]
-pub struct Options {
-    /// Use the cluster of this context of your kubeconfig instead of starting one.
+pub(crate) struct Options {
+    /// Use the cluster of this context of your kubeconfig instead of starting two. The part about Applications, which
+    /// needs two clusters, is left out.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
-    /// End after the tour, instead of leaving the cluster up for playing with it.
+    /// End after the tour, instead of leaving the clusters up for playing with them.
     #[arg(long)]
     once: bool,
 }
 
 /// Why the tour ended.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// There is no bed.
-    #[error(transparent)]
+#[error(transparent)]
+pub(crate) enum Error {
     Bed(#[from] bed::Error),
-    /// The name of the bed is none.
-    #[error(transparent)]
     Name(#[from] bed::InvalidName),
-    /// The manager does not do what it should.
-    #[error(transparent)]
+    Cargo(#[from] cargo::Error),
+    Tools(#[from] tools::Error),
+    Charts(#[from] charts::Error),
     Manager(#[from] manager::Error),
-    /// The cluster cannot be used, or refused something.
-    #[error(transparent)]
     Cluster(#[from] cluster::Error),
-    /// The plugin does not run.
-    #[error(transparent)]
-    Exec(#[from] exec::Error),
-    /// The plugin runs and its end is not known.
-    #[error("cannot wait for the plugin: {0}")]
-    Wait(#[source] std::io::Error),
-    /// The plugin says something else than it should.
-    #[error("kubectl baton {command} ended unexpectedly ({status})")]
-    Plugin {
-        /// What was asked of it.
-        command: String,
-        /// How it ended.
-        status: ExitStatus,
-    },
 }
 
 /// Shows the tour.
 ///
-/// # Guarantees
-///
-/// The manager has ended when this returns or is dropped, and so has the bed. A cluster that was
+/// The manager has ended when this returns or is dropped, and so have the beds. A cluster that was
 /// there before keeps running; when the tour ends by itself, only the custom resource definitions are
 /// left on it.
-///
-/// # Errors
-///
-/// When a step does not come out as expected.
-pub async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
-    // Declared before the manager, so that it ends after it.
-    let (bed, cluster) = if let Some(name) = &options.context {
-        (None, Cluster::Context(name.clone()))
-    } else {
-        let bed = Bed::up(dirs, &BED.parse()?, None, Afterwards::End).await?;
-        let cluster = Cluster::Kubeconfig(bed.kubeconfig());
-        (Some(bed), cluster)
+pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
+    // Declared before the manager, so that they end after it.
+    let own = match &options.context {
+        Some(_) => None,
+        None => Some(Own::start(dirs).await?),
     };
-    let mut place = Place::new(cluster.client().await?);
+    let (kubectl, cluster, way) = match (&own, &options.context) {
+        (Some(own), _) => (
+            own.hub.kubectl().as_std().get_program().into(),
+            Cluster::Kubeconfig(own.hub.kubeconfig()),
+            Way::Both(own.kubeconfigs()),
+        ),
+        (None, context) => {
+            let name = context.clone().unwrap_or_default();
+            (
+                "kubectl".into(),
+                Cluster::Context(name.clone()),
+                Way::Context(name),
+            )
+        }
+    };
+    let mut place = Place::new(dirs, kubectl, way);
     place.inspect().await?;
     eprintln!("demo: building the manager and the kubectl plugin");
     // The same selection as for the tests, so that nothing is built twice.
-    let binary = manager::build(dirs, "baton", &["--workspace"]).await?;
-    let plugin = Plugin {
-        binary: manager::build(dirs, "kubectl-baton", &["--workspace"]).await?,
-        cluster: cluster.clone(),
-    };
-    place.install(&dirs.crds()).await?;
+    let [baton, plugin] = cargo::build(dirs, ["baton", "kubectl-baton"], &["--workspace"]).await?;
+    let programs = Programs { baton, plugin };
+    place.install().await?;
     let log = dirs.cache.join("logs").join("demo-manager.log");
     eprintln!("demo: the manager's log is {}", log.display());
-    let mut manager = Manager::launch(&Launch {
-        binary,
+    let mut env = vec![];
+    if let Some(own) = &own {
+        env.push(("HELM_BIN".to_owned(), own.helm.clone()));
+    }
+    let mut manager = Manager::start(&Launch {
+        binary: programs.baton.clone(),
         cluster,
         log: log.clone(),
-        env: vec![],
-    })?;
-    manager.ready().await?;
-    place.clear(&mut manager).await?;
+        env,
+    })
+    .await?;
+    place.delete_namespace(&mut manager).await?;
 
-    tour::run(dirs, &place, &mut manager).await?;
-    chain::run(dirs, &place, &mut manager, &plugin).await?;
+    tour::run(&place, &programs, &mut manager).await?;
 
     if !options.once {
-        let kubeconfig = bed.as_ref().map(Bed::kubeconfig);
-        let own = farewell(options.context.as_deref(), kubeconfig, &plugin.binary);
-        println!("{own}");
+        let kubeconfigs = own.as_ref().map(Own::kubeconfigs);
+        let text = farewell(options.context.as_deref(), kubeconfigs, &programs.plugin);
+        println!("{text}");
         println!("The manager's log: {}", log.display());
         return Ok(manager.until("Ctrl-C", Duration::MAX, pending()).await?);
     }
-    if bed.is_none() {
-        place.clear(&mut manager).await?;
+    if own.is_none() {
+        place.delete_namespace(&mut manager).await?;
     }
     manager.stop().await?;
-    if bed.is_none() {
-        place.leave().await?;
+    if own.is_none() {
+        place.clean_up().await?;
     }
     println!("Every step came out as expected.");
     Ok(())
 }
 
-/// What to try when the tour is over.
-fn farewell(context: Option<&str>, kubeconfig: Option<PathBuf>, plugin: &Path) -> String {
-    let kubectl = context.map_or("kubectl".to_owned(), |name| {
-        format!("kubectl --context {name}")
-    });
-    let mut lines = match kubeconfig {
+/// What the tour has for itself, unless a cluster is given: two clusters, and charts.
+struct Own {
+    hub: Bed,
+    other: Bed,
+    /// Nobody asks for anything but its being there.
+    _charts: Repository,
+    helm: String,
+}
+
+impl Own {
+    async fn start(dirs: &Dirs) -> Result<Self, Error> {
+        let charts = Repository::on_port(dirs, CHARTS_PORT).await?;
+        let helm = tools::helm(dirs).await?.to_string_lossy().into_owned();
+        let hub = Bed::up(dirs, &BED.parse()?, None, Afterwards::End).await?;
+        let other = Bed::up(dirs, &OTHER_BED.parse()?, None, Afterwards::End).await?;
+        Ok(Self {
+            hub,
+            other,
+            _charts: charts,
+            helm,
+        })
+    }
+
+    /// As `KUBECONFIG` has them: the hub is that of the current context.
+    fn kubeconfigs(&self) -> OsString {
+        let mut list = self.hub.kubeconfig().into_os_string();
+        list.push(":");
+        list.push(self.other.kubeconfig());
+        list
+    }
+}
+
+/// What to try when the tour is over, with the reason in front.
+const TRIES: [&str; 7] = [
+    "what there is: get objectdeployments,objectsets,deployments,services,configmaps",
+    "the chain, live: baton tree cafe -w",
+    "a forced new revision of the same content: baton restart cafe",
+    "a revision, its conditions and events: describe objectset shop-v5",
+    "drift is repaired: set image deployment/shop shop=registry.example/shop:9.9",
+    "what is deleted comes back: delete service shop",
+    "a revision goes with its objects, last phase first: delete objectset shop-v5",
+];
+
+/// The same about Applications.
+const TRIES_OF_APPLICATIONS: [&str; 4] = [
+    "the next Release: apply -f config/samples/31-application-next.yaml",
+    "how far it is: baton status app/bakery --watch",
+    "its next step: baton promote bakery",
+    "what Shipper's clients see: get applications,releases,capacitytargets,traffictargets",
+];
+
+fn farewell(context: Option<&str>, kubeconfigs: Option<OsString>, plugin: &Path) -> String {
+    let context = context.map(|name| format!(" --context {name}"));
+    let mut tries = TRIES.to_vec();
+    let mut lines = match kubeconfigs {
         None => vec!["The manager runs until Ctrl-C. In another terminal:\n".to_owned()],
-        Some(path) => vec![
-            "The cluster stays up until Ctrl-C. In another terminal:\n".to_owned(),
-            format!("  export KUBECONFIG={}\n", path.display()),
-        ],
+        Some(list) => {
+            tries.extend(TRIES_OF_APPLICATIONS);
+            let list = list.to_string_lossy();
+            vec![
+                "The clusters stay up until Ctrl-C. In another terminal:\n".to_owned(),
+                format!("  export KUBECONFIG={list}\n"),
+            ]
+        }
     };
     if let Some(directory) = plugin.parent() {
         lines.push(format!("  export PATH={}:$PATH\n", directory.display()));
     }
-    let tries = [
-        (
-            "what there is",
-            "get objectdeployments,objectsets,deployments,services,configmaps",
-        ),
-        ("the chain, live", "baton tree cafe -w"),
-        (
-            "a forced new revision of the same content",
-            "baton restart cafe",
-        ),
-        (
-            "a revision, its conditions and events",
-            "describe objectset shop-v5",
-        ),
-        (
-            "drift is repaired",
-            "set image deployment/shop shop=registry.example/shop:9.9",
-        ),
-        ("what is deleted comes back", "delete service shop"),
-        (
-            "a revision goes with its objects, last phase first",
-            "delete objectset shop-v5",
-        ),
-    ];
-    for (why, command) in tries {
+    let selected = context.as_deref().unwrap_or_default();
+    for (why, command) in tries.iter().filter_map(|line| line.split_once(": ")) {
         // A plugin's name has to stand right behind kubectl.
-        let command = match (command.strip_prefix("baton "), context) {
-            (Some(rest), None) => format!("kubectl baton -n {NAMESPACE} {rest}"),
-            (Some(rest), Some(name)) => {
-                format!("kubectl baton --context {name} -n {NAMESPACE} {rest}")
-            }
-            (None, _) => format!("{kubectl} -n {NAMESPACE} {command}"),
+        let (baton, rest) = match command.strip_prefix("baton ") {
+            Some(rest) => (" baton", rest),
+            None => ("", command),
         };
-        lines.push(format!("  # {why}\n  {command}\n"));
+        let line = format!("kubectl{baton}{selected} -n {NAMESPACE} {rest}");
+        lines.push(format!("  # {why}\n  {line}\n"));
     }
     lines.push(match context {
         None => format!(
             "Without a kubectl of your own: cargo dev kubectl --bed {BED} -n {NAMESPACE} get objectsets"
         ),
-        Some(_) => format!(
+        Some(selected) => format!(
             "Before Ctrl-C, while the manager is there to take things down:\n\n  \
-             {kubectl} delete namespace {NAMESPACE}\n"
+             kubectl{selected} delete namespace {NAMESPACE}\n"
         ),
     });
     lines.join("\n")
@@ -199,9 +223,13 @@ mod tests {
     #[test]
     fn the_farewell_names_the_cluster() {
         let plugin = Path::new("/t/kubectl-baton");
-        let own = farewell(None, Some("/b/kubeconfig.yaml".into()), plugin);
+        let own = farewell(None, Some("/b/kubeconfig.yaml:/c".into()), plugin);
         assert!(
-            own.contains("export KUBECONFIG=/b/kubeconfig.yaml\n"),
+            own.contains("export KUBECONFIG=/b/kubeconfig.yaml:/c\n"),
+            "{own}"
+        );
+        assert!(
+            own.contains("\n  kubectl baton -n baton-demo promote bakery\n"),
             "{own}"
         );
         assert!(
@@ -216,6 +244,7 @@ mod tests {
         assert!(own.contains("export PATH=/t:$PATH\n"), "{own}");
         let other = farewell(Some("kind"), None, plugin);
         assert!(!other.contains("KUBECONFIG"), "{other}");
+        assert!(!other.contains("bakery"), "{other}");
         assert!(
             other.contains("kubectl --context kind delete namespace baton-demo"),
             "{other}"

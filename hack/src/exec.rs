@@ -9,24 +9,23 @@ use tokio::process::{Child, Command};
 
 /// Why a command gave no result.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
-    /// It could not be started.
     #[error("cannot run {program}: {source}")]
     Spawn {
-        /// The program.
         program: String,
-        /// What went wrong.
         source: std::io::Error,
     },
-    /// It ran, and failed.
     #[error("{program} failed ({status}):\n{output}")]
     Failed {
-        /// The program.
         program: String,
-        /// How it ended.
         status: ExitStatus,
-        /// The end of what it wrote.
         output: String,
+    },
+    #[error("cannot wait for {program}: {source}")]
+    Wait {
+        program: String,
+        source: std::io::Error,
     },
 }
 
@@ -39,6 +38,7 @@ pub enum Error {
 /// happens then, by dropping this value.
 #[derive(Debug)]
 pub struct Group {
+    program: String,
     child: Child,
     id: Option<Pid>,
 }
@@ -48,22 +48,16 @@ pub const GRACE: Duration = Duration::from_secs(5);
 
 impl Group {
     /// Starts `command`.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be started.
     pub fn spawn(command: &mut Command) -> Result<Self, Error> {
         let program = program(command);
-        let child = command
-            .process_group(0)
-            .kill_on_drop(true)
-            .spawn()
-            .map_err(|source| Error::Spawn { program, source })?;
-        let id = child
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .and_then(Pid::from_raw);
-        Ok(Self { child, id })
+        let spawned = command.process_group(0).kill_on_drop(true).spawn();
+        let child = match spawned {
+            Ok(child) => child,
+            Err(source) => return Err(Error::Spawn { program, source }),
+        };
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        let id = id.and_then(Pid::from_raw);
+        Ok(Self { program, child, id })
     }
 
     /// The child itself, for its pipes.
@@ -71,13 +65,30 @@ impl Group {
         &mut self.child
     }
 
+    /// Its process id, until the child has ended and was waited for.
+    #[must_use]
+    pub fn pid(&self) -> Option<Pid> {
+        let id = i32::try_from(self.child.id()?).ok();
+        id.and_then(Pid::from_raw)
+    }
+
     /// Waits until the child has ended. What it left running is ended when the group is dropped.
-    ///
-    /// # Errors
-    ///
-    /// When the operating system does not tell.
-    pub async fn wait(&mut self) -> std::io::Result<ExitStatus> {
-        self.child.wait().await
+    pub async fn wait(&mut self) -> Result<ExitStatus, Error> {
+        self.child.wait().await.map_err(|source| self.lost(source))
+    }
+
+    /// Reads the standard output and the standard error, as far as they are pipes, to their ends, and waits.
+    async fn finish(&mut self) -> Result<(String, String, ExitStatus), Error> {
+        let (out, err) = (self.child.stdout.take(), self.child.stderr.take());
+        let (out, err, status) = tokio::join!(read(out), read(err), self.child.wait());
+        let lost = |source| self.lost(source);
+        let (out, err) = (out.map_err(lost)?, err.map_err(lost)?);
+        Ok((out, err, status.map_err(lost)?))
+    }
+
+    fn lost(&self, source: std::io::Error) -> Error {
+        let program = self.program.clone();
+        Error::Wait { program, source }
     }
 
     fn end(&mut self) {
@@ -100,37 +111,24 @@ impl Drop for Group {
 }
 
 /// Runs `command` to its end and returns what it wrote to its standard output.
-///
-/// # Errors
-///
-/// When it cannot be started, or fails.
 pub async fn output(command: &mut Command) -> Result<String, Error> {
-    let program = program(command);
-    let spawn_error = |source| Error::Spawn {
-        program: program.clone(),
-        source,
-    };
-    command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
-    let mut group = Group::spawn(command)?;
-    let (out, err) = (group.child().stdout.take(), group.child().stderr.take());
-    let (out, err, status) = tokio::join!(read(out), read(err), group.wait());
-    let (out, err, status) = (
-        out.map_err(spawn_error)?,
-        err.map_err(spawn_error)?,
-        status.map_err(spawn_error)?,
-    );
+    command.stderr(Stdio::piped());
+    let (out, err, status) = captured(command).await?;
     if status.success() {
         return Ok(out);
     }
-    let output = tail(&[out, err].concat(), 20);
     Err(Error::Failed {
-        program,
+        program: program(command),
         status,
-        output,
+        output: tail(&[out, err].concat(), 20),
     })
+}
+
+/// Runs `command` to its end, and returns what it wrote to its standard output, and to its standard error if that
+/// is a pipe.
+pub async fn captured(command: &mut Command) -> Result<(String, String, ExitStatus), Error> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    Group::spawn(command)?.finish().await
 }
 
 /// The last `lines` lines of `text`.
@@ -141,7 +139,7 @@ pub fn tail(text: &str, lines: usize) -> String {
 }
 
 /// Reads a pipe of a child to its end.
-pub(crate) async fn read(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
+async fn read(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Result<String> {
     let mut bytes = Vec::new();
     if let Some(mut pipe) = pipe {
         pipe.read_to_end(&mut bytes).await?;
@@ -150,11 +148,8 @@ pub(crate) async fn read(pipe: Option<impl AsyncRead + Unpin>) -> std::io::Resul
 }
 
 fn program(command: &Command) -> String {
-    command
-        .as_std()
-        .get_program()
-        .to_string_lossy()
-        .into_owned()
+    let program = command.as_std().get_program();
+    program.to_string_lossy().into_owned()
 }
 
 #[cfg(test)]

@@ -1,55 +1,54 @@
 //! Ctrl-C and its like end a task by dropping it, so that whatever it started goes with it.
 
+use std::fmt::Display;
 use std::future::Future;
+use std::process::ExitCode;
 
+use tokio::runtime::Builder;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// A signal asked the task to end.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("interrupted")]
-pub struct Interrupted {
-    /// The number of the signal.
-    signal: u8,
-}
-
-impl Interrupted {
-    /// The exit code by which shells know a signal.
-    #[must_use]
-    pub fn exit_code(self) -> u8 {
-        128 + self.signal
-    }
-}
-
-/// Runs `task` until it ends or SIGINT, SIGTERM or SIGHUP arrives.
+/// Runs `task` until it ends or SIGINT, SIGTERM or SIGHUP arrives. An error is reported on the standard error.
 ///
 /// # Guarantees
 ///
 /// On a signal the task is dropped, with every [`Group`](crate::exec::Group) and
 /// [`Bed`](crate::bed::Bed) that it holds, before this function returns. Further signals are
 /// ignored meanwhile: giving up half-way would leave servers running.
-///
-/// # Errors
-///
-/// [`Interrupted`] when a signal came first.
-pub async fn or_interrupted<T>(task: impl Future<Output = T>) -> Result<T, Interrupted> {
-    tokio::select! {
-        biased;
-        interrupted = interruption() => Err(interrupted),
-        done = task => Ok(done),
-    }
+pub fn run<E: Display>(task: impl Future<Output = Result<ExitCode, E>>) -> ExitCode {
+    let runtime = match Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return failure(&format!("cannot start the runtime: {error}")),
+    };
+    runtime.block_on(async {
+        tokio::select! {
+            biased;
+            signal = interruption() => {
+                // Not an error: it is what somebody wanted. The exit code is the one by which shells know a signal.
+                eprintln!("interrupted");
+                ExitCode::from(128 + signal)
+            }
+            done = task => done.unwrap_or_else(|error| failure(&error)),
+        }
+    })
 }
 
-async fn interruption() -> Interrupted {
+fn failure(error: &impl Display) -> ExitCode {
+    eprintln!("error: {error}");
+    ExitCode::FAILURE
+}
+
+/// The number of the first signal that arrives.
+async fn interruption() -> u8 {
     let wait = async |kind: SignalKind, number| {
         let Ok(mut stream) = signal(kind) else {
             return std::future::pending().await;
         };
         stream.recv().await;
-        Interrupted { signal: number }
+        number
     };
     tokio::select! {
-        interrupted = wait(SignalKind::interrupt(), 2) => interrupted,
-        interrupted = wait(SignalKind::terminate(), 15) => interrupted,
-        interrupted = wait(SignalKind::hangup(), 1) => interrupted,
+        number = wait(SignalKind::interrupt(), 2) => number,
+        number = wait(SignalKind::terminate(), 15) => number,
+        number = wait(SignalKind::hangup(), 1) => number,
     }
 }

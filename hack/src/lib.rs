@@ -3,19 +3,27 @@
 //! The bed is a real control plane on this machine: etcd, kube-apiserver, kube-controller-manager,
 //! kube-scheduler and kwok, run as plain processes that listen on the loopback interface only.
 //! [`bed::Bed`] starts and ends one; [`tools::Toolbox`] finds or builds the binaries it runs, from
-//! the Go modules beside this crate that pin them.
+//! the Go modules beside this crate that pin them. [`charts::Repository`] is a repository of charts.
+
+#![expect(
+    clippy::missing_errors_doc,
+    reason = "a module has one error, and its messages state what can fail"
+)]
 
 pub mod bed;
-pub mod bench;
 pub mod cargo;
-pub mod check;
+pub mod charts;
+mod check;
 pub mod cli;
-pub mod demo;
+mod demo;
 pub mod exec;
-pub mod generate;
+mod fuzz;
+mod generate;
 pub mod interrupt;
+pub mod manager;
+pub mod metrics;
 pub mod paths;
-pub mod pins;
-pub mod test;
-pub mod tidy;
+mod pins;
+mod test;
+mod tidy;
 pub mod tools;

@@ -14,16 +14,13 @@ pub struct Dirs {
 
 /// Why the directories are not known.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
-    /// None of the variables that lead to the cache is set.
     #[error("no place for the cache: set BATON_CACHE, XDG_CACHE_HOME or HOME")]
     NoCache,
-    /// The current directory, which a relative path depends on, cannot be read.
     #[error("cannot make {path} absolute: {source}")]
     Absolute {
-        /// The path as it was given.
         path: PathBuf,
-        /// What went wrong.
         source: std::io::Error,
     },
 }
@@ -31,10 +28,6 @@ pub enum Error {
 impl Dirs {
     /// Reads the environment: the cache is `$BATON_CACHE`, else `$XDG_CACHE_HOME/baton`, else
     /// `$HOME/.cache/baton`.
-    ///
-    /// # Errors
-    ///
-    /// When none of the three variables is set.
     pub fn from_env() -> Result<Self, Error> {
         let cache = cache(|name| std::env::var_os(name))?;
         // Absolute, because processes are started in other directories and recognised by the paths
@@ -64,6 +57,12 @@ impl Dirs {
     #[must_use]
     pub fn crds(&self) -> PathBuf {
         self.workspace.join("config").join("crds")
+    }
+
+    /// The directory of the generated definitions of the kinds that roll applications out.
+    #[must_use]
+    pub fn release_crds(&self) -> PathBuf {
+        self.workspace.join("config").join("releases")
     }
 }
 

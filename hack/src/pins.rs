@@ -1,48 +1,34 @@
 //! The pinned versions, read from the `go.mod` files so that each stands in one place.
 
 const CONTROLPLANE: &str = include_str!("../controlplane/go.mod");
+const HELM: &str = include_str!("../helm/go.mod");
 const KWOK: &str = include_str!("../kwok/go.mod");
 
-/// Why a pin cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The module file does not require the module.
-    #[error("the go.mod file of {module} requires no version of it")]
-    Missing {
-        /// The Go module.
-        module: &'static str,
-    },
-    /// The module files do not state which Go they need.
-    #[error("the go.mod files have no `go` line")]
-    NoGo,
-}
-
-/// The versions that the bed is made of.
+/// The versions that the bed is made of, and that of the renderer of charts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Pins {
+pub(crate) struct Pins {
     /// `k8s.io/kubernetes`, for example `v1.36.3`.
-    pub kubernetes: &'static str,
+    pub(crate) kubernetes: &'static str,
     /// `go.etcd.io/etcd/server/v3`, for example `v3.6.8`.
-    pub etcd: &'static str,
+    pub(crate) etcd: &'static str,
     /// `sigs.k8s.io/kwok`, for example `v0.8.0`.
-    pub kwok: &'static str,
+    pub(crate) kwok: &'static str,
+    /// `helm.sh/helm/v4`, for example `v4.3.1`.
+    pub(crate) helm: &'static str,
     /// The oldest Go that builds all of them.
-    pub go: GoVersion,
+    pub(crate) go: GoVersion,
 }
 
 /// A version of Go, as far as the choice of a toolchain needs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GoVersion {
-    /// The first number.
-    pub major: u32,
-    /// The second number.
-    pub minor: u32,
+pub(crate) struct GoVersion {
+    pub(crate) major: u32,
+    pub(crate) minor: u32,
 }
 
 impl GoVersion {
     /// Reads `1.26.0`, `go1.26.8`, `go1.27rc1` or `devel go1.28-abcdef`.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let start = text.find("go1.").map_or(0, |at| at + 2);
         let mut numbers = text[start..].split(|c: char| !c.is_ascii_digit());
         let major = numbers.next()?.parse().ok()?;
@@ -59,31 +45,31 @@ impl std::fmt::Display for GoVersion {
 
 impl Pins {
     /// Reads the module files that were beside this crate when it was built.
-    ///
-    /// # Errors
-    ///
-    /// When a module file does not require what it is there for.
-    pub fn read() -> Result<Self, Error> {
-        let pin = |file, module| required(file, module).ok_or(Error::Missing { module });
-        let go = [CONTROLPLANE, KWOK]
-            .into_iter()
-            .map(|file| directive(file, "go").and_then(GoVersion::parse));
-        Ok(Self {
-            kubernetes: pin(CONTROLPLANE, "k8s.io/kubernetes")?,
-            etcd: pin(CONTROLPLANE, "go.etcd.io/etcd/server/v3")?,
-            kwok: pin(KWOK, "sigs.k8s.io/kwok")?,
-            go: go.max().flatten().ok_or(Error::NoGo)?,
-        })
+    pub(crate) fn read() -> Self {
+        let pin = |file, module| required(file, module).expect("the module file requires it");
+        let files = [CONTROLPLANE, HELM, KWOK];
+        let go = files.map(|file| directive(file, "go").and_then(GoVersion::parse));
+        Self {
+            kubernetes: pin(CONTROLPLANE, "k8s.io/kubernetes"),
+            etcd: pin(CONTROLPLANE, "go.etcd.io/etcd/server/v3"),
+            kwok: pin(KWOK, "sigs.k8s.io/kwok"),
+            helm: pin(HELM, "helm.sh/helm/v4"),
+            go: go
+                .into_iter()
+                .max()
+                .flatten()
+                .expect("module files have a `go` line"),
+        }
     }
 }
 
 /// The version of `module` in a `require` directive or block.
 fn required<'a>(file: &'a str, module: &str) -> Option<&'a str> {
     file.lines().find_map(|line| {
-        let mut words = line
+        let mut fields = line
             .split_whitespace()
-            .skip_while(|word| *word == "require");
-        (words.next()? == module).then(|| words.next())?
+            .skip_while(|field| *field == "require");
+        (fields.next()? == module).then(|| fields.next())?
     })
 }
 
@@ -100,8 +86,8 @@ mod tests {
 
     #[test]
     fn module_files_pin_every_tool() {
-        let pins = Pins::read().unwrap();
-        for version in [pins.kubernetes, pins.etcd, pins.kwok] {
+        let pins = Pins::read();
+        for version in [pins.kubernetes, pins.etcd, pins.kwok, pins.helm] {
             assert!(version.starts_with('v'), "{version}");
         }
         assert!(
@@ -117,7 +103,8 @@ mod tests {
 
     #[test]
     fn requirements_are_found_in_both_forms() {
-        let file = "module m\n\ngo 1.26.0\n\nrequire a/b v1.2.3\n\nrequire (\n\tc/d v2.0.0\n\ta/bc v9.9.9 // indirect\n)\n";
+        let file = "module m\n\ngo 1.26.0\n\nrequire a/b v1.2.3\n\n\
+            require (\n\tc/d v2.0.0\n\ta/bc v9.9.9 // indirect\n)\n";
         assert_eq!(required(file, "a/b"), Some("v1.2.3"));
         assert_eq!(required(file, "c/d"), Some("v2.0.0"));
         assert_eq!(required(file, "c/x"), None);

@@ -2,28 +2,24 @@
 //!
 //! They are checked by an ordinary test of this crate, and by `cargo dev check`.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
-/// Where the rules hold.
-const SOURCES: [&str; 6] = [
-    "src",
-    "apis/src",
-    "plugin/src",
-    "hack/src",
-    "integration/src",
-    "integration/tests",
+/// The most lines of a file, its tests left out. Integration tests that read like a book may be longer.
+const MAX_LINES: usize = 500;
+
+/// The most columns of a line.
+const MAX_COLUMNS: usize = 120;
+
+/// The directories of code that decides from what it is given, so that each decision can be tested as a table and
+/// repeated.
+const PURE: [&str; 3] = [
+    "crates/engine/src",
+    "crates/probes/src",
+    "crates/releases/src",
 ];
 
-/// Where a file may not be long. Tests that read like a book may be.
-const SHORT: [&str; 4] = ["src", "apis/src", "hack/src", "plugin/src"];
-
-/// The most lines of a file, its tests left out.
-const MAX_LINES: usize = 600;
-
-/// What the engine must not name: clients, clocks, waiting and the world outside. It decides from
-/// what it is given, so that each decision can be tested as a table and repeated.
+/// What pure code must not name: clients, clocks, waiting and the world outside.
 const IMPURE: [&str; 16] = [
     "kube::Client",
     "kube::Api",
@@ -43,43 +39,31 @@ const IMPURE: [&str; 16] = [
     "thread::sleep",
 ];
 
-/// Macros that stand for missing code. In two words, so that this file does not contain them.
+/// Macros that stand for missing code. In two parts, so that this file does not contain them.
 const UNFINISHED: [&str; 2] = ["todo", "unimplemented"];
 
 /// Why the sources are not tidy.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A file cannot be read.
+pub(crate) enum Error {
     #[error("{path}: {source}")]
-    Read {
-        /// The file or directory.
-        path: PathBuf,
-        /// What went wrong.
-        source: io::Error,
-    },
-    /// Rules are broken.
+    Read { path: PathBuf, source: io::Error },
     #[error("not tidy:\n{}", .0.join("\n"))]
     Untidy(Vec<String>),
 }
 
-/// Checks all sources of the workspace.
-///
-/// # Errors
-///
-/// Every broken rule, as file, line and reason.
-pub fn check(workspace: &Path) -> Result<(), Error> {
+/// Checks all sources of the workspace. The error has every broken rule, as file, line and reason.
+pub(crate) fn check(workspace: &Path) -> Result<(), Error> {
     let mut found = Vec::new();
-    for root in SOURCES {
-        for path in rust_files(&workspace.join(root))? {
-            let text = fs::read_to_string(&path).map_err(|source| Error::Read {
-                path: path.clone(),
-                source,
-            })?;
-            let name = path
-                .strip_prefix(workspace)
-                .unwrap_or(&path)
-                .display()
-                .to_string();
+    for path in files(workspace)? {
+        let read = fs::read_to_string(&path);
+        let text = read.map_err(|source| Error::Read {
+            path: path.clone(),
+            source,
+        })?;
+        let name = path.strip_prefix(workspace).unwrap_or(&path);
+        let name = name.to_string_lossy();
+        found.extend(long_lines(&name, &text));
+        if has_extension(&path, "rs") {
             found.extend(violations(&name, &text));
         }
     }
@@ -93,30 +77,50 @@ pub fn check(workspace: &Path) -> Result<(), Error> {
 /// What is wrong with the file `name`, a path in the workspace.
 fn violations(name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    let engine = name == "src/engine.rs" || name.starts_with("src/engine/");
-    for (number, line) in text.lines().enumerate() {
+    let is_pure = PURE.iter().any(|dir| {
+        let rest = name.strip_prefix(dir);
+        rest.is_some_and(|rest| rest.starts_with('/') || rest == ".rs")
+    });
+    for (number, line) in (1..).zip(text.lines()) {
         // Comments may name what the code must not.
         let code = line.split("//").next().unwrap_or_default();
-        let at = || format!("{name}:{}", number + 1);
-        if engine {
-            let impure = IMPURE.into_iter().filter(|word| code.contains(word));
-            found.extend(
-                impure.map(|word| format!("{}: the engine is pure, and names `{word}`", at())),
-            );
+        for pattern in IMPURE
+            .iter()
+            .filter(|pattern| is_pure && code.contains(**pattern))
+        {
+            found.push(format!(
+                "{name}:{number}: this code is pure, and names `{pattern}`"
+            ));
         }
-        let unfinished = UNFINISHED
-            .into_iter()
-            .filter(|word| code.contains(&format!("{word}!")));
-        found.extend(unfinished.map(|word| format!("{}: `{word}!` is unfinished work", at())));
+        for pattern in UNFINISHED
+            .iter()
+            .filter(|pattern| code.contains(&format!("{pattern}!")))
+        {
+            found.push(format!("{name}:{number}: `{pattern}!` is unfinished work"));
+        }
     }
     let lines = lines_without_tests(name, text);
-    let short = SHORT
-        .into_iter()
-        .any(|root| name.starts_with(&format!("{root}/")));
-    if short && lines > MAX_LINES {
-        found.push(format!(
-            "{name}: {lines} lines without tests, more than {MAX_LINES}: split it"
-        ));
+    if lines > MAX_LINES {
+        let rule = format!("{lines} lines without tests, more than {MAX_LINES}: split it");
+        found.push(format!("{name}: {rule}"));
+    }
+    found
+}
+
+/// Lines beyond the last column. In Markdown, tables and blocks of code may have them.
+fn long_lines(name: &str, text: &str) -> Vec<String> {
+    let is_prose = has_extension(Path::new(name), "md");
+    let mut is_code = false;
+    let mut found = Vec::new();
+    for (number, line) in (1..).zip(text.lines()) {
+        let start = line.trim_start();
+        is_code ^= start.starts_with("```");
+        let columns = line.chars().count();
+        if columns > MAX_COLUMNS && !(is_prose && (is_code || start.starts_with('|'))) {
+            found.push(format!(
+                "{name}:{number}: {columns} columns, more than {MAX_COLUMNS}"
+            ));
+        }
     }
     found
 }
@@ -133,27 +137,31 @@ fn lines_without_tests(name: &str, text: &str) -> usize {
     lines.windows(2).position(is_test).unwrap_or(lines.len())
 }
 
-/// All Rust files below `dir`, in order; none when there is no such directory.
-fn rust_files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
+/// All files of Rust and Markdown below `dir`, in order, except in hidden directories and where cargo builds.
+fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::Read {
         path: dir.to_owned(),
         source,
     };
-    let mut files = Vec::new();
-    let entries = match fs::read_dir(dir) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(files),
-        entries => entries.map_err(failed)?,
-    };
-    for entry in entries {
-        let path = entry.map_err(failed)?.path();
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let (path, name) = (entry.path(), entry.file_name());
+        let name = name.to_string_lossy();
         if path.is_dir() {
-            files.extend(rust_files(&path)?);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
-            files.push(path);
+            if !name.starts_with('.') && name != "target" {
+                found.extend(files(&path)?);
+            }
+        } else if has_extension(&path, "rs") || has_extension(&path, "md") {
+            found.push(path);
         }
     }
-    files.sort();
-    Ok(files)
+    found.sort();
+    Ok(found)
+}
+
+fn has_extension(path: &Path, extension: &str) -> bool {
+    path.extension().is_some_and(|found| found == extension)
 }
 
 #[cfg(test)]
@@ -169,23 +177,40 @@ mod tests {
     }
 
     #[test]
-    fn the_engine_is_pure() {
+    fn decisions_are_pure() {
         let impure = "// tokio\nuse tokio::time;\nlet now = Timestamp::now();\n";
-        let found = violations("src/engine/pass.rs", impure);
+        let found = violations("crates/engine/src/pass.rs", impure);
         assert_eq!(found.len(), 2, "{found:?}");
-        assert!(found[0].starts_with("src/engine/pass.rs:2:"), "{found:?}");
-        assert_eq!(violations("src/engine.rs", impure).len(), 2);
-        assert!(violations("src/engineer.rs", impure).is_empty());
+        assert!(
+            found[0].starts_with("crates/engine/src/pass.rs:2:"),
+            "{found:?}"
+        );
+        assert_eq!(violations("crates/probes/src/lib.rs", impure).len(), 2);
+        assert_eq!(violations("crates/probes/src/cel.rs", impure).len(), 2);
+        assert!(violations("crates/engineer/src/lib.rs", impure).is_empty());
     }
 
     #[test]
     fn unfinished_code_is_found_anywhere() {
-        for word in UNFINISHED {
+        for pattern in UNFINISHED {
             assert_eq!(
-                violations("integration/tests/a.rs", &format!("    {word}!()")).len(),
+                violations("integration/tests/a.rs", &format!("    {pattern}!()")).len(),
                 1
             );
         }
+    }
+
+    #[test]
+    fn long_lines_are_found_in_code_and_prose() {
+        let long = "x ".repeat(61);
+        let text = format!("{long}\n| {long}\n```\n{long}\n```\n{long}\n");
+        assert_eq!(long_lines("src/a.rs", &text).len(), 4);
+        let found = long_lines("README.md", &text);
+        assert_eq!(found.len(), 2, "{found:?}");
+        assert!(
+            found[1].starts_with("README.md:6: 122 columns"),
+            "{found:?}"
+        );
     }
 
     #[test]

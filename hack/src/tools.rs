@@ -1,4 +1,4 @@
-//! The binaries of the bed: found where they are, built from the pinned Go modules where they are
+//! The binaries of the bed, and helm: found where they are, built from the pinned Go modules where they are
 //! not.
 
 mod build;
@@ -11,9 +11,9 @@ use std::process::Stdio;
 use tokio::process::Command;
 
 use crate::paths::Dirs;
-use crate::pins::{self, Pins};
+use crate::pins::Pins;
 
-/// A program that the bed consists of.
+/// A program that the bed consists of, or that is used on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Tool {
     /// The API server.
@@ -30,6 +30,8 @@ pub enum Tool {
     Kwok,
     /// Starts the others as one cluster.
     Kwokctl,
+    /// Renders charts. Not part of a bed.
+    Helm,
 }
 
 /// Tools that are built together, in one run of the Go compiler.
@@ -38,63 +40,44 @@ enum Suite {
     Kubernetes,
     Etcd,
     Kwok,
+    Helm,
 }
 
 /// Why the tools are not at hand.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
-    /// The module files are broken.
-    #[error(transparent)]
-    Pins(#[from] pins::Error),
-    /// There is no Go at all.
     #[error(
         "Go {needed} or newer is needed to build {missing}, and no `go` was found: \
          install it from https://go.dev/dl, or set KUBEBUILDER_ASSETS to a directory that holds them"
     )]
-    NoGo {
-        /// The oldest version that will do.
-        needed: pins::GoVersion,
-        /// The tools to build.
-        missing: String,
-    },
-    /// The Go found is too old.
+    NoGo { needed: String, missing: String },
     #[error(
         "Go {needed} or newer is needed to build {missing}, and `go` is {found}: update it from https://go.dev/dl"
     )]
     OldGo {
-        /// The oldest version that will do.
-        needed: pins::GoVersion,
-        /// The version as Go states it.
+        needed: String,
         found: String,
-        /// The tools to build.
         missing: String,
     },
-    /// The compiler failed.
     #[error("building {what} failed ({status}):\n{output}")]
     Build {
-        /// What was being built.
         what: String,
-        /// How the compiler ended.
         status: std::process::ExitStatus,
-        /// The end of what it wrote.
         output: String,
     },
-    /// The compiler could not be run.
     #[error(transparent)]
     Exec(#[from] crate::exec::Error),
-    /// The cache cannot be written.
     #[error("{path}: {source}")]
     Cache {
-        /// The file or directory.
         path: PathBuf,
-        /// What went wrong.
         source: std::io::Error,
     },
 }
 
 impl Tool {
-    /// Every tool.
-    pub const ALL: [Self; 7] = [
+    /// What a bed consists of.
+    pub const BED: [Self; 7] = [
         Self::KubeApiserver,
         Self::KubeControllerManager,
         Self::KubeScheduler,
@@ -104,132 +87,129 @@ impl Tool {
         Self::Kwokctl,
     ];
 
+    /// The file name, the Go package of the command, and what it is built with.
+    fn source(self) -> (&'static str, &'static str, Suite) {
+        use Suite::{Etcd, Helm, Kubernetes, Kwok};
+        match self {
+            Self::KubeApiserver => (
+                "kube-apiserver",
+                "k8s.io/kubernetes/cmd/kube-apiserver",
+                Kubernetes,
+            ),
+            Self::KubeControllerManager => (
+                "kube-controller-manager",
+                "k8s.io/kubernetes/cmd/kube-controller-manager",
+                Kubernetes,
+            ),
+            Self::KubeScheduler => (
+                "kube-scheduler",
+                "k8s.io/kubernetes/cmd/kube-scheduler",
+                Kubernetes,
+            ),
+            Self::Kubectl => ("kubectl", "k8s.io/kubernetes/cmd/kubectl", Kubernetes),
+            Self::Etcd => ("etcd", "go.etcd.io/etcd/server/v3", Etcd),
+            Self::Kwok => ("kwok", "sigs.k8s.io/kwok/cmd/kwok", Kwok),
+            Self::Kwokctl => ("kwokctl", "sigs.k8s.io/kwok/cmd/kwokctl", Kwok),
+            Self::Helm => ("helm", "helm.sh/helm/v4/cmd/helm", Helm),
+        }
+    }
+
     /// The file name.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self {
-            Self::KubeApiserver => "kube-apiserver",
-            Self::KubeControllerManager => "kube-controller-manager",
-            Self::KubeScheduler => "kube-scheduler",
-            Self::Kubectl => "kubectl",
-            Self::Etcd => "etcd",
-            Self::Kwok => "kwok",
-            Self::Kwokctl => "kwokctl",
-        }
+        self.source().0
     }
 
-    /// The Go package of the command.
     fn package(self) -> &'static str {
-        match self {
-            Self::KubeApiserver => "k8s.io/kubernetes/cmd/kube-apiserver",
-            Self::KubeControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
-            Self::KubeScheduler => "k8s.io/kubernetes/cmd/kube-scheduler",
-            Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
-            Self::Etcd => "go.etcd.io/etcd/server/v3",
-            Self::Kwok => "sigs.k8s.io/kwok/cmd/kwok",
-            Self::Kwokctl => "sigs.k8s.io/kwok/cmd/kwokctl",
-        }
+        self.source().1
     }
 
     fn suite(self) -> Suite {
-        match self {
-            Self::KubeApiserver
-            | Self::KubeControllerManager
-            | Self::KubeScheduler
-            | Self::Kubectl => Suite::Kubernetes,
-            Self::Etcd => Suite::Etcd,
-            Self::Kwok | Self::Kwokctl => Suite::Kwok,
-        }
+        self.source().2
     }
 
     /// The arguments that make the tool print its version without asking a server.
     fn version_args(self) -> &'static [&'static str] {
         match self {
             Self::Kubectl => &["version", "--client"],
+            Self::Helm => &["version", "--template", "{{.Version}}"],
             _ => &["--version"],
         }
     }
 }
 
 impl Suite {
-    const ALL: [Self; 3] = [Self::Kwok, Self::Etcd, Self::Kubernetes];
+    const ALL: [Self; 4] = [Self::Kwok, Self::Etcd, Self::Helm, Self::Kubernetes];
 
-    fn name(self) -> &'static str {
+    /// Its name, its version, and the directory of the Go module that pins it.
+    fn source(self, pins: &Pins) -> (&'static str, &'static str, &'static str) {
         match self {
-            Self::Kubernetes => "kubernetes",
-            Self::Etcd => "etcd",
-            Self::Kwok => "kwok",
+            Self::Kubernetes => ("kubernetes", pins.kubernetes, "controlplane"),
+            Self::Etcd => ("etcd", pins.etcd, "controlplane"),
+            Self::Kwok => ("kwok", pins.kwok, "kwok"),
+            Self::Helm => ("helm", pins.helm, "helm"),
         }
     }
 
     fn version(self, pins: &Pins) -> &'static str {
-        match self {
-            Self::Kubernetes => pins.kubernetes,
-            Self::Etcd => pins.etcd,
-            Self::Kwok => pins.kwok,
-        }
-    }
-
-    /// The directory of the Go module that pins the suite.
-    fn module(self) -> &'static str {
-        match self {
-            Self::Kubernetes | Self::Etcd => "controlplane",
-            Self::Kwok => "kwok",
-        }
+        self.source(pins).1
     }
 
     /// Where the binaries of this version are kept.
     fn dir(self, dirs: &Dirs, pins: &Pins) -> PathBuf {
-        dirs.cache
-            .join(format!("{}-{}", self.name(), self.version(pins)))
+        let (name, version, _) = self.source(pins);
+        dirs.cache.join(format!("{name}-{version}"))
     }
 }
 
-/// All tools, each in its pinned version.
+/// The tools of a bed, each in its pinned version.
 #[derive(Debug, Clone)]
 pub struct Toolbox {
     paths: BTreeMap<Tool, PathBuf>,
 }
 
 impl Toolbox {
-    /// Finds every tool, and builds what is missing with progress on the standard error.
+    /// Finds every tool of a bed, and builds what is missing with progress on the standard error.
     ///
     /// A tool is looked for in the directory `$KUBEBUILDER_ASSETS`, in the cache, and on the
     /// `PATH`; only the pinned version counts, because the tests state what *that* server answers.
-    ///
-    /// # Errors
-    ///
-    /// When something is missing and there is no suitable Go, or the build fails.
     pub async fn prepare(dirs: &Dirs) -> Result<Self, Error> {
-        let pins = Pins::read()?;
-        let mut paths = BTreeMap::new();
-        for tool in Tool::ALL {
-            if let Some(path) = find(tool, dirs, &pins).await {
-                paths.insert(tool, path);
-            }
-        }
-        let missing: Vec<Tool> = Tool::ALL
-            .into_iter()
-            .filter(|tool| !paths.contains_key(tool))
-            .collect();
-        if !missing.is_empty() {
-            build::build(&missing, dirs, &pins).await?;
-        }
-        for tool in missing {
-            paths.insert(tool, cached(tool, dirs, &pins));
-        }
+        let paths = prepare(&Tool::BED, dirs).await?;
         Ok(Self { paths })
     }
 
     /// Where a tool is.
     #[must_use]
     pub fn path(&self, tool: Tool) -> &Path {
-        // `prepare` is the only constructor and has an entry for each; a bare name would be looked
-        // up on the PATH.
+        // `prepare` is the only constructor and has an entry for each of a bed; a bare name would be
+        // looked up on the PATH.
         self.paths
             .get(&tool)
             .map_or(Path::new(tool.name()), PathBuf::as_path)
     }
+}
+
+/// Finds helm, or builds it, in the pinned version. It is looked for as the tools of a bed are, and first where
+/// `$HELM_BIN` says: the variable that the manager reads.
+pub async fn helm(dirs: &Dirs) -> Result<PathBuf, Error> {
+    let paths = prepare(&[Tool::Helm], dirs).await?;
+    Ok(paths.into_values().next().unwrap_or_default())
+}
+
+async fn prepare(tools: &[Tool], dirs: &Dirs) -> Result<BTreeMap<Tool, PathBuf>, Error> {
+    let pins = Pins::read();
+    let (mut paths, mut missing) = (BTreeMap::new(), Vec::new());
+    for &tool in tools {
+        let found = find(tool, dirs, &pins).await;
+        if found.is_none() {
+            missing.push(tool);
+        }
+        paths.insert(tool, found.unwrap_or_else(|| cached(tool, dirs, &pins)));
+    }
+    if !missing.is_empty() {
+        build::build(&missing, dirs, &pins).await?;
+    }
+    Ok(paths)
 }
 
 fn cached(tool: Tool, dirs: &Dirs, pins: &Pins) -> PathBuf {
@@ -238,14 +218,16 @@ fn cached(tool: Tool, dirs: &Dirs, pins: &Pins) -> PathBuf {
 
 async fn find(tool: Tool, dirs: &Dirs, pins: &Pins) -> Option<PathBuf> {
     let version = tool.suite().version(pins);
-    if let Some(assets) = std::env::var_os("KUBEBUILDER_ASSETS") {
-        let path = Path::new(&assets).join(tool.name());
-        if path.is_file() {
-            if is_version(&path, tool, version).await {
-                return Some(path);
-            }
-            eprintln!("tools: not using {}: it is not {version}", path.display());
+    let assets = std::env::var_os("KUBEBUILDER_ASSETS");
+    let named = match tool {
+        Tool::Helm => std::env::var_os("HELM_BIN").map(PathBuf::from),
+        _ => assets.map(|assets| Path::new(&assets).join(tool.name())),
+    };
+    if let Some(path) = named.filter(|path| path.is_file()) {
+        if is_version(&path, tool, version).await {
+            return Some(path);
         }
+        eprintln!("tools: not using {}: it is not {version}", path.display());
     }
     // The directory is named after the version, and a file appears in it complete or not at all.
     let path = cached(tool, dirs, pins);
@@ -275,11 +257,11 @@ async fn is_version(path: &Path, tool: Tool, version: &str) -> bool {
         .is_ok_and(|text| mentions(&text, version))
 }
 
-/// Whether a word of `text` is the version, with or without its `v`.
+/// Whether a part of `text` is the version, with or without its `v`.
 fn mentions(text: &str, version: &str) -> bool {
-    let bare = |word: &str| word.trim_start_matches('v').to_owned();
+    let bare = |part: &str| part.trim_start_matches('v').to_owned();
     text.split_whitespace()
-        .any(|word| bare(word) == bare(version))
+        .any(|part| bare(part) == bare(version))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use baton_hack::bed::{self, Afterwards, Bed, Ports};
 use baton_hack::paths::Dirs;
 
-/// `None`, with a word about it, outside of `cargo dev test`: a plain `cargo test` must not start to
+/// `None`, with a line about it, outside of `cargo dev test`: a plain `cargo test` must not start to
 /// build a control plane.
 fn dirs() -> Option<Dirs> {
     if std::env::var_os("BATON_TEST_KUBECONFIG").is_none() {

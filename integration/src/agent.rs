@@ -17,10 +17,10 @@
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+use baton_hack::metrics::Metrics;
 use tempfile::TempDir;
 
 use crate::endpoint::Endpoint;
-use crate::metrics::Metrics;
 use crate::program::{Log, Program};
 use crate::sites::Joined;
 

@@ -9,7 +9,7 @@ use kube::{Client, Config};
 use serde_json::Value;
 
 /// Kinds without a namespace, among those that tests use.
-const CLUSTER_SCOPED: [&str; 14] = [
+const CLUSTER_SCOPED: [&str; 15] = [
     "Cluster",
     "ClusterObjectDeployment",
     "ClusterObjectSet",
@@ -22,6 +22,7 @@ const CLUSTER_SCOPED: [&str; 14] = [
     "MutatingAdmissionPolicyBinding",
     "Namespace",
     "PriorityClass",
+    "SiteAssignment",
     "ValidatingAdmissionPolicy",
     "ValidatingAdmissionPolicyBinding",
 ];
@@ -105,6 +106,26 @@ impl Cluster {
         );
         self.send(Method::PATCH, &url, "application/merge-patch+json", patch)
             .await
+    }
+
+    /// Replaces an object. With the `resourceVersion` that was read, nobody else's change is lost.
+    pub async fn update(&self, object: &Value) -> Result<Value, Refused> {
+        self.send(Method::PUT, &url(object), "application/json", object)
+            .await
+    }
+
+    /// Replaces the status of an object, where the status is a resource of its own.
+    pub async fn update_status(&self, object: &Value) -> Result<Value, Refused> {
+        let url = format!("{}/status", url(object));
+        self.send(Method::PUT, &url, "application/json", object)
+            .await
+    }
+
+    /// What the server answers at a path.
+    pub async fn read(&self, path: &str) -> Value {
+        self.send(Method::GET, path, "application/json", &Value::Null)
+            .await
+            .unwrap()
     }
 
     /// Applies an object on the server side, forced, under a manager's name.

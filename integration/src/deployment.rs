@@ -11,11 +11,16 @@ use crate::namespace::{INTERVAL, LABEL_TEST, Scope, TestNamespace};
 use crate::revision::{Revision, Want};
 use crate::set::SetBuilder;
 
-/// How long anything about a deployment may take (contract section 8).
+/// How long anything about a deployment may take.
 pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What makes a revision's content: what a template and a revision have in common.
-const CONTENT: [&str; 3] = ["phases", "availabilityProbes", "successDelaySeconds"];
+const CONTENT: [&str; 4] = [
+    "phases",
+    "availabilityProbes",
+    "successDelaySeconds",
+    "serviceAccountName",
+];
 
 /// A label on each revision of a deployment of a test, as its template says.
 pub const LABEL_APP: &str = "app";
@@ -123,7 +128,7 @@ impl<'a> DeploymentBuilder<'a> {
     }
 }
 
-/// What is told of a deployment whose newest content is rolled out.
+/// Conditions of a deployment whose newest content is rolled out.
 const CONCLUDED: [Want<'_>; 3] = [
     Want::Because("Progressing", "False", "Idle"),
     Want::Because("Available", "True", "Available"),
@@ -252,9 +257,9 @@ impl TestDeployment<'_> {
         let asked = Instant::now();
         loop {
             let deployment = self.read().await;
-            let observed = deployment
-                .condition("Progressing")
-                .is_some_and(|told| told["observedGeneration"] == generation(&deployment.json));
+            let observed = deployment.condition("Progressing").is_some_and(|reported| {
+                reported["observedGeneration"] == generation(&deployment.json)
+            });
             if observed {
                 return deployment;
             }
@@ -388,7 +393,7 @@ pub fn annotation<'a>(object: &'a Value, key: &str) -> &'a str {
 }
 
 /// Whether one object is the managing owner of another, checked both ways: by the owner reference, and
-/// by the full entry in the owner's `controllerOf` (contract H1).
+/// by the full entry in the owner's `controllerOf`.
 #[must_use]
 pub fn is_owner(owner: &Value, object: &Value) -> bool {
     let by_reference = object["metadata"]["ownerReferences"]

@@ -70,7 +70,7 @@ fn section(text: &mut String, title: &str, object: &Value) {
             .into_iter()
             .flatten()
         {
-            // Who owns something is told; what it is would hide everything else.
+            // Who owns fields is kept; which ones would hide everything else.
             if let Some(entry) = entry.as_object_mut() {
                 entry.retain(|key, _| {
                     ["manager", "operation", "subresource"].contains(&key.as_str())

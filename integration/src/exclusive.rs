@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 use crate::cluster::Cluster;
+use crate::faults::Faults;
 use crate::guard::Guard;
 use crate::manager::Manager;
 use crate::namespace::{LABEL_TEST, PATIENCE, Scope, TestNamespace};
 use crate::program::temporary;
 
-/// How many tests have a bed to themselves at the same time. On a machine of two processors more of
-/// them slow each other down.
-const TURNS: usize = 1;
+/// How many tests have a bed to themselves at the same time. They mostly wait, for a manager to be idle above all.
+const TURNS: usize = 2;
 
 /// The beds, each started for the first test that gets it. There is one more than there are turns, so
 /// that a manager can clear it while nobody needs it.
@@ -94,6 +94,13 @@ impl Exclusive {
         &self.cluster
     }
 
+    /// Installs the kinds that roll applications out, which the manager takes up when they are there.
+    pub async fn install_releases(&self) {
+        let dirs = Dirs::from_env().unwrap();
+        let bed = BEDS[self.index].get().unwrap();
+        bed.bed.install(&dirs.release_crds()).await.unwrap();
+    }
+
     /// The manager, which runs.
     #[must_use]
     pub fn manager(&self) -> &Manager {
@@ -132,6 +139,11 @@ impl Exclusive {
 
     /// Starts the manager (again) with the rights of a service account.
     pub async fn start_manager_as(&mut self, namespace: &str, account: &str) {
+        self.start_manager_as_with(namespace, account, &[]).await;
+    }
+
+    /// As [`Exclusive::start_manager_as`], with further flags.
+    pub async fn start_manager_as_with(&mut self, namespace: &str, account: &str, flags: &[&str]) {
         let token = self.cluster.token(namespace, account).await;
         let text = std::fs::read_to_string(self.cluster.kubeconfig()).unwrap();
         let mut kubeconfig: Value = serde_saphyr::from_str(&text).unwrap();
@@ -140,8 +152,35 @@ impl Exclusive {
         }
         let path = temporary("kubeconfig.yaml");
         std::fs::write(&path, serde_saphyr::to_string(&kubeconfig).unwrap()).unwrap();
-        self.manager = Some(Manager::start(&path, &purpose(self.index)));
+        let purpose = purpose(self.index);
+        self.manager = Some(Manager::start_with(&path, &purpose, flags));
         std::fs::remove_file(&path).unwrap();
+    }
+
+    /// Takes the manager away and starts another one, an administrator's, whose requests come through a stand-in of the
+    /// API server. It is not waited for.
+    pub async fn manager_through(&mut self, faults: &Faults, flags: &[&str]) -> Manager {
+        let home = "baton-system";
+        let account = json!({ "name": "through", "namespace": home });
+        for object in [
+            json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": home } }),
+            json!({ "apiVersion": "v1", "kind": "ServiceAccount", "metadata": account }),
+            json!({
+                "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRoleBinding",
+                "metadata": { "name": "through" },
+                "roleRef": {
+                    "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin",
+                },
+                "subjects": [{ "kind": "ServiceAccount", "name": "through", "namespace": home }],
+            }),
+        ] {
+            self.cluster.apply(&object, "tests").await.unwrap();
+        }
+        let token = self.cluster.token(home, "through").await;
+        let _ = self.take_manager().terminate();
+        let path = temporary("through.yaml");
+        std::fs::write(&path, faults.endpoint().kubeconfig(&token)).unwrap();
+        Manager::spawn(&path, "through", flags)
     }
 }
 

@@ -29,6 +29,7 @@
 
 mod script;
 mod seen;
+mod status;
 mod stream;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -53,8 +54,9 @@ use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject as _;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 
-pub use self::script::{Answer, Gate, On, Status};
+pub use self::script::{Answer, Gate, On};
 pub use self::seen::{Seen, Verb};
+pub use self::status::Status;
 pub use self::stream::WatchEnd;
 
 use self::script::Script;

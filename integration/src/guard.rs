@@ -2,7 +2,7 @@
 //!
 //! A guard is a small process of its own that holds one end of a pipe. When the test process is
 //! gone (returned, aborted, interrupted, killed) the operating system closes the other end, and the
-//! guard ends what it was told to. Asking the kernel for a signal on the parent's death would need
+//! guard ends its process or bed. Asking the kernel for a signal on the parent's death would need
 //! unsafe code, and handlers in the test process itself do not run when it is killed.
 
 use std::ffi::OsString;

@@ -1,13 +1,10 @@
-//! What the integration tests are written with: a real API server, the real manager, and few words
-//! in between.
-//!
-//! A test makes a [`TestNamespace`](namespace::TestNamespace), creates revisions in it with [`set`](namespace::TestNamespace::set) and waits
-//! for what they should come to with [`reaches`](namespace::TestNamespace::reaches):
+//! Fixtures of the integration tests: a real API server, the real manager, and builders for what they are given.
 //!
 //! ```ignore
 //! let ns = TestNamespace::new(Scope::Namespaced).await;
-//! ns.set("v1").revision(1).phase("a", [configmap("cm").data("k", "v")]).create().await;
-//! ns.reaches("v1", &[Is("Available", "True"), Controls(&["ConfigMap cm"])]).await;
+//! ns.revision(1).phase("a", [configmap("cm")]).available().await;
+//! ns.revision(2).phase("a", [configmap("cm").data("k", "v")]).available().await;
+//! ns.reaches("v1", &[Is("InTransition", "True"), Controls(&[])]).await;
 //! ```
 //!
 //! All tests of a process share one manager and run side by side, so nothing in them may depend on
@@ -15,7 +12,7 @@
 //! the [`Exclusive`](exclusive::Exclusive) bed instead, one after the other.
 //!
 //! Revisions are written and read as JSON, not through the types that the manager itself is made
-//! of: a test sees what any other client sees. Texts of the contract are spelled out where they are
+//! of: a test sees what any other client sees. Texts that clients compare are spelled out where they are
 //! compared.
 
 #![expect(
@@ -27,6 +24,7 @@
 )]
 
 pub mod agent;
+pub mod application;
 pub mod cluster;
 pub mod deployment;
 pub mod dump;
@@ -37,7 +35,6 @@ pub mod guard;
 pub mod live;
 pub mod manager;
 pub mod manifest;
-pub mod metrics;
 pub mod namespace;
 mod network;
 pub mod picture;
@@ -46,9 +43,12 @@ pub mod program;
 pub mod proxy;
 pub mod recording;
 pub mod revision;
+pub mod schema;
+pub mod seed;
 pub mod set;
 pub mod sites;
 pub mod takeover;
+pub mod unmanaged;
 
 /// What nearly every test uses.
 pub mod prelude {
@@ -64,7 +64,7 @@ pub mod prelude {
         secret,
     };
     pub use crate::namespace::{Scope, TestNamespace};
-    pub use crate::recording::{Deed, Recorded, Recording};
+    pub use crate::recording::{Change, Recorded, Recording};
     pub use crate::revision::{
         Revision,
         Want::{self, Because, Controls, Is, No, Phase, Says},
@@ -73,21 +73,21 @@ pub mod prelude {
     pub use std::time::Duration;
 }
 
-/// Runs `async fn $name(scope: Scope)` of the module once per scope of revisions, as `$name::set`
-/// and `$name::cluster_set`.
+/// Runs each `async fn $name(scope: Scope)` of the module once per scope of revisions, as `$name::set` and
+/// `$name::cluster_set`.
 #[macro_export]
 macro_rules! both_scopes {
-    ($($(#[$attribute:meta])* $name:ident => $body:ident;)+) => {$(
+    ($($(#[$attribute:meta])* $name:ident;)+) => {$(
         $(#[$attribute])*
         mod $name {
             #[tokio::test]
             async fn set() {
-                super::$body($crate::namespace::Scope::Namespaced).await;
+                super::$name($crate::namespace::Scope::Namespaced).await;
             }
 
             #[tokio::test]
             async fn cluster_set() {
-                super::$body($crate::namespace::Scope::Cluster).await;
+                super::$name($crate::namespace::Scope::Cluster).await;
             }
         }
     )+};

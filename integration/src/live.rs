@@ -62,7 +62,7 @@ pub fn has_manager(live: &Value, manager: &str) -> bool {
         .any(|entry| entry["manager"] == manager)
 }
 
-/// Fails unless an object looks as a revision writes it (contract 2.5).
+/// Fails unless an object looks as a revision writes it: label, annotation and owner reference.
 pub fn assert_managed_by(live: &Value, revision: &Revision) {
     let number = revision.number().unwrap_or_default().to_string();
     assert!(is_labelled(live), "{live}");

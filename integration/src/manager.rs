@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use crate::program::{Log, Program};
 
-/// Agents are to be heard of every two seconds, and are taken as lost after six.
+/// Agents send a heartbeat every two seconds, and are taken as lost after six without one.
 const HEARTBEAT: &str = "--agent-heartbeat=2";
 
 /// A running manager.
@@ -35,7 +35,14 @@ impl Manager {
     /// Starts one and waits until it is ready. Its log is named after what it is for.
     #[must_use]
     pub fn start(kubeconfig: &Path, purpose: &str) -> Self {
-        let args = args(kubeconfig, &["--leader-elect=false", HEARTBEAT]);
+        Self::start_with(kubeconfig, purpose, &[])
+    }
+
+    /// As [`Manager::start`], with further flags.
+    #[must_use]
+    pub fn start_with(kubeconfig: &Path, purpose: &str, flags: &[&str]) -> Self {
+        let flags = [&["--leader-elect=false", HEARTBEAT], flags].concat();
+        let args = args(kubeconfig, &flags);
         Self(Program::start("/readyz", &log(purpose), &args))
     }
 

@@ -140,7 +140,7 @@ impl Entry {
 /// The finalizer that [`Entry::blocked`] adds.
 pub const BLOCKING_FINALIZER: &str = "baton.run/test-blocks";
 
-/// The foreign controller of the contract's cases.
+/// A controller that nobody knows.
 #[must_use]
 pub fn foreign_controller() -> Value {
     json!({
@@ -167,7 +167,7 @@ pub fn condition_probe(group: &str, kind: &str, type_: &str) -> Value {
     })
 }
 
-/// The probe of the contract's cases: a `ConfigMap` passes once it is annotated with its own name.
+/// A `ConfigMap` passes once it is annotated with its own name.
 #[must_use]
 pub fn name_annotation_probe() -> Value {
     fields_equal(

@@ -14,7 +14,7 @@ use crate::manifest::{BLOCKING_FINALIZER, Entry};
 use crate::program::Log;
 use crate::revision::{Revision, Want};
 
-/// How long anything may take to happen (contract section 8).
+/// How long anything may take to happen.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// How long garbage collection may take to know new kinds.
@@ -99,7 +99,7 @@ impl TestNamespace {
 
     /// The metrics of the shared manager.
     #[must_use]
-    pub fn metrics(&self) -> crate::metrics::Metrics {
+    pub fn metrics(&self) -> baton_hack::metrics::Metrics {
         Manager::shared(self.cluster.kubeconfig()).metrics()
     }
 
@@ -164,10 +164,16 @@ impl TestNamespace {
         self.patch_set(name, &patch).await.unwrap()
     }
 
-    /// Deletes a revision and returns when it is gone.
+    /// Deletes a revision and returns when it is gone, even if another one has taken its name since.
     pub async fn delete_set(&self, name: &str, propagation: &str) {
-        assert!(self.cluster.delete(&self.set_ref(name), propagation).await);
-        self.until_gone(&self.set_ref(name)).await;
+        let reference = self.set_ref(name);
+        let deleted = self.read_set(name).await;
+        assert!(self.cluster.delete(&reference, propagation).await);
+        self.eventually(&format!("revision {name} to be gone"), async || {
+            let live = self.cluster.get(&reference).await;
+            live.is_none_or(|json| Revision { json }.uid() != deleted.uid())
+        })
+        .await;
     }
 
     /// Waits until all of this holds for a revision at the same time, and returns it.
@@ -217,7 +223,7 @@ impl TestNamespace {
             .unwrap()
     }
 
-    /// Annotates an object with its own name: what the probe of the contract's cases asks for.
+    /// Annotates an object with its own name, as `name_annotation_probe` asks for.
     pub async fn annotate_with_name(&self, entry: &Entry) {
         let patch = json!({ "metadata": { "annotations": { "name": entry.name() } } });
         self.merge(entry, &patch).await;
@@ -268,7 +274,7 @@ impl TestNamespace {
         self.until_gone(&self.reference(entry)).await;
     }
 
-    async fn until_gone(&self, reference: &Value) {
+    pub(crate) async fn until_gone(&self, reference: &Value) {
         let text = format!(
             "{} {} to be gone",
             reference["kind"], reference["metadata"]["name"]
@@ -285,32 +291,43 @@ impl TestNamespace {
     /// Waits until garbage collection knows our kinds. It looks for new kinds twice a minute, and leaves the
     /// dependents of an orphaned object alone if it does not know theirs.
     pub async fn until_garbage_is_collected(&self) {
-        let named = |api_version: &str, kind: &str| {
-            json!({
-                "apiVersion": api_version,
-                "kind": kind,
-                "metadata": { "name": "garbage", "namespace": self.name },
-            })
+        let labels = json!({ "package-operator.run/phase-class": "nobody" });
+        let spec = json!({ "revision": 1, "objects": [] });
+        self.until_collected("ObjectSetPhase", labels, spec).await;
+    }
+
+    /// Waits until garbage collection has observed all that has happened to the revisions of this namespace so far: it
+    /// observes the changes of a kind in their order.
+    pub async fn until_owners_are_observed(&self) {
+        let kind = match self.scope {
+            Scope::Namespaced => "ObjectSet",
+            Scope::Cluster => "ClusterObjectSet",
         };
-        let owner = self
-            .cluster
-            .create(&named("v1", "ConfigMap"))
-            .await
-            .unwrap();
-        let mut phase = named("package-operator.run/v1alpha1", "ObjectSetPhase");
-        phase["metadata"]["labels"] = json!({ "package-operator.run/phase-class": "nobody" });
-        phase["metadata"]["ownerReferences"] = json!([{
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "name": "garbage",
-            "uid": owner["metadata"]["uid"],
-        }]);
-        phase["spec"] = json!({ "revision": 1, "objects": [] });
-        self.cluster.create(&phase).await.unwrap();
-        assert!(self.cluster.delete(&owner, "Background").await);
+        let spec = json!({ "lifecycleState": "Archived" });
+        self.until_collected(kind, json!({}), spec).await;
+    }
+
+    /// Waits until an object of ours whose owner does not exist is collected.
+    async fn until_collected(&self, kind: &str, labels: Value, spec: Value) {
+        let owner =
+            json!({ "apiVersion": "v1", "kind": "Namespace", "name": "gone", "uid": "gone" });
+        let mut object = json!({
+            "apiVersion": "package-operator.run/v1alpha1",
+            "kind": kind,
+            "metadata": {
+                "name": format!("garbage-{}", self.name),
+                "labels": labels,
+                "ownerReferences": [owner],
+            },
+            "spec": spec,
+        });
+        if !kind.starts_with("Cluster") {
+            object["metadata"]["namespace"] = self.name.as_str().into();
+        }
+        self.cluster.create(&object).await.unwrap();
         self.within(GARBAGE)
             .eventually("garbage to be collected", async || {
-                self.cluster.get(&phase).await.is_none()
+                self.cluster.get(&object).await.is_none()
             })
             .await;
     }
@@ -332,7 +349,10 @@ impl TestNamespace {
 
     /// Takes down what the test has made.
     async fn clean_up(&self, cluster: &Cluster) {
-        let like = |api_version: &str, kind: &str, metadata: Value| json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata });
+        let like = |api_version: &str, kind: &str, metadata: Value| {
+            let kind = json!(kind);
+            json!({ "apiVersion": api_version, "kind": kind, "metadata": metadata })
+        };
         let group = "package-operator.run/v1alpha1";
         let labels = format!("{LABEL_TEST}={}", self.name);
         // Garbage collection takes a deployment's revisions; to delete one of them before would only

@@ -1,5 +1,8 @@
 //! A subcommand of `baton` as a child process.
 
+#[cfg(target_os = "linux")]
+mod stalled;
+
 use std::ffi::{OsStr, OsString};
 use std::fs::OpenOptions;
 use std::io::{self, Read as _, Write as _};
@@ -10,10 +13,12 @@ use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use baton_hack::metrics::Metrics;
 use rustix::process::{Pid, Signal, kill_process};
 
+#[cfg(target_os = "linux")]
+pub use self::stalled::Stalled;
 use crate::guard::{Guard, beside_tests};
-use crate::metrics::Metrics;
 
 /// How long one may take to say that it is healthy or ready, and to end when asked to.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -171,8 +176,7 @@ impl Program {
     /// Asks it to end (SIGTERM), and returns how it did.
     #[must_use]
     pub fn terminate(self) -> ExitStatus {
-        let id = self.child.lock().unwrap().id();
-        kill_process(Pid::from_raw(id.try_into().unwrap()).unwrap(), Signal::TERM).unwrap();
+        self.signal(Signal::TERM);
         let asked = Instant::now();
         loop {
             if let Some(status) = self.exited() {
@@ -185,6 +189,28 @@ impl Program {
             );
             sleep(Duration::from_millis(10));
         }
+    }
+
+    /// Stops it (SIGSTOP) until [`Program::go_on`].
+    pub fn freeze(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets it go on after [`Program::freeze`].
+    pub fn go_on(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Lets a thread stand still while the others go on, until what this returns is dropped.
+    #[cfg(target_os = "linux")]
+    #[must_use]
+    pub fn stall(&self, thread: &str) -> Stalled<'_> {
+        Stalled::new(self, thread)
+    }
+
+    fn signal(&self, signal: Signal) {
+        let id = self.child.lock().unwrap().id();
+        kill_process(Pid::from_raw(id.try_into().unwrap()).unwrap(), signal).unwrap();
     }
 
     /// Its log.

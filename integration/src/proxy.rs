@@ -9,7 +9,7 @@
 //! let proxy = Proxy::start(site.address()).await;
 //! let joined = site.joined(&ns).through(&proxy.url()).create().await;
 //! ..                                                 // something is delivered
-//! proxy.set(Mode::BlackHole).await;                  // nobody is told that the line is dead
+//! proxy.set(Mode::BlackHole).await;                  // nothing signals that the line is dead
 //! ..
 //! proxy.set(Mode::Pass).await;                       // new connections pass; the old ones stay dead
 //! proxy.until("a new connection", |facts| facts.accepted > 3).await;

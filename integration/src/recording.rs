@@ -16,22 +16,22 @@ use crate::cluster::{Cluster, collection};
 /// How long a watch may lag behind.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a change did to an object.
+/// A change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
-    /// It appeared.
+pub enum Change {
+    /// It was created.
     Added,
     /// It changed.
     Modified,
-    /// It went.
+    /// It was deleted.
     Deleted,
 }
 
-/// A change of one object.
+/// A change, and the object that it is of.
 #[derive(Clone, Debug)]
 pub struct Event {
     /// What happened.
-    pub deed: Deed,
+    pub change: Change,
     /// The object afterwards, or as it was last.
     pub object: Value,
 }
@@ -39,8 +39,8 @@ pub struct Event {
 /// Objects by name.
 pub type State = BTreeMap<String, Value>;
 
-/// A watch that forgets nothing. A wait that looks now and then sees what is there when it looks; this
-/// one sees all that was there in between.
+/// A watch that keeps every event. A wait that polls sees the object at that moment; this one has all states in
+/// between.
 pub struct Recording {
     cluster: Cluster,
     like: Value,
@@ -77,16 +77,16 @@ impl Recording {
         let task = tokio::spawn(async move {
             pin_mut!(stream);
             while let Some(event) = stream.next().await {
-                let (deed, object) = match event.unwrap() {
-                    WatchEvent::Added(object) => (Deed::Added, object),
-                    WatchEvent::Modified(object) => (Deed::Modified, object),
-                    WatchEvent::Deleted(object) => (Deed::Deleted, object),
+                let (change, object) = match event.unwrap() {
+                    WatchEvent::Added(object) => (Change::Added, object),
+                    WatchEvent::Modified(object) => (Change::Modified, object),
+                    WatchEvent::Deleted(object) => (Change::Deleted, object),
                     WatchEvent::Bookmark(_) => continue,
                     WatchEvent::Error(status) => {
                         panic!("the recording was interrupted: {status:?}")
                     }
                 };
-                sink.lock().unwrap().push(Event { deed, object });
+                sink.lock().unwrap().push(Event { change, object });
             }
         });
         let items = list["items"].as_array().cloned().unwrap_or_default();
@@ -142,9 +142,9 @@ impl Recorded {
         let mut states = vec![state.clone()];
         for event in &self.events {
             let (name, object) = named(event.object.clone());
-            match event.deed {
-                Deed::Added | Deed::Modified => state.insert(name, object),
-                Deed::Deleted => state.remove(&name),
+            match event.change {
+                Change::Added | Change::Modified => state.insert(name, object),
+                Change::Deleted => state.remove(&name),
             };
             states.push(state.clone());
         }
@@ -162,12 +162,12 @@ impl Recorded {
         changes
     }
 
-    /// How often something of this kind happened.
+    /// How often objects changed in this way.
     #[must_use]
-    pub fn count(&self, deed: Deed) -> usize {
+    pub fn count(&self, change: Change) -> usize {
         self.events
             .iter()
-            .filter(|event| event.deed == deed)
+            .filter(|event| event.change == change)
             .count()
     }
 }

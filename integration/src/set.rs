@@ -5,12 +5,13 @@ use serde_json::{Value, json};
 use crate::cluster::{Refused, is_namespaced};
 use crate::manifest::Entry;
 use crate::namespace::{Scope, TestNamespace};
-use crate::revision::Revision;
+use crate::revision::{Revision, Want};
 
 /// A revision that is not created yet.
 #[must_use]
 pub struct SetBuilder<'a> {
     namespace: &'a TestNamespace,
+    name: String,
     manifest: Value,
 }
 
@@ -19,6 +20,7 @@ impl<'a> SetBuilder<'a> {
         let manifest = namespace.set_ref(name);
         Self {
             namespace,
+            name: name.to_owned(),
             manifest,
         }
     }
@@ -135,7 +137,19 @@ impl<'a> SetBuilder<'a> {
         }
     }
 
-    /// Creates it, or tells why the server refuses it.
+    /// Creates it and waits until all of this holds for it at the same time.
+    pub async fn reaching(self, wanted: &[Want<'_>]) -> Revision {
+        let (namespace, name) = (self.namespace, self.name.clone());
+        self.create().await;
+        namespace.reaches(&name, wanted).await
+    }
+
+    /// Creates it and waits until it is available.
+    pub async fn available(self) -> Revision {
+        self.reaching(&[Want::Is("Available", "True")]).await
+    }
+
+    /// Creates it, or returns why the server refuses it.
     pub async fn try_create(self) -> Result<Revision, Refused> {
         let json = self.namespace.cluster().create(&self.manifest).await?;
         Ok(Revision { json })
@@ -146,6 +160,15 @@ impl TestNamespace {
     /// A revision to be created; in a cluster-scoped test its real name is made unique.
     pub fn set(&self, name: &str) -> SetBuilder<'_> {
         SetBuilder::new(self, name)
+    }
+
+    /// A numbered revision of a chain, `v1`, `v2` and so on, with the one before as its predecessor.
+    pub fn revision(&self, number: i64) -> SetBuilder<'_> {
+        let set = self.set(&format!("v{number}")).revision(number);
+        match number {
+            1 => set,
+            _ => set.previous(&[&format!("v{}", number - 1)]),
+        }
     }
 
     /// Creates a slice of the scope of the test's revisions.

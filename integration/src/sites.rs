@@ -1,8 +1,8 @@
 //! Real control planes beside the hub's, for what is delivered into other clusters.
 //!
 //! There are [`SITES`] of them, started for the first test that asks and shared by all tests of the process: etcd,
-//! kube-apiserver and kube-controller-manager, without nodes and without the product's custom resource
-//! definitions. By custom, tests push into site [`PUSH`] and let an agent pull into site [`PULL`].
+//! kube-apiserver and kube-controller-manager, without the product's custom resource definitions. By custom, tests push
+//! into site [`PUSH`], which has nodes, and let an agent pull into site [`PULL`], which has none.
 //!
 //! ```ignore
 //! let ns = TestNamespace::new(Scope::Namespaced).await;
@@ -38,6 +38,7 @@ mod credentials;
 mod join;
 mod leftovers;
 mod mirrors;
+mod names;
 
 use std::net::SocketAddr;
 use std::ops::Deref;
@@ -53,7 +54,8 @@ pub use baton_hack::bed::Stop;
 
 pub use self::account::{Account, Token};
 pub use self::credentials::TemporaryKubeconfig;
-pub use self::join::{CLUSTERS_NAMESPACE, Join, Joined};
+pub use self::join::{Join, Joined};
+pub use self::names::CLUSTERS_NAMESPACE;
 
 use crate::cluster::Cluster;
 use crate::endpoint::Endpoint;
@@ -259,7 +261,13 @@ async fn start(index: usize) -> SiteBed {
     // Before the bed is there, so that half a bed is ended too.
     let guard = Guard::over_bed(&name);
     let name = name.parse().unwrap();
-    let bed = Bed::up_with(Extent::ControlPlane, &dirs, &name, None, Afterwards::End).await;
+    // Releases have pods, which need nodes.
+    let extent = if index == PUSH {
+        Extent::Full
+    } else {
+        Extent::ControlPlane
+    };
+    let bed = Bed::up_with(extent, &dirs, &name, None, Afterwards::End).await;
     let bed = bed.unwrap_or_else(|error| panic!("{error}"));
     SiteBed {
         endpoint: Endpoint::of_bed(&bed.kubeconfig()),

@@ -1,5 +1,5 @@
 //! What Package Operator leaves behind in a cluster, written without it: by the requests that it
-//! sends itself, under the names that it sends them (contract 2.5, 2.6, 5.2, 6.6).
+//! sends itself, under the names that it sends them.
 //!
 //! No manager may run meanwhile. Everything is as it is after a rollout that went well: finalizers,
 //! labels, annotations, owner references and status of the revision, and its objects, whose fields
@@ -211,7 +211,7 @@ impl LeftBehind<'_> {
     }
 }
 
-/// An object as a revision writes it (contract 2.5), or takes it over (contract 2.7).
+/// An object as a revision writes it, or takes it over.
 async fn complete(cluster: &Cluster, mut object: Value, set: &Value) -> Value {
     let labels = &mut object["metadata"]["labels"];
     labels["package-operator.run/cache"] = "True".into();

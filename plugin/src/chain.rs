@@ -3,46 +3,45 @@
 //! [`assemble`] is pure. [`read`] and [`read_all`] list what it needs: one list per kind, however long
 //! the chains are.
 
-mod link;
+mod group;
 mod member;
 
 use std::collections::BTreeMap;
 
-use baton::engine::deployment::template::{has_labels, metadata_digest, same_content};
-use baton_apis::constants::ANNOTATION_TEMPLATE_METADATA;
+use baton_apis::constants::{ANNOTATION_HASH, ANNOTATION_TEMPLATE_METADATA};
+use baton_engine::deployment::{
+    slices::instead_of_objects,
+    template::{has_labels, hash, metadata_digest, same_content},
+};
 use serde_json::Value;
 
-use self::link::link;
-pub use self::member::{Deployment, Member, Revision, State};
+use self::group::group;
+pub(crate) use self::member::{Deployment, Revision, State};
 use crate::{
     connect::Cluster,
     error::Error,
-    output::tell_once,
+    output::report_once,
     target::{Kind, Target},
 };
 
-/// Revisions that belong together.
 #[derive(Clone, Debug, Default)]
-pub struct Chain {
+pub(crate) struct Chain {
     /// What the revisions were made from; `None` where people or programs made them one by one.
-    pub deployment: Option<Deployment>,
+    pub(crate) deployment: Option<Deployment>,
     /// By number, lowest first. Those without a number yet come last, oldest first.
-    pub revisions: Vec<Revision>,
+    pub(crate) revisions: Vec<Revision>,
     /// The name of the revision that the user asked for, where that was no deployment.
-    pub named: Option<String>,
+    pub(crate) named: Option<String>,
 }
 
 impl Chain {
-    /// The kind of its revisions.
-    #[must_use]
-    pub fn revision_kind(&self) -> Option<Kind> {
+    pub(crate) fn revision_kind(&self) -> Option<Kind> {
         let deployment = self.deployment.as_ref().map(|d| d.kind.revision());
         deployment.or_else(|| self.revisions.first().map(|revision| revision.kind))
     }
 
     /// Its namespace; `None` for a cluster-scoped one.
-    #[must_use]
-    pub fn namespace(&self) -> Option<&str> {
+    pub(crate) fn namespace(&self) -> Option<&str> {
         match &self.deployment {
             Some(deployment) => deployment.namespace(),
             None => self.revisions.first().and_then(Revision::namespace),
@@ -50,8 +49,7 @@ impl Chain {
     }
 
     /// What it is called: the deployment, or else the newest revision.
-    #[must_use]
-    pub fn target(&self) -> Option<Target> {
+    pub(crate) fn target(&self) -> Option<Target> {
         match &self.deployment {
             Some(deployment) => Some(deployment.target()),
             None => self.newest().map(Revision::target),
@@ -59,15 +57,13 @@ impl Chain {
     }
 
     /// The revision with the highest number.
-    #[must_use]
-    pub fn newest(&self) -> Option<&Revision> {
+    pub(crate) fn newest(&self) -> Option<&Revision> {
         self.revisions.last()
     }
 
     /// The revision that the deployment wants: the newest one if its content equals the template. Of a
     /// chain without a deployment, the newest one.
-    #[must_use]
-    pub fn current(&self) -> Option<&Revision> {
+    pub(crate) fn current(&self) -> Option<&Revision> {
         let newest = self.newest()?;
         match &self.deployment {
             Some(deployment) if !is_made_from(newest, deployment) => None,
@@ -75,31 +71,24 @@ impl Chain {
         }
     }
 
-    /// The revision with a number.
-    #[must_use]
-    pub fn by_number(&self, number: i64) -> Option<&Revision> {
+    pub(crate) fn by_number(&self, number: i64) -> Option<&Revision> {
         self.revisions
             .iter()
             .find(|revision| revision.number() == Some(number))
     }
 
-    /// The revision with a name.
-    #[must_use]
-    pub fn by_name(&self, name: &str) -> Option<&Revision> {
+    pub(crate) fn by_name(&self, name: &str) -> Option<&Revision> {
         self.revisions
             .iter()
             .find(|revision| revision.name() == name)
     }
 
-    /// The revision with a UID.
-    #[must_use]
-    pub fn by_uid(&self, uid: &str) -> Option<&Revision> {
+    pub(crate) fn by_uid(&self, uid: &str) -> Option<&Revision> {
         self.revisions.iter().find(|revision| revision.uid() == uid)
     }
 
     /// The revision that the user asked for: the named one, else the current one.
-    #[must_use]
-    pub fn subject(&self) -> Option<&Revision> {
+    pub(crate) fn subject(&self) -> Option<&Revision> {
         match &self.named {
             Some(name) => self.by_name(name),
             None => self.current(),
@@ -107,8 +96,7 @@ impl Chain {
     }
 
     /// The deployment, if that is what the user asked for; `None` for one of its revisions.
-    #[must_use]
-    pub fn asked_deployment(&self) -> Option<&Deployment> {
+    pub(crate) fn asked_deployment(&self) -> Option<&Deployment> {
         self.deployment.as_ref().filter(|_| self.named.is_none())
     }
 
@@ -123,16 +111,14 @@ impl Chain {
         }
     }
 
-    /// The revisions, newest first.
-    pub fn newest_first(&self) -> impl Iterator<Item = &Revision> {
+    pub(crate) fn newest_first(&self) -> impl Iterator<Item = &Revision> {
         self.revisions.iter().rev()
     }
 }
 
 /// Whether a revision is what a deployment's template asks for, by the manager's own rules: same content, and the same
 /// metadata of the template, or labels where no digest of the metadata was kept.
-#[must_use]
-pub fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
+pub(crate) fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
     let template = &deployment.spec.template;
     let same_metadata = match revision.annotation(ANNOTATION_TEMPLATE_METADATA) {
         Some(digest) => {
@@ -148,7 +134,24 @@ pub fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
             &template.metadata.labels,
         ),
     };
-    same_metadata && same_content(&revision.spec, &template.spec)
+    // Where objects are in slices that were not read, the hash tells: only Baton makes such revisions.
+    let is_of_hash = || {
+        let object = &deployment.object;
+        let collisions = object
+            .pointer("/status/collisionCount")
+            .and_then(Value::as_i64);
+        let collisions = collisions
+            .and_then(|count| count.try_into().ok())
+            .unwrap_or(0);
+        let template = object.pointer("/spec/template").unwrap_or(&Value::Null);
+        revision.annotation(ANNOTATION_HASH) == Some(&*hash(template, collisions))
+    };
+    let is_sliced = instead_of_objects(&revision.spec, &template.spec)
+        .next()
+        .is_some();
+    same_metadata
+        && (same_content(&revision.spec, &template.spec, &BTreeMap::new())
+            || (is_sliced && is_of_hash()))
 }
 
 /// Puts revisions together: with the deployment whose UID their controller reference has, else with
@@ -157,8 +160,7 @@ pub fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
 /// # Guarantees
 /// Every deployment and every revision is in exactly one chain. Chains come in the order of
 /// namespaces and names, those of deployments before the others.
-#[must_use]
-pub fn assemble(deployments: Vec<Deployment>, revisions: Vec<Revision>) -> Vec<Chain> {
+pub(crate) fn assemble(deployments: Vec<Deployment>, revisions: Vec<Revision>) -> Vec<Chain> {
     let mut chains: Vec<Chain> = deployments
         .into_iter()
         .map(|deployment| Chain {
@@ -185,7 +187,7 @@ pub fn assemble(deployments: Vec<Deployment>, revisions: Vec<Revision>) -> Vec<C
             None => alone.push(revision),
         }
     }
-    let mut standalone = link(alone);
+    let mut standalone = group(alone);
     for chain in chains.iter_mut().chain(&mut standalone) {
         chain.revisions.sort_by_key(|revision| {
             (
@@ -200,7 +202,6 @@ pub fn assemble(deployments: Vec<Deployment>, revisions: Vec<Revision>) -> Vec<C
     chains
 }
 
-/// Where a chain is listed.
 fn place(chain: &Chain) -> (String, String) {
     let name = match (&chain.deployment, chain.revisions.first()) {
         (Some(deployment), _) => deployment.name(),
@@ -215,20 +216,14 @@ fn place(chain: &Chain) -> (String, String) {
 
 /// The chain of what a user named: a deployment with all of its revisions, or all revisions of the
 /// chain that a revision is in.
-///
-/// # Errors
-/// There is nothing of that name, or it cannot be read.
-pub async fn read(cluster: &Cluster, target: &Target) -> Result<Chain, Error> {
+pub(crate) async fn read(cluster: &Cluster, target: &Target) -> Result<Chain, Error> {
     let kind = target.candidates()[0];
     let chains = read_all(cluster, kind, cluster.namespace_of(kind)).await?;
     pick(chains, target).ok_or_else(|| not_found(target, cluster.namespace_of(kind)))
 }
 
 /// All chains of the scope of a kind, in a namespace or, where it is `None`, in all of them.
-///
-/// # Errors
-/// They cannot be read.
-pub async fn read_all(
+pub(crate) async fn read_all(
     cluster: &Cluster,
     kind: Kind,
     namespace: Option<&str>,
@@ -241,26 +236,24 @@ pub async fn read_all(
     Ok(from_objects(deployments, revisions))
 }
 
-/// As [`assemble`], from what lists return. What cannot be parsed is told on standard error and left out.
-#[must_use]
-pub fn from_objects(deployments: Vec<Value>, revisions: Vec<Value>) -> Vec<Chain> {
-    // Those who watch come by here again and again.
-    let tell = |error: serde_json::Error| tell_once(&format!("warning: {error}"));
+/// As [`assemble`], from what lists return. What cannot be parsed is reported on standard error and left out.
+pub(crate) fn from_objects(deployments: Vec<Value>, revisions: Vec<Value>) -> Vec<Chain> {
+    // A watch parses the same objects after every change.
+    let warn = |error: serde_json::Error| report_once(&format!("warning: {error}"));
     assemble(
         deployments
             .into_iter()
-            .filter_map(|object| Deployment::parse(object).map_err(tell).ok())
+            .filter_map(|object| Deployment::parse(object).map_err(warn).ok())
             .collect(),
         revisions
             .into_iter()
-            .filter_map(|object| Revision::parse(object).map_err(tell).ok())
+            .filter_map(|object| Revision::parse(object).map_err(warn).ok())
             .collect(),
     )
 }
 
 /// The chain of what a user named, among chains of its namespace and scope.
-#[must_use]
-pub fn pick(mut chains: Vec<Chain>, target: &Target) -> Option<Chain> {
+pub(crate) fn pick(mut chains: Vec<Chain>, target: &Target) -> Option<Chain> {
     let (index, kind) = position(&chains, target)?;
     let mut chain = chains.swap_remove(index);
     if !kind.is_deployment() {
@@ -270,8 +263,7 @@ pub fn pick(mut chains: Vec<Chain>, target: &Target) -> Option<Chain> {
 }
 
 /// Which of the chains has what a user named, and of what kind that is.
-#[must_use]
-pub fn position(chains: &[Chain], target: &Target) -> Option<(usize, Kind)> {
+pub(crate) fn position(chains: &[Chain], target: &Target) -> Option<(usize, Kind)> {
     target.candidates().into_iter().find_map(|kind| {
         let has = |chain: &Chain| chain.has(kind, &target.name);
         Some((chains.iter().position(has)?, kind))
@@ -279,8 +271,7 @@ pub fn position(chains: &[Chain], target: &Target) -> Option<(usize, Kind)> {
 }
 
 /// As kubectl says it.
-#[must_use]
-pub fn not_found(target: &Target, namespace: Option<&str>) -> Error {
+pub(crate) fn not_found(target: &Target, namespace: Option<&str>) -> Error {
     let kinds = target.candidates();
     let kinds: Vec<&str> = kinds.iter().map(|kind| kind.plural()).collect();
     let place = namespace.map_or_else(String::new, |namespace| {
@@ -461,7 +452,7 @@ mod tests {
         let state = |edit: fn(&mut Value)| {
             let mut set = set("web", 1, "", &[]);
             edit(&mut set);
-            Revision::parse(set).unwrap().state().word()
+            Revision::parse(set).unwrap().state().as_str()
         };
         let condition = |type_: &str, status: &str| {
             json!([{
@@ -491,7 +482,7 @@ mod tests {
         ] {
             let mut set = set("web", 1, "", &[]);
             set["status"] = json!({"conditions": condition(type_, status)});
-            assert_eq!(Revision::parse(set).unwrap().state().word(), expected);
+            assert_eq!(Revision::parse(set).unwrap().state().as_str(), expected);
         }
     }
 

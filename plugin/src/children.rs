@@ -7,34 +7,28 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton::{
-    cluster::discovery::Resource,
-    engine::{
-        Gvk, ObjectKey,
-        object::{controller, text},
-        probes::{Probes, Verdict},
-        revision::KindScope,
-    },
+use baton_engine::{
+    Gvk, ObjectKey,
+    object::{controller, text},
+    revision::KindScope,
 };
+use baton_kubernetes::discovery::Resource;
+use baton_probes::Probes;
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
 
 use crate::{
     chain::{Chain, Revision},
-    connect::{Cluster, ListQuery, Source},
-    content::{Content, FEW},
+    connect::{Cluster, ListQuery, ListRequest, SIDE_BY_SIDE},
+    content::{FEW, WantedRevision},
     delegates::Delegates,
     error::Error,
-    output::place,
+    output::format::place,
 };
-
-/// Lists under way at the same time.
-const SIDE_BY_SIDE: usize = 8;
 
 /// How much of the objects is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Detail {
-    /// All of every object.
+pub(crate) enum Detail {
     Whole,
     /// All of the objects of kinds that a probe selects, the metadata of the others.
     AsProbed,
@@ -42,7 +36,7 @@ pub enum Detail {
 
 /// Objects as they are in the cluster.
 #[derive(Clone, Debug, Default)]
-pub struct Children {
+pub(crate) struct Children {
     live: BTreeMap<ObjectKey, Value>,
     /// Kinds that could not be read, by group and kind, and why.
     unreadable: BTreeMap<(String, String), String>,
@@ -50,21 +44,16 @@ pub struct Children {
 
 /// What is known of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Found<'a> {
-    /// It exists.
+pub(crate) enum Found<'a> {
     Live(&'a Value),
-    /// It does not.
     Missing,
     /// Its kind cannot be read, for this reason.
     Unreadable(&'a str),
 }
 
-/// Who controls an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Owner {
-    /// A revision of the chain.
+pub(crate) enum Owner {
     Revision {
-        /// Its name.
         name: String,
         /// Its number, once it has one.
         number: Option<i64>,
@@ -73,39 +62,26 @@ pub enum Owner {
     },
     /// Something else, by kind and name.
     Stranger {
-        /// Kind in the controller reference.
         kind: String,
-        /// Name in the controller reference.
         name: String,
     },
-    /// Nothing.
     Nobody,
 }
 
-/// A revision with what it wants.
-pub type Wanted<'a> = (&'a Revision, &'a Content);
-
 /// The wanted objects of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Collection {
-    /// The kind.
-    pub gvk: Gvk,
-    /// The objects.
-    pub keys: BTreeSet<ObjectKey>,
-    /// Whether their metadata is enough.
-    pub metadata_only: bool,
+pub(crate) struct Collection {
+    pub(crate) gvk: Gvk,
+    pub(crate) keys: BTreeSet<ObjectKey>,
+    pub(crate) metadata_only: bool,
 }
 
 impl Children {
     /// Reads the objects that revisions want. Those of phases of a class may be in another cluster and are not looked
     /// for; see [`Phase::is_here`](crate::content::Phase::is_here).
-    ///
-    /// # Errors
-    /// No answer. A kind that is not served, or may not be read, is no error: see
-    /// [`Found::Unreadable`].
-    pub async fn read(
+    pub(crate) async fn read(
         cluster: &Cluster,
-        wanted: &[Wanted<'_>],
+        wanted: &[WantedRevision<'_>],
         detail: Detail,
     ) -> Result<Self, Error> {
         let mut children = Self::default();
@@ -143,7 +119,7 @@ impl Children {
     }
 
     /// Adds an object of a kind, or replaces it.
-    pub fn insert(&mut self, gvk: &Gvk, mut object: Value) {
+    pub(crate) fn insert(&mut self, gvk: &Gvk, mut object: Value) {
         // Metadata comes as another kind.
         object["apiVersion"] = gvk.api_version().into();
         object["kind"] = gvk.kind.clone().into();
@@ -151,14 +127,13 @@ impl Children {
     }
 
     /// Notes that a kind cannot be read.
-    pub fn insert_unreadable(&mut self, gvk: &Gvk, why: String) {
+    pub(crate) fn insert_unreadable(&mut self, gvk: &Gvk, why: String) {
         let kind = (gvk.group.clone(), gvk.kind.clone());
         self.unreadable.insert(kind, why);
     }
 
     /// What is known of an object.
-    #[must_use]
-    pub fn find(&self, key: &ObjectKey) -> Found<'_> {
+    pub(crate) fn find(&self, key: &ObjectKey) -> Found<'_> {
         let kind = (key.group.clone(), key.kind.clone());
         match self.live.get(key) {
             Some(object) => Found::Live(object),
@@ -168,19 +143,13 @@ impl Children {
             },
         }
     }
-
-    /// All objects that were found.
-    pub fn iter(&self) -> impl Iterator<Item = (&ObjectKey, &Value)> {
-        self.live.iter()
-    }
 }
 
 /// What [`Found::Unreadable`] says of a kind that the server does not serve.
-pub const NOT_SERVED: &str = "the API server does not serve this kind";
+pub(crate) const NOT_SERVED: &str = "the API server does not serve this kind";
 
 /// What revisions want, by kind. Of phases whose objects are in other clusters nothing.
-#[must_use]
-pub fn collections(wanted: &[Wanted<'_>], detail: Detail) -> Vec<Collection> {
+pub(crate) fn collections(wanted: &[WantedRevision<'_>], detail: Detail) -> Vec<Collection> {
     let probed = probed_kinds(wanted);
     let mut by_kind: BTreeMap<Gvk, BTreeSet<ObjectKey>> = BTreeMap::new();
     let phases = wanted.iter().flat_map(|(_, content)| &content.phases);
@@ -204,15 +173,14 @@ pub fn collections(wanted: &[Wanted<'_>], detail: Detail) -> Vec<Collection> {
 
 impl Collection {
     /// The lists of managed objects that hold the wanted ones. They are always to be read.
-    #[must_use]
-    pub fn managed(&self, resource: &Resource, _: &Children) -> Vec<Source> {
+    pub(crate) fn managed(&self, resource: &Resource, _: &Children) -> Vec<ListRequest> {
         let keys: BTreeSet<&ObjectKey> = self.keys.iter().collect();
         let query = ListQuery {
             metadata_only: self.metadata_only,
             ..ListQuery::managed()
         };
-        let paths = self.paths(resource, &keys);
-        let sources = paths.into_keys().map(|path| Source {
+        let paths = paths(resource, &keys);
+        let sources = paths.into_keys().map(|path| ListRequest {
             path,
             query: query.clone(),
         });
@@ -221,19 +189,18 @@ impl Collection {
 
     /// Lists for the wanted objects that are not among the managed ones: a few by name, many by one list. The former
     /// is what a list of one name is to a server.
-    #[must_use]
-    pub fn others(&self, resource: &Resource, managed: &Children) -> Vec<Source> {
+    pub(crate) fn others(&self, resource: &Resource, managed: &Children) -> Vec<ListRequest> {
         let absent =
             |key: &&ObjectKey| !key.name.is_empty() && matches!(managed.find(key), Found::Missing);
         let keys: BTreeSet<&ObjectKey> = self.keys.iter().filter(absent).collect();
         let mut sources = Vec::new();
-        for (path, keys) in self.paths(resource, &keys) {
+        for (path, keys) in paths(resource, &keys) {
             let queries: Vec<ListQuery> = if keys.len() > FEW {
                 vec![ListQuery::default()]
             } else {
                 keys.iter().map(|key| ListQuery::named(&key.name)).collect()
             };
-            sources.extend(queries.into_iter().map(|query| Source {
+            sources.extend(queries.into_iter().map(|query| ListRequest {
                 path: path.clone(),
                 query: ListQuery {
                     metadata_only: self.metadata_only,
@@ -243,34 +210,32 @@ impl Collection {
         }
         sources
     }
+}
 
-    /// Where objects are listed: per namespace, or all at once where there are many namespaces.
-    fn paths<'a>(
-        &self,
-        resource: &Resource,
-        keys: &BTreeSet<&'a ObjectKey>,
-    ) -> BTreeMap<String, Vec<&'a ObjectKey>> {
-        let namespaces: BTreeSet<&str> = keys.iter().map(|key| key.namespace.as_str()).collect();
-        let everywhere = resource.scope == KindScope::Cluster || namespaces.len() > FEW;
-        let mut paths: BTreeMap<String, Vec<&ObjectKey>> = BTreeMap::new();
-        for key in keys {
-            let path = if everywhere {
-                resource.path(&self.gvk)
-            } else if key.namespace.is_empty() {
-                // There is no object of such a kind without a namespace.
-                continue;
-            } else {
-                resource.path_in(&self.gvk, &key.namespace)
-            };
-            paths.entry(path).or_default().push(key);
-        }
-        paths
+/// Where objects are listed: per namespace, or all at once where there are many namespaces.
+fn paths<'a>(
+    resource: &Resource,
+    keys: &BTreeSet<&'a ObjectKey>,
+) -> BTreeMap<String, Vec<&'a ObjectKey>> {
+    let namespaces: BTreeSet<&str> = keys.iter().map(|key| key.namespace.as_str()).collect();
+    let everywhere = resource.scope == KindScope::Cluster || namespaces.len() > FEW;
+    let mut paths: BTreeMap<String, Vec<&ObjectKey>> = BTreeMap::new();
+    for key in keys {
+        let path = if everywhere {
+            resource.path()
+        } else if let Ok(path) = resource.path_in(&key.namespace) {
+            path
+        } else {
+            // There is no object of such a kind without a namespace, or in one of such a name.
+            continue;
+        };
+        paths.entry(path).or_default().push(key);
     }
+    paths
 }
 
 /// The identity of a live object of a kind.
-#[must_use]
-pub fn key_of(gvk: &Gvk, object: &Value) -> ObjectKey {
+pub(crate) fn key_of(gvk: &Gvk, object: &Value) -> ObjectKey {
     let (namespace, name) = place(object);
     ObjectKey {
         group: gvk.group.clone(),
@@ -281,8 +246,7 @@ pub fn key_of(gvk: &Gvk, object: &Value) -> ObjectKey {
 }
 
 /// Group and kind of what the probes of revisions select.
-#[must_use]
-pub fn probed_kinds(wanted: &[Wanted<'_>]) -> BTreeSet<(String, String)> {
+pub(crate) fn probed_kinds(wanted: &[WantedRevision<'_>]) -> BTreeSet<(String, String)> {
     let probes = wanted
         .iter()
         .flat_map(|(revision, _)| revision.spec.availability_probes.iter().flatten());
@@ -294,9 +258,7 @@ pub fn probed_kinds(wanted: &[Wanted<'_>]) -> BTreeSet<(String, String)> {
         .collect()
 }
 
-/// Who controls a live object.
-#[must_use]
-pub fn owner(object: &Value, chain: &Chain, delegates: &Delegates) -> Owner {
+pub(crate) fn owner(object: &Value, chain: &Chain, delegates: &Delegates) -> Owner {
     let Some(reference) = controller(object) else {
         return Owner::Nobody;
     };
@@ -316,21 +278,8 @@ pub fn owner(object: &Value, chain: &Chain, delegates: &Delegates) -> Owner {
     }
 }
 
-/// What a revision's probes say about one of its objects. Probes that cannot be compiled decide
-/// nothing, and say why.
-#[must_use]
-pub fn health(revision: &Revision, key: &ObjectKey, object: &Value) -> Verdict {
-    match compile(revision) {
-        Ok(probes) => probes.evaluate(&key.group, &key.kind, object),
-        Err(error) => Verdict::Unknown(vec![error]),
-    }
-}
-
 /// The probes of a revision, to be evaluated for many objects.
-///
-/// # Errors
-/// What is wrong with them.
-pub fn compile(revision: &Revision) -> Result<Probes, String> {
+pub(crate) fn compile(revision: &Revision) -> Result<Probes, String> {
     let specs = revision.spec.availability_probes.as_deref();
     Probes::compile(specs.unwrap_or_default()).map_err(|error| error.to_string())
 }
@@ -373,6 +322,12 @@ mod tests {
 
     fn resource(plural: &str) -> Resource {
         Resource {
+            prefix: if plural == "deployments" {
+                "/apis/apps/v1"
+            } else {
+                "/api/v1"
+            }
+            .to_owned(),
             plural: plural.to_owned(),
             scope: KindScope::Namespaced,
             watchable: true,
@@ -428,13 +383,13 @@ mod tests {
         let few = maps.others(&resource, &children);
         assert_eq!(few.len(), FEW);
         assert_eq!(few[0].query.fields.as_deref(), Some("metadata.name=cm-1"));
-        // A kind that cannot be read is not asked for again.
+        // A kind that cannot be read is not requested a second time.
         children.insert_unreadable(&maps.gvk, "forbidden".to_owned());
         assert!(maps.others(&resource, &children).is_empty());
     }
 
     #[test]
-    fn owners_are_told_apart() {
+    fn owners_are_identified_by_uid() {
         let chain = chain(&[("ConfigMap", "a")], "elsewhere");
         let ours = "package-operator.run/v1alpha1";
         let mut delegates = Delegates::default();
@@ -448,7 +403,10 @@ mod tests {
             let object = json!({"metadata": {"ownerReferences": [reference]}});
             owner(&object, &chain, &delegates)
         };
-        let reference = |kind: &str, name: &str, uid: &str| json!({"apiVersion": ours, "kind": kind, "name": name, "uid": uid, "controller": true});
+        let reference = |kind: &str, name: &str, uid: &str| {
+            json!({"apiVersion": ours, "kind": kind, "name": name,
+            "uid": uid, "controller": true})
+        };
         let revision = |through: Option<&str>| Owner::Revision {
             name: "web-1".to_owned(),
             number: Some(1),

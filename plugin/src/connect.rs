@@ -3,61 +3,61 @@
 //! Objects are JSON: a person wants to see what the server holds, not what some version of a type
 //! keeps of it.
 
-use std::{net::IpAddr, sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use baton::{
-    cli::{ConnectionArgs, kubeconfig::load_client_config},
-    cluster::discovery::{Discovery, Resource},
-    engine::Gvk,
+use baton_engine::Gvk;
+use baton_kubernetes::{
+    discovery::{Discovery, Resource},
+    wire::escape,
+};
+use baton_terminal::{
+    connection::{CONNECT_TIMEOUT, is_local, server_url},
+    error::is_not_served,
+    kubeconfig::{ConnectionArgs, load_client_config},
 };
 use http::{Method, Request, Uri, header};
-use kube::{Client, core::Status};
+use kube::Client;
 use serde_json::Value;
 
 use crate::{error::Error, target::Kind};
 
 /// The field manager of everything that this program writes.
-pub const FIELD_MANAGER: &str = "kubectl-baton";
-
-/// A server that does not even accept a connection for so long is not there.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const FIELD_MANAGER: &str = "kubectl-baton";
 
 /// Objects per page of a list, as in kubectl.
 const PAGE: u32 = 500;
+/// Requests under way at the same time.
+pub(crate) const SIDE_BY_SIDE: usize = 8;
 
 /// A cluster, and the namespace to look into.
 #[derive(Clone)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     /// For requests that the methods here do not make.
-    pub client: Client,
+    pub(crate) client: Client,
     /// The namespace of the flag, else of the context, else `default`.
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// URL of the API server, and the proxy on the way to it, for messages.
-    pub server: String,
+    pub(crate) server: String,
     discovery: Arc<Discovery>,
 }
 
 /// Connects by the rules of kubectl: flags, `KUBECONFIG`, `~/.kube/config`, service account.
-///
-/// # Errors
-/// What is wrong with the flags or with the kubeconfig. Whether the server answers shows with the
-/// first request.
-pub async fn connect(
+pub(crate) async fn connect(
     connection: &ConnectionArgs,
     namespace: Option<&str>,
     as_user: Option<&str>,
 ) -> Result<Cluster, Error> {
     let mut config = load_client_config(connection).await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    if is_local(config.cluster_url.host()) && is_of_environment(config.proxy_url.as_ref()) {
+    // To kubectl, as to every Go program, the proxy of the environment is not meant for this machine.
+    if is_local(&config.cluster_url) && is_of_environment(config.proxy_url.as_ref()) {
         config.proxy_url = None;
     }
     if let Some(user) = as_user {
         config.auth_info.impersonate = Some(user.to_owned());
     }
     let namespace = namespace.map_or_else(|| config.default_namespace.clone(), str::to_owned);
-    let server = config.cluster_url.to_string();
-    let mut server = server.trim_end_matches('/').to_owned();
+    let mut server = server_url(&config.cluster_url);
     if let Some(proxy) = &config.proxy_url {
         server = format!("{server} (through the proxy {proxy})");
     }
@@ -85,31 +85,16 @@ fn is_of_environment(proxy: Option<&Uri>) -> bool {
     })
 }
 
-/// Whether a host is this machine. To kubectl, as to every Go program, the proxy of the environment is not meant for
-/// it: clusters that run on the machine itself are reached without.
-fn is_local(host: Option<&str>) -> bool {
-    host.is_some_and(|host| {
-        let address = host.trim_start_matches('[').trim_end_matches(']');
-        host == "localhost"
-            || address
-                .parse::<IpAddr>()
-                .is_ok_and(|address| address.is_loopback())
-    })
-}
-
 /// A collection, or a part of one.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Source {
-    /// URL path of the collection.
-    pub path: String,
+pub(crate) struct ListRequest {
+    pub(crate) path: String,
     /// Which of its objects, and how much of them.
-    pub query: ListQuery,
+    pub(crate) query: ListQuery,
 }
 
-impl Source {
-    /// All objects of a collection.
-    #[must_use]
-    pub fn all(path: impl Into<String>) -> Self {
+impl ListRequest {
+    pub(crate) fn all(path: impl Into<String>) -> Self {
         Self {
             path: path.into(),
             query: ListQuery::default(),
@@ -119,21 +104,19 @@ impl Source {
 
 /// Which objects of a collection, and how much of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ListQuery {
+pub(crate) struct ListQuery {
     /// Selects by labels, in the syntax of the API.
-    pub labels: Option<String>,
+    pub(crate) labels: Option<String>,
     /// Selects by fields, in the syntax of the API.
-    pub fields: Option<String>,
-    /// Whether the metadata is enough.
-    pub metadata_only: bool,
+    pub(crate) fields: Option<String>,
+    pub(crate) metadata_only: bool,
 }
 
 /// How a body is to be understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Content {
+pub(crate) enum Body {
     /// An object to create or to replace.
     Json,
-    /// A JSON merge patch.
     MergePatch,
     /// A JSON patch: a list of operations.
     JsonPatch,
@@ -141,7 +124,27 @@ pub enum Content {
     Apply,
 }
 
-impl Content {
+/// How to write, in the name of this program.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write<'a> {
+    pub(crate) content: Body,
+    /// More of the query, such as `&force=true`.
+    pub(crate) options: &'a str,
+    /// Whether the server only checks it.
+    pub(crate) dry_run: bool,
+}
+
+impl Write<'_> {
+    pub(crate) fn new(content: Body, dry_run: bool) -> Self {
+        Self {
+            content,
+            options: "",
+            dry_run,
+        }
+    }
+}
+
+impl Body {
     fn media_type(self) -> &'static str {
         match self {
             Self::Json => "application/json",
@@ -153,17 +156,21 @@ impl Content {
 }
 
 impl Cluster {
+    /// The same cluster, looking into another namespace.
+    pub(crate) fn within(&self, namespace: &str) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            ..self.clone()
+        }
+    }
+
     /// The namespace in which objects of a kind are named: none for cluster-scoped kinds.
-    #[must_use]
-    pub fn namespace_of(&self, kind: Kind) -> Option<&str> {
+    pub(crate) fn namespace_of(&self, kind: Kind) -> Option<&str> {
         kind.is_namespaced().then_some(self.namespace.as_str())
     }
 
     /// Reads one of our own objects from the namespace in use; `None` when there is none.
-    ///
-    /// # Errors
-    /// Refused, no answer, or our kinds are not served.
-    pub async fn get(&self, kind: Kind, name: &str) -> Result<Option<Value>, Error> {
+    pub(crate) async fn get(&self, kind: Kind, name: &str) -> Result<Option<Value>, Error> {
         let path = kind.path_of(self.namespace_of(kind), name);
         match self.send(Method::GET, &path, None).await {
             Ok(object) => Ok(Some(object)),
@@ -174,10 +181,11 @@ impl Cluster {
     }
 
     /// Lists our own objects of a kind: in a namespace, or everywhere where it is `None`.
-    ///
-    /// # Errors
-    /// Refused, no answer, or our kinds are not served.
-    pub async fn list(&self, kind: Kind, namespace: Option<&str>) -> Result<Vec<Value>, Error> {
+    pub(crate) async fn list(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+    ) -> Result<Vec<Value>, Error> {
         let path = kind.path(namespace);
         match self.list_at(&path, &ListQuery::default()).await {
             Err(Error::Refused(status)) if is_not_served(&status) => Err(self.not_installed(kind)),
@@ -187,10 +195,7 @@ impl Cluster {
 
     /// Lists a collection, page by page. Items carry `apiVersion` and `kind`, which servers leave
     /// out of lists of built-in kinds; with `metadata_only` these are of `PartialObjectMetadata`.
-    ///
-    /// # Errors
-    /// Refused, or no answer.
-    pub async fn list_at(&self, path: &str, query: &ListQuery) -> Result<Vec<Value>, Error> {
+    pub(crate) async fn list_at(&self, path: &str, query: &ListQuery) -> Result<Vec<Value>, Error> {
         let mut items = Vec::new();
         let mut token = String::new();
         loop {
@@ -218,10 +223,7 @@ impl Cluster {
     }
 
     /// Reads the object at a path; `None` when there is none.
-    ///
-    /// # Errors
-    /// Refused, or no answer.
-    pub async fn get_at(&self, path: &str) -> Result<Option<Value>, Error> {
+    pub(crate) async fn get_at(&self, path: &str) -> Result<Option<Value>, Error> {
         match self.send(Method::GET, path, None).await {
             Ok(object) => Ok(Some(object)),
             Err(error) if error.is_code(404) => Ok(None),
@@ -230,14 +232,11 @@ impl Cluster {
     }
 
     /// Sends a request and returns the object that the server answers with. `path` may have a query.
-    ///
-    /// # Errors
-    /// Refused (see [`Error::is_code`]), or no answer: whether the server acted is unknown then.
-    pub async fn send(
+    pub(crate) async fn send(
         &self,
         method: Method,
         path: &str,
-        body: Option<(Content, &Value)>,
+        body: Option<(Body, &Value)>,
     ) -> Result<Value, Error> {
         let mut request = Request::builder()
             .method(method)
@@ -250,11 +249,25 @@ impl Cluster {
         self.answer(request.body(bytes)).await
     }
 
+    /// Creates an object in the collection at a path, or changes the one at it.
+    pub(crate) async fn write(
+        &self,
+        path: &str,
+        write: Write<'_>,
+        body: &Value,
+    ) -> Result<Value, Error> {
+        let method = match write.content {
+            Body::Json => Method::POST,
+            _ => Method::PATCH,
+        };
+        let dry_run = if write.dry_run { "&dryRun=All" } else { "" };
+        let options = write.options;
+        let url = format!("{path}?fieldManager={FIELD_MANAGER}{options}{dry_run}");
+        self.send(method, &url, Some((write.content, body))).await
+    }
+
     /// How the server serves a kind; `None` when it does not. Asked once per group and version.
-    ///
-    /// # Errors
-    /// The server cannot be asked.
-    pub async fn resource(&self, gvk: &Gvk) -> Result<Option<Arc<Resource>>, Error> {
+    pub(crate) async fn resource(&self, gvk: &Gvk) -> Result<Option<Arc<Resource>>, Error> {
         Ok(self.discovery.resolve(gvk).await?)
     }
 
@@ -265,8 +278,7 @@ impl Cluster {
     }
 
     /// What a failed request means to a person.
-    #[must_use]
-    pub fn failure(&self, error: kube::Error) -> Error {
+    pub(crate) fn failure(&self, error: kube::Error) -> Error {
         match error {
             kube::Error::Api(status) => Error::Refused(status),
             source => Error::Unreachable {
@@ -284,15 +296,8 @@ impl Cluster {
     }
 }
 
-/// Whether a path is unknown to the server, rather than the object at its end.
-fn is_not_served(status: &Status) -> bool {
-    status.code == 404 && status.details.as_ref().is_none_or(|d| d.name.is_empty())
-}
-
 impl ListQuery {
-    /// The object with a name.
-    #[must_use]
-    pub fn named(name: &str) -> Self {
+    pub(crate) fn named(name: &str) -> Self {
         Self {
             fields: Some(format!("metadata.name={name}")),
             ..Self::default()
@@ -300,8 +305,7 @@ impl ListQuery {
     }
 
     /// Objects that carry the label of everything that a revision has written.
-    #[must_use]
-    pub fn managed() -> Self {
+    pub(crate) fn managed() -> Self {
         use baton_apis::constants::{LABEL_CACHE, LABEL_CACHE_VALUE};
         Self {
             labels: Some(format!("{LABEL_CACHE}={LABEL_CACHE_VALUE}")),
@@ -335,22 +339,6 @@ impl ListQuery {
     }
 }
 
-/// A value in a query: everything but unreserved characters is percent-encoded.
-#[must_use]
-pub fn escape(value: &str) -> String {
-    use std::fmt::Write as _;
-    let mut out = String::with_capacity(value.len());
-    for byte in value.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            // Writing into a string cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -370,30 +358,5 @@ mod tests {
             ListQuery::default().url("/api/v1/pods", ""),
             "/api/v1/pods?limit=500"
         );
-    }
-
-    #[test]
-    fn this_machine_needs_no_proxy() {
-        for host in ["localhost", "127.0.0.1", "127.1.2.3", "[::1]"] {
-            assert!(is_local(Some(host)), "{host}");
-        }
-        for host in ["10.0.0.1", "localhost.example", "[2001:db8::1]"] {
-            assert!(!is_local(Some(host)), "{host}");
-        }
-        assert!(!is_local(None));
-    }
-
-    #[test]
-    fn an_unknown_path_is_told_from_an_unknown_object() {
-        let status = |text: &str| serde_json::from_str::<Status>(text).unwrap();
-        assert!(is_not_served(
-            &Status::failure("404 page not found", "").with_code(404)
-        ));
-        assert!(is_not_served(&status(
-            r#"{"code":404,"message":"the server could not find the requested resource","reason":"NotFound","details":{}}"#
-        )));
-        assert!(!is_not_served(&status(
-            r#"{"code":404,"reason":"NotFound","details":{"name":"web","group":"package-operator.run","kind":"objectdeployments"}}"#
-        )));
     }
 }

@@ -3,65 +3,66 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton::engine::{
-    object::Identity,
-    revision::{self as engine, Delivery, Desired, prepare},
+use baton_apis::{
+    ObjectSetObject, ObjectSetTemplatePhase,
+    constants::{CLASS_DEFAULT, LABEL_OBJECT_DEPLOYMENT},
 };
-use baton_apis::{ObjectSetObject, ObjectSetTemplatePhase, constants::CLASS_DEFAULT};
+use baton_engine::{
+    object::Identity,
+    revision as engine,
+    revision::{Delivery, Desired, prepare},
+};
+use baton_kubernetes::path;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use crate::{
     chain::Revision,
-    connect::{Cluster, ListQuery},
+    connect::{Cluster, ListQuery, SIDE_BY_SIDE},
     error::Error,
-    output::place,
+    output::format::place,
     target::Kind,
 };
 
 /// Up to so many objects of a collection are read one by one; more, and the collection is listed.
-pub const FEW: usize = 8;
+pub(crate) const FEW: usize = 8;
 
-/// Requests under way at the same time.
-const SIDE_BY_SIDE: usize = 8;
-
-/// What a revision wants.
 #[derive(Clone, Debug, Default)]
-pub struct Content {
+pub(crate) struct RevisionContent {
     /// In the order in which they roll out.
-    pub phases: Vec<Phase>,
+    pub(crate) phases: Vec<Phase>,
 }
+
+/// A revision with what it wants.
+pub(crate) type WantedRevision<'a> = (&'a Revision, &'a RevisionContent);
 
 /// A phase and what it wants.
 #[derive(Clone, Debug, Default)]
-pub struct Phase {
+pub(crate) struct Phase {
     /// Name; several phases of a revision may have the same.
-    pub name: String,
+    pub(crate) name: String,
     /// Which controller runs it; empty for the revision's own.
-    pub class: String,
+    pub(crate) class: String,
     /// Inline objects and then those of slices, completed as the manager writes them.
-    pub objects: Vec<Desired>,
+    pub(crate) objects: Vec<Desired>,
     /// Slices that it names and that do not exist.
-    pub missing_slices: Vec<String>,
+    pub(crate) missing_slices: Vec<String>,
 }
 
 impl Phase {
     /// Whether another controller writes its objects, through an `ObjectSetPhase`.
-    #[must_use]
-    pub fn is_delegated(&self) -> bool {
+    pub(crate) fn is_delegated(&self) -> bool {
         !self.class.is_empty()
     }
 
     /// How its objects get to where they belong. Of a class that the manager does not serve nothing is known, so they
     /// are taken to be elsewhere.
-    #[must_use]
-    pub fn delivery(&self) -> Delivery {
+    pub(crate) fn delivery(&self) -> Delivery {
         delivery(&self.class)
     }
 
     /// Whether its objects are in the cluster of its revision, where they can be read.
-    #[must_use]
-    pub fn is_here(&self) -> bool {
+    pub(crate) fn is_here(&self) -> bool {
         self.delivery() != Delivery::Remote
     }
 }
@@ -74,25 +75,30 @@ fn delivery(class: &str) -> Delivery {
     }
 }
 
-impl Content {
+impl RevisionContent {
     /// All objects, in order.
-    pub fn objects(&self) -> impl Iterator<Item = &Desired> {
+    /// All objects with their phases, in order.
+    pub(crate) fn placed(&self) -> impl Iterator<Item = (&Phase, &Desired)> {
+        let phases = self.phases.iter();
+        phases.flat_map(|phase| phase.objects.iter().map(move |object| (phase, object)))
+    }
+
+    pub(crate) fn objects(&self) -> impl Iterator<Item = &Desired> {
         self.phases.iter().flat_map(|phase| &phase.objects)
     }
 }
 
 /// The slices that some revisions name.
 #[derive(Clone, Debug, Default)]
-pub struct Slices {
+pub(crate) struct Slices {
     by_name: BTreeMap<(String, String), Vec<ObjectSetObject>>,
+    /// Those that deployments have made for large phases of their templates, as the server has their objects.
+    made: BTreeMap<(String, String), Value>,
 }
 
 impl Slices {
     /// Reads the slices of revisions; no request when they name none.
-    ///
-    /// # Errors
-    /// They cannot be read. One that does not exist is no error: see [`Phase::missing_slices`].
-    pub async fn read<'a>(
+    pub(crate) async fn read<'a>(
         cluster: &Cluster,
         revisions: impl IntoIterator<Item = &'a Revision>,
     ) -> Result<Self, Error> {
@@ -116,16 +122,46 @@ impl Slices {
     }
 
     /// Adds one, as the server returned it.
-    pub fn insert(&mut self, mut slice: Value) {
+    pub(crate) fn insert(&mut self, mut slice: Value) {
         let place = place(&slice);
-        let objects = serde_json::from_value(slice["objects"].take()).unwrap_or_default();
+        let objects = slice["objects"].take();
+        if slice["metadata"]["labels"]
+            .get(LABEL_OBJECT_DEPLOYMENT)
+            .is_some()
+        {
+            self.made.insert(place.clone(), objects.clone());
+        }
+        let objects = serde_json::from_value(objects).unwrap_or_default();
         self.by_name.insert(place, objects);
     }
 
-    /// Whether a slice is here already.
-    #[must_use]
-    pub fn contains(&self, namespace: Option<&str>, name: &str) -> bool {
-        self.get(namespace, name).is_some()
+    /// A revision with the objects inline that were so in the template that its deployment made it of.
+    pub(crate) fn inlined(&self, revision: &Revision) -> Value {
+        let mut object = revision.object.clone();
+        let phases = object
+            .pointer_mut("/spec/phases")
+            .and_then(Value::as_array_mut);
+        for phase in phases.into_iter().flatten() {
+            let Some([first, rest @ ..]) = phase["slices"].as_array().map(Vec::as_slice) else {
+                continue;
+            };
+            let namespace = revision.namespace().unwrap_or_default().to_owned();
+            let name = first.as_str().unwrap_or_default().to_owned();
+            let (objects, rest) = (self.made.get(&(namespace, name)), rest.to_vec());
+            let (Some(objects), Some(fields)) = (objects, phase.as_object_mut()) else {
+                continue;
+            };
+            if fields.contains_key("objects") {
+                continue;
+            }
+            fields.insert("objects".to_owned(), objects.clone());
+            if rest.is_empty() {
+                fields.remove("slices");
+            } else {
+                fields.insert("slices".to_owned(), rest.into());
+            }
+        }
+        object
     }
 
     fn get(&self, namespace: Option<&str>, name: &str) -> Option<&Vec<ObjectSetObject>> {
@@ -133,9 +169,19 @@ impl Slices {
         self.by_name.get(&place)
     }
 
+    /// How many objects a revision wants; `None` where a slice is missing, or was not read.
+    pub(crate) fn count(&self, revision: &Revision) -> Option<usize> {
+        let phases = revision.spec.phases.iter().flatten();
+        let counts = phases.map(|phase| {
+            let in_slice = |name| Some(self.get(revision.namespace(), name)?.len());
+            let in_slices: Option<usize> = phase.slices.iter().map(|name| in_slice(name)).sum();
+            Some(phase.objects.len() + in_slices?)
+        });
+        counts.sum()
+    }
+
     /// What a revision wants. Slices that were not read count as missing.
-    #[must_use]
-    pub fn content(&self, revision: &Revision) -> Content {
+    pub(crate) fn content(&self, revision: &Revision) -> RevisionContent {
         let engine = engine::Revision {
             identity: identity(revision),
             number: revision.number().unwrap_or_default(),
@@ -151,13 +197,12 @@ impl Slices {
 
     /// What phases want that are not a revision's yet, such as those of a template. `revision` gives
     /// the scope, the namespace and the number that the objects are completed with.
-    #[must_use]
-    pub fn resolve(
+    pub(crate) fn resolve(
         &self,
         revision: &engine::Revision,
         namespace: Option<&str>,
         phases: &[ObjectSetTemplatePhase],
-    ) -> Content {
+    ) -> RevisionContent {
         let phases = phases.iter().map(|phase| {
             let mut whole = phase.clone();
             let mut missing_slices = Vec::new();
@@ -179,15 +224,14 @@ impl Slices {
                 missing_slices,
             }
         });
-        Content {
+        RevisionContent {
             phases: phases.collect(),
         }
     }
 }
 
 /// A revision as its objects name it.
-#[must_use]
-pub fn identity(revision: &Revision) -> Identity {
+pub(crate) fn identity(revision: &Revision) -> Identity {
     Identity {
         kind: revision.kind.name().to_owned(),
         namespace: revision.namespace().unwrap_or_default().to_owned(),
@@ -211,10 +255,7 @@ fn collection(kind: Kind, namespace: Option<&str>) -> String {
 }
 
 /// Reads those objects of a collection that have one of the names: a few one by one, many by a list.
-///
-/// # Errors
-/// Refused, or no answer. What does not exist is no error.
-pub async fn read_some(
+pub(crate) async fn read_some(
     cluster: &Cluster,
     collection: &str,
     names: &BTreeSet<String>,
@@ -229,8 +270,14 @@ pub async fn read_some(
         return Ok(found);
     }
     let reads = names.iter().map(|name| {
-        let path = format!("{collection}/{name}");
-        async move { cluster.get_at(&path).await }
+        // What no object can be named does not exist.
+        let path = path::object(collection, name).ok();
+        async move {
+            match path {
+                Some(path) => cluster.get_at(&path).await,
+                None => Ok(None),
+            }
+        }
     });
     let found = stream::iter(reads).buffered(SIDE_BY_SIDE);
     found
@@ -246,8 +293,43 @@ mod tests {
     use super::*;
 
     #[test]
+    fn slices_of_a_deployment_are_inline_in_its_template() {
+        let object =
+            |name: &str| json!({"object": {"kind": "ConfigMap", "metadata": {"name": name}}});
+        let revision = Revision::parse(json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u"},
+            "spec": {"phases": [
+                {"name": "a", "slices": ["made", "own"]},
+                {"name": "b", "slices": ["made"]},
+                {"name": "c", "slices": ["own"]},
+                {"name": "d", "objects": [object("inline")], "slices": ["made"]},
+            ]},
+        }))
+        .unwrap();
+        let mut slices = Slices::default();
+        let label = json!({"package-operator.run/object-deployment": "web"});
+        for (name, labels) in [("made", label), ("own", json!({}))] {
+            slices.insert(json!({
+                "metadata": {"name": name, "namespace": "shop", "labels": labels}, "objects": [object(name)],
+            }));
+        }
+        let inlined = slices.inlined(&revision);
+        let expected = json!([
+            {"name": "a", "objects": [object("made")], "slices": ["own"]},
+            {"name": "b", "objects": [object("made")]},
+            {"name": "c", "slices": ["own"]},
+            {"name": "d", "objects": [object("inline")], "slices": ["made"]},
+        ]);
+        assert_eq!(inlined["spec"]["phases"], expected);
+    }
+
+    #[test]
     fn slices_follow_the_inline_objects_and_may_be_missing() {
-        let object = |name: &str| json!({"object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}});
+        let object = |name: &str| {
+            json!({"object": {"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name}}})
+        };
         let revision = Revision::parse(json!({
             "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
             "metadata": {"name": "web-1", "namespace": "shop", "uid": "u"},
@@ -265,7 +347,6 @@ mod tests {
         slices.insert(json!({
             "metadata": {"name": "gone", "namespace": "other"}, "objects": [object("no")],
         }));
-        assert!(slices.contains(Some("shop"), "s1"));
         let content = slices.content(&revision);
         let names: Vec<&str> = content.objects().map(|o| o.key.name.as_str()).collect();
         assert_eq!(names, ["inline", "sliced", "far"]);

@@ -3,59 +3,50 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton::engine::{
+use baton_apis::{conditions::AVAILABLE, constants::API_VERSION};
+use baton_engine::{
     delegated::names,
     object::{Identity, controller, is_terminating, text},
 };
-use baton_apis::{conditions::AVAILABLE, constants::API_VERSION};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
 use crate::{
     chain::{Chain, Revision},
-    children::Wanted,
-    connect::{Cluster, Source},
-    content::{Phase, identity},
+    connect::{Cluster, ListRequest},
+    content::{Phase, WantedRevision, identity},
     error::Error,
-    output::text_at,
+    output::format::text_at,
 };
 
 /// The `ObjectSetPhases` of some namespaces, or those of the cluster scope.
 #[derive(Clone, Debug, Default)]
-pub struct Delegates {
-    /// By namespace and name.
+pub(crate) struct Delegates {
     known: BTreeMap<(String, String), Delegate>,
-    /// Why they cannot be read.
     unreadable: Option<String>,
 }
 
 /// An `ObjectSetPhase` or a `ClusterObjectSetPhase`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Delegate {
-    /// Its kind.
-    pub kind: String,
-    /// Its name.
-    pub name: String,
-    /// Its UID.
-    pub uid: String,
+pub(crate) struct Delegate {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) uid: String,
     /// UID of what controls it, or nothing.
-    pub controller: Option<String>,
+    pub(crate) controller: Option<String>,
     /// What controls it, for people.
-    pub controlled_by: String,
-    /// Whether it is being deleted.
-    pub is_deleting: bool,
+    pub(crate) controlled_by: String,
+    pub(crate) is_deleting: bool,
     /// The condition `Available`, if it speaks of the object as it is now.
-    pub available: Option<Condition>,
+    pub(crate) available: Option<Condition>,
 }
 
 /// What is known of the object of a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Found<'a> {
+pub(crate) enum DelegateState<'a> {
     /// It exists and is controlled by the revision.
     Own(&'a Delegate),
-    /// Something else has its name.
     Foreign(&'a Delegate),
-    /// There is none.
     Missing,
     /// They cannot be read, for this reason.
     Unreadable(&'a str),
@@ -63,10 +54,10 @@ pub enum Found<'a> {
 
 impl Delegates {
     /// Reads those of revisions; no request when they have no delegated phases.
-    ///
-    /// # Errors
-    /// No answer. That they may not be read is no error: see [`Found::Unreadable`].
-    pub async fn read(cluster: &Cluster, wanted: &[Wanted<'_>]) -> Result<Self, Error> {
+    pub(crate) async fn read(
+        cluster: &Cluster,
+        wanted: &[WantedRevision<'_>],
+    ) -> Result<Self, Error> {
         let mut delegates = Self::default();
         for source in sources(wanted) {
             match cluster.list_at(&source.path, &source.query).await {
@@ -80,14 +71,13 @@ impl Delegates {
 
     /// What is named as the controller of the objects of a revision's phase: the revision, or the object that stands
     /// for the phase.
-    #[must_use]
-    pub fn controller(&self, revision: &Revision, phase: &Phase) -> Identity {
+    pub(crate) fn controller(&self, revision: &Revision, phase: &Phase) -> Identity {
         let identity = identity(revision);
         if !phase.is_delegated() {
             return identity;
         }
         let (name, uid) = match self.find(revision, &phase.name) {
-            Found::Own(own) => (own.name.clone(), own.uid.clone()),
+            DelegateState::Own(own) => (own.name.clone(), own.uid.clone()),
             // One that does not exist controls nothing.
             _ => Default::default(),
         };
@@ -100,7 +90,7 @@ impl Delegates {
     }
 
     /// Adds one, as the server returned it.
-    pub fn insert(&mut self, object: &Value) {
+    pub(crate) fn insert(&mut self, object: &Value) {
         let delegate = Delegate::read(object);
         let namespace = text_at(object, "/metadata/namespace").to_owned();
         self.known
@@ -108,13 +98,12 @@ impl Delegates {
     }
 
     /// Notes that they cannot be read.
-    pub fn insert_unreadable(&mut self, why: String) {
+    pub(crate) fn insert_unreadable(&mut self, why: String) {
         self.unreadable = Some(why);
     }
 
     /// The object of a revision's phase.
-    #[must_use]
-    pub fn find(&self, revision: &Revision, phase: &str) -> Found<'_> {
+    pub(crate) fn find(&self, revision: &Revision, phase: &str) -> DelegateState<'_> {
         let names = names(revision.name(), phase);
         let get = |name: &String| {
             let namespace = revision.namespace().unwrap_or_default().to_owned();
@@ -123,18 +112,18 @@ impl Delegates {
         let mut found = names.iter().filter_map(get);
         let is_own = |one: &Delegate| one.controller.as_deref() == Some(revision.uid());
         match (found.clone().find(|one| is_own(one)), found.next()) {
-            (Some(own), _) => Found::Own(own),
-            (None, Some(foreign)) => Found::Foreign(foreign),
+            (Some(own), _) => DelegateState::Own(own),
+            (None, Some(foreign)) => DelegateState::Foreign(foreign),
             (None, None) => match &self.unreadable {
-                Some(why) => Found::Unreadable(why),
-                None => Found::Missing,
+                Some(why) => DelegateState::Unreadable(why),
+                None => DelegateState::Missing,
             },
         }
     }
 
-    /// The revision of a chain whose phase has a UID. What cannot be read here, the revision's status tells.
-    #[must_use]
-    pub fn revision_of<'a>(&self, uid: &str, chain: &'a Chain) -> Option<&'a Revision> {
+    /// The revision of a chain whose phase has a UID. Where phases cannot be read, the revision's status
+    /// decides.
+    pub(crate) fn revision_of<'a>(&self, uid: &str, chain: &'a Chain) -> Option<&'a Revision> {
         let known = self.known.values().find(|delegate| delegate.uid == uid);
         let controller = known.and_then(|delegate| delegate.controller.as_deref());
         let of_status = |revision: &&Revision| {
@@ -174,8 +163,7 @@ impl Delegate {
 }
 
 /// Where the `ObjectSetPhases` of revisions are; nowhere for those without delegated phases.
-#[must_use]
-pub fn sources(wanted: &[Wanted<'_>]) -> BTreeSet<Source> {
+pub(crate) fn sources(wanted: &[WantedRevision<'_>]) -> BTreeSet<ListRequest> {
     let delegating = wanted
         .iter()
         .filter(|(_, content)| content.phases.iter().any(Phase::is_delegated));
@@ -185,7 +173,7 @@ pub fn sources(wanted: &[Wanted<'_>]) -> BTreeSet<Source> {
         }
         None => format!("/apis/{API_VERSION}/clusterobjectsetphases"),
     });
-    paths.map(Source::all).collect()
+    paths.map(ListRequest::all).collect()
 }
 
 #[cfg(test)]
@@ -230,10 +218,10 @@ mod tests {
                 delegates.insert(object);
             }
             match delegates.find(revision, "a") {
-                Found::Own(one) => format!("own {}", one.uid),
-                Found::Foreign(one) => format!("of {}", one.controlled_by),
-                Found::Missing => "missing".to_owned(),
-                Found::Unreadable(why) => why.to_owned(),
+                DelegateState::Own(one) => format!("own {}", one.uid),
+                DelegateState::Foreign(one) => format!("of {}", one.controlled_by),
+                DelegateState::Missing => "missing".to_owned(),
+                DelegateState::Unreadable(why) => why.to_owned(),
             }
         };
         assert_eq!(found(&[]), "missing");
@@ -247,7 +235,7 @@ mod tests {
         delegates.insert_unreadable("forbidden".to_owned());
         assert_eq!(
             delegates.find(revision, "a"),
-            Found::Unreadable("forbidden")
+            DelegateState::Unreadable("forbidden")
         );
     }
 

@@ -5,61 +5,52 @@
 //! it would do. [`render`] turns them into text, [`external`] hands them to another program. Both
 //! see values only as a [`Pair`], which cannot be made without masking Secrets.
 
-pub mod apply;
-pub mod clean;
-pub mod external;
-pub mod forecast;
-pub mod input;
-pub mod live;
-pub mod mask;
-pub mod plan;
-pub mod project;
-pub mod render;
-pub mod revisions;
+pub(crate) mod apply;
+pub(crate) mod clean;
+pub(crate) mod external;
+pub(crate) mod forecast;
+pub(crate) mod input;
+pub(crate) mod live;
+pub(crate) mod mask;
+pub(crate) mod plan;
+pub(crate) mod project;
+pub(crate) mod render;
+pub(crate) mod revisions;
 
-use baton::engine::{Gvk, ObjectKey};
+use baton_engine::{Gvk, ObjectKey};
 use serde_json::Value;
 
 /// What is to be said about one object.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Section {
+pub(crate) struct Section {
     /// Name of the files that another program is given.
-    pub file: String,
+    pub(crate) file: String,
     /// The object, and where it stands.
-    pub title: String,
+    pub(crate) title: String,
     /// What becomes of it, in a word or a sentence.
-    pub verdict: String,
-    /// What the verdict means.
-    pub tone: Tone,
+    pub(crate) verdict: String,
+    pub(crate) tone: Tone,
     /// More to know, a line each.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
     /// Its content on both sides, where there is something to see.
-    pub pair: Option<Pair>,
+    pub(crate) pair: Option<Pair>,
 }
 
-/// What a section is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tone {
+pub(crate) enum Tone {
     /// Something is there that was not.
     Added,
-    /// Something is different.
     Changed,
-    /// Something is no longer there.
     Removed,
-    /// Something is in the way.
     Bad,
-    /// No difference.
     Same,
 }
 
 impl Section {
-    /// One about an object.
-    #[must_use]
-    pub fn of(gvk: &Gvk, key: &ObjectKey, phase: Option<&str>) -> Self {
-        let phase = phase.map(|phase| format!(" (phase {phase})"));
+    pub(crate) fn new(file: impl Into<String>, title: impl Into<String>) -> Self {
         Self {
-            file: file_name(gvk, key),
-            title: format!("{}{}", describe(key), phase.unwrap_or_default()),
+            file: file.into(),
+            title: title.into(),
             verdict: String::new(),
             tone: Tone::Same,
             notes: Vec::new(),
@@ -67,38 +58,36 @@ impl Section {
         }
     }
 
-    /// With a verdict.
-    #[must_use]
-    pub fn verdict(mut self, tone: Tone, verdict: impl Into<String>) -> Self {
+    pub(crate) fn of(gvk: &Gvk, key: &ObjectKey, phase: Option<&str>) -> Self {
+        let phase = phase.map(|phase| format!(" (phase {phase})"));
+        let title = format!("{}{}", describe(key), phase.unwrap_or_default());
+        Self::new(file_name(gvk, key), title)
+    }
+
+    pub(crate) fn verdict(mut self, tone: Tone, verdict: impl Into<String>) -> Self {
         self.tone = tone;
         self.verdict = verdict.into();
         self
     }
 
     /// With one more thing to know.
-    #[must_use]
-    pub fn note(mut self, note: impl Into<String>) -> Self {
+    pub(crate) fn note(mut self, note: impl Into<String>) -> Self {
         self.notes.push(note.into());
         self
     }
 
-    /// With content to be shown.
-    #[must_use]
-    pub fn pair(mut self, pair: Pair) -> Self {
+    pub(crate) fn pair(mut self, pair: Pair) -> Self {
         self.pair = Some(pair);
         self
     }
 
-    /// Whether it tells of a difference.
-    #[must_use]
-    pub fn differs(&self) -> bool {
+    pub(crate) fn differs(&self) -> bool {
         self.tone != Tone::Same
     }
 }
 
 /// `ConfigMap default/settings`, `Deployment.apps default/web`, `Namespace prod`.
-#[must_use]
-pub fn describe(key: &ObjectKey) -> String {
+pub(crate) fn describe(key: &ObjectKey) -> String {
     let group = if key.group.is_empty() {
         String::new()
     } else {
@@ -113,8 +102,7 @@ pub fn describe(key: &ObjectKey) -> String {
 }
 
 /// Says that slices do not exist.
-#[must_use]
-pub fn gone(slices: &[String]) -> String {
+pub(crate) fn gone(slices: &[String]) -> String {
     match slices {
         [only] => format!("its slice {only} does not exist any more"),
         _ => format!("its slices {} do not exist any more", slices.join(", ")),
@@ -138,34 +126,30 @@ fn file_name(gvk: &Gvk, key: &ObjectKey) -> String {
 
 /// An object's content on two sides, with the values of Secrets masked.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pair {
+pub(crate) struct Pair {
     before: Option<Value>,
     after: Option<Value>,
 }
 
 impl Pair {
     /// Masks both sides. `None` is a side on which the object does not exist.
-    #[must_use]
-    pub fn new(mut before: Option<Value>, mut after: Option<Value>) -> Self {
+    pub(crate) fn new(mut before: Option<Value>, mut after: Option<Value>) -> Self {
         mask::mask(before.as_mut(), after.as_mut());
         Self { before, after }
     }
 
     /// Whether both sides are equal. Masking hides no difference.
-    #[must_use]
-    pub fn is_same(&self) -> bool {
+    pub(crate) fn is_same(&self) -> bool {
         self.before == self.after
     }
 
     /// The first side; `None` when the object does not exist there.
-    #[must_use]
-    pub fn before(&self) -> Option<&Value> {
+    pub(crate) fn before(&self) -> Option<&Value> {
         self.before.as_ref()
     }
 
     /// The second side; `None` when the object does not exist there.
-    #[must_use]
-    pub fn after(&self) -> Option<&Value> {
+    pub(crate) fn after(&self) -> Option<&Value> {
         self.after.as_ref()
     }
 }

@@ -1,35 +1,34 @@
 //! What goes wrong, in one line for a person.
 
-use std::{error::Error as StdError, io};
+use std::io;
 
-use baton::{cli::kubeconfig::ConfigError, cluster::discovery::DiscoveryError, telemetry};
+use baton_kubernetes::{discovery::DiscoveryError, error::one_line};
+use baton_terminal::{
+    error::{innermost, refusal},
+    kubeconfig::ConfigError,
+};
 use kube::core::Status;
 
-use crate::{diff::external::ExternalError, output::one_line, target::TargetError};
+use crate::{diff::external::ExternalError, target::TargetError};
 
 /// Why a command could not do its work. Printed after `error: `; the exit code is 2.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
+pub(crate) enum Error {
     /// Which cluster to talk to is unclear.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// The kubeconfig cannot be made into a client.
-    #[error("cannot connect to {server}: {}", telemetry::one_line(source))]
+    #[error("cannot connect to {server}: {}", one_line(source))]
     Client {
-        /// URL of the API server.
         server: String,
-        /// Why.
         source: Box<kube::Error>,
     },
-    /// The server refused a request. Its own words name the object and the cause.
-    #[error("{}", refusal(.0))]
+    /// The server refused a request. Its message names the object and the cause.
+    #[error("{}", answer(.0))]
     Refused(Box<Status>),
-    /// No answer came.
-    #[error("cannot reach the API server at {server}: {}", root_cause(source))]
+    #[error("cannot reach the API server at {server}: {}", innermost(source))]
     Unreachable {
-        /// URL of the API server.
         server: String,
-        /// Why.
         source: Box<kube::Error>,
     },
     /// The server does not have the custom resources.
@@ -37,7 +36,16 @@ pub enum Error {
         "the API server at {server} does not serve {kind} (package-operator.run/v1alpha1); install Baton there first"
     )]
     NotInstalled {
-        /// URL of the API server.
+        server: String,
+        /// Plural of the kind that was asked for.
+        kind: &'static str,
+    },
+    /// The server does not have Shipper's custom resources, which Baton can do without.
+    #[error(
+        "the API server at {server} does not serve {kind} (shipper.booking.com/v1alpha1); apply config/releases there \
+             first"
+    )]
+    NoReleases {
         server: String,
         /// Plural of the kind that was asked for.
         kind: &'static str,
@@ -45,7 +53,7 @@ pub enum Error {
     /// What the server serves could not be found out.
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
-    /// The words on the command line name nothing.
+    /// The arguments name nothing.
     #[error(transparent)]
     Target(#[from] TargetError),
     /// What was named does not exist.
@@ -66,33 +74,23 @@ pub enum Error {
 }
 
 impl Error {
-    /// Whether the reader of our output has gone: nothing to tell, and nobody to tell it to.
-    #[must_use]
-    pub fn is_closed_pipe(&self) -> bool {
+    /// Whether the reader of our output has gone: nobody reads a report either.
+    pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
     }
 
     /// Whether the server refused a request with this status code.
-    #[must_use]
-    pub fn is_code(&self, code: u16) -> bool {
+    pub(crate) fn is_code(&self, code: u16) -> bool {
         matches!(self, Self::Refused(status) if status.code == code)
     }
 }
 
 /// The server's message; where there is none, as from proxies, the code.
-fn refusal(status: &Status) -> String {
-    let message = one_line(&status.message);
-    if message.is_empty() {
-        return format!("the API server answered {} {}", status.code, status.reason);
-    }
-    message
-}
-
-/// The innermost cause: the layers around it say only that a request failed.
-fn root_cause(error: &dyn StdError) -> String {
-    let mut cause = error;
-    while let Some(source) = cause.source() {
-        cause = source;
-    }
-    one_line(&cause.to_string())
+fn answer(status: &Status) -> String {
+    let prefix = if status.message.trim().is_empty() {
+        "the API server answered "
+    } else {
+        ""
+    };
+    format!("{prefix}{}", refusal(status))
 }

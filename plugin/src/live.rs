@@ -1,20 +1,30 @@
 //! Following chains by watches: what [`crate::chain::read`] reads, again after every change.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt::Debug, pin::pin, time::Duration};
 
-use baton::cluster::watch::{self, Event, WatchSpec};
-use serde_json::{Value, value::RawValue};
+use baton_terminal::error::innermost;
+use futures::StreamExt as _;
+use kube::{
+    Api, Resource,
+    core::{ApiResource, DynamicObject, DynamicResourceScope, GroupVersionKind, PartialObjectMeta},
+    runtime::{
+        watcher,
+        watcher::{DefaultBackoff, Event},
+    },
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
     task::AbortHandle,
-    time::{Instant, timeout_at},
+    time::{Instant, sleep, timeout_at},
 };
 
 use crate::{
     chain::{self, Chain},
-    connect::{Cluster, Source},
+    connect::{Cluster, ListRequest},
     error::Error,
-    output::place,
+    output::format::place,
     target::Target,
 };
 
@@ -22,29 +32,26 @@ use crate::{
 const QUIET: Duration = Duration::from_millis(50);
 /// A steady stream of changes does not hold the picture back for longer.
 const LONGEST: Duration = Duration::from_millis(300);
-/// Objects per page of a list.
-const PAGE: u32 = 500;
 
 /// Watched collections, and what is in them.
 ///
 /// # Guarantees
 /// Once [`Watches::changed`] has returned, every source is complete: it was listed, or could not be.
 /// Dropped, all watches end.
-pub struct Watches {
+pub(crate) struct Watches {
     client: kube::Client,
-    sender: UnboundedSender<(Source, Change)>,
-    receiver: UnboundedReceiver<(Source, Change)>,
-    sources: BTreeMap<Source, State>,
+    sender: UnboundedSender<(ListRequest, Change)>,
+    receiver: UnboundedReceiver<(ListRequest, Change)>,
+    sources: BTreeMap<ListRequest, State>,
     /// When the first change of the present burst came.
     changed_at: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct State {
-    /// By namespace and name.
     objects: BTreeMap<(String, String), Value>,
-    /// What a list under way has told so far.
-    listing: Option<BTreeMap<(String, String), Value>>,
+    /// The part of a list under way that has arrived.
+    listing: BTreeMap<(String, String), Value>,
     is_complete: bool,
     trouble: Option<String>,
     task: AbortHandle,
@@ -52,13 +59,7 @@ struct State {
 
 #[derive(Debug)]
 enum Change {
-    ListStarted,
-    Listed(Value),
-    ListDone,
-    Upsert(Value),
-    Deleted(Value),
-    /// Nothing has changed, and the watch gets through.
-    Alive,
+    Seen(Event<Value>),
     Failed(String),
     Unserved,
 }
@@ -70,9 +71,7 @@ impl Drop for State {
 }
 
 impl Watches {
-    /// Watches nothing yet.
-    #[must_use]
-    pub fn new(cluster: &Cluster) -> Self {
+    pub(crate) fn new(cluster: &Cluster) -> Self {
         let (sender, receiver) = unbounded_channel();
         Self {
             client: cluster.client.clone(),
@@ -85,8 +84,8 @@ impl Watches {
 
     /// Watches exactly these collections from now on: starts what is new and ends what is not among them. The
     /// others go on undisturbed.
-    pub fn set(&mut self, wanted: impl IntoIterator<Item = Source>) {
-        let wanted: Vec<Source> = wanted.into_iter().collect();
+    pub(crate) fn set(&mut self, wanted: impl IntoIterator<Item = ListRequest>) {
+        let wanted: Vec<ListRequest> = wanted.into_iter().collect();
         self.sources.retain(|source, _| wanted.contains(source));
         for source in wanted {
             if !self.sources.contains_key(&source) {
@@ -97,8 +96,7 @@ impl Watches {
     }
 
     /// Whether all sources have been listed, or could not be.
-    #[must_use]
-    pub fn is_complete(&self) -> bool {
+    pub(crate) fn is_complete(&self) -> bool {
         self.sources.values().all(|state| state.is_complete)
     }
 
@@ -106,7 +104,7 @@ impl Watches {
     /// [`Watches::set`], until all is complete.
     ///
     /// Dropped while it waits, nothing is lost: the next call goes on.
-    pub async fn changed(&mut self) {
+    pub(crate) async fn changed(&mut self) {
         loop {
             let change = match self.changed_at {
                 Some(first) if self.is_complete() => {
@@ -128,7 +126,7 @@ impl Watches {
     }
 
     /// Takes in a change, if there is one: a sender is kept here, so the channel never closes.
-    fn take_in(&mut self, change: Option<(Source, Change)>) {
+    fn take_in(&mut self, change: Option<(ListRequest, Change)>) {
         if let Some((source, change)) = change
             && self.note(&source, change)
         {
@@ -136,86 +134,73 @@ impl Watches {
         }
     }
 
-    /// The objects of a source.
-    pub fn objects(&self, source: &Source) -> impl Iterator<Item = &Value> {
+    pub(crate) fn objects(&self, source: &ListRequest) -> impl Iterator<Item = &Value> {
         let state = self.sources.get(source);
         state.into_iter().flat_map(|state| state.objects.values())
     }
 
     /// Why a source cannot be listed or watched at the moment; its objects are as they were last seen.
-    #[must_use]
-    pub fn trouble(&self, source: &Source) -> Option<&str> {
+    pub(crate) fn trouble(&self, source: &ListRequest) -> Option<&str> {
         self.sources.get(source)?.trouble.as_deref()
     }
 
     /// Takes in a change; whether it makes a difference.
-    fn note(&mut self, source: &Source, change: Change) -> bool {
+    fn note(&mut self, source: &ListRequest, change: Change) -> bool {
         let Some(state) = self.sources.get_mut(source) else {
             return false;
         };
         match change {
-            Change::ListStarted => {
-                state.listing = Some(BTreeMap::new());
-                false
+            Change::Seen(Event::Init) => {
+                state.listing.clear();
+                return false;
             }
-            Change::Listed(object) => {
-                let listing = state.listing.get_or_insert_default();
-                listing.insert(place(&object), object);
-                false
+            Change::Seen(Event::InitApply(object)) => {
+                state.listing.insert(place(&object), object);
+                return false;
             }
-            Change::ListDone => {
-                state.objects = state.listing.take().unwrap_or_default();
+            Change::Seen(Event::InitDone) => {
+                state.objects = std::mem::take(&mut state.listing);
                 state.is_complete = true;
                 state.trouble = None;
-                true
             }
-            Change::Upsert(object) => {
-                state.trouble = None;
+            Change::Seen(Event::Apply(object)) => {
                 state.objects.insert(place(&object), object);
-                true
             }
-            Change::Deleted(object) => {
+            Change::Seen(Event::Delete(object)) => {
                 state.objects.remove(&place(&object));
-                true
             }
-            Change::Alive => state.trouble.take().is_some(),
-            Change::Failed(why) => {
+            Change::Failed(reason) => {
                 state.is_complete = true;
-                state.trouble = Some(why);
-                true
+                state.trouble = Some(reason);
             }
             Change::Unserved => {
                 state.objects.clear();
                 state.is_complete = true;
                 state.trouble = Some("not served".to_owned());
-                true
             }
         }
+        true
     }
 
-    fn start(&self, source: &Source) -> State {
-        let spec = WatchSpec {
-            path: source.path.clone(),
+    fn start(&self, source: &ListRequest) -> State {
+        let config = watcher::Config {
             label_selector: source.query.labels.clone(),
             field_selector: source.query.fields.clone(),
-            metadata_only: source.query.metadata_only,
-            page_size: PAGE,
-            resumes: true,
+            ..watcher::Config::default()
         };
+        let (client, path) = (self.client.clone(), &source.path);
         let (sender, own) = (self.sender.clone(), source.clone());
-        let client = self.client.clone();
-        let task = tokio::spawn(async move {
-            watch::run(client, spec, |event| {
-                if let Some(change) = change(&event) {
-                    // The receiver is gone when the program ends.
-                    let _ = sender.send((own.clone(), change));
-                }
-            })
-            .await;
-        });
+        // The receiver is gone when the program ends.
+        let send = move |change| drop(sender.send((own.clone(), change)));
+        let task = if source.query.metadata_only {
+            let api = api::<PartialObjectMeta<DynamicObject>>(client, path);
+            tokio::spawn(watch(api, config, send))
+        } else {
+            tokio::spawn(watch(api::<DynamicObject>(client, path), config, send))
+        };
         State {
             objects: BTreeMap::new(),
-            listing: None,
+            listing: BTreeMap::new(),
             is_complete: false,
             trouble: None,
             task: task.abort_handle(),
@@ -223,55 +208,119 @@ impl Watches {
     }
 }
 
-fn change(event: &Event<'_>) -> Option<Change> {
-    let parse = |raw: &RawValue| serde_json::from_str(raw.get()).ok();
-    Some(match event {
-        Event::ListStarted => Change::ListStarted,
-        Event::Listed(raw) => Change::Listed(parse(raw)?),
-        Event::ListDone { .. } => Change::ListDone,
-        Event::Upsert(raw) => Change::Upsert(parse(raw)?),
-        Event::Deleted(raw) => Change::Deleted(parse(raw)?),
-        Event::Bookmark(_) => Change::Alive,
-        Event::Unserved => Change::Unserved,
-        Event::Failed(why) => Change::Failed(brief(why)),
-    })
+/// Resource and namespace of the collection at a path such as `/apis/apps/v1/namespaces/shop/deployments`.
+fn collection(path: &str) -> (ApiResource, Option<&str>) {
+    let segments: Vec<&str> = path.trim_start_matches('/').split('/').collect();
+    let (group, version, rest) = match &segments[..] {
+        ["apis", group, version, rest @ ..] => (*group, *version, rest),
+        ["api", version, rest @ ..] => ("", *version, rest),
+        _ => ("", "", &[][..]),
+    };
+    let (namespace, plural) = match rest {
+        ["namespaces", namespace, plural] => (Some(*namespace), *plural),
+        _ => (None, rest.first().copied().unwrap_or_default()),
+    };
+    // The kind is no part of the URL.
+    let gvk = GroupVersionKind::gvk(group, version, "");
+    (ApiResource::from_gvk_with_plural(&gvk, plural), namespace)
 }
 
-/// Of a failed connection the innermost cause: the layers around it say only that it failed.
-fn brief(why: &str) -> String {
-    const NO_ANSWER: &str = "no answer from the API server: ";
-    if why.starts_with("reading the API server's answer: ") {
-        // How it ended, with a close in good order or without, is of no use to anybody.
-        return "the API server's answer broke off".to_owned();
+fn api<K>(client: kube::Client, path: &str) -> Api<K>
+where
+    K: Resource<DynamicType = ApiResource, Scope = DynamicResourceScope>,
+{
+    match collection(path) {
+        (resource, Some(namespace)) => Api::namespaced_with(client, namespace, &resource),
+        (resource, None) => Api::all_with(client, &resource),
     }
-    let layers = why.strip_prefix(NO_ANSWER);
-    match layers.and_then(|layers| layers.rsplit(": ").next()) {
-        Some(cause) => format!("{NO_ANSWER}{cause}"),
-        None => why.to_owned(),
+}
+
+/// Lists and watches for ever. A watch that fails is started again with a list: only its end shows that the server
+/// answers.
+async fn watch<K>(api: Api<K>, config: watcher::Config, send: impl Fn(Change))
+where
+    K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
+{
+    let mut pauses = DefaultBackoff::default();
+    loop {
+        let mut events = pin!(watcher(api.clone(), config.clone()));
+        let failure = loop {
+            let event = match events.next().await {
+                Some(Ok(event)) => event,
+                Some(Err(failure)) => break Some(failure),
+                None => break None,
+            };
+            let json = |object: K| serde_json::to_value(object).unwrap_or_default();
+            send(Change::Seen(match event {
+                Event::Init => Event::Init,
+                Event::InitApply(object) => Event::InitApply(json(object)),
+                Event::InitDone => Event::InitDone,
+                Event::Apply(object) => Event::Apply(json(object)),
+                Event::Delete(object) => Event::Delete(json(object)),
+            }));
+        };
+        if let Some(change) = failure.as_ref().and_then(failed) {
+            send(change);
+        }
+        sleep(pauses.next().unwrap_or_default()).await;
+    }
+}
+
+/// What a failure means; nothing where the server only asks to wait or to list again.
+fn failed(error: &watcher::Error) -> Option<Change> {
+    use kube::Error::{Api, HyperError, ReadEvents};
+    use watcher::Error::{
+        InitialListFailed, NoResourceVersion, WatchError, WatchFailed, WatchStartFailed,
+    };
+    let status = match error {
+        WatchError(status)
+        | InitialListFailed(Api(status))
+        | WatchStartFailed(Api(status))
+        | WatchFailed(Api(status)) => status,
+        // How it ended, with a close in good order or without, is of no use to anybody.
+        InitialListFailed(HyperError(_)) | WatchFailed(HyperError(_) | ReadEvents(_)) => {
+            return Some(Change::Failed(
+                "the API server's answer broke off".to_owned(),
+            ));
+        }
+        InitialListFailed(error) | WatchStartFailed(error) | WatchFailed(error) => {
+            let cause = innermost(error);
+            return Some(Change::Failed(format!(
+                "no answer from the API server: {cause}"
+            )));
+        }
+        NoResourceVersion => return Some(Change::Failed(error.to_string())),
+    };
+    let details = status.details.as_ref();
+    match status.code {
+        404 => Some(Change::Unserved),
+        410 => None,
+        _ if details.is_some_and(|details| details.retry_after_seconds > 0) => None,
+        _ => Some(Change::Failed(status.message.clone())),
     }
 }
 
 /// Follows the chain of one target.
-pub struct Follower {
+pub(crate) struct Follower {
     watches: Watches,
-    deployments: Source,
-    revisions: Source,
+    deployments: ListRequest,
+    revisions: ListRequest,
     target: Target,
     last: Option<Chain>,
 }
 
 impl Follower {
     /// Starts watching the deployments and the revisions of the scope and the namespace of a target.
-    ///
-    /// # Errors
-    /// They cannot be read: refused, no answer, our kinds are not served.
-    pub async fn start(cluster: &Cluster, target: &Target) -> Result<(Self, Option<Chain>), Error> {
+    pub(crate) async fn start(
+        cluster: &Cluster,
+        target: &Target,
+    ) -> Result<(Self, Option<Chain>), Error> {
         let kind = target.candidates()[0];
         let namespace = cluster.namespace_of(kind);
-        // A list first: a watch would go on trying where an error has to be told.
+        // A list first: a watch would retry where an error has to be reported.
         let chains = chain::read_all(cluster, kind, namespace).await?;
-        let deployments = Source::all(kind.deployment().path(namespace));
-        let revisions = Source::all(kind.revision().path(namespace));
+        let deployments = ListRequest::all(kind.deployment().path(namespace));
+        let revisions = ListRequest::all(kind.revision().path(namespace));
         let mut watches = Watches::new(cluster);
         watches.set([deployments.clone(), revisions.clone()]);
         let chain = chain::pick(chains, target);
@@ -287,7 +336,7 @@ impl Follower {
 
     /// The chain after the next change; `None` when what the target names is gone, or not there yet. While the
     /// watches do not get through it is as it was seen last: what cannot be read has not gone.
-    pub async fn next(&mut self) -> Option<Chain> {
+    pub(crate) async fn next(&mut self) -> Option<Chain> {
         self.watches.changed().await;
         let objects = |source| self.watches.objects(source).cloned().collect();
         let chains = chain::from_objects(objects(&self.deployments), objects(&self.revisions));
@@ -299,8 +348,7 @@ impl Follower {
     }
 
     /// Why the watches do not get through at the moment.
-    #[must_use]
-    pub fn trouble(&self) -> Option<&str> {
+    pub(crate) fn trouble(&self) -> Option<&str> {
         self.watches
             .trouble(&self.deployments)
             .or_else(|| self.watches.trouble(&self.revisions))
@@ -309,24 +357,47 @@ impl Follower {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
+    use kube::core::Status;
+    use watcher::Error::{InitialListFailed, WatchError, WatchFailed};
+
     use super::*;
 
     #[test]
-    fn failures_are_told_in_a_few_words() {
+    fn failures_are_named_in_a_few_words() {
+        let text = |error: watcher::Error| match failed(&error) {
+            Some(Change::Failed(text)) => text,
+            other => format!("{other:?}"),
+        };
+        let refused = io::Error::from_raw_os_error(111);
         assert_eq!(
-            brief(
-                "no answer from the API server: ServiceError: tcp connect error: Connection refused (os error 111)"
-            ),
+            text(InitialListFailed(kube::Error::Service(Box::new(refused)))),
             "no answer from the API server: Connection refused (os error 111)"
         );
+        let closed = io::Error::other("peer closed connection without sending TLS close_notify");
         assert_eq!(
-            brief(
-                "reading the API server's answer: ServiceError: error reading a body from connection: peer closed connection \
-                 without sending TLS close_notify: https://docs.rs/rustls/latest/rustls/manual/_03_howto/index.html#unexpected-eof"
-            ),
+            text(WatchFailed(kube::Error::ReadEvents(closed))),
             "the API server's answer broke off"
         );
-        let refused = "secrets is forbidden: User \"x\" cannot watch resource";
-        assert_eq!(brief(refused), refused);
+        let status = |code, message| Status::failure(message, "").with_code(code);
+        let forbidden = "secrets is forbidden: User \"x\" cannot watch resource";
+        let refused = kube::Error::Api(status(403, forbidden).boxed());
+        assert_eq!(text(InitialListFailed(refused)), forbidden);
+        assert_eq!(text(WatchError(status(404, "").boxed())), "Some(Unserved)");
+        assert_eq!(text(WatchError(status(410, "old").boxed())), "None");
+    }
+
+    #[test]
+    fn paths_are_those_of_collections() {
+        for path in [
+            "/api/v1/namespaces",
+            "/api/v1/namespaces/shop/pods",
+            "/apis/apps/v1/deployments",
+            "/apis/apps/v1/namespaces/shop/deployments",
+        ] {
+            let (resource, namespace) = collection(path);
+            assert_eq!(DynamicObject::url_path(&resource, namespace), path);
+        }
     }
 }

@@ -1,11 +1,46 @@
-//! The `kubectl-baton` binary, which kubectl runs for `kubectl baton`.
+//! The `kubectl-baton` binary, which kubectl runs for `kubectl baton`: revisions of `ObjectDeployments`, seen and
+//! steered from a terminal.
+//!
+//! - [`cli`] is the command line; [`commands`] has one file per command; [`args`] the arguments that they share.
+//! - [`connect`] turns kubectl's flags and files into a connection, and errors into kubectl's words.
+//! - [`target`] is what a user names, [`selection`] how several are chosen; [`chain`] the revisions behind the name;
+//!   [`content`] the objects that they want; [`children`] those objects as they are in the cluster; [`delegates`] what
+//!   stands for the phases that others run.
+//! - [`rollout`] says whether a chain is rolled out, and if not, why; [`live`] follows a chain by watches.
+//! - [`diff`] compares revisions, the cluster and files; [`rollback`] decides where to go back to.
+//! - [`applications`] is about Shipper's Applications and Releases, whose revisions are chains over clusters.
+//! - [`output`] and [`progress`] are the terminal: tables, colours, machine-readable formats, waits.
+//!
+//! What a command decides from is read first, with lists, into plain values; deciding and rendering
+//! are pure.
+
+mod applications;
+mod args;
+mod chain;
+mod children;
+mod cli;
+mod commands;
+mod connect;
+mod content;
+mod delegates;
+mod diff;
+mod error;
+mod live;
+mod output;
+mod pack;
+mod progress;
+mod rollback;
+mod rollout;
+mod screen;
+mod selection;
+mod target;
+mod tree;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use kubectl_baton::{cli::Cli, commands};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    commands::run(Cli::parse()).await
+    cli::run(cli::Cli::parse()).await
 }

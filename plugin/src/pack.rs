@@ -1,7 +1,7 @@
 //! From plain manifests to an `ObjectDeployment` or a revision: `kubectl baton pack`.
 //!
 //! 1. [`input`] reads files, directories, kustomizations and the standard input.
-//! 2. [`documents`] takes the texts apart as kubectl does ([`yaml`], [`scalar`]), and [`manifest`]
+//! 2. [`documents`] takes the texts apart as kubectl does ([`baton_yaml`]), and [`manifest`]
 //!    makes objects of them, with what their annotations ([`directives`]) and Helm ([`hooks`]) say.
 //! 3. [`scope`] decides whether the result is namespaced, [`phases`] distributes the objects by what
 //!    is known of their [`kinds`], [`probes`] says what makes them available, [`autoscaling`] which
@@ -9,25 +9,23 @@
 //! 4. [`build`] puts it together, [`emit`] writes it, [`apply`] sends it.
 //!
 //! Only the first and the last of these do I/O. The same input gives the same bytes, and a small
-//! change of it a small change of them. All faults of the input are told at once, with their places.
+//! change of it a small change of them. All errors of the input are reported at once, with their places.
 
-pub mod apply;
-pub mod autoscaling;
-pub mod build;
-pub mod directives;
-pub mod documents;
-pub mod emit;
-pub mod hooks;
-pub mod input;
-pub mod kinds;
-pub mod manifest;
-pub mod phases;
-pub mod place;
-pub mod probes;
-pub mod scalar;
-pub mod scope;
-pub mod slices;
-pub mod yaml;
+pub(crate) mod apply;
+pub(crate) mod autoscaling;
+pub(crate) mod build;
+pub(crate) mod directives;
+pub(crate) mod documents;
+pub(crate) mod emit;
+pub(crate) mod hooks;
+pub(crate) mod input;
+pub(crate) mod kinds;
+pub(crate) mod manifest;
+pub(crate) mod phases;
+pub(crate) mod probes;
+pub(crate) mod scope;
+pub(crate) mod slices;
+pub(crate) mod source_location;
 
 use std::collections::BTreeMap;
 
@@ -35,13 +33,12 @@ use baton_apis::CollisionProtection;
 use serde_json::Value;
 
 use build::Package;
-use documents::Source;
-use manifest::{Intake, Manifest};
-use place::{Fault, Faults};
+use documents::InputText;
+use manifest::{Collected, Manifest};
+use source_location::{InputError, InputErrors};
 
-/// Which object is made.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Form {
+pub(crate) enum Form {
     /// A deployment, which makes revisions.
     Deployment {
         /// How many archived revisions it keeps.
@@ -49,7 +46,6 @@ pub enum Form {
         /// Seconds that a revision may take.
         progress_deadline_seconds: Option<i32>,
     },
-    /// A revision.
     Revision {
         /// Its number; else the controller gives it one.
         number: Option<i64>,
@@ -58,42 +54,36 @@ pub enum Form {
     },
 }
 
-/// How to pack.
 #[derive(Clone, Debug)]
-pub struct Options {
-    /// Name of the result.
-    pub name: String,
-    /// What is made.
-    pub form: Form,
-    /// Scope and namespace.
-    pub scope: scope::Wish,
+pub(crate) struct Options {
+    pub(crate) name: String,
+    pub(crate) form: Form,
+    pub(crate) scope: scope::ScopeOptions,
     /// Wanted order of phases.
-    pub phase_order: Vec<String>,
+    pub(crate) phase_order: Vec<String>,
     /// What may be taken over, unless an annotation says so.
-    pub collision_protection: CollisionProtection,
-    /// What makes objects available.
-    pub probes: probes::Choice,
+    pub(crate) collision_protection: CollisionProtection,
+    pub(crate) probes: probes::ProbeOptions,
+    /// As whom the objects are written.
+    pub(crate) service_account_name: Option<String>,
     /// Seconds that a revision has to stay available.
-    pub success_delay_seconds: Option<i32>,
+    pub(crate) success_delay_seconds: Option<i32>,
     /// Why this is applied, for the history.
-    pub change_cause: Option<String>,
+    pub(crate) change_cause: Option<String>,
     /// Bytes of JSON beyond which objects go into slices, and of one slice.
-    pub slice_limit: usize,
+    pub(crate) slice_limit: usize,
 }
 
 /// A package, and what a person should know about it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Packed {
-    /// The objects to apply.
-    pub package: Package,
-    /// Remarks for the standard error.
-    pub notes: Vec<String>,
+pub(crate) struct Packed {
+    pub(crate) package: Package,
+    pub(crate) notes: Vec<String>,
 }
 
 impl Packed {
     /// All objects in the order in which they have to be applied.
-    #[must_use]
-    pub fn objects(&self) -> Vec<Value> {
+    pub(crate) fn objects(&self) -> Vec<Value> {
         let mut objects = self.package.slices.clone();
         objects.push(self.package.object.clone());
         objects
@@ -102,22 +92,20 @@ impl Packed {
 
 /// Reads the objects of all sources, with everything that is wrong with them. With `no_hooks`, hooks
 /// of Helm are left out.
-#[must_use]
-pub fn read(sources: &[Source], no_hooks: bool) -> Intake {
-    let mut intake = Intake {
+pub(crate) fn read(sources: &[InputText], no_hooks: bool) -> Collected {
+    let mut collected = Collected {
         no_hooks,
-        ..Intake::default()
+        ..Collected::default()
     };
     for source in sources {
-        intake.take(documents::read(source));
+        collected.take(documents::read(source));
     }
-    intake
+    collected
 }
 
 /// The name that the objects themselves suggest: the value of the label
 /// `app.kubernetes.io/instance`, else `app.kubernetes.io/name`, if all that have it agree.
-#[must_use]
-pub fn common_name(manifests: &[Manifest]) -> Option<String> {
+pub(crate) fn common_name(manifests: &[Manifest]) -> Option<String> {
     ["instance", "name"].into_iter().find_map(|label| {
         let pointer = format!("/metadata/labels/app.kubernetes.io~1{label}");
         let mut values = manifests
@@ -129,8 +117,7 @@ pub fn common_name(manifests: &[Manifest]) -> Option<String> {
 }
 
 /// What is wrong with the name of a package, if anything is. It becomes a label too.
-#[must_use]
-pub fn name_problem(name: &str) -> Option<&'static str> {
+pub(crate) fn name_problem(name: &str) -> Option<&'static str> {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let plain_ends = |part: &str| {
         let mut bytes = part.bytes();
@@ -152,31 +139,31 @@ pub fn name_problem(name: &str) -> Option<&'static str> {
     }
 }
 
-/// Packs objects.
-///
-/// # Errors
-/// Everything that keeps them from being packed: what was wrong in the input already, objects that
-/// are there twice or have no namespace, objects that are too big.
-pub fn pack(intake: Intake, options: &Options) -> Result<Packed, Faults> {
-    let Intake {
+pub(crate) fn pack(collected: Collected, options: &Options) -> Result<Packed, InputErrors> {
+    let Collected {
         mut manifests,
-        mut faults,
+        mut errors,
         mut notes,
         no_hooks: _,
-    } = intake;
-    if manifests.is_empty() && faults.is_empty() {
-        faults.push(Fault::general("there are no objects in the input"));
+    } = collected;
+    if manifests.is_empty() && errors.is_empty() {
+        errors.push(InputError::general("there are no objects in the input"));
     }
     let decision = match scope::settle(&mut manifests, &options.scope) {
         Ok(decision) => decision,
-        Err(fault) => {
-            faults.push(fault);
+        Err(error) => {
+            errors.push(error);
             scope::Decision::default()
         }
     };
-    faults.extend(manifest::duplicates(&manifests));
-    if !faults.is_empty() {
-        return Err(Faults(faults));
+    if decision.cluster && options.service_account_name.is_some() {
+        errors.push(InputError::general(
+            "--service-account: the result is cluster-scoped, and has no namespace that the account could be in",
+        ));
+    }
+    errors.extend(manifest::duplicates(&manifests));
+    if !errors.is_empty() {
+        return Err(InputErrors(errors));
     }
     notes.extend(decision.notes.iter().cloned());
     notes.extend(manifests.iter().filter_map(advice));
@@ -198,7 +185,7 @@ pub fn pack(intake: Intake, options: &Options) -> Result<Packed, Faults> {
         autoscaling::create_only_fields(&manifests);
     notes.extend(scaling_notes);
     let package = build::build(manifests, phases, &probes, &create_only, &decision, options)
-        .map_err(Faults)?;
+        .map_err(InputErrors)?;
     Ok(Packed { package, notes })
 }
 
@@ -223,6 +210,9 @@ fn advice(manifest: &Manifest) -> Option<String> {
     })
 }
 
+#[cfg(test)]
+#[path = "pack/fuzz.rs"]
+mod fuzz;
 #[cfg(test)]
 #[path = "pack/tests.rs"]
 mod tests;

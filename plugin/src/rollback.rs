@@ -1,8 +1,8 @@
 //! Which revision to go back to, and what to write for that. Decisions only: nothing here talks to a
 //! server.
 
-pub mod standalone;
-pub mod write;
+pub(crate) mod standalone;
+pub(crate) mod write;
 
 use crate::{
     chain::{Chain, Revision},
@@ -11,47 +11,41 @@ use crate::{
 
 /// A revision that could be gone back to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// Its name.
-    pub name: String,
-    /// Its number.
-    pub number: i64,
+pub(crate) struct Candidate {
+    pub(crate) name: String,
+    pub(crate) number: i64,
     /// Whether it was available once while it controlled all of its objects.
-    pub has_succeeded: bool,
+    pub(crate) has_succeeded: bool,
     /// Whether it is the one that is wanted now: its content is that of the deployment's template, or it
     /// is the newest of a chain without a deployment.
-    pub is_current: bool,
+    pub(crate) is_current: bool,
     /// How its content compares with what is wanted now.
-    pub content: Comparison,
+    pub(crate) content: Comparison,
 }
 
 /// A revision's content beside what is wanted now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Comparison {
+pub(crate) enum Comparison {
     /// Equal, the objects of slices included.
     Same,
-    /// Different.
     Different,
-    /// Cannot be told, and cannot be gone back to: these slices of the revision do not exist any more.
+    /// Unknown, and not available for a rollback: these slices of the revision do not exist any more.
     SlicesGone(Vec<String>),
 }
 
-/// What the user asks for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Wish {
+pub(crate) struct Options {
     /// The number of the revision; `None` is the default.
-    pub to_revision: Option<i64>,
+    pub(crate) to_revision: Option<i64>,
     /// Go back to a revision that never succeeded as well.
-    pub force: bool,
+    pub(crate) force: bool,
 }
 
-/// Why nothing is rolled back.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     /// The chain has no such number.
     #[error("revision {wanted} does not exist; {}", known(.existing))]
     NoSuchRevision {
-        /// The number asked for.
         wanted: i64,
         /// The numbers there are, ascending.
         existing: Vec<i64>,
@@ -64,7 +58,8 @@ pub enum Refusal {
     },
     /// By default only what was proven to work is gone back to.
     #[error(
-        "no earlier revision with another content has ever succeeded; --force rolls back to revision {newest} all the same, --to-revision to another one"
+        "no earlier revision with another content has ever succeeded; --force rolls back to revision {newest} all \
+             the same, --to-revision to another one"
     )]
     NoneSucceeded {
         /// What `--force` would choose.
@@ -74,23 +69,15 @@ pub enum Refusal {
     #[error(
         "revision {number} ({name}) has never succeeded; --force rolls back to it all the same"
     )]
-    NeverSucceeded {
-        /// Its number.
-        number: i64,
-        /// Its name.
-        name: String,
-    },
+    NeverSucceeded { number: i64, name: String },
     /// Parts of the content are lost.
     #[error(
         "revision {number} ({name}) cannot be rolled back to: {}",
         crate::diff::gone(slices)
     )]
     SlicesGone {
-        /// Its number.
         number: i64,
-        /// Its name.
         name: String,
-        /// The slices.
         slices: Vec<String>,
     },
 }
@@ -113,11 +100,7 @@ fn numbers(chain: &Chain) -> Vec<i64> {
         .collect()
 }
 
-/// The revision with a number.
-///
-/// # Errors
-/// There is none; the message tells which there are.
-pub fn numbered(chain: &Chain, number: i64) -> Result<&Revision, Error> {
+pub(crate) fn numbered(chain: &Chain, number: i64) -> Result<&Revision, Error> {
     chain.by_number(number).ok_or_else(|| {
         let refusal = Refusal::NoSuchRevision {
             wanted: number,
@@ -127,9 +110,9 @@ pub fn numbered(chain: &Chain, number: i64) -> Result<&Revision, Error> {
     })
 }
 
-/// What to do about a wish.
+/// What a rollback does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice<'a> {
+pub(crate) enum Choice<'a> {
     /// Make this revision's content the next revision.
     Roll(&'a Candidate),
     /// This revision was asked for, and its content is what is wanted already.
@@ -141,19 +124,18 @@ pub enum Choice<'a> {
 /// By default that is the newest one before the current revision that has succeeded and has another
 /// content than what is wanted now. When none of them has succeeded, `force` takes the newest one
 /// with another content.
-///
-/// # Errors
-///
-/// Says why there is none; see [`Refusal`].
-pub fn choose<'a>(candidates: &'a [Candidate], wish: &Wish) -> Result<Choice<'a>, Refusal> {
+pub(crate) fn choose<'a>(
+    candidates: &'a [Candidate],
+    options: &Options,
+) -> Result<Choice<'a>, Refusal> {
     let mut existing: Vec<i64> = candidates.iter().map(|one| one.number).collect();
     existing.sort_unstable();
-    let chosen = match wish.to_revision {
+    let chosen = match options.to_revision {
         Some(wanted) => candidates
             .iter()
             .find(|one| one.number == wanted)
             .ok_or(Refusal::NoSuchRevision { wanted, existing })?,
-        None => default(candidates, wish.force, existing)?,
+        None => default(candidates, options.force, existing)?,
     };
     match &chosen.content {
         _ if chosen.is_current => Ok(Choice::Already(chosen)),
@@ -163,7 +145,7 @@ pub fn choose<'a>(candidates: &'a [Candidate], wish: &Wish) -> Result<Choice<'a>
             name: chosen.name.clone(),
             slices: slices.clone(),
         }),
-        Comparison::Different if chosen.has_succeeded || wish.force => Ok(Choice::Roll(chosen)),
+        Comparison::Different if chosen.has_succeeded || options.force => Ok(Choice::Roll(chosen)),
         Comparison::Different => Err(Refusal::NeverSucceeded {
             number: chosen.number,
             name: chosen.name.clone(),
@@ -223,7 +205,7 @@ mod tests {
 
     /// What is chosen, as `roll N`, `already N` or the message of the refusal.
     fn chosen(text: &str, to_revision: Option<i64>, force: bool) -> String {
-        match choose(&chain(text), &Wish { to_revision, force }) {
+        match choose(&chain(text), &Options { to_revision, force }) {
             Ok(Choice::Roll(one)) => format!("roll {}", one.number),
             Ok(Choice::Already(one)) => format!("already {}", one.number),
             Err(refusal) => refusal.to_string(),
@@ -247,11 +229,13 @@ mod tests {
             // Paused after going back to the first content.
             (
                 "1s= 2",
-                "no earlier revision with another content has ever succeeded; --force rolls back to revision 2 all the same, --to-revision to another one",
+                "no earlier revision with another content has ever succeeded; --force rolls back to revision 2 all \
+                     the same, --to-revision to another one",
             ),
             (
                 "1 2 3c=",
-                "no earlier revision with another content has ever succeeded; --force rolls back to revision 2 all the same, --to-revision to another one",
+                "no earlier revision with another content has ever succeeded; --force rolls back to revision 2 all \
+                     the same, --to-revision to another one",
             ),
             (
                 "1sc=",
@@ -285,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_named_one() {
+    fn a_named_revision_has_to_exist_and_to_have_succeeded() {
         for (revisions, number, force, expected) in [
             ("1s 2s 3sc=", 1, false, "roll 1"),
             ("1s 2s 3sc=", 3, false, "already 3"),

@@ -6,18 +6,18 @@ use baton_apis::conditions::{self, reasons::PROGRESS_DEADLINE_EXCEEDED};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    chain::{Chain, Revision},
+    chain::{Chain, Revision, not_found},
     connect::Cluster,
+    content::Slices,
     error::Error,
     live::Follower,
-    output::tell,
+    output::report,
     progress::Progress,
     target::Target,
 };
 
-/// How far it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Outcome {
     /// The wanted content is rolled out and available.
     Done,
     /// It is not, or not yet.
@@ -26,29 +26,49 @@ pub enum Verdict {
     Failed,
 }
 
-/// The state of a rollout.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rollout {
-    /// How far it is.
-    pub verdict: Verdict,
+pub(crate) struct Rollout {
+    pub(crate) outcome: Outcome,
     /// What it is or waits for, in one line.
-    pub message: String,
+    pub(crate) message: String,
     /// How many objects are written and not waited for.
-    pub ready: u64,
+    pub(crate) ready: u64,
     /// How many objects there are to be; zero where that is unknown.
-    pub of: u64,
+    pub(crate) of: u64,
+}
+
+/// The slices of the revision that is judged. Nobody writes them again, so they are read once per revision.
+#[derive(Debug, Default)]
+pub(crate) struct SubjectSlices {
+    /// Uid of the revision.
+    read_for: Option<String>,
+    slices: Slices,
+}
+
+impl SubjectSlices {
+    /// Those of a chain's revision; no request when it names none.
+    pub(crate) async fn of(&mut self, cluster: &Cluster, chain: &Chain) -> &Slices {
+        if let Some(revision) = chain.subject()
+            && self.read_for.as_deref() != Some(revision.uid())
+        {
+            // Without the right to read them everything but the number of objects is known.
+            let read = Slices::read(cluster, [revision]).await;
+            self.slices = read.unwrap_or_default();
+            self.read_for = Some(revision.uid().to_owned());
+        }
+        &self.slices
+    }
 }
 
 /// Judges a chain: of a deployment its current revision, or the revision that was named.
 ///
 /// # Guarantees
 /// `Done` only for a status that was reported for the present spec.
-#[must_use]
-pub fn judge(chain: &Chain) -> Rollout {
+pub(crate) fn judge(chain: &Chain, slices: &Slices) -> Rollout {
     let subject = chain.subject();
-    let (ready, of) = subject.map_or((0, 0), count);
-    let is = |verdict, message: String| Rollout {
-        verdict,
+    let (ready, of) = subject.map_or((0, 0), |revision| count(revision, slices));
+    let is = |outcome, message: String| Rollout {
+        outcome,
         message,
         ready,
         of,
@@ -56,11 +76,11 @@ pub fn judge(chain: &Chain) -> Rollout {
     if let Some(deployment) = chain.asked_deployment() {
         if deployment.is_deleting() {
             let message = format!("{} is being deleted", deployment.target());
-            return is(Verdict::Failed, message);
+            return is(Outcome::Failed, message);
         }
         if !deployment.is_observed() {
             return is(
-                Verdict::Underway,
+                Outcome::Underway,
                 "waiting for the manager to report on the present spec".to_owned(),
             );
         }
@@ -69,54 +89,53 @@ pub fn judge(chain: &Chain) -> Rollout {
             && condition.status == "False"
             && condition.reason == PROGRESS_DEADLINE_EXCEEDED
         {
-            return is(Verdict::Failed, condition.message.clone());
+            return is(Outcome::Failed, condition.message.clone());
         }
         if subject.is_none() {
             let message = progressing.map_or("", |condition| condition.message.as_str());
-            return is(Verdict::Underway, paused(chain, message));
+            return is(Outcome::Underway, paused(chain, message));
         }
     }
     let Some(revision) = subject else {
-        return is(Verdict::Underway, "there is no revision yet".to_owned());
+        return is(Outcome::Underway, "there is no revision yet".to_owned());
     };
     let name = title(revision);
     if revision.is_deleting() {
-        return is(Verdict::Failed, format!("{name} is being deleted"));
+        return is(Outcome::Failed, format!("{name} is being deleted"));
     }
     if revision.is_archived() {
-        return is(Verdict::Failed, format!("{name} is archived"));
+        return is(Outcome::Failed, format!("{name} is archived"));
     }
     let available = revision
         .condition(conditions::AVAILABLE)
         .filter(|condition| condition.observed_generation == revision.metadata.generation);
     match available {
         None => is(
-            Verdict::Underway,
+            Outcome::Underway,
             paused(
                 chain,
                 &format!("waiting for the manager to report on {name}"),
             ),
         ),
         Some(condition) if condition.status == "True" && revision.has_succeeded() => {
-            is(Verdict::Done, format!("{name} is rolled out and available"))
+            is(Outcome::Done, format!("{name} is rolled out and available"))
         }
         Some(condition) if condition.status == "True" => is(
-            Verdict::Underway,
+            Outcome::Underway,
             paused(
                 chain,
                 &format!("{name} is available, and has to stay so for its success delay"),
             ),
         ),
         Some(condition) => is(
-            Verdict::Underway,
+            Outcome::Underway,
             paused(chain, &waits(revision, &condition.message)),
         ),
     }
 }
 
 /// What a revision is called in messages: `revision 3 (web-abc)`.
-#[must_use]
-pub fn title(revision: &Revision) -> String {
+pub(crate) fn title(revision: &Revision) -> String {
     match revision.number() {
         Some(number) => format!("revision {number} ({})", revision.name()),
         None => format!("revision {}", revision.name()),
@@ -148,13 +167,10 @@ fn waits(revision: &Revision, condition: &str) -> String {
 }
 
 /// Objects that are fine, and objects that are wanted.
-fn count(revision: &Revision) -> (u64, u64) {
-    let phases = revision.spec.phases.as_deref().unwrap_or_default();
-    // How many objects a slice has is not said in the revision.
-    if phases.iter().any(|phase| !phase.slices.is_empty()) {
+fn count(revision: &Revision, slices: &Slices) -> (u64, u64) {
+    let Some(of) = slices.count(revision) else {
         return (0, 0);
-    }
-    let of: usize = phases.iter().map(|phase| phase.objects.len()).sum();
+    };
     let controlled = &revision.status.controller_of;
     let waiting = revision.status.waiting_for.iter().filter(|waiting| {
         controlled.iter().any(|own| {
@@ -168,85 +184,65 @@ fn count(revision: &Revision) -> (u64, u64) {
     (ready as u64, of as u64)
 }
 
-/// Follows a rollout with progress until it is done, has failed, or the time is up (`None`: no limit). Returns
+/// Follows a rollout with progress until it is done, has failed, or the time is up (zero: no limit). Returns
 /// the last state; `Underway` means that the time was up.
-///
-/// # Errors
-/// There is no such target, it went away, or it cannot be read.
-pub async fn follow(
+pub(crate) async fn follow(
     cluster: &Cluster,
     target: &Target,
-    timeout: Option<Duration>,
-    progress: &mut Progress,
-) -> Result<Rollout, Error> {
-    let wait = Wait::new(cluster, target, timeout);
-    let (chain, _) = wait
-        .until(
-            |chain| judge(chain).verdict != Verdict::Underway,
-            |chain| {
-                let rollout = judge(chain);
-                progress.show(rollout.ready, rollout.of, &rollout.message);
+    timeout: Duration,
+) -> Result<(Chain, Rollout), Error> {
+    let mut progress = Progress::new();
+    let mut slices = SubjectSlices::default();
+    let (chain, _) = watch_until(cluster, target, timeout, async |chain| {
+        let chain = chain?;
+        let rollout = judge(chain, slices.of(cluster, chain).await);
+        if rollout.outcome != Outcome::Underway {
+            return Some(());
+        }
+        progress.show(rollout.ready, rollout.of, &rollout.message);
+        None
+    })
+    .await?;
+    let chain = chain.unwrap_or_default();
+    let rollout = judge(&chain, slices.of(cluster, &chain).await);
+    Ok((chain, rollout))
+}
+
+/// Watches a chain until `look` finds in it what is waited for, or the time is up (zero: no limit). Returns the last
+/// chain and what was found. That there is no chain (any more) is an error, unless `look` waits for that.
+pub(crate) async fn watch_until<T>(
+    cluster: &Cluster,
+    target: &Target,
+    timeout: Duration,
+    mut look: impl AsyncFnMut(Option<&Chain>) -> Option<T>,
+) -> Result<(Option<Chain>, Option<T>), Error> {
+    let deadline = (!timeout.is_zero()).then(|| Instant::now() + timeout);
+    let place = cluster.namespace_of(target.candidates()[0]);
+    let mut missing = not_found(target, place);
+    let (mut follower, mut chain) = Follower::start(cluster, target).await?;
+    let mut reported: Option<String> = None;
+    loop {
+        if let Some(found) = look(chain.as_ref()).await {
+            return Ok((chain, Some(found)));
+        }
+        if chain.is_none() {
+            return Err(missing);
+        }
+        missing = Error::NotFound(format!("{target} has been deleted"));
+        let next = match deadline {
+            None => follower.next().await,
+            Some(deadline) => match timeout_at(deadline, follower.next()).await {
+                Ok(next) => next,
+                Err(_) => return Ok((chain, None)),
             },
-        )
-        .await?;
-    Ok(judge(&chain))
-}
-
-/// A wait for something to become of a target, by watches.
-#[derive(Clone, Copy)]
-pub struct Wait<'a> {
-    cluster: &'a Cluster,
-    target: &'a Target,
-    timeout: Option<Duration>,
-}
-
-impl<'a> Wait<'a> {
-    /// For a target in a cluster, for so long; `None`: no limit.
-    #[must_use]
-    pub fn new(cluster: &'a Cluster, target: &'a Target, timeout: Option<Duration>) -> Self {
-        Self {
-            cluster,
-            target,
-            timeout,
+        };
+        if let Some(text) = follower.trouble()
+            && reported.as_deref() != Some(text)
+        {
+            report(&format!("warning: not up to date: {text}"));
+            reported = Some(text.to_owned());
         }
-    }
-
-    /// Waits until a chain is as it should be, and shows every one that is not. Returns the last one,
-    /// and whether it is as it should be: it is not when the time was up.
-    ///
-    /// # Errors
-    /// There is no such target, it went away, or it cannot be read.
-    pub async fn until(
-        self,
-        is_reached: impl Fn(&Chain) -> bool,
-        mut show: impl FnMut(&Chain),
-    ) -> Result<(Chain, bool), Error> {
-        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
-        let place = self.cluster.namespace_of(self.target.candidates()[0]);
-        let (mut follower, chain) = Follower::start(self.cluster, self.target).await?;
-        let mut chain = chain.ok_or_else(|| crate::chain::not_found(self.target, place))?;
-        let mut told: Option<String> = None;
-        loop {
-            if is_reached(&chain) {
-                return Ok((chain, true));
-            }
-            show(&chain);
-            let next = match deadline {
-                None => follower.next().await,
-                Some(deadline) => match timeout_at(deadline, follower.next()).await {
-                    Ok(next) => next,
-                    Err(_) => return Ok((chain, false)),
-                },
-            };
-            if let Some(text) = follower.trouble()
-                && told.as_deref() != Some(text)
-            {
-                tell(&format!("warning: not up to date: {text}"));
-                told = Some(text.to_owned());
-            }
-            chain =
-                next.ok_or_else(|| Error::NotFound(format!("{} has been deleted", self.target)))?;
-        }
+        chain = next;
     }
 }
 
@@ -281,7 +277,10 @@ mod tests {
     }
 
     fn phases() -> Value {
-        let object = |name: &str| json!({"object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}});
+        let object = |name: &str| {
+            json!({"object": {"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name}}})
+        };
         json!({"phases": [{"name": "a", "objects": [object("x"), object("y")]}]})
     }
 
@@ -297,10 +296,10 @@ mod tests {
         })
     }
 
-    fn judged(conditions: &Value, sets: Vec<Value>) -> (Verdict, String, u64, u64) {
+    fn judged(conditions: &Value, sets: Vec<Value>) -> (Outcome, String, u64, u64) {
         let chains = from_objects(vec![deployment(conditions)], sets);
-        let rollout = judge(&chains[0]);
-        (rollout.verdict, rollout.message, rollout.ready, rollout.of)
+        let rollout = judge(&chains[0], &Slices::default());
+        (rollout.outcome, rollout.message, rollout.ready, rollout.of)
     }
 
     fn controlled(name: &str) -> Value {
@@ -323,7 +322,7 @@ mod tests {
         assert_eq!(
             judged(&idle, vec![set("web-1", 1, &phases(), &available)]),
             (
-                Verdict::Done,
+                Outcome::Done,
                 "revision 1 (web-1) is rolled out and available".to_owned(),
                 2,
                 2
@@ -332,8 +331,8 @@ mod tests {
 
         let mut delayed = available.clone();
         delayed["conditions"].as_array_mut().unwrap().pop();
-        let (verdict, message, ..) = judged(&idle, vec![set("web-1", 1, &phases(), &delayed)]);
-        assert_eq!(verdict, Verdict::Underway);
+        let (outcome, message, ..) = judged(&idle, vec![set("web-1", 1, &phases(), &delayed)]);
+        assert_eq!(outcome, Outcome::Underway);
         assert!(message.contains("success delay"), "{message}");
 
         let waiting = json!({
@@ -347,12 +346,35 @@ mod tests {
         assert_eq!(
             judged(&idle, vec![set("web-1", 1, &phases(), &waiting)]),
             (
-                Verdict::Underway,
+                Outcome::Underway,
                 "phase a: ConfigMap/y: nothing is ready".to_owned(),
                 1,
                 2
             )
         );
+    }
+
+    #[test]
+    fn objects_in_slices_are_counted_once_all_are_known() {
+        let object =
+            |name: &str| json!({"object": {"kind": "ConfigMap", "metadata": {"name": name}}});
+        let spec = json!({"phases": [
+            {"name": "a", "objects": [object("x")], "slices": ["s1", "s2"]}, {"name": "b", "slices": ["s2"]},
+        ]});
+        let status = json!({"controllerOf": [controlled("x"), controlled("y")]});
+        let sets = vec![set("web-1", 1, &spec, &status)];
+        let chains = from_objects(Vec::new(), sets);
+        let mut slices = Slices::default();
+        let mut expected = [(0, 0), (0, 0), (2, 8)].into_iter();
+        let slice = |name: &str, objects: &[&str]| {
+            let objects: Vec<Value> = objects.iter().map(|name| object(name)).collect();
+            json!({"metadata": {"name": name, "namespace": "shop"}, "objects": objects})
+        };
+        for (name, objects) in [("", &[][..]), ("s1", &["a"]), ("s2", &["b", "c", "d"])] {
+            slices.insert(slice(name, objects));
+            let rollout = judge(&chains[0], &slices);
+            assert_eq!(Some((rollout.ready, rollout.of)), expected.next(), "{name}");
+        }
     }
 
     #[test]
@@ -362,8 +384,8 @@ mod tests {
             condition("Progressing", "False", "Idle", ""),
         ]);
         conditions[1]["observedGeneration"] = 0.into();
-        let (verdict, message, ..) = judged(&conditions, Vec::new());
-        assert_eq!(verdict, Verdict::Underway);
+        let (outcome, message, ..) = judged(&conditions, Vec::new());
+        assert_eq!(outcome, Outcome::Underway);
         assert!(message.contains("waiting for the manager"), "{message}");
     }
 
@@ -382,7 +404,7 @@ mod tests {
         assert_eq!(
             judged(&progressing, vec![set("web-1", 1, &other, &json!({}))]),
             (
-                Verdict::Underway,
+                Outcome::Underway,
                 "Progressing to a new ObjectSet.".to_owned(),
                 0,
                 0
@@ -401,8 +423,8 @@ mod tests {
                 "too late"
             ),
         ]);
-        let (verdict, message, ..) = judged(&late, vec![set("web-1", 1, &phases(), &json!({}))]);
-        assert_eq!((verdict, message.as_str()), (Verdict::Failed, "too late"));
+        let (outcome, message, ..) = judged(&late, vec![set("web-1", 1, &phases(), &json!({}))]);
+        assert_eq!((outcome, message.as_str()), (Outcome::Failed, "too late"));
     }
 
     #[test]
@@ -425,18 +447,18 @@ mod tests {
         let of = |deployment: Value, set: Value, target: &str| {
             let chains = from_objects(vec![deployment], vec![set]);
             let chain = crate::chain::pick(chains, &target.parse().unwrap()).unwrap();
-            let rollout = judge(&chain);
-            (rollout.verdict, rollout.message)
+            let rollout = judge(&chain, &Slices::default());
+            (rollout.outcome, rollout.message)
         };
         assert_eq!(
             of(deleted(deployment(&idle)), web(), "od/web"),
-            (Verdict::Failed, "od/web is being deleted".to_owned())
+            (Outcome::Failed, "od/web is being deleted".to_owned())
         );
         for target in ["od/web", "os/web-1"] {
             assert_eq!(
                 of(deployment(&idle), deleted(web()), target),
                 (
-                    Verdict::Failed,
+                    Outcome::Failed,
                     "revision 1 (web-1) is being deleted".to_owned()
                 )
             );
@@ -451,10 +473,11 @@ mod tests {
             vec![set("web-1", 1, &archived, &json!({}))],
         );
         let target: Target = "os/web-1".parse().unwrap();
-        let rollout = judge(&crate::chain::pick(chains, &target).unwrap());
+        let chain = crate::chain::pick(chains, &target).unwrap();
+        let rollout = judge(&chain, &Slices::default());
         assert_eq!(
-            (rollout.verdict, rollout.message.as_str()),
-            (Verdict::Failed, "revision 1 (web-1) is archived")
+            (rollout.outcome, rollout.message.as_str()),
+            (Outcome::Failed, "revision 1 (web-1) is archived")
         );
     }
 }

@@ -15,7 +15,7 @@ use textwrap::core::display_width;
 
 /// The place of the text. Dropped, it leaves the text where it is and gives the cursor back.
 #[derive(Debug)]
-pub struct Screen {
+pub(crate) struct Screen {
     out: Stdout,
     /// Widths of the lines that are on the screen.
     drawn: Vec<usize>,
@@ -23,8 +23,7 @@ pub struct Screen {
 
 impl Screen {
     /// Below what is on the terminal already.
-    #[must_use]
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             out: stdout(),
             drawn: Vec::new(),
@@ -32,16 +31,12 @@ impl Screen {
     }
 
     /// Whether a text fits on the terminal as it is now.
-    #[must_use]
-    pub fn has_room_for(&self, text: &str) -> bool {
+    pub(crate) fn has_room_for(text: &str) -> bool {
         size().is_ok_and(|(_, rows)| text.lines().count() <= room(usize::from(rows)))
     }
 
     /// Replaces the text. What does not fit is cut off, and that is said.
-    ///
-    /// # Errors
-    /// The terminal is gone.
-    pub fn draw(&mut self, text: &str) -> io::Result<()> {
+    pub(crate) fn draw(&mut self, text: &str) -> io::Result<()> {
         let (columns, rows) = size()?;
         let lines = fit(text, usize::from(rows));
         let up = height(&self.drawn, usize::from(columns));
@@ -71,12 +66,6 @@ impl Screen {
         )?;
         self.drawn = lines.iter().map(|line| display_width(line)).collect();
         self.out.flush()
-    }
-}
-
-impl Default for Screen {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -123,7 +112,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_does_not_fit_is_told() {
+    fn hidden_lines_are_counted() {
         assert_eq!(fit("a\nb\n", 3), ["a", "b"]);
         assert_eq!(
             fit("a\nb\nc\nd\n", 4),

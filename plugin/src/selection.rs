@@ -5,9 +5,10 @@ use std::collections::BTreeSet;
 use clap::Args;
 
 use crate::{
+    applications::target::AppTarget,
+    args::AllNamespaces,
     chain::{self, Chain, from_objects, position},
-    cli::AllNamespaces,
-    connect::{Cluster, Source},
+    connect::{Cluster, ListQuery, ListRequest},
     error::Error,
     live::Watches,
     target::{Kind, Target, parse_all},
@@ -15,7 +16,7 @@ use crate::{
 
 /// The arguments of commands that are about any number of chains.
 #[derive(Clone, Debug, Args)]
-pub struct SelectionArgs {
+pub(crate) struct SelectionArgs {
     /// Deployments or revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
     #[arg(value_name = "TARGET")]
     targets: Vec<String>,
@@ -25,41 +26,49 @@ pub struct SelectionArgs {
 }
 
 impl SelectionArgs {
-    /// What they mean.
-    ///
-    /// # Errors
-    /// The words name nothing, or do not go together with the flag.
-    pub fn selection(&self) -> Result<Selection, Error> {
+    /// The Application or Release that was named, if it is one of these.
+    pub(crate) fn application(&self) -> Result<Option<AppTarget>, Error> {
+        let target = AppTarget::parse(&self.targets)?;
+        if target.is_some() && self.all.all_namespaces {
+            return Err(only_one_namespace());
+        }
+        Ok(target)
+    }
+
+    pub(crate) fn selection(&self) -> Result<Selection, Error> {
         let targets = parse_all(&self.targets)?;
         let all_namespaces = self.all.all_namespaces;
         if all_namespaces && !targets.is_empty() {
-            return Err(Error::Usage(
-                "a TARGET is looked for in one namespace; leave out either it or -A".to_owned(),
-            ));
+            return Err(only_one_namespace());
         }
         Ok(Selection {
             targets,
             all_namespaces,
+            labels: None,
         })
     }
 }
 
-/// Which chains.
+fn only_one_namespace() -> Error {
+    let text = "a TARGET is looked for in one namespace; leave out either it or -A";
+    Error::Usage(text.to_owned())
+}
+
 #[derive(Clone, Debug, Default)]
-pub struct Selection {
+pub(crate) struct Selection {
     /// What the user named; nothing means everything in the namespace.
-    pub targets: Vec<Target>,
+    pub(crate) targets: Vec<Target>,
     /// Everything in all namespaces, and outside of them.
-    pub all_namespaces: bool,
+    pub(crate) all_namespaces: bool,
+    /// Only the revisions that have these labels, in the syntax of the API; no deployments then.
+    pub(crate) labels: Option<String>,
 }
 
 /// A scope, by the kind of its deployments, with a namespace to look into; all of them where it is `None`.
-pub type Place = (Kind, Option<String>);
+pub(crate) type SearchScope = (Kind, Option<String>);
 
 impl Selection {
-    /// Where to look.
-    #[must_use]
-    pub fn places(&self, cluster: &Cluster) -> BTreeSet<Place> {
+    pub(crate) fn places(&self, cluster: &Cluster) -> BTreeSet<SearchScope> {
         let place = |kind: Kind| {
             let namespace = cluster.namespace_of(kind).map(str::to_owned);
             (kind.deployment(), namespace)
@@ -76,16 +85,27 @@ impl Selection {
     }
 
     /// The one namespace that is looked into, for messages.
-    #[must_use]
-    pub fn namespace<'a>(&self, cluster: &'a Cluster) -> Option<&'a str> {
+    pub(crate) fn namespace<'a>(&self, cluster: &'a Cluster) -> Option<&'a str> {
         (!self.all_namespaces).then_some(cluster.namespace.as_str())
     }
 
-    /// Reads the chains.
-    ///
-    /// # Errors
-    /// They cannot be read, or something that was named is not among them.
-    pub async fn read(&self, cluster: &Cluster) -> Result<Vec<Chain>, Error> {
+    /// The revisions in the namespace that have the labels, where labels are asked for.
+    fn labelled(&self, cluster: &Cluster) -> Option<ListRequest> {
+        let labels = self.labels.clone()?;
+        Some(ListRequest {
+            path: Kind::ObjectSet.path(Some(&cluster.namespace)),
+            query: ListQuery {
+                labels: Some(labels),
+                ..ListQuery::default()
+            },
+        })
+    }
+
+    pub(crate) async fn read(&self, cluster: &Cluster) -> Result<Vec<Chain>, Error> {
+        if let Some(source) = self.labelled(cluster) {
+            let revisions = cluster.list_at(&source.path, &source.query).await?;
+            return Ok(from_objects(Vec::new(), revisions));
+        }
         let mut chains = Vec::new();
         for (kind, namespace) in self.places(cluster) {
             chains.extend(chain::read_all(cluster, kind, namespace.as_deref()).await?);
@@ -100,24 +120,29 @@ impl Selection {
     }
 
     /// What to watch for the chains.
-    #[must_use]
-    pub fn sources(&self, cluster: &Cluster) -> Vec<Source> {
+    pub(crate) fn sources(&self, cluster: &Cluster) -> Vec<ListRequest> {
+        if let Some(source) = self.labelled(cluster) {
+            return vec![source];
+        }
         let places = self.places(cluster).into_iter();
         let pairs = places.flat_map(|(kind, namespace)| {
             [kind.deployment(), kind.revision()]
-                .map(|kind| Source::all(kind.path(namespace.as_deref())))
+                .map(|kind| ListRequest::all(kind.path(namespace.as_deref())))
         });
         pairs.collect()
     }
 
     /// The chains as the watches of [`Selection::sources`] know them; those that were named and do not exist
     /// (any more) are left out.
-    #[must_use]
-    pub fn watched(&self, cluster: &Cluster, watches: &Watches) -> Vec<Chain> {
+    pub(crate) fn watched(&self, cluster: &Cluster, watches: &Watches) -> Vec<Chain> {
+        if let Some(source) = self.labelled(cluster) {
+            let revisions = watches.objects(&source).cloned().collect();
+            return from_objects(Vec::new(), revisions);
+        }
         let mut chains = Vec::new();
         for (kind, namespace) in self.places(cluster) {
             let objects = |kind: Kind| {
-                let source = Source::all(kind.path(namespace.as_deref()));
+                let source = ListRequest::all(kind.path(namespace.as_deref()));
                 watches.objects(&source).cloned().collect()
             };
             let (deployments, revisions) = (objects(kind.deployment()), objects(kind.revision()));

@@ -3,34 +3,31 @@
 use std::{fmt, str::FromStr};
 
 use baton_apis::constants::{API_VERSION, GROUP};
+use baton_kubernetes::wire::escape;
 use clap::Args;
 use serde_json::Value;
 
+use crate::applications::target::AppKind;
+
 /// The kinds that this program is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A chain of revisions in a namespace.
     ObjectDeployment,
-    /// A chain of cluster-scoped revisions.
     ClusterObjectDeployment,
-    /// A revision in a namespace.
     ObjectSet,
-    /// A cluster-scoped revision.
     ClusterObjectSet,
 }
 
 impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 4] = [
+    pub(crate) const ALL: [Self; 4] = [
         Self::ObjectDeployment,
         Self::ClusterObjectDeployment,
         Self::ObjectSet,
         Self::ClusterObjectSet,
     ];
 
-    /// As in manifests.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::ObjectDeployment => "ObjectDeployment",
             Self::ClusterObjectDeployment => "ClusterObjectDeployment",
@@ -40,42 +37,27 @@ impl Kind {
     }
 
     /// As in URLs.
-    #[must_use]
-    pub fn plural(self) -> &'static str {
-        match self {
-            Self::ObjectDeployment => "objectdeployments",
-            Self::ClusterObjectDeployment => "clusterobjectdeployments",
-            Self::ObjectSet => "objectsets",
-            Self::ClusterObjectSet => "clusterobjectsets",
-        }
+    pub(crate) fn plural(self) -> &'static str {
+        self.names()[1]
     }
 
     /// The shortest name that kubectl knows: `od`, `cod`, `os`, `cos`.
-    #[must_use]
-    pub fn short(self) -> &'static str {
-        match self {
-            Self::ObjectDeployment => "od",
-            Self::ClusterObjectDeployment => "cod",
-            Self::ObjectSet => "os",
-            Self::ClusterObjectSet => "cos",
-        }
+    pub(crate) fn short(self) -> &'static str {
+        self.names()[3]
     }
 
     /// Whether objects of the kind live in namespaces.
-    #[must_use]
-    pub fn is_namespaced(self) -> bool {
+    pub(crate) fn is_namespaced(self) -> bool {
         matches!(self, Self::ObjectDeployment | Self::ObjectSet)
     }
 
     /// Whether it is a deployment, not a revision.
-    #[must_use]
-    pub fn is_deployment(self) -> bool {
+    pub(crate) fn is_deployment(self) -> bool {
         matches!(self, Self::ObjectDeployment | Self::ClusterObjectDeployment)
     }
 
     /// The kind of the revisions of a deployment of this kind, or of the same chain.
-    #[must_use]
-    pub fn revision(self) -> Self {
+    pub(crate) fn revision(self) -> Self {
         if self.is_namespaced() {
             Self::ObjectSet
         } else {
@@ -84,8 +66,7 @@ impl Kind {
     }
 
     /// The kind of the deployments of the same scope.
-    #[must_use]
-    pub fn deployment(self) -> Self {
+    pub(crate) fn deployment(self) -> Self {
         if self.is_namespaced() {
             Self::ObjectDeployment
         } else {
@@ -94,12 +75,12 @@ impl Kind {
     }
 
     /// URL path of all objects of the kind in a namespace; in all namespaces where it is `None`.
-    #[must_use]
-    pub fn path(self, namespace: Option<&str>) -> String {
+    pub(crate) fn path(self, namespace: Option<&str>) -> String {
         match namespace {
             Some(namespace) if self.is_namespaced() => {
                 format!(
-                    "/apis/{API_VERSION}/namespaces/{namespace}/{}",
+                    "/apis/{API_VERSION}/namespaces/{}/{}",
+                    escape(namespace),
                     self.plural()
                 )
             }
@@ -107,15 +88,12 @@ impl Kind {
         }
     }
 
-    /// URL path of an object.
-    #[must_use]
-    pub fn path_of(self, namespace: Option<&str>, name: &str) -> String {
-        format!("{}/{name}", self.path(namespace))
+    pub(crate) fn path_of(self, namespace: Option<&str>, name: &str) -> String {
+        format!("{}/{}", self.path(namespace), escape(name))
     }
 
     /// The kind of an object that the server returned; `None` for any other kind.
-    #[must_use]
-    pub fn of(object: &Value) -> Option<Self> {
+    pub(crate) fn of(object: &Value) -> Option<Self> {
         let text = |field| object.get(field).and_then(Value::as_str);
         if text("apiVersion") != Some(API_VERSION) {
             return None;
@@ -125,8 +103,9 @@ impl Kind {
             .find(|kind| text("kind") == Some(kind.name()))
     }
 
-    /// All words that kubectl takes for the kind, in lower case and without the group.
-    fn words(self) -> [&'static str; 4] {
+    /// All names that kubectl takes for the kind, in lower case and without the group: singular, plural and two
+    /// short ones.
+    fn names(self) -> [&'static str; 4] {
         match self {
             Self::ObjectDeployment => ["objectdeployment", "objectdeployments", "objdeploy", "od"],
             Self::ClusterObjectDeployment => [
@@ -156,24 +135,24 @@ impl FromStr for Kind {
             .unwrap_or(&word);
         Self::ALL
             .into_iter()
-            .find(|kind| kind.words().contains(&word))
-            .ok_or_else(|| TargetError::Kind(text.to_owned()))
+            .find(|kind| kind.names().contains(&word))
+            .ok_or_else(|| match AppKind::of_word(text) {
+                Some(_) => TargetError::Application(text.to_owned()),
+                None => TargetError::Kind(text.to_owned()),
+            })
     }
 }
 
 /// A deployment or a revision, as a user names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Target {
+pub(crate) struct Target {
     /// Its kind; `None` means an `ObjectDeployment` of that name, else an `ObjectSet`.
-    pub kind: Option<Kind>,
-    /// Its name.
-    pub name: String,
+    pub(crate) kind: Option<Kind>,
+    pub(crate) name: String,
 }
 
 impl Target {
-    /// One of a known kind.
-    #[must_use]
-    pub fn new(kind: Kind, name: &str) -> Self {
+    pub(crate) fn new(kind: Kind, name: &str) -> Self {
         Self {
             kind: Some(kind),
             name: name.to_owned(),
@@ -181,8 +160,7 @@ impl Target {
     }
 
     /// The kinds that it may be of, in order of preference; all of the same scope.
-    #[must_use]
-    pub fn candidates(&self) -> Vec<Kind> {
+    pub(crate) fn candidates(&self) -> Vec<Kind> {
         self.kind.map_or_else(
             || vec![Kind::ObjectDeployment, Kind::ObjectSet],
             |kind| vec![kind],
@@ -200,7 +178,6 @@ impl fmt::Display for Target {
     }
 }
 
-/// `KIND/NAME` or `NAME`.
 impl FromStr for Target {
     type Err = TargetError;
 
@@ -217,14 +194,11 @@ impl FromStr for Target {
     }
 }
 
-/// The words of a command line that name deployments or revisions.
+/// Arguments that name deployments or revisions.
 ///
 /// `KIND/NAME`, `NAME`, any number of them, or as in kubectl `KIND NAME NAME...`: a kind in the first
 /// place, with names behind it.
-///
-/// # Errors
-/// The first word that cannot be a kind or a name.
-pub fn parse_all(words: &[String]) -> Result<Vec<Target>, TargetError> {
+pub(crate) fn parse_all(words: &[String]) -> Result<Vec<Target>, TargetError> {
     if let [first, rest @ ..] = words
         && !rest.is_empty()
         && let Ok(kind) = first.parse::<Kind>()
@@ -245,18 +219,14 @@ pub fn parse_all(words: &[String]) -> Result<Vec<Target>, TargetError> {
 
 /// The argument of commands that are about exactly one deployment or revision.
 #[derive(Clone, Debug, Args)]
-pub struct TargetArg {
+pub(crate) struct TargetArg {
     /// A deployment or a revision: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
     #[arg(value_name = "TARGET", required = true, num_args = 1..=2)]
-    pub words: Vec<String>,
+    pub(crate) words: Vec<String>,
 }
 
 impl TargetArg {
-    /// What was named.
-    ///
-    /// # Errors
-    /// When the words do not name exactly one thing.
-    pub fn target(&self) -> Result<Target, TargetError> {
+    pub(crate) fn target(&self) -> Result<Target, TargetError> {
         let mut targets = parse_all(&self.words)?;
         match (targets.pop(), targets.is_empty()) {
             (Some(target), true) => Ok(target),
@@ -265,18 +235,28 @@ impl TargetArg {
     }
 }
 
-/// The words on the command line name nothing.
+/// The arguments name nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TargetError {
-    /// An unknown kind.
+pub(crate) enum TargetError {
     #[error(
-        "there is no kind {0:?} here; use od (ObjectDeployment), cod (ClusterObjectDeployment), os (ObjectSet) or cos (ClusterObjectSet)"
+        "there is no kind {0:?} here; use od (ObjectDeployment), cod (ClusterObjectDeployment), os (ObjectSet), cos \
+             (ClusterObjectSet), app (Application) or rel (Release)"
     )]
     Kind(String),
+    /// A kind of Shipper's, for a command that does not know those.
+    #[error(
+        "{0:?} is a kind of Shipper's, which this command does not know; tree, status, history, diff, rollback, \
+             promote and abort do"
+    )]
+    Application(String),
+    /// Something else, for a command that knows Shipper's kinds only.
+    #[error(
+        "there is no kind {0:?} here; this command takes app/NAME (Application) or rel/NAME (Release)"
+    )]
+    NoApplication(String),
     /// Something that cannot be the name of an object.
     #[error("{0:?} cannot be a name: names consist of lower-case letters, digits, '-' and '.'")]
     Name(String),
-    /// `od a cos/b`.
     #[error("{1:?} names a kind, and so does {0:?} in front of it; give one of the two")]
     Mixed(String, String),
     /// More than one where one is wanted.
@@ -285,15 +265,12 @@ pub enum TargetError {
 }
 
 /// The name of an object, as the value of a flag.
-///
-/// # Errors
-/// What names consist of.
-pub fn object_name(text: &str) -> Result<String, TargetError> {
+pub(crate) fn object_name(text: &str) -> Result<String, TargetError> {
     check_name(text).map(|()| text.to_owned())
 }
 
 /// Names become parts of URLs, so what cannot be one is refused here.
-fn check_name(name: &str) -> Result<(), TargetError> {
+pub(crate) fn check_name(name: &str) -> Result<(), TargetError> {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
     let edge = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
     if name.len() <= 253 && name.starts_with(edge) && name.ends_with(edge) && name.chars().all(fits)
@@ -337,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_nothing_is_told() {
+    fn words_that_name_nothing_are_refused() {
         for (words, expected) in [
             (&["deploy/web"][..], TargetError::Kind("deploy".to_owned())),
             (&["od/"], TargetError::Name(String::new())),

@@ -7,7 +7,6 @@ use baton_apis::{
     conditions::{CONNECTED, reasons},
     constants::ANNOTATION_HEARTBEAT_SECONDS,
 };
-use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use tokio::{
     sync::watch,
@@ -15,15 +14,14 @@ use tokio::{
 };
 use tracing::{debug, warn};
 
-use crate::{
-    cluster::{
-        inventory::delay::{retry_delay, spread},
-        phase::PhaseRecord,
-        revision_api::RevisionApi,
-    },
-    controllers::agent::Mirrors,
-    telemetry::one_line,
+use baton_kubernetes::{
+    backoff::{Backoff, spread},
+    error::one_line,
 };
+use baton_records::{api::Api, phase::PhaseRecord};
+use baton_runtime::clock::Clock;
+
+use super::mirrors::Mirrors;
 
 type Seen = watch::Receiver<Option<Arc<PhaseRecord>>>;
 
@@ -31,11 +29,11 @@ type Seen = watch::Receiver<Option<Arc<PhaseRecord>>>;
 const PERIOD: Duration = Duration::from_mins(1);
 /// How long the hub may take to make the object, when it is there.
 const PATIENCE: Duration = Duration::from_secs(15);
-/// How long the cluster may take to tell its version.
+/// How long the cluster may take to report its version.
 const ANSWER: Duration = Duration::from_secs(10);
 
-/// Writes the status of the object that is there for it for ever, as often as the hub asks for.
-pub async fn run(hub: RevisionApi, site: kube::Client, mirrors: Arc<Mirrors>) {
+/// Reports as often as the hub asks for, in the status of the object that the hub made for that. Does not return.
+pub(crate) async fn run(hub: Api, site: kube::Client, mirrors: Arc<Mirrors>, clock: Clock) {
     let mut seen = mirrors.heartbeat();
     let mut failures = 0;
     loop {
@@ -45,7 +43,8 @@ pub async fn run(hub: RevisionApi, site: kube::Client, mirrors: Arc<Mirrors>) {
             {
                 warn!(
                     cluster = mirrors.cluster(),
-                    "the hub does not want to hear of the agent; is there a Cluster of this name on it, with connection Pull?"
+                    "the hub does not want to hear of the agent; is there a Cluster of this name on it, with \
+                     connection Pull?"
                 );
                 let _ = seen.changed().await;
             }
@@ -53,16 +52,16 @@ pub async fn run(hub: RevisionApi, site: kube::Client, mirrors: Arc<Mirrors>) {
         };
         let next = Instant::now() + spread(period(&object));
         let status = ObjectSetPhaseStatus {
-            conditions: vec![condition(&site).await],
-            controller_of: Vec::new(),
+            conditions: vec![condition(&site, &clock).await],
+            ..ObjectSetPhaseStatus::default()
         };
-        match hub.set_item_status(&object, &status).await {
+        match hub.set_status(&object, &status).await {
             Ok(written) => {
                 failures = 0;
                 mirrors.reported(written);
                 tokio::select! {
                     () = sleep_until(next) => {}
-                    () = another(&mut seen, &object) => {}
+                    () = asked_again(&mut seen, &object) => {}
                 }
             }
             Err(error) => {
@@ -72,14 +71,14 @@ pub async fn run(hub: RevisionApi, site: kube::Client, mirrors: Arc<Mirrors>) {
                 } else {
                     debug!(%error, "the hub does not take the heartbeat, trying again");
                 }
-                sleep(retry_delay(failures, period(&object))).await;
+                sleep(Backoff::up_to(period(&object)).delay(failures)).await;
             }
         }
     }
 }
 
 /// Resolves when the hub asks for something else. Our own writes come back as changes, too.
-async fn another(seen: &mut Seen, object: &PhaseRecord) {
+async fn asked_again(seen: &mut Seen, object: &PhaseRecord) {
     while seen.changed().await.is_ok() {
         let is_same = seen
             .borrow_and_update()
@@ -98,13 +97,13 @@ fn period(object: &PhaseRecord) -> Duration {
 }
 
 /// Whether the cluster of the agent answers.
-async fn condition(site: &kube::Client) -> Condition {
-    let word = match timeout(ANSWER, site.apiserver_version()).await {
+async fn condition(site: &kube::Client, clock: &Clock) -> Condition {
+    let answer = match timeout(ANSWER, site.apiserver_version()).await {
         Ok(Ok(version)) => Ok(version.git_version),
         Ok(Err(error)) => Err(one_line(&error)),
         Err(_) => Err(format!("no answer within {} s", ANSWER.as_secs())),
     };
-    let (status, reason, message) = match word {
+    let (status, reason, message) = match answer {
         Ok(version) => ("True", reasons::CONNECTED, version),
         Err(cause) => ("False", reasons::UNREACHABLE, cause),
     };
@@ -114,7 +113,7 @@ async fn condition(site: &kube::Client) -> Condition {
         reason: reason.to_owned(),
         message,
         observed_generation: None,
-        // It moves each time: that is the news.
-        last_transition_time: Time(Timestamp::now()),
+        // It moves each time: that is what is reported.
+        last_transition_time: Time(clock.now()),
     }
 }

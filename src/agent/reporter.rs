@@ -1,4 +1,4 @@
-//! Tells the hub how it stands with the phases, when the hub is there.
+//! Reports the statuses of the phases to the hub, when the hub is there.
 
 use std::{sync::Arc, time::Duration};
 
@@ -6,14 +6,13 @@ use futures::{StreamExt as _, stream};
 use tokio::time::sleep;
 use tracing::{debug, warn};
 
-use crate::{
-    cluster::{
-        inventory::delay::retry_delay,
-        phase::PhaseKey,
-        revision_api::{ApiError, RevisionApi},
-    },
-    controllers::{Context, agent::Mirrors},
+use baton_kubernetes::backoff::Backoff;
+use baton_records::{
+    api::{Api, ApiError},
+    phase::PhaseKey,
 };
+
+use super::mirrors::Mirrors;
 
 /// Statuses that are written side by side: the way to the hub may be long.
 const SIDE_BY_SIDE: usize = 4;
@@ -21,7 +20,7 @@ const SIDE_BY_SIDE: usize = 4;
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
 /// Reports for ever. While the hub is away nothing is tried.
-pub async fn run(hub: RevisionApi, context: Arc<Context>, mirrors: Arc<Mirrors>) {
+pub(crate) async fn run(hub: Api, mirrors: Arc<Mirrors>) {
     let mut connected = mirrors.is_connected();
     let mut failures = 0;
     loop {
@@ -29,11 +28,11 @@ pub async fn run(hub: RevisionApi, context: Arc<Context>, mirrors: Arc<Mirrors>)
         let _ = connected.wait_for(|connected| *connected).await;
         let keys = mirrors.pending();
         if keys.is_empty() {
-            mirrors.news().await;
+            mirrors.became_pending().await;
             continue;
         }
         let failed: Vec<ApiError> = stream::iter(keys)
-            .map(|key| report(&hub, &context, &mirrors, key))
+            .map(|key| report(&hub, &mirrors, key))
             .buffer_unordered(SIDE_BY_SIDE)
             .filter_map(|failed| async { failed })
             .collect()
@@ -43,27 +42,19 @@ pub async fn run(hub: RevisionApi, context: Arc<Context>, mirrors: Arc<Mirrors>)
             continue;
         };
         failures += 1;
-        if failed
-            .iter()
-            .all(|error| matches!(error, ApiError::Changed { .. }))
-        {
+        if failed.iter().all(ApiError::is_change) {
             debug!(%error, "what is reported about has changed, reporting again");
         } else {
             warn!(%error, failed = failed.len(), "the hub does not take reports, trying again");
         }
-        sleep(retry_delay(failures, LONGEST_PAUSE)).await;
+        sleep(Backoff::up_to(LONGEST_PAUSE).delay(failures)).await;
     }
 }
 
 /// Reports the status of one phase, if the hub does not have it.
-async fn report(
-    hub: &RevisionApi,
-    context: &Context,
-    mirrors: &Mirrors,
-    key: PhaseKey,
-) -> Option<ApiError> {
-    let (mirror, status) = mirrors.unreported(context, &key)?;
-    match hub.set_item_status(&mirror, &status).await {
+async fn report(hub: &Api, mirrors: &Mirrors, key: PhaseKey) -> Option<ApiError> {
+    let (mirror, status) = mirrors.unreported(&key)?;
+    match hub.set_status(&mirror, &status).await {
         Ok(mirror) => {
             mirrors.reported(mirror);
             None

@@ -4,12 +4,17 @@
 //!
 //! # Guarantees
 //! - The file is replaced as a whole: after a crash or a power cut it is the old one or the new one.
-//! - What is damaged, or of another cluster, is told and not used. Nothing is lost but time: the hub has
+//! - Nobody but the agent reads it, as Secrets are in it: mode 0600 in a directory of 0700, from the first byte on and
+//!   whatever they had before.
+//! - A file that is damaged, or of another cluster, is reported and not used. Nothing is lost but time: the hub has
 //!   it all.
 
 use std::{
-    fs::{self, File},
+    fs::{self, DirBuilder, File, OpenOptions, Permissions},
     io::{self, Write as _},
+    os::unix::fs::{
+        DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _,
+    },
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -20,25 +25,27 @@ use serde_json::value::RawValue;
 use tokio::{task::spawn_blocking, time::sleep};
 use tracing::warn;
 
-use crate::{
-    cluster::{
-        item::Item,
-        phase::{PhaseKind, PhaseRecord},
-        record::{ReadError, RevisionKind},
-    },
-    controllers::agent::Mirrors,
+use baton_fleet::mirror::KIND;
+use baton_records::{
+    phase::PhaseRecord,
+    record::{ReadError, Record},
 };
+
+use super::mirrors::Mirrors;
 
 /// Changes that come together are written together.
 const TOGETHER: Duration = Duration::from_millis(200);
 /// The pause after a write that failed.
 const PAUSE: Duration = Duration::from_secs(10);
+/// Modes of what nobody else may read.
+const PRIVATE_DIRECTORY: u32 = 0o700;
+const PRIVATE_FILE: u32 = 0o600;
 /// Version of the format.
 const FORMAT: u32 = 1;
 
 /// A state cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum StateError {
+pub(crate) enum StateError {
     /// The file cannot be read or written.
     #[error("{}: {source}", path.display())]
     File {
@@ -77,7 +84,7 @@ struct Header {
 
 /// Where an agent keeps its state; cheap to clone.
 #[derive(Clone, Debug)]
-pub struct StateFile {
+pub(crate) struct StateFile {
     path: Arc<Path>,
     cluster: Arc<str>,
 }
@@ -87,21 +94,30 @@ impl StateFile {
     ///
     /// # Errors
     /// When the directory cannot be written to.
-    pub fn new(directory: &Path, cluster: &str) -> Result<Self, StateError> {
-        let fault = |source| StateError::File {
+    pub(crate) fn new(directory: &Path, cluster: &str) -> Result<Self, StateError> {
+        let error = |source| StateError::File {
             path: directory.to_owned(),
             source,
         };
-        fs::create_dir_all(directory).map_err(fault)?;
+        let mut builder = DirBuilder::new();
+        let made = builder.recursive(true).mode(PRIVATE_DIRECTORY);
+        made.create(directory).map_err(error)?;
+        close_directory(directory).map_err(error)?;
         let file = Self {
             path: directory.join("mirrors.json").into(),
             cluster: cluster.into(),
         };
-        // What cannot be written is told now, and not when the hub is away.
+        // A directory that cannot be written to is reported now, and not when the hub is away.
         let probe = file.aside();
-        File::create(&probe).map_err(fault)?;
-        fs::remove_file(&probe).map_err(fault)?;
-        Ok(file)
+        create(&probe).map_err(error)?;
+        fs::remove_file(&probe).map_err(error)?;
+        match close(&file.path, PRIVATE_FILE) {
+            Err(source) if source.kind() != io::ErrorKind::NotFound => {
+                let path = file.path.to_path_buf();
+                Err(StateError::File { path, source })
+            }
+            _ => Ok(file),
+        }
     }
 
     /// Where a new state is written before it takes the place of the old one.
@@ -113,7 +129,7 @@ impl StateFile {
     ///
     /// # Errors
     /// When there is a state that cannot be used.
-    pub fn load(&self) -> Result<Option<Vec<PhaseRecord>>, StateError> {
+    pub(crate) fn load(&self) -> Result<Option<Vec<PhaseRecord>>, StateError> {
         let text = match fs::read(&*self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -153,7 +169,7 @@ impl StateFile {
     ///
     /// # Errors
     /// When the file cannot be written; the old one is still there then.
-    pub fn save(&self, mirrors: &[Arc<PhaseRecord>]) -> Result<(), StateError> {
+    pub(crate) fn save(&self, mirrors: &[Arc<PhaseRecord>]) -> Result<(), StateError> {
         let objects: Vec<_> = mirrors.iter().map(|mirror| mirror.to_object()).collect();
         let write = || {
             let body = serde_json::to_vec(&objects)?;
@@ -167,7 +183,7 @@ impl StateFile {
             text.extend(body);
             text.push(b'\n');
             let aside = self.aside();
-            let mut file = File::create(&aside)?;
+            let mut file = create(&aside)?;
             file.write_all(&text)?;
             file.sync_all()?;
             fs::rename(&aside, &self.path)?;
@@ -183,17 +199,52 @@ impl StateFile {
     }
 }
 
+/// A new file that nobody else can ever open. What a write that was cut short has left is not reused: others may have
+/// it open.
+fn create(path: &Path) -> io::Result<File> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut options = OpenOptions::new();
+    let options = options.write(true).create_new(true).mode(PRIVATE_FILE);
+    options.open(path)
+}
+
+/// Takes the rights of others on what exists away: an earlier version gave them, and a kubelet gives them to the group
+/// whenever it mounts a volume.
+fn close(path: &Path, mode: u32) -> io::Result<()> {
+    let wider = fs::metadata(path)?.permissions().mode() & 0o777 & !mode;
+    if wider == 0 {
+        return Ok(());
+    }
+    fs::set_permissions(path, Permissions::from_mode(mode))
+}
+
+/// As [`close`]; a directory of somebody else, such as the root of a volume, stays as it is.
+fn close_directory(path: &Path) -> io::Result<()> {
+    match close(path, PRIVATE_DIRECTORY) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let owner = fs::metadata(path)?.uid();
+            let directory = path.display();
+            warn!(%directory, owner, "others may list the state directory; use one inside of it");
+            Ok(())
+        }
+        closed => closed,
+    }
+}
+
 fn read(body: &[u8]) -> Result<Vec<PhaseRecord>, ReadError> {
-    let objects: Vec<&RawValue> = serde_json::from_slice(body).map_err(ReadError::of("state"))?;
-    let kind = PhaseKind(RevisionKind::ObjectSet);
+    let objects: Vec<&RawValue> =
+        serde_json::from_slice(body).map_err(ReadError::of(KIND, "state"))?;
     let objects = objects.into_iter();
     objects
-        .map(|object| Item::read(kind, object.get()))
+        .map(|object| Record::read(KIND, object.get()))
         .collect()
 }
 
 /// Keeps the file in step with what is known, for ever.
-pub async fn keep(mirrors: Arc<Mirrors>, file: StateFile) {
+pub(crate) async fn keep(mirrors: Arc<Mirrors>, file: StateFile) {
     let mut changes = mirrors.changes();
     // Something may have changed before.
     changes.mark_changed();
@@ -213,7 +264,7 @@ pub async fn keep(mirrors: Arc<Mirrors>, file: StateFile) {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub async fn save(file: &StateFile, mirrors: &Mirrors) -> Result<(), StateError> {
+pub(crate) async fn save(file: &StateFile, mirrors: &Mirrors) -> Result<(), StateError> {
     let (writer, all) = (file.clone(), mirrors.all());
     let written = spawn_blocking(move || writer.save(&all)).await;
     written.unwrap_or_else(|error| {
@@ -236,8 +287,7 @@ mod tests {
             "spec": {"revision": 2, "objects": []},
             "status": {"conditions": []},
         });
-        let kind = PhaseKind(RevisionKind::ObjectSet);
-        Arc::new(Item::read(kind, &object.to_string()).unwrap())
+        Arc::new(Record::read(KIND, &object.to_string()).unwrap())
     }
 
     fn names(file: &StateFile) -> Vec<String> {
@@ -254,6 +304,35 @@ mod tests {
         assert_eq!(names(&file), ["a", "b\n"]);
         file.save(&[]).unwrap();
         assert!(names(&file).is_empty());
+    }
+
+    /// Modes of the directory and of the file.
+    fn modes(file: &StateFile) -> (u32, u32) {
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        (mode(file.path.parent().unwrap()), mode(&file.path))
+    }
+
+    #[test]
+    fn nobody_else_can_read_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("a/state");
+        let file = StateFile::new(&place, "edge").unwrap();
+        file.save(&[mirror("a")]).unwrap();
+        assert_eq!(modes(&file), (0o700, 0o600));
+        // As an earlier version left it, with a write that was cut short.
+        let widen =
+            |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        widen(&file.path, 0o644);
+        widen(&place, 0o755);
+        fs::write(file.aside(), "{").unwrap();
+        widen(&file.aside(), 0o666);
+        let file = StateFile::new(&place, "edge").unwrap();
+        assert_eq!(modes(&file), (0o700, 0o600));
+        assert_eq!(names(&file), ["a"]);
+        fs::write(file.aside(), "{").unwrap();
+        widen(&file.aside(), 0o666);
+        file.save(&[]).unwrap();
+        assert_eq!(modes(&file), (0o700, 0o600));
     }
 
     #[test]
@@ -284,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn the_state_of_another_cluster_is_told() {
+    fn the_state_of_another_cluster_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let other = StateFile::new(directory.path(), "other").unwrap();
         other.save(&[mirror("a")]).unwrap();
@@ -297,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_cannot_be_is_told() {
+    fn a_directory_that_cannot_be_made_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         fs::write(&file, "").unwrap();

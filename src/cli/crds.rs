@@ -7,7 +7,7 @@ use serde_json::json;
 
 /// Flags of `baton print-crds`.
 #[derive(Clone, Debug, Args)]
-pub struct PrintCrdsArgs {
+pub(crate) struct PrintCrdsArgs {
     /// How to print them
     #[arg(long, short, default_value = "yaml", value_name = "FORMAT")]
     pub output: CrdFormat,
@@ -15,7 +15,7 @@ pub struct PrintCrdsArgs {
 
 /// The form of the definitions. `kubectl apply -f -` takes both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum CrdFormat {
+pub(crate) enum CrdFormat {
     /// One YAML document per definition
     Yaml,
     /// One JSON list
@@ -24,7 +24,7 @@ pub enum CrdFormat {
 
 /// The definitions could not be printed.
 #[derive(Debug, thiserror::Error)]
-pub enum PrintError {
+pub(crate) enum PrintError {
     /// As JSON.
     #[error("cannot write the definitions as JSON: {0}")]
     Json(#[from] serde_json::Error),
@@ -41,7 +41,7 @@ pub enum PrintError {
 /// # Errors
 ///
 /// Fails when standard output cannot be written to. A reader that has seen enough is no error.
-pub fn print(args: &PrintCrdsArgs) -> Result<(), PrintError> {
+pub(crate) fn print(args: &PrintCrdsArgs) -> Result<(), PrintError> {
     match io::stdout().write_all(render(args.output)?.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(error.into()),
         _ => Ok(()),

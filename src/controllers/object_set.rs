@@ -1,4 +1,9 @@
-//! The ObjectSet and ClusterObjectSet controller: observe, plan, apply, report.
+//! The controller of `ObjectSet` and `ClusterObjectSet`: observe, plan, apply, report.
+
+mod load;
+mod report;
+mod series;
+mod triggers;
 
 use std::sync::Arc;
 
@@ -7,296 +12,431 @@ use baton_apis::{
     conditions::reasons,
     constants::{FINALIZER_CACHED, FINALIZER_METRICS},
 };
-use jiff::Timestamp;
 
+use self::{load::Loaded, series::ObjectSetSeries};
 use super::{
-    Context, Fault, Reconciled,
-    drive::Driver,
-    observe::{self, Loaded},
-    owner::Owner,
-    report,
+    AtStep as _, Error, Shared,
+    debounce::Debounced,
+    delegated_phases::PhaseObjects,
+    executor::{Executor, Wanted, outcome_label},
+    heirs::revisions_given,
+    observed::Observed,
+    owners::{Owners, Targets},
+    strays::{Place, Strays},
 };
-use crate::{
-    cluster::{
-        record::{ReadError, Record, RevisionKey},
-        revision_api::ApiError,
-        revisions::Kinship,
-        target::ObserveError,
-    },
-    engine::{
-        chain::{self, Numbering},
-        conditions::{Again, report_archival, report_deletion, report_pass, report_refusal},
-        pass::Snapshot,
-        teardown::TeardownOutcome,
-    },
-    telemetry::outcomes::ReconcileOutcome,
+use baton_engine::{
+    chain::{self, Numbering},
+    conditions::{Requeue, report_archival, report_deletion, report_pass, report_refusal},
+    teardown::TeardownOutcome,
+};
+use baton_kubernetes::{account::Account, target::Target};
+use baton_records::{
+    phase::PhaseKey,
+    record::ReadError,
+    revision::{RevisionKey, RevisionKind, RevisionRecord},
+    siblings::KnownSiblings,
+};
+use baton_runtime::{
+    controller::{Controller, Reconciled},
+    metrics::Metrics,
+    outcomes::ReconcileOutcome,
+    queue::Queue,
 };
 
-/// A pass ended early. The work is taken up again with a growing delay.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// Finalizers and number.
-    #[error("setting up: {0}")]
-    SetUp(#[source] ApiError),
-    /// Reading the revision itself.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// Slices.
-    #[error("slices: {0}")]
-    Slices(#[source] ApiError),
-    /// Kinds and watches of children.
-    #[error("observing objects: {0}")]
-    Observe(#[from] ObserveError),
-    /// The status.
-    #[error("writing the status: {0}")]
-    Status(#[source] ApiError),
-    /// Finalizers at the end.
-    #[error("releasing finalizers: {0}")]
-    Release(#[source] ApiError),
+/// Rolls revisions out, archives them and takes them away.
+pub(crate) struct ObjectSets {
+    shared: Shared,
+    observed: Arc<Observed>,
+    /// The cluster of the revisions, and of the objects of their phases without a class.
+    targets: Targets,
+    owners: Owners<RevisionKind>,
+    strays: Strays<RevisionKind>,
+    debounced: Debounced<RevisionKind>,
+    series: ObjectSetSeries,
+    /// Delegated phases that wait: while there are any, statuses are debounced for longer.
+    phases: Arc<Queue<PhaseKey>>,
+    /// Collision protection is off.
+    force_adoption: bool,
 }
 
-impl Fault for Error {
-    fn is_change(&self) -> bool {
-        matches!(
-            self,
-            Self::SetUp(ApiError::Changed { .. })
-                | Self::Slices(ApiError::Changed { .. })
-                | Self::Status(ApiError::Changed { .. })
-                | Self::Release(ApiError::Changed { .. })
-        )
-    }
-}
-
-/// One pass over a revision.
-///
-/// # Errors
-/// When a request about the revision itself failed. What goes wrong with its objects is no error
-/// but is told in its status.
-pub async fn reconcile(context: &Context, key: &RevisionKey) -> Result<Reconciled, Error> {
-    let Some(record) = context.revisions.get(key) else {
-        context.forget(&Owner::Set(key.clone()));
-        return Ok((ReconcileOutcome::Gone, Again::OnEvent));
-    };
-    if record.archived || (record.deleting && record.orphaning) {
-        return retire(context, &record).await;
-    }
-    if record.deleting || record.lifecycle == LifecycleState::Archived {
-        return tear_down(context, &record).await;
-    }
-    let number = chain::number(
-        &key.name,
-        &context.revisions.link(key).unwrap_or_default(),
-        |name| context.revisions.link(&key.sibling(name)),
-    );
-    let record = match &number {
-        Numbering::WaitFor(_) => return Ok((ReconcileOutcome::Waiting, Again::OnEvent)),
-        Numbering::Given(_) | Numbering::Impossible(_) => set_up(context, record, None).await?,
-        Numbering::Computed(number) => set_up(context, record, Some(*number)).await?,
-    };
-    let status = status(context, &record)?;
-    let mut loaded = observe::load(context, &record, &status).await?;
-    if let Numbering::Impossible(text) = number {
-        loaded.refuse(reasons::PREFLIGHT_ERROR, text);
-    }
-    roll_out(context, &record, &status, loaded).await
-}
-
-/// The status of a revision, with what is known of its contents although it is not written yet.
-fn status(context: &Context, record: &Record) -> Result<ObjectSetStatus, ReadError> {
-    let mut status = record.status()?;
-    if status.content_hash.is_none() {
-        status.content_hash = context.held.content_hash(&record.key, &record.uid);
-    }
-    Ok(status)
-}
-
-/// Makes sure that both finalizers and the number are there, in one write.
-async fn set_up(
-    context: &Context,
-    record: Arc<Record>,
-    number: Option<i64>,
-) -> Result<Arc<Record>, Error> {
-    let mut finalizers = record.finalizers.clone();
-    for finalizer in [FINALIZER_CACHED, FINALIZER_METRICS] {
-        if !finalizers.iter().any(|present| present == finalizer) {
-            finalizers.push(finalizer.to_owned());
+impl ObjectSets {
+    pub(crate) fn new(
+        shared: Shared,
+        observed: Arc<Observed>,
+        target: Target,
+        phases: Arc<Queue<PhaseKey>>,
+        metrics: &Metrics,
+        force_adoption: bool,
+    ) -> Self {
+        Self {
+            shared,
+            observed,
+            targets: Targets {
+                home: target,
+                inventory: None,
+            },
+            owners: Owners::default(),
+            strays: Strays::default(),
+            debounced: Debounced::default(),
+            series: metrics.register(ObjectSetSeries::register),
+            phases,
+            force_adoption,
         }
     }
-    if finalizers.len() == record.finalizers.len() && number.is_none() {
-        return Ok(record);
+}
+
+impl Controller for ObjectSets {
+    const NAME: &'static str = "objectset";
+
+    type Key = RevisionKey;
+    type Error = Error;
+
+    fn watches(self: &Arc<Self>, queue: &Arc<Queue<RevisionKey>>) {
+        let on = &self.observed;
+        queue.wake_on(on.revisions.changes(), self, |this, change| {
+            triggers::on_revision(&this.observed, change)
+        });
+        queue.wake_on(on.phases.changes(), self, |this, change| {
+            triggers::on_phase(&this.observed, change)
+        });
+        queue.wake_on(&on.children, self, |this, event| {
+            let find = |uid: &str| triggers::owner(&this.observed, uid);
+            this.owners.on_child(event, find)
+        });
+        queue.wake_on(&on.children, self, |this, event| {
+            let ended = |uid: &str| triggers::ended_owner(&this.observed, uid);
+            let home = || vec![this.targets.home.clone()];
+            this.strays.on_child(event, home, ended)
+        });
+        queue.wake_on(on.slices.changes(), self, |this, change| {
+            triggers::on_slice(&this.observed, change)
+        });
+        queue.wake_on(&on.affected_siblings, self, |this, affected| {
+            triggers::on_affected(&this.observed, affected)
+        });
+        queue.wake_on(&on.handed_back, self, |this, uids| {
+            revisions_given(&this.observed, uids)
+        });
     }
-    let updated = context
-        .api
-        .set_up(&record, finalizers, number)
-        .await
-        .map_err(Error::SetUp)?;
-    context.revisions_changed(context.revisions.update(updated.clone()), Some(&record.key));
-    Ok(Arc::new(updated))
-}
 
-/// Brings the objects of a revision to where they belong and reports.
-async fn roll_out(
-    context: &Context,
-    record: &Record,
-    status: &ObjectSetStatus,
-    loaded: Loaded,
-) -> Result<Reconciled, Error> {
-    let Loaded {
-        revision,
-        phases,
-        probes,
-        content_hash,
-        refusal,
-    } = loaded;
-    let status = &ObjectSetStatus {
-        content_hash: status.content_hash.clone().or(content_hash),
-        ..status.clone()
-    };
-    let now = Timestamp::now();
-    let (Some(probes), None) = (probes, &refusal) else {
-        let refusal = refusal.unwrap_or_default();
-        let report = report_refusal(status, &revision, refusal.reason, &refusal.texts, now);
-        return report::write(context, record, status, report, ReconcileOutcome::Blocked).await;
-    };
-    let driver = driver(context, record);
-    let kinds = match driver.kinds(&phases).await {
-        Ok(kinds) => kinds,
-        Err(error) if context.is_stuck(&driver.owner) => {
-            let texts = [error.to_string()];
-            let mut report =
-                report_refusal(status, &revision, reasons::PREFLIGHT_ERROR, &texts, now);
-            report.again = Again::Backoff;
-            return report::write(context, record, status, report, ReconcileOutcome::Failed).await;
+    async fn reconcile(&self, key: &RevisionKey, failures: u32) -> Result<Reconciled, Error> {
+        let Some(record) = self.observed.revisions.get(key) else {
+            self.forget(key);
+            return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
+        };
+        if record.archived || (record.deleting && record.orphaning) {
+            let retired = self.retire(&record).await?;
+            return self.take_strays_away(&record, retired).await;
         }
-        Err(error) => return Err(error.into()),
-    };
-    let lineage = Kinship::of_set(record, &context.revisions, &context.phases);
-    let outcome = driver
-        .roll_out(Snapshot {
-            revision: &revision,
-            phases: &phases,
-            probes: &probes,
-            kinds: &kinds,
-            lineage: &lineage,
-        })
-        .await;
-    let previous = record.previous.iter().map(ToString::to_string);
-    let concerned = driver.remember(&phases, &kinds, &outcome, previous);
-    let kind = report::outcome_kind(&outcome);
-    let failures = context.failures(&driver.owner);
-    let report = report_pass(status, &revision, outcome, failures, Timestamp::now());
-    let written = report::write(context, record, status, report, kind).await;
-    // Whoever looks at both should not see the older one without its objects first.
-    context.look_again(&record.key, &concerned);
-    written
-}
-
-/// Takes the objects of a revision away, for archival or deletion.
-async fn tear_down(context: &Context, record: &Arc<Record>) -> Result<Reconciled, Error> {
-    let status = status(context, record)?;
-    let was_set_up = record
-        .finalizers
-        .iter()
-        .any(|finalizer| finalizer == FINALIZER_CACHED);
-    let loaded = observe::load(context, record, &status).await?;
-    let Loaded {
-        revision,
-        phases,
-        refusal,
-        ..
-    } = loaded;
-    let outcome = if !was_set_up && status.controller_of.is_empty() {
-        // It never wrote anything.
-        TeardownOutcome::Done
-    } else if let Some(texts) = refusal.and_then(|refusal| refusal.missing_slices)
-        && !record.deleting
-        && may_have_written(&status)
-    {
-        // Without the slice nobody knows what else is to be removed. When the revision itself is
-        // deleted, garbage collection follows its owner references.
-        let report = report_refusal(
-            &status,
-            &revision,
-            reasons::PREFLIGHT_ERROR,
-            &texts,
-            Timestamp::now(),
+        if record.deleting || record.lifecycle == LifecycleState::Archived {
+            return self.tear_down(&record, failures).await;
+        }
+        let revisions = &self.observed.revisions;
+        let number = chain::number(
+            &key.name,
+            &revisions.link(key).unwrap_or_default(),
+            |name| revisions.link(&key.sibling(name)),
         );
-        return report::write(context, record, &status, report, ReconcileOutcome::Blocked).await;
-    } else {
-        driver(context, record)
-            .take_away(&revision, &phases)
-            .await?
-    };
-    let kind = match &outcome {
-        TeardownOutcome::Done => ReconcileOutcome::Unchanged,
-        TeardownOutcome::Waiting(_) => ReconcileOutcome::Waiting,
-        TeardownOutcome::Failed(_) | TeardownOutcome::Blocked(_) => ReconcileOutcome::Failed,
-    };
-    if outcome == TeardownOutcome::Done {
-        context.target.release(&record.key.to_string());
+        let record = match &number {
+            Numbering::WaitFor(_) => return Ok((ReconcileOutcome::Waiting, Requeue::OnEvent)),
+            Numbering::Given(_) | Numbering::Impossible(_) => record,
+            Numbering::Computed(number) => record.with_number(*number),
+        };
+        let status = self.status(&record)?;
+        let mut loaded = self.load(&record, &status).await?;
+        if let Numbering::Impossible(text) = number {
+            loaded.refuse(reasons::PREFLIGHT_ERROR, text);
+        }
+        self.roll_out(record, &status, loaded, failures).await
+    }
+}
+
+impl ObjectSets {
+    /// Forgets a revision that is gone.
+    fn forget(&self, key: &RevisionKey) {
+        self.owners.forget(key, &self.targets);
+        self.strays.forget(key);
+        self.series.forget(&key.namespace, &key.name);
+        self.debounced.forget(key);
+    }
+
+    /// The status of a revision, with what is known of its contents although it is not written yet.
+    fn status(&self, record: &RevisionRecord) -> Result<ObjectSetStatus, ReadError> {
+        let mut status = record.status()?;
+        if status.content_hash.is_none() {
+            status.content_hash = self.debounced.content_hash(&record.key, &record.uid);
+        }
+        Ok(status)
+    }
+
+    /// Makes sure that the number is there, and both finalizers if the revision is about to write, in one request.
+    ///
+    /// A revision without finalizers has written nothing, so that one that never got that far is archived and deleted
+    /// whatever it contains.
+    async fn set_up(
+        &self,
+        record: Arc<RevisionRecord>,
+        finalizers_too: bool,
+    ) -> Result<Arc<RevisionRecord>, Error> {
+        let mut finalizers = record.finalizers.clone();
+        for finalizer in [FINALIZER_CACHED, FINALIZER_METRICS] {
+            if finalizers_too && !record.has_finalizer(finalizer) {
+                finalizers.push(finalizer.to_owned());
+            }
+        }
+        let stored = self.observed.revisions.get(&record.key);
+        let number = record
+            .number
+            .filter(|_| stored.is_none_or(|stored| stored.number != record.number));
+        if finalizers.len() == record.finalizers.len() && number.is_none() {
+            return Ok(record);
+        }
+        let updated = self.shared.api.set_up(&record, finalizers, number).await;
+        Ok(self.updated(updated.at_step("setting up")?))
+    }
+
+    /// Takes the answer to a write of this controller.
+    fn updated(&self, record: RevisionRecord) -> Arc<RevisionRecord> {
+        self.observed.revisions.updated(record.clone(), Self::NAME);
+        Arc::new(record)
+    }
+
+    /// Brings the objects of a revision to where they belong and reports.
+    async fn roll_out(
+        &self,
+        record: Arc<RevisionRecord>,
+        status: &ObjectSetStatus,
+        loaded: Loaded,
+        failures: u32,
+    ) -> Result<Reconciled, Error> {
+        let Loaded {
+            account,
+            mut revision,
+            phases,
+            probes,
+            content_hash,
+            refusal,
+        } = loaded;
+        let status = &ObjectSetStatus {
+            content_hash: status.content_hash.clone().or(content_hash),
+            ..status.clone()
+        };
+        let now = self.shared.clock.now();
+        let (Some(probes), None) = (probes, &refusal) else {
+            let record = self.set_up(record, false).await?;
+            revision.generation = record.generation;
+            let refusal = refusal.unwrap_or_default();
+            let report = report_refusal(status, &revision, refusal.reason, &refusal.texts, now);
+            return self
+                .report(&record, status, report, ReconcileOutcome::Blocked)
+                .await;
+        };
+        let executor = self.executor(&record, account.clone(), failures);
+        let kinds = match executor.kinds(&phases).await? {
+            Ok(kinds) => kinds,
+            Err(text) => {
+                let record = self.set_up(record, false).await?;
+                revision.generation = record.generation;
+                let reason = reasons::PREFLIGHT_ERROR;
+                let mut report = report_refusal(status, &revision, reason, &[text], now);
+                report.requeue = Requeue::Backoff;
+                return self
+                    .report(&record, status, report, ReconcileOutcome::Failed)
+                    .await;
+            }
+        };
+        let record = &self.set_up(record, true).await?;
+        // A number that was filled in has made another generation of it.
+        revision.generation = record.generation;
+        let (revisions, phase_objects) = (&self.observed.revisions, &self.observed.phases);
+        let siblings = KnownSiblings::of_set(record, revisions, phase_objects);
+        let previous = record.previous.iter().map(ToString::to_string);
+        let executor = self.executor(record, account, failures);
+        let wanted = Wanted {
+            revision: &revision,
+            phases,
+            probes: &probes,
+            siblings: &siblings,
+        };
+        let (outcome, affected) = executor
+            .roll_out(wanted, &kinds, record.key.clone(), previous)
+            .await;
+        let kind = outcome_label(&outcome);
+        let now = self.shared.clock.now();
+        let report = report_pass(status, &revision, outcome, failures, now);
+        let written = self.report(record, status, report, kind).await;
+        // Only after our own status is written, so that nobody sees the older one report the loss of its objects first.
+        self.observed.affected_siblings.emit(&affected);
+        written
+    }
+
+    /// Takes the objects of a revision away, for archival or deletion.
+    async fn tear_down(
+        &self,
+        record: &Arc<RevisionRecord>,
+        failures: u32,
+    ) -> Result<Reconciled, Error> {
+        let status = self.status(record)?;
+        let was_set_up = record.has_finalizer(FINALIZER_CACHED);
+        let loaded = self.load(record, &status).await?;
+        let Loaded {
+            account,
+            mut revision,
+            phases,
+            refusal,
+            ..
+        } = loaded;
+        let api = &self.shared.api;
+        revision.heirs = self.observed.heirs_here(api, record).await?;
+        let outcome = if !was_set_up && status.controller_of.is_empty() {
+            // It never wrote anything.
+            TeardownOutcome::Done
+        } else if let Some(texts) = refusal.and_then(|refusal| refusal.missing_slices)
+            && !record.deleting
+            && may_have_written(&status)
+        {
+            // Without the slice nobody knows what else is to be removed. When the revision itself is
+            // deleted, garbage collection follows its owner references.
+            let report = report_refusal(
+                &status,
+                &revision,
+                reasons::PREFLIGHT_ERROR,
+                &texts,
+                self.shared.clock.now(),
+            );
+            return self
+                .report(record, &status, report, ReconcileOutcome::Blocked)
+                .await;
+        } else {
+            self.executor(record, account, failures)
+                .take_away(&revision, &phases, &self.observed.handed_back)
+                .await
+        };
+        let kind = match &outcome {
+            TeardownOutcome::Done => ReconcileOutcome::Unchanged,
+            TeardownOutcome::Waiting(_) => ReconcileOutcome::Waiting,
+            TeardownOutcome::Failed(_) => ReconcileOutcome::Failed,
+        };
+        if outcome == TeardownOutcome::Done {
+            self.release(record);
+            if record.deleting {
+                return self.retire(record).await;
+            }
+        }
         if record.deleting {
-            return retire(context, record).await;
+            let report = report_deletion(&status, outcome);
+            return self.report(record, &status, report, kind).await;
+        }
+        let release = outcome == TeardownOutcome::Done;
+        let report = report_archival(&status, &revision, outcome, self.shared.clock.now());
+        if release && was_set_up {
+            // In this order a crash in between leaves a revision without finalizer that is to be
+            // archived, which is then archived at once.
+            let updated = self.without_finalizers(record, &[FINALIZER_CACHED]).await?;
+            let reported = self.report(&updated, &status, report, kind).await?;
+            return self.take_strays_away(record, reported).await;
+        }
+        self.report(record, &status, report, kind).await
+    }
+
+    /// Lets go of a revision that has nothing left to tear down: archived for good, or deleted with
+    /// its objects to be left behind.
+    async fn retire(&self, record: &Arc<RevisionRecord>) -> Result<Reconciled, Error> {
+        self.release(record);
+        if record.deleting {
+            self.without_finalizers(record, &[FINALIZER_CACHED, FINALIZER_METRICS])
+                .await?;
+        } else {
+            self.without_finalizers(record, &[FINALIZER_CACHED]).await?;
+            self.report_series(record, &record.status()?);
+        }
+        Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent))
+    }
+
+    /// Takes away what an archived revision controls although it has ended. The result is `reconciled` if nothing is
+    /// left.
+    async fn take_strays_away(
+        &self,
+        record: &RevisionRecord,
+        reconciled: Reconciled,
+    ) -> Result<Reconciled, Error> {
+        if record.deleting || record.is_abandoned {
+            // Garbage collection follows its owner references, or is told not to; what an abandoned one has left stays.
+            return Ok(reconciled);
+        }
+        for phase in self.observed.phases.controlled_by(record) {
+            if !phase.deleting {
+                let api = &self.shared.api;
+                let deleted = api.delete_phase(&phase.key, &phase.uid, phase.resource_version);
+                deleted.await.at_step("deleting a phase that came late")?;
+            }
+        }
+        let account = record.service_account.as_deref();
+        let account = self.shared.account(&record.key.namespace, account);
+        let place = |uid: &str| {
+            let place = || Place {
+                target: Some(self.targets.home.clone()),
+                account: account.clone(),
+            };
+            (*uid == *record.uid).then(place)
+        };
+        if self.strays.take_away(&record.key, place).await {
+            return Ok(reconciled);
+        }
+        Ok((ReconcileOutcome::Failed, Requeue::Backoff))
+    }
+
+    async fn without_finalizers(
+        &self,
+        record: &Arc<RevisionRecord>,
+        finalizers: &[&str],
+    ) -> Result<Arc<RevisionRecord>, Error> {
+        let mut left = record.finalizers.clone();
+        left.retain(|finalizer| !finalizers.contains(&finalizer.as_str()));
+        if left.len() == record.finalizers.len() {
+            return Ok(record.clone());
+        }
+        let updated = self.shared.api.set_finalizers(record, left).await;
+        Ok(self.updated(updated.at_step("releasing finalizers")?))
+    }
+
+    /// Ends the watches of a revision that has no objects any more, and lets go of its slices.
+    fn release(&self, record: &RevisionRecord) {
+        self.observed.drop_slices(record);
+        self.owners.forget(&record.key, &self.targets);
+    }
+
+    fn executor<'a>(
+        &'a self,
+        record: &'a RevisionRecord,
+        account: Option<Account>,
+        failures: u32,
+    ) -> Executor<'a, RevisionKind> {
+        Executor {
+            shared: &self.shared,
+            owners: &self.owners,
+            key: &record.key,
+            uid: &record.uid,
+            target: self.targets.home.clone(),
+            account,
+            targets: &self.targets,
+            failures,
+            phase_objects: Some(self.phase_objects(record)),
         }
     }
-    if record.deleting {
-        let report = report_deletion(&status, outcome);
-        return report::write(context, record, &status, report, kind).await;
+
+    fn phase_objects<'a>(&'a self, set: &'a RevisionRecord) -> PhaseObjects<'a> {
+        PhaseObjects {
+            set,
+            phases: &self.observed.phases,
+            api: &self.shared.api,
+            writer: Self::NAME,
+        }
     }
-    let release = outcome == TeardownOutcome::Done;
-    let report = report_archival(&status, &revision, outcome, Timestamp::now());
-    if release && was_set_up {
-        // In this order a crash in between leaves a revision without finalizer that is to be
-        // archived, which is then archived at once.
-        let updated = without_finalizers(context, record, &[FINALIZER_CACHED]).await?;
-        return report::write(context, &updated, &status, report, kind).await;
-    }
-    report::write(context, record, &status, report, kind).await
 }
 
 /// Whether a revision can have written any object. The content hash is noted in the first pass that
 /// finds all slices, which is the first one that writes anything.
 fn may_have_written(status: &ObjectSetStatus) -> bool {
     status.content_hash.is_some() || !status.controller_of.is_empty()
-}
-
-fn driver<'a>(context: &'a Context, record: &'a Record) -> Driver<'a> {
-    Driver {
-        context,
-        owner: Owner::Set(record.key.clone()),
-        uid: &record.uid,
-        target: context.target.clone(),
-        set: Some(record),
-    }
-}
-
-/// Lets go of a revision that has nothing left to tear down: archived for good, or deleted with
-/// its objects to be left behind.
-async fn retire(context: &Context, record: &Arc<Record>) -> Result<Reconciled, Error> {
-    context.target.release(&record.key.to_string());
-    if record.deleting {
-        without_finalizers(context, record, &[FINALIZER_CACHED, FINALIZER_METRICS]).await?;
-    } else {
-        without_finalizers(context, record, &[FINALIZER_CACHED]).await?;
-        report::figures(context, record, &record.status()?);
-    }
-    Ok((ReconcileOutcome::Unchanged, Again::OnEvent))
-}
-
-async fn without_finalizers(
-    context: &Context,
-    record: &Arc<Record>,
-    finalizers: &[&str],
-) -> Result<Arc<Record>, Error> {
-    let mut left = record.finalizers.clone();
-    left.retain(|finalizer| !finalizers.contains(&finalizer.as_str()));
-    if left.len() == record.finalizers.len() {
-        return Ok(record.clone());
-    }
-    let updated = context
-        .api
-        .set_up(record, left, None)
-        .await
-        .map_err(Error::Release)?;
-    context.revisions_changed(context.revisions.update(updated.clone()), Some(&record.key));
-    Ok(Arc::new(updated))
 }

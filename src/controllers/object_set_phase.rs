@@ -1,148 +1,367 @@
-//! The controller of `ObjectSetPhase` and `ClusterObjectSetPhase` (contract section 6).
+//! The controller of `ObjectSetPhase` and `ClusterObjectSetPhase`.
 
+mod access;
+mod immutable;
 mod mirror;
+mod triggers;
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use baton_apis::{
     ObjectSetPhaseStatus,
     conditions::{AVAILABLE, reasons},
     constants::{ANNOTATION_ABANDON, CLASS_DEFAULT, FINALIZER_CACHED},
 };
+use baton_engine::{
+    conditions::{Requeue, report_phase_unknown},
+    revision::{Delivery, Revision},
+};
+use baton_fleet::{
+    assignments::{Assignments, Decision},
+    inventory::{ClusterLink, Contact, Inventory},
+};
+use baton_kubernetes::{events::EventKind, target::Target};
+use baton_records::phase::{PhaseKey, PhaseKind, PhaseRecord};
+use baton_runtime::{
+    controller::{Controller, Reconciled},
+    outcomes::ReconcileOutcome,
+    queue::Queue,
+};
 use jiff::Timestamp;
 
 use super::{
-    Context, Fault, Reconciled,
-    deliver::{self, Report, Work, lifecycle},
-    owner::Owner,
-};
-use crate::{
-    cluster::{
-        events::EventKind,
-        inventory::{Contact, Inventory, Link},
-        phase::{PhaseKey, PhaseRecord},
-        record::ReadError,
-        revision_api::ApiError,
-        target::Target,
-    },
-    engine::{
-        conditions::{Again, report_phase_unknown},
-        revision::{Delivery, Revision},
-    },
-    telemetry::outcomes::ReconcileOutcome,
+    AtStep as _, Error, Shared,
+    heirs::phases_given,
+    observed::{Observed, phases_of_siblings},
+    owners::{Owners, Targets},
+    phase_pass::{PhaseOutcome, PhasePass, lifecycle},
+    strays::Strays,
 };
 
-/// A pass ended early. The work is taken up again with a growing delay.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The phase itself, or its objects.
-    #[error(transparent)]
-    Deliver(#[from] deliver::Error),
-    /// The finalizer.
-    #[error("setting up: {0}")]
-    SetUp(#[source] ApiError),
-    /// What stands for the phase in the namespace of an agent.
-    #[error("handing to the agent: {0}")]
-    Mirror(#[source] ApiError),
-    /// The status.
-    #[error("writing the status: {0}")]
-    Status(#[source] ApiError),
-    /// The finalizer at the end.
-    #[error("releasing the finalizer: {0}")]
-    Release(#[source] ApiError),
+/// Delivers delegated phases into this cluster and others, or hands them to agents.
+pub(crate) struct ObjectSetPhases {
+    shared: Shared,
+    observed: Arc<Observed>,
+    /// The cluster of the phases, and all others.
+    targets: Targets,
+    inventory: Inventory,
+    /// Who may deliver where.
+    assignments: Assignments,
+    owners: Owners<PhaseKind>,
+    strays: Strays<PhaseKind>,
+    /// Collision protection is off.
+    force_adoption: bool,
 }
 
-impl From<ReadError> for Error {
-    fn from(error: ReadError) -> Self {
-        Self::Deliver(error.into())
-    }
-}
-
-impl Fault for Error {
-    fn is_change(&self) -> bool {
-        matches!(
-            self,
-            Self::SetUp(ApiError::Changed { .. })
-                | Self::Mirror(ApiError::Changed { .. })
-                | Self::Status(ApiError::Changed { .. })
-                | Self::Release(ApiError::Changed { .. })
-        )
-    }
-}
-
-/// One pass over a delegated phase.
-///
-/// # Errors
-/// When a request about the phase itself failed. What goes wrong with its objects is told in its status.
-pub async fn reconcile(
-    context: &Context,
-    inventory: &Inventory,
-    key: &PhaseKey,
-) -> Result<Reconciled, Error> {
-    if let Some(cluster) = mirror::cluster_of_heartbeat(key) {
-        return mirror::keep_heartbeat(context, inventory, cluster).await;
-    }
-    let owner = Owner::Phase(key.clone());
-    let Some(record) = context.phases.get(key) else {
-        context.forget(&owner);
-        return Ok((ReconcileOutcome::Gone, Again::OnEvent));
-    };
-    let (target, delivery) = match route(context, inventory, &record) {
-        Route::Elsewhere => return Ok((ReconcileOutcome::Unchanged, Again::OnEvent)),
-        // What was reported last still holds, for the few seconds until that is known better.
-        Route::Connecting => return Ok((ReconcileOutcome::Waiting, Again::OnEvent)),
-        Route::Unreachable(message) => {
-            return unreachable(context, &record, &message).await;
+impl ObjectSetPhases {
+    pub(crate) fn new(
+        shared: Shared,
+        observed: Arc<Observed>,
+        target: Target,
+        inventory: Inventory,
+        assignments: Assignments,
+        force_adoption: bool,
+    ) -> Self {
+        Self {
+            shared,
+            observed,
+            targets: Targets {
+                home: target,
+                inventory: Some(inventory.clone()),
+            },
+            inventory,
+            assignments,
+            owners: Owners::default(),
+            strays: Strays::default(),
+            force_adoption,
         }
-        Route::Stray => return mirror::collect(context, &record).await,
-        Route::Agent(cluster, contact) => {
-            return mirror::hand_over(context, record.clone(), cluster, contact).await;
-        }
-        Route::Here => (context.target.clone(), Delivery::Delegated),
-        Route::Remote(cluster, target) => {
-            mirror::withdraw(context, &record, cluster).await?;
-            (target, Delivery::Remote)
-        }
-    };
-    let work = Work {
-        context,
-        owner,
-        target,
-        delivery,
-    };
-    if record.deleting {
-        return tear_down(&work, &record).await;
     }
-    let record = set_up(context, record).await?;
-    let report = work.roll_out(&record).await?;
-    let old = record.status()?;
-    let written = write(context, &record, &old, report.status, report.result).await;
-    context.look_again(&record.key.revision(""), &report.concerned);
-    written
 }
 
-/// Takes the objects of a phase away and lets go of it (contract 6.7).
-async fn tear_down(work: &Work<'_>, record: &PhaseRecord) -> Result<Reconciled, Error> {
-    // Without it nothing was ever delivered.
-    if !has(record, FINALIZER_CACHED) {
-        return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
+impl Controller for ObjectSetPhases {
+    const NAME: &'static str = "objectsetphase";
+
+    type Key = PhaseKey;
+    type Error = Error;
+
+    fn watches(self: &Arc<Self>, queue: &Arc<Queue<PhaseKey>>) {
+        let on = &self.observed;
+        queue.wake_on(on.phases.changes(), self, |this, change| {
+            triggers::on_phase(&this.observed, change)
+        });
+        queue.wake_on(on.revisions.changes(), self, |this, change| {
+            triggers::on_revision(&this.observed, change)
+        });
+        queue.wake_on(&on.children, self, |this, event| {
+            this.owners.phases_of_child(&this.observed, event)
+        });
+        queue.wake_on(&on.children, self, |this, event| {
+            let now = this.shared.clock.instant();
+            this.strays
+                .phases_of_child(&this.observed, &this.targets, event, now)
+        });
+        queue.wake_on(&on.links, self, |this, cluster| {
+            triggers::on_link(&this.observed, cluster)
+        });
+        queue.wake_on(&on.assignments, self, |this, change| {
+            let labels = |cluster: &str| this.inventory.labels(cluster);
+            triggers::on_assignment(&this.observed, change, labels)
+        });
+        queue.wake_on(&on.affected_siblings, self, |this, affected| {
+            phases_of_siblings(&this.observed, affected)
+        });
+        queue.wake_on(&on.handed_back, self, |this, uids| {
+            phases_given(&this.observed, uids)
+        });
     }
-    let report = if record.orphaning {
-        work.target.release(&work.owner.to_string());
-        None
-    } else {
-        work.tear_down(record).await?
-    };
-    if let Some(Report { status, result, .. }) = report {
+
+    fn cluster(&self, key: &PhaseKey) -> Option<Arc<str>> {
+        let record = self.observed.phases.get(key)?;
+        Some(record.cluster()?.into())
+    }
+
+    async fn reconcile(&self, key: &PhaseKey, failures: u32) -> Result<Reconciled, Error> {
+        let now = self.shared.clock.instant();
+        let taken = self
+            .strays
+            .take_from_phases(key, &self.observed, &self.targets, now);
+        let gone = taken.await;
+        let Some(record) = self.owners.phase(key, &self.observed, &self.targets) else {
+            return Ok(gone);
+        };
+        self.let_go_of_deleted(&record).await?;
+        let route = self.route(&record);
+        let reach = match self.access(&record, &route) {
+            Decision::Allowed(reach) => reach,
+            // What was reported last still holds, for the few seconds until that is known.
+            Decision::Unknown => return Ok((ReconcileOutcome::Waiting, Requeue::OnEvent)),
+            Decision::Refused(message) => return self.refuse(&record, &route, &message).await,
+        };
+        if let Some(text) = immutable::changed_class(&record) {
+            return self.refuse_change(&record, &text).await;
+        }
+        let (target, delivery) = match route {
+            Route::Elsewhere => return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent)),
+            // What was reported last still holds, for the few seconds until that is known better.
+            Route::Connecting => return Ok((ReconcileOutcome::Waiting, Requeue::OnEvent)),
+            Route::Unreachable(message) => {
+                if self.is_taken_back(&record).await? {
+                    return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
+                }
+                return self.unreachable(&record, &message).await;
+            }
+            Route::Stray => return self.collect(&record).await,
+            Route::Agent(cluster, contact) => {
+                return self
+                    .deliver_by_agent(record.clone(), cluster, contact, reach, failures)
+                    .await;
+            }
+            Route::Here => (self.targets.home.clone(), Delivery::Delegated),
+            Route::Remote(cluster, target) => {
+                self.withdraw(&record, cluster).await?;
+                (target, Delivery::Remote)
+            }
+        };
+        let named = record.service_account()?;
+        let account = self.shared.account(&record.key.namespace, named.as_deref());
+        let pass = |record| PhasePass {
+            account: account.clone(),
+            shared: &self.shared,
+            observed: &self.observed,
+            owners: &self.owners,
+            record,
+            target,
+            targets: &self.targets,
+            delivery,
+            reach: reach.clone(),
+            force_adoption: self.force_adoption,
+            failures,
+        };
+        if record.deleting {
+            return self.tear_down(&pass(&record)).await;
+        }
+        let record = self.set_up(record).await?;
+        let outcome = pass(&record).roll_out().await?;
         let old = record.status()?;
-        return write(work.context, record, &old, status, result).await;
+        let written = self
+            .write(&record, &old, outcome.status, outcome.result)
+            .await;
+        if let Some(affected) = outcome.affected {
+            self.observed.affected_siblings.emit(&affected);
+        }
+        written
     }
-    release(work.context, record).await?;
-    Ok((ReconcileOutcome::Changed, Again::OnEvent))
 }
 
-fn has(record: &PhaseRecord, finalizer: &str) -> bool {
-    record.finalizers.iter().any(|present| present == finalizer)
+impl ObjectSetPhases {
+    /// Takes the objects of a phase away and lets go of it.
+    async fn tear_down(&self, pass: &PhasePass<'_>) -> Result<Reconciled, Error> {
+        let record = pass.record;
+        // Without it nothing was ever delivered.
+        if !record.has_finalizer(FINALIZER_CACHED) {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
+        }
+        let report = if record.orphaning {
+            pass.release();
+            None
+        } else {
+            pass.tear_down().await?
+        };
+        if let Some(PhaseOutcome { status, result, .. }) = report {
+            let old = record.status()?;
+            return self.write(record, &old, status, result).await;
+        }
+        self.release(record).await?;
+        Ok((ReconcileOutcome::Changed, Requeue::OnEvent))
+    }
+
+    fn route<'a>(&self, record: &'a PhaseRecord) -> Route<'a> {
+        let Some(cluster) = record.cluster() else {
+            return match record.class() {
+                CLASS_DEFAULT => Route::Here,
+                _ if record.agent().is_some() && self.observed.origin(record).is_none() => {
+                    Route::Stray
+                }
+                _ => Route::Elsewhere,
+            };
+        };
+        match self.inventory.link(cluster) {
+            ClusterLink::Up(target) => Route::Remote(cluster, target),
+            ClusterLink::Pull(contact) => Route::Agent(cluster, contact),
+            ClusterLink::Unknown => {
+                Route::Unreachable(format!("There is no Cluster \"{cluster}\"."))
+            }
+            link if link.is_connecting() => Route::Connecting,
+            ClusterLink::Down { message, since, .. } => {
+                Route::Unreachable(not_connected(cluster, since, &message))
+            }
+        }
+    }
+
+    /// Reports that nothing can be done about the objects of a phase, and lets go of it if its deletion is not
+    /// to wait for them.
+    async fn unreachable(&self, record: &PhaseRecord, message: &str) -> Result<Reconciled, Error> {
+        if record.deleting {
+            // Without it nothing was ever delivered.
+            if !record.has_finalizer(FINALIZER_CACHED) {
+                return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
+            }
+            if record.is_abandoned() || record.orphaning {
+                if let Some(cluster) = record.cluster() {
+                    self.withdraw(record, cluster).await?;
+                }
+                self.release(record).await?;
+                return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
+            }
+        }
+        let mut text = message.to_owned();
+        if record.deleting {
+            if !text.ends_with(['.', '?', '!']) {
+                text.push('.');
+            }
+            text = format!(
+                "{text} The deletion waits for it; to leave the objects behind, annotate this phase with \
+             {ANNOTATION_ABANDON}=true."
+            );
+        }
+        let available = ("Unknown", reasons::CLUSTER_UNREACHABLE);
+        let result = (ReconcileOutcome::Waiting, Requeue::OnEvent);
+        self.report_unknown(record, available, &text, result).await
+    }
+
+    /// Takes our finalizer away.
+    async fn release(&self, record: &PhaseRecord) -> Result<(), Error> {
+        let mut left = record.finalizers.clone();
+        left.retain(|finalizer| finalizer != FINALIZER_CACHED);
+        let updated = self.shared.api.set_finalizers(record, left).await;
+        let updated = updated.at_step("releasing the finalizer")?;
+        self.observed.phases.updated(updated, Self::NAME);
+        Ok(())
+    }
+
+    /// Makes sure that the finalizer is there, and what is noted along with it.
+    async fn set_up(&self, record: Arc<PhaseRecord>) -> Result<Arc<PhaseRecord>, Error> {
+        // In this cluster references say whose an object is, and a phase of the class `default` is made with a
+        // finalizer.
+        let needs_notes = record.cluster().is_some() && record.pinned_class().is_none();
+        if record.has_finalizer(FINALIZER_CACHED) && !needs_notes {
+            return Ok(record);
+        }
+        let class = record.class().to_owned();
+        let updated = self.shared.api.set_up_phase(&record, &class).await;
+        let updated = updated.at_step("setting up")?;
+        self.observed.phases.updated(updated.clone(), Self::NAME);
+        Ok(Arc::new(updated))
+    }
+
+    /// Reports that nothing is known of the objects of a phase, or nothing may be done about them; `available` is
+    /// status and reason of the condition, `result` that of the pass besides.
+    async fn report_unknown(
+        &self,
+        record: &PhaseRecord,
+        available: (&str, &str),
+        text: &str,
+        result: Reconciled,
+    ) -> Result<Reconciled, Error> {
+        let old = record.status()?;
+        let revision = Revision {
+            generation: record.generation,
+            lifecycle: lifecycle(record.is_paused()?),
+            ..Revision::default()
+        };
+        let now = self.shared.clock.now();
+        let status = report_phase_unknown(&old, &revision, available, text, now);
+        self.write(record, &old, status, result).await
+    }
+
+    /// Writes the status if it says anything new; `result` is that of the pass besides.
+    async fn write(
+        &self,
+        record: &PhaseRecord,
+        old: &ObjectSetPhaseStatus,
+        status: ObjectSetPhaseStatus,
+        (outcome, requeue): Reconciled,
+    ) -> Result<Reconciled, Error> {
+        if *old == status {
+            return Ok((outcome, requeue));
+        }
+        let updated = self.shared.api.set_status(record, &status).await;
+        let updated = updated.at_step("writing the status")?;
+        // The revision is woken by it.
+        self.observed.phases.updated(updated, Self::NAME);
+        if let Some((reason, note)) = warning(old, &status) {
+            let (key, uid) = (&record.key, &record.uid);
+            let events = &self.shared.events;
+            events.publish(key, uid, EventKind::Warning, reason, note);
+        }
+        let outcome = match outcome {
+            ReconcileOutcome::Unchanged => ReconcileOutcome::Changed,
+            outcome => outcome,
+        };
+        Ok((outcome, requeue))
+    }
+}
+
+/// The event that goes with a new status. Probes that do not pass yet are the revision's to report.
+fn warning(
+    old: &ObjectSetPhaseStatus,
+    new: &ObjectSetPhaseStatus,
+) -> Option<(&'static str, String)> {
+    let find = |status: &ObjectSetPhaseStatus| {
+        let mut conditions = status.conditions.iter();
+        conditions.find(|c| c.type_ == AVAILABLE).cloned()
+    };
+    let available = find(new)?;
+    let mut reasons_of_available = reasons::OF_AVAILABLE.into_iter();
+    let reason = reasons_of_available.find(|reason| *reason == available.reason)?;
+    let is_expected = matches!(reason, reasons::AVAILABLE | reasons::PROBE_FAILURE);
+    let is_new = find(old).is_none_or(|before| before.reason != available.reason);
+    (!is_expected && is_new).then_some((reason, available.message))
+}
+
+/// Says that a cluster is not connected, since when and why.
+fn not_connected(cluster: &str, since: Timestamp, cause: &str) -> String {
+    format!("Cluster \"{cluster}\" is not connected since {since:.0}: {cause}")
 }
 
 /// Who delivers a phase, and where to.
@@ -161,137 +380,4 @@ enum Route<'a> {
     Agent(&'a str, Contact),
     /// It stands for a phase itself, and nobody knows of which.
     Stray,
-}
-
-fn route<'a>(context: &Context, inventory: &Inventory, record: &'a PhaseRecord) -> Route<'a> {
-    let Some(cluster) = record.cluster() else {
-        return match record.class() {
-            CLASS_DEFAULT => Route::Here,
-            _ if record.agent().is_some() && context.origin(record).is_none() => Route::Stray,
-            _ => Route::Elsewhere,
-        };
-    };
-    match inventory.link(cluster) {
-        Link::Up(target) => Route::Remote(cluster, target),
-        Link::Pull(contact) => Route::Agent(cluster, contact),
-        Link::Unknown => Route::Unreachable(format!("There is no Cluster \"{cluster}\".")),
-        Link::Down { reason, .. } if reason == reasons::CONNECTING => Route::Connecting,
-        Link::Down { message, since, .. } => {
-            Route::Unreachable(not_connected(cluster, since, &message))
-        }
-    }
-}
-
-/// Says that a cluster is not connected, since when and why.
-fn not_connected(cluster: &str, since: Timestamp, cause: &str) -> String {
-    format!("Cluster \"{cluster}\" is not connected since {since:.0}: {cause}")
-}
-
-/// Tells that nothing can be done about the objects of a phase, and lets go of it if its deletion is not
-/// to wait for them.
-async fn unreachable(
-    context: &Context,
-    record: &PhaseRecord,
-    message: &str,
-) -> Result<Reconciled, Error> {
-    if record.deleting {
-        // Without it nothing was ever delivered.
-        if !has(record, FINALIZER_CACHED) {
-            return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
-        }
-        if record.is_abandoned() || record.orphaning {
-            if let Some(cluster) = record.cluster() {
-                mirror::withdraw(context, record, cluster).await?;
-            }
-            release(context, record).await?;
-            return Ok((ReconcileOutcome::Changed, Again::OnEvent));
-        }
-    }
-    let old = record.status()?;
-    let revision = Revision {
-        generation: record.generation,
-        lifecycle: lifecycle(record.is_paused()?),
-        ..Revision::default()
-    };
-    let mut text = message.to_owned();
-    if record.deleting {
-        if !text.ends_with(['.', '?', '!']) {
-            text.push('.');
-        }
-        text = format!(
-            "{text} The deletion waits for it; to leave the objects behind, annotate this phase with \
-             {ANNOTATION_ABANDON}=true."
-        );
-    }
-    let status = report_phase_unknown(
-        &old,
-        &revision,
-        ("Unknown", reasons::CLUSTER_UNREACHABLE),
-        &text,
-        Timestamp::now(),
-    );
-    let kind = ReconcileOutcome::Waiting;
-    write(context, record, &old, status, (kind, Again::OnEvent)).await
-}
-
-/// Takes our finalizer away.
-async fn release(context: &Context, record: &PhaseRecord) -> Result<(), Error> {
-    let mut left = record.finalizers.clone();
-    left.retain(|finalizer| finalizer != FINALIZER_CACHED);
-    let updated = context.api.set_finalizers(record, left).await;
-    context.phases.update(updated.map_err(Error::Release)?);
-    Ok(())
-}
-
-/// Makes sure that the finalizer is there.
-async fn set_up(context: &Context, record: Arc<PhaseRecord>) -> Result<Arc<PhaseRecord>, Error> {
-    if has(&record, FINALIZER_CACHED) {
-        return Ok(record);
-    }
-    let mut finalizers = record.finalizers.clone();
-    finalizers.push(FINALIZER_CACHED.to_owned());
-    let updated = context.api.set_finalizers(&record, finalizers).await;
-    let updated = updated.map_err(Error::SetUp)?;
-    context.phases.update(updated.clone());
-    Ok(Arc::new(updated))
-}
-
-/// Writes the status if it says anything new; `result` is what the pass came to besides.
-async fn write(
-    context: &Context,
-    record: &PhaseRecord,
-    old: &ObjectSetPhaseStatus,
-    status: ObjectSetPhaseStatus,
-    (kind, again): Reconciled,
-) -> Result<Reconciled, Error> {
-    if *old == status {
-        return Ok((kind, again));
-    }
-    let updated = context.api.set_item_status(record, &status).await;
-    context.phases.update(updated.map_err(Error::Status)?);
-    if let Some(set) = record.controller.as_ref()
-        && let Some(set) = context.revisions.by_uid(set)
-    {
-        context.enqueue(Owner::Set(set.key.clone()), Duration::ZERO);
-    }
-    let find = |status: &ObjectSetPhaseStatus| {
-        let mut conditions = status.conditions.iter();
-        conditions.find(|c| c.type_ == AVAILABLE).cloned()
-    };
-    // Probes that do not pass yet are the revision's news.
-    if let Some(available) = find(&status)
-        && let Some(reason) = reasons::OF_AVAILABLE
-            .into_iter()
-            .find(|reason| *reason == available.reason)
-        && !matches!(reason, reasons::AVAILABLE | reasons::PROBE_FAILURE)
-        && find(old).is_none_or(|before| before.reason != available.reason)
-    {
-        let kind = EventKind::Warning;
-        context.event(&record.key, &record.uid, kind, reason, available.message);
-    }
-    let kind = match kind {
-        ReconcileOutcome::Unchanged => ReconcileOutcome::Changed,
-        kind => kind,
-    };
-    Ok((kind, again))
 }

@@ -1,18 +1,23 @@
 //! The definitions hold what clients of the API rely on.
 
-use baton_apis::crds;
+use std::sync::LazyLock;
+
+use baton_apis::{crds, release_crds};
 use serde_json::{Value, json};
 
 mod naming;
+mod releases;
 mod shapes;
 
 /// The definition of a kind as JSON.
 fn crd(kind: &str) -> Value {
-    crds()
-        .iter()
-        .map(|crd| json!(crd))
-        .find(|crd| crd["spec"]["names"]["kind"] == kind)
-        .expect("the kind has a definition")
+    static ALL: LazyLock<Vec<Value>> = LazyLock::new(|| {
+        let all = crds().into_iter().chain(release_crds());
+        all.map(|crd| json!(crd)).collect()
+    });
+    let mut all = ALL.iter();
+    let found = all.find(|crd| crd["spec"]["names"]["kind"] == kind);
+    found.expect("the kind has a definition").clone()
 }
 
 /// The schema of a kind.
@@ -65,5 +70,5 @@ fn kinds() -> impl Iterator<Item = &'static str> {
     TWINS
         .into_iter()
         .flat_map(|(namespaced, cluster)| [namespaced, cluster])
-        .chain(["Cluster"])
+        .chain(["Cluster", "SiteAssignment"])
 }

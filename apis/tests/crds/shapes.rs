@@ -18,7 +18,11 @@ fn twins_differ_in_descriptions_only() {
 
 #[test]
 fn immutability_messages() {
-    let both = ["previous is immutable", "availabilityProbes is immutable"];
+    let both = [
+        "previous is immutable",
+        "availabilityProbes is immutable",
+        "serviceAccountName is immutable",
+    ];
     for kind in ["ObjectSet", "ClusterObjectSet"] {
         let schema = schema(kind);
         let expected = [
@@ -26,6 +30,7 @@ fn immutability_messages() {
             "phases is immutable",
             "availabilityProbes is immutable",
             "successDelaySeconds is immutable",
+            "serviceAccountName is immutable",
             "revision is immutable",
         ];
         assert_eq!(messages(field(&schema, "spec")), expected);
@@ -124,7 +129,7 @@ fn defaults() {
 #[test]
 fn closed_lists_of_words() {
     let set = schema("ObjectSet");
-    for (path, words) in [
+    for (path, values) in [
         (
             "spec.lifecycleState",
             json!(["Active", "Paused", "Archived"]),
@@ -143,7 +148,7 @@ fn closed_lists_of_words() {
             json!(["True", "False", "Unknown"]),
         ),
     ] {
-        assert_eq!(field(&set, path)["enum"], words, "{path}");
+        assert_eq!(field(&set, path)["enum"], values, "{path}");
     }
 }
 
@@ -237,11 +242,31 @@ fn limits_of_conditions_are_the_usual_ones() {
 }
 
 #[test]
-fn manifests_are_embedded_resources() {
+fn manifests_are_kept_whole_and_have_what_every_object_has() {
     let set = schema("ObjectSet");
     let object = field(&set, "spec.phases.[].objects.[].object");
-    assert_eq!(object["x-kubernetes-embedded-resource"], true);
-    assert_eq!(object["x-kubernetes-preserve-unknown-fields"], true);
+    assert_eq!(object["required"], json!(["apiVersion", "kind"]));
+    assert_eq!(field(object, "metadata")["type"], "object");
+    for part in [object, field(object, "metadata")] {
+        assert_eq!(part["x-kubernetes-preserve-unknown-fields"], true);
+    }
+}
+
+/// The server would convert all metadata of all manifests on every write and every read of an object; and of a typed
+/// map a rule of immutability compares field by field, and not those that were renamed.
+#[test]
+fn no_manifest_is_an_embedded_resource_or_has_a_type() {
+    for kind in kinds() {
+        walk(&schema(kind), kind, &mut |path, schema| {
+            assert!(
+                schema.get("x-kubernetes-embedded-resource").is_none(),
+                "{path}"
+            );
+            if path.ends_with(".object") {
+                assert!(schema.get("type").is_none(), "{path}");
+            }
+        });
+    }
 }
 
 #[test]
@@ -257,7 +282,7 @@ fn a_mapped_condition_needs_a_prefix() {
 }
 
 #[test]
-fn every_field_explains_itself_and_nothing_is_limited_or_null() {
+fn every_field_explains_itself_and_no_content_is_limited_or_null() {
     for kind in kinds() {
         walk(&schema(kind), kind, &mut |path, schema| {
             let owned_by_kubernetes = path.contains(".selector.") || path.ends_with("[]");
@@ -268,9 +293,81 @@ fn every_field_explains_itself_and_nothing_is_limited_or_null() {
                 explained || owned_by_kubernetes,
                 "{path} has no description"
             );
-            // Objects of any size that Package Operator accepted have to stay valid.
-            assert!(schema.get("maxItems").is_none(), "{path} has a limit");
+            // Revisions of any size that Package Operator accepted have to stay valid. What is done for each of their
+            // objects is bounded all the same, see `probes_and_mappings_are_bounded`.
+            let bounded = [
+                "availabilityProbes",
+                "probes",
+                "conditionMappings",
+                "createOnlyFields",
+            ];
+            let is_bounded = bounded.iter().any(|name| path.ends_with(name));
+            let is_own = path.starts_with("SiteAssignment");
+            assert!(
+                is_own || is_bounded || schema.get("maxItems").is_none(),
+                "{path} has a limit"
+            );
             assert!(schema.get("nullable").is_none(), "{path} admits null");
         });
+    }
+}
+
+/// The schemas bound what is repeated for each object, and what is compiled or compared.
+#[test]
+fn probes_and_mappings_are_bounded() {
+    let probe = "availabilityProbes.[].probes.[]";
+    let probes = [
+        ("availabilityProbes".to_owned(), "maxItems", 1000),
+        ("availabilityProbes.[].probes".to_owned(), "maxItems", 1000),
+        (
+            "availabilityProbes.[].selector.kind.group".to_owned(),
+            "maxLength",
+            253,
+        ),
+        (
+            "availabilityProbes.[].selector.kind.kind".to_owned(),
+            "maxLength",
+            63,
+        ),
+        (format!("{probe}.condition.type"), "maxLength", 316),
+        (format!("{probe}.condition.status"), "maxLength", 63),
+        (format!("{probe}.fieldsEqual.fieldA"), "maxLength", 4096),
+        (format!("{probe}.fieldsEqual.fieldB"), "maxLength", 4096),
+        (format!("{probe}.cel.rule"), "maxLength", 8192),
+    ];
+    let objects = [
+        ("conditionMappings".to_owned(), "maxItems", 100),
+        (
+            "conditionMappings.[].sourceType".to_owned(),
+            "maxLength",
+            316,
+        ),
+        (
+            "conditionMappings.[].destinationType".to_owned(),
+            "maxLength",
+            316,
+        ),
+        ("createOnlyFields".to_owned(), "maxItems", 1000),
+        ("createOnlyFields.[]".to_owned(), "maxLength", 4096),
+    ];
+    for (kind, of_probes, of_objects) in [
+        ("ObjectSet", Some("spec"), "spec.phases.[].objects.[]"),
+        ("ObjectSetPhase", Some("spec"), "spec.objects.[]"),
+        ("ObjectSlice", None, "objects.[]"),
+        (
+            "ObjectDeployment",
+            Some("spec.template.spec"),
+            "spec.template.spec.phases.[].objects.[]",
+        ),
+    ] {
+        // Twins have the same schema.
+        let schema = schema(kind);
+        let parts = of_probes.map(|at| (at, &probes[..]));
+        for (at, bounds) in parts.into_iter().chain([(of_objects, &objects[..])]) {
+            for (path, keyword, most) in bounds {
+                let found = &field(field(&schema, at), path)[*keyword];
+                assert_eq!(*found, json!(most), "{kind} {at}.{path} {keyword}");
+            }
+        }
     }
 }

@@ -43,10 +43,6 @@ struct Component {
 
 impl Bed {
     /// Ends the API server and nothing else. Returns when its port is free.
-    ///
-    /// # Errors
-    ///
-    /// When it does not end.
     pub async fn stop_api_server(&self, how: Stop) -> Result<(), Error> {
         let Some(pid) = processes::running(&self.dir, NAME).map_err(|e| self.processes(e))? else {
             return Ok(());
@@ -70,10 +66,6 @@ impl Bed {
 
     /// Starts the API server again, with the arguments that it had, and waits until it is ready. One
     /// that runs is left alone.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be started, ends by itself or is not ready in time.
     pub async fn start_api_server(&self) -> Result<(), Error> {
         let running = processes::running(&self.dir, NAME).map_err(|e| self.processes(e))?;
         if running.is_none() {

@@ -21,6 +21,8 @@ fn configuration(ports: &Ports, extent: Extent, tools: &Toolbox) -> Value {
         // offline.
         ("advertise-address", LOOPBACK),
         ("endpoint-reconciler-type", "none"),
+        // The default has room for 254 Services.
+        ("service-cluster-ip-range", "10.96.0.0/16"),
     ];
     let mut controllers = vec![
         // 20 requests per second, the default, is less than what the garbage collector and the
@@ -29,7 +31,7 @@ fn configuration(ports: &Ports, extent: Extent, tools: &Toolbox) -> Value {
         ("kube-api-burst", "1000"),
     ];
     if extent == Extent::ControlPlane {
-        // Watches are told when it ends in good order. By default it waits a minute for them to end by
+        // Watches are closed when it ends in good order. By default it waits a minute for them to end by
         // themselves.
         server.push(("shutdown-watch-termination-grace-period", "2s"));
         // A leader ends when it cannot renew its lease, and tests take its API server away for longer

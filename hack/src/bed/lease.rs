@@ -9,25 +9,14 @@ use super::Name;
 
 /// Why the bed cannot be had.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
-    /// Another task has it.
     #[error(
         "bed `{name}` is in use by process {holder}: wait for it or end it, or take a bed of another name"
     )]
-    InUse {
-        /// The bed.
-        name: Name,
-        /// The process, as far as it is known.
-        holder: String,
-    },
-    /// The lock file is not usable.
+    InUse { name: Name, holder: String },
     #[error("{path}: {source}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What went wrong.
-        source: io::Error,
-    },
+    File { path: PathBuf, source: io::Error },
 }
 
 /// The right to start, use and end a bed. The operating system takes it back when the process ends,
@@ -41,10 +30,6 @@ pub struct Lease {
 
 impl Lease {
     /// Takes the lease on the bed `name`, which has its directory in `clusters`.
-    ///
-    /// # Errors
-    ///
-    /// When another process has it.
     pub fn take(clusters: &Path, name: &Name) -> Result<Self, Error> {
         let path = clusters.join(format!("{name}.lock"));
         Self::open(clusters, &path)
@@ -101,6 +86,8 @@ impl Drop for Lease {
         if own && !self.bed.exists() {
             let _ = fs::remove_file(&self.path);
         }
+        // Closing it is not enough: a process that is being started beside this has the file as well, for a moment.
+        let _ = self.file.unlock();
     }
 }
 
@@ -127,6 +114,14 @@ mod tests {
             fs::read_dir(dir.path()).unwrap().count(),
             0,
             "nothing is left of ended beds"
+        );
+
+        let lease = Lease::take(dir.path(), &name).unwrap();
+        let _inherited = lease.file.try_clone().unwrap();
+        drop(lease);
+        assert!(
+            Lease::take(dir.path(), &name).is_ok(),
+            "whoever inherited it"
         );
 
         fs::create_dir(dir.path().join("a")).unwrap();

@@ -34,18 +34,12 @@ pub struct Ports {
 
 /// Why there are no ports.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
-    /// Somebody listens on the port that was asked for.
     #[error(
         "port {port} of 127.0.0.1 cannot be used ({source}): end what listens on it, or choose another with --port"
     )]
-    Busy {
-        /// The port.
-        port: u16,
-        /// What the operating system says.
-        source: std::io::Error,
-    },
-    /// Everything is taken.
+    Busy { port: u16, source: std::io::Error },
     #[error("no free ports in {} to {}", RANGE.start, RANGE.end)]
     Exhausted,
 }
@@ -53,10 +47,6 @@ pub enum Error {
 impl Ports {
     /// Chooses ports that nobody listens on, with `api` for the API server if given. Of the others none was
     /// chosen by this process before.
-    ///
-    /// # Errors
-    ///
-    /// When `api` is taken, or everything is.
     pub fn choose(api: Option<u16>) -> Result<Self, Error> {
         // Beds that start at the same time begin their search at different places.
         let offset = RandomState::new().hash_one(std::process::id());

@@ -2,7 +2,7 @@
 //!
 //! kwokctl starts its servers as daemons and notes their process ids in files. A file may be
 //! missing or stale when somebody was killed, and an id may belong to another process by then. All
-//! servers are given paths below the directory of their bed, so the arguments tell for certain.
+//! servers are given paths below the directory of their bed, so the arguments identify them for certain.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -27,24 +27,14 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a bed could not be removed.
 #[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages state it")]
 pub enum Error {
-    /// The list of processes cannot be read.
     #[error("cannot list processes: {0}")]
     List(#[source] io::Error),
-    /// A process does not end.
     #[error("still running after SIGKILL: {}", pids.iter().map(ToString::to_string).collect::<Vec<_>>().join(", "))]
-    Stubborn {
-        /// Their ids.
-        pids: Vec<i32>,
-    },
-    /// The directory cannot be removed.
+    Stubborn { pids: Vec<i32> },
     #[error("cannot remove {path}: {source}")]
-    Remove {
-        /// The directory.
-        path: PathBuf,
-        /// What went wrong.
-        source: io::Error,
-    },
+    Remove { path: PathBuf, source: io::Error },
 }
 
 /// The variable by which processes that were started to work with a bed are recognised. Its value is
@@ -87,11 +77,12 @@ pub(super) fn running(dir: &Path, component: &str) -> Result<Option<i32>, Error>
     Ok(started(dir, component).filter(|pid| alive.contains(pid)))
 }
 
-/// Ends every process of the bed, and what was started to work with it, and removes its directory. Returns whether there was anything.
+/// Ends every process of the bed, and what was started to work with it, and removes its directory. Returns whether
+/// there was anything.
 ///
 /// # Guarantees
 ///
-/// On return the processes are gone with all that they held, so their ports are free.
+/// On return the processes are gone with all their sockets, so their ports are free.
 pub(super) fn sweep(dir: &Path) -> Result<bool, Error> {
     let asked = Instant::now();
     let mut any = dir.exists();
@@ -152,7 +143,7 @@ fn belongs(args: &[String], dir: &Path) -> bool {
     let own = format!("{}/", dir.display());
     // kwokctl runs each server by a link of this directory.
     let servers = dir.join("bin");
-    // The second word too, because a script has its interpreter before it.
+    // The second argument too, because a script has its interpreter before it.
     args.iter().take(2).map(Path::new).any(|program| {
         let Some(name) = program.file_name() else {
             return false;
@@ -195,7 +186,7 @@ fn list_proc() -> io::Result<Vec<(i32, Vec<String>)>> {
     Ok(found)
 }
 
-/// The processes that carry the [`MARK`] of the bed. None on systems that do not tell.
+/// The processes that carry the [`MARK`] of the bed. None on systems that do not list it.
 fn marked(dir: &Path) -> io::Result<Vec<i32>> {
     let mark = format!("{MARK}={}", dir.display());
     let carries = |pid: &i32| {
@@ -217,8 +208,8 @@ fn list_ps() -> io::Result<Vec<(i32, Vec<String>)>> {
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     let parse = |line: &str| {
-        let mut words = line.split_whitespace().map(str::to_owned);
-        Some((words.next()?.parse().ok()?, words.collect()))
+        let mut fields = line.split_whitespace().map(str::to_owned);
+        Some((fields.next()?.parse().ok()?, fields.collect()))
     };
     Ok(text.lines().filter_map(parse).collect())
 }
@@ -277,7 +268,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let start = |value: &Path| {
             let mut command = std::process::Command::new("sleep");
-            command.arg("60").env(MARK, value).spawn().unwrap()
+            let child = command.arg("60").env(MARK, value).spawn().unwrap();
+            // `spawn` returns when the child has dropped the memory of its parent, and that is before the kernel has
+            // written its new environment: until then it reads as empty, and `sweep` cannot recognise the process.
+            let environment = PathBuf::from(format!("/proc/{}/environ", child.id()));
+            while environment.exists() && fs::read(&environment).unwrap().is_empty() {
+                sleep(Duration::from_millis(1));
+            }
+            child
         };
         let (mut own, mut other) = (start(dir.path()), start(&dir.path().join("other")));
         assert!(sweep(dir.path()).unwrap());

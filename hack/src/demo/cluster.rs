@@ -1,20 +1,18 @@
-//! The cluster of the tour, and what is put on it.
+//! The cluster of the tour, by way of kubectl.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
-use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::{ApiResource, GroupVersionKind};
-use kube::{Client, ResourceExt as _};
-use serde_json::{Value, json};
-use tokio::time::sleep;
+use serde_json::Value;
+use tokio::process::Command;
 
 use super::NAMESPACE;
-use crate::bench::manager::{Error as ManagerError, Manager, reason};
+use crate::exec;
+use crate::manager::{Cluster, Error as ManagerError, Manager};
+use crate::paths::Dirs;
 
 /// Where a manager keeps its lease.
 const HOME: &str = "baton-system";
@@ -22,340 +20,259 @@ const HOME: &str = "baton-system";
 /// The lease that managers of these resources have, whatever their namespace.
 const LEASE: &str = "8a4hp84a6s.package-operator-lock";
 
-/// The mark of a namespace that a tour has made. Such a one is removed without a question.
+/// The annotation of a namespace that a tour has made. Such a one is removed without a question.
 const MARK: &str = "baton.run/demo";
-
-/// Who writes.
-const FIELD_MANAGER: &str = "cargo-dev-demo";
-
-/// How long the server may take to serve a new kind.
-const SERVED: Duration = Duration::from_secs(30);
 
 /// How long what an earlier tour left may take to be gone.
 const CLEARED: Duration = Duration::from_mins(2);
 
 /// Why the cluster cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A file of the repository cannot be read.
-    #[error("{path}: {reason}")]
-    File {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// The API server refused something.
-    #[error("{what}: {}", reason(source))]
-    Request {
-        /// What was tried.
-        what: String,
-        /// What the server said.
-        source: Box<kube::Error>,
-    },
-    /// Another manager is at work.
+pub(crate) enum Error {
+    #[error(transparent)]
+    Exec(#[from] exec::Error),
+    #[error("kubectl prints no JSON: {0}")]
+    Json(#[from] serde_json::Error),
     #[error(
         "a manager is at work on this cluster already: {holder} has the lease {namespace}/{LEASE}; the tour \
          starts one of its own, so stop that one first, or apply the files of config/samples yourself"
     )]
-    Occupied {
-        /// The namespace of the lease.
-        namespace: String,
-        /// Who has it.
-        holder: String,
-    },
-    /// The namespace belongs to somebody else.
+    Occupied { namespace: String, holder: String },
     #[error(
         "the namespace {NAMESPACE} is there already, and not from an earlier tour: remove it, or choose \
          another cluster"
     )]
     Taken,
-    /// A definition is there already and is different.
     #[error(
-        "{name} is installed on this cluster in another version, which the tour does not overwrite: {reason}\n\
-         To replace it: kubectl apply --server-side --force-conflicts -f config/crds"
+        "other versions of the custom resource definitions are installed on this cluster, which the tour does \
+         not overwrite:\n{0}\nTo replace them: kubectl apply --server-side --force-conflicts -f config/crds"
     )]
-    Foreign {
-        /// The definition.
-        name: String,
-        /// The fields that differ, and whose they are.
-        reason: String,
+    Foreign(String),
+    #[error("{command} ended unexpectedly ({status})")]
+    Command {
+        command: String,
+        status: std::process::ExitStatus,
     },
-    /// A definition is not served.
-    #[error("the API server does not serve {name} after {} s", SERVED.as_secs())]
-    NotServed {
-        /// The definition.
-        name: String,
-    },
-    /// The manager ended meanwhile.
     #[error(transparent)]
     Manager(#[from] ManagerError),
 }
 
-/// A cluster.
-pub struct Place {
-    client: Client,
+/// A cluster, and the kubectl for it.
+pub(crate) struct Place {
+    workspace: PathBuf,
+    /// The directories of the custom resource definitions that the tour needs.
+    crds: Vec<PathBuf>,
+    kubectl: OsString,
+    way: Way,
     /// Whether the namespace for the lease was not there before.
-    made_home: bool,
+    created_home: bool,
+}
+
+/// How commands find the cluster.
+#[derive(Debug, Clone)]
+pub(crate) enum Way {
+    /// By a context of the user's kubeconfig.
+    Context(String),
+    /// It is the first of the two in this list of kubeconfigs, as `KUBECONFIG` has it. Applications go to both.
+    Both(OsString),
+}
+
+/// What the tour has built for its commands.
+pub(crate) struct Programs {
+    /// `baton`.
+    pub(crate) baton: PathBuf,
+    /// `kubectl baton`.
+    pub(crate) plugin: PathBuf,
 }
 
 impl Place {
-    /// The cluster behind the client.
-    #[must_use]
-    pub fn new(client: Client) -> Self {
+    pub(crate) fn new(dirs: &Dirs, kubectl: OsString, way: Way) -> Self {
+        let crds = match way {
+            Way::Context(_) => vec![dirs.crds()],
+            Way::Both(_) => vec![dirs.crds(), dirs.release_crds()],
+        };
         Self {
-            client,
-            made_home: false,
+            workspace: dirs.workspace.clone(),
+            crds,
+            kubectl,
+            way,
+            created_home: false,
         }
     }
 
-    /// A client for it.
-    #[must_use]
-    pub fn client(&self) -> &Client {
-        &self.client
+    /// Whether there is another cluster besides.
+    pub(crate) fn has_another(&self) -> bool {
+        matches!(self.way, Way::Both(_))
     }
 
-    /// Makes sure that nothing is in the way. Changes nothing.
-    ///
-    /// # Errors
-    ///
-    /// When another manager works, or the namespace of the tour is in use.
-    pub async fn inspect(&self) -> Result<(), Error> {
-        let leases: Api<Lease> = Api::all(self.client.clone());
-        let named = ListParams::default().fields(&format!("metadata.name={LEASE}"));
-        let leases = leases
-            .list(&named)
-            .await
-            .map_err(request("looking for managers"))?;
+    /// Makes sure that nothing is in the way: no manager, no such namespace. Changes nothing.
+    pub(crate) async fn inspect(&self) -> Result<(), Error> {
+        let named = format!("--field-selector=metadata.name={LEASE}");
+        let leases = self.get(&["leases", "--all-namespaces", &named]).await?;
         for lease in leases {
-            let spec = lease.spec.clone().unwrap_or_default();
-            if let Some(holder) = holder(&spec, Timestamp::now()) {
-                return Err(Error::Occupied {
-                    namespace: lease.namespace().unwrap_or_default(),
-                    holder: holder.to_owned(),
-                });
+            let Lease { metadata, spec } = serde_json::from_value(lease)?;
+            if let Some(holder) = holder(&spec.unwrap_or_default(), Timestamp::now()) {
+                let namespace = metadata.namespace.unwrap_or_default();
+                let holder = holder.to_owned();
+                return Err(Error::Occupied { namespace, holder });
             }
         }
-        match self.namespace().await? {
-            Some(namespace) if !namespace.annotations().contains_key(MARK) => Err(Error::Taken),
-            _ => Ok(()),
+        let namespace = self.namespace().await?;
+        let foreign = |namespace: &Value| namespace["metadata"]["annotations"][MARK].is_null();
+        if namespace.iter().any(foreign) {
+            return Err(Error::Taken);
         }
+        Ok(())
     }
 
-    /// Installs the custom resource definitions and what the manager needs, without overwriting what
+    /// Installs the custom resource definitions and the manager's namespace, without overwriting what
     /// somebody else has written.
-    ///
-    /// # Errors
-    ///
-    /// When other versions of them are there, or the server refuses one.
-    pub async fn install(&mut self, crds: &Path) -> Result<(), Error> {
-        let file_error = |path: &Path, reason: String| Error::File {
-            path: path.to_owned(),
-            reason,
-        };
-        let entries = fs::read_dir(crds).map_err(|error| file_error(crds, error.to_string()))?;
-        let mut paths = Vec::new();
-        for entry in entries {
-            paths.push(
-                entry
-                    .map_err(|error| file_error(crds, error.to_string()))?
-                    .path(),
-            );
-        }
-        paths.sort();
-        let mut names = Vec::new();
-        for path in paths {
-            let manifest = read(&path)?;
-            let name = manifest["metadata"]["name"]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned();
-            match self.apply(&manifest).await {
-                Ok(()) => names.push(name),
-                Err(Error::Request { source, .. }) if is_conflict(&source) => {
-                    let reason = reason(&source);
-                    return Err(Error::Foreign { name, reason });
-                }
-                Err(error) => return Err(error),
+    pub(crate) async fn install(&mut self) -> Result<(), Error> {
+        let files = self
+            .crds
+            .iter()
+            .map(|dir| dir.to_string_lossy().into_owned());
+        let files: Vec<String> = files.collect();
+        let files: Vec<&str> = files.iter().flat_map(|dir| ["-f", dir]).collect();
+        let apply = ["apply", "--server-side", "--field-manager=cargo-dev-demo"];
+        match self.run(&[&apply[..], &files].concat()).await {
+            Err(exec::Error::Failed { output, .. }) if output.contains("conflict") => {
+                return Err(Error::Foreign(output));
             }
+            applied => applied?,
+        };
+        let wait = ["wait", "--for=condition=Established", "--timeout=30s"];
+        self.run(&[&wait[..], &files].concat()).await?;
+        match self.run(&["create", "namespace", HOME]).await {
+            Ok(_) => self.created_home = true,
+            Err(exec::Error::Failed { output, .. }) if output.contains("AlreadyExists") => {}
+            Err(error) => return Err(error.into()),
         }
-        for name in names {
-            self.served(name).await?;
-        }
-        self.make_home().await
+        Ok(())
     }
 
-    async fn served(&self, name: String) -> Result<(), Error> {
-        let kind = GroupVersionKind::gvk("apiextensions.k8s.io", "v1", "CustomResourceDefinition");
-        let api: Api<DynamicObject> =
-            Api::all_with(self.client.clone(), &ApiResource::from_gvk(&kind));
-        let served = async {
-            loop {
-                let crd = api.get(&name).await.map_err(request(&name))?;
-                let conditions = crd.data["status"]["conditions"].as_array();
-                let mut conditions = conditions.into_iter().flatten();
-                if conditions.any(|one| one["type"] == "Established" && one["status"] == "True") {
-                    return Ok(());
-                }
-                sleep(POLL).await;
-            }
-        };
-        match tokio::time::timeout(SERVED, served).await {
-            Ok(served) => served,
-            Err(_) => Err(Error::NotServed { name }),
-        }
-    }
-
-    async fn make_home(&mut self) -> Result<(), Error> {
-        let api: Api<Namespace> = Api::all(self.client.clone());
-        let mut home = Namespace::default();
-        home.metadata.name = Some(HOME.to_owned());
-        match api.create(&PostParams::default(), &home).await {
-            Ok(_) => self.made_home = true,
-            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
-            Err(error) => return Err(request(&format!("creating the namespace {HOME}"))(error)),
-        }
+    /// Creates the namespace of the tour, with the annotation that marks it.
+    pub(crate) async fn create_namespace(&self) -> Result<(), Error> {
+        let sample = format!("{}/00-namespace.yaml", super::steps::SAMPLES);
+        self.run(&["apply", "-f", &sample]).await?;
+        let mark = format!("{MARK}=made by `cargo dev demo`");
+        self.run(&["annotate", "--overwrite", "namespace", NAMESPACE, &mark])
+            .await?;
         Ok(())
     }
 
     /// Removes the namespace of a tour, if there is one, while the manager takes its objects down.
-    ///
-    /// # Errors
-    ///
-    /// When that fails or takes too long.
-    pub async fn clear(&self, manager: &mut Manager) -> Result<(), Error> {
-        if self.namespace().await?.is_none() {
+    pub(crate) async fn delete_namespace(&self, manager: &mut Manager) -> Result<(), Error> {
+        if self.namespace().await?.is_empty() {
             return Ok(());
         }
         eprintln!("demo: removing the namespace {NAMESPACE}");
-        let api: Api<Namespace> = Api::all(self.client.clone());
         let what = format!("the namespace {NAMESPACE} to be gone");
-        api.delete(NAMESPACE, &DeleteParams::default())
-            .await
-            .map_err(request(&what))?;
-        let gone = async {
-            while self.namespace().await?.is_some() {
-                sleep(POLL).await;
-            }
-            Ok(())
-        };
-        manager.until(&what, CLEARED, gone).await?
+        let gone = manager
+            .until(
+                &what,
+                CLEARED,
+                self.run(&["delete", "namespace", NAMESPACE]),
+            )
+            .await?;
+        Ok(gone.map(drop)?)
     }
 
     /// Removes what was made for the manager.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses that.
-    pub async fn leave(&self) -> Result<(), Error> {
-        if self.made_home {
-            let api: Api<Namespace> = Api::all(self.client.clone());
-            let what = format!("deleting the namespace {HOME}");
-            api.delete(HOME, &DeleteParams::default())
-                .await
-                .map_err(request(&what))?;
+    pub(crate) async fn clean_up(&self) -> Result<(), Error> {
+        if self.created_home {
+            self.run(&["delete", "namespace", HOME]).await?;
         }
         Ok(())
     }
 
-    async fn namespace(&self) -> Result<Option<Namespace>, Error> {
-        let api: Api<Namespace> = Api::all(self.client.clone());
-        api.get_opt(NAMESPACE)
-            .await
-            .map_err(request("reading the namespace of the tour"))
+    async fn namespace(&self) -> Result<Vec<Value>, Error> {
+        let named = format!("--field-selector=metadata.name={NAMESPACE}");
+        self.get(&["namespaces", &named]).await
     }
 
-    /// Applies a manifest, as `kubectl apply --server-side` does.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses it.
-    pub async fn apply(&self, manifest: &Value) -> Result<(), Error> {
-        let mut manifest = manifest.clone();
-        if manifest["kind"] == "Namespace" {
-            manifest["metadata"]["annotations"][MARK] = json!("made by `cargo dev demo`");
+    /// The objects that `kubectl get` finds.
+    pub(crate) async fn get(&self, args: &[&str]) -> Result<Vec<Value>, Error> {
+        let json = self
+            .run(&[&["get", "--output=json"], args].concat())
+            .await?;
+        let mut list: Value = serde_json::from_str(&json)?;
+        Ok(list["items"]
+            .as_array_mut()
+            .map(std::mem::take)
+            .unwrap_or_default())
+    }
+
+    /// The same in the cluster of another context.
+    pub(crate) async fn get_in(&self, context: &str, args: &[&str]) -> Result<Vec<Value>, Error> {
+        self.get(&[&["--context", context], args].concat()).await
+    }
+
+    async fn run(&self, args: &[&str]) -> Result<String, exec::Error> {
+        let mut command = self.command(&self.kubectl);
+        exec::output(command.args(args)).await
+    }
+
+    /// Runs a command of the tour, which prints what it has to say, and whose exit code has to be this one.
+    pub(crate) async fn show(
+        &self,
+        programs: &Programs,
+        command: &str,
+        code: i32,
+    ) -> Result<(), Error> {
+        println!("$ {}", quoted(command));
+        let (program, args) = if let Some(args) = command.strip_prefix("kubectl baton ") {
+            (programs.plugin.as_os_str(), args)
+        } else if let Some(args) = command.strip_prefix("baton ") {
+            (programs.baton.as_os_str(), args)
+        } else {
+            (&*self.kubectl, command.trim_start_matches("kubectl "))
+        };
+        let mut child = self.command(program);
+        // What this task inherited is not to change what a command says.
+        for (name, _) in std::env::vars_os() {
+            if name.to_string_lossy().starts_with("BATON_") {
+                child.env_remove(name);
+            }
         }
-        let api = self.api(&manifest);
-        let name = manifest["metadata"]["name"].as_str().unwrap_or_default();
-        let kind = manifest["kind"].as_str().unwrap_or_default();
-        let what = format!("applying {kind} {name}");
-        api.patch(
-            name,
-            &PatchParams::apply(FIELD_MANAGER),
-            &Patch::Apply(&manifest),
-        )
-        .await
-        .map_err(request(&what))?;
-        Ok(())
-    }
-
-    /// Asks a revision to go into the archive.
-    ///
-    /// # Errors
-    ///
-    /// When the server refuses that.
-    pub async fn archive(&self, set: &str) -> Result<(), Error> {
-        let api: Api<baton_apis::ObjectSet> = Api::namespaced(self.client.clone(), NAMESPACE);
-        let patch = Patch::Merge(json!({"spec": {"lifecycleState": "Archived"}}));
-        let patched = api.patch(set, &PatchParams::default(), &patch).await;
-        patched.map_err(request(&format!("archiving {set}")))?;
-        Ok(())
-    }
-
-    fn api(&self, manifest: &Value) -> Api<DynamicObject> {
-        let resource = resource(manifest);
-        match manifest["metadata"]["namespace"].as_str() {
-            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
-            None => Api::all_with(self.client.clone(), &resource),
+        child
+            .args(args.split(' '))
+            .stdin(std::process::Stdio::null());
+        let status = exec::Group::spawn(&mut child)?.wait().await?;
+        println!();
+        if status.code() == Some(code) {
+            return Ok(());
         }
+        let command = command.to_owned();
+        Err(Error::Command { command, status })
+    }
+
+    fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
+        command.current_dir(&self.workspace);
+        match &self.way {
+            Way::Context(name) => Cluster::Context(name.clone()).select(&mut command),
+            Way::Both(kubeconfigs) => {
+                command.env("KUBECONFIG", kubeconfigs);
+            }
+        }
+        command
     }
 }
 
-/// How often it is looked whether something has happened.
-const POLL: Duration = Duration::from_millis(100);
-
-/// A manifest of the repository.
-///
-/// # Errors
-///
-/// When the file cannot be read or is no YAML.
-pub fn read(path: &Path) -> Result<Value, Error> {
-    let failed = |reason: String| Error::File {
-        path: path.to_owned(),
-        reason,
-    };
-    let text = fs::read_to_string(path).map_err(|error| failed(error.to_string()))?;
-    serde_saphyr::from_str(&text).map_err(|error| failed(error.to_string()))
-}
-
-/// The resource of a manifest, under the usual plural.
-#[must_use]
-pub fn resource(manifest: &Value) -> ApiResource {
-    let text = |field: &str| manifest[field].as_str().unwrap_or_default();
-    let version = text("apiVersion");
-    let (group, version) = version.split_once('/').unwrap_or(("", version));
-    ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, text("kind")))
-}
-
-/// Makes an error of what a request for `what` came to.
-pub fn request(what: &str) -> impl FnOnce(kube::Error) -> Error + use<> {
-    let what = what.to_owned();
-    move |source| Error::Request {
-        what,
-        source: Box::new(source),
-    }
-}
-
-fn is_conflict(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if status.is_conflict())
+/// The command as it is given to a shell. None of its arguments contains a space.
+fn quoted(command: &str) -> String {
+    let args = command.split(' ').map(|arg| {
+        let quote = if arg.contains('{') { "'" } else { "" };
+        format!("{quote}{arg}{quote}")
+    });
+    args.collect::<Vec<_>>().join(" ")
 }
 
 /// Who holds a lease at `now`.
 fn holder(lease: &LeaseSpec, now: Timestamp) -> Option<&str> {
-    let holder = lease
-        .holder_identity
-        .as_deref()
-        .filter(|holder| !holder.is_empty())?;
+    let holder = lease.holder_identity.as_deref();
+    let holder = holder.filter(|holder| !holder.is_empty())?;
     let renewed = lease.renew_time.as_ref()?.0;
     let duration = i64::from(lease.lease_duration_seconds.unwrap_or_default());
     (now.as_second() - renewed.as_second() <= duration).then_some(holder)
@@ -383,21 +300,10 @@ mod tests {
     }
 
     #[test]
-    fn resources_are_found_by_kind() {
-        let check = |api_version: &str, kind: &str, plural: &str| {
-            let resource = resource(&json!({"apiVersion": api_version, "kind": kind}));
-            assert_eq!(
-                (resource.api_version.as_str(), resource.plural.as_str()),
-                (api_version, plural)
-            );
-        };
-        check("v1", "ConfigMap", "configmaps");
-        check("apps/v1", "Deployment", "deployments");
-        check("package-operator.run/v1alpha1", "ObjectSet", "objectsets");
-        check(
-            "apiextensions.k8s.io/v1",
-            "CustomResourceDefinition",
-            "customresourcedefinitions",
+    fn commands_can_be_copied() {
+        assert_eq!(
+            quoted(r#"kubectl patch objectset v1 -p {"spec":{"lifecycleState":"Archived"}}"#),
+            r#"kubectl patch objectset v1 -p '{"spec":{"lifecycleState":"Archived"}}'"#
         );
     }
 }

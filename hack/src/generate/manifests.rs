@@ -1,6 +1,6 @@
 //! The manifests beside the custom resource definitions: namespace, access rights, deployment.
 
-use baton_apis::constants::{CLUSTER_GROUP, GROUP};
+use baton_apis::rights;
 use serde_json::{Value, json};
 
 const NAMESPACE: &str = "baton-system";
@@ -42,18 +42,51 @@ const LEADER_COMMENT: &str = "\
 # The lease that makes one replica the leader.
 ";
 
+const TENANTS_COMMENT: &str = "\
+# In the place of `config/rbac/children.yaml`, for a manager that has no rights of its own to write
+# what revisions contain: it reads the kinds in use, and writes with the rights of service accounts.
+# Give it those of a namespace by a binding in there:
+#
+#   kubectl create rolebinding baton-tenant --clusterrole=baton-tenant \\
+#     --serviceaccount=baton-system:baton --namespace=NAMESPACE
+#
+# Add the kinds that your revisions contain to the first role; `list` and `watch` are needed
+# cluster-wide. Run the manager with --default-service-account, so that revisions which name no
+# account have one. ClusterObjectSets are written with the manager's own rights: bind it what those
+# need.
+";
+
+/// What the manager may do where tenants are kept apart, instead of the rights on children.
+pub(super) fn tenants() -> Group {
+    let mut manifests = role("ClusterRole", "baton-children", rights::reading());
+    let mut impersonation = role("ClusterRole", "baton-tenant", rights::impersonation());
+    // Bound in the namespaces of tenants, and never everywhere.
+    impersonation.truncate(1);
+    manifests.extend(impersonation);
+    Group {
+        path: "tenants/children.yaml".to_owned(),
+        comment: TENANTS_COMMENT,
+        manifests,
+    }
+}
+
 /// What the manager may do, in files by purpose.
-pub(super) fn rights() -> [Group; 4] {
+pub(super) fn roles() -> [Group; 4] {
     let group = |name, comment, manifests| Group {
         path: format!("rbac/{name}.yaml"),
         comment,
         manifests,
     };
+    let mut manager = vec![service_account()];
+    manager.extend(role("ClusterRole", "baton-manager", rights::manager()));
+    let children = role("ClusterRole", "baton-children", rights::children());
+    let clusters = role("Role", "baton-clusters", rights::credentials());
+    let leader = role("Role", "baton-leader-election", rights::lease());
     [
-        group("manager", MANAGER_COMMENT, manager_rights()),
-        group("children", CHILDREN_COMMENT, children_rights()),
-        group("clusters", CLUSTERS_COMMENT, cluster_rights()),
-        group("leader-election", LEADER_COMMENT, leader_rights()),
+        group("manager", MANAGER_COMMENT, manager),
+        group("children", CHILDREN_COMMENT, children),
+        group("clusters", CLUSTERS_COMMENT, clusters),
+        group("leader-election", LEADER_COMMENT, leader),
     ]
 }
 
@@ -76,196 +109,42 @@ pub(super) fn namespace() -> Value {
     })
 }
 
-fn manager_rights() -> Vec<Value> {
-    let plurals: Vec<String> = baton_apis::crds()
-        .into_iter()
-        .filter(|crd| crd.spec.group == GROUP)
-        .map(|crd| crd.spec.names.plural)
-        .collect();
-    let subresources = |name: &str| -> Vec<String> {
-        plurals
-            .iter()
-            .map(|plural| format!("{plural}/{name}"))
-            .collect()
-    };
-    let rules = json!([
-        {
-            "apiGroups": [GROUP],
-            "resources": plurals,
-            "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
-        },
-        {
-            "apiGroups": [GROUP],
-            "resources": subresources("status"),
-            "verbs": ["get", "update", "patch"],
-        },
-        {
-            // Owner references with `blockOwnerDeletion` demand it on some clusters.
-            "apiGroups": [GROUP],
-            "resources": subresources("finalizers"),
-            "verbs": ["update"],
-        },
-        {
-            // A Cluster has no status subresource, so `patch` is for its status.
-            "apiGroups": [CLUSTER_GROUP],
-            "resources": ["clusters"],
-            "verbs": ["get", "list", "watch", "patch"],
-        },
-        {
-            "apiGroups": ["apiextensions.k8s.io"],
-            "resources": ["customresourcedefinitions"],
-            "verbs": ["get", "list", "watch"],
-        },
-        {
-            "apiGroups": ["events.k8s.io"],
-            "resources": ["events"],
-            "verbs": ["create", "patch"],
-        },
-    ]);
-    let account = json!({
+fn service_account() -> Value {
+    json!({
         "apiVersion": "v1",
         "kind": "ServiceAccount",
         "metadata": { "name": SERVICE_ACCOUNT, "namespace": NAMESPACE, "labels": labels() },
-    });
-    let [role, binding] = cluster_role("baton-manager", &rules);
-    vec![account, role, binding]
+    })
 }
 
-fn children_rights() -> Vec<Value> {
-    let rules = json!([
-        {
-            "apiGroups": ["*"],
-            "resources": ["*"],
-            "verbs": ["get", "list", "watch", "create", "update", "patch", "delete"],
-        },
-        {
-            "apiGroups": ["rbac.authorization.k8s.io"],
-            "resources": ["roles", "clusterroles"],
-            "verbs": ["bind", "escalate"],
-        },
-    ]);
-    cluster_role("baton-children", &rules).into()
-}
-
-fn cluster_rights() -> Vec<Value> {
-    let rules = json!([{
-        "apiGroups": [""],
-        "resources": ["secrets"],
-        "verbs": ["get", "list", "watch"],
-    }]);
-    role("baton-clusters", &rules).into()
-}
-
-fn leader_rights() -> Vec<Value> {
-    let rules = json!([{
-        "apiGroups": ["coordination.k8s.io"],
-        "resources": ["leases"],
-        "verbs": ["get", "list", "watch", "create", "update", "patch"],
-    }]);
-    role("baton-leader-election", &rules).into()
-}
-
-/// A role in the manager's namespace and its binding to the manager's service account.
-fn role(name: &str, rules: &Value) -> [Value; 2] {
-    [
-        json!({
+/// A role, in the manager's namespace if it is a `Role`, and its binding to the manager's service account.
+fn role(kind: &str, name: &str, rules: Vec<Value>) -> Vec<Value> {
+    let object = |kind: &str| {
+        let mut object = json!({
             "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "Role",
-            "metadata": { "name": name, "namespace": NAMESPACE, "labels": labels() },
-            "rules": rules,
-        }),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "RoleBinding",
-            "metadata": { "name": name, "namespace": NAMESPACE, "labels": labels() },
-            "roleRef": role_reference("Role", name),
-            "subjects": [subject()],
-        }),
-    ]
-}
-
-/// A cluster role and its binding to the manager's service account.
-fn cluster_role(name: &str, rules: &Value) -> [Value; 2] {
-    [
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
+            "kind": kind,
             "metadata": { "name": name, "labels": labels() },
-            "rules": rules,
-        }),
-        json!({
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": { "name": name, "labels": labels() },
-            "roleRef": role_reference("ClusterRole", name),
-            "subjects": [subject()],
-        }),
-    ]
-}
-
-fn role_reference(kind: &str, name: &str) -> Value {
-    json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name })
-}
-
-fn subject() -> Value {
-    json!({ "kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NAMESPACE })
+        });
+        if !kind.starts_with("Cluster") {
+            object["metadata"]["namespace"] = NAMESPACE.into();
+        }
+        object
+    };
+    let mut role = object(kind);
+    role["rules"] = rules.into();
+    let mut binding = object(&format!("{kind}Binding"));
+    binding["roleRef"] =
+        json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name });
+    binding["subjects"] =
+        json!([{ "kind": "ServiceAccount", "name": SERVICE_ACCOUNT, "namespace": NAMESPACE }]);
+    vec![role, binding]
 }
 
 /// The manager itself.
 pub(super) fn deployment() -> Value {
-    json!({
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": { "name": "baton-manager", "namespace": NAMESPACE, "labels": labels() },
-        "spec": {
-            // One works, the other waits for the lease.
-            "replicas": 2,
-            "selector": { "matchLabels": labels() },
-            "strategy": { "type": "RollingUpdate", "rollingUpdate": { "maxUnavailable": 1 } },
-            "template": {
-                "metadata": { "labels": labels() },
-                "spec": {
-                    "serviceAccountName": SERVICE_ACCOUNT,
-                    "terminationGracePeriodSeconds": 30,
-                    "securityContext": {
-                        "runAsNonRoot": true,
-                        "runAsUser": 65532,
-                        "seccompProfile": { "type": "RuntimeDefault" },
-                    },
-                    "containers": [container()],
-                },
-            },
-        },
-    })
-}
-
-fn container() -> Value {
-    let probe = |path: &str| json!({ "httpGet": { "path": path, "port": "health" } });
-    json!({
-        "name": "manager",
-        "image": concat!("baton:", env!("CARGO_PKG_VERSION")),
-        "args": ["manager", format!("--namespace={NAMESPACE}"), "--log-format=json"],
-        // A container that crashed finds its own name in the lease and leads again at once.
-        "env": [{
-            "name": "BATON_IDENTITY",
-            "valueFrom": { "fieldRef": { "fieldPath": "metadata.name" } },
-        }],
-        "ports": [
-            { "name": "metrics", "containerPort": 8080 },
-            { "name": "health", "containerPort": 8081 },
-        ],
-        "livenessProbe": probe("/healthz"),
-        "readinessProbe": probe("/readyz"),
-        "resources": {
-            "requests": { "cpu": "100m", "memory": "64Mi" },
-            "limits": { "memory": "256Mi" },
-        },
-        "securityContext": {
-            "allowPrivilegeEscalation": false,
-            "capabilities": { "drop": ["ALL"] },
-            "readOnlyRootFilesystem": true,
-        },
-    })
+    let image = concat!("baton:", env!("CARGO_PKG_VERSION"));
+    let text = include_str!("manifests/deployment.yaml").replace("${image}", image);
+    serde_saphyr::from_str(&text).expect("the manifest is YAML")
 }
 
 #[cfg(test)]
@@ -286,8 +165,9 @@ mod tests {
             let typed: T = serde_json::from_value(manifest.clone()).unwrap();
             assert_eq!(&serde_json::to_value(typed).unwrap(), manifest);
         }
-        let rights = rights().map(|group| group.manifests).concat();
-        for manifest in rights.iter().chain([&namespace(), &deployment()]) {
+        let mut roles = roles().map(|group| group.manifests).concat();
+        roles.extend(tenants().manifests);
+        for manifest in roles.iter().chain([&namespace(), &deployment()]) {
             match manifest["kind"].as_str().unwrap() {
                 "Namespace" => check::<Namespace>(manifest),
                 "ServiceAccount" => check::<ServiceAccount>(manifest),

@@ -25,21 +25,15 @@ use crate::pins::{GoVersion, Pins};
 /// Go compiler caches for the next one.
 pub(super) async fn build(missing: &[Tool], dirs: &Dirs, pins: &Pins) -> Result<(), Error> {
     let _lock = lock(dirs).await?;
-    let missing: Vec<Tool> = missing
-        .iter()
-        .copied()
-        .filter(|tool| !cached(*tool, dirs, pins).is_file())
-        .collect();
+    let mut missing = missing.to_vec();
+    missing.retain(|tool| !cached(*tool, dirs, pins).is_file());
     if missing.is_empty() {
         return Ok(());
     }
     let go = go(&missing, dirs, pins).await?;
     for suite in Suite::ALL {
-        let tools: Vec<Tool> = missing
-            .iter()
-            .copied()
-            .filter(|tool| tool.suite() == suite)
-            .collect();
+        let mut tools = missing.clone();
+        tools.retain(|tool| tool.suite() == suite);
         if !tools.is_empty() {
             build_suite(suite, &tools, &go, dirs, pins).await?;
         }
@@ -55,15 +49,15 @@ async fn lock(dirs: &Dirs) -> Result<File, Error> {
     };
     fs::create_dir_all(&dirs.cache).map_err(failed)?;
     let file = File::create(&path).map_err(failed)?;
-    let mut told = false;
+    let mut reported = false;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
             Err(TryLockError::Error(source)) => return Err(failed(source)),
-            Err(TryLockError::WouldBlock) if told => {}
+            Err(TryLockError::WouldBlock) if reported => {}
             Err(TryLockError::WouldBlock) => eprintln!("tools: waiting for another build to end"),
         }
-        told = true;
+        reported = true;
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
 }
@@ -84,7 +78,7 @@ async fn go(missing: &[Tool], dirs: &Dirs, pins: &Pins) -> Result<String, Error>
             if source.kind() == std::io::ErrorKind::NotFound =>
         {
             return Err(Error::NoGo {
-                needed: pins.go,
+                needed: pins.go.to_string(),
                 missing,
             });
         }
@@ -93,7 +87,7 @@ async fn go(missing: &[Tool], dirs: &Dirs, pins: &Pins) -> Result<String, Error>
     match GoVersion::parse(&found) {
         Some(version) if version >= pins.go => Ok(found),
         _ => Err(Error::OldGo {
-            needed: pins.go,
+            needed: pins.go.to_string(),
             found,
             missing,
         }),
@@ -111,7 +105,7 @@ async fn build_suite(
     let mut command = Command::new("go");
     command
         .args(build_args(suite, tools, &scratch.0, pins))
-        .current_dir(dirs.go_module(suite.module()))
+        .current_dir(dirs.go_module(suite.source(pins).2))
         // Static, for this machine, whatever the environment is set up to build otherwise.
         .env("CGO_ENABLED", "0")
         .env("GOWORK", "off")
@@ -126,10 +120,7 @@ async fn build_suite(
     let started = Instant::now();
     let mut group = Group::spawn(&mut command)?;
     let output = follow(group.child().stderr.take(), started).await;
-    let status = group.wait().await.map_err(|source| Error::Cache {
-        path: scratch.0.clone(),
-        source,
-    })?;
+    let status = group.wait().await?;
     if !status.success() {
         return Err(Error::Build {
             what,
@@ -159,33 +150,25 @@ fn build_args(suite: Suite, tools: &[Tool], out: &Path, pins: &Pins) -> Vec<OsSt
     // The last element of etcd's package path is not the name of the command.
     args.push(match suite {
         Suite::Etcd => out.join(Tool::Etcd.name()).into(),
-        Suite::Kubernetes | Suite::Kwok => out.join("").into(),
+        Suite::Helm | Suite::Kubernetes | Suite::Kwok => out.join("").into(),
     });
     args.extend(tools.iter().map(|tool| tool.package().into()));
     args
 }
 
-/// The linker flags that tell a binary its own version, as its release build does.
+/// The linker flags that give a binary its own version, as its release build does.
 fn ldflags(suite: Suite, pins: &Pins) -> String {
     let version = suite.version(pins);
     match suite {
         Suite::Kubernetes => {
             let mut numbers = version.trim_start_matches('v').split('.');
-            let (major, minor) = (
-                numbers.next().unwrap_or_default(),
-                numbers.next().unwrap_or_default(),
-            );
-            let set = |name: &str, value: &str| {
-                format!("-X k8s.io/component-base/version.{name}={value}")
-            };
-            format!(
-                "-s -w {} {} {}",
-                set("gitVersion", version),
-                set("gitMajor", major),
-                set("gitMinor", minor)
-            )
+            let mut number = || numbers.next().unwrap_or_default();
+            let (major, minor) = (number(), number());
+            let set = "-X k8s.io/component-base/version.git";
+            format!("-s -w {set}Version={version} {set}Major={major} {set}Minor={minor}")
         }
         Suite::Etcd => "-s -w".to_owned(),
+        Suite::Helm => format!("-s -w -X helm.sh/helm/v4/internal/version.version={version}"),
         Suite::Kwok => format!("-s -w -X sigs.k8s.io/kwok/pkg/consts.Version={version}"),
     }
 }
@@ -227,18 +210,15 @@ async fn follow(pipe: Option<ChildStderr>, started: Instant) -> String {
 }
 
 fn names(tools: &[Tool]) -> String {
-    tools
-        .iter()
-        .map(|tool| tool.name())
-        .collect::<Vec<_>>()
-        .join(", ")
+    let names: Vec<&str> = tools.iter().map(|tool| tool.name()).collect();
+    names.join(", ")
 }
 
 /// A directory in the cache that is gone when the build is over, one way or the other.
 struct Scratch(PathBuf);
 
 impl Scratch {
-    /// The name is always the same: the build lock is held, so what is there is left from a killed
+    /// The name is always the same: the build lock is taken, so what is there is left from a killed
     /// build.
     fn new(dirs: &Dirs) -> Result<Self, Error> {
         let scratch = Self(dirs.cache.join("build.tmp"));
@@ -270,6 +250,7 @@ mod tests {
             kubernetes: "v1.36.3",
             etcd: "v3.6.8",
             kwok: "v0.8.0",
+            helm: "v4.3.1",
             go: GoVersion {
                 major: 1,
                 minor: 26,
@@ -286,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn kubernetes_binaries_are_told_their_version() {
+    fn kubernetes_binaries_get_their_version() {
         let args = args(Suite::Kubernetes, &[Tool::KubeApiserver, Tool::Kubectl]);
         assert!(args.contains("version.gitVersion=v1.36.3 "), "{args}");
         assert!(
@@ -297,6 +278,16 @@ mod tests {
             args.ends_with(
                 "-o /out/ k8s.io/kubernetes/cmd/kube-apiserver k8s.io/kubernetes/cmd/kubectl"
             ),
+            "{args}"
+        );
+    }
+
+    #[test]
+    fn helm_gets_its_version() {
+        let args = args(Suite::Helm, &[Tool::Helm]);
+        assert!(args.contains("internal/version.version=v4.3.1 "), "{args}");
+        assert!(
+            args.ends_with("-o /out/ helm.sh/helm/v4/cmd/helm"),
             "{args}"
         );
     }

@@ -2,16 +2,11 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http::{Response, StatusCode, header};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full};
 use regex::Regex;
-use serde_json::json;
 use tokio::sync::{Semaphore, watch};
 
-use super::Answered;
 use super::seen::{Seen, Verb};
+use super::status::Status;
 use super::stream::WatchEnd;
 
 /// Which requests an injection is for: all of them, unless more is said.
@@ -106,7 +101,7 @@ impl On {
 pub enum Answer {
     /// The server is not asked.
     Status(Status),
-    /// The server carries it out, and the client is told this.
+    /// The server carries it out, and the client gets this answer.
     Lost(Status),
     /// The connection ends without an answer.
     HangUp {
@@ -155,97 +150,6 @@ impl Answer {
     #[must_use]
     pub fn unavailable() -> Self {
         Self::Status(Status::unavailable())
-    }
-}
-
-/// A refusal in the form that an API server gives it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
-    code: StatusCode,
-    /// The reason of a Status object. Without one the body is plain text, as where a filter refuses.
-    reason: Option<&'static str>,
-    message: &'static str,
-    retry_after: Option<u32>,
-}
-
-impl Status {
-    /// 410.
-    #[must_use]
-    pub fn gone() -> Self {
-        let message = "too old resource version: 1 (2)";
-        Self::new(StatusCode::GONE, "Expired", message)
-    }
-
-    /// 409.
-    #[must_use]
-    pub fn conflict() -> Self {
-        let message = "Operation cannot be fulfilled on objects \"x\": the object has been modified; \
-                       please apply your changes to the latest version and try again";
-        Self::new(StatusCode::CONFLICT, "Conflict", message)
-    }
-
-    /// 429, with the time to wait.
-    #[must_use]
-    pub fn too_many_requests(retry_after_seconds: u32) -> Self {
-        Self {
-            code: StatusCode::TOO_MANY_REQUESTS,
-            reason: None,
-            message: "Too many requests, please try again later.",
-            retry_after: Some(retry_after_seconds),
-        }
-    }
-
-    /// 500.
-    #[must_use]
-    pub fn internal_error() -> Self {
-        let message = "Internal error occurred: etcdserver: leader changed";
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
-    }
-
-    /// 503.
-    #[must_use]
-    pub fn unavailable() -> Self {
-        let message = "apiserver is shutting down";
-        Self::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "ServiceUnavailable",
-            message,
-        )
-    }
-
-    fn new(code: StatusCode, reason: &'static str, message: &'static str) -> Self {
-        Self {
-            code,
-            reason: Some(reason),
-            message,
-            retry_after: None,
-        }
-    }
-
-    pub(super) fn code(&self) -> u16 {
-        self.code.as_u16()
-    }
-
-    /// The Status object.
-    pub(super) fn object(&self) -> serde_json::Value {
-        json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "code": self.code(),
-        })
-    }
-
-    pub(super) fn answer(&self) -> Answered {
-        let (kind, body) = match self.reason {
-            Some(_) => ("application/json", self.object().to_string()),
-            None => ("text/plain; charset=utf-8", self.message.to_owned()),
-        };
-        let mut answer = Response::builder().status(self.code);
-        if let Some(seconds) = self.retry_after {
-            answer = answer.header(header::RETRY_AFTER, seconds);
-        }
-        let body = Full::new(Bytes::from(body)).map_err(|never| match never {});
-        let answer = answer.header(header::CONTENT_TYPE, kind);
-        answer.body(UnsyncBoxBody::new(body)).unwrap()
     }
 }
 

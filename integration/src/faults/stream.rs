@@ -10,14 +10,14 @@ use serde_json::json;
 use tokio::sync::broadcast;
 
 use super::Error;
-use super::script::Status;
+use super::status::Status;
 
 /// How a watch ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WatchEnd {
     /// By an event of the type `ERROR` with this status.
     Error(Status),
-    /// In good order and without a word, as by its timeout.
+    /// In good order, as by its timeout.
     Close,
     /// With its connection, in the middle of the answer.
     HangUp,
@@ -46,7 +46,7 @@ where
     boxed(frames)
 }
 
-/// Passes a watch until it is told to end, or after so many events.
+/// Passes a watch until it is ended, or so many events of it.
 pub(super) fn watch<B>(
     body: B,
     path: String,
@@ -104,7 +104,7 @@ where
             }
             tokio::select! {
                 biased;
-                told = self.ends.recv() => if let Ok((path, how)) = told
+                end = self.ends.recv() => if let Ok((path, how)) = end
                     && Regex::new(&path).is_ok_and(|path| path.is_match(&self.path))
                 {
                     self.end = Some((0, how));
@@ -142,7 +142,7 @@ mod tests {
 
     use super::*;
 
-    /// A body of these pieces that goes on without a word afterwards.
+    /// A body of these pieces that stays open afterwards.
     fn endless(
         pieces: &'static [&'static str],
     ) -> impl Body<Data = Bytes, Error = Error> + Send + Unpin {
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_living_watch_ends_when_told_so() {
+    async fn an_open_watch_ends_on_request() {
         let ends = broadcast::Sender::new(4);
         let body = watch(endless(&["{1}\n{2"]), "/a".into(), None, ends.subscribe());
         let mut body = BodyDataStream::new(body);

@@ -50,7 +50,7 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Carries it to its end. Returns whether the proxy was told to reset it.
+    /// Carries it to its end. Returns whether the proxy was to reset it.
     pub(super) async fn carry(mut self, mut client: TcpStream, upstream: SocketAddr) -> bool {
         let mut server = None;
         let end = match self.open(upstream).await {
@@ -121,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// Takes what the client sends and tells it nothing, until it gives up.
+    /// Takes what the client sends without an answer, until it gives up.
     async fn swallow(&mut self, client: &mut TcpStream) -> Result<(), End> {
         let mut lost = vec![0; 4096];
         loop {

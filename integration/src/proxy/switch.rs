@@ -10,9 +10,9 @@ pub enum Mode {
     Pass,
     /// The host is gone: living connections are reset and new ones refused.
     Cut,
-    /// The line is dead and says nothing: whatever clients send is swallowed, no answer comes, no end is told.
-    /// New connections are accepted and swallowed as well. What lived or began under it is half-open for
-    /// ever, also after the next switch.
+    /// The line is dead without notice: whatever clients send is swallowed, no answer and no end comes. New
+    /// connections are accepted and swallowed as well. Connections that were open or began under it stay half-open,
+    /// also after the next switch.
     BlackHole,
     /// Nothing moves. What lives or begins under it goes on, with nothing lost, after the next switch.
     Stall,

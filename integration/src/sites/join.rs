@@ -7,14 +7,12 @@ use tokio::time::sleep;
 
 use super::Site;
 use super::leftovers::{LABEL_RUN, Leftovers, give_up_on_others};
+use super::names::{CLUSTERS_NAMESPACE, reference, secret_reference};
 use crate::cluster::Cluster;
 use crate::dump;
 use crate::endpoint::Endpoint;
 use crate::namespace::{INTERVAL, LABEL_TEST, PATIENCE, TestNamespace};
 use crate::network::network;
-
-/// The namespace of the hub that holds the Secrets of Clusters, unless a manager is told otherwise.
-pub const CLUSTERS_NAMESPACE: &str = "baton-system";
 
 /// A site that has not joined the hub yet.
 #[must_use]
@@ -40,8 +38,8 @@ pub struct Joined {
 }
 
 impl Site {
-    /// Lets it join the hub of a test's namespace, under a name that no other test has, pushed to with all
-    /// rights; which can be changed before [`Join::create`].
+    /// Joins it to the hub of a test's namespace, under a name that no other test has, pushed to with all
+    /// rights. All of it can be changed before [`Join::create`].
     pub fn join<'a>(&'a self, ns: &'a TestNamespace) -> Join<'a> {
         Join {
             site: self,
@@ -295,23 +293,7 @@ impl Drop for Joined {
             ns: self.ns.clone(),
             name: self.name.clone(),
         };
-        // A panic in there is told, and ends nothing else.
+        // A panic in there is printed, and ends nothing else.
         network().spawn(left.clear());
     }
-}
-
-/// The identity of a Cluster.
-pub(super) fn reference(name: &str) -> Value {
-    json!({
-        "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster",
-        "metadata": { "name": name },
-    })
-}
-
-/// The identity of the Secret of a Cluster.
-pub(super) fn secret_reference(name: &str) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "Secret",
-        "metadata": { "name": name, "namespace": CLUSTERS_NAMESPACE },
-    })
 }

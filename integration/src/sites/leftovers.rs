@@ -9,8 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use super::Site;
-use super::join::{reference, secret_reference};
-use super::mirrors::mirrors;
+use super::names::{mirrors, reference, secret_reference};
 use crate::cluster::Cluster;
 use crate::namespace::{INTERVAL, LABEL_TEST};
 use crate::network::network;

@@ -1,8 +1,13 @@
 //! What there is on the hub for the agent of a pull cluster.
 
-use serde_json::{Value, json};
+use std::time::Instant;
 
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use super::names::mirrors;
 use super::{Account, Joined};
+use crate::namespace::{INTERVAL, PATIENCE};
 
 /// The name of an agent's account on the hub, and of what gives it rights.
 const AGENT: &str = "agent";
@@ -54,17 +59,33 @@ impl Joined {
         account
     }
 
+    /// Waits until its agent knows that it is to write nothing, if it has one.
+    pub async fn until_frozen(&self) {
+        let asked = Instant::now();
+        loop {
+            let mirrors = self.mirrored().await;
+            let is_frozen = |mirror: &Value| {
+                let conditions = mirror
+                    .pointer("/status/conditions")
+                    .and_then(Value::as_array);
+                let mut conditions = conditions.into_iter().flatten();
+                conditions
+                    .any(|condition| condition["type"] == "Paused" && condition["status"] == "True")
+            };
+            if mirrors.iter().all(is_frozen) {
+                return;
+            }
+            assert!(asked.elapsed() < PATIENCE, "to be paused: {mirrors:#?}");
+            sleep(INTERVAL).await;
+        }
+    }
+
     /// The mirrors of its phases, without that of the heartbeat.
     pub async fn mirrored(&self) -> Vec<Value> {
         let mut all = self.hub().list(&mirror(&self.mirrors(), ""), "").await;
         all.retain(|mirror| mirror["metadata"]["name"] != HEARTBEAT);
         all
     }
-}
-
-/// The namespace of the hub where the agent of a Cluster finds its phases.
-pub(super) fn mirrors(name: &str) -> String {
-    format!("baton-cluster-{name}")
 }
 
 fn mirror(namespace: &str, name: &str) -> Value {

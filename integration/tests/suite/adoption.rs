@@ -1,19 +1,19 @@
-//! Objects that are there before the revision: A1, A3, A5, A6, A8 and what goes with them.
+//! Objects that exist before the revision.
 
 use baton_integration::manifest::foreign_controller;
 use baton_integration::prelude::*;
 
 both_scopes! {
-    a1_prevent_refuses_unowned => a1;
-    a3_prevent_refuses_foreign_controller => a3;
-    a5_owner_reference_in_template_is_refused => a5;
-    a6_if_no_controller_takes_unowned => a6;
-    if_no_controller_refuses_foreign_controller => if_no_controller_refuses_foreign;
-    a8_none_takes_unowned => a8;
-    none_takes_from_foreign_controller => none_takes_from_foreign;
-    objects_of_an_unlisted_revision_are_refused => unlisted;
-    the_same_number_is_a_collision => same_number;
-    objects_of_the_package_manager_are_always_taken => own_package;
+    prevent_refuses_an_object_without_a_controller;
+    prevent_refuses_an_object_of_a_foreign_controller;
+    an_owner_reference_in_a_template_is_refused;
+    if_no_controller_adopts_an_object_without_a_controller;
+    if_no_controller_refuses_an_object_of_a_foreign_controller;
+    none_adopts_an_object_without_a_controller;
+    none_takes_an_object_from_a_foreign_controller;
+    prevent_refuses_objects_of_an_unlisted_revision;
+    two_revisions_of_one_number_collide;
+    objects_of_the_package_manager_are_always_adopted;
 }
 
 fn settings() -> Entry {
@@ -27,7 +27,8 @@ async fn collides(ns: &TestNamespace, before: &Value) {
         Scope::Cluster => ns.name(),
     };
     let message = format!(
-        "object {written}/cm kind:ConfigMap: refusing adoption, object /v1, Kind=ConfigMap {}/cm not owned by previous revision",
+        "object {written}/cm kind:ConfigMap: refusing adoption, \
+         object /v1, Kind=ConfigMap {}/cm not owned by previous revision",
         ns.name()
     );
     let set = ns
@@ -56,38 +57,46 @@ async fn is_taken(ns: &TestNamespace, before: &Value) -> Value {
     live
 }
 
-async fn a1(scope: Scope) {
+/// A revision of an object that exists already.
+async fn revision_of(scope: Scope, there: &Entry, entry: Entry) -> (TestNamespace, Value) {
     let ns = TestNamespace::new(scope).await;
-    let before = ns.create(&settings()).await;
-    ns.set("v1")
-        .revision(1)
-        .phase("a", [settings().collision("Prevent")])
-        .create()
-        .await;
-    collides(&ns, &before).await;
+    let before = ns.create(there).await;
+    ns.revision(1).phase("a", [entry]).create().await;
+    (ns, before)
 }
 
-async fn a3(scope: Scope) {
-    let ns = TestNamespace::new(scope).await;
-    let before = ns.create(&settings().foreign()).await;
-    ns.set("v1")
-        .revision(1)
-        .phase("a", [settings().collision("Prevent")])
-        .create()
-        .await;
+async fn refused(scope: Scope, there: &Entry, entry: Entry) -> TestNamespace {
+    let (ns, before) = revision_of(scope, there, entry).await;
     collides(&ns, &before).await;
+    ns
 }
 
-async fn a5(scope: Scope) {
+async fn adopted(scope: Scope, there: &Entry, entry: Entry) -> TestNamespace {
+    let (ns, before) = revision_of(scope, there, entry).await;
+    is_taken(&ns, &before).await;
+    ns
+}
+
+async fn prevent_refuses_an_object_without_a_controller(scope: Scope) {
+    refused(scope, &settings(), settings().collision("Prevent")).await;
+}
+
+async fn prevent_refuses_an_object_of_a_foreign_controller(scope: Scope) {
+    refused(
+        scope,
+        &settings().foreign(),
+        settings().collision("Prevent"),
+    )
+    .await;
+}
+
+async fn an_owner_reference_in_a_template_is_refused(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let object = settings().foreign().collision("IfNoController");
-    ns.set("v1")
+    let set = ns
         .revision(1)
         .phase("a", [configmap("first"), object])
-        .create()
-        .await;
-    let set = ns
-        .reaches("v1", &[Because("Available", "False", "PreflightError")])
+        .reaching(&[Because("Available", "False", "PreflightError")])
         .await;
     let text = "/cm: Object must not have a owner reference.";
     set.assert(&[
@@ -102,41 +111,25 @@ async fn a5(scope: Scope) {
     );
 }
 
-async fn a6(scope: Scope) {
-    let ns = TestNamespace::new(scope).await;
-    let before = ns.create(&settings()).await;
-    ns.set("v1")
-        .revision(1)
-        .phase("a", [settings().collision("IfNoController")])
-        .create()
-        .await;
-    is_taken(&ns, &before).await;
+async fn if_no_controller_adopts_an_object_without_a_controller(scope: Scope) {
+    adopted(scope, &settings(), settings().collision("IfNoController")).await;
 }
 
-async fn if_no_controller_refuses_foreign(scope: Scope) {
-    let ns = TestNamespace::new(scope).await;
-    let before = ns.create(&settings().foreign()).await;
-    ns.set("v1")
-        .revision(1)
-        .phase("a", [settings().collision("IfNoController")])
-        .create()
-        .await;
-    collides(&ns, &before).await;
+async fn if_no_controller_refuses_an_object_of_a_foreign_controller(scope: Scope) {
+    refused(
+        scope,
+        &settings().foreign(),
+        settings().collision("IfNoController"),
+    )
+    .await;
 }
 
-async fn a8(scope: Scope) {
-    let ns = TestNamespace::new(scope).await;
-    let before = ns.create(&settings()).await;
-    ns.set("v1")
-        .revision(1)
-        .phase("a", [settings().collision("None")])
-        .create()
-        .await;
-    is_taken(&ns, &before).await;
+async fn none_adopts_an_object_without_a_controller(scope: Scope) {
+    adopted(scope, &settings(), settings().collision("None")).await;
 }
 
 /// The other reference stays, and does not control any more.
-async fn none_takes_from_foreign(scope: Scope) {
+async fn none_takes_an_object_from_a_foreign_controller(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     // Garbage collection would remove an object whose only owner it does not find, so it gets one
     // that exists.
@@ -148,8 +141,7 @@ async fn none_takes_from_foreign(scope: Scope) {
     reference["uid"] = uid(&owner).into();
     let object = settings().with("/metadata/ownerReferences", json!([reference]));
     let before = ns.create(&object).await;
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [settings().collision("None")])
         .create()
         .await;
@@ -159,14 +151,13 @@ async fn none_takes_from_foreign(scope: Scope) {
 }
 
 /// `Prevent` takes over from listed previous revisions only.
-async fn unlisted(scope: Scope) {
+async fn prevent_refuses_objects_of_an_unlisted_revision(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     ns.set("v0")
         .revision(1)
         .phase("a", [settings()])
-        .create()
+        .available()
         .await;
-    ns.reaches("v0", &[Is("Available", "True")]).await;
     let before = ns.live(&settings()).await;
     ns.set("v1")
         .revision(2)
@@ -176,22 +167,18 @@ async fn unlisted(scope: Scope) {
     collides(&ns, &before).await;
 }
 
-async fn same_number(scope: Scope) {
+async fn two_revisions_of_one_number_collide(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     ns.set("v0")
         .revision(1)
         .phase("a", [settings()])
-        .create()
+        .available()
         .await;
-    ns.reaches("v0", &[Is("Available", "True")]).await;
-    ns.set("v1")
+    let set = ns
         .revision(1)
         .previous(&["v0"])
         .phase("a", [settings()])
-        .create()
-        .await;
-    let set = ns
-        .reaches("v1", &[Because("Available", "False", "CollisionDetected")])
+        .reaching(&[Because("Available", "False", "CollisionDetected")])
         .await;
     let text = format!(
         "refusing adoption, revision collision on /v1, Kind=ConfigMap {}/cm",
@@ -205,47 +192,35 @@ async fn same_number(scope: Scope) {
     .await;
 }
 
-/// Contract 2.7, row 3.
-async fn own_package(scope: Scope) {
-    let ns = TestNamespace::new(scope).await;
-    let before = ns.create(&settings()).await;
+/// Whatever the collision protection.
+async fn objects_of_the_package_manager_are_always_adopted(scope: Scope) {
     let own = settings().label("package-operator.run/package", "package-operator");
-    ns.set("v1").revision(1).phase("a", [own]).create().await;
-    is_taken(&ns, &before).await;
+    adopted(scope, &settings(), own).await;
 }
 
 /// A number left behind on an object that no revision controls hides nothing.
 #[tokio::test]
-async fn improvement_08_stale_revision_annotation_is_a_collision() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
+async fn a_stale_revision_annotation_does_not_hide_a_collision() {
     let stale = settings().annotation("package-operator.run/revision", "7");
-    let before = ns.create(&stale).await;
-    ns.set("v1")
-        .revision(1)
-        .phase("a", [settings()])
-        .create()
-        .await;
-    collides(&ns, &before).await;
+    refused(Scope::Namespaced, &stale, settings()).await;
 }
 
 #[tokio::test]
-async fn improvement_08_stale_revision_annotation_does_not_keep_from_adoption() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
+async fn a_stale_revision_annotation_does_not_prevent_adoption() {
     let stale = settings().annotation("package-operator.run/revision", "7");
-    let before = ns.create(&stale).await;
-    ns.set("v1")
-        .revision(1)
-        .phase("a", [settings().collision("IfNoController")])
-        .create()
-        .await;
-    is_taken(&ns, &before).await;
+    let ns = adopted(
+        Scope::Namespaced,
+        &stale,
+        settings().collision("IfNoController"),
+    )
+    .await;
     ns.reaches("v1", &[Is("Succeeded", "True"), No("InTransition")])
         .await;
 }
 
 /// An object that appears between the look and the create is not merged into.
 #[tokio::test]
-async fn improvement_06_create_never_merges_into_a_stranger() {
+async fn a_create_never_merges_into_the_object_of_somebody_else() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     for round in 0..12 {
         let (name, object) = (format!("v{round}"), configmap(&format!("cm-{round}")));
@@ -279,17 +254,27 @@ async fn improvement_06_create_never_merges_into_a_stranger() {
     }
 }
 
+/// What the create of an object rests on: no object has the version 1.
+#[tokio::test]
+async fn an_apply_with_a_version_that_no_object_has_creates_and_never_changes() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let apply = async |value: &str| {
+        let mut object = ns.reference(&configmap("cm").data("k", value));
+        object["metadata"]["resourceVersion"] = "1".into();
+        ns.cluster().apply(&object, "package-operator").await
+    };
+    let created = apply("v").await.unwrap();
+    assert_eq!(created["data"], json!({"k": "v"}));
+    for value in ["v", "w"] {
+        assert_eq!(apply(value).await.unwrap_err().code, 409, "{value}");
+    }
+    assert_eq!(ns.live(&configmap("cm")).await["data"], created["data"]);
+}
+
 /// No 30 s of waiting: the revision reacts to what happens to the object in its way.
 #[tokio::test]
-async fn improvement_39_collision_is_resolved_at_once() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
-    let before = ns.create(&settings()).await;
-    ns.set("v1")
-        .revision(1)
-        .phase("a", [settings()])
-        .create()
-        .await;
-    collides(&ns, &before).await;
+async fn a_collision_is_resolved_as_soon_as_the_object_goes() {
+    let ns = refused(Scope::Namespaced, &settings(), settings()).await;
     ns.delete(&settings()).await;
     let gone = std::time::Instant::now();
     ns.reaches(

@@ -1,24 +1,26 @@
 //! Phases of the class `cluster.<name>` of a pull cluster: the hub shows them to the agent of the cluster, which
-//! delivers them and tells what came of it.
+//! delivers them and reports their status.
 //!
 //! What a user sees is what the manager would have done by itself; see `push`.
 
 use baton_integration::agent::Agent;
 use baton_integration::namespace::LABEL_TEST;
 use baton_integration::prelude::*;
+use baton_integration::proxy::Proxy;
 use baton_integration::sites::{Joined, PULL, Site};
 
 both_scopes! {
-    through_all_kinds_of_phases => delivery;
-    one_revision_after_the_other => handover;
-    back_to_what_was_before => rollback;
-    a_paused_phase_is_left_alone => pause;
-    probes_are_told_and_waited_for => probes;
-    drift_and_deletion_are_undone => drift;
-    teardown_in_reverse_order => reverse;
-    orphans_stay => orphans;
-    what_others_own_there_is_theirs => collision;
-    a_name_that_differs_in_scope_only => scopes;
+    objects_are_delivered_through_all_kinds_of_phases;
+    a_later_revision_takes_objects_over;
+    a_rollback_restores_the_earlier_content;
+    objects_are_handed_back_on_deletion;
+    a_paused_phase_writes_nothing;
+    probe_results_are_reported_and_waited_for;
+    drift_and_deletion_are_undone;
+    teardown_goes_in_reverse_order;
+    orphaned_objects_stay;
+    objects_of_other_owners_are_left_alone;
+    phases_of_one_name_in_both_scopes_have_mirrors_of_their_own;
 }
 
 /// The owners of objects in other clusters than theirs.
@@ -40,6 +42,26 @@ impl Pulled {
         let joined = site.join(&ns).pull().create().await;
         let agent = joined.agent().start().await;
         Self { agent, joined, ns }
+    }
+
+    /// As [`Pulled::new`], with a proxy between the agent and the hub.
+    pub(crate) async fn behind_a_proxy() -> (Self, Proxy) {
+        let ns = TestNamespace::new(Scope::Namespaced).await;
+        let site = Site::get(PULL).await;
+        let joined = site.join(&ns).pull().create().await;
+        let hub = joined.hub_endpoint();
+        let line = Proxy::start(hub.address).await;
+        let agent = joined.agent().hub(&hub.at(line.address())).start().await;
+        (Self { agent, joined, ns }, line)
+    }
+
+    /// Creates the revision `v1` of one delegated phase and waits until it has succeeded.
+    pub(crate) async fn deliver(&self, objects: impl IntoIterator<Item = Entry>) -> Revision {
+        self.ns
+            .revision(1)
+            .delegated("a", &self.class(), objects)
+            .reaching(&[Is("Succeeded", "True")])
+            .await
     }
 
     /// The class of phases that are delivered there.
@@ -126,12 +148,11 @@ pub(crate) fn settings() -> Entry {
 }
 
 /// In-process, by the manager's own controller of phases, and by the agent: in this order, and back.
-async fn delivery(scope: Scope) {
+async fn objects_are_delivered_through_all_kinds_of_phases(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let ns = &pulled.ns;
     let [here, native, there, last] = ["here", "native", "there", "last"].map(configmap);
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [here.clone()])
         .delegated("b", "default", [native.clone()])
         .delegated("c", &pulled.class(), [there.clone().data("k", "v")])
@@ -176,7 +197,8 @@ async fn delivery(scope: Scope) {
     assert_eq!(
         annotation(&made, OWNERS),
         format!(
-            r#"[{{"apiVersion":"package-operator.run/v1alpha1","kind":"{kind}","name":"{}","namespace":"{namespace}","uid":"{}","controller":true}}]"#,
+            "[{{\"apiVersion\":\"package-operator.run/v1alpha1\",\"kind\":\"{kind}\",\"name\":\"{}\",\
+             \"namespace\":\"{namespace}\",\"uid\":\"{}\",\"controller\":true}}]",
             phase.name(),
             phase.uid()
         )
@@ -196,12 +218,11 @@ async fn delivery(scope: Scope) {
 }
 
 /// Made, changed in place, handed over, taken away.
-async fn handover(scope: Scope) {
+async fn a_later_revision_takes_objects_over(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let (ns, class) = (&pulled.ns, pulled.class());
     let [kept, old, new] = ["kept", "old", "new"].map(configmap);
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .delegated("a", &class, [kept.clone().data("k", "1"), old.clone()])
         .create()
         .await;
@@ -211,13 +232,9 @@ async fn handover(scope: Scope) {
     ];
     ns.reaches("v1", &wanted).await;
     let before = pulled.live(&kept).await;
-    ns.set("v2")
-        .revision(2)
-        .previous(&["v1"])
+    ns.revision(2)
         .delegated("a", &class, [kept.clone().data("k", "2"), new.clone()])
-        .create()
-        .await;
-    ns.reaches("v2", &[Is("Succeeded", "True"), No("InTransition")])
+        .reaching(&[Is("Succeeded", "True"), No("InTransition")])
         .await;
     let after = pulled.live(&kept).await;
     assert_eq!(
@@ -248,7 +265,7 @@ async fn handover(scope: Scope) {
 }
 
 /// A revision that never gets ready is followed by one with the content of the first.
-async fn rollback(scope: Scope) {
+async fn a_rollback_restores_the_earlier_content(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let (ns, class) = (&pulled.ns, pulled.class());
     let create = async |name: &str, previous: &[&str], good: &str| {
@@ -287,14 +304,49 @@ async fn rollback(scope: Scope) {
     assert_eq!(remote_owners(&left), [(pulled.phase_name("v3", "a"), true)]);
 }
 
-async fn pause(scope: Scope) {
+/// The agent of the cluster knows nothing of revisions: the manager tells it who gets what back.
+async fn objects_are_handed_back_on_deletion(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let ns = &pulled.ns;
-    let set = ns.set("v1").revision(1);
-    set.delegated("a", &pulled.class(), [settings()])
-        .create()
+    let class = pulled.class();
+    let [cm, own] = ["cm", "own"].map(configmap);
+    let from = |set: &str| cm.clone().data("from", set);
+    ns.revision(1)
+        .delegated("a", &class, [from("v1")])
+        .reaching(&[Is("Succeeded", "True")])
         .await;
-    ns.reaches("v1", &[Is("Succeeded", "True")]).await;
+    ns.revision(2)
+        .annotation("baton.run/on-deletion", "hand-back")
+        .delegated("a", &class, [own.clone(), from("v2")])
+        .reaching(&[Is("Succeeded", "True")])
+        .await;
+    let before = pulled.live(&cm).await;
+    let site = pulled.joined.site().cluster().await;
+    let label = "package-operator.run/cache=True";
+    let recording = Recording::start(&site, &before, label).await;
+    ns.delete_set("v2", "Background").await;
+    let wanted = [
+        Is("Available", "True"),
+        No("InTransition"),
+        Controls(&["ConfigMap cm"]),
+    ];
+    ns.reaches("v1", &wanted).await;
+    assert_eq!(pulled.read(&own).await, None);
+    for state in recording.so_far().await.states() {
+        assert_eq!(uid(&state["cm"]), uid(&before));
+        let owners = remote_owners(&state["cm"]);
+        assert!(owners.iter().any(|(_, controls)| *controls), "{owners:?}");
+    }
+    let live = pulled.live(&cm).await;
+    assert_eq!(live["data"], json!({ "from": "v1" }));
+    let phase = ns.phase_object("v1", "a").await.unwrap();
+    assert_eq!(remote_owners(&live), [(phase.name().to_owned(), true)]);
+}
+
+async fn a_paused_phase_writes_nothing(scope: Scope) {
+    let pulled = Pulled::new(scope).await;
+    let ns = &pulled.ns;
+    pulled.deliver([settings()]).await;
     ns.set_lifecycle("v1", "Paused").await;
     ns.reaches("v1", &[Is("Paused", "True"), Is("Available", "True")])
         .await;
@@ -319,13 +371,12 @@ async fn pause(scope: Scope) {
         .await;
 }
 
-/// What fails in the site is told in the words of the site's objects.
-async fn probes(scope: Scope) {
+/// Failures in the site are reported with the site's own messages.
+async fn probe_results_are_reported_and_waited_for(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let ns = &pulled.ns;
     let gate = configmap("gate");
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .delegated("a", &pulled.class(), [gate.clone()])
         .phase("b", [configmap("after").annotation("name", "after")])
         .probe(name_annotation_probe())
@@ -345,7 +396,7 @@ async fn probes(scope: Scope) {
     pulled.merge(&gate, &named).await;
     ns.reaches("v1", &[Is("Available", "True"), Is("Succeeded", "True")])
         .await;
-    // What ceases to hold is told as well.
+    // What ceases to hold is reported as well.
     let nameless = json!({ "metadata": { "annotations": { "name": "another" } } });
     pulled.merge(&gate, &nameless).await;
     ns.reaches("v1", &[Because("Available", "False", "ProbeFailure")])
@@ -354,14 +405,10 @@ async fn probes(scope: Scope) {
     ns.reaches("v1", &[Is("Available", "True")]).await;
 }
 
-async fn drift(scope: Scope) {
+async fn drift_and_deletion_are_undone(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let ns = &pulled.ns;
-    let set = ns.set("v1").revision(1);
-    set.delegated("a", &pulled.class(), [settings()])
-        .create()
-        .await;
-    ns.reaches("v1", &[Is("Succeeded", "True")]).await;
+    pulled.deliver([settings()]).await;
     let before = pulled.live(&settings()).await;
     let drifted = json!({ "data": { "k": "drifted", "theirs": "kept" } });
     pulled.merge(&settings(), &drifted).await;
@@ -379,18 +426,16 @@ async fn drift(scope: Scope) {
     ns.reaches("v1", &[Is("Available", "True")]).await;
 }
 
-async fn reverse(scope: Scope) {
+async fn teardown_goes_in_reverse_order(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let (ns, class) = (&pulled.ns, pulled.class());
     let [first, second, third] = ["first", "second", "third"].map(configmap);
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [first.clone()])
         .delegated("b", &class, [second.clone()])
         .delegated("c", &class, [third.clone()])
-        .create()
+        .reaching(&[Is("Succeeded", "True")])
         .await;
-    ns.reaches("v1", &[Is("Succeeded", "True")]).await;
     let blocked = second.clone().blocked();
     let finalizers = |value: &Value| json!({ "metadata": { "finalizers": value } });
     let block = finalizers(&blocked.manifest["metadata"]["finalizers"]);
@@ -402,8 +447,8 @@ async fn reverse(scope: Scope) {
     ns.live(&first).await;
     let text = format!("ConfigMap {}/second: being deleted", ns.name());
     ns.eventually("the object to be named", async || {
-        let told = ns.read_set("v1").await;
-        let waits = &told.json["status"]["waitingFor"][0];
+        let reported = ns.read_set("v1").await;
+        let waits = &reported.json["status"]["waitingFor"][0];
         waits["name"] == ns.phase_ref("v1", "b")["metadata"]["name"]
             && waits["message"] == text.as_str()
     })
@@ -416,14 +461,10 @@ async fn reverse(scope: Scope) {
     assert!(pulled.joined.mirrored().await.is_empty());
 }
 
-async fn orphans(scope: Scope) {
+async fn orphaned_objects_stay(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let ns = &pulled.ns;
-    let set = ns.set("v1").revision(1);
-    set.delegated("a", &pulled.class(), [settings()])
-        .create()
-        .await;
-    ns.reaches("v1", &[Is("Succeeded", "True")]).await;
+    pulled.deliver([settings()]).await;
     let before = pulled.live(&settings()).await;
     ns.until_garbage_is_collected().await;
     ns.delete_set("v1", "Orphan").await;
@@ -448,7 +489,7 @@ async fn orphans(scope: Scope) {
 }
 
 /// Objects there that nobody controls, or somebody in that cluster.
-async fn collision(scope: Scope) {
+async fn objects_of_other_owners_are_left_alone(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let ns = &pulled.ns;
     let site = pulled.joined.site().cluster().await;
@@ -475,7 +516,7 @@ async fn collision(scope: Scope) {
 }
 
 /// An `ObjectSetPhase` and a `ClusterObjectSetPhase` of the same name have mirrors in the same namespace.
-async fn scopes(scope: Scope) {
+async fn phases_of_one_name_in_both_scopes_have_mirrors_of_their_own(scope: Scope) {
     let pulled = Pulled::new(scope).await;
     let (ns, class) = (&pulled.ns, pulled.class());
     let name = ns.unique("twin");
@@ -510,18 +551,14 @@ async fn scopes(scope: Scope) {
 
 /// Who delivers can be exchanged, and nothing is written for that.
 #[tokio::test]
-async fn from_push_to_pull_and_back() {
+async fn a_cluster_changes_from_push_to_pull_and_back() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PULL).await;
     let joined = site.join(&ns).create().await;
     let agent = joined.agent().start().await;
     let pulled = Pulled { agent, joined, ns };
     let ns = &pulled.ns;
-    let set = ns.set("v1").revision(1);
-    set.delegated("a", &pulled.class(), [settings(), configmap("still")])
-        .create()
-        .await;
-    ns.reaches("v1", &[Is("Succeeded", "True")]).await;
+    pulled.deliver([settings(), configmap("still")]).await;
     let configmaps = configmap("").within(ns.name()).manifest;
     let site = pulled.joined.site().cluster().await;
     let recording = Recording::start(&site, &configmaps, "").await;
@@ -535,24 +572,24 @@ async fn from_push_to_pull_and_back() {
         // Whoever delivers now does so, and nobody else.
         pulled.is_repaired(&settings()).await;
         let answered = async || {
-            let told = ns.phase_object("v1", "a").await.unwrap();
-            told.has(&[Is("Available", "True")])
+            let reported = ns.phase_object("v1", "a").await.unwrap();
+            reported.has(&[Is("Available", "True")])
         };
         ns.eventually("the phase to be available", answered).await;
         pulled.joined.becomes("Connected", "True").await;
         ns.reaches("v1", &[Is("Available", "True")]).await;
         let recorded = recording.so_far().await;
-        assert_eq!(recorded.count(Deed::Deleted), 0);
+        assert_eq!(recorded.count(Change::Deleted), 0);
         let changes = recorded.changes();
         // The drift and its repair, in each round.
         assert_eq!(changes.get("cm"), Some(&(2 * (round + 1))), "{connection}");
         assert_eq!(changes.get("still"), None, "{connection}");
     }
-    let set = ns.set("v2").previous(&["v1"]);
-    set.delegated("a", &pulled.class(), [configmap("still").data("k", "2")])
-        .create()
+    ns.set("v2")
+        .previous(&["v1"])
+        .delegated("a", &pulled.class(), [configmap("still").data("k", "2")])
+        .reaching(&[Is("Succeeded", "True")])
         .await;
-    ns.reaches("v2", &[Is("Succeeded", "True")]).await;
     ns.set_lifecycle("v1", "Archived").await;
     ns.reaches("v1", &[Is("Archived", "True")]).await;
     assert_eq!(pulled.read(&settings()).await, None);

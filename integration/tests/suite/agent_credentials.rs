@@ -8,12 +8,12 @@ use http::{Method, Request};
 use kube::Client;
 use kube::api::WatchEvent;
 
-use crate::cluster_commands::{baton, told};
+use crate::cluster_commands::{baton, messages};
 use crate::cluster_commands_pull::{
     GROUP, client, document, documents, home, mounted, phase, watched,
 };
 
-/// What an agent may do in the namespace of its cluster, as the server tells it.
+/// What an agent may do in the namespace of its cluster, as the server reports it.
 const RIGHTS: [&str; 5] = [
     "get objectsetphases",
     "list objectsetphases",
@@ -106,7 +106,7 @@ impl Thief {
     }
 }
 
-/// Two sites: what was stolen from the first one opens the phases of the first one, to look at them and to tell
+/// Two sites: what was stolen from the first one opens the phases of the first one, to look at them and to report
 /// how they are, and nothing else on the hub.
 #[tokio::test]
 async fn stolen_credentials_of_an_agent_open_its_own_phases_and_nothing_else() {
@@ -165,7 +165,7 @@ async fn stolen_credentials_of_an_agent_open_its_own_phases_and_nothing_else() {
     assert_eq!(code, 403);
 
     for name in [&own, &other] {
-        told(baton(&ns, None, &["remove", name]));
+        messages(baton(&ns, None, &["remove", name]));
     }
 }
 
@@ -276,7 +276,7 @@ async fn assert_only_the_status_differs(hub: &Cluster, before: &Value, condition
     let mut before = before.clone();
     for object in [&mut before, &mut after] {
         object["status"] = Value::Null;
-        // Both tell of the write itself.
+        // Both are about the write itself.
         for part in ["managedFields", "resourceVersion"] {
             object["metadata"][part] = Value::Null;
         }

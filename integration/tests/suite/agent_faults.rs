@@ -53,13 +53,13 @@ async fn pulled(
     let agent = setup(rollout.joined.agent()).start().await;
     let patient = rollout.ns.within(crate::rollout::PATIENCE);
     patient
-        .eventually("the agent to be heard of", async || {
+        .eventually("the agent to be connected", async || {
             let cluster = rollout.joined.read().await.unwrap_or_default();
             let conditions = cluster["status"]["conditions"].as_array();
             conditions
                 .into_iter()
                 .flatten()
-                .any(|told| told["type"] == "Connected" && told["status"] == "True")
+                .any(|condition| condition["type"] == "Connected" && condition["status"] == "True")
         })
         .await;
     let rollout = if recorded {

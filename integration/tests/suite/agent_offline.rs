@@ -10,7 +10,7 @@ use baton_integration::sites::{PULL, PUSH, Site};
 
 use crate::agent::{Pulled, settings};
 
-/// The reason of a Cluster whose agent was not heard of for three intervals.
+/// The reason of a Cluster whose agent has sent no heartbeat for three intervals.
 pub(crate) const SILENT: &str = "AgentSilent";
 
 /// A pull cluster with a network of its own between its agent and the hub, and all requests of the agent on
@@ -48,11 +48,10 @@ impl Remote {
     /// Delivers [`settings`] and some more.
     async fn deliver(&self) {
         let ns = &self.pulled.ns;
-        let set = ns.set("v1").revision(1);
-        set.delegated("a", &self.pulled.class(), [settings(), configmap("other")])
-            .create()
+        ns.revision(1)
+            .delegated("a", &self.pulled.class(), [settings(), configmap("other")])
+            .reaching(&[Is("Succeeded", "True")])
             .await;
-        ns.reaches("v1", &[Is("Succeeded", "True")]).await;
     }
 
     /// Cuts the line, and waits until the hub knows.
@@ -124,7 +123,7 @@ async fn drift_is_repaired_without_the_hub_over_restarts() {
     assert_eq!(remote.pulled.live(&configmap("other")).await, before);
 }
 
-/// Where nothing has happened, nothing is written when the hub is back; what the probes have come to is told.
+/// Where nothing has happened, nothing is written when the hub is back; new results of probes are reported.
 #[tokio::test]
 async fn statuses_are_caught_up_when_the_hub_is_back() {
     let remote = Remote::new(Scope::Namespaced).await;
@@ -139,9 +138,8 @@ async fn statuses_are_caught_up_when_the_hub_is_back() {
                 "self.metadata.?annotations['name'].orValue('') != 'bad'",
                 "it is bad",
             ))
-            .create()
+            .reaching(&[Is("Succeeded", "True")])
             .await;
-        ns.reaches(name, &[Is("Succeeded", "True")]).await;
     }
     let (writes, reports) = (remote.writes(""), remote.reports());
     remote.cut().await;
@@ -159,7 +157,11 @@ async fn statuses_are_caught_up_when_the_hub_is_back() {
     ns.reaches("failing", &failed).await;
     ns.reaches("calm", &[Is("Available", "True")]).await;
     assert_eq!(remote.writes(""), writes, "writes in the site");
-    assert_eq!(remote.reports(), reports + 1, "only what is new is told");
+    assert_eq!(
+        remote.reports(),
+        reports + 1,
+        "only what is new is reported"
+    );
 }
 
 /// Two revisions were made while the agent was away, and the first of them was given up: the site never sees it.
@@ -254,7 +256,7 @@ async fn templates_of_a_deployment_that_were_replaced_meanwhile_are_never_writte
 
 /// The hub says since when, and everything else goes on.
 #[tokio::test]
-async fn a_silent_agent_is_told_and_holds_nobody_up() {
+async fn a_silent_agent_is_reported_and_blocks_no_other_phase() {
     let remote = Remote::new(Scope::Namespaced).await;
     remote.deliver().await;
     let ns = &remote.pulled.ns;
@@ -264,23 +266,26 @@ async fn a_silent_agent_is_told_and_holds_nobody_up() {
     let connected = remote.pulled.joined.becomes("Connected", "True").await;
     remote.line.set(Mode::Cut).await;
     let cut = jiff::Timestamp::now();
-    let told = remote.pulled.joined.because("Connected", SILENT).await;
-    assert_eq!(told["status"], "False");
-    let message = told["message"].as_str().unwrap();
+    let reported = remote.pulled.joined.because("Connected", SILENT).await;
+    assert_eq!(reported["status"], "False");
+    let message = reported["message"].as_str().unwrap();
     assert!(!message.is_empty() && !message.contains('\n'), "{message}");
-    let since: jiff::Timestamp = told["lastTransitionTime"]
+    let since: jiff::Timestamp = reported["lastTransitionTime"]
         .as_str()
         .unwrap()
         .parse()
         .unwrap();
-    assert!(since.as_second() >= cut.as_second(), "{told}");
-    assert_ne!(told["lastTransitionTime"], connected["lastTransitionTime"]);
+    assert!(since.as_second() >= cut.as_second(), "{reported}");
+    assert_ne!(
+        reported["lastTransitionTime"],
+        connected["lastTransitionTime"]
+    );
     let lost = [Because("Available", "Unknown", "ClusterUnreachable")];
-    let told = ns.reaches("v1", &lost).await;
-    assert_eq!(told.controller_of(), delivered.controller_of());
+    let reported = ns.reaches("v1", &lost).await;
+    assert_eq!(reported.controller_of(), delivered.controller_of());
     ns.phase_object("v1", "a").await.unwrap().assert(&lost);
     // Said once, it does not change.
-    let condition = told.condition("Available").cloned();
+    let condition = reported.condition("Available").cloned();
 
     // In the hub itself, into another cluster, and back.
     for name in ["local", "pushed"] {
@@ -292,9 +297,8 @@ async fn a_silent_agent_is_told_and_holds_nobody_up() {
         ns.set(name)
             .revision(1)
             .phase_of(&class, "a", [configmap(name)])
-            .create()
+            .reaching(&[Is("Succeeded", "True")])
             .await;
-        ns.reaches(name, &[Is("Succeeded", "True")]).await;
         ns.delete_set(name, "Background").await;
     }
     assert_eq!(
@@ -315,7 +319,7 @@ async fn a_deletion_waits_for_the_agent() {
     let set = ns.set_ref("v1");
     assert!(ns.cluster().delete(&set, "Background").await);
     is_waited_for(ns).await;
-    // Not being told, the agent goes on.
+    // The agent does not know, and goes on.
     remote.pulled.is_repaired(&settings()).await;
     remote.mend().await;
     ns.eventually("the revision to be gone", async || {
@@ -367,9 +371,9 @@ async fn a_lost_site_can_be_given_up() {
 
 /// The revision says that its deletion waits, and what can be done.
 async fn is_waited_for(ns: &TestNamespace) {
-    ns.eventually("the wait to be told", async || {
-        let told = ns.read_set("v1").await;
-        let message = &told.json["status"]["waitingFor"][0]["message"];
+    ns.eventually("the wait to be reported", async || {
+        let reported = ns.read_set("v1").await;
+        let message = &reported.json["status"]["waitingFor"][0]["message"];
         message.as_str().is_some_and(|text| {
             text.contains("The deletion waits for it") && text.contains("baton.run/abandon=true")
         })

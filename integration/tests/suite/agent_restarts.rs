@@ -32,28 +32,22 @@ async fn picture(pulled: &Pulled) -> Vec<Value> {
 /// A chain with what may make a fresh process doubt: objects handed over, a failing probe, a pause, a collision.
 async fn populate(pulled: &Pulled) {
     let (ns, class) = (&pulled.ns, pulled.class());
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .delegated("a", &class, [settings(), configmap("old")])
-        .create()
+        .available()
         .await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
     ns.set("v2")
         .previous(&["v1"])
         .delegated("a", &class, [settings().data("x", "x"), configmap("new")])
         .phase("b", [configmap("here")])
-        .create()
-        .await;
-    ns.reaches("v2", &[Is("Available", "True"), No("InTransition")])
+        .reaching(&[Is("Available", "True"), No("InTransition")])
         .await;
     ns.reaches("v1", &[Controls(&["ConfigMap old"])]).await;
     ns.set("failing")
         .revision(1)
         .delegated("a", &class, [configmap("failing").data("k", "v")])
         .probe(fields_equal("", "ConfigMap", ".data.x", ".data.k"))
-        .create()
-        .await;
-    ns.reaches("failing", &[Because("Available", "False", "ProbeFailure")])
+        .reaching(&[Because("Available", "False", "ProbeFailure")])
         .await;
     let site = pulled.joined.site().cluster().await;
     let taken = ns.reference(&configmap("taken"));
@@ -68,9 +62,8 @@ async fn populate(pulled: &Pulled) {
     ns.set("paused")
         .revision(1)
         .delegated("a", &class, [configmap("paused")])
-        .create()
+        .available()
         .await;
-    ns.reaches("paused", &[Is("Available", "True")]).await;
     ns.set_lifecycle("paused", "Paused").await;
     ns.reaches("paused", &[Is("Paused", "True"), Is("Available", "True")])
         .await;
@@ -102,10 +95,10 @@ async fn a_restart_of_the_manager_writes_nothing() {
     }
     settle(&pulled.ns, &bed).await;
     let silent = picture(&pulled).await;
-    let told = pulled.joined.read().await;
+    let reported = pulled.joined.read().await;
     restart(&mut bed, &pulled, "with the agent away").await;
     assert_eq!(picture(&pulled).await, silent, "with the agent away");
-    assert_eq!(pulled.joined.read().await, told);
+    assert_eq!(pulled.joined.read().await, reported);
 
     pulled.agent.start();
     pulled.joined.becomes("Connected", "True").await;
@@ -132,7 +125,7 @@ async fn restart(bed: &mut Exclusive, pulled: &Pulled, text: &str) {
     }
 }
 
-/// As little is written by an agent that starts anew, and nobody is told that it was away for a moment.
+/// As little is written by an agent that starts anew, and its short absence is not reported.
 #[tokio::test]
 async fn a_restart_of_the_agent_writes_nothing() {
     let mut pulled = Pulled::new(Scope::Namespaced).await;
@@ -172,11 +165,7 @@ async fn the_second_agent_takes_over_at_once() {
     let agent = joined.agent().with_lease().start().await;
     let connected = joined.becomes("Connected", "True").await;
     let mut pulled = Pulled { agent, joined, ns };
-    let set = pulled.ns.set("v1").revision(1);
-    set.delegated("a", &pulled.class(), [settings()])
-        .create()
-        .await;
-    pulled.ns.reaches("v1", &[Is("Succeeded", "True")]).await;
+    pulled.deliver([settings()]).await;
     second.start();
     pulled
         .ns

@@ -36,15 +36,15 @@ impl Damage {
 /// What the agent has warned of since a line of its log.
 fn warnings(pulled: &Pulled) -> usize {
     let file = pulled.agent.log().about("mirrors.json", usize::MAX);
-    let told = |line: &&str| line.contains(" WARN ") || line.contains("ERROR ");
-    file.lines().filter(told).count()
+    let warned = |line: &&str| line.contains(" WARN ") || line.contains("ERROR ");
+    file.lines().filter(warned).count()
 }
 
-/// It is told, and what the hub says counts.
+/// It is reported, and what the hub says counts.
 #[tokio::test]
-async fn a_damaged_state_is_told_and_nothing_is_lost() {
+async fn a_damaged_state_is_reported_and_nothing_is_lost() {
     let mut pulled = Pulled::new(Scope::Namespaced).await;
-    let set = pulled.ns.set("v1").revision(1);
+    let set = pulled.ns.revision(1);
     set.delegated("a", &pulled.class(), [settings()])
         .create()
         .await;
@@ -52,14 +52,16 @@ async fn a_damaged_state_is_told_and_nothing_is_lost() {
     pulled.ns.reaches("v1", &wanted).await;
     let mut before = pulled.live(&settings()).await;
     for damage in Damage::ALL {
-        let told = warnings(&pulled);
+        let known = warnings(&pulled);
         pulled.agent.stop();
         damage.befall(&pulled.agent.state());
         let damaged = std::fs::read(pulled.agent.state()).unwrap();
         pulled.agent.start();
         pulled
             .ns
-            .eventually("the damage to be told", async || warnings(&pulled) > told)
+            .eventually("the damage to be reported", async || {
+                warnings(&pulled) > known
+            })
             .await;
         pulled
             .ns
@@ -73,14 +75,14 @@ async fn a_damaged_state_is_told_and_nothing_is_lost() {
         before = after;
         // It is written anew, though nothing has changed: the next start finds nothing to complain about.
         is_replaced(&pulled, &damaged).await;
-        let told = warnings(&pulled);
+        let known = warnings(&pulled);
         pulled.agent.kill();
         pulled.agent.start();
         pulled
             .ns
             .eventually("the agent to be ready", async || pulled.agent.is_ready())
             .await;
-        assert_eq!(warnings(&pulled), told, "{damage:?}");
+        assert_eq!(warnings(&pulled), known, "{damage:?}");
         assert_eq!(pulled.live(&settings()).await, before, "{damage:?}");
     }
 }
@@ -88,29 +90,21 @@ async fn a_damaged_state_is_told_and_nothing_is_lost() {
 /// Without the hub and without a state that it can trust, an agent leaves everything as it is.
 #[tokio::test]
 async fn a_damaged_state_without_the_hub_changes_nothing() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
-    let site = Site::get(PULL).await;
-    let joined = site.join(&ns).pull().create().await;
-    let hub = joined.hub_endpoint();
-    let line = Proxy::start(hub.address).await;
-    let agent = joined.agent().hub(&hub.at(line.address())).start().await;
-    let mut pulled = Pulled { agent, joined, ns };
-    let set = pulled.ns.set("v1").revision(1);
-    set.delegated("a", &pulled.class(), [settings()])
-        .create()
-        .await;
-    pulled.ns.reaches("v1", &[Is("Succeeded", "True")]).await;
+    let (mut pulled, line) = Pulled::behind_a_proxy().await;
+    pulled.deliver([settings()]).await;
     for damage in Damage::ALL {
         line.set(Mode::Cut).await;
         pulled.agent.stop();
         damage.befall(&pulled.agent.state());
         let drift = json!({ "data": { "k": "drifted" } });
         let drifted = pulled.merge(&settings(), &drift).await;
-        let told = warnings(&pulled);
+        let known = warnings(&pulled);
         pulled.agent.start();
         pulled
             .ns
-            .eventually("the damage to be told", async || warnings(&pulled) > told)
+            .eventually("the damage to be reported", async || {
+                warnings(&pulled) > known
+            })
             .await;
         let untouched = async || pulled.live(&settings()).await == drifted;
         pulled
@@ -153,11 +147,13 @@ async fn the_state_of_another_cluster_is_not_used() {
     std::fs::copy(theirs.state(), pulled.agent.state()).unwrap();
     let drift = json!({ "data": { "k": "drifted" } });
     let drifted = pulled.merge(&foreign, &drift).await;
-    let told = warnings(&pulled);
+    let known = warnings(&pulled);
     pulled.agent.start();
     pulled
         .ns
-        .eventually("the mistake to be told", async || warnings(&pulled) > told)
+        .eventually("the mistake to be reported", async || {
+            warnings(&pulled) > known
+        })
         .await;
     let untouched = async || pulled.live(&foreign).await == drifted;
     pulled
@@ -198,13 +194,7 @@ async fn a_stale_state_does_nothing_wrong() {
 /// does as the hub says once it is back.
 #[tokio::test]
 async fn a_stale_state_without_the_hub_takes_nothing_back() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
-    let site = Site::get(PULL).await;
-    let joined = site.join(&ns).pull().create().await;
-    let hub = joined.hub_endpoint();
-    let line = Proxy::start(hub.address).await;
-    let agent = joined.agent().hub(&hub.at(line.address())).start().await;
-    let mut pulled = Pulled { agent, joined, ns };
+    let (mut pulled, line) = Pulled::behind_a_proxy().await;
     let old_state = roll_over(&mut pulled).await;
     let before = pulled.live(&configmap("shared")).await;
     pulled.agent.stop();
@@ -244,9 +234,8 @@ async fn roll_over(pulled: &mut Pulled) -> Vec<u8> {
         ns.set(name)
             .previous(previous)
             .delegated("a", &class, objects.map(|entry| entry.data("k", name)))
-            .create()
+            .reaching(&[Is("Succeeded", "True")])
             .await;
-        ns.reaches(name, &[Is("Succeeded", "True")]).await;
     };
     create("v1", &[], "old").await;
     // Written for good when the agent has ended.

@@ -3,25 +3,24 @@
 use baton_integration::prelude::*;
 
 both_scopes! {
-    archival_goes_in_reverse_order => reverse_order;
-    improvement_01_slices_are_torn_down => slices_torn_down;
-    created_archived => created_archived_writes_nothing;
-    archived_is_final => archived_is_final;
-    improvement_07_release_keeps_the_cache_label => release_keeps_label;
+    archival_goes_in_reverse_order;
+    archival_deletes_the_objects_of_slices;
+    what_is_to_be_kept_stays_without_an_owner;
+    a_revision_created_archived_writes_nothing;
+    an_archived_revision_stays_archived;
+    a_released_object_keeps_the_cache_label;
 }
 
 /// Each phase waits until the objects of the one after it are gone for good.
-async fn reverse_order(scope: Scope) {
+async fn archival_goes_in_reverse_order(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let [first, second, third] = ["cm-1", "cm-2", "cm-3"].map(|name| configmap(name).blocked());
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("1", [first.clone(), configmap("free-1")])
         .phase("2", [second.clone()])
         .phase("3", [third.clone(), configmap("free-3")])
-        .create()
+        .available()
         .await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
     ns.set_lifecycle("v1", "Archived").await;
     let is_going = |live: &Value| !live["metadata"]["deletionTimestamp"].is_null();
     let in_progress = [Because("Archived", "False", "ArchivalInProgress")];
@@ -59,12 +58,11 @@ async fn reverse_order(scope: Scope) {
     assert_eq!(ns.get(&configmap("free-1")).await, None);
 }
 
-async fn slices_torn_down(scope: Scope) {
+async fn archival_deletes_the_objects_of_slices(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let [inline, sliced, later] = ["inline", "sliced", "later"].map(configmap);
     ns.create_slice("slice", [sliced.clone()]).await;
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase_with_slices("a", [inline.clone()], &["slice"])
         .phase("b", [later.clone()])
         .create()
@@ -94,11 +92,64 @@ async fn slices_torn_down(scope: Scope) {
     }
 }
 
-async fn created_archived_writes_nothing(scope: Scope) {
+/// By archival and by deletion alike, whichever of the annotations says so; the same goes for what is marked by hand.
+async fn what_is_to_be_kept_stays_without_an_owner(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let annotated = |name: &str, annotation: &str, value: &str| {
+        let mut object = configmap(name);
+        object.manifest["metadata"]["annotations"] = json!({ annotation: value });
+        object
+    };
+    for (version, archives) in [(1, true), (2, false)] {
+        let name = |what: &str| format!("{what}-{version}");
+        let ours = annotated(&name("ours"), "baton.run/deletion", "keep");
+        let helms = annotated(&name("helms"), "helm.sh/resource-policy", "keep");
+        let marked = configmap(&name("marked"));
+        let other = configmap(&name("other"));
+        let objects = [&ours, &helms, &marked, &other];
+        ns.revision(version)
+            .phase("a", objects.map(Clone::clone))
+            .available()
+            .await;
+        let keep = json!({ "metadata": { "annotations": { "baton.run/deletion": "keep" } } });
+        ns.merge(&marked, &keep).await;
+        let set = format!("v{version}");
+        if archives {
+            ns.set_lifecycle(&set, "Archived").await;
+            ns.reaches(&set, &[Is("Archived", "True"), Controls(&[])])
+                .await;
+        } else {
+            ns.delete_set(&set, "Background").await;
+        }
+        assert_eq!(ns.get(&other).await, None);
+        for kept in [&ours, &helms, &marked] {
+            let live = ns.live(kept).await;
+            assert_eq!(owner_names(&live), [""; 0]);
+            assert!(live["metadata"]["deletionTimestamp"].is_null(), "{live}");
+        }
+        let text = format!(
+            "Left 3 object(s) behind that are to be kept: ConfigMap {0}/helms-{version}, \
+             ConfigMap {0}/marked-{version}, ConfigMap {0}/ours-{version}",
+            ns.name()
+        );
+        let place = match scope {
+            Scope::Namespaced => ns.name(),
+            Scope::Cluster => "default",
+        };
+        let like = object("v1", "Event", "").within(place).manifest;
+        ns.eventually("an event about them", async || {
+            let events = ns.cluster().list(&like, "").await;
+            let is_told = |event: &Value| event["reason"] == "Kept" && event["message"] == text;
+            events.iter().any(is_told)
+        })
+        .await;
+    }
+}
+
+async fn a_revision_created_archived_writes_nothing(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [cm.clone()])
         .lifecycle("Archived")
         .create()
@@ -119,15 +170,10 @@ async fn created_archived_writes_nothing(scope: Scope) {
 }
 
 /// Later wishes are ignored.
-async fn archived_is_final(scope: Scope) {
+async fn an_archived_revision_stays_archived(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
-    ns.set("v1")
-        .revision(1)
-        .phase("a", [cm.clone()])
-        .create()
-        .await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
+    ns.revision(1).phase("a", [cm.clone()]).available().await;
     ns.set_lifecycle("v1", "Archived").await;
     ns.reaches("v1", &[Is("Archived", "True")]).await;
     ns.set_lifecycle("v1", "Active").await;
@@ -151,12 +197,11 @@ async fn archived_is_final(scope: Scope) {
 async fn archival_can_be_called_off() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (first, second) = (configmap("cm-1"), configmap("cm-2").blocked());
-    let set = ns.set("v1").revision(1);
-    set.phase("1", [first.clone()])
+    ns.revision(1)
+        .phase("1", [first.clone()])
         .phase("2", [second.clone()])
-        .create()
+        .available()
         .await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
     let before = ns.live(&first).await;
     ns.set_lifecycle("v1", "Archived").await;
     ns.reaches("v1", &[Is("Archived", "False"), No("Available")])
@@ -175,39 +220,27 @@ async fn archival_can_be_called_off() {
 }
 
 /// The watch of the new owner selects by the label, and nobody has to put it back.
-async fn release_keeps_label(scope: Scope) {
+async fn a_released_object_keeps_the_cache_label(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
-    ns.set("r1")
-        .revision(1)
+    ns.revision(1).phase("a", [cm.clone()]).available().await;
+    ns.revision(2)
         .phase("a", [cm.clone()])
-        .create()
+        .reaching(&[Is("Available", "True"), Controls(&["ConfigMap cm"])])
         .await;
-    ns.reaches("r1", &[Is("Available", "True")]).await;
-    ns.set("r2")
-        .revision(2)
-        .previous(&["r1"])
-        .phase("a", [cm.clone()])
-        .create()
-        .await;
-    ns.reaches(
-        "r2",
-        &[Is("Available", "True"), Controls(&["ConfigMap cm"])],
-    )
-    .await;
-    ns.reaches("r1", &[Controls(&[])]).await;
+    ns.reaches("v1", &[Controls(&[])]).await;
     let before = ns.live(&cm).await;
     // A later owner that somebody else wrote must survive the removal of ours.
-    ns.set_lifecycle("r1", "Archived").await;
+    ns.set_lifecycle("v1", "Archived").await;
     let released = ns
-        .object_becomes(&cm, "released by r1", |live| {
+        .object_becomes(&cm, "released by v1", |live| {
             assert!(is_labelled(live), "{live}");
-            owner_names(live) == [ns.set_name("r2")]
+            owner_names(live) == [ns.set_name("v2")]
         })
         .await;
     let generation = |live: &Value| live["metadata"]["resourceVersion"].clone();
     assert_ne!(generation(&released), generation(&before));
-    ns.reaches("r1", &[Is("Archived", "True")]).await;
+    ns.reaches("v1", &[Is("Archived", "True")]).await;
     assert_eq!(
         generation(&ns.live(&cm).await),
         generation(&released),
@@ -221,12 +254,10 @@ async fn a_missing_slice_holds_up_archival() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let sliced = configmap("sliced");
     ns.create_slice("slice", [sliced.clone()]).await;
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase_with_slices("a", [], &["slice"])
-        .create()
+        .available()
         .await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
     assert!(
         ns.cluster()
             .delete(&ns.slice_ref("slice"), "Background")

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_integration::prelude::*;
+use baton_integration::seed::{SEED, first_seed};
 use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
@@ -12,9 +13,6 @@ const CHAINS: u64 = 8;
 
 /// What is done to each of them.
 const STEPS: u64 = 40;
-
-/// Names the first seed, to repeat a run that failed.
-const SEED: &str = "BATON_TEST_SEED";
 
 /// Names of the objects that revisions choose from.
 const POOL: [&str; 6] = ["cm-0", "cm-1", "cm-2", "cm-3", "cm-4", "cm-5"];
@@ -196,10 +194,7 @@ impl<'a> Chain<'a> {
 
 #[tokio::test]
 async fn impatient_users_get_what_they_asked_for_last() {
-    let first = std::env::var(SEED)
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(1);
+    let first = first_seed();
     let ns = TestNamespace::new(Scope::Namespaced).await;
     println!("{SEED}={first}");
     let ns = &ns;

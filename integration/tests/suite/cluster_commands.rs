@@ -46,9 +46,9 @@ fn baton_on(hub: &Path, ns: &TestNamespace, site: Option<&Path>, args: &[&str]) 
     }
 }
 
-/// What was told by a run that had to succeed without any data.
+/// The standard error of a run that had to succeed without any data.
 #[track_caller]
-pub(crate) fn told(ran: Ran) -> String {
+pub(crate) fn messages(ran: Ran) -> String {
     assert_eq!((ran.code, ran.stdout.as_str()), (0, ""), "{ran:?}");
     ran.stderr
 }
@@ -74,6 +74,18 @@ fn made() -> [Value; 4] {
         object(rbac, "ClusterRole", "baton-hub").manifest,
         here(object("v1", "ServiceAccount", "baton-hub")),
     ]
+}
+
+/// Waits until the manager of the suite has said this of a Cluster: it keeps its Secrets elsewhere, so nothing follows
+/// `NoSecret`, nor, for the time being, `Connecting` where an agent is awaited.
+pub(crate) async fn reported(ns: &TestNamespace, name: &str, reason: &str) {
+    ns.eventually("a report on the Cluster", async || {
+        let live = ns.cluster().get(&cluster(name)).await.unwrap();
+        let conditions = live["status"]["conditions"].as_array();
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.any(|it| it["type"] == "Connected" && it["reason"] == reason)
+    })
+    .await;
 }
 
 /// Versions of objects, to see that nothing was written.
@@ -108,15 +120,15 @@ async fn a_cluster_is_joined_kept_up_to_date_and_removed() {
     let identity = secret(&name).within(ns.name()).manifest;
 
     // Nothing is done before it is asked for.
-    let foretold = told(join(&["--dry-run"]));
+    let planned = messages(join(&["--dry-run"]));
     assert!(
-        foretold.contains(&format!("Would create cluster {name}\n")),
-        "{foretold}"
+        planned.contains(&format!("Would create cluster {name}\n")),
+        "{planned}"
     );
     assert_eq!(hub.get(&cluster(&name)).await, None);
     assert_eq!(there.get(&made()[3]).await, None);
 
-    let first = told(join(&["--region=eu", "--capability=gpu"]));
+    let first = messages(join(&["--region=eu", "--capability=gpu"]));
     let expected = format!(
         "Joining cluster {name}, which the hub connects to:
 In the target {url}:
@@ -161,9 +173,10 @@ On the hub ",
     assert!(delivering.try_delete(&delivered).await.is_ok());
 
     // A second run writes nothing.
+    reported(&ns, &name, "NoSecret").await;
     let before = versions(hub, &[cluster(&name), identity.clone()]).await;
     let before_there = versions(&there, &made()).await;
-    let second = told(join(&[]));
+    let second = messages(join(&[]));
     assert!(
         second.ends_with("was joined already; nothing was changed\n"),
         "{second}"
@@ -180,7 +193,7 @@ On the hub ",
     hub.merge(&cluster(&name), &own).await.unwrap();
     let narrow = json!({ "rules": [{ "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"] }] });
     there.merge(&made()[2], &narrow).await.unwrap();
-    let third = told(join(&["--capability=ssd"]));
+    let third = messages(join(&["--capability=ssd"]));
     assert!(
         third
             .contains("Updating cluster role baton-hub... its rules are those of a-user. Skipping"),
@@ -200,7 +213,7 @@ On the hub ",
         there.get(&made()[0]).await.is_none()
     })
     .await;
-    let fourth = told(join(&[]));
+    let fourth = messages(join(&[]));
     assert!(
         fourth.contains(&format!("Updating secret {name}... done")),
         "{fourth}"
@@ -285,17 +298,17 @@ async fn removed(ns: &TestNamespace, there: &Cluster, path: &Path, name: &str) {
     assert!(refused(&ran).starts_with(&expected), "{ran:?}");
     assert!(hub.get(&cluster(name)).await.is_some());
 
-    let foretold = told(baton(
+    let planned = messages(baton(
         ns,
         Some(path),
         &["remove", name, "--force", "--dry-run"],
     ));
     assert!(
-        foretold.contains(&format!("Would delete cluster {name}\n")),
-        "{foretold}"
+        planned.contains(&format!("Would delete cluster {name}\n")),
+        "{planned}"
     );
     assert!(hub.get(&cluster(name)).await.is_some());
-    let gone = told(baton(ns, Some(path), &["remove", name, "--force"]));
+    let gone = messages(baton(ns, Some(path), &["remove", name, "--force"]));
     for line in [
         format!("Deleting cluster {name}... done\n"),
         "Deleting service account baton-hub... done\n".to_owned(),
@@ -323,7 +336,7 @@ async fn removed(ns: &TestNamespace, there: &Cluster, path: &Path, name: &str) {
 
 /// Whatever can be known to fail fails before anything is written, in one line that says which cluster is meant.
 #[tokio::test]
-async fn what_cannot_work_is_told_before_anything_is_written() {
+async fn what_cannot_work_is_refused_before_anything_is_written() {
     let _turn = turn().await;
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (hub, site) = (ns.cluster(), Site::get(PUSH).await);
@@ -379,7 +392,7 @@ async fn what_cannot_work_is_told_before_anything_is_written() {
         (join(&hub_path, &[]), "hub and target are the same cluster"),
         (
             baton_on(&path, &ns, Some(&hub_path), &["join", &name]),
-            "does not serve clusters.shipper.booking.com; install the custom resource definitions",
+            "does not serve all custom resources of this version; install their definitions",
         ),
         (
             baton(&ns, Some(&path), &["join", &"a".repeat(56)]),
@@ -402,7 +415,7 @@ async fn what_cannot_work_is_told_before_anything_is_written() {
         None
     );
     // All that the last one made, and none before it.
-    let undone = told(baton(&ns, Some(&path), &["remove", &name]));
+    let undone = messages(baton(&ns, Some(&path), &["remove", &name]));
     assert!(
         undone.contains("Deleting secret baton-hub-token... done"),
         "{undone}"
@@ -420,7 +433,7 @@ fn hub_url(kubeconfig: &Path) -> String {
 
 /// Refused in the middle, it says what is there and what is not, and goes on from there.
 #[tokio::test]
-async fn what_is_half_done_is_told_and_finished_by_a_second_run() {
+async fn a_partial_join_is_reported_and_completed_by_a_second_run() {
     let _turn = turn().await;
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (hub, site) = (ns.cluster(), Site::get(PUSH).await);
@@ -439,7 +452,8 @@ async fn what_is_half_done_is_told_and_finished_by_a_second_run() {
     assert!(line.contains("exceeded quota: no-secrets"), "{line}");
     assert!(
         line.ends_with(&format!(
-            "secret baton-hub-token, cluster {name}; not done: secret {name}. Running the command again goes on from there"
+            "secret baton-hub-token, cluster {name}; not done: secret {name}. \
+             Running the command again goes on from there"
         )),
         "{line}"
     );
@@ -455,5 +469,5 @@ async fn what_is_half_done_is_told_and_finished_by_a_second_run() {
                 .contains(&format!("Creating secret {name}... done"))
     })
     .await;
-    told(baton(&ns, Some(&path), &["remove", &name]));
+    messages(baton(&ns, Some(&path), &["remove", &name]));
 }

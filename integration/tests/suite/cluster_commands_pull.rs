@@ -11,7 +11,7 @@ use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Client, Config};
 use tempfile::TempDir;
 
-use crate::cluster_commands::{baton, cluster, refused, told, turn, value, versions};
+use crate::cluster_commands::{baton, cluster, messages, refused, reported, turn, value, versions};
 
 pub(crate) const GROUP: &str = "package-operator.run/v1alpha1";
 
@@ -109,12 +109,12 @@ async fn a_cluster_is_joined_for_an_agent_kept_up_to_date_and_removed() {
         baton(&ns, site, &[&["join", &name, "--pull"], flags].concat())
     };
 
-    let foretold = told(join(None, &["--dry-run"]));
+    let planned = messages(join(None, &["--dry-run"]));
     assert!(
-        foretold.ends_with(&format!(
+        planned.ends_with(&format!(
             "Would create cluster {name}\nWould print the manifest of the agent\n"
         )),
-        "{foretold}"
+        "{planned}"
     );
     assert_eq!(hub.get(&cluster(&name)).await, None);
 
@@ -124,7 +124,7 @@ async fn a_cluster_is_joined_for_an_agent_kept_up_to_date_and_removed() {
         "Creating namespace {home}... done
 Creating service account agent... done
 Creating role agent... done
-Creating role binding agent... done
+Creating role binding agent in namespace {home}... done
 Creating secret agent-token... done
 Waiting for the token in secret agent-token... done
 Creating cluster {name}... done
@@ -143,6 +143,7 @@ Printing the manifest of the agent",
     );
 
     // A second run prints the same and writes nothing.
+    reported(&ns, &name, "Connecting").await;
     let before = versions(hub, &made_on_hub(&name)).await;
     let second = join(None, &[]);
     assert_eq!(second.stdout, first.stdout);
@@ -164,7 +165,7 @@ Printing the manifest of the agent",
         there.apply(document, "kubectl").await.unwrap();
     }
     let versions_there = versions(&there, &agent).await;
-    let again = told(join(Some(&path), &["--apply"]));
+    let again = messages(join(Some(&path), &["--apply"]));
     assert!(
         again.ends_with("was joined already; nothing was changed\n"),
         "{again}"
@@ -192,7 +193,7 @@ Printing the manifest of the agent",
     }] });
     std::fs::write(file.path(), listed.to_string()).unwrap();
     let by_file = ["join", "--apply", "-f", file.path().to_str().unwrap()];
-    told(baton(&ns, Some(&path), &by_file));
+    messages(baton(&ns, Some(&path), &by_file));
     assert_eq!(
         hub.get(&cluster(&name)).await.unwrap()["spec"]["region"],
         "us"
@@ -318,7 +319,7 @@ async fn only_as_it_is(ns: &TestNamespace, path: &Path, name: &str) {
         .server
         .clone()
         .unwrap();
-    told(baton(
+    messages(baton(
         ns,
         Some(path),
         &["join", name, "--pull", "--apply", "--hub-server", &url],
@@ -340,7 +341,7 @@ async fn a_new_token(
         hub.get(&token).await.is_none()
     })
     .await;
-    let ran = told(baton(ns, Some(path), &["join", name, "--pull", "--apply"]));
+    let ran = messages(baton(ns, Some(path), &["join", name, "--pull", "--apply"]));
     assert!(ran.contains("Updating secret baton-hub... done"), "{ran}");
     assert!(!ran.contains("Updating deployment"), "{ran}");
     let old = document(agent, "Secret");
@@ -382,7 +383,7 @@ async fn removed(ns: &TestNamespace, there: &Cluster, path: &Path, name: &str, a
 
     let seen = watched(client(hub.kubeconfig()).await, &mirror, 60).await;
 
-    let gone = told(baton(ns, Some(path), &["remove", name, "--force"]));
+    let gone = messages(baton(ns, Some(path), &["remove", name, "--force"]));
     let seen: Vec<_> = seen
         .take_while(|event| {
             let goes_on = !matches!(event, WatchEvent::Deleted(_));

@@ -1,11 +1,17 @@
 //! Clusters that the manager connects to: what their status says, and what their Secrets, addresses and
 //! servers do to the connection.
 
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+
 use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::sites::{Join, Joined, PUSH, Site};
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpListener;
 
 use crate::requests::settle;
 use crate::rights::{ACCOUNT, NAMESPACE, apply_shipped_rights};
@@ -72,7 +78,7 @@ async fn a_cluster_that_answers_is_connected() {
     assert!(version.starts_with("v1."), "{version}");
     assert!(status["lastContactTime"].is_string(), "{status}");
 
-    // What somebody else takes away is told again.
+    // What somebody else takes away is reported again.
     let nothing = json!({ "status": null });
     let cluster = joined.reference();
     ns.cluster().merge(&cluster, &nothing).await.unwrap();
@@ -81,7 +87,7 @@ async fn a_cluster_that_answers_is_connected() {
 
 /// Each by its own reason, and none of them is in the way of a cluster that works.
 #[tokio::test]
-async fn what_is_wrong_is_told() {
+async fn invalid_clusters_are_reported() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let closed = Proxy::start(site.address()).await;
@@ -154,9 +160,92 @@ async fn what_is_wrong_is_told() {
     }
 }
 
+/// What arrives at an address, and is answered with this.
+async fn listen(answer: &'static str) -> (u16, Arc<Mutex<String>>) {
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let heard = Arc::new(Mutex::new(String::new()));
+    let all = Arc::clone(&heard);
+    tokio::spawn(async move {
+        loop {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut buffer = vec![0; 8192];
+            // One that says nothing has arrived as well.
+            let read = stream.read(&mut buffer).await.unwrap_or(0);
+            let text = String::from_utf8_lossy(&buffer[..read]).into_owned();
+            *all.lock().unwrap() += &["connection: ", &text].concat();
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    });
+    (port, heard)
+}
+
+/// Whoever may change a Cluster does not learn its token by it.
+#[tokio::test]
+async fn credentials_go_to_no_other_server_and_nowhere_in_plain_text() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let (port, heard) = listen("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+    let address = |url: &str| json!({ "apiMaster": url });
+    let joined = site
+        .join(&ns)
+        .secret_annotation("baton.run/server", &site.url())
+        .create()
+        .await;
+    joined.becomes("Connected", "True").await;
+
+    // Not the loopback address, though it leads to the listener.
+    let plain = format!("http://0.0.0.0:{port}");
+    joined.change_spec(&address(&plain)).await;
+    let message = lost(&joined, "InvalidSpec").await;
+    let text = "is not encrypted; credentials are sent over https only, except within the machine";
+    assert_eq!(message, format!("spec.apiMaster \"{plain}\" {text}"));
+
+    for other in [
+        format!("https://127.0.0.1:{port}"),
+        format!("http://127.0.0.1:{port}"),
+    ] {
+        joined.change_spec(&address(&other)).await;
+        ns.eventually("the other server to be refused", async || {
+            let condition = joined.because("Connected", "InvalidSecret").await;
+            let message = condition["message"].as_str().unwrap_or_default();
+            message.contains(&format!("and not for {other}/")) && message.contains(&site.url())
+        })
+        .await;
+    }
+    joined.change_spec(&address(&site.url())).await;
+    joined.becomes("Connected", "True").await;
+    assert_eq!(*heard.lock().unwrap(), "");
+}
+
+#[tokio::test]
+async fn a_redirection_is_not_followed() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let (port, elsewhere) = listen("HTTP/1.1 404 Not Found\r\ncontent-length: 0\r\n\r\n").await;
+    let redirection = format!(
+        "HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:{port}/version\r\ncontent-length: 0\r\n\
+         connection: close\r\n\r\n"
+    );
+    let (redirecting, heard) = listen(redirection.leak()).await;
+    let joined = site
+        .join(&ns)
+        .token("hunter2")
+        .through(&format!("http://127.0.0.1:{redirecting}"))
+        .create()
+        .await;
+    joined.becomes("Connected", "False").await;
+    ns.eventually("requests to the first server", async || {
+        heard.lock().unwrap().contains("Bearer hunter2")
+    })
+    .await;
+    let message = joined.becomes("Connected", "False").await;
+    assert_eq!(*elsewhere.lock().unwrap(), "", "{message}");
+}
+
 /// It is given up after some seconds, during which others are connected to.
 #[tokio::test]
-async fn a_server_that_does_not_answer_holds_nobody_up() {
+async fn a_server_that_does_not_answer_blocks_no_other_cluster() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let proxy = Proxy::start(site.address()).await;
@@ -190,7 +279,7 @@ async fn credentials_are_exchanged_without_a_gap() {
     let joined = join.create().await;
     let connected = joined.becomes("Connected", "True").await;
     let settings = configmap("cm").data("k", "v");
-    let set = ns.set("v1").revision(1);
+    let set = ns.revision(1);
     let set = set.delegated("a", &joined.class(), [settings.clone()]);
     set.create().await;
     let available = ns.reaches("v1", &[Is("Available", "True")]).await;
@@ -214,8 +303,11 @@ async fn credentials_are_exchanged_without_a_gap() {
 
     assert_eq!(joined.becomes("Connected", "True").await, connected);
     let log = ns.log().about(joined.name(), usize::MAX);
-    let told = |text: &str| log.lines().filter(|line| line.contains(text)).count();
-    assert_eq!((told("credentials exchanged"), told(" connected ")), (1, 1));
+    let logged = |text: &str| log.lines().filter(|line| line.contains(text)).count();
+    assert_eq!(
+        (logged("credentials exchanged"), logged(" connected ")),
+        (1, 1)
+    );
     assert_eq!(uid(&site.live(&ns, &settings).await), uid(&made));
     let since = |revision: &Revision| {
         revision.condition("Available").unwrap()["lastTransitionTime"].clone()
@@ -225,7 +317,7 @@ async fn credentials_are_exchanged_without_a_gap() {
 }
 
 #[tokio::test]
-async fn credentials_that_are_revoked_are_told_and_can_be_replaced() {
+async fn revoked_credentials_are_reported_and_can_be_replaced() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let account = site.account().await;

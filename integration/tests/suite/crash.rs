@@ -3,6 +3,7 @@
 use baton_integration::exclusive::Exclusive;
 use baton_integration::picture::{assert_same, forget};
 use baton_integration::prelude::*;
+use baton_integration::seed::{SEED, first_seed};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -14,9 +15,6 @@ const ROUNDS: u64 = 8;
 /// A kill comes at most this squared milliseconds after the stage has begun, mostly early: a stage
 /// takes a tenth of a second, and a manager that was started in between needs some time first.
 const LATEST: u64 = 20;
-
-/// Names the first seed, to repeat a run that failed.
-const SEED: &str = "BATON_TEST_SEED";
 
 /// What disturbs a rollout, if anything does.
 struct Fate(Option<StdRng>);
@@ -135,10 +133,7 @@ async fn picture(ns: &TestNamespace) -> Vec<String> {
 /// nothing to write.
 #[tokio::test]
 async fn killed_managers_leave_nothing_behind() {
-    let first = std::env::var(SEED)
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(1);
+    let first = first_seed();
     let mut bed = Exclusive::acquire().await;
     let calm = bed.namespace(Scope::Namespaced).await;
     roll_out(&calm, &mut bed, &mut Fate(None)).await;

@@ -1,31 +1,25 @@
-//! Revisions, and namespaces, that are deleted: D1 and the other ways.
+//! Revisions, and namespaces, that are deleted.
 
 use baton_integration::prelude::*;
 
 both_scopes! {
-    d1_orphans_stay => d1;
-    background_deletion_takes_the_objects => background;
-    foreground_deletion_takes_the_objects => foreground;
-    deletion_goes_in_reverse_order => reverse_order;
-    deletion_leaves_what_was_handed_over => handed_over;
-    a_deleted_newest_revision_gives_back => gives_back;
-    a_newest_revision_deleted_in_the_foreground_gives_back => gives_back_foreground;
-    a_paused_revision_can_be_deleted => paused;
+    orphaned_objects_stay;
+    background_deletion_takes_the_objects;
+    foreground_deletion_takes_the_objects;
+    deletion_goes_in_reverse_order;
+    deletion_leaves_what_was_handed_over;
+    objects_of_a_deleted_newest_revision_return_to_the_one_before;
+    objects_of_a_newest_revision_deleted_in_the_foreground_return_to_the_one_before;
+    a_paused_revision_can_be_deleted;
 }
 
-async fn d1(scope: Scope) {
+async fn orphaned_objects_stay(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm").data("k", "v");
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [cm.clone()])
-        .create()
+        .reaching(&[Is("Available", "True"), Controls(&["ConfigMap cm"])])
         .await;
-    ns.reaches(
-        "v1",
-        &[Is("Available", "True"), Controls(&["ConfigMap cm"])],
-    )
-    .await;
     let before = ns.live(&cm).await;
     ns.delete_set("v1", "Orphan").await;
     let live = ns
@@ -40,11 +34,11 @@ async fn d1(scope: Scope) {
     .await;
 }
 
-async fn background(scope: Scope) {
+async fn background_deletion_takes_the_objects(scope: Scope) {
     deleted(scope, "Background").await;
 }
 
-async fn foreground(scope: Scope) {
+async fn foreground_deletion_takes_the_objects(scope: Scope) {
     deleted(scope, "Foreground").await;
 }
 
@@ -52,13 +46,11 @@ async fn deleted(scope: Scope, propagation: &str) {
     let ns = TestNamespace::new(scope).await;
     let [a, b, sliced] = ["a", "b", "sliced"].map(configmap);
     ns.create_slice("slice", [sliced.clone()]).await;
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("1", [a.clone()])
         .phase_with_slices("2", [b.clone()], &["slice"])
-        .create()
+        .available()
         .await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
     ns.delete_set("v1", propagation).await;
     for object in [&a, &b, &sliced] {
         ns.gone(object).await;
@@ -66,32 +58,23 @@ async fn deleted(scope: Scope, propagation: &str) {
 }
 
 /// The old revision goes, its objects that somebody needs stay, with no trace of it.
-async fn handed_over(scope: Scope) {
+async fn deletion_leaves_what_was_handed_over(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (shared, own) = (configmap("shared"), configmap("own"));
-    ns.set("r1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [shared.clone(), own.clone()])
-        .create()
+        .available()
         .await;
-    ns.reaches("r1", &[Is("Available", "True")]).await;
-    ns.set("r2")
-        .revision(2)
-        .previous(&["r1"])
+    ns.revision(2)
         .phase("a", [shared.clone()])
-        .create()
+        .reaching(&[Is("Available", "True"), Controls(&["ConfigMap shared"])])
         .await;
-    ns.reaches(
-        "r2",
-        &[Is("Available", "True"), Controls(&["ConfigMap shared"])],
-    )
-    .await;
     let before = ns.live(&shared).await;
-    ns.delete_set("r1", "Background").await;
+    ns.delete_set("v1", "Background").await;
     ns.gone(&own).await;
     let live = ns.live(&shared).await;
     assert_eq!(uid(&live), uid(&before));
-    assert_eq!(owner_names(&live), [ns.set_name("r2")]);
+    assert_eq!(owner_names(&live), [ns.set_name("v2")]);
     ns.stays(
         Duration::from_secs(2),
         "the object handed over",
@@ -101,20 +84,19 @@ async fn handed_over(scope: Scope) {
         },
     )
     .await;
-    ns.reaches("r2", &[Is("Available", "True"), No("InTransition")])
+    ns.reaches("v2", &[Is("Available", "True"), No("InTransition")])
         .await;
 }
 
 /// With background propagation the phases wait for each other as they do on archival.
-async fn reverse_order(scope: Scope) {
+async fn deletion_goes_in_reverse_order(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (first, second) = (configmap("cm-1"), configmap("cm-2").blocked());
-    let set = ns.set("v1").revision(1);
-    set.phase("1", [first.clone()])
+    ns.revision(1)
+        .phase("1", [first.clone()])
         .phase("2", [second.clone()])
-        .create()
+        .available()
         .await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
     assert!(ns.cluster().delete(&ns.set_ref("v1"), "Background").await);
     let is_going = |live: &Value| !live["metadata"]["deletionTimestamp"].is_null();
     ns.object_becomes(&second, "deleted", is_going).await;
@@ -133,54 +115,43 @@ async fn reverse_order(scope: Scope) {
 }
 
 /// The older revision, which is still active, makes again what goes with the newer one.
-async fn gives_back(scope: Scope) {
+async fn objects_of_a_deleted_newest_revision_return_to_the_one_before(scope: Scope) {
     gives_back_after(scope, "Background").await;
 }
 
-async fn gives_back_foreground(scope: Scope) {
+async fn objects_of_a_newest_revision_deleted_in_the_foreground_return_to_the_one_before(
+    scope: Scope,
+) {
     gives_back_after(scope, "Foreground").await;
 }
 
 async fn gives_back_after(scope: Scope, propagation: &str) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
-    ns.set("r1")
-        .revision(1)
-        .phase("a", [cm.clone().data("from", "r1")])
-        .create()
+    ns.revision(1)
+        .phase("a", [cm.clone().data("from", "v1")])
+        .available()
         .await;
-    ns.reaches("r1", &[Is("Available", "True")]).await;
-    let new = cm.clone().data("from", "r2");
-    ns.set("r2")
-        .revision(2)
-        .previous(&["r1"])
-        .phase("a", [new])
-        .create()
+    let new = cm.clone().data("from", "v2");
+    ns.revision(2).phase("a", [new]).available().await;
+    ns.reaches("v1", &[Is("InTransition", "True"), Controls(&[])])
         .await;
-    ns.reaches("r2", &[Is("Available", "True")]).await;
-    ns.reaches("r1", &[Is("InTransition", "True"), Controls(&[])])
-        .await;
-    ns.delete_set("r2", propagation).await;
+    ns.delete_set("v2", propagation).await;
     let wanted = [
         Is("Available", "True"),
         No("InTransition"),
         Controls(&["ConfigMap cm"]),
     ];
-    let r1 = ns.reaches("r1", &wanted).await;
+    let v1 = ns.reaches("v1", &wanted).await;
     let live = ns.live(&cm).await;
-    assert_eq!(live["data"], json!({ "from": "r1" }));
-    assert_managed_by(&live, &r1);
+    assert_eq!(live["data"], json!({ "from": "v1" }));
+    assert_managed_by(&live, &v1);
 }
 
-async fn paused(scope: Scope) {
+async fn a_paused_revision_can_be_deleted(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
-    ns.set("v1")
-        .revision(1)
-        .phase("a", [cm.clone()])
-        .create()
-        .await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
+    ns.revision(1).phase("a", [cm.clone()]).available().await;
     ns.set_lifecycle("v1", "Paused").await;
     ns.reaches("v1", &[Is("Paused", "True")]).await;
     ns.delete_set("v1", "Background").await;
@@ -193,21 +164,16 @@ async fn a_deleted_namespace_goes() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let [shared, sliced, failing] = ["shared", "sliced", "failing"].map(configmap);
     ns.create_slice("slice", [sliced]).await;
-    ns.set("r1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [shared.clone(), configmap("old")])
-        .create()
+        .available()
         .await;
-    ns.reaches("r1", &[Is("Available", "True")]).await;
-    ns.set("r2")
-        .revision(2)
-        .previous(&["r1"])
+    ns.revision(2)
         .phase_with_slices("a", [shared], &["slice"])
         .phase("b", [failing])
         .probe(fields_equal("", "ConfigMap", ".data.never", ".data.never"))
-        .create()
+        .reaching(&[Is("Available", "False")])
         .await;
-    ns.reaches("r2", &[Is("Available", "False")]).await;
     let namespace = object("v1", "Namespace", ns.name());
     ns.delete(&namespace).await;
     ns.within(Duration::from_mins(2))

@@ -1,16 +1,16 @@
-//! Deployments: the cases of the contract, G1 to G6 and H1.
+//! Deployments: rollout, failure, recovery, pause and ownership.
 
 use baton_integration::deployment::{generation, is_owner};
 use baton_integration::prelude::*;
 
 both_scopes! {
-    g1_a_first_revision => g1;
-    g2_to_g5_failing_revisions_and_recovery => g2_to_g5;
-    g6_changes_while_paused => g6;
-    h1_owners_know_each_other => h1;
+    a_deployment_creates_its_first_revision;
+    a_deployment_recovers_from_failing_revisions;
+    changes_of_a_paused_deployment_wait;
+    owner_references_and_controller_of_agree;
 }
 
-/// The probe of the contract's cases for deployments: a `ConfigMap` passes when it holds its own name.
+/// A `ConfigMap` passes when its data holds its own name.
 fn name_in_data_probe() -> Value {
     fields_equal("", "ConfigMap", ".metadata.name", ".data.name")
 }
@@ -47,15 +47,14 @@ pub(crate) fn workload_probe() -> Value {
     })
 }
 
-async fn g1(scope: Scope) {
+async fn a_deployment_creates_its_first_revision(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     ns.set("unrelated")
         .revision(1)
         .phase("a", [configmap("unrelated")])
         .lifecycle("Paused")
-        .create()
+        .reaching(&[Is("Paused", "True")])
         .await;
-    ns.reaches("unrelated", &[Is("Paused", "True")]).await;
     let content = ns
         .content()
         .phase("phase-1", [passing("cm-1")])
@@ -63,10 +62,10 @@ async fn g1(scope: Scope) {
         .probe(name_in_data_probe());
     let web = ns.deployment("web").content(content).create().await;
 
-    let told = web.concluded().await;
+    let reported = web.concluded().await;
     let sets = web.has_sets(&[1]).await;
     let set = web.set_reaches(1, &[Is("Available", "True")]).await;
-    let hash = told.json["status"]["templateHash"].as_str().unwrap();
+    let hash = reported.json["status"]["templateHash"].as_str().unwrap();
     assert_eq!(set.name(), format!("{}-{hash}", web.name()));
     assert_eq!(annotation(&set.json, "package-operator.run/hash"), hash);
     let is_hash = |byte: u8| b"456789bcdf".contains(&byte);
@@ -74,9 +73,9 @@ async fn g1(scope: Scope) {
         (1..=10).contains(&hash.len()) && hash.bytes().all(is_hash),
         "{hash}"
     );
-    assert_eq!(generation(&told.json), 1);
-    assert_eq!(told.json["status"]["revision"], 1);
-    assert_eq!(told.json["status"]["collisionCount"], Value::Null);
+    assert_eq!(generation(&reported.json), 1);
+    assert_eq!(reported.json["status"]["revision"], 1);
+    assert_eq!(reported.json["status"]["collisionCount"], Value::Null);
     assert_eq!(lifecycle(&sets[0]), "Active");
     assert_eq!(previous(&set), [""; 0]);
     let labels = &set.json["metadata"]["labels"];
@@ -84,14 +83,14 @@ async fn g1(scope: Scope) {
         *labels,
         json!({ "app": web.name(), "package-operator.run/object-deployment": web.name() })
     );
-    told.assert(&[No("Paused")]);
+    reported.assert(&[No("Paused")]);
     ns.reaches("unrelated", &[Is("Paused", "True")]).await;
     assert_managed_by(&ns.live(&configmap("cm-1")).await, &set);
 }
 
 /// One chain: a revision that fails, one with the same names that passes, one with other objects
 /// that never gets ready, and one that passes again.
-async fn g2_to_g5(scope: Scope) {
+async fn a_deployment_recovers_from_failing_revisions(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let content = |cm: Entry, workload: Entry| {
         ns.content()
@@ -100,7 +99,7 @@ async fn g2_to_g5(scope: Scope) {
             .probe(name_in_data_probe())
             .probe(workload_probe())
     };
-    // G2: the first phase fails.
+    // The first phase fails.
     let failing = content(configmap("cm"), workload("app", "app:1"));
     let web = ns.deployment("web").content(failing).create().await;
     web.reaches(&[
@@ -117,7 +116,7 @@ async fn g2_to_g5(scope: Scope) {
     web.has_sets(&[1]).await;
     assert_eq!(ns.get(&workload("app", "")).await, None);
 
-    // G3: the same objects, and they pass.
+    // The same objects, and they pass.
     web.edit(content(passing("cm"), workload("app", "app:1")))
         .await;
     web.concluded().await;
@@ -127,14 +126,14 @@ async fn g2_to_g5(scope: Scope) {
     assert_eq!(previous(&second), [first.name()]);
     web.has_sets(&[1, 2]).await;
 
-    // G4: all objects are others, and one of them never gets ready.
+    // All objects are others, and one of them never gets ready.
     web.edit(content(passing("cm-b"), workload("app-b", "app:invalid")))
         .await;
     let third = web
         .set_reaches(3, &[Because("Available", "False", "ProbeFailure")])
         .await;
     let still = format!("Previous Revision '{}' is still Available.", second.name());
-    let told = web
+    let reported = web
         .reaches(&[
             Because("Available", "True", "Available"),
             Says("Available", &still),
@@ -142,7 +141,7 @@ async fn g2_to_g5(scope: Scope) {
             Says("Progressing", "app-b"),
         ])
         .await;
-    assert_eq!(told.json["status"]["revision"], 3);
+    assert_eq!(reported.json["status"]["revision"], 3);
     assert_eq!(previous(&third), [first.name(), second.name()]);
     // What is to stay has had the time to go: the manager has nothing left to do.
     ns.stays(
@@ -157,7 +156,7 @@ async fn g2_to_g5(scope: Scope) {
     web.set(1).await.assert(&[Is("Archived", "True")]);
     web.has_sets(&[1, 2, 3]).await;
 
-    // G5: others again, and they pass.
+    // Others again, and they pass.
     web.edit(content(passing("cm-c"), workload("app-c", "app:2")))
         .await;
     web.concluded().await;
@@ -183,7 +182,7 @@ async fn g2_to_g5(scope: Scope) {
     }
 }
 
-async fn g6(scope: Scope) {
+async fn changes_of_a_paused_deployment_wait(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (first, second) = (passing("cm-1"), passing("cm-2"));
     let content = || ns.content().probe(name_in_data_probe());
@@ -236,7 +235,7 @@ async fn g6(scope: Scope) {
     );
 }
 
-async fn h1(scope: Scope) {
+async fn owner_references_and_controller_of_agree(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let app = workload("app", "app:1");
     let content = ns
@@ -244,7 +243,7 @@ async fn h1(scope: Scope) {
         .phase("a", [app.clone()])
         .probe(workload_probe());
     let web = ns.deployment("web").content(content).create().await;
-    let told = web.concluded().await;
+    let reported = web.concluded().await;
     let set = web
         .set_reaches(
             1,
@@ -256,8 +255,8 @@ async fn h1(scope: Scope) {
         web.revision_kind(),
         set.name()
     );
-    told.assert(&[Controls(&[&entry])]);
-    let chain = [told.json, set.json, ns.live(&app).await];
+    reported.assert(&[Controls(&[&entry])]);
+    let chain = [reported.json, set.json, ns.live(&app).await];
     for (above, owner) in chain.iter().enumerate() {
         for (below, object) in chain.iter().enumerate() {
             let neighbours = above + 1 == below;

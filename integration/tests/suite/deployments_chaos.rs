@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_integration::exclusive::Exclusive;
 use baton_integration::prelude::*;
+use baton_integration::seed::{SEED, first_seed};
 use baton_integration::set::SetBuilder;
 use futures::future::join_all;
 use rand::rngs::StdRng;
@@ -16,12 +17,12 @@ use crate::requests::settle;
 const CHAINS: u64 = 3;
 
 both_scopes! {
-    ten_edits_in_a_second => ten_edits;
+    ten_edits_in_a_second_leave_one_chain;
 }
 
 /// Each edit may become a revision or be passed over, but the chain stays one: no number twice, each
 /// revision names all before it.
-async fn ten_edits(scope: Scope) {
+async fn ten_edits_in_a_second_leave_one_chain(scope: Scope) {
     let ns = &TestNamespace::new(scope).await;
     let names: Vec<String> = (0..CHAINS).map(|at| format!("web-{at}")).collect();
     join_all(names.iter().map(|name| edit_ten_times(ns, name))).await;
@@ -53,7 +54,7 @@ async fn edit_ten_times(ns: &TestNamespace, name: &str) {
 
     let mut known = vec![web.set(1).await.name().to_owned()];
     for event in sets.so_far().await.events {
-        if event.deed == Deed::Added {
+        if event.change == Change::Added {
             let set = Revision { json: event.object };
             let number = i64::try_from(known.len()).unwrap() + 1;
             assert_eq!(set.number(), Some(number), "{:#}", set.json);
@@ -84,9 +85,6 @@ const EDITS: u64 = 50;
 
 /// How many archived revisions are kept.
 const HISTORY: usize = 5;
-
-/// Names the first seed, to repeat a run that failed.
-const SEED: &str = "BATON_TEST_SEED";
 
 /// Names of the config maps that contents choose from, and change in place.
 const POOL: [&str; 5] = ["cm-0", "cm-1", "cm-2", "cm-3", "cm-4"];
@@ -253,8 +251,8 @@ impl<'a> Chain<'a> {
         };
         self.apply(last.clone()).await;
         self.web.resume().await;
-        let told = self.web.concluded().await;
-        let newest = told.json["status"]["revision"].as_i64().unwrap();
+        let reported = self.web.concluded().await;
+        let newest = reported.json["status"]["revision"].as_i64().unwrap();
         let done = [
             Is("Available", "True"),
             Is("Succeeded", "True"),
@@ -262,7 +260,7 @@ impl<'a> Chain<'a> {
             No("Paused"),
         ];
         let set = self.web.set_reaches(newest, &done).await;
-        let hash = told.json["status"]["templateHash"].as_str().unwrap();
+        let hash = reported.json["status"]["templateHash"].as_str().unwrap();
         assert_eq!(set.name(), format!("{}-{hash}", self.web.name()));
         let ns = self.ns;
         ns.within(Duration::from_mins(1))
@@ -314,7 +312,7 @@ impl<'a> Chain<'a> {
         let states = recorded.states();
         let mut number = 0;
         for (event, before) in recorded.events.iter().zip(&states) {
-            if event.deed != Deed::Added {
+            if event.change != Change::Added {
                 continue;
             }
             number += 1;
@@ -336,10 +334,7 @@ impl<'a> Chain<'a> {
 /// Two chains, one of each scope, and a manager that is killed at random moments.
 #[tokio::test]
 async fn a_long_chain_survives_its_users_and_its_manager() {
-    let seed = std::env::var(SEED)
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(1);
+    let seed = first_seed();
     println!("{SEED}={seed}");
     let mut random = StdRng::seed_from_u64(seed);
     let mut bed = Exclusive::acquire().await;

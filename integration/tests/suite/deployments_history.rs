@@ -5,16 +5,16 @@ use baton_integration::prelude::*;
 use crate::deployments::{workload, workload_probe};
 
 both_scopes! {
-    history_limit_of_zero => limit_zero;
-    rollback_to_an_archived_template => rollback;
-    a_restart_is_a_revision_of_the_same_content => restart;
+    a_history_limit_of_zero_keeps_no_archived_revision;
+    a_rollback_to_an_archived_template_is_a_new_revision;
+    a_restart_is_a_revision_of_the_same_content;
 }
 
 const CREATED: &str = "package_operator_object_set_created_timestamp_seconds";
 const SUCCEEDED: &str = "package_operator_object_set_succeeded_timestamp_seconds";
 
 /// The predecessor goes as soon as its successor has settled, and so do its metrics.
-async fn limit_zero(scope: Scope) {
+async fn a_history_limit_of_zero_keeps_no_archived_revision(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (shared, own) = (configmap("shared"), configmap("own"));
     let first = ns
@@ -64,7 +64,7 @@ async fn limit_zero(scope: Scope) {
 
 /// A limit counts in every pass, whenever it is set, and never for what is not archived.
 #[tokio::test]
-async fn improvement_22_a_lowered_limit_counts_at_once() {
+async fn a_lowered_history_limit_applies_at_once() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let cm = configmap("cm");
     let content = |version: i64| {
@@ -135,7 +135,7 @@ async fn improvement_22_a_lowered_limit_counts_at_once() {
     assert!(!errors.contains(ns.name()), "{errors}");
 }
 
-async fn rollback(scope: Scope) {
+async fn a_rollback_to_an_archived_template_is_a_new_revision(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (shared, first, second) = (configmap("shared"), configmap("first"), configmap("second"));
     let one = || {
@@ -161,12 +161,12 @@ async fn rollback(scope: Scope) {
     // the name, so it only rises when that is not enough.
     for (content, number, collisions) in [(one(), 3, 1), (two(), 4, 1), (one(), 5, 2)] {
         web.edit(content).await;
-        let told = web.concluded().await;
-        assert_eq!(told.json["status"]["revision"], number);
-        assert_eq!(told.json["status"]["collisionCount"], collisions);
+        let reported = web.concluded().await;
+        assert_eq!(reported.json["status"]["revision"], number);
+        assert_eq!(reported.json["status"]["collisionCount"], collisions);
         web.set_reaches(number - 1, &[Is("Archived", "True")]).await;
         let set = web.set_reaches(number, &[Is("Succeeded", "True")]).await;
-        let hash = told.json["status"]["templateHash"].as_str().unwrap();
+        let hash = reported.json["status"]["templateHash"].as_str().unwrap();
         assert_eq!(set.name(), format!("{}-{hash}", web.name()));
         assert_eq!(annotation(&set.json, "package-operator.run/hash"), hash);
         assert_eq!(previous(&set), names);
@@ -209,7 +209,7 @@ fn content_of(live: &Value) -> Value {
     live
 }
 
-async fn restart(scope: Scope) {
+async fn a_restart_is_a_revision_of_the_same_content(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (cm, app) = (configmap("cm").data("k", "v"), workload("app", "app:1"));
     let content = ns
@@ -232,9 +232,9 @@ async fn restart(scope: Scope) {
         let patch =
             json!({ "spec": { "template": { "metadata": { "annotations": annotations } } } });
         web.patch(&patch).await;
-        let told = web.concluded().await;
-        assert_eq!(told.json["status"]["revision"], number);
-        assert_eq!(told.json["status"]["collisionCount"], Value::Null);
+        let reported = web.concluded().await;
+        assert_eq!(reported.json["status"]["revision"], number);
+        assert_eq!(reported.json["status"]["collisionCount"], Value::Null);
         let old = web.set_reaches(number - 1, &[Is("Archived", "True")]).await;
         let own = ["ConfigMap cm", "Deployment.apps app"];
         let new = web
@@ -258,7 +258,7 @@ async fn restart(scope: Scope) {
 /// The deployment's annotations are those of its revisions, but for what only says how it was applied.
 /// The reason of the last change is brought up to date where it stands.
 #[tokio::test]
-async fn improvement_38_annotations_and_the_reason_of_a_change() {
+async fn revisions_carry_annotations_and_the_change_cause() {
     const CAUSE: &str = "kubernetes.io/change-cause";
     const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
     let ns = TestNamespace::new(Scope::Namespaced).await;

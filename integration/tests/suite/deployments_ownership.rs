@@ -1,20 +1,23 @@
 //! Whose revisions are whose, and what becomes of them when somebody deletes something.
 
+use baton_integration::endpoint::Endpoint;
+use baton_integration::exclusive::Exclusive;
+use baton_integration::faults::{Answer, Faults, Gate, On, Seen, Verb, WatchEnd};
 use baton_integration::prelude::*;
 use baton_integration::set::SetBuilder;
 
 both_scopes! {
-    improvement_14_overlapping_selectors => overlapping;
-    improvement_15_foreground_deletion_makes_nothing_new => foreground;
-    orphaned_revisions_are_adopted => orphaned;
-    a_taken_name_is_a_collision => taken_name;
-    a_deleted_current_revision_is_replaced => deleted_current;
-    a_deployment_deleted_and_made_again_at_once => made_again;
+    deployments_with_overlapping_selectors_keep_apart;
+    foreground_deletion_creates_nothing_new;
+    orphaned_revisions_are_adopted;
+    a_taken_name_is_a_collision;
+    a_deleted_current_revision_is_replaced;
+    a_deployment_deleted_and_created_again_at_once_is_rolled_out;
 }
 
 /// Two deployments whose selectors and templates match all revisions of both; and a revision of
 /// nobody's that they match as well.
-async fn overlapping(scope: Scope) {
+async fn deployments_with_overlapping_selectors_keep_apart(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let labels = json!({ "shared": "label" });
     let content = |name: &str, version: &str| {
@@ -25,9 +28,8 @@ async fn overlapping(scope: Scope) {
         .label("shared", "label")
         .revision(7)
         .phase("a", [configmap("nobodys")])
-        .create()
+        .available()
         .await;
-    ns.reaches("nobodys", &[Is("Available", "True")]).await;
     let mut deployments = Vec::new();
     for name in ["one", "two"] {
         let deployment = ns
@@ -68,7 +70,7 @@ async fn overlapping(scope: Scope) {
 }
 
 /// No new revision comes up while the old ones go.
-async fn foreground(scope: Scope) {
+async fn foreground_deletion_creates_nothing_new(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let [first, second, blocked] = ["first", "second", "blocked"].map(configmap);
     let blocked = blocked.blocked();
@@ -83,9 +85,12 @@ async fn foreground(scope: Scope) {
     let label = format!("package-operator.run/object-deployment={}", web.name());
     let sets = Recording::start(ns.cluster(), &ns.set_ref("any"), &label).await;
 
+    ns.until_owners_are_observed().await;
     web.delete("Foreground").await;
     let is_going = |live: &Value| !live["metadata"]["deletionTimestamp"].is_null();
     ns.object_becomes(&blocked, "deleted", is_going).await;
+    // The archived one has nothing to wait for, but goes in a time of its own.
+    web.has_sets(&[2]).await;
     // The deployment has to wait, and whatever happens to it meanwhile makes no revision.
     web.edit(content(vec![configmap("third")])).await;
     web.annotate("changed", "meanwhile").await;
@@ -97,15 +102,15 @@ async fn foreground(scope: Scope) {
     ns.unblock(&blocked).await;
     web.gone().await;
     let recorded = sets.so_far().await;
-    assert_eq!(recorded.count(Deed::Added), 0, "{recorded:#?}");
-    assert_eq!(recorded.count(Deed::Deleted), 2);
+    assert_eq!(recorded.count(Change::Added), 0, "{recorded:#?}");
+    assert_eq!(recorded.count(Change::Deleted), 2);
     for object in [&first, &second, &blocked, &configmap("third")] {
         ns.gone(object).await;
     }
 }
 
 /// A deployment deleted with its revisions left behind, and made again: it takes them as they are.
-async fn orphaned(scope: Scope) {
+async fn orphaned_revisions_are_adopted(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (shared, old) = (configmap("shared"), configmap("old"));
     let first = || {
@@ -141,9 +146,52 @@ async fn orphaned(scope: Scope) {
     assert_eq!(live["data"], json!({ "k": "1" }));
 }
 
+/// A deployment is deleted without its revisions and made again, and the manager learns of the second deployment before
+/// it learns what became of the revisions: their watches are independent of each other.
+#[tokio::test]
+async fn revisions_that_are_orphaned_unobserved_are_adopted() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
+    let manager = bed.manager_through(&faults, &[]).await;
+    let content = || ns.content().phase("a", [configmap("cm").data("k", "1")]);
+    let web = ns.deployment("web").content(content()).create().await;
+    web.concluded().await;
+    let before = web.sets().await;
+    ns.until_owners_are_observed().await;
+
+    let gate = Gate::default();
+    let watches = On::verb(Verb::Watch).path("/objectsets$");
+    let held = faults.inject(watches, Answer::Held(gate.clone()));
+    faults.end_watches("/objectsets$", WatchEnd::Close);
+    held.used(1).await;
+    web.delete("Orphan").await;
+    web.gone().await;
+    let earlier = faults.seen().len();
+    ns.deployment("web").content(content()).create().await;
+    let is_write = |seen: &&Seen| seen.is_write() && seen.path.contains("/objectsets");
+    let seen = faults
+        .until("a revision to be adopted or made", |seen| {
+            seen[earlier..].iter().any(|seen| is_write(&seen))
+        })
+        .await;
+    let first = seen[earlier..].iter().find(is_write);
+    assert_eq!(first.map(|seen| seen.verb), Some(Verb::Patch), "{first:?}");
+    gate.open();
+    let reported = web.concluded().await;
+    assert_eq!(reported.json["status"]["collisionCount"], Value::Null);
+    let after = web.sets().await;
+    let uid = |set: &Revision| set.uid().to_owned();
+    let [after, before] = [after, before].map(|sets| sets.iter().map(uid).collect::<Vec<_>>());
+    assert_eq!(after, before);
+    drop(manager);
+}
+
 /// Nothing may come of it but other owner references.
 async fn orphan_and_make_again(ns: &TestNamespace, web: &TestDeployment<'_>, like: SetBuilder<'_>) {
     let before = web.sets().await;
+    // What garbage collection does not know as a dependent yet it would collect.
+    ns.until_owners_are_observed().await;
     web.delete("Orphan").await;
     web.gone().await;
     ns.eventually("orphans", async || {
@@ -155,17 +203,17 @@ async fn orphan_and_make_again(ns: &TestNamespace, web: &TestDeployment<'_>, lik
     let sets = Recording::start(ns.cluster(), &ns.set_ref("any"), &label).await;
     let deployments = Recording::start(ns.cluster(), &web.reference(), "").await;
     ns.deployment("web").content(like).create().await;
-    let told = web.concluded().await;
+    let reported = web.concluded().await;
     let newest = before.last().unwrap();
-    assert_eq!(told.json["status"]["revision"], json!(newest.number()));
-    assert_eq!(told.json["status"]["collisionCount"], Value::Null);
+    assert_eq!(reported.json["status"]["revision"], json!(newest.number()));
+    assert_eq!(reported.json["status"]["collisionCount"], Value::Null);
     let entry = |set: &Revision| {
         let kind = web.revision_kind();
         format!("{kind}.package-operator.run {}", set.name())
     };
     let entries: Vec<_> = before.iter().map(entry).collect();
     let entries: Vec<_> = entries.iter().map(String::as_str).collect();
-    told.assert(&[Controls(&entries)]);
+    reported.assert(&[Controls(&entries)]);
     let after = web.sets().await;
     assert_eq!(after.len(), before.len());
     for (before, after) in before.iter().zip(&after) {
@@ -173,11 +221,11 @@ async fn orphan_and_make_again(ns: &TestNamespace, web: &TestDeployment<'_>, lik
         assert_eq!(before.json["spec"], after.json["spec"]);
         assert_eq!(controller(&after.json), web.name());
     }
-    assert_eq!(sets.so_far().await.count(Deed::Added), 0);
-    // It never told anything else in between.
+    assert_eq!(sets.so_far().await.count(Change::Added), 0);
+    // It never reported anything else in between.
     for state in deployments.so_far().await.states() {
-        if let Some(told) = state.get(web.name()) {
-            let status = &told["status"];
+        if let Some(reported) = state.get(web.name()) {
+            let status = &reported["status"];
             assert!(
                 status.is_null() || status["revision"] == json!(newest.number()),
                 "{status:#}"
@@ -195,14 +243,13 @@ async fn an_orphan_of_another_selector_is_left_alone() {
         .label(label, "web")
         .revision(9)
         .phase("a", [configmap("stray")])
-        .create()
+        .available()
         .await;
-    ns.reaches("stray", &[Is("Available", "True")]).await;
     let before = ns.read_set("stray").await;
     let content = ns.content().phase("a", [configmap("cm")]);
     let web = ns.deployment("web").content(content).create().await;
-    let told = web.concluded().await;
-    assert_eq!(told.json["status"]["revision"], 1);
+    let reported = web.concluded().await;
+    assert_eq!(reported.json["status"]["revision"], 1);
     assert_eq!(ns.read_set("stray").await, before);
 }
 
@@ -226,13 +273,13 @@ async fn a_changed_selector_loses_nothing() {
 }
 
 /// The name that a revision would have is another's: somebody else's revision is left alone.
-async fn taken_name(scope: Scope) {
+async fn a_taken_name_is_a_collision(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let content = |version: &str| {
         ns.content()
             .phase("a", [configmap("cm").data("k", version)])
     };
-    // Which name that is nobody can tell but the manager.
+    // Only the manager can compute that name.
     let web = ns.deployment("web").content(content("1")).create().await;
     let first = web.concluded().await.json["status"]["templateHash"].clone();
     web.edit(content("2")).await;
@@ -250,12 +297,12 @@ async fn taken_name(scope: Scope) {
         .await;
     let theirs = ns.reaches(&second, &[Is("Succeeded", "True")]).await;
     let web = ns.deployment("web").content(content("1")).create().await;
-    let told = web.concluded().await;
-    assert_eq!(told.json["status"]["templateHash"], first);
+    let reported = web.concluded().await;
+    assert_eq!(reported.json["status"]["templateHash"], first);
     web.edit(content("2")).await;
-    let told = web.concluded().await;
-    assert_eq!(told.json["status"]["collisionCount"], 1);
-    let hash = told.json["status"]["templateHash"].as_str().unwrap();
+    let reported = web.concluded().await;
+    assert_eq!(reported.json["status"]["collisionCount"], 1);
+    let hash = reported.json["status"]["templateHash"].as_str().unwrap();
     let set = web.set_reaches(2, &[Is("Available", "True")]).await;
     assert_eq!(set.name(), format!("{}-{hash}", web.name()));
     assert_ne!(set.name(), theirs.name());
@@ -268,7 +315,7 @@ async fn taken_name(scope: Scope) {
 
 /// Somebody deletes the revision that is at work. Its replacement has all objects in the end, and
 /// nothing that goes with the deleted one is missing afterwards.
-async fn deleted_current(scope: Scope) {
+async fn a_deleted_current_revision_is_replaced(scope: Scope) {
     for propagation in ["Background", "Foreground"] {
         let ns = TestNamespace::new(scope).await;
         let objects = ["a", "b", "c"].map(|name| configmap(name).data("k", "v"));
@@ -349,7 +396,7 @@ async fn an_archived_revision_may_be_deleted_by_hand() {
 
 /// The revisions of the deployment before are on their way out and still hold the objects, under the
 /// very names that the new ones would have.
-async fn made_again(scope: Scope) {
+async fn a_deployment_deleted_and_created_again_at_once_is_rolled_out(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (cm, held) = (configmap("cm").data("k", "v"), configmap("held").blocked());
     let content = || {
@@ -369,8 +416,8 @@ async fn made_again(scope: Scope) {
         .await;
     ns.unblock(&held).await;
 
-    let told = web.concluded().await;
-    assert_eq!(told.json["status"]["revision"], 1);
+    let reported = web.concluded().await;
+    assert_eq!(reported.json["status"]["revision"], 1);
     let own = ["ConfigMap cm", "ConfigMap held"];
     let sets = web.has_sets(&[1]).await;
     assert_ne!(sets[0].uid(), before.uid());
@@ -401,8 +448,8 @@ async fn a_changed_revision_is_replaced() {
         return;
     }
     web.set_reaches(2, &[Is("Succeeded", "True")]).await;
-    let told = web.concluded_as(2).await;
-    assert_eq!(told.json["status"]["collisionCount"], 1);
+    let reported = web.concluded_as(2).await;
+    assert_eq!(reported.json["status"]["collisionCount"], 1);
     web.set_reaches(1, &[Is("Archived", "True")]).await;
     web.has_sets(&[1, 2]).await;
     let live = ns.live(&cm).await;

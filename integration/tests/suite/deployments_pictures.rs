@@ -7,14 +7,14 @@ use baton_integration::recording::State;
 use crate::deployments::{workload, workload_probe};
 
 both_scopes! {
-    in_place => picture_in_place;
-    beside_the_old_one_without_downtime => picture_beside;
-    over_a_failed_intermediate => picture_failed_intermediate;
+    an_edit_in_place_leaves_no_object_without_a_controller;
+    objects_beside_the_old_ones_replace_them_without_downtime;
+    a_rollout_over_a_failed_intermediate_revision_concludes;
 }
 
 const CONFIG: &str = "my-config";
 
-async fn picture_in_place(scope: Scope) {
+async fn an_edit_in_place_leaves_no_object_without_a_controller(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (config, app) = (configmap(CONFIG), "my-deployment");
     let content = |version: &str, image: &str| {
@@ -69,13 +69,13 @@ async fn picture_in_place(scope: Scope) {
     let both = [first.name(), second.name()];
     for (recording, object) in recordings.iter().zip(&objects) {
         let recorded = recording.so_far().await;
-        assert_eq!(recorded.count(Deed::Deleted), 0);
+        assert_eq!(recorded.count(Change::Deleted), 0);
         for state in recorded.states() {
             let live = &state[object.name()];
             assert!(both.contains(&controller(live)), "{live}");
         }
     }
-    let config_changes = recordings[0].so_far().await.count(Deed::Modified);
+    let config_changes = recordings[0].so_far().await.count(Change::Modified);
     assert!(
         config_changes <= 2,
         "a handover and a release: {config_changes}"
@@ -106,7 +106,7 @@ fn ready_endpoints(state: &State) -> usize {
         .count()
 }
 
-async fn picture_beside(scope: Scope) {
+async fn objects_beside_the_old_ones_replace_them_without_downtime(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let service = object("v1", "Service", "my-service").with(
         "/spec",
@@ -169,7 +169,10 @@ async fn picture_beside(scope: Scope) {
     .await;
 
     let (pods, slices) = (pods.so_far().await, slices.so_far().await);
-    assert!(pods.count(Deed::Deleted) >= 4, "the rollouts were recorded");
+    assert!(
+        pods.count(Change::Deleted) >= 4,
+        "the rollouts were recorded"
+    );
     for state in pods.states() {
         assert!(ready_pods(&state) >= 1, "no pod was ready: {state:#?}");
     }
@@ -197,8 +200,9 @@ fn assert_old_ones_wait(sets: &State, scope: Scope) {
         .collect();
     for old in sets.iter().filter(|set| lifecycle(set) != "Active") {
         let available = sets.iter().any(|new| {
-            let told = new.condition("Available");
-            new.number() > old.number() && told.is_some_and(|told| told["status"] == "True")
+            let reported = new.condition("Available");
+            new.number() > old.number()
+                && reported.is_some_and(|reported| reported["status"] == "True")
         });
         assert!(
             available,
@@ -210,7 +214,7 @@ fn assert_old_ones_wait(sets: &State, scope: Scope) {
 
 /// The configuration is handed 1 -> 2 -> 3, the workloads are others each time. The image of 2 is
 /// broken, and 3 is held up for as long as the test wants.
-async fn picture_failed_intermediate(scope: Scope) {
+async fn a_rollout_over_a_failed_intermediate_revision_concludes(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let config = configmap(CONFIG);
     let app = |version: u64, image: &str| workload(&format!("my-deployment-v{version}"), image);

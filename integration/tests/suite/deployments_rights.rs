@@ -7,7 +7,7 @@ use crate::rights::{ACCOUNT, NAMESPACE, apply_shipped_rights};
 
 /// All that a deployment has done for it, and then one without the right to make revisions.
 #[tokio::test]
-async fn the_shipped_rights_are_enough_and_a_missing_one_is_told() {
+async fn the_shipped_rights_are_enough_and_a_missing_one_is_reported() {
     let mut bed = Exclusive::acquire().await;
     apply_shipped_rights(bed.cluster()).await;
     bed.take_manager().kill();
@@ -42,6 +42,8 @@ async fn the_shipped_rights_are_enough_and_a_missing_one_is_told() {
         web.set_reaches(2, &[Is("Paused", "True")]).await;
         web.resume().await;
         web.set_reaches(2, &[No("Paused")]).await;
+        // What garbage collection does not know as a dependent yet it would collect.
+        ns.until_owners_are_observed().await;
         web.delete("Orphan").await;
         web.gone().await;
         ns.deployment("web")
@@ -74,8 +76,8 @@ async fn the_shipped_rights_are_enough_and_a_missing_one_is_told() {
         ns.eventually("a refusal", async || {
             version.set(version.get() + 1);
             edit(&web, ns, &version.get().to_string()).await;
-            let told = web.observed().await;
-            told.has(&[Because("Progressing", "False", "ObjectSetCreateError")])
+            let reported = web.observed().await;
+            reported.has(&[Because("Progressing", "False", "ObjectSetCreateError")])
         })
         .await;
         web.reaches(&[

@@ -3,9 +3,9 @@
 use baton_integration::prelude::*;
 
 both_scopes! {
-    improvement_02_what_a_newer_revision_has_yet_to_take_stays => yet_to_be_taken;
-    improvement_02_slices_count => slices;
-    improvement_10_what_newer_ones_own_makes_nobody_available => nobody_available;
+    objects_that_a_newer_revision_has_yet_to_take_stay;
+    objects_in_slices_that_a_newer_revision_has_yet_to_take_stay;
+    objects_of_newer_revisions_make_no_older_one_available;
 }
 
 /// A phase that holds up those after it until its `ConfigMap` is annotated with its name.
@@ -15,7 +15,7 @@ fn gate(name: &str) -> Entry {
 
 /// Nothing is controlled any more: that is something else than nothing reported, and waits for nobody.
 #[tokio::test]
-async fn improvement_03_a_failed_revision_with_nothing_left_goes_at_once() {
+async fn a_failed_revision_with_nothing_left_is_archived_at_once() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let cm = configmap("cm");
     let content = |version: &str| {
@@ -49,7 +49,7 @@ async fn improvement_03_a_failed_revision_with_nothing_left_goes_at_once() {
 
 /// 1 works and fails later; 2 has nothing in common with it; 3 contains its object and has not come to
 /// it yet. 2 goes, 1 stays, and so does the object, until 3 has it.
-async fn yet_to_be_taken(scope: Scope) {
+async fn objects_that_a_newer_revision_has_yet_to_take_stay(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let object = configmap("object");
     let content = || ns.content().probe(name_annotation_probe());
@@ -124,7 +124,7 @@ fn in_test(ns: &TestNamespace, set: &Revision) -> String {
 
 /// A template with slices: rolled out, handed over, seen by the rules, and missed when they are not
 /// there.
-async fn slices(scope: Scope) {
+async fn objects_in_slices_that_a_newer_revision_has_yet_to_take_stay(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (sliced, gone) = (configmap("sliced"), configmap("gone"));
     let content = |slices: &[&str], gates: Vec<Entry>| {
@@ -175,14 +175,14 @@ async fn slices(scope: Scope) {
     // One of its slices is missing: nobody knows what it contains, so nothing else goes.
     web.edit(content(&["two", "three"], vec![ready(&configmap("other"))]))
         .await;
-    let told = web
+    let reported = web
         .reaches(&[
             Is("Progressing", "True"),
             Says("Progressing", &ns.set_name("three")),
             Is("Available", "True"),
         ])
         .await;
-    assert_eq!(told.json["status"]["revision"], 3);
+    assert_eq!(reported.json["status"]["revision"], 3);
     assert_eq!(lifecycle(&web.set(2).await), "Active");
     ns.create_slice("three", [ready(&configmap("late"))]).await;
     web.concluded().await;
@@ -202,7 +202,7 @@ async fn slices(scope: Scope) {
 
 /// All of the first revision has been taken over by one that fails. It still says that it is available,
 /// because its own probes pass; nobody should rely on that.
-async fn nobody_available(scope: Scope) {
+async fn objects_of_newer_revisions_make_no_older_one_available(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
     let first = ns.content().phase("a", [cm.clone()]);
@@ -232,9 +232,9 @@ async fn nobody_available(scope: Scope) {
     web.set_reaches(1, &[Is("Archived", "True")]).await;
 }
 
-/// What is wrong with the newest revision is told where people look, and heals when its cause goes.
+/// What is wrong with the newest revision is reported by the deployment until its cause goes.
 #[tokio::test]
-async fn improvement_23_a_collision_is_told_by_the_deployment() {
+async fn a_collision_is_reported_by_the_deployment() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (cm, theirs) = (configmap("cm"), configmap("theirs"));
     let content = ns.content().phase("a", [cm.clone(), configmap("own")]);

@@ -1,18 +1,18 @@
-//! What a deployment tells about itself, and what holds it up.
+//! What a deployment reports, and what delays it.
 
 use baton_integration::prelude::*;
 
 use crate::deployments::{workload, workload_probe};
 
 both_scopes! {
-    improvement_27_a_late_revision_is_told_and_heals => late;
-    improvement_26_a_pause_in_the_middle_of_a_rollout => paused_rollout;
-    mapped_conditions_come_from_the_current_revision => mapped;
-    a_deployment_may_be_empty_first => empty_first;
+    a_late_revision_is_reported_until_it_is_available;
+    a_rollout_paused_halfway_goes_on_as_it_was;
+    mapped_conditions_come_from_the_current_revision;
+    a_deployment_may_be_empty_first;
 }
 
 /// A revision is late, goes on all the same, and gets there; the next one has its own time.
-async fn late(scope: Scope) {
+async fn a_late_revision_is_reported_until_it_is_available(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
     let content = |version: &str| {
@@ -28,7 +28,7 @@ async fn late(scope: Scope) {
         .create()
         .await;
     let set = web.set_reaches(1, &[Is("Available", "False")]).await;
-    let told = web
+    let reported = web
         .reaches(&[
             Because("Progressing", "False", "ProgressDeadlineExceeded"),
             Says("Progressing", set.message("Available")),
@@ -41,7 +41,7 @@ async fn late(scope: Scope) {
         set.name(),
         set.message("Available")
     );
-    assert_eq!(told.message("Progressing"), expected);
+    assert_eq!(reported.message("Progressing"), expected);
     assert_eq!(ns.get(&configmap("after")).await, None);
 
     // More time is given from now on.
@@ -88,18 +88,18 @@ async fn late(scope: Scope) {
         let events = ns.reference(&object("v1", "Event", ""));
         ns.eventually("an event", async || {
             let events = ns.cluster().list(&events, "").await;
-            let is_told = |event: &Value| {
+            let is_reported = |event: &Value| {
                 event["reason"] == "ProgressDeadlineExceeded"
                     && event["involvedObject"]["name"] == *web.name()
             };
-            events.iter().any(is_told)
+            events.iter().any(is_reported)
         })
         .await;
     }
 }
 
 /// Two revisions are at work, one of them fails; both are paused and go on as they were.
-async fn paused_rollout(scope: Scope) {
+async fn a_rollout_paused_halfway_goes_on_as_it_was(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (shared, held) = (configmap("shared"), configmap("held"));
     let content = |version: &str, own: &str| {
@@ -127,10 +127,10 @@ async fn paused_rollout(scope: Scope) {
         let set = web.set_reaches(number, &[Is("Paused", "True")]).await;
         assert_eq!(annotation(&set.json, PAUSED_BY_PARENT), "true");
     }
-    let told = web
+    let reported = web
         .reaches(&[Is("Paused", "True"), Is("Progressing", "True")])
         .await;
-    assert_eq!(told.json["status"]["revision"], 2);
+    assert_eq!(reported.json["status"]["revision"], 2);
     // Another change, and one back: what counts is the template at the end of the pause.
     web.edit(content("3", "own-3")).await;
     web.edit(content("2", "own-2")).await;
@@ -166,7 +166,7 @@ async fn paused_rollout(scope: Scope) {
 
 const PAUSED_BY_PARENT: &str = "package-operator.run/paused-by-parent";
 
-/// Somebody pauses the current revision by hand: the deployment tells, and leaves it paused until it
+/// Somebody pauses the current revision by hand: the deployment reports it, and leaves it paused until it
 /// was itself paused and unpaused once.
 #[tokio::test]
 async fn a_revision_paused_by_hand_stays_paused() {
@@ -231,7 +231,7 @@ async fn a_deployment_may_be_created_paused() {
     web.concluded().await.assert(&[No("Paused")]);
 }
 
-async fn mapped(scope: Scope) {
+async fn mapped_conditions_come_from_the_current_revision(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let app =
         |name: &str, image: &str| workload(name, image).map("Available", "example.com/Workload");
@@ -261,7 +261,7 @@ async fn mapped(scope: Scope) {
     web.reaches(&[No("example.com/Workload")]).await;
 }
 
-async fn empty_first(scope: Scope) {
+async fn a_deployment_may_be_empty_first(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let web = ns.deployment("web").create().await;
     let wanted = [
@@ -293,7 +293,7 @@ async fn empty_first(scope: Scope) {
 
 /// A name of up to 253 characters is fine for a deployment, but it becomes the value of a label.
 #[tokio::test]
-async fn a_name_too_long_for_a_label_is_told() {
+async fn a_name_too_long_for_a_label_is_reported() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let content = || ns.content().phase("a", [configmap("cm")]);
     let (name, fits) = ("n".repeat(64), "f".repeat(63));
@@ -305,7 +305,7 @@ async fn a_name_too_long_for_a_label_is_told() {
             .content(content())
     };
     let long = deployment(&name).create().await;
-    let told = long
+    let reported = long
         .reaches(&[
             Because("Progressing", "False", "ObjectSetCreateError"),
             Because("Available", "False", "ObjectSetUnready"),
@@ -313,7 +313,7 @@ async fn a_name_too_long_for_a_label_is_told() {
             Says("Progressing", &name),
         ])
         .await;
-    assert_eq!(told.json["status"]["collisionCount"], Value::Null);
+    assert_eq!(reported.json["status"]["collisionCount"], Value::Null);
     assert_eq!(
         ns.cluster().list(&ns.set_ref("any"), "").await,
         [Value::Null; 0]
@@ -355,14 +355,14 @@ async fn odd_manifests_make_one_revision() {
     web.annotate("another", "pass").await;
     let absent = json!({ "spec": { "template": { "spec": { "successDelaySeconds": null } } } });
     web.patch(&absent).await;
-    let told = web.concluded().await;
-    assert_eq!(told.json["status"]["collisionCount"], Value::Null);
+    let reported = web.concluded().await;
+    assert_eq!(reported.json["status"]["collisionCount"], Value::Null);
     assert_eq!(web.has_sets(&[1]).await, before);
 }
 
 /// A quota forbids the next revision; the one at work stays, and a raised quota is found by itself.
 #[tokio::test]
-async fn a_refused_revision_is_told_and_heals() {
+async fn a_refused_revision_is_reported_and_created_later() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let quota = object("v1", "ResourceQuota", "quota");
     let hard = |count: &str| json!({ "spec": { "hard": { "count/objectsets.package-operator.run": count } } });
@@ -378,7 +378,7 @@ async fn a_refused_revision_is_told_and_heals() {
     .await;
 
     web.edit(content("2")).await;
-    let told = web
+    let reported = web
         .reaches(&[
             Because("Progressing", "False", "ObjectSetCreateError"),
             Says("Progressing", "exceeded quota: quota"),
@@ -386,11 +386,13 @@ async fn a_refused_revision_is_told_and_heals() {
             Says("Available", "is still Available."),
         ])
         .await;
-    assert_eq!(told.json["status"]["revision"], 1);
+    assert_eq!(reported.json["status"]["revision"], 1);
     assert!(
-        told.message("Progressing").starts_with("ObjectSet web-"),
+        reported
+            .message("Progressing")
+            .starts_with("ObjectSet web-"),
         "{}",
-        told.status()
+        reported.status()
     );
     web.has_sets(&[1]).await;
     ns.merge(&quota, &hard("2")).await;
@@ -453,8 +455,8 @@ async fn a_revision_that_is_stored_otherwise_is_made_once() {
     web.edit(content("2")).await;
     web.concluded().await;
     web.edit(content("1")).await;
-    let told = web.concluded().await;
-    assert_eq!(told.json["status"]["collisionCount"], 1);
+    let reported = web.concluded().await;
+    assert_eq!(reported.json["status"]["collisionCount"], 1);
     web.annotate("another", "pass").await;
     web.set_reaches(2, &[Is("Archived", "True")]).await;
     let sets = web.has_sets(&[1, 2, 3]).await;

@@ -8,7 +8,7 @@ use baton_integration::takeover::Shape;
 use crate::requests::{Count, settle};
 
 both_scopes! {
-    a_foreign_hash_is_no_reason_for_a_new_revision => foreign_hash;
+    a_foreign_hash_causes_no_new_revision;
 }
 
 /// What Package Operator computes is not known here; any text of its form will do.
@@ -30,7 +30,7 @@ async fn states(ns: &TestNamespace) -> Vec<Value> {
 
 /// The content of the revision is what the template asks for, so it stays the current one, and not
 /// one of its objects is made anew or rewritten. The next change goes on from it.
-async fn foreign_hash(scope: Scope) {
+async fn a_foreign_hash_causes_no_new_revision(scope: Scope) {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(scope).await;
     bed.take_manager().kill();
@@ -85,9 +85,9 @@ async fn foreign_hash(scope: Scope) {
     assert_eq!(web.has_sets(&[1]).await.len(), 1);
     assert_eq!(current.json["metadata"]["uid"], set.json["metadata"]["uid"]);
     assert_eq!(states(&ns).await, before);
-    let told = web.concluded().await;
-    assert_eq!(told.json["status"]["templateHash"], HASH);
-    assert_eq!(told.json["status"]["collisionCount"], Value::Null);
+    let reported = web.concluded().await;
+    assert_eq!(reported.json["status"]["templateHash"], HASH);
+    assert_eq!(reported.json["status"]["collisionCount"], Value::Null);
     let counts = count.so_far(&bed);
     let of = |verb: &str| counts.get(verb).copied().unwrap_or_default();
     // The mark of the template's metadata, and what the revision and the deployment are like.

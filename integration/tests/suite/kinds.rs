@@ -7,8 +7,8 @@ use baton_integration::prelude::*;
 use crate::requests::{Count, settle};
 
 both_scopes! {
-    a_deployment_becomes_ready => deployment;
-    a_kind_that_goes_and_comes_back => crd;
+    a_deployment_becomes_ready;
+    a_kind_goes_and_comes_back;
 }
 
 fn web(image: &str) -> Entry {
@@ -39,11 +39,10 @@ fn ready() -> Value {
     probe
 }
 
-async fn deployment(scope: Scope) {
+async fn a_deployment_becomes_ready(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (before, after) = (configmap("before"), configmap("after"));
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [before.clone()])
         .phase("b", [web("image:1").map("Available", "demo.example/Web")])
         .phase("c", [after.clone()])
@@ -59,9 +58,7 @@ async fn deployment(scope: Scope) {
     ns.reaches("v1", &wanted).await.assert(&[all]);
 
     // The pods of this image never become ready, so the rest waits.
-    ns.set("v2")
-        .revision(2)
-        .previous(&["v1"])
+    ns.revision(2)
         .phase("a", [before.clone()])
         .phase("b", [web("broken:1")])
         .phase("c", [after.clone()])
@@ -89,14 +86,12 @@ async fn deployment(scope: Scope) {
         .phase("b", [web("image:3")])
         .phase("c", [after])
         .probe(ready())
-        .create()
-        .await;
-    ns.reaches("v3", &[Is("Available", "True"), No("InTransition"), all])
+        .reaching(&[Is("Available", "True"), No("InTransition"), all])
         .await;
 }
 
 /// A definition of a kind that nobody else has.
-fn definition(ns: &TestNamespace) -> (Entry, String) {
+pub(crate) fn definition(ns: &TestNamespace) -> (Entry, String) {
     let group = format!("{}.example", ns.name());
     let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
     let scope = "Namespaced";
@@ -112,13 +107,12 @@ fn definition(ns: &TestNamespace) -> (Entry, String) {
     (crd, format!("{group}/v1"))
 }
 
-async fn crd(scope: Scope) {
+async fn a_kind_goes_and_comes_back(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (crd, api_version) = definition(&ns);
     let thing = object(&api_version, "Thing", "thing").with("/spec/size", 1);
     let other = configmap("other");
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [thing.clone()])
         .phase("b", [other.clone()])
         .create()
@@ -167,14 +161,17 @@ async fn crd(scope: Scope) {
 /// The server keeps many values in another form than they were sent in. That is no drift, neither
 /// for the manager that wrote them nor for the next one.
 #[tokio::test]
-async fn improvement_31_normalised_values_are_no_drift() {
+async fn normalised_values_are_no_drift() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     let objects = [
         web("image:1"),
         object("v1", "Service", "web").with(
             "/spec",
-            json!({ "selector": { "app": "web" }, "ports": [{ "port": 80, "name": "a" }, { "port": 81, "name": "b" }] }),
+            json!({
+                "selector": { "app": "web" },
+                "ports": [{ "port": 80, "name": "a" }, { "port": 81, "name": "b" }],
+            }),
         ),
         object("v1", "ServiceAccount", "web"),
         secret("plain").with("/stringData/password", "secret"),
@@ -210,16 +207,21 @@ async fn improvement_31_normalised_values_are_no_drift() {
                 } } } },
             }),
         ),
-        object("networking.k8s.io/v1", "NetworkPolicy", "closed")
-            .with("/spec", json!({ "podSelector": {}, "policyTypes": ["Ingress"], "ingress": [] })),
+        object("networking.k8s.io/v1", "NetworkPolicy", "closed").with(
+            "/spec",
+            json!({ "podSelector": {}, "policyTypes": ["Ingress"], "ingress": [] }),
+        ),
         // A null is not a value, an empty map is hardly one.
-        configmap("odd").with("/data/k", "v").with("/binaryData", json!({})),
+        configmap("odd")
+            .with("/data/k", "v")
+            .with("/binaryData", json!({})),
         configmap("null").with("/data", json!({ "k": "v", "none": null })),
     ];
     let count = objects.len();
-    ns.set("v1").revision(1).phase("a", objects).create().await;
     let set = ns
-        .reaches("v1", &[Is("Available", "True"), Is("Succeeded", "True")])
+        .revision(1)
+        .phase("a", objects)
+        .reaching(&[Is("Available", "True"), Is("Succeeded", "True")])
         .await;
     assert_eq!(set.controller_of().len(), count);
     settle(&ns, &bed).await;

@@ -1,7 +1,4 @@
-//! The manager against a real API server.
-//!
-//! One module per behaviour. Cases of the contract carry their numbers there (`a1_`, `b1_`), and
-//! what is done better than upstream the number in that list (`improvement_01_`).
+//! The manager against a real API server: one module per subject, tests named after the behaviour they hold.
 
 #![expect(
     clippy::unwrap_used,
@@ -14,14 +11,18 @@ mod agent;
 mod agent_credentials;
 mod agent_faults;
 mod agent_offline;
+mod agent_places;
 mod agent_requests;
 mod agent_restarts;
 mod agent_state;
 mod archival;
+mod assignments;
 mod bad_input;
+mod bounded_cost;
 mod chaos;
 mod cluster_commands;
 mod cluster_commands_pull;
+mod cluster_commands_rights;
 mod clusters;
 mod crash;
 mod deletion;
@@ -33,25 +34,45 @@ mod deployments_pictures;
 mod deployments_requests;
 mod deployments_rights;
 mod deployments_rules;
+mod deployments_slices;
 mod deployments_status;
 mod deployments_takeover;
+mod ended_phases;
+mod fairness;
 mod handover;
 mod harness;
 mod kinds;
 mod lifecycle;
+mod memory;
 mod metrics;
+mod phase_changes;
 mod phases;
+mod plugin_applications;
 mod plugin_pack;
 mod plugin_read;
 mod plugin_write;
 mod push;
 mod push_faults;
+mod reach;
 mod refusal;
+mod release_kinds;
+mod release_targets;
+mod releases;
+mod releases_faults;
+
 mod repair;
 mod requests;
 mod restart;
 mod rights;
 mod rollout;
+mod schema_limits;
+mod secrecy;
 mod sites_harness;
+mod stale_leader;
 mod status;
 mod takeover;
+mod teardown_chaos;
+mod teardown_kinds;
+mod teardown_names;
+mod teardown_orphans;
+mod tenants;

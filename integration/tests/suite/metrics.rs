@@ -1,15 +1,15 @@
-//! Series per revision (contract section 7).
+//! Series per revision.
 
 use baton_integration::prelude::*;
 
 both_scopes! {
-    series_come_and_go_with_the_revision => series;
+    series_come_and_go_with_the_revision;
 }
 
 const CREATED: &str = "package_operator_object_set_created_timestamp_seconds";
 const SUCCEEDED: &str = "package_operator_object_set_succeeded_timestamp_seconds";
 
-async fn series(scope: Scope) {
+async fn series_come_and_go_with_the_revision(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let namespace = match scope {
         Scope::Namespaced => ns.name(),
@@ -20,7 +20,8 @@ async fn series(scope: Scope) {
     let instance = [("pko_name", &*name), ("pko_package_instance", "demo")];
     let image = [("pko_name", &*name), ("image", "registry/package:1")];
 
-    ns.set("v1")
+    let set = ns
+        .set("v1")
         .label("package-operator.run/instance", "demo")
         .annotation(
             "package-operator.run/package-source-image",
@@ -28,9 +29,8 @@ async fn series(scope: Scope) {
         )
         .revision(1)
         .phase("a", [configmap("cm")])
-        .create()
+        .reaching(&[Is("Succeeded", "True")])
         .await;
-    let set = ns.reaches("v1", &[Is("Succeeded", "True")]).await;
     let created = set.json["metadata"]["creationTimestamp"].as_str().unwrap();
     let created: jiff::Timestamp = created.parse().unwrap();
     ns.eventually("both series", async || {
@@ -71,12 +71,10 @@ async fn series(scope: Scope) {
 #[tokio::test]
 async fn families_of_the_manager_are_exposed() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [configmap("cm")])
-        .create()
+        .reaching(&[Is("Succeeded", "True")])
         .await;
-    ns.reaches("v1", &[Is("Succeeded", "True")]).await;
     let metrics = ns.metrics();
     let owner = ("owner", "123-456");
     let informers = metrics.sum("package_operator_managed_cache_informers_total", &[owner]);

@@ -1,23 +1,23 @@
-//! Phases of the class `default`: A2, A4, A7, A9 (B2 is in `lifecycle`), handover in any combination
-//! with in-process phases, and the life of the phase objects.
+//! Phases of the class `default`: adoption, handover in any combination with in-process phases, and the life of the
+//! phase objects. Pause and archival are in `lifecycle`.
 
 use baton_integration::prelude::*;
 
 both_scopes! {
-    a2_prevent_refuses_unowned => a2;
-    a4_prevent_refuses_foreign_controller => a4;
-    a7_if_no_controller_takes_unowned => a7;
-    a9_none_takes_unowned => a9;
-    handover_in_any_combination => combinations;
-    siblings_of_the_deployment_label_hand_over => siblings;
-    improvement_20_names_that_collide => names;
-    a_deleted_phase_object_is_made_again => made_again;
-    teardown_in_reverse_order => reverse;
-    orphans_keep_their_phase_objects => orphans;
-    a_later_phase_waits_for_a_delegated_one => order;
-    an_unknown_class_is_told => unknown;
-    faults_are_told => faults;
-    contents_count_from_the_first_write => contents;
+    prevent_refuses_an_object_without_a_controller;
+    prevent_refuses_an_object_of_a_foreign_controller;
+    if_no_controller_adopts_an_object_without_a_controller;
+    none_adopts_an_object_without_a_controller;
+    handover_between_processes_and_classes_in_any_combination;
+    siblings_of_the_deployment_label_hand_over;
+    phase_objects_whose_names_collide_get_different_ones;
+    a_deleted_phase_object_is_created_again;
+    teardown_goes_in_reverse_order;
+    orphaned_phase_objects_stay;
+    a_later_phase_waits_for_a_delegated_one;
+    an_unknown_class_is_reported;
+    invalid_objects_are_reported;
+    a_changed_slice_is_noticed_from_the_first_write;
 }
 
 const CLASS: &str = "default";
@@ -26,14 +26,14 @@ fn settings() -> Entry {
     configmap("cm").data("k", "v")
 }
 
-/// The object is controlled by the phase object, and the revision and the phase object tell so.
+/// The object is controlled by the phase object, and the revision and the phase object report so.
 async fn is_taken(ns: &TestNamespace, set: &str, entry: &Entry) -> Value {
     let name = format!(
         "ConfigMap {}",
         entry.manifest["metadata"]["name"].as_str().unwrap()
     );
     let wanted = [Is("Available", "True"), Controls(&[&name])];
-    let told = ns.reaches(set, &wanted).await;
+    let reported = ns.reaches(set, &wanted).await;
     let phase = ns.phase_object(set, "a").await.unwrap();
     phase.assert(&[
         Because("Available", "True", "Available"),
@@ -42,7 +42,7 @@ async fn is_taken(ns: &TestNamespace, set: &str, entry: &Entry) -> Value {
     let live = ns.live(entry).await;
     assert_eq!(controller(&live), phase.name());
     assert_eq!(
-        told.json["status"]["remotePhases"],
+        reported.json["status"]["remotePhases"],
         json!([{ "name": phase.name(), "uid": phase.uid() }])
     );
     live
@@ -51,14 +51,15 @@ async fn is_taken(ns: &TestNamespace, set: &str, entry: &Entry) -> Value {
 async fn refused(scope: Scope, there: Entry) {
     let ns = TestNamespace::new(scope).await;
     let before = ns.create(&there).await;
-    let set = ns.set("v1").revision(1);
-    set.delegated("a", CLASS, [settings()]).create().await;
-    let told = ns
-        .reaches("v1", &[Because("Available", "False", "CollisionDetected")])
+    let reported = ns
+        .revision(1)
+        .delegated("a", CLASS, [settings()])
+        .reaching(&[Because("Available", "False", "CollisionDetected")])
         .await;
-    let message = told.message("Available");
+    let message = reported.message("Available");
     let expected = format!(
-        "Phase \"a\" failed: object {0}/cm kind:ConfigMap: refusing adoption, object /v1, Kind=ConfigMap {0}/cm not owned by previous revision",
+        "Phase \"a\" failed: object {0}/cm kind:ConfigMap: refusing adoption, \
+         object /v1, Kind=ConfigMap {0}/cm not owned by previous revision",
         ns.name()
     );
     assert_eq!(message, expected);
@@ -68,34 +69,34 @@ async fn refused(scope: Scope, there: Entry) {
     is_taken(&ns, "v1", &settings()).await;
 }
 
-async fn a2(scope: Scope) {
+async fn prevent_refuses_an_object_without_a_controller(scope: Scope) {
     refused(scope, settings()).await;
 }
 
-async fn a4(scope: Scope) {
+async fn prevent_refuses_an_object_of_a_foreign_controller(scope: Scope) {
     refused(scope, settings().foreign()).await;
 }
 
 async fn taken(scope: Scope, protection: &str) {
     let ns = TestNamespace::new(scope).await;
     let before = ns.create(&settings()).await;
-    let set = ns.set("v1").revision(1);
+    let set = ns.revision(1);
     let entry = settings().collision(protection);
     set.delegated("a", CLASS, [entry.clone()]).create().await;
     let live = is_taken(&ns, "v1", &entry).await;
     assert_eq!(uid(&live), uid(&before));
 }
 
-async fn a7(scope: Scope) {
+async fn if_no_controller_adopts_an_object_without_a_controller(scope: Scope) {
     taken(scope, "IfNoController").await;
 }
 
-async fn a9(scope: Scope) {
+async fn none_adopts_an_object_without_a_controller(scope: Scope) {
     taken(scope, "None").await;
 }
 
 /// The same objects go from in-process phases to delegated ones, on to other delegated ones and back.
-async fn combinations(scope: Scope) {
+async fn handover_between_processes_and_classes_in_any_combination(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let kept = |version: &str| configmap("kept").data("k", version);
     let moved = |version: &str| configmap("moved").data("k", version);
@@ -158,8 +159,8 @@ async fn combinations(scope: Scope) {
     }
 }
 
-/// Contract 6.4: standalone revisions hand delegated phases over by the label alone.
-async fn siblings(scope: Scope) {
+/// Revisions without a deployment hand delegated phases over by the label alone.
+async fn siblings_of_the_deployment_label_hand_over(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let label = "package-operator.run/object-deployment";
     let set = |name: &'static str, number, value: &'static str| {
@@ -188,21 +189,21 @@ async fn siblings(scope: Scope) {
 }
 
 /// `a-b` and `c` give the same name as `a` and `b-c`.
-async fn names(scope: Scope) {
+async fn phase_objects_whose_names_collide_get_different_ones(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let [one, two] = ["one", "two"].map(configmap);
-    let set = ns.set("a-b").revision(1);
-    set.delegated("c", CLASS, [one.clone()]).create().await;
-    ns.reaches("a-b", &[Is("Succeeded", "True")]).await;
-    let set = ns.set("a").revision(1);
-    set.delegated("b-c", CLASS, [two.clone()]).create().await;
-    let told = ns
-        .reaches(
-            "a",
-            &[Is("Succeeded", "True"), Controls(&["ConfigMap two"])],
-        )
+    ns.set("a-b")
+        .revision(1)
+        .delegated("c", CLASS, [one.clone()])
+        .reaching(&[Is("Succeeded", "True")])
         .await;
-    let name = told.json["status"]["remotePhases"][0]["name"].clone();
+    let reported = ns
+        .set("a")
+        .revision(1)
+        .delegated("b-c", CLASS, [two.clone()])
+        .reaching(&[Is("Succeeded", "True"), Controls(&["ConfigMap two"])])
+        .await;
+    let name = reported.json["status"]["remotePhases"][0]["name"].clone();
     let name = name.as_str().unwrap();
     let plain = ns.phase_ref("a", "b-c")["metadata"]["name"].clone();
     assert!(
@@ -216,15 +217,15 @@ async fn names(scope: Scope) {
     let patch = json!({ "spec": { "lifecycleState": "Paused" } });
     ns.patch_set("a", &patch).await.unwrap();
     ns.reaches("a", &[Is("Paused", "True")]).await;
-    let told = ns.reaches("a", &[Is("Available", "True")]).await;
-    assert_eq!(told.json["status"]["remotePhases"][0]["name"], name);
+    let reported = ns.reaches("a", &[Is("Available", "True")]).await;
+    assert_eq!(reported.json["status"]["remotePhases"][0]["name"], name);
     assert_eq!(controller(&ns.live(&two).await), name);
 }
 
-/// Contract 2.13: its objects go first, then the revision makes it again.
-async fn made_again(scope: Scope) {
+/// Its objects go first, then the revision creates it again.
+async fn a_deleted_phase_object_is_created_again(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
-    let set = ns.set("v1").revision(1);
+    let set = ns.revision(1);
     set.delegated("a", CLASS, [settings()]).create().await;
     let before = is_taken(&ns, "v1", &settings()).await;
     let phase = ns.phase_object("v1", "a").await.unwrap();
@@ -243,30 +244,28 @@ async fn made_again(scope: Scope) {
     is_taken(&ns, "v1", &settings()).await;
 }
 
-async fn reverse(scope: Scope) {
+async fn teardown_goes_in_reverse_order(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let [first, second, third] = ["first", "second", "third"].map(configmap);
     let blocked = second.clone().blocked();
     // A manifest of a delegated phase must not have finalizers.
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [first.clone()])
         .delegated("b", CLASS, [second.clone()])
         .delegated("c", CLASS, [third.clone()])
-        .create()
+        .reaching(&[Is("Succeeded", "True")])
         .await;
-    ns.reaches("v1", &[Is("Succeeded", "True")]).await;
     let block = json!({ "metadata": { "finalizers": blocked.manifest["metadata"]["finalizers"] } });
     ns.merge(&second, &block).await;
     ns.set_lifecycle("v1", "Archived").await;
     ns.gone(&third).await;
     let is_going = |live: &Value| !live["metadata"]["deletionTimestamp"].is_null();
     ns.object_becomes(&second, "deleted", is_going).await;
-    let told = ns
+    let reported = ns
         .reaches("v1", &[Because("Archived", "False", "ArchivalInProgress")])
         .await;
     ns.live(&first).await;
-    let waits = &told.json["status"]["waitingFor"][0];
+    let waits = &reported.json["status"]["waitingFor"][0];
     assert_eq!(waits["name"], ns.phase_ref("v1", "b")["metadata"]["name"]);
     let text = format!("ConfigMap {}/second: being deleted", ns.name());
     ns.eventually("the object to be named", async || {
@@ -280,9 +279,9 @@ async fn reverse(scope: Scope) {
     assert!(ns.phase_object("v1", "b").await.is_none());
 }
 
-async fn orphans(scope: Scope) {
+async fn orphaned_phase_objects_stay(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
-    let set = ns.set("v1").revision(1);
+    let set = ns.revision(1);
     set.delegated("a", CLASS, [settings()]).create().await;
     let before = is_taken(&ns, "v1", &settings()).await;
     ns.until_garbage_is_collected().await;
@@ -303,28 +302,23 @@ async fn orphans(scope: Scope) {
         owners(live).is_empty()
     })
     .await;
-    // Which a delegated phase does not take, whatever its protection (contract 6.4).
+    // A delegated phase does not adopt it, whatever its protection.
     ns.set("v2")
         .revision(2)
         .delegated("a", CLASS, [settings().collision("None")])
-        .create()
-        .await;
-    ns.reaches("v2", &[Because("Available", "False", "CollisionDetected")])
+        .reaching(&[Because("Available", "False", "CollisionDetected")])
         .await;
 }
 
-async fn order(scope: Scope) {
+async fn a_later_phase_waits_for_a_delegated_one(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let gate = configmap("gate");
-    ns.set("v1")
+    let reported = ns
         .revision(1)
         .delegated("a", CLASS, [gate.clone()])
         .phase("b", [configmap("after").annotation("name", "after")])
         .probe(name_annotation_probe())
-        .create()
-        .await;
-    let told = ns
-        .reaches("v1", &[Because("Available", "False", "ProbeFailure")])
+        .reaching(&[Because("Available", "False", "ProbeFailure")])
         .await;
     let expected = format!(
         "Phase \"a\" failed:  ConfigMap {}/gate: \".metadata.annotations.name\" missing",
@@ -332,9 +326,9 @@ async fn order(scope: Scope) {
     );
     assert!(
         [expected.as_str(), "Phase \"a\" failed: no status reported"]
-            .contains(&told.message("Available")),
+            .contains(&reported.message("Available")),
         "{}",
-        told.status()
+        reported.status()
     );
     ns.reaches("v1", &[Says("Available", &expected)]).await;
     assert_eq!(ns.get(&configmap("after")).await, None);
@@ -350,15 +344,15 @@ async fn order(scope: Scope) {
 }
 
 /// Nobody acts on the phase, and the revision says so.
-async fn unknown(scope: Scope) {
+async fn an_unknown_class_is_reported(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
-    let set = ns.set("v1").revision(1);
-    set.delegated("a", "elsewhere", [settings()]).create().await;
-    let told = ns
-        .reaches("v1", &[Because("Available", "False", "ProbeFailure")])
+    let reported = ns
+        .revision(1)
+        .delegated("a", "elsewhere", [settings()])
+        .reaching(&[Because("Available", "False", "ProbeFailure")])
         .await;
     assert_eq!(
-        told.message("Available"),
+        reported.message("Available"),
         "Phase \"a\" failed: no status reported"
     );
     let phase = ns.phase_object("v1", "a").await.unwrap();
@@ -371,8 +365,8 @@ async fn unknown(scope: Scope) {
     assert!(ns.phase_object("v1", "a").await.is_none());
 }
 
-/// What is wrong with the objects of a delegated phase is told by the phase object and the revision.
-async fn faults(scope: Scope) {
+/// Invalid objects of a delegated phase are reported by the phase object and the revision.
+async fn invalid_objects_are_reported(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let long = "x".repeat(70);
     let cases = [
@@ -397,16 +391,14 @@ async fn faults(scope: Scope) {
         ("long", &long, vec![settings()], "must be a DNS label"),
     ];
     for (name, phase, objects, text) in cases {
-        let set = ns.set(name).revision(1);
-        set.delegated(phase, CLASS, objects).create().await;
-        ns.reaches(
-            name,
-            &[
+        ns.set(name)
+            .revision(1)
+            .delegated(phase, CLASS, objects)
+            .reaching(&[
                 Because("Available", "False", "PreflightError"),
                 Says("Available", text),
-            ],
-        )
-        .await;
+            ])
+            .await;
         ns.delete_set(name, "Background").await;
     }
     if scope == Scope::Namespaced {
@@ -421,30 +413,22 @@ async fn faults(scope: Scope) {
     }
 }
 
-/// The status that notes the contents waits for a moment; a change of them is seen all the same. The API
-/// server's own rule does not see this one.
-async fn contents(scope: Scope) {
+/// The status that notes the contents waits for a moment; a change of them is seen all the same. No rule of the API
+/// server is about a slice that is made anew.
+async fn a_changed_slice_is_noticed_from_the_first_write(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
-    let cm = settings().data("k", "dGVzdA==");
-    let set = ns.set("v1").revision(1);
-    let set = set.delegated("a", "elsewhere", [cm]).create().await;
+    ns.create_slice("slice", [settings().data("k", "1")]).await;
+    let phase = json!({ "name": "a", "class": "elsewhere", "slices": [ns.set_name("slice")] });
+    let set = ns.revision(1).spec("phases", json!([phase]));
+    set.create().await;
     ns.eventually("the phase object", async || {
         ns.phase_object("v1", "a").await.is_some()
     })
     .await;
-    let mut phases = set.json["spec"]["phases"].clone();
-    let manifest = phases[0]["objects"][0]["object"].as_object_mut().unwrap();
-    let data = manifest.remove("data").unwrap();
-    manifest.insert("binaryData".to_owned(), data);
-    let patch = json!({ "spec": { "phases": phases } });
-    match ns.patch_set("v1", &patch).await {
-        Ok(_) => {
-            let wanted = [Because("Available", "False", "SpecChanged")];
-            ns.reaches("v1", &wanted).await;
-        }
-        Err(refused) => assert!(
-            refused.message.contains("phases is immutable"),
-            "{refused:?}"
-        ),
-    }
+    ns.cluster()
+        .delete(&ns.slice_ref("slice"), "Background")
+        .await;
+    ns.create_slice("slice", [settings().data("k", "2")]).await;
+    ns.reaches("v1", &[Because("Available", "False", "SpecChanged")])
+        .await;
 }

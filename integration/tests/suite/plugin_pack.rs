@@ -150,10 +150,11 @@ async fn a_directory_is_rolled_out_and_changed() {
 
 /// A kustomization is built by kubectl, and its namespace is that of the result.
 #[tokio::test]
-async fn a_kustomization() {
+async fn a_kustomization_is_built_by_kubectl() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let overlay = format!(
-        "resources: [../base]\nnamePrefix: my-\nnamespace: {}\nimages: [{{name: registry.example/shop, newTag: '2.0'}}]\n",
+        "resources: [../base]\nnamePrefix: my-\nnamespace: {}\n\
+         images: [{{name: registry.example/shop, newTag: '2.0'}}]\n",
         ns.name()
     );
     let base = "resources: [10-settings.yaml, 20-app.yaml]\n";
@@ -197,7 +198,7 @@ async fn a_kustomization() {
 
 /// Slices are made before what refers to them, and a changed object renames one of them.
 #[tokio::test]
-async fn slices() {
+async fn slices_are_created_first_and_renamed_on_change() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let args = ["pack", "-", "--name=big", "--slice-limit=4Ki", "--apply"];
     let first = ns.plugin_with_input(&args, &config_maps(30, None)).done();
@@ -381,7 +382,7 @@ fn within(object: &Value, namespace: &str) -> Value {
 /// Kinds that the package defines: their definition comes first, their objects last, and the scope
 /// is known.
 #[tokio::test]
-async fn custom_resources() {
+async fn definitions_come_before_their_custom_resources() {
     let ns = TestNamespace::new(Scope::Cluster).await;
     let group = format!("{}.example.com", ns.name());
     let definition = |kind: &str, scope: &str| {
@@ -399,7 +400,8 @@ async fn custom_resources() {
             },
         })
     };
-    let custom = |kind: &str, name: &str| json!({ "apiVersion": format!("{group}/v1"), "kind": kind, "metadata": { "name": name } });
+    let api_version = format!("{group}/v1");
+    let custom = |kind: &str, name: &str| object(&api_version, kind, name).manifest;
     let package = [
         custom("Widget", "own"),
         custom("Gadget", &ns.unique("own")),
@@ -462,7 +464,7 @@ async fn custom_resources() {
 
 /// Revisions do not change, and the error says what to do.
 #[tokio::test]
-async fn revisions() {
+async fn a_changed_revision_is_refused_with_advice() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let app = directory(&[("web.yaml", SHOP[0].1)]);
     let file = app.path().join("web.yaml");
@@ -499,7 +501,7 @@ async fn revisions() {
 
 /// Somebody who types manifests may think better of it.
 #[tokio::test]
-async fn reading_can_be_broken_off() {
+async fn reading_stdin_can_be_interrupted() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let more_than_a_pipe_holds = config_maps(1000, None);
     // Which of the two is looked at first, the input or the signal, is a matter of luck.
@@ -514,9 +516,9 @@ async fn reading_can_be_broken_off() {
     }
 }
 
-/// What is wrong is told to nobody when nobody reads it, and the exit code stays what it is.
+/// A closed standard error does not change the exit code.
 #[tokio::test]
-async fn nobody_has_to_read_what_is_wrong() {
+async fn the_exit_code_holds_when_nobody_reads_the_error() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let mut command = ns.plugin_command(&["pack", "-"]);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
@@ -525,7 +527,7 @@ async fn nobody_has_to_read_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn flags_that_are_wrong_are_told() {
+async fn invalid_flags_are_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     for (flags, expected) in [
         (
@@ -546,7 +548,7 @@ async fn flags_that_are_wrong_are_told() {
 
 /// What the server refuses is refused before anything is written.
 #[tokio::test]
-async fn refusals() {
+async fn manifests_that_the_server_refuses_are_refused_before_writing() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let pack = |name: &str, more: &[&str]| {
         let args = [
@@ -577,7 +579,8 @@ async fn refusals() {
     let ran = ns.plugin_with_input(&args, &config_maps(30, Some(3)));
     assert_eq!(
         ran.stderr,
-        "error: objectdeployment.package-operator.run/web: Apply failed with 1 conflict: conflict with \"a-user\" using \
+        "error: objectdeployment.package-operator.run/web: Apply failed with 1 conflict: \
+         conflict with \"a-user\" using \
          package-operator.run/v1alpha1: .spec.template.spec.phases; --force-conflicts takes the fields over\n"
     );
     assert_eq!((ran.code, ran.stdout.as_str()), (2, ""));

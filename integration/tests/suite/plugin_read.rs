@@ -1,11 +1,14 @@
 //! The plugin's commands that change nothing, and what people read of them.
 
-use std::io::Read as _;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
 
+use baton_integration::endpoint::Endpoint;
+use baton_integration::faults::{Faults, Seen};
 use baton_integration::plugin::snapshots;
 use baton_integration::prelude::*;
-use baton_integration::sites::{PUSH, Site};
+use baton_integration::sites::{PUSH, Site, TemporaryKubeconfig};
+use tokio::task::spawn_blocking;
 
 /// Compares what people read with the snapshot of this name.
 macro_rules! assert_shows {
@@ -17,9 +20,10 @@ macro_rules! assert_shows {
 /// A namespace with one revision, `v1`, that is available.
 async fn one_revision() -> TestNamespace {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    let set = ns.set("v1").revision(1);
-    set.phase("a", [configmap("cm")]).create().await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
+    ns.revision(1)
+        .phase("a", [configmap("cm")])
+        .available()
+        .await;
     ns
 }
 
@@ -70,7 +74,7 @@ async fn failing(ns: &TestNamespace) -> TestDeployment<'_> {
 const FAILING: &str = "app-2";
 
 #[tokio::test]
-async fn a_chain_from_its_failure_to_its_end() {
+async fn a_chain_is_shown_from_its_failure_to_its_end() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = failing(&ns).await;
     let tree = ns.plugin(&["tree", "od/web"]).fine();
@@ -120,13 +124,13 @@ async fn a_chain_from_its_failure_to_its_end() {
         ("available", "is available"),
         ("condition=Progressing=False", "Progressing=False"),
     ] {
-        let told = ns.plugin(&["wait", "web", "--for", what]).fine();
-        assert!(told.contains(answer), "{told}");
+        let written = ns.plugin(&["wait", "web", "--for", what]).fine();
+        assert!(written.contains(answer), "{written}");
     }
 }
 
 #[tokio::test]
-async fn events_of_a_chain_and_of_nothing_else() {
+async fn only_events_of_the_chain_are_shown() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     failing(&ns).await;
     let other = configmap("other");
@@ -177,9 +181,8 @@ async fn owners_of_all_kinds(scope: Scope) -> (TestNamespace, String) {
     ns.create_slice("slice", [secret("sliced")]).await;
     ns.set("v1")
         .phase_with_slices("a", objects(), &["slice"])
-        .create()
+        .reaching(&[Is("Succeeded", "True")])
         .await;
-    ns.reaches("v1", &[Is("Succeeded", "True")]).await;
     ns.set_lifecycle("v1", "Paused").await;
     ns.reaches("v1", &[Is("Paused", "True")]).await;
     ns.delete(&gone).await;
@@ -193,9 +196,8 @@ async fn owners_of_all_kinds(scope: Scope) -> (TestNamespace, String) {
     ns.set("v2")
         .previous(&["v1"])
         .phase("a", [own.clone()])
-        .create()
+        .reaching(&[Is("Succeeded", "True")])
         .await;
-    ns.reaches("v2", &[Is("Succeeded", "True")]).await;
     ns.reaches(
         "v1",
         &[Is("InTransition", "True"), Is("Available", "False")],
@@ -210,7 +212,7 @@ async fn owners_of_all_kinds(scope: Scope) -> (TestNamespace, String) {
 }
 
 #[tokio::test]
-async fn owners_of_objects() {
+async fn owners_of_objects_are_shown() {
     let (ns, target) = owners_of_all_kinds(Scope::Namespaced).await;
     assert_shows!(ns, "tree_owners", ns.plugin(&["tree", &target]).fine());
     let previous = ns.plugin(&["tree", "v1"]).fine();
@@ -218,7 +220,7 @@ async fn owners_of_objects() {
 }
 
 #[tokio::test]
-async fn owners_of_objects_of_cluster_scoped_revisions() {
+async fn owners_of_objects_of_cluster_scoped_revisions_are_shown() {
     let (ns, target) = owners_of_all_kinds(Scope::Cluster).await;
     assert_shows!(
         ns,
@@ -228,10 +230,10 @@ async fn owners_of_objects_of_cluster_scoped_revisions() {
 }
 
 #[tokio::test]
-async fn delegated_phases_are_told() {
+async fn delegated_phases_are_shown() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let near = || configmap("near").data("a", "b");
-    let set = ns.set("v1").revision(1).phase("here", [configmap("cm")]);
+    let set = ns.revision(1).phase("here", [configmap("cm")]);
     let set = set.delegated("near", "default", [near(), configmap("more")]);
     let set = set.delegated("there", "elsewhere", [configmap("far")]);
     set.create().await;
@@ -247,7 +249,7 @@ async fn delegated_phases_are_told() {
     let far = "(phase there): not compared: class elsewhere writes it\n";
     assert!(live.ends_with(far) && live.lines().count() == 1, "{live}");
 
-    // What another manager would tell.
+    // What another manager would report.
     let condition = |status: &str| {
         json!({ "status": { "conditions": [{
             "type": "Available", "status": status, "reason": "ProbeFailure", "message": "not yet",
@@ -305,7 +307,7 @@ async fn delegated_phases_are_told() {
 }
 
 #[tokio::test]
-async fn orphans_are_found_and_nothing_else() {
+async fn only_orphans_are_found() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (left, kept) = (configmap("left"), configmap("kept"));
     ns.set("v1")
@@ -362,7 +364,8 @@ async fn errors_are_one_line_and_code_2() {
         (&["tree", "os/v1", "-A"], "leave out either it or -A"),
         (
             &["tree", &account],
-            "objectdeployments.package-operator.run is forbidden: User \"system:serviceaccount:NAMESPACE:nobody\" cannot list",
+            "objectdeployments.package-operator.run is forbidden: \
+             User \"system:serviceaccount:NAMESPACE:nobody\" cannot list",
         ),
         (&["tree", "--watch", &account], "is forbidden: User"),
         (&["events", &account], "is forbidden: User"),
@@ -387,7 +390,7 @@ async fn errors_are_one_line_and_code_2() {
 }
 
 #[tokio::test]
-async fn a_server_without_our_kinds_is_told() {
+async fn a_server_without_our_kinds_is_reported() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let elsewhere = format!("--kubeconfig={}", site.kubeconfig().display());
@@ -408,7 +411,7 @@ async fn a_server_without_our_kinds_is_told() {
 
 /// Without rights, what cannot be looked at is said, and it is no failure.
 #[tokio::test]
-async fn orphans_without_rights() {
+async fn orphans_that_cannot_be_read_are_no_failure() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let account = format!("--as=system:serviceaccount:{}:nobody", ns.name());
     let ran = ns.plugin(&["orphans", &account]);
@@ -423,14 +426,12 @@ async fn orphans_without_rights() {
 
 /// A right to list revisions and some of their objects, and none to read any object by itself.
 #[tokio::test]
-async fn unreadable_objects_are_told() {
+async fn unreadable_objects_are_reported() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [secret("hidden"), configmap("seen")])
-        .create()
+        .available()
         .await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
     // No `get`: what there is to see takes lists, whose number does not grow with the objects.
     let rules = json!([
         { "apiGroups": ["package-operator.run"], "resources": ["*"], "verbs": ["list"] },
@@ -482,7 +483,7 @@ async fn a_reader_that_leaves_is_no_failure() {
 }
 
 #[tokio::test]
-async fn colours_are_asked_for() {
+async fn colours_depend_on_flags_and_the_environment() {
     let ns = one_revision().await;
     let plain = ns.plugin(&["tree", "v1"]).fine();
     assert!(!plain.contains('\x1b'), "{plain:?}");
@@ -500,7 +501,7 @@ async fn colours_are_asked_for() {
 }
 
 #[tokio::test]
-async fn nothing_there_is_told_as_kubectl_does() {
+async fn empty_lists_are_reported_as_by_kubectl() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let ran = ns.plugin(&["tree"]);
     let place = format!("No resources found in {} namespace.\n", ns.name());
@@ -516,12 +517,10 @@ async fn nothing_there_is_told_as_kubectl_does() {
 async fn deletions_are_waited_for() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let object = configmap("cm").blocked();
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [object.clone()])
-        .create()
+        .available()
         .await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
     let wait = ["wait", "os/v1", "--for=deleted", "--timeout=1s"];
     let ran = ns.plugin(&wait);
     assert_eq!(ran.code, 1, "{ran:?}");
@@ -537,4 +536,75 @@ async fn deletions_are_waited_for() {
     let output = waiting.join().unwrap();
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(output.stdout, b"os/v1 is deleted\n");
+}
+
+/// Slices are never written again, so each is read once, however often the state changes.
+#[tokio::test]
+async fn objects_in_slices_are_counted() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let (inline, sliced, last) = (configmap("inline"), configmap("sliced"), configmap("last"));
+    ns.create_slice("slice", [sliced.clone()]).await;
+    ns.revision(1)
+        .phase_with_slices("a", [inline.clone()], &["slice"])
+        .phase("b", [last.clone()])
+        .probe(name_annotation_probe())
+        .reaching(&[Because("Available", "False", "ProbeFailure")])
+        .await;
+    let first = ns.plugin(&["status", "os/v1"]).stdout;
+    assert!(first.contains(", 0 of 3 objects ready"), "{first}");
+
+    let faults = Faults::start(&Endpoint::of_bed(ns.cluster().kubeconfig())).await;
+    let account = object("v1", "ServiceAccount", "reader").within(ns.name());
+    ns.cluster().create(&account.manifest).await.unwrap();
+    let binding = object("rbac.authorization.k8s.io/v1", "RoleBinding", "reader")
+        .with(
+            "/roleRef",
+            json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" }),
+        )
+        .with(
+            "/subjects",
+            json!([{ "kind": "ServiceAccount", "name": "reader", "namespace": ns.name() }]),
+        );
+    ns.create(&binding).await;
+    let token = ns.cluster().token(ns.name(), "reader").await;
+    let reader = TemporaryKubeconfig::new(&faults.endpoint().kubeconfig(&token));
+    let reads = |seen: &[Seen]| {
+        let reads = seen.iter();
+        reads
+            .filter(|seen| seen.path.contains("/objectslices"))
+            .count()
+    };
+    let mut follow = ns.plugin_command(&["status", "os/v1", "--watch"]);
+    follow.env("KUBECONFIG", reader.path());
+    let mut follow = follow
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut progress = BufReader::new(follow.stderr.take().unwrap()).lines();
+    // Its requests are passed on by this runtime.
+    let first = spawn_blocking(move || (progress.next(), progress));
+    let (first, progress) = first.await.unwrap();
+    assert!(
+        first
+            .as_ref()
+            .unwrap()
+            .as_ref()
+            .unwrap()
+            .starts_with("0/3 "),
+        "{first:?}"
+    );
+    assert_eq!(reads(&faults.seen()), 1);
+    for entry in [&inline, &sliced, &last] {
+        ns.object_becomes(entry, "written", |_| true).await;
+        ns.annotate_with_name(entry).await;
+    }
+    // How many lines follow depends on how fast this went.
+    let followed = spawn_blocking(move || (progress.count(), follow.wait_with_output()));
+    let (_, followed) = followed.await.unwrap();
+    let followed = followed.unwrap();
+    assert_eq!(followed.status.code(), Some(0), "{followed:?}");
+    let last = String::from_utf8(followed.stdout).unwrap();
+    assert!(last.contains(", 3 of 3 objects ready"), "{last}");
+    assert_eq!(reads(&faults.seen()), 1);
 }

@@ -26,7 +26,7 @@ fn whole(ran: &Ran) -> String {
         }
     }
     for secret in SECRET {
-        assert!(!text.contains(secret), "this tells a secret:\n{text}");
+        assert!(!text.contains(secret), "this shows a secret:\n{text}");
     }
     text
 }
@@ -96,7 +96,7 @@ async fn three(ns: &TestNamespace) -> TestDeployment<'_> {
 }
 
 #[tokio::test]
-async fn history() {
+async fn history_lists_all_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     three(&ns).await;
     assert_ran!(ns, "history", &["history", "od/web"]);
@@ -117,7 +117,7 @@ async fn history() {
 }
 
 #[tokio::test]
-async fn one_revision_in_full() {
+async fn history_shows_one_revision_in_full() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     ns.create_slice(
         "web-slice",
@@ -140,7 +140,7 @@ async fn one_revision_in_full() {
 }
 
 #[tokio::test]
-async fn differences_of_revisions() {
+async fn diff_compares_revisions() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     three(&ns).await;
     assert_ran!(ns, "diff_default", &["diff", "web"]);
@@ -173,7 +173,7 @@ async fn differences_of_revisions() {
 
 /// Slices are a way of writing things down: what is in them is compared, not where it stands.
 #[tokio::test]
-async fn differences_of_slices() {
+async fn diff_compares_the_content_of_slices() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let sliced = |value: &str| {
         [
@@ -186,16 +186,11 @@ async fn differences_of_slices() {
     let own = || [configmap("web")];
     let first = ns.set("web-v1").phase_with_slices("a", own(), &["slice-1"]);
     first.create().await;
-    let second = ns.set("web-v2").previous(&["web-v1"]);
-    second
+    ns.set("web-v2")
+        .previous(&["web-v1"])
         .phase_with_slices("a", own(), &["slice-2"])
-        .create()
+        .reaching(&[Is("Available", "True"), Is("Succeeded", "True")])
         .await;
-    ns.reaches(
-        "web-v2",
-        &[Is("Available", "True"), Is("Succeeded", "True")],
-    )
-    .await;
     let third = ns.set("web-v3").previous(&["web-v1", "web-v2"]);
     let inline = own().into_iter().chain(sliced(SECRET[0]));
     third.phase("a", inline).create().await;
@@ -230,7 +225,7 @@ async fn differences_of_slices() {
 }
 
 #[tokio::test]
-async fn differences_from_the_cluster() {
+async fn diff_compares_with_live_objects() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = ns.deployment("web");
     let app = object("apps/v1", "Deployment", "web").with(
@@ -285,7 +280,7 @@ fn file(dir: &TempDir, name: &str, manifest: &Value) -> String {
 }
 
 #[tokio::test]
-async fn what_applying_a_file_would_do() {
+async fn diff_shows_what_applying_a_file_would_change() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let kept = || configmap("kept").data("a", "b");
     let manifest = |greeting: &str, more: Vec<Entry>| {
@@ -341,7 +336,7 @@ async fn what_applying_a_file_would_do() {
 
 /// As `kubectl apply` does it on the client's side: what was in the file before, and is no longer, goes.
 #[tokio::test]
-async fn what_a_client_side_apply_would_do() {
+async fn diff_shows_what_a_client_side_apply_would_change() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let dir = TempDir::new().unwrap();
     let content = || {
@@ -366,7 +361,7 @@ async fn what_a_client_side_apply_would_do() {
 }
 
 #[tokio::test]
-async fn what_a_revision_by_hand_would_do() {
+async fn diff_shows_what_a_revision_in_a_file_would_change() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let dir = TempDir::new().unwrap();
     let first = ns.set("web-v1");
@@ -393,7 +388,7 @@ async fn what_a_revision_by_hand_would_do() {
 }
 
 #[tokio::test]
-async fn what_applying_plain_manifests_would_do() {
+async fn diff_shows_what_applying_plain_manifests_would_change() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let dir = TempDir::new().unwrap();
     let plain = file(
@@ -429,12 +424,12 @@ async fn what_applying_plain_manifests_would_do() {
 
 both_scopes! {
     /// The last one that succeeded, with its cause, its labels and its content.
-    rollback_goes_back_to_what_worked => rollback_by_default;
-    chains_without_a_deployment_are_rolled_back => rollback_of_revisions;
-    pause_and_resume => pause_and_resume_all;
+    rollback_returns_to_the_last_revision_that_succeeded;
+    chains_without_a_deployment_are_rolled_back;
+    pause_and_resume_apply_to_every_kind;
 }
 
-async fn rollback_by_default(scope: Scope) {
+async fn rollback_returns_to_the_last_revision_that_succeeded(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let first = content(&ns, "hello", SECRET[0], [configmap("old")]);
     let web = ns
@@ -488,7 +483,7 @@ async fn rollback_by_default(scope: Scope) {
     web.has_sets(&[1, 2, 3]).await;
 }
 
-async fn rollback_of_revisions(scope: Scope) {
+async fn chains_without_a_deployment_are_rolled_back(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let set = |name: &str, greeting: &str| {
         let content = configmap("web").data("greeting", greeting);
@@ -568,7 +563,7 @@ async fn rollback_of_revisions(scope: Scope) {
 }
 
 #[tokio::test]
-async fn refused_rollbacks() {
+async fn impossible_rollbacks_are_refused() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = ns
         .deployment("web")
@@ -603,7 +598,7 @@ async fn refused_rollbacks() {
 
 /// Waiting ends with the reason when it does not come to anything.
 #[tokio::test]
-async fn rollbacks_that_fail() {
+async fn a_failing_rollback_ends_with_the_reason() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = ns
         .deployment("web")
@@ -647,7 +642,7 @@ async fn rollbacks_that_fail() {
     assert_eq!(ns.live(&configmap("web")).await["data"]["greeting"], "hey");
 }
 
-async fn pause_and_resume_all(scope: Scope) {
+async fn pause_and_resume_apply_to_every_kind(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let web = ns
         .deployment("web")
@@ -655,9 +650,10 @@ async fn pause_and_resume_all(scope: Scope) {
         .create()
         .await;
     web.concluded().await;
-    let alone = ns.set("alone").phase("a", [configmap("alone")]);
-    alone.create().await;
-    ns.reaches("alone", &[Is("Available", "True")]).await;
+    ns.set("alone")
+        .phase("a", [configmap("alone")])
+        .available()
+        .await;
     let (deployment, set) = match scope {
         Scope::Namespaced => ("od", "os"),
         Scope::Cluster => ("cod", "cos"),
@@ -712,7 +708,7 @@ async fn pause_and_resume_all(scope: Scope) {
 }
 
 #[tokio::test]
-async fn restart_makes_a_revision_of_the_same_content() {
+async fn restart_creates_a_revision_of_the_same_content() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = ns
         .deployment("web")
@@ -733,14 +729,16 @@ async fn restart_makes_a_revision_of_the_same_content() {
 
 /// One that fails does not keep the others from being done.
 #[tokio::test]
-async fn several_targets() {
+async fn one_failing_target_does_not_stop_the_others() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     for name in ["a", "b"] {
         let set = ns.set(name).revision(1);
         set.phase("config", [configmap(name)]).create().await;
     }
-    ns.set("z").lifecycle("Archived").create().await;
-    ns.reaches("z", &[Is("Archived", "True")]).await;
+    ns.set("z")
+        .lifecycle("Archived")
+        .reaching(&[Is("Archived", "True")])
+        .await;
     assert_ran!(
         ns,
         "pause_several",
@@ -755,7 +753,7 @@ async fn several_targets() {
 
 /// What is refused for lack of rights names the verb and the resource, and a reader can read.
 #[tokio::test]
-async fn rights() {
+async fn missing_rights_are_named() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = three(&ns).await;
     let user = ns.unique("reader");

@@ -5,11 +5,12 @@ use baton_integration::sites::{Joined, PUSH, Site};
 use kube::config::Kubeconfig;
 
 both_scopes! {
-    into_another_cluster => delivery;
-    from_process_to_class_to_cluster_and_back => combinations;
-    drift_and_deletion_are_undone => drift;
-    what_others_own_there_is_theirs => collision;
-    an_unknown_cluster_is_told => unknown;
+    objects_are_delivered_into_another_cluster;
+    handover_between_processes_classes_and_clusters;
+    objects_in_another_cluster_are_handed_back_on_deletion;
+    drift_and_deletion_are_undone;
+    objects_of_other_owners_are_left_alone;
+    an_unknown_cluster_is_reported;
 }
 
 const OWNERS: &str = "package-operator.run/owners";
@@ -29,14 +30,13 @@ fn remote_owners(live: &Value) -> Vec<(String, bool)> {
 }
 
 /// One revision after the other in another cluster: made, changed, handed over, taken away.
-async fn delivery(scope: Scope) {
+async fn objects_are_delivered_into_another_cluster(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let site = Site::get(PUSH).await;
     let joined = site.join(&ns).create().await;
     let class = joined.class();
     let [kept, old] = ["kept", "old"].map(configmap);
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .delegated("a", &class, [kept.clone().data("k", "1")])
         .delegated("b", &class, [old.clone()])
         .create()
@@ -53,7 +53,8 @@ async fn delivery(scope: Scope) {
     assert_eq!(
         annotation(&before, OWNERS),
         format!(
-            r#"[{{"apiVersion":"package-operator.run/v1alpha1","kind":"{kind}","name":"{}","namespace":"{namespace}","uid":"{}","controller":true}}]"#,
+            "[{{\"apiVersion\":\"package-operator.run/v1alpha1\",\"kind\":\"{kind}\",\"name\":\"{}\",\
+             \"namespace\":\"{namespace}\",\"uid\":\"{}\",\"controller\":true}}]",
             phase.name(),
             phase.uid()
         )
@@ -66,13 +67,10 @@ async fn delivery(scope: Scope) {
     // Nothing of it is here.
     assert_eq!(ns.get(&kept).await, None);
 
-    ns.set("v2")
-        .revision(2)
-        .previous(&["v1"])
+    ns.revision(2)
         .delegated("a", &class, [kept.clone().data("k", "2")])
-        .create()
+        .reaching(&[Is("Succeeded", "True")])
         .await;
-    ns.reaches("v2", &[Is("Succeeded", "True")]).await;
     let after = site.live(&ns, &kept).await;
     assert_eq!(
         (uid(&after), &after["data"]["k"]),
@@ -101,7 +99,7 @@ async fn delivery(scope: Scope) {
 }
 
 /// The test's own cluster under the name of another one.
-async fn itself(ns: &TestNamespace, site: &Site) -> Joined {
+pub(crate) async fn itself(ns: &TestNamespace, site: &Site) -> Joined {
     let config = Kubeconfig::read_from(ns.cluster().kubeconfig()).unwrap();
     let read = |path: &Option<String>| std::fs::read_to_string(path.as_ref().unwrap()).unwrap();
     let cluster = config.clusters[0].cluster.clone().unwrap();
@@ -121,7 +119,7 @@ async fn itself(ns: &TestNamespace, site: &Site) -> Joined {
 }
 
 /// The same object, as the other cluster is this one: in-process, `default`, remote, and back.
-async fn combinations(scope: Scope) {
+async fn handover_between_processes_classes_and_clusters(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let site = Site::get(PUSH).await;
     let joined = itself(&ns, &site).await;
@@ -184,15 +182,59 @@ async fn combinations(scope: Scope) {
     assert!(remote_owners(&last).is_empty());
 }
 
-async fn drift(scope: Scope) {
+/// The older revision gets its objects back as they are; what only the deleted one has goes.
+async fn objects_in_another_cluster_are_handed_back_on_deletion(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let site = Site::get(PUSH).await;
+    let class = site.join(&ns).create().await.class();
+    let [cm, own] = ["cm", "own"].map(configmap);
+    ns.revision(1)
+        .delegated("a", &class, [cm.clone().data("from", "v1")])
+        .reaching(&[Is("Succeeded", "True")])
+        .await;
+    ns.revision(2)
+        .delegated("a", &class, [own.clone(), cm.clone().data("from", "v2")])
+        .reaching(&[Is("Succeeded", "True")])
+        .await;
+    // It is decided late what becomes of them.
+    let annotations = json!({ "baton.run/on-deletion": "hand-back" });
+    let patch = json!({ "metadata": { "annotations": annotations } });
+    let annotated = ns.cluster().merge(&ns.set_ref("v2"), &patch).await;
+    annotated.unwrap();
+    let before = site.live(&ns, &cm).await;
+    let label = "package-operator.run/cache=True";
+    let recording = Recording::start(&site.cluster().await, &before, label).await;
+    ns.delete_set("v2", "Background").await;
+    let wanted = [
+        Is("Available", "True"),
+        No("InTransition"),
+        Controls(&["ConfigMap cm"]),
+    ];
+    ns.reaches("v1", &wanted).await;
+    ns.eventually("what only v2 has to go", async || {
+        site.read(&ns, &own).await.is_none()
+    })
+    .await;
+    for state in recording.so_far().await.states() {
+        let live = &state["cm"];
+        assert_eq!(uid(live), uid(&before));
+        let mut owners = remote_owners(live).into_iter();
+        assert!(owners.any(|(_, controls)| controls), "{live}");
+    }
+    let live = site.live(&ns, &cm).await;
+    assert_eq!(live["data"], json!({ "from": "v1" }));
+    let phase = ns.phase_object("v1", "a").await.unwrap();
+    assert_eq!(remote_owners(&live), [(phase.name().to_owned(), true)]);
+}
+
+async fn drift_and_deletion_are_undone(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let site = Site::get(PUSH).await;
     let joined = site.join(&ns).create().await;
-    let set = ns.set("v1").revision(1);
-    set.delegated("a", &joined.class(), [settings()])
-        .create()
+    ns.revision(1)
+        .delegated("a", &joined.class(), [settings()])
+        .reaching(&[Is("Succeeded", "True")])
         .await;
-    ns.reaches("v1", &[Is("Succeeded", "True")]).await;
     let cluster = site.cluster().await;
     let before = site.live(&ns, &settings()).await;
     let drifted = json!({ "data": { "k": "drifted", "theirs": "kept" } });
@@ -211,7 +253,7 @@ async fn drift(scope: Scope) {
 }
 
 /// Objects there that nobody controls, or somebody in that cluster.
-async fn collision(scope: Scope) {
+async fn objects_of_other_owners_are_left_alone(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let site = Site::get(PUSH).await;
     let joined = site.join(&ns).create().await;
@@ -237,19 +279,16 @@ async fn collision(scope: Scope) {
     }
 }
 
-/// Nothing can be done, which is told; nor does a deletion wait for what was never delivered.
-async fn unknown(scope: Scope) {
+/// Nothing can be done, which is reported; nor does a deletion wait for what was never delivered.
+async fn an_unknown_cluster_is_reported(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let class = format!("cluster.{}", ns.unique("nowhere"));
-    let set = ns.set("v1").revision(1);
-    set.delegated("a", &class, [settings()]).create().await;
-    let told = ns
-        .reaches(
-            "v1",
-            &[Because("Available", "Unknown", "ClusterUnreachable")],
-        )
+    let reported = ns
+        .revision(1)
+        .delegated("a", &class, [settings()])
+        .reaching(&[Because("Available", "Unknown", "ClusterUnreachable")])
         .await;
-    let text = told.message("Available");
+    let text = reported.message("Available");
     assert!(
         text.starts_with("Phase \"a\" failed: There is no Cluster \""),
         "{text}"
@@ -260,21 +299,21 @@ async fn unknown(scope: Scope) {
 
 /// A site that is gone: what was delivered is not forgotten until somebody gives up on it.
 #[tokio::test]
-async fn a_lost_site_is_told_and_can_be_given_up() {
+async fn a_lost_site_is_reported_and_can_be_given_up() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let joined = site.join(&ns).create().await;
-    let set = ns.set("v1").revision(1);
-    set.delegated("a", &joined.class(), [settings()])
+    let before = ns
+        .revision(1)
+        .delegated("a", &joined.class(), [settings()])
         .phase("b", [configmap("here")])
-        .create()
+        .reaching(&[Is("Succeeded", "True")])
         .await;
-    let before = ns.reaches("v1", &[Is("Succeeded", "True")]).await;
     let there = site.live(&ns, &settings()).await;
     joined.delete_secret().await;
     let cut = [Because("Available", "Unknown", "ClusterUnreachable")];
-    let told = ns.reaches("v1", &cut).await;
-    assert_eq!(told.controller_of(), before.controller_of());
+    let reported = ns.reaches("v1", &cut).await;
+    assert_eq!(reported.controller_of(), before.controller_of());
     ns.live(&configmap("here")).await;
 
     // Deleted, it waits, and says for what and what can be done.
@@ -282,9 +321,9 @@ async fn a_lost_site_is_told_and_can_be_given_up() {
     assert!(ns.cluster().delete(&reference, "Background").await);
     ns.gone(&configmap("here")).await;
     let phase = ns.phase_ref("v1", "a");
-    ns.eventually("the wait to be told", async || {
-        let told = ns.read_set("v1").await;
-        let message = &told.json["status"]["waitingFor"][0]["message"];
+    ns.eventually("the wait to be reported", async || {
+        let reported = ns.read_set("v1").await;
+        let message = &reported.json["status"]["waitingFor"][0]["message"];
         message.as_str().is_some_and(|text| {
             text.contains("The deletion waits for it") && text.contains("baton.run/abandon=true")
         })

@@ -3,23 +3,19 @@
 //! However it is disturbed, a rollout ends as an undisturbed one does: nothing is lost, and no object changes more
 //! often than it has to.
 
+use std::cell::OnceCell;
 use std::time::Instant;
 
-use baton_integration::faults::{Answer, Faults, On, Status, Verb, WatchEnd};
+use baton_integration::faults::{Answer, Faults, On, Status, Verb};
 use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy, Slow};
+use baton_integration::seed::{SEED, first_seed};
 use baton_integration::sites::{PULL, PUSH, Site, Stop};
 use futures::future::join_all;
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
-use crate::rollout::{PATIENCE, Rollout, Stage, calm, writes};
-
-/// Names the first seed, to repeat a run that failed.
-const SEED: &str = "BATON_TEST_SEED";
-
-/// What a server does to requests, and how many of them meet it at least.
-type Script = (&'static str, On, Answer, usize);
+use crate::rollout::{PATIENCE, Rollout, Script, Stage, calm, watch_scripts, writes};
 
 /// Rolls out over an API server that does what each of the scripts says, all of them side by side.
 async fn each(scripts: Vec<Script>) {
@@ -41,7 +37,7 @@ async fn each(scripts: Vec<Script>) {
         assert!(injection.count() >= least, "{text}: {}", injection.count());
         faults.heal();
         rollout.assert_calm(text).await;
-        // What was carried out and not told may be sent once more, to no effect.
+        // What was carried out without an answer may be sent once more, to no effect.
         let seen = faults.seen();
         let lost = seen.iter().filter(|seen| seen.injected && seen.carried_out);
         let most = calm().await.1 + lost.count();
@@ -55,44 +51,7 @@ const OBJECTS: &str = "/configmaps(/|$)";
 
 #[tokio::test]
 async fn watches_end_in_every_way() {
-    let status = Status::gone();
-    let ends = |after, how: &WatchEnd| Answer::EndWatch {
-        after,
-        how: how.clone(),
-    };
-    let expired = WatchEnd::Error(status);
-    let watches = |times| On::verb(Verb::Watch).path(OBJECTS).times(times);
-    each(vec![
-        ("410 to a watch", watches(3), Answer::gone(), 3),
-        ("410 in a watch", watches(3), ends(2, &expired), 1),
-        ("410 in a watch at once", watches(3), ends(0, &expired), 3),
-        (
-            "watches that close",
-            watches(4),
-            ends(1, &WatchEnd::Close),
-            1,
-        ),
-        (
-            "watches that break",
-            watches(4),
-            ends(1, &WatchEnd::HangUp),
-            1,
-        ),
-        (
-            "watches that break within an event",
-            watches(4),
-            Answer::CutBody(300),
-            1,
-        ),
-        (
-            "watches that are not allowed now",
-            watches(2),
-            Answer::too_many_requests(1),
-            2,
-        ),
-        ("watches that fail", watches(2), Answer::internal_error(), 2),
-    ])
-    .await;
+    each(watch_scripts(OBJECTS)).await;
 }
 
 #[tokio::test]
@@ -177,7 +136,7 @@ async fn answers_get_lost() {
     .await;
 }
 
-/// While a site is away, that is told, and everything else goes on.
+/// A site that is cut off is reported, and everything else goes on.
 #[tokio::test]
 async fn a_site_is_cut_off_and_comes_back() {
     calm().await;
@@ -197,9 +156,8 @@ async fn a_site_is_cut_off_and_comes_back() {
         ns.set("local")
             .revision(1)
             .phase("a", [configmap("local")])
-            .create()
+            .reaching(&[Is("Succeeded", "True")])
             .await;
-        ns.reaches("local", &[Is("Succeeded", "True")]).await;
         ns.delete_set("local", "Background").await;
         proxy.set(Mode::Pass).await;
         rollout.joined.becomes("Connected", "True").await;
@@ -211,10 +169,7 @@ async fn a_site_is_cut_off_and_comes_back() {
 /// Connections break at moments that nobody chose, in the middle of requests and of watches.
 #[tokio::test]
 async fn connections_are_reset_at_any_moment() {
-    let first = std::env::var(SEED)
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(1);
+    let first = first_seed();
     calm().await;
     let site = &Site::get(PUSH).await;
     let resets = join_all((first..first + 6_u64).map(async |seed| {
@@ -306,7 +261,7 @@ async fn half_open_connections_restarts_and_expired_credentials() {
     );
 }
 
-/// Nobody is told that the connections are dead: the manager has to find out.
+/// Nothing signals that the connections are dead: the manager has to find out.
 async fn half_open_connections() {
     calm().await;
     let site = &Site::get(PUSH).await;
@@ -352,9 +307,10 @@ async fn expired_credentials() {
     calm().await;
     let site = &Site::get(PUSH).await;
     let account = site.account().await;
-    let expiring = account.expiring_token(Duration::from_secs(5));
-    let rollout = &Rollout::new(site, |join| join.token(&expiring)).await;
-    site.until_refused(&expiring).await;
+    let expiring = OnceCell::new();
+    let token = || account.expiring_token(Duration::from_secs(5));
+    let rollout = &Rollout::new(site, |join| join.token(expiring.get_or_init(token))).await;
+    site.until_refused(expiring.get().unwrap()).await;
     rollout
         .run(async |stage| {
             if stage != Stage::First {
@@ -363,8 +319,8 @@ async fn expired_credentials() {
             let patient = rollout.ns.within(PATIENCE);
             let lost = [Because("Available", "Unknown", "ClusterUnreachable")];
             patient.reaches("v1", &lost).await;
-            let told = rollout.joined.because("Connected", "Unauthorized").await;
-            assert_eq!(told["status"], "False");
+            let reported = rollout.joined.because("Connected", "Unauthorized").await;
+            assert_eq!(reported["status"], "False");
             let token = account.token().await.text;
             rollout
                 .joined

@@ -4,9 +4,9 @@
 use baton_integration::prelude::*;
 
 both_scopes! {
-    improvement_23_refused_write_is_told => refused_write;
-    improvement_16_refused_dry_run_leaks_nothing => refused_update;
-    improvement_16_refused_delete_is_told_and_retried => refused_delete;
+    a_refused_write_is_reported;
+    a_refused_dry_run_leaks_no_object;
+    a_refused_delete_is_reported_and_retried;
 }
 
 /// Refuses operations on the config maps of the test's namespace, and waits until that is so.
@@ -58,17 +58,14 @@ async fn refuse(ns: &TestNamespace, operations: &[&str]) -> Entry {
     binding
 }
 
-async fn refused_write(scope: Scope) {
+async fn a_refused_write_is_reported(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     refuse(&ns, &["CREATE"]).await;
     let cm = configmap("cm");
-    ns.set("v1")
+    let set = ns
         .revision(1)
         .phase("a", [cm.clone()])
-        .create()
-        .await;
-    let set = ns
-        .reaches("v1", &[Is("Available", "False"), Phase("NotReady")])
+        .reaching(&[Is("Available", "False"), Phase("NotReady")])
         .await;
     set.assert(&[
         Because("Available", "False", "PreflightError"),
@@ -80,30 +77,24 @@ async fn refused_write(scope: Scope) {
 }
 
 /// Upstream takes a refused dry run for a reason to let go, and leaves the object behind.
-async fn refused_update(scope: Scope) {
+async fn a_refused_dry_run_leaks_no_object(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
-    ns.set("v1")
-        .revision(1)
-        .phase("a", [cm.clone()])
-        .create()
-        .await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
+    ns.revision(1).phase("a", [cm.clone()]).available().await;
     refuse(&ns, &["CREATE", "UPDATE"]).await;
     ns.set_lifecycle("v1", "Archived").await;
     ns.reaches("v1", &[Is("Archived", "True")]).await;
     assert_eq!(ns.get(&cm).await, None);
 }
 
-async fn refused_delete(scope: Scope) {
+async fn a_refused_delete_is_reported_and_retried(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let (first, second) = (configmap("first"), configmap("second"));
-    let set = ns.set("v1").revision(1);
-    set.phase("a", [first.clone()])
+    ns.revision(1)
+        .phase("a", [first.clone()])
         .phase("b", [second.clone()])
-        .create()
+        .available()
         .await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
     let binding = refuse(&ns, &["DELETE"]).await;
     ns.set_lifecycle("v1", "Archived").await;
     let wanted = [

@@ -3,26 +3,23 @@
 use baton_integration::prelude::*;
 
 both_scopes! {
-    drift_is_repaired => drift;
-    a_deleted_child_is_made_again => deleted_child;
-    a_removed_cache_label_is_restored => cache_label;
-    a_cleared_controller_flag_is_judged_anew => cleared_controller;
-    fields_of_others_are_kept => others;
+    drift_is_repaired;
+    a_deleted_child_is_created_again;
+    a_removed_cache_label_is_restored;
+    an_object_with_a_cleared_controller_flag_is_judged_anew;
+    fields_of_others_are_kept;
 }
 
 async fn one_object(scope: Scope, entry: &Entry) -> TestNamespace {
     let ns = TestNamespace::new(scope).await;
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [entry.clone()])
-        .create()
-        .await;
-    ns.reaches("v1", &[Is("Available", "True"), Is("Succeeded", "True")])
+        .reaching(&[Is("Available", "True"), Is("Succeeded", "True")])
         .await;
     ns
 }
 
-async fn drift(scope: Scope) {
+async fn drift_is_repaired(scope: Scope) {
     let cm = configmap("cm")
         .data("k", "v")
         .label("app", "demo")
@@ -53,7 +50,7 @@ async fn drift(scope: Scope) {
     assert_managed_by(&ns.live(&cm).await, &set);
 }
 
-async fn deleted_child(scope: Scope) {
+async fn a_deleted_child_is_created_again(scope: Scope) {
     let cm = configmap("cm").data("k", "v");
     let ns = one_object(scope, &cm).await;
     let before = ns.live(&cm).await;
@@ -72,7 +69,7 @@ async fn deleted_child(scope: Scope) {
 }
 
 /// To the watch of the manager this looks like a deletion.
-async fn cache_label(scope: Scope) {
+async fn a_removed_cache_label_is_restored(scope: Scope) {
     let cm = configmap("cm").data("k", "v");
     let ns = one_object(scope, &cm).await;
     let before = ns.live(&cm).await;
@@ -92,8 +89,8 @@ async fn cache_label(scope: Scope) {
     .await;
 }
 
-/// Under `Prevent` an object without a controller is nobody's, whoever made it (contract 2.13).
-async fn cleared_controller(scope: Scope) {
+/// Under `Prevent` an object without a controller is not adopted, whoever created it.
+async fn an_object_with_a_cleared_controller_flag_is_judged_anew(scope: Scope) {
     let cm = configmap("cm").data("k", "v");
     let ns = one_object(scope, &cm).await;
     let before = ns.live(&cm).await;
@@ -115,7 +112,7 @@ async fn cleared_controller(scope: Scope) {
 }
 
 /// Neither a repair nor a handover takes anything that was never ours.
-async fn others(scope: Scope) {
+async fn fields_of_others_are_kept(scope: Scope) {
     let cm = configmap("cm").data("k", "1");
     let ns = one_object(scope, &cm).await;
     let theirs = json!({
@@ -145,13 +142,7 @@ async fn others(scope: Scope) {
     })
     .await;
     let new = cm.clone().data("k", "2");
-    ns.set("v2")
-        .revision(2)
-        .previous(&["v1"])
-        .phase("a", [new])
-        .create()
-        .await;
-    ns.reaches("v2", &[Is("Available", "True")]).await;
+    ns.revision(2).phase("a", [new]).available().await;
     let live = ns.live(&cm).await;
     assert!(keeps(&live, "2"), "{live}");
     assert!(has_manager(&live, "somebody"), "{live}");
@@ -199,16 +190,10 @@ async fn create_only_fields_are_left_to_others() {
             .create_only(&[".spec.replicas"])
     };
     let web = deployment("image:1");
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [web.clone()])
-        .create()
+        .reaching(&[Is("Available", "True"), Controls(&["Deployment.apps web"])])
         .await;
-    ns.reaches(
-        "v1",
-        &[Is("Available", "True"), Controls(&["Deployment.apps web"])],
-    )
-    .await;
     assert_eq!(ns.live(&web).await["spec"]["replicas"], 1);
     ns.merge(&web, &json!({ "spec": { "replicas": 3 } })).await;
     let scaled = async || ns.live(&web).await["spec"]["replicas"] == 3;
@@ -219,17 +204,10 @@ async fn create_only_fields_are_left_to_others() {
     ns.merge(&web, &label).await;
     ns.object_becomes(&web, "labelled again", is_labelled).await;
     assert!(scaled().await);
-    ns.set("v2")
-        .revision(2)
-        .previous(&["v1"])
+    ns.revision(2)
         .phase("a", [deployment("image:2")])
-        .create()
+        .reaching(&[Is("Available", "True"), Controls(&["Deployment.apps web"])])
         .await;
-    ns.reaches(
-        "v2",
-        &[Is("Available", "True"), Controls(&["Deployment.apps web"])],
-    )
-    .await;
     let live = ns.live(&web).await;
     assert_eq!(
         live["spec"]["template"]["spec"]["containers"][0]["image"],

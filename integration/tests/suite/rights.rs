@@ -10,7 +10,12 @@ pub(crate) const ACCOUNT: &str = "baton";
 
 /// Applies the manifests of `config/rbac`.
 pub(crate) async fn apply_shipped_rights(cluster: &Cluster) {
-    let dir = Dirs::from_env().unwrap().workspace.join("config/rbac");
+    apply_rights(cluster, "config/rbac").await;
+}
+
+/// Applies the manifests of a directory, which need the namespace of the manager.
+pub(crate) async fn apply_rights(cluster: &Cluster, directory: &str) {
+    let dir = Dirs::from_env().unwrap().workspace.join(directory);
     let namespace = object("v1", "Namespace", NAMESPACE).manifest;
     cluster.apply(&namespace, "tests").await.unwrap();
     for file in std::fs::read_dir(dir).unwrap() {
@@ -34,29 +39,22 @@ async fn the_shipped_rights_are_enough() {
         let ns = bed.namespace(scope).await;
         let (shared, own, sliced) = (configmap("shared"), secret("own"), configmap("sliced"));
         ns.create_slice("slice", [sliced.clone()]).await;
-        let set = ns
-            .set("r1")
-            .phase_with_slices("a", [shared.clone(), own.clone()], &["slice"]);
-        set.create().await;
-        ns.reaches("r1", &[Is("Available", "True"), Is("Succeeded", "True")])
+        ns.set("v1")
+            .phase_with_slices("a", [shared.clone(), own.clone()], &["slice"])
+            .reaching(&[Is("Available", "True"), Is("Succeeded", "True")])
             .await;
         let new = shared.clone().data("k", "2");
-        ns.set("r2")
-            .previous(&["r1"])
+        ns.set("v2")
+            .previous(&["v1"])
             .phase("a", [new])
-            .create()
+            .reaching(&[Is("Available", "True"), Controls(&["ConfigMap shared"])])
             .await;
-        ns.reaches(
-            "r2",
-            &[Is("Available", "True"), Controls(&["ConfigMap shared"])],
-        )
-        .await;
         ns.merge(&shared, &json!({ "data": { "k": "drifted" } }))
             .await;
         ns.object_becomes(&shared, "repaired", |live| live["data"]["k"] == "2")
             .await;
-        ns.set_lifecycle("r1", "Archived").await;
-        ns.reaches("r1", &[Is("Archived", "True")]).await;
+        ns.set_lifecycle("v1", "Archived").await;
+        ns.reaches("v1", &[Is("Archived", "True")]).await;
         assert_eq!(ns.get(&own).await, None);
         assert_eq!(ns.get(&sliced).await, None);
         let place = match scope {
@@ -64,7 +62,7 @@ async fn the_shipped_rights_are_enough() {
             Scope::Cluster => "default",
         };
         let events = object("v1", "Event", "").within(place).manifest;
-        let name = ns.set_name("r2");
+        let name = ns.set_name("v2");
         ns.eventually("an event about the handover", async || {
             let events = ns.cluster().list(&events, "").await;
             events
@@ -72,14 +70,14 @@ async fn the_shipped_rights_are_enough() {
                 .any(|event| event["involvedObject"]["name"] == *name)
         })
         .await;
-        ns.delete_set("r2", "Background").await;
+        ns.delete_set("v2", "Background").await;
         ns.gone(&shared).await;
     }
 }
 
 /// A refused right stops the revision that needs it, says so, and stops no other.
 #[tokio::test]
-async fn improvement_23_a_missing_right_is_told() {
+async fn a_missing_right_is_reported() {
     let mut bed = Exclusive::acquire().await;
     apply_shipped_rights(bed.cluster()).await;
     let role = object(
@@ -105,9 +103,8 @@ async fn improvement_23_a_missing_right_is_told() {
     ns.set("allowed")
         .revision(1)
         .phase("a", [cm.clone()])
-        .create()
+        .available()
         .await;
-    ns.reaches("allowed", &[Is("Available", "True")]).await;
     let wanted = [
         Is("Available", "False"),
         Says("Available", "secrets"),

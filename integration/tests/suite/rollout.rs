@@ -3,14 +3,18 @@
 
 use std::collections::BTreeMap;
 
-use baton_integration::faults::{Faults, Seen};
+use baton_integration::faults::{Answer, Faults, On, Seen, Status, Verb, WatchEnd};
 use baton_integration::picture::{assert_same, forget};
 use baton_integration::prelude::*;
 use baton_integration::sites::{Join, Joined, PUSH, Site};
-use tokio::sync::OnceCell;
+use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
 
 /// How long a rollout may take over a network that fails: the longest pause of the manager is a minute.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(3);
+
+/// How many rollouts there are side by side, in all tests: most of them have an agent, and more than these make each
+/// other late.
+static TURNS: Semaphore = Semaphore::const_new(24);
 
 /// The name of the Cluster: the same wherever it is.
 const NAME: &str = "site";
@@ -29,6 +33,7 @@ pub(crate) struct Rollout {
     recording: Option<Recording>,
     // Dropped last, so that what it prints when the test fails comes last.
     pub(crate) ns: TestNamespace,
+    _turn: SemaphorePermit<'static>,
 }
 
 /// How a rollout ended.
@@ -61,24 +66,30 @@ impl Rollout {
         site: &Site,
         join: impl for<'a> FnOnce(Join<'a>) -> Join<'a>,
     ) -> Self {
-        let ns = TestNamespace::new(Scope::Namespaced).await;
-        let joined = join(site.join(&ns).named(NAME)).create().await;
-        joined.becomes("Connected", "True").await;
-        Self::over(ns, joined)
+        let rollout = Self::joined(site, join).await;
+        rollout.joined.becomes("Connected", "True").await;
+        rollout
     }
 
     /// As [`Rollout::unrecorded`], with an agent that the test is to start.
+    #[expect(
+        clippy::redundant_closure_for_method_calls,
+        reason = "the method itself is not general over the lifetime of the join"
+    )]
     pub(crate) async fn without_agent(site: &Site) -> Self {
-        let ns = TestNamespace::new(Scope::Namespaced).await;
-        let joined = site.join(&ns).named(NAME).pull().create().await;
-        Self::over(ns, joined)
+        Self::joined(site, |join| join.pull()).await
     }
 
-    fn over(ns: TestNamespace, joined: Joined) -> Self {
+    /// Joins a site in its turn. `join` is called after the wait for it.
+    async fn joined(site: &Site, join: impl for<'a> FnOnce(Join<'a>) -> Join<'a>) -> Self {
+        let turn = TURNS.acquire().await.unwrap();
+        let ns = TestNamespace::new(Scope::Namespaced).await;
+        let joined = join(site.join(&ns).named(NAME)).create().await;
         Self {
             joined,
             recording: None,
             ns,
+            _turn: turn,
         }
     }
 
@@ -135,7 +146,7 @@ impl Rollout {
         Outcome {
             picture: self.picture().await,
             changes,
-            deletions: recorded.count(Deed::Deleted),
+            deletions: recorded.count(Change::Deleted),
         }
     }
 
@@ -220,6 +231,41 @@ pub(crate) async fn calm() -> &'static (Outcome, usize) {
         (outcome, writes(&faults.seen()))
     })
     .await
+}
+
+/// What a server does to requests, and how many of them meet it at least.
+pub(crate) type Script = (&'static str, On, Answer, usize);
+
+/// All ways in which watches of these paths may fail or end.
+pub(crate) fn watch_scripts(path: &str) -> Vec<Script> {
+    let ends = |after, how: &WatchEnd| Answer::EndWatch {
+        after,
+        how: how.clone(),
+    };
+    let expired = WatchEnd::Error(Status::gone());
+    let (busy, broken) = (Answer::too_many_requests(1), Answer::internal_error());
+    let cut = Answer::CutBody(300);
+    let watches = |times| On::verb(Verb::Watch).path(path).times(times);
+    vec![
+        ("410 to a watch", watches(3), Answer::gone(), 3),
+        ("410 in a watch", watches(3), ends(2, &expired), 1),
+        ("410 in a watch at once", watches(3), ends(0, &expired), 3),
+        (
+            "watches that close",
+            watches(4),
+            ends(1, &WatchEnd::Close),
+            1,
+        ),
+        (
+            "watches that break",
+            watches(4),
+            ends(1, &WatchEnd::HangUp),
+            1,
+        ),
+        ("watches that break within an event", watches(4), cut, 1),
+        ("watches that are not allowed now", watches(2), busy, 2),
+        ("watches that fail", watches(2), broken, 2),
+    ]
 }
 
 /// The writes that a server has carried out.

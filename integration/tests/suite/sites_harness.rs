@@ -5,7 +5,7 @@ use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::sites::{PULL, PUSH, Site, Stop, TemporaryKubeconfig};
 
-/// A site is told apart from the hub by what it does not have, and has what cleans up.
+/// A site differs from the hub by what it does not have, and has what cleans up.
 #[tokio::test]
 async fn a_site_joins_and_leaves_nothing_behind() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

@@ -1,11 +1,11 @@
-//! What a revision tells: conditions that are mapped or delayed, limits, columns.
+//! What a revision reports: conditions that are mapped or delayed, limits, columns.
 
 use baton_integration::prelude::*;
 use jiff::Timestamp;
 
 both_scopes! {
-    printer_columns => columns;
-    conditions_are_mapped => mapping;
+    printer_columns_show_the_conditions;
+    conditions_are_mapped;
 }
 
 fn transition(revision: &Revision, type_: &str) -> Timestamp {
@@ -26,11 +26,12 @@ fn delay(revision: &Revision) -> i64 {
 
 /// Nothing else happens in between, so only a timer can bring it.
 #[tokio::test]
-async fn improvement_11_success_delay_of_three_seconds() {
+async fn success_comes_after_its_delay_without_another_event() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    let set = ns.set("v1").revision(1).phase("a", [configmap("cm")]);
-    set.spec("successDelaySeconds", 3).create().await;
-    ns.reaches("v1", &[Is("Available", "True"), No("InTransition")])
+    ns.revision(1)
+        .phase("a", [configmap("cm")])
+        .spec("successDelaySeconds", 3)
+        .reaching(&[Is("Available", "True"), No("InTransition")])
         .await;
     ns.stays(Duration::from_secs(2), "not succeeded yet", async || {
         ns.read_set("v1").await.has(&[No("Succeeded")])
@@ -43,16 +44,15 @@ async fn improvement_11_success_delay_of_three_seconds() {
 }
 
 #[tokio::test]
-async fn improvement_11_success_delay_starts_anew() {
+async fn the_success_delay_starts_anew_with_availability() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let cm = configmap("cm");
-    let set = ns
-        .set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [cm.clone()])
-        .probe(name_annotation_probe());
-    set.spec("successDelaySeconds", 4).create().await;
-    ns.reaches("v1", &[Is("Available", "False")]).await;
+        .probe(name_annotation_probe())
+        .spec("successDelaySeconds", 4)
+        .reaching(&[Is("Available", "False")])
+        .await;
     ns.annotate_with_name(&cm).await;
     ns.reaches("v1", &[Is("Available", "True")]).await;
     ns.merge(
@@ -71,11 +71,13 @@ async fn improvement_11_success_delay_starts_anew() {
 
 /// A long delay must not wrap around.
 #[tokio::test]
-async fn improvement_11_success_delay_of_a_century() {
+async fn a_long_success_delay_does_not_overflow() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    let set = ns.set("v1").revision(1).phase("a", [configmap("cm")]);
-    set.spec("successDelaySeconds", i32::MAX).create().await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
+    ns.revision(1)
+        .phase("a", [configmap("cm")])
+        .spec("successDelaySeconds", i32::MAX)
+        .available()
+        .await;
     ns.stays(Duration::from_secs(2), "not succeeded", async || {
         ns.read_set("v1")
             .await
@@ -113,15 +115,12 @@ async fn report(ns: &TestNamespace, entry: &Entry, condition: Value) {
         .unwrap();
 }
 
-async fn mapping(scope: Scope) {
+async fn conditions_are_mapped(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let web = quiet_deployment().map("Sunny", "demo.example/Weather");
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [web.clone()])
-        .create()
-        .await;
-    ns.reaches("v1", &[Is("Available", "True"), No("demo.example/Weather")])
+        .reaching(&[Is("Available", "True"), No("demo.example/Weather")])
         .await;
     let sunny =
         json!({ "type": "Sunny", "status": "True", "reason": "NoClouds", "message": "go out" });
@@ -142,18 +141,16 @@ async fn mapping(scope: Scope) {
 
 /// Builtin kinds may leave the reason out; a condition of ours may not.
 #[tokio::test]
-async fn improvement_25_mapped_condition_without_reason() {
+async fn a_mapped_condition_without_reason_gets_one() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let web = quiet_deployment()
         .map("Sunny", "demo.example/Weather")
         .map("Odd", "demo.example/Odd");
     let cm = configmap("cm");
-    ns.set("v1")
-        .revision(1)
+    ns.revision(1)
         .phase("a", [web.clone(), cm.clone()])
-        .create()
+        .available()
         .await;
-    ns.reaches("v1", &[Is("Available", "True")]).await;
     report(&ns, &web, json!({ "type": "Sunny", "status": "True" })).await;
     let odd = json!({ "type": "Odd", "status": "False", "reason": "not a reason!" });
     report(&ns, &web, odd).await;
@@ -175,7 +172,7 @@ async fn improvement_25_mapped_condition_without_reason() {
 
 /// A message may have 32768 characters, whatever a probe says.
 #[tokio::test]
-async fn improvement_25_status_message_over_the_limit() {
+async fn a_long_message_is_cut_to_the_limit() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     for (name, message) in [
         ("v1", "x".repeat(40_000)),
@@ -186,10 +183,8 @@ async fn improvement_25_status_message_over_the_limit() {
             .set(name)
             .revision(1)
             .phase("a", [configmap(name)])
-            .probe(probe);
-        set.create().await;
-        let set = ns
-            .reaches(name, &[Because("Available", "False", "ProbeFailure")])
+            .probe(probe)
+            .reaching(&[Because("Available", "False", "ProbeFailure")])
             .await;
         let reported = set.message("Available");
         assert!(
@@ -207,7 +202,7 @@ async fn improvement_25_status_message_over_the_limit() {
 
 /// What people see in `kubectl describe`.
 #[tokio::test]
-async fn improvement_28_events_and_waiting_for() {
+async fn events_and_waiting_for_name_the_object() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (taken, probed) = (configmap("taken"), configmap("probed"));
     ns.create(&taken).await;
@@ -253,14 +248,12 @@ async fn improvement_28_events_and_waiting_for() {
 }
 
 /// What `kubectl get` prints.
-async fn columns(scope: Scope) {
+async fn printer_columns_show_the_conditions(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     ns.set("v1")
         .revision(7)
         .phase("a", [configmap("cm")])
-        .create()
-        .await;
-    ns.reaches("v1", &[Is("Available", "True"), Is("Succeeded", "True")])
+        .reaching(&[Is("Available", "True"), Is("Succeeded", "True")])
         .await;
     ns.set_lifecycle("v1", "Paused").await;
     let set = ns.reaches("v1", &[Is("Paused", "True")]).await;

@@ -12,8 +12,8 @@ use futures::future::join_all;
 use crate::requests::{Count, settle};
 
 both_scopes! {
-    nothing_is_written_on_a_take_over => nothing_is_written;
-    a_dropped_field_goes_with_the_next_revision => next_revision;
+    a_take_over_writes_nothing;
+    a_dropped_field_goes_with_the_next_revision;
 }
 
 /// What every applied object has in the end.
@@ -156,7 +156,7 @@ fn check_quiet(counts: &BTreeMap<&'static str, u64>, sets: usize) {
 }
 
 /// Taken over without one child being made anew or rewritten.
-async fn nothing_is_written(scope: Scope) {
+async fn a_take_over_writes_nothing(scope: Scope) {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(scope).await;
     bed.take_manager().kill();
@@ -190,7 +190,7 @@ async fn nothing_is_written(scope: Scope) {
 /// The server keeps some values in another form than they were written in. Whoever did not apply them
 /// has to ask it whether they differ, and has nothing to write.
 #[tokio::test]
-async fn other_forms_of_values_are_no_reason_to_write() {
+async fn equivalent_forms_of_values_cause_no_write() {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(Scope::Namespaced).await;
     bed.take_manager().kill();
@@ -309,7 +309,7 @@ async fn roll_out(ns: &TestNamespace, shape: Shape, number: i64) -> Revision {
     .await
 }
 
-async fn next_revision(scope: Scope) {
+async fn a_dropped_field_goes_with_the_next_revision(scope: Scope) {
     let mut bed = Exclusive::acquire().await;
     let ns = bed.namespace(scope).await;
     bed.take_manager().kill();
@@ -486,18 +486,13 @@ async fn a_migration_survives_other_writers() {
                 .data("goes", "1")
         })
         .collect();
-    let set = ns.set("v1").revision(1).phase("a", objects.clone());
+    let set = ns.revision(1).phase("a", objects.clone());
     ns.left_behind(set, Shape::Posted).create().await;
     bed.start_manager();
     let next = objects
         .iter()
         .map(|cm| configmap(cm.name()).data("changes", "2"));
-    ns.set("v2")
-        .revision(2)
-        .previous(&["v1"])
-        .phase("a", next)
-        .create()
-        .await;
+    ns.revision(2).phase("a", next).create().await;
     for round in 0..ROUNDS {
         let patch = json!({ "data": { "theirs": round.to_string() } });
         for cm in &objects {

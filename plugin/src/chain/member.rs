@@ -15,28 +15,23 @@ use crate::target::{Kind, Target};
 
 /// An object of one of our kinds.
 #[derive(Clone, Debug)]
-pub struct Member<S, T> {
+pub(crate) struct Member<S, T> {
     /// Which kind, of those with this spec.
-    pub kind: Kind,
-    /// Metadata.
-    pub metadata: ObjectMeta,
-    /// What is wanted.
-    pub spec: S,
-    /// What was observed.
-    pub status: T,
+    pub(crate) kind: Kind,
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: S,
+    pub(crate) status: T,
     /// All of it, as the server has it.
-    pub object: Value,
+    pub(crate) object: Value,
 }
 
 /// An `ObjectDeployment` or `ClusterObjectDeployment`.
-pub type Deployment = Member<ObjectDeploymentSpec, ObjectDeploymentStatus>;
+pub(crate) type Deployment = Member<ObjectDeploymentSpec, ObjectDeploymentStatus>;
 
 /// An `ObjectSet` or `ClusterObjectSet`.
-pub type Revision = Member<ObjectSetSpec, ObjectSetStatus>;
+pub(crate) type Revision = Member<ObjectSetSpec, ObjectSetStatus>;
 
-/// A status with conditions.
-pub trait Reported {
-    /// The conditions.
+pub(crate) trait Reported {
     fn conditions(&self) -> &[Condition];
 }
 
@@ -57,11 +52,7 @@ where
     S: for<'de> Deserialize<'de> + Default,
     T: for<'de> Deserialize<'de> + Default + Reported,
 {
-    /// Reads what a server returned.
-    ///
-    /// # Errors
-    /// What is none of our kinds, or does not look like one. The message names the object.
-    pub fn parse(object: Value) -> Result<Self, serde_json::Error> {
+    pub(crate) fn parse(object: Value) -> Result<Self, serde_json::Error> {
         use serde::de::Error as _;
         let name = || {
             let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
@@ -85,59 +76,43 @@ where
         })
     }
 
-    /// Its name.
-    #[must_use]
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    /// Its UID.
-    #[must_use]
-    pub fn uid(&self) -> &str {
+    pub(crate) fn uid(&self) -> &str {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
     /// Its namespace; `None` for a cluster-scoped one.
-    #[must_use]
-    pub fn namespace(&self) -> Option<&str> {
+    pub(crate) fn namespace(&self) -> Option<&str> {
         self.metadata.namespace.as_deref()
     }
 
-    /// URL path of it.
-    #[must_use]
-    pub fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         self.kind.path_of(self.namespace(), self.name())
     }
 
     /// As it can be typed: `od/web`, `os/web-1`.
-    #[must_use]
-    pub fn target(&self) -> Target {
+    pub(crate) fn target(&self) -> Target {
         Target::new(self.kind, self.name())
     }
 
-    /// Whether it is being deleted.
-    #[must_use]
-    pub fn is_deleting(&self) -> bool {
+    pub(crate) fn is_deleting(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    /// The value of an annotation.
-    #[must_use]
-    pub fn annotation(&self, key: &str) -> Option<&str> {
+    pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
         let annotations = self.metadata.annotations.as_ref()?;
         annotations.get(key).map(String::as_str)
     }
 
-    /// A condition of its status.
-    #[must_use]
-    pub fn condition(&self, type_: &str) -> Option<&Condition> {
+    pub(crate) fn condition(&self, type_: &str) -> Option<&Condition> {
         let mut conditions = self.status.conditions().iter();
         conditions.find(|condition| condition.type_ == type_)
     }
 
-    /// Whether a condition is true.
-    #[must_use]
-    pub fn is_true(&self, type_: &str) -> bool {
+    pub(crate) fn is_true(&self, type_: &str) -> bool {
         self.condition(type_)
             .is_some_and(|condition| condition.status == "True")
     }
@@ -154,8 +129,7 @@ struct Parts<S, T> {
 
 impl Deployment {
     /// Whether the status describes the present spec: every own condition carries the present generation.
-    #[must_use]
-    pub fn is_observed(&self) -> bool {
+    pub(crate) fn is_observed(&self) -> bool {
         let own = [conditions::AVAILABLE, conditions::PROGRESSING];
         own.iter().all(|type_| {
             self.condition(type_)
@@ -166,26 +140,20 @@ impl Deployment {
 
 impl Revision {
     /// Its number, once it has one.
-    #[must_use]
-    pub fn number(&self) -> Option<i64> {
+    pub(crate) fn number(&self) -> Option<i64> {
         self.spec.revision.filter(|number| *number != 0)
     }
 
-    /// Whether it is archived, or is to be.
-    #[must_use]
-    pub fn is_archived(&self) -> bool {
+    pub(crate) fn is_archived(&self) -> bool {
         self.spec.lifecycle_state == LifecycleState::Archived || self.is_true(conditions::ARCHIVED)
     }
 
     /// Whether it was available once with all of its objects.
-    #[must_use]
-    pub fn has_succeeded(&self) -> bool {
+    pub(crate) fn has_succeeded(&self) -> bool {
         self.is_true(conditions::SUCCEEDED)
     }
 
-    /// What it is doing.
-    #[must_use]
-    pub fn state(&self) -> State {
+    pub(crate) fn state(&self) -> State {
         if self.is_deleting() {
             State::Deleting
         } else if self.is_true(conditions::ARCHIVED) {
@@ -204,28 +172,23 @@ impl Revision {
     }
 
     /// Why it was made, as its maker noted in [`ANNOTATION_CHANGE_CAUSE`].
-    #[must_use]
-    pub fn change_cause(&self) -> Option<&str> {
+    pub(crate) fn change_cause(&self) -> Option<&str> {
         self.annotation(ANNOTATION_CHANGE_CAUSE)
             .filter(|cause| !cause.is_empty())
     }
 
-    /// When it was created.
-    #[must_use]
-    pub fn created(&self) -> Option<Timestamp> {
+    pub(crate) fn created(&self) -> Option<Timestamp> {
         self.metadata.creation_timestamp.as_ref().map(|time| time.0)
     }
 
-    /// What controls it.
-    #[must_use]
-    pub fn controller(&self) -> Option<&OwnerReference> {
+    pub(crate) fn controller(&self) -> Option<&OwnerReference> {
         let owners = self.metadata.owner_references.as_deref();
         let mut owners = owners.unwrap_or_default().iter();
         owners.find(|owner| owner.controller == Some(true))
     }
 
     /// The names in `spec.previous`.
-    pub fn previous(&self) -> impl Iterator<Item = &str> {
+    pub(crate) fn previous(&self) -> impl Iterator<Item = &str> {
         let previous = self.spec.previous.iter().flatten();
         previous.map(|previous| previous.name.as_str())
     }
@@ -233,27 +196,23 @@ impl Revision {
 
 /// What a revision is doing, in the order in which one reads it off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub(crate) enum State {
     /// Nobody has reported on it yet.
     Pending,
     /// All objects are written and pass their probes.
     Available,
-    /// They do not.
     NotReady,
-    /// Nothing is written.
     Paused,
     /// Its objects are being torn down.
     Archiving,
     /// Its objects are gone or handed over.
     Archived,
-    /// It is being deleted.
     Deleting,
 }
 
 impl State {
     /// For people, as in the column STATE.
-    #[must_use]
-    pub fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
             Self::Available => "Available",

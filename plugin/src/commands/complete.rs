@@ -2,20 +2,20 @@
 //!
 //! kubectl runs the executable `kubectl_complete-baton` with the words after `kubectl baton`, the last
 //! of which is to be completed and may be empty. It expects a candidate per line, with a help text behind a
-//! tab, and a last line `:N` that tells the shell what to do besides (4: do not complete file names).
+//! tab, and a last line `:N` with a directive to the shell (4: do not complete file names).
 
 use std::{collections::BTreeSet, time::Duration};
 
-use clap::{Arg, ArgAction, Args, Command, CommandFactory as _, Parser as _};
-use serde_json::Value;
+use clap::{Arg, ArgAction, Args, ColorChoice, Command, FromArgMatches as _};
 use tokio::time::timeout;
 
 use super::Exit;
 use crate::{
-    cli::{Cli, GlobalArgs},
+    applications::target::AppKind,
+    args::GlobalArgs,
     connect::ListQuery,
     error::Error,
-    output::{ColorChoice, Output},
+    output::{Output, format::text_at},
     target::Kind,
 };
 
@@ -25,41 +25,37 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// The words of a command line that is being typed.
 #[derive(Clone, Debug, Args)]
 #[command(hide = true)]
-pub struct CompleteArgs {
+pub(crate) struct CompleteArgs {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     words: Vec<String>,
 }
 
-/// What may come next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Next {
     /// One of these, with their help.
     Words(Vec<(String, String)>),
     /// The name of a deployment or a revision.
     Target,
-    /// The name of a namespace.
+    /// The name of an Application.
+    Application,
     Namespace,
-    /// A file.
     File,
-    /// Nothing that could be told.
     Anything,
 }
 
 /// Prints the candidates. Never an error: a shell that completes has no use for one.
-///
-/// # Errors
-/// The output is closed.
-pub async fn run(args: &CompleteArgs) -> Result<Exit, Error> {
+pub(crate) async fn run(args: &CompleteArgs, root: &Command) -> Result<Exit, Error> {
     let (before, last) = match args.words.split_last() {
         Some((last, before)) => (before, last.as_str()),
         None => (&[][..], ""),
     };
-    let next = next(&Cli::command(), before, last);
+    let next = next(root, before, last);
     let directive = if next == Next::File { ":0\n" } else { ":4\n" };
-    let global = global(before);
+    let global = global(root, before);
     let words = match next {
         Next::Words(words) => words,
         Next::Target => plain(ask(targets(&global, last)).await),
+        Next::Application => plain(ask(applications(&global, last)).await),
         Next::Namespace => plain(ask(namespaces(&global)).await),
         Next::File | Next::Anything => Vec::new(),
     };
@@ -171,6 +167,7 @@ fn value(argument: &Arg) -> Next {
     match (argument.get_id().as_str(), name.as_deref()) {
         ("namespace", _) => Next::Namespace,
         (_, Some("TARGET")) => Next::Target,
+        (_, Some("APPLICATION")) => Next::Application,
         (_, Some("FILE" | "PATH" | "SOURCE")) => Next::File,
         _ => Next::Anything,
     }
@@ -192,7 +189,7 @@ fn help(text: Option<&clap::builder::StyledStr>) -> String {
 }
 
 /// The flags that choose a cluster, as far as they have been typed.
-fn global(before: &[String]) -> GlobalArgs {
+fn global(root: &Command, before: &[String]) -> GlobalArgs {
     let mut words = vec!["kubectl-baton".to_owned()];
     let mut rest = before.iter();
     while let Some(word) = rest.next() {
@@ -207,12 +204,17 @@ fn global(before: &[String]) -> GlobalArgs {
         }
     }
     words.extend(["completion", "bash"].map(str::to_owned));
-    Cli::try_parse_from(words).map_or_else(|_| GlobalArgs::default(), |cli| cli.global)
+    let matches = root.clone().try_get_matches_from(words);
+    let global = matches.and_then(|matches| GlobalArgs::from_arg_matches(&matches));
+    global.unwrap_or_default()
 }
 
 /// Names of deployments; behind a kind and a slash, names of that kind.
 async fn targets(global: &GlobalArgs, last: &str) -> Result<BTreeSet<String>, Error> {
     let (prefix, kind) = match last.split_once('/') {
+        Some((word, _)) if AppKind::of_word(word).is_some() => {
+            return applications(global, last).await;
+        }
         Some((word, _)) => (format!("{word}/"), word.parse::<Kind>()?),
         None => (String::new(), Kind::ObjectDeployment),
     };
@@ -221,14 +223,35 @@ async fn targets(global: &GlobalArgs, last: &str) -> Result<BTreeSet<String>, Er
     let found = cluster.list_at(&path, &metadata()).await?;
     Ok(found
         .iter()
-        .map(|object| format!("{prefix}{}", name(object)))
+        .map(|object| format!("{prefix}{}", text_at(object, "/metadata/name")))
+        .collect())
+}
+
+/// Names of Applications; behind a kind and a slash, names of that kind.
+async fn applications(global: &GlobalArgs, last: &str) -> Result<BTreeSet<String>, Error> {
+    let (prefix, kind) = match last.split_once('/') {
+        Some((word, _)) => (format!("{word}/"), AppKind::of_word(word)),
+        None => (String::new(), Some(AppKind::Application)),
+    };
+    let Some(kind) = kind else {
+        return Ok(BTreeSet::new());
+    };
+    let cluster = global.connect().await?;
+    let path = kind.plural().path(&cluster.namespace);
+    let found = cluster.list_at(&path, &metadata()).await?;
+    Ok(found
+        .iter()
+        .map(|object| format!("{prefix}{}", text_at(object, "/metadata/name")))
         .collect())
 }
 
 async fn namespaces(global: &GlobalArgs) -> Result<BTreeSet<String>, Error> {
     let cluster = global.connect().await?;
     let found = cluster.list_at("/api/v1/namespaces", &metadata()).await?;
-    Ok(found.iter().map(|object| name(object).to_owned()).collect())
+    Ok(found
+        .iter()
+        .map(|object| text_at(object, "/metadata/name").to_owned())
+        .collect())
 }
 
 fn metadata() -> ListQuery {
@@ -238,14 +261,15 @@ fn metadata() -> ListQuery {
     }
 }
 
-fn name(object: &Value) -> &str {
-    let name = object.pointer("/metadata/name").and_then(Value::as_str);
-    name.unwrap_or_default()
-}
-
 #[cfg(test)]
 mod tests {
+    use clap::CommandFactory as _;
+
     use super::*;
+
+    fn root() -> Command {
+        crate::cli::Cli::command()
+    }
 
     fn words(line: &str) -> Vec<String> {
         line.split(' ').map(str::to_owned).collect()
@@ -254,7 +278,7 @@ mod tests {
     fn of(line: &str) -> Next {
         let words = words(line);
         let (last, before) = words.split_last().unwrap();
-        next(&Cli::command(), before, last)
+        next(&root(), before, last)
     }
 
     fn has(line: &str, word: &str) -> bool {
@@ -284,7 +308,7 @@ mod tests {
     #[test]
     fn the_cluster_is_the_one_that_was_typed() {
         let chosen = |line: &str| {
-            let global = global(&words(line));
+            let global = global(&root(), &words(line));
             (global.namespace, global.context)
         };
         let some = |text: &str| Some(text.to_owned());

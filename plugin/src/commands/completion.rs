@@ -1,13 +1,10 @@
 //! `completion`: scripts for shells.
 
-use clap::{Args, CommandFactory as _};
+use clap::{Args, Command};
 use clap_complete::Shell;
 
 use super::Exit;
-use crate::{
-    cli::{Cli, GlobalArgs},
-    error::Error,
-};
+use crate::{args::GlobalArgs, error::Error};
 
 /// Print a script that completes command lines of this program
 ///
@@ -22,24 +19,23 @@ use crate::{
 ///   exec kubectl-baton __complete "$@"
 #[derive(Clone, Debug, Args)]
 #[command(verbatim_doc_comment)]
-pub struct CompletionArgs {
+pub(crate) struct CompletionArgs {
     /// For which shell
     shell: Shell,
 }
 
-/// Prints the script.
-///
-/// # Errors
-/// The output is closed.
-pub fn run(args: &CompletionArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    global.output().print(&script(args.shell))?;
+pub(crate) fn run(
+    args: &CompletionArgs,
+    command: &mut Command,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    global.output().print(&script(args.shell, command))?;
     Ok(Exit::Fine)
 }
 
-fn script(shell: Shell) -> String {
-    let mut command = Cli::command();
+fn script(shell: Shell, command: &mut Command) -> String {
     let mut script = Vec::new();
-    clap_complete::generate(shell, &mut command, "kubectl-baton", &mut script);
+    clap_complete::generate(shell, command, "kubectl-baton", &mut script);
     let script = String::from_utf8_lossy(&script).into_owned();
     match shell {
         // The generator spells a hyphen in the name of the program in two ways, and then does not find the words of
@@ -53,12 +49,14 @@ fn script(shell: Shell) -> String {
 mod tests {
     use clap::ValueEnum as _;
 
+    use clap::CommandFactory as _;
+
     use super::*;
 
     #[test]
     fn scripts_know_the_commands() {
         for shell in Shell::value_variants() {
-            let script = script(*shell);
+            let script = script(*shell, &mut crate::cli::Cli::command());
             assert!(script.contains("kubectl-baton"), "{shell}");
             assert!(script.contains("rollback"), "{shell}");
         }
@@ -67,7 +65,7 @@ mod tests {
     /// In bash, words lead to a state, and the state to what may come next.
     #[test]
     fn every_command_is_completed() {
-        let script = script(Shell::Bash);
+        let script = script(Shell::Bash, &mut crate::cli::Cli::command());
         let states = script.lines().filter_map(|line| {
             let state = line.trim().strip_prefix("cmd=\"")?.strip_suffix('"')?;
             (!state.is_empty()).then_some(state)

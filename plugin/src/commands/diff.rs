@@ -1,19 +1,22 @@
 //! `diff`: between two revisions, between a revision and the cluster, and what applying a file would do.
 
+mod application;
+
 use std::path::{Path, PathBuf};
 
-use baton::engine::object::Identity;
-use baton::engine::revision::Desired;
+use baton_engine::object::Identity;
+use baton_engine::revision::Desired;
 use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use super::Exit;
 use crate::{
+    applications::{self, target::AppTarget},
+    args::GlobalArgs,
     chain::{self, Chain, Revision},
     children::{Children, Detail, Found},
-    cli::GlobalArgs,
-    connect::Cluster,
+    connect::{Cluster, SIDE_BY_SIDE},
     content::Slices,
     delegates::Delegates,
     diff::{
@@ -27,15 +30,13 @@ use crate::{
     error::Error,
     rollback::numbered,
     rollout::title,
-    target::{Kind, TargetArg},
+    target::{Kind, TargetArg, object_name},
 };
-
-/// Dry runs under way at the same time.
-const SIDE_BY_SIDE: usize = 8;
 
 const USAGE: &str = "\
 kubectl baton diff [OPTIONS] TARGET [--from NUMBER] [--to NUMBER]
        kubectl baton diff [OPTIONS] TARGET --live [--to NUMBER]
+       kubectl baton diff [OPTIONS] app/NAME [--release NAME [--release NAME]]
        kubectl baton diff [OPTIONS] -f FILE [--name NAME]";
 
 /// Compare revisions with each other, with the cluster, or with what a file would make of them
@@ -43,20 +44,29 @@ kubectl baton diff [OPTIONS] TARGET [--from NUMBER] [--to NUMBER]
 /// Without options, the current revision is compared with the one before it. Values of Secrets are never shown. The
 /// exit code is 0 without differences, 1 with differences, and 2 or more after an error. The environment variable
 /// `KUBECTL_EXTERNAL_DIFF` names another program to show the differences, as for `kubectl diff`.
+///
+/// Of an Application of Shipper's (app/NAME), the newest Release is compared with the one that it replaces: chart,
+/// values, strategy, and the manifests that were rendered.
 #[derive(Clone, Debug, Args)]
 #[command(override_usage = USAGE)]
-pub struct DiffArgs {
-    /// Whose revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
+pub(crate) struct DiffArgs {
+    /// Whose revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME; or app/NAME, rel/NAME
     #[arg(value_name = "TARGET", num_args = 1..=2, required_unless_present = "filename", conflicts_with = "filename")]
     words: Vec<String>,
 
-    /// Number of the first revision; by default the one before the second
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..), conflicts_with_all = ["live", "filename"])]
+    /// Number of the first revision, or generation of the first Release; by default the one before the second
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..), conflicts_with_all =
+        ["live", "filename"])]
     from: Option<i64>,
 
-    /// Number of the second revision; by default the current one
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..), conflicts_with = "filename")]
+    /// Number of the second revision, or generation of the second Release; by default the current one
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..), conflicts_with = "filename")]
     to: Option<i64>,
+
+    /// Name of a Release to compare: the first, then the second. One alone is compared with the one before it
+    #[arg(long, value_name = "NAME", value_parser = object_name, conflicts_with_all =
+        ["live", "filename", "from", "to"])]
+    release: Vec<String>,
 
     /// Compare the revision with the cluster: which of the fields that it wants are different there
     #[arg(long, conflicts_with = "filename")]
@@ -71,13 +81,20 @@ pub struct DiffArgs {
     name: Option<String>,
 }
 
-/// Prints the differences.
-///
-/// # Errors
-/// There is no such target or revision, it cannot be read, or the other program fails.
-pub async fn run(args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+pub(crate) async fn run(args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     if let Some(path) = &args.filename {
         return with_file(path, args.name.as_deref(), global).await;
+    }
+    if args.release.len() > 2 {
+        let text = "--release: two are compared, not more";
+        return Err(Error::Usage(text.to_owned()));
+    }
+    if let Some(target) = AppTarget::parse(&args.words)? {
+        return application::run(&target, args, global).await;
+    }
+    if !args.release.is_empty() {
+        let text = "--release is for Applications; use --from and --to";
+        return Err(Error::Usage(text.to_owned()));
     }
     let target = TargetArg {
         words: args.words.clone(),
@@ -112,13 +129,14 @@ async fn with_file(path: &Path, name: Option<&str>, global: &GlobalArgs) -> Resu
         input::place(&mut subject, &cluster, global)?;
         sections.extend(forecast::forecast(&cluster, &subject, kind, &given.slices).await?);
     }
+    for mut application in given.applications {
+        input::place(&mut application, &cluster, global)?;
+        sections.extend(applications::forecast::forecast(&cluster, &application).await?);
+    }
     show(&sections, &Labels::new("live", "applied"), global).await
 }
 
 /// Prints sections, or lets another program show them.
-///
-/// # Errors
-/// The output is closed, or the program fails.
 async fn show(sections: &[Section], labels: &Labels, global: &GlobalArgs) -> Result<Exit, Error> {
     let differs = if let Some(external) = External::from_env() {
         external.show(sections, labels).await?
@@ -188,11 +206,7 @@ async fn with_cluster(cluster: &Cluster, revision: &Revision) -> Result<Vec<Sect
     complete(revision, &Side::of_revision(revision, content.clone()))?;
     let children = Children::read(cluster, &[(revision, &content)], Detail::Whole).await?;
     let delegates = Delegates::read(cluster, &[(revision, &content)]).await?;
-    let objects = content.phases.iter().flat_map(|phase| {
-        let objects = phase.objects.iter();
-        objects.map(move |object| (phase, object))
-    });
-    let sections = objects.map(|(phase, object)| {
+    let sections = content.placed().map(|(phase, object)| {
         let (children, delegates) = (&children, &delegates);
         async move {
             if !phase.is_here() {
@@ -274,7 +288,8 @@ mod tests {
     fn chain(numbers: &[i64]) -> Chain {
         let revision = |number: &i64| {
             let text = format!(
-                "{{apiVersion: package-operator.run/v1alpha1, kind: ObjectSet, metadata: {{name: web-{number}, uid: u{number}}}, spec: {{revision: {number}}}}}"
+                "{{apiVersion: package-operator.run/v1alpha1, kind: ObjectSet, metadata: {{name: web-{number}, uid: \
+                     u{number}}}, spec: {{revision: {number}}}}}"
             );
             Revision::parse(serde_saphyr::from_str(&text).unwrap()).unwrap()
         };

@@ -4,21 +4,25 @@ mod render;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton::engine::{Gvk, delegated::names};
 use baton_apis::constants::GROUP;
+use baton_engine::{Gvk, delegated::names};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::Exit;
 use crate::{
+    args::GlobalArgs,
     chain::Chain,
-    cli::GlobalArgs,
-    connect::{Cluster, Source},
+    connect::{Cluster, ListRequest},
     content::{FEW, Slices},
     error::Error,
     live::Watches,
-    output::{Format, Output, objects, tell},
+    output::{
+        Output,
+        format::{Format, objects, text_at},
+        report,
+    },
     selection::{Selection, SelectionArgs},
 };
 use render::{Event, Stream};
@@ -30,7 +34,7 @@ const CLUSTER_NAMESPACE: &str = "default";
 ///
 /// Without TARGET, about everything in the namespace. Events are ordered by the time at which they were last seen.
 #[derive(Clone, Debug, Args)]
-pub struct EventsArgs {
+pub(crate) struct EventsArgs {
     #[command(flatten)]
     selection: SelectionArgs,
 
@@ -50,10 +54,7 @@ pub struct EventsArgs {
 }
 
 /// Shows them once, or as they come.
-///
-/// # Errors
-/// What was named does not exist, or events cannot be read.
-pub async fn run(args: &EventsArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+pub(crate) async fn run(args: &EventsArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let selection = args.selection.selection()?;
     let cluster = global.connect().await?;
     let output = global.output();
@@ -75,7 +76,7 @@ pub async fn run(args: &EventsArgs, global: &GlobalArgs) -> Result<Exit, Error> 
             let found: Vec<Value> = events.into_iter().map(|event| event.object).collect();
             output.print(&objects(format, &found, false))?;
         }
-        None if events.is_empty() => tell("No events found."),
+        None if events.is_empty() => report("No events found."),
         None => {
             let mut stream = Stream::new(selection.all_namespaces || about.is_wide());
             output.print(&stream.add(&events, Timestamp::now(), output))?;
@@ -93,7 +94,7 @@ async fn watch(
     let mut watches = Watches::new(cluster);
     let mut stream = Stream::new(selection.all_namespaces || about.is_wide());
     let mut printed: BTreeMap<String, String> = BTreeMap::new();
-    let mut told: Option<String> = None;
+    let mut reported: Option<String> = None;
     loop {
         let chains = selection.sources(cluster);
         let events = about.sources();
@@ -121,24 +122,20 @@ async fn watch(
             .collect();
         let mut sources = chains.iter().chain(&events);
         if let Some(text) = sources.find_map(|source| watches.trouble(source))
-            && told.as_deref() != Some(text)
+            && reported.as_deref() != Some(text)
         {
-            tell(&format!("warning: not up to date: {text}"));
-            told = Some(text.to_owned());
+            report(&format!("warning: not up to date: {text}"));
+            reported = Some(text.to_owned());
         }
     }
 }
 
 fn uid(event: &Value) -> &str {
-    let uid = event.pointer("/metadata/uid").and_then(Value::as_str);
-    uid.unwrap_or_default()
+    text_at(event, "/metadata/uid")
 }
 
 fn version(event: &Value) -> &str {
-    let version = event
-        .pointer("/metadata/resourceVersion")
-        .and_then(Value::as_str);
-    version.unwrap_or_default()
+    text_at(event, "/metadata/resourceVersion")
 }
 
 /// What events are looked for. It only grows: events outlive what they are about.
@@ -223,14 +220,14 @@ impl Subjects {
     }
 
     /// Where their events are: per namespace, or all at once where there are many.
-    fn sources(&self) -> Vec<Source> {
+    fn sources(&self) -> Vec<ListRequest> {
         let namespaces = self.namespaces();
         if namespaces.len() > FEW {
-            return vec![Source::all("/api/v1/events")];
+            return vec![ListRequest::all("/api/v1/events")];
         }
         namespaces
             .into_iter()
-            .map(|namespace| Source::all(format!("/api/v1/namespaces/{namespace}/events")))
+            .map(|namespace| ListRequest::all(format!("/api/v1/namespaces/{namespace}/events")))
             .collect()
     }
 }

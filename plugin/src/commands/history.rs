@@ -1,5 +1,6 @@
 //! `history`: the revisions of a chain, or one of them in full.
 
+mod application;
 mod describe;
 
 use clap::Args;
@@ -8,11 +9,17 @@ use serde_json::Value;
 
 use super::Exit;
 use crate::{
+    applications::target::AppTarget,
+    args::GlobalArgs,
     chain::{self, Chain, Revision, State},
-    cli::GlobalArgs,
     content::Slices,
     error::Error,
-    output::{Cell, Format, Output, Paint, Table, age, objects, tell},
+    output::{
+        Output, Paint,
+        format::{Format, age, objects},
+        report,
+        table::{Cell, Table},
+    },
     rollback::numbered,
     target::TargetArg,
 };
@@ -20,14 +27,15 @@ use crate::{
 /// List the revisions of a deployment or of a chain, or print one of them
 ///
 /// The current revision is marked with an asterisk: the one that was made from what the deployment's template is now.
+/// Of an Application of Shipper's (app/NAME) these are its Releases, by generation.
 #[derive(Clone, Debug, Args)]
-pub struct HistoryArgs {
+pub(crate) struct HistoryArgs {
     /// Whose revisions
     #[command(flatten)]
     target: TargetArg,
 
-    /// Print all about the revision with this number
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..))]
+    /// Print all about the revision with this number, or about the Release of this generation
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
     revision: Option<i64>,
 
     /// Print the revisions for programs
@@ -35,11 +43,10 @@ pub struct HistoryArgs {
     output: Option<Format>,
 }
 
-/// Prints the history.
-///
-/// # Errors
-/// There is no such target or no such revision, or it cannot be read.
-pub async fn run(args: &HistoryArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+pub(crate) async fn run(args: &HistoryArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    if let Some(target) = AppTarget::parse(&args.target.words)? {
+        return application::run(&target, args, global).await;
+    }
     let target = args.target.target()?;
     let cluster = global.connect().await?;
     let output = global.output();
@@ -55,7 +62,7 @@ pub async fn run(args: &HistoryArgs, global: &GlobalArgs) -> Result<Exit, Error>
             objects(format, &all, false)
         }
         (None, None) if chain.revisions.is_empty() => {
-            tell(&format!("{target} has no revisions yet"));
+            report(&format!("{target} has no revisions yet"));
             String::new()
         }
         (None, None) => table(&chain, output, now),
@@ -126,7 +133,7 @@ fn state(revision: &Revision) -> Cell {
         State::Pending | State::Paused | State::Archiving | State::Deleting => Paint::Warn,
         State::Archived => Paint::Dim,
     };
-    Cell::painted(paint, state.word())
+    Cell::painted(paint, state.as_str())
 }
 
 #[cfg(test)]
@@ -147,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn tables() {
+    fn the_current_revision_is_marked() {
         let now: Timestamp = "2026-08-01T01:00:00Z".parse().unwrap();
         let set = |name: &str, minutes: u8, rest: &str| {
             let created = format!("2026-08-01T00:{minutes:02}:00Z");
@@ -161,7 +168,8 @@ mod tests {
                     "web-v1",
                     0,
                     &format!(
-                        "annotations: {{kubernetes.io/change-cause: first try}}}}, spec: {{revision: 1, lifecycleState: Archived}}, status: {{conditions: [{}, {}]}}",
+                        "annotations: {{kubernetes.io/change-cause: first try}}}}, spec: {{revision: 1, \
+                             lifecycleState: Archived}}, status: {{conditions: [{}, {}]}}",
                         condition("Archived", "True"),
                         condition("Succeeded", "True")
                     ),

@@ -9,19 +9,23 @@ use serde_json::Value;
 
 use super::Exit;
 use crate::{
-    cli::{AllNamespaces, GlobalArgs},
+    args::{AllNamespaces, GlobalArgs},
     error::Error,
-    output::{Format, objects, objects_none_found, tell},
+    output::{
+        format::{Format, objects},
+        objects_none_found, report,
+    },
 };
 
 /// Find objects that a revision has written and that nothing controls any more
 ///
-/// These are objects of any kind that carry the label package-operator.run/cache=True and have no controller, or one that does
+/// These are objects of any kind that carry the label package-operator.run/cache=True and have no controller, or one
+/// that does
 /// not exist. Kinds that may not be listed are named on standard error. With -o json, only metadata is printed.
 ///
 /// In a namespace, to delete them: kubectl baton orphans -o name | xargs -r kubectl delete
 #[derive(Clone, Debug, Args)]
-pub struct OrphansArgs {
+pub(crate) struct OrphansArgs {
     /// All namespaces, and what is in none
     #[command(flatten)]
     all: AllNamespaces,
@@ -31,17 +35,13 @@ pub struct OrphansArgs {
     output: Option<Format>,
 }
 
-/// Finds and prints them.
-///
-/// # Errors
-/// What the server serves cannot be found out.
-pub async fn run(args: &OrphansArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+pub(crate) async fn run(args: &OrphansArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let cluster = global.connect().await?;
     let output = global.output();
     let namespace = (!args.all.all_namespaces).then_some(cluster.namespace.as_str());
     let found = find::find(&cluster, namespace).await?;
     for warning in &found.warnings {
-        tell(&format!("warning: {warning}"));
+        report(&format!("warning: {warning}"));
     }
     let text = match args.output {
         Some(format) => {

@@ -1,29 +1,34 @@
-//! `pack`: plain manifests as an `ObjectDeployment` or a revision.
+//! `pack`: plain manifests as an `ObjectDeployment` or a revision, or a chart as an Application.
+
+mod application;
 
 use std::{path::PathBuf, str::FromStr};
 
-use baton::engine::revision::KindScope;
 use baton_apis::CollisionProtection;
-use clap::{Args, ValueEnum};
+use baton_engine::revision::KindScope;
+use clap::{
+    Args,
+    builder::{PossibleValuesParser, TypedValueParser},
+};
 use serde_json::Value;
 
 use super::Exit;
 use crate::{
-    cli::GlobalArgs,
+    args::GlobalArgs,
     connect::Cluster,
     error::Error,
-    output::{Document, tell},
+    output::{format::DocumentFormat, report},
     pack::{
         self, Form, Options,
         apply::{self, Mode},
         build::Package,
         emit,
         input::{self, Input},
-        manifest::Intake,
-        place::Faults,
-        probes::{self, GroupKind, Wanted},
+        manifest::Collected,
+        probes::{self, GroupKind, ProbeFlag},
         scope::{self, Scopes},
         slices::LARGEST_OBJECT,
+        source_location::InputErrors,
     },
     target::object_name,
 };
@@ -48,6 +53,10 @@ Examples:
 
   # Wait for certificates too, before the workloads start
   kubectl baton pack web.yaml --probe Certificate.cert-manager.io=condition:Ready
+
+  # A chart as an Application of Shipper's, rolled out in three steps over two clusters of a region
+  kubectl baton pack --application --chart nginx --chart-version '~1.2' --repo https://charts.example.com \
+    --region eu=2 --strategy vanguard --values values.yaml --name shop -n shop | kubectl apply -f -
 
   # A step of one's own: objects with the annotation package-operator.run/phase: migrate
   kubectl baton pack shop/ --phase-order config,migrate,workloads
@@ -93,13 +102,16 @@ Annotations, which are taken off the packed objects:
 ///
 /// Reads files, directories, kustomizations or the standard input, and prints the ObjectDeployment that rolls their
 /// objects out in phases, with probes for the well-known kinds. When objects are cluster-scoped or in several
-/// namespaces, it is a ClusterObjectDeployment. What is too big for one object goes into slices (ObjectSlice), printed first.
+/// namespaces, it is a ClusterObjectDeployment. What is too big for one object goes into slices (ObjectSlice),
+/// printed first.
+///
+/// With --application it is an Application of Shipper's instead, from a chart in a repository.
 ///
 /// The same input gives the same output, and a small change of it a small change of the output. Status and whatever
 /// else a server has added to objects is left out, so that `kubectl get -o yaml` can be packed.
 #[derive(Clone, Debug, Args)]
 #[command(after_long_help = EXAMPLES)]
-pub struct PackArgs {
+pub(crate) struct PackArgs {
     #[command(flatten)]
     input: InputArgs,
     #[command(flatten)]
@@ -108,6 +120,8 @@ pub struct PackArgs {
     content: ContentArgs,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    application: application::ApplicationArgs,
 }
 
 /// What is read.
@@ -115,7 +129,7 @@ pub struct PackArgs {
 struct InputArgs {
     /// Files, directories (their *.yaml, *.yml and *.json in the order of names), kustomizations, or - for the
     /// standard input
-    #[arg(value_name = "INPUT", required_unless_present_any = ["filename", "kustomize"])]
+    #[arg(value_name = "INPUT", required_unless_present_any = ["filename", "kustomize", "application"])]
     inputs: Vec<PathBuf>,
 
     /// As INPUT, for those who are used to kubectl
@@ -167,12 +181,17 @@ struct ResultArgs {
     #[arg(long, value_name = "KIND.GROUP=SCOPE", value_delimiter = ',')]
     scope: Vec<KindScopeArg>,
 
+    /// Service account with whose rights the objects are written: one of the namespace of the result
+    #[arg(long, value_name = "NAME", value_parser = object_name, conflicts_with = "cluster")]
+    service_account: Option<String>,
+
     /// How long a revision has to stay available before it counts as succeeded
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(i32).range(0..))]
     success_delay: Option<i32>,
 
     /// How long a revision may take to become available
-    #[arg(long, value_name = "SECONDS", conflicts_with = "revision", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "revision", value_parser =
+        clap::value_parser!(i32).range(1..))]
     progress_deadline: Option<i32>,
 
     /// How many archived revisions are kept
@@ -197,13 +216,13 @@ struct ContentArgs {
     phase_order: Vec<String>,
 
     /// What may be taken over when it exists already
-    #[arg(long, value_name = "WHAT", default_value = "Prevent")]
-    collision_protection: Protection,
+    #[arg(long, value_name = "WHAT", default_value = "Prevent", value_parser = protection())]
+    collision_protection: CollisionProtection,
 
     /// What objects of a kind have to fulfil, instead of what is known of it; may be repeated. PROBE is
     /// condition:TYPE, condition:TYPE=STATUS, fields:.PATH=.PATH, cel:RULE or none
     #[arg(long, value_name = "KIND.GROUP=PROBE")]
-    probe: Vec<Wanted>,
+    probe: Vec<ProbeFlag>,
 
     /// No probes for the well-known kinds
     #[arg(long)]
@@ -216,15 +235,16 @@ struct ContentArgs {
 struct OutputArgs {
     /// How to print it
     #[arg(long, short, value_name = "FORMAT", default_value = "yaml")]
-    output: Document,
+    output: DocumentFormat,
 
     /// Send it to the server instead of printing it, by server-side apply
     #[arg(long)]
     apply: bool,
 
     /// Let the server check what --apply would do, and change nothing
-    #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "server", requires = "apply")]
-    dry_run: Option<DryRun>,
+    #[arg(long, value_name = "WHERE", num_args = 0..=1, require_equals = true, default_missing_value = "server",
+        requires = "apply", value_parser = ["server"])]
+    dry_run: Option<String>,
 
     /// Take over fields that somebody else has set
     #[arg(long, requires = "apply")]
@@ -247,32 +267,17 @@ impl FromStr for Number {
     }
 }
 
-/// Where a dry run ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum DryRun {
-    Server,
+/// What may be taken over, by the names of the API.
+fn protection() -> impl TypedValueParser<Value = CollisionProtection> {
+    use CollisionProtection::{IfNoController, None, Prevent};
+    let names = PossibleValuesParser::new(["Prevent", "IfNoController", "None"]);
+    names.map(|name| match name.as_str() {
+        "IfNoController" => IfNoController,
+        "None" => None,
+        _ => Prevent,
+    })
 }
 
-/// What may be taken over, in the words of the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-#[value(rename_all = "PascalCase")]
-enum Protection {
-    Prevent,
-    IfNoController,
-    None,
-}
-
-impl From<Protection> for CollisionProtection {
-    fn from(protection: Protection) -> Self {
-        match protection {
-            Protection::Prevent => Self::Prevent,
-            Protection::IfNoController => Self::IfNoController,
-            Protection::None => Self::None,
-        }
-    }
-}
-
-/// The scope of a kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct KindScopeArg(GroupKind, KindScope);
 
@@ -312,27 +317,29 @@ fn size(text: &str) -> Result<usize, String> {
     }
 }
 
-/// Runs the command.
-///
-/// # Errors
-/// Everything that is wrong with the input; what the server says.
-pub async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let refuse = |faults: Faults| Error::Usage(faults.to_string());
+pub(crate) async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let refuse = |errors: InputErrors| Error::Usage(errors.to_string());
+    if args.application.application {
+        let (name, limit) = (args.result.name.as_deref(), args.result.history_limit);
+        let made = args.application.make(name, limit, global).await?;
+        args.output.print(&[made], global)?;
+        return Ok(Exit::Fine);
+    }
     let inputs = args.input.inputs();
     let sources = input::read_aside(inputs.clone(), args.input.recursive).await;
     let sources = sources.map_err(refuse)?;
-    let intake = pack::read(&sources, args.input.no_hooks);
-    let name = args.result.name(&inputs, &intake)?;
+    let collected = pack::read(&sources, args.input.no_hooks);
+    let name = args.result.name(&inputs, &collected)?;
     let cluster = if args.output.apply {
         Some(global.connect().await?)
     } else {
         None
     };
-    let scopes = args.result.scopes(&intake, cluster.as_ref()).await?;
+    let scopes = args.result.scopes(&collected, cluster.as_ref()).await?;
     let options = args.options(name, scopes, global);
-    let packed = pack::pack(intake, &options).map_err(refuse)?;
+    let packed = pack::pack(collected, &options).map_err(refuse)?;
     for note in &packed.notes {
-        tell(&format!("note: {note}"));
+        report(&format!("note: {note}"));
     }
     match cluster {
         Some(cluster) => args.output.apply(&cluster, &packed.package, global).await?,
@@ -352,7 +359,7 @@ impl InputArgs {
 }
 
 impl ResultArgs {
-    fn name(&self, inputs: &[Input], intake: &Intake) -> Result<String, Error> {
+    fn name(&self, inputs: &[Input], collected: &Collected) -> Result<String, Error> {
         if let Some(name) = &self.name {
             return match pack::name_problem(name) {
                 None => Ok(name.clone()),
@@ -360,11 +367,11 @@ impl ResultArgs {
             };
         }
         let suggested =
-            input::suggested_name(inputs).or_else(|| pack::common_name(&intake.manifests));
+            input::suggested_name(inputs).or_else(|| pack::common_name(&collected.manifests));
         let name = suggested.unwrap_or_default();
         if let Some(problem) = pack::name_problem(&name) {
-            // Faults of the input are told first: the name may follow from what they hide.
-            if !intake.faults.is_empty() || intake.manifests.is_empty() {
+            // Errors of the input are reported first: the name may follow from what they hide.
+            if !collected.errors.is_empty() || collected.manifests.is_empty() {
                 return Ok(name);
             }
             return Err(Error::Usage(if name.is_empty() {
@@ -381,24 +388,20 @@ impl ResultArgs {
         })
     }
 
-    /// Scopes of custom resources: told by flags, else by the server.
-    async fn scopes(&self, intake: &Intake, cluster: Option<&Cluster>) -> Result<Scopes, Error> {
-        let told = self.scope.iter().cloned();
-        let mut scopes: Scopes = told
+    /// Scopes of custom resources: from flags, else from the server.
+    async fn scopes(
+        &self,
+        collected: &Collected,
+        cluster: Option<&Cluster>,
+    ) -> Result<Scopes, Error> {
+        let given = self.scope.iter().cloned();
+        let mut scopes: Scopes = given
             .map(|KindScopeArg(GroupKind { group, kind }, scope)| ((group, kind), scope))
             .collect();
         let Some(cluster) = cluster else {
             return Ok(scopes);
         };
-        for manifest in scope::unknown(&intake.manifests) {
-            let id = (manifest.gvk.group.clone(), manifest.gvk.kind.clone());
-            if scopes.contains_key(&id) {
-                continue;
-            }
-            if let Some(resource) = cluster.resource(&manifest.gvk).await? {
-                scopes.insert(id, resource.scope);
-            }
-        }
+        scope::ask(cluster, &collected.manifests, &mut scopes).await?;
         Ok(scopes)
     }
 }
@@ -406,15 +409,15 @@ impl ResultArgs {
 impl OutputArgs {
     fn print(&self, objects: &[Value], global: &GlobalArgs) -> Result<(), Error> {
         let text = match self.output {
-            Document::Yaml => emit::yaml(objects).map_err(|error| error.to_string()),
-            Document::Json => emit::json(objects).map_err(|error| error.to_string()),
+            DocumentFormat::Yaml => emit::yaml(objects).map_err(|error| error.to_string()),
+            DocumentFormat::Json => emit::json(objects).map_err(|error| error.to_string()),
         };
         let text = text.map_err(Error::Impossible)?;
         if objects
             .iter()
             .any(|object| object.to_string().len() > MOST_CLIENT_SIDE)
         {
-            tell(
+            report(
                 "note: too big for client-side apply; use kubectl apply --server-side, or --apply",
             );
         }
@@ -454,17 +457,18 @@ impl PackArgs {
         Options {
             name,
             form,
-            scope: scope::Wish {
+            scope: scope::ScopeOptions {
                 cluster: result.cluster,
                 namespace: global.namespace().map(str::to_owned),
                 scopes,
             },
             phase_order: content.phase_order.clone(),
-            collision_protection: content.collision_protection.into(),
-            probes: probes::Choice {
+            collision_protection: content.collision_protection,
+            probes: probes::ProbeOptions {
                 no_defaults: content.no_probes,
                 wanted: content.probe.clone(),
             },
+            service_account_name: result.service_account.clone(),
             success_delay_seconds: result.success_delay,
             change_cause: result.change_cause.clone(),
             slice_limit: result.slice_limit,
@@ -477,7 +481,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sizes() {
+    fn sizes_have_units_and_limits() {
         assert_eq!(size("1Mi"), Ok(1_048_576));
         assert_eq!(size("64Ki"), Ok(65_536));
         assert_eq!(size("5000"), Ok(5000));
@@ -487,7 +491,7 @@ mod tests {
     }
 
     #[test]
-    fn scopes() {
+    fn scopes_are_given_by_kind() {
         let scope: KindScopeArg = "Widget.example.com=Cluster".parse().unwrap();
         assert_eq!(scope.0.to_string(), "Widget.example.com");
         assert_eq!(scope.1, KindScope::Cluster);

@@ -5,20 +5,19 @@ use std::ops::AsyncFn;
 use baton_apis::LifecycleState;
 use baton_apis::constants::ANNOTATION_PAUSED_BY_PARENT;
 use clap::Args;
-use http::Method;
 use serde_json::{Value, json};
 
 use super::Exit;
 use crate::{
+    args::GlobalArgs,
     chain::{Deployment, Revision, not_found},
-    cli::GlobalArgs,
-    connect::{Cluster, Content, FIELD_MANAGER},
+    connect::{Body, Cluster, Write},
     error::Error,
-    output::{name, tell},
+    output::{format::name, report},
     target::{Kind, Target, parse_all},
 };
 
-/// How often a revision that changes in between is looked at again.
+/// Attempts for a revision that changes in between.
 const ROUNDS: usize = 5;
 
 /// Pause deployments or revisions: nothing is written or deleted until they are resumed
@@ -26,56 +25,49 @@ const ROUNDS: usize = 5;
 /// A paused deployment makes no revision and pauses those it has; what its template has become by then is
 /// rolled out when it is resumed.
 #[derive(Clone, Debug, Args)]
-pub struct PauseArgs {
+pub(crate) struct PauseArgs {
     /// What to pause
     #[command(flatten)]
-    pub targets: TargetsArg,
+    pub(crate) targets: TargetsArg,
 }
 
 /// The arguments of commands that change several deployments or revisions in the same way.
 #[derive(Clone, Debug, Args)]
-pub struct TargetsArg {
+pub(crate) struct TargetsArg {
     /// Deployments or revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
     #[arg(value_name = "TARGET", required = true)]
     words: Vec<String>,
 
     /// Let the server check the change, and change nothing
     #[arg(long)]
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
 }
 
-/// Pauses.
-///
-/// # Errors
-/// There is no such target, it cannot be paused, or the server refuses.
-pub async fn run(args: &PauseArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    switch(&args.targets, global, Wish::Paused).await
+pub(crate) async fn run(args: &PauseArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    switch(&args.targets, global, Action::Pause).await
 }
 
-/// What somebody wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
-    /// Nothing is to be written.
-    Paused,
-    /// Work is to go on.
-    Resumed,
+pub(crate) enum Action {
+    Pause,
+    Resume,
 }
 
-/// Pauses or resumes.
-///
-/// # Errors
-/// As [`TargetsArg::for_each`].
-pub async fn switch(args: &TargetsArg, global: &GlobalArgs, wish: Wish) -> Result<Exit, Error> {
+pub(crate) async fn switch(
+    args: &TargetsArg,
+    global: &GlobalArgs,
+    action: Action,
+) -> Result<Exit, Error> {
     args.for_each(global, async |cluster, target| {
         let mut rounds = ROUNDS;
         loop {
             rounds -= 1;
             let subject = Subject::read(cluster, target).await?;
-            let (done, already) = match wish {
-                Wish::Paused => ("paused", "already paused"),
-                Wish::Resumed => ("resumed", "not paused"),
+            let (done, already) = match action {
+                Action::Pause => ("paused", "already paused"),
+                Action::Resume => ("resumed", "not paused"),
             };
-            let patch = match decide(&subject, wish)? {
+            let patch = match decide(&subject, action)? {
                 Decision::Already => return Ok(format!("{} {already}", name(subject.object()))),
                 Decision::Patch(patch) => patch,
             };
@@ -93,19 +85,14 @@ pub async fn switch(args: &TargetsArg, global: &GlobalArgs, wish: Wish) -> Resul
 }
 
 /// What kubectl appends to a line about something that has not happened.
-#[must_use]
-pub fn note(dry_run: bool) -> &'static str {
+pub(crate) fn note(dry_run: bool) -> &'static str {
     if dry_run { " (server dry run)" } else { "" }
 }
 
 impl TargetsArg {
     /// Does something for each target and prints the line that comes back. One that fails does not
     /// keep the others from being done.
-    ///
-    /// # Errors
-    /// The words name nothing, there is no connection, or else the last failure; those before it are
-    /// printed.
-    pub async fn for_each(
+    pub(crate) async fn for_each(
         &self,
         global: &GlobalArgs,
         act: impl AsyncFn(&Cluster, &Target) -> Result<String, Error>,
@@ -118,7 +105,7 @@ impl TargetsArg {
                 Ok(line) => global.output().print(&line)?,
                 Err(error) => {
                     if let Some(earlier) = failure.replace(error) {
-                        tell(&format!("error: {earlier}"));
+                        report(&format!("error: {earlier}"));
                     }
                 }
             }
@@ -129,19 +116,13 @@ impl TargetsArg {
 
 /// A deployment or a revision that is to be changed.
 #[derive(Clone, Debug)]
-pub enum Subject {
-    /// A deployment.
+pub(crate) enum Subject {
     Deployment(Box<Deployment>),
-    /// A revision.
     Revision(Box<Revision>),
 }
 
 impl Subject {
-    /// Reads what a target names.
-    ///
-    /// # Errors
-    /// There is none, or it cannot be read.
-    pub async fn read(cluster: &Cluster, target: &Target) -> Result<Self, Error> {
+    pub(crate) async fn read(cluster: &Cluster, target: &Target) -> Result<Self, Error> {
         let kinds = target.candidates();
         for kind in &kinds {
             if let Some(object) = cluster.get(*kind, &target.name).await? {
@@ -160,27 +141,21 @@ impl Subject {
         })
     }
 
-    /// All of it.
-    #[must_use]
-    pub fn object(&self) -> &Value {
+    pub(crate) fn object(&self) -> &Value {
         match self {
             Self::Deployment(deployment) => &deployment.object,
             Self::Revision(revision) => &revision.object,
         }
     }
 
-    /// URL path of it.
-    #[must_use]
-    pub fn path(&self) -> String {
+    pub(crate) fn path(&self) -> String {
         match self {
             Self::Deployment(deployment) => deployment.path(),
             Self::Revision(revision) => revision.path(),
         }
     }
 
-    /// Whether it is being deleted.
-    #[must_use]
-    pub fn is_deleting(&self) -> bool {
+    pub(crate) fn is_deleting(&self) -> bool {
         match self {
             Self::Deployment(deployment) => deployment.is_deleting(),
             Self::Revision(revision) => revision.is_deleting(),
@@ -188,36 +163,23 @@ impl Subject {
     }
 }
 
-/// Sends a merge patch.
-///
-/// # Errors
-/// Refused, or no answer.
-pub async fn write(
+pub(crate) async fn write(
     cluster: &Cluster,
     subject: &Subject,
     patch: &Value,
     dry_run: bool,
 ) -> Result<(), Error> {
-    let dry_run = if dry_run { "&dryRun=All" } else { "" };
-    let url = format!("{}?fieldManager={FIELD_MANAGER}{dry_run}", subject.path());
-    let body = Some((Content::MergePatch, patch));
-    cluster.send(Method::PATCH, &url, body).await.map(drop)
+    let write = Write::new(Body::MergePatch, dry_run);
+    cluster.write(&subject.path(), write, patch).await.map(drop)
 }
 
-/// What to do about a wish.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Decision {
-    /// It is so already.
+pub(crate) enum Decision {
     Already,
-    /// Send this merge patch.
     Patch(Value),
 }
 
-/// Decides about a wish.
-///
-/// # Errors
-/// Why it cannot be.
-pub fn decide(subject: &Subject, wish: Wish) -> Result<Decision, Error> {
+pub(crate) fn decide(subject: &Subject, action: Action) -> Result<Decision, Error> {
     let impossible = |why: &str| {
         let name = name(subject.object());
         Err(Error::Impossible(format!("{name} {why}")))
@@ -227,7 +189,7 @@ pub fn decide(subject: &Subject, wish: Wish) -> Result<Decision, Error> {
     }
     match subject {
         Subject::Deployment(deployment) => {
-            let wanted = wish == Wish::Paused;
+            let wanted = action == Action::Pause;
             Ok(if deployment.spec.paused == wanted {
                 Decision::Already
             } else {
@@ -238,15 +200,16 @@ pub fn decide(subject: &Subject, wish: Wish) -> Result<Decision, Error> {
             impossible("is archived, which is final")
         }
         Subject::Revision(revision) => {
-            let state = match wish {
-                Wish::Paused => LifecycleState::Paused,
-                Wish::Resumed => LifecycleState::Active,
+            let state = match action {
+                Action::Pause => LifecycleState::Paused,
+                Action::Resume => LifecycleState::Active,
             };
             if revision.spec.lifecycle_state == state {
                 return Ok(Decision::Already);
             }
             let by_parent = revision.annotation(ANNOTATION_PAUSED_BY_PARENT) == Some("true");
-            if let (Wish::Resumed, true, Some(owner)) = (wish, by_parent, revision.controller()) {
+            if let (Action::Resume, true, Some(owner)) = (action, by_parent, revision.controller())
+            {
                 return impossible(&format!(
                     "was paused with its {} {}; resume that",
                     owner.kind, owner.name
@@ -273,8 +236,8 @@ mod tests {
     }
 
     /// The decision, as JSON or as the message.
-    fn decided(text: &str, wish: Wish) -> String {
-        match decide(&subject(text), wish) {
+    fn decided(text: &str, action: Action) -> String {
+        match decide(&subject(text), action) {
             Ok(Decision::Already) => "already".to_owned(),
             Ok(Decision::Patch(patch)) => patch.to_string(),
             Err(error) => error.to_string(),
@@ -282,74 +245,78 @@ mod tests {
     }
 
     #[test]
-    fn deployments() {
+    fn deployments_are_paused_once() {
         let deployment = |metadata: &str, spec: &str| {
             format!(
-                "{{kind: ObjectDeployment, metadata: {{name: web{metadata}}}, spec: {{selector: {{}}, template: {{metadata: {{}}, spec: {{}}}}{spec}}}}}"
+                "{{kind: ObjectDeployment, metadata: {{name: web{metadata}}}, spec: {{selector: {{}}, template: \
+                     {{metadata: {{}}, spec: {{}}}}{spec}}}}}"
             )
         };
-        for (metadata, spec, wish, expected) in [
-            ("", "", Wish::Paused, r#"{"spec":{"paused":true}}"#),
-            ("", ", paused: true", Wish::Paused, "already"),
+        for (metadata, spec, action, expected) in [
+            ("", "", Action::Pause, r#"{"spec":{"paused":true}}"#),
+            ("", ", paused: true", Action::Pause, "already"),
             (
                 "",
                 ", paused: true",
-                Wish::Resumed,
+                Action::Resume,
                 r#"{"spec":{"paused":false}}"#,
             ),
-            ("", "", Wish::Resumed, "already"),
+            ("", "", Action::Resume, "already"),
             (
                 ", deletionTimestamp: '2026-08-01T00:00:00Z'",
                 "",
-                Wish::Paused,
+                Action::Pause,
                 "objectdeployment.package-operator.run/web is being deleted",
             ),
         ] {
-            assert_eq!(decided(&deployment(metadata, spec), wish), expected);
+            assert_eq!(decided(&deployment(metadata, spec), action), expected);
         }
     }
 
     #[test]
-    fn revisions() {
+    fn revisions_are_paused_and_resumed_in_the_state_they_were_read_in() {
         let paused = r#"{"metadata":{"resourceVersion":"4"},"spec":{"lifecycleState":"Paused"}}"#;
         let active = r#"{"metadata":{"resourceVersion":"4"},"spec":{"lifecycleState":"Active"}}"#;
         let set = |metadata: &str, state: &str, status: &str| {
             format!(
-                "{{kind: ClusterObjectSet, metadata: {{name: web-1, resourceVersion: '4'{metadata}}}, spec: {{lifecycleState: {state}}}, status: {{{status}}}}}"
+                "{{kind: ClusterObjectSet, metadata: {{name: web-1, resourceVersion: '4'{metadata}}}, spec: \
+                     {{lifecycleState: {state}}}, status: {{{status}}}}}"
             )
         };
-        let by_parent = ", annotations: {package-operator.run/paused-by-parent: 'true'}, ownerReferences: [{apiVersion: v, kind: ClusterObjectDeployment, name: web, uid: u, controller: true}]";
-        let archived = "conditions: [{type: Archived, status: 'True', reason: A, message: '', lastTransitionTime: '2026-08-01T00:00:00Z'}]";
+        let by_parent = ", annotations: {package-operator.run/paused-by-parent: 'true'}, ownerReferences: \
+             [{apiVersion: v, kind: ClusterObjectDeployment, name: web, uid: u, controller: true}]";
+        let archived = "conditions: [{type: Archived, status: 'True', reason: A, message: '', lastTransitionTime: \
+             '2026-08-01T00:00:00Z'}]";
         let name = "clusterobjectset.package-operator.run/web-1";
-        for (metadata, state, status, wish, expected) in [
-            ("", "Active", "", Wish::Paused, paused.to_owned()),
-            ("", "Paused", "", Wish::Paused, "already".to_owned()),
-            ("", "Paused", "", Wish::Resumed, active.to_owned()),
-            ("", "Active", "", Wish::Resumed, "already".to_owned()),
-            (by_parent, "Paused", "", Wish::Paused, "already".to_owned()),
+        for (metadata, state, status, action, expected) in [
+            ("", "Active", "", Action::Pause, paused.to_owned()),
+            ("", "Paused", "", Action::Pause, "already".to_owned()),
+            ("", "Paused", "", Action::Resume, active.to_owned()),
+            ("", "Active", "", Action::Resume, "already".to_owned()),
+            (by_parent, "Paused", "", Action::Pause, "already".to_owned()),
             (
                 by_parent,
                 "Paused",
                 "",
-                Wish::Resumed,
+                Action::Resume,
                 format!("{name} was paused with its ClusterObjectDeployment web; resume that"),
             ),
             (
                 "",
                 "Archived",
                 "",
-                Wish::Resumed,
+                Action::Resume,
                 format!("{name} is archived, which is final"),
             ),
             (
                 "",
                 "Active",
                 archived,
-                Wish::Paused,
+                Action::Pause,
                 format!("{name} is archived, which is final"),
             ),
         ] {
-            assert_eq!(decided(&set(metadata, state, status), wish), expected);
+            assert_eq!(decided(&set(metadata, state, status), action), expected);
         }
     }
 }

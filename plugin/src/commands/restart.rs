@@ -10,11 +10,11 @@ use super::{
     pause::{Subject, TargetsArg, note, write},
 };
 use crate::{
+    args::GlobalArgs,
     chain::{self, Chain, Deployment},
-    cli::GlobalArgs,
     connect::Cluster,
     error::Error,
-    output::name,
+    output::format::name,
     rollback::{standalone, write::cause},
     target::Target,
 };
@@ -24,17 +24,13 @@ use crate::{
 /// For a deployment the template is annotated with the time, as by `kubectl rollout restart`. For
 /// revisions without a deployment a new one is created with the content of the newest.
 #[derive(Clone, Debug, Args)]
-pub struct RestartArgs {
+pub(crate) struct RestartArgs {
     /// What to restart
     #[command(flatten)]
-    pub targets: TargetsArg,
+    pub(crate) targets: TargetsArg,
 }
 
-/// Restarts.
-///
-/// # Errors
-/// There is no such target, it cannot be restarted now, or the server refuses.
-pub async fn run(args: &RestartArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+pub(crate) async fn run(args: &RestartArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let dry_run = args.targets.dry_run;
     args.targets
         .for_each(global, async |cluster, target| {
@@ -49,14 +45,14 @@ pub async fn run(args: &RestartArgs, global: &GlobalArgs) -> Result<Exit, Error>
                         note(dry_run)
                     ))
                 }
-                Subject::Revision(_) => again(cluster, target, dry_run).await,
+                Subject::Revision(_) => next_revision(cluster, target, dry_run).await,
             }
         })
         .await
 }
 
 /// The next revision of a chain without a deployment.
-async fn again(cluster: &Cluster, target: &Target, dry_run: bool) -> Result<String, Error> {
+async fn next_revision(cluster: &Cluster, target: &Target, dry_run: bool) -> Result<String, Error> {
     let chain = chain::read(cluster, target).await?;
     let newest = newest(&chain, target)?;
     let next = standalone::next(&chain, newest, None, &cause(&newest.object, "restart of"))?;
@@ -70,7 +66,8 @@ fn newest<'a>(chain: &'a Chain, target: &Target) -> Result<&'a chain::Revision, 
     match chain.newest() {
         Some(newest) if newest.name() == target.name => Ok(newest),
         Some(newest) => Err(Error::Impossible(format!(
-            "{target} is not the newest revision of its chain; that is {}. To go back to an earlier one, use `kubectl baton rollback`",
+            "{target} is not the newest revision of its chain; that is {}. To go back to an earlier one, use \
+                 `kubectl baton rollback`",
             newest.target()
         ))),
         None => Err(Error::NotFound(format!("{target} has no revision"))),
@@ -109,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn patches() {
+    fn a_restart_annotates_the_template() {
         let now: Timestamp = "2026-08-01T10:20:30.4Z".parse().unwrap();
         assert_eq!(
             patch(&deployment("", ""), now).unwrap().to_string(),

@@ -4,22 +4,18 @@ use clap::Args;
 
 use super::{
     Exit,
-    pause::{TargetsArg, Wish, switch},
+    pause::{Action, TargetsArg, switch},
 };
-use crate::{cli::GlobalArgs, error::Error};
+use crate::{args::GlobalArgs, error::Error};
 
 /// Resume deployments or revisions that are paused
 #[derive(Clone, Debug, Args)]
-pub struct ResumeArgs {
+pub(crate) struct ResumeArgs {
     /// What to resume
     #[command(flatten)]
-    pub targets: TargetsArg,
+    pub(crate) targets: TargetsArg,
 }
 
-/// Resumes.
-///
-/// # Errors
-/// There is no such target, it cannot be resumed, or the server refuses.
-pub async fn run(args: &ResumeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    switch(&args.targets, global, Wish::Resumed).await
+pub(crate) async fn run(args: &ResumeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    switch(&args.targets, global, Action::Resume).await
 }

@@ -1,44 +1,51 @@
 //! `rollback`: the content of an earlier revision as the next revision.
 
+pub(crate) mod application;
+
 use std::time::Duration;
 
 use clap::Args;
-use http::Method;
 use serde_json::{Value, json};
 
 use super::{Exit, pause::note};
 use crate::{
+    applications::target::AppTarget,
+    args::{GlobalArgs, timeout},
     chain::{self, Chain, Deployment, Revision},
-    cli::{GlobalArgs, timeout},
-    connect::{Cluster, Content, FIELD_MANAGER},
+    connect::{Body, Cluster, Write},
     content::Slices,
     diff::revisions::{Side, compare},
     error::Error,
-    output::{self, name, tell},
-    progress::Progress,
+    output::{
+        format::{duration, name},
+        report,
+    },
     rollback::{
-        Candidate, Choice, Comparison, Wish, choose, standalone,
+        Candidate, Choice, Comparison, Options, choose, standalone,
         write::{ROLLBACK, cause, roll_deployment},
     },
-    rollout::{self, Verdict},
+    rollout::{self, Outcome},
     target::{Target, TargetArg, object_name},
 };
 
-/// How often a deployment whose status changes in between is looked at again.
+/// Attempts for a deployment whose status changes in between.
 const ROUNDS: usize = 5;
 
 /// Roll back: make the content of an earlier revision the next revision
 ///
 /// By default that of the newest one before the current revision that has succeeded and has another content. Waits
 /// until the new revision is rolled out; the exit code is 1 when that does not happen.
+///
+/// Of an Application of Shipper's (app/NAME) it is the environment of an earlier Release that becomes the template,
+/// chart, values and all, in all clusters; rel/NAME names that Release. Waits for the first step of the new Release.
 #[derive(Clone, Debug, Args)]
-pub struct RollbackArgs {
+pub(crate) struct RollbackArgs {
     /// What to roll back
     #[command(flatten)]
     target: TargetArg,
 
-    /// The revision to go back to
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..))]
+    /// The revision to go back to; of an Application, the generation of the Release
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
     to_revision: Option<i64>,
 
     /// Go back to a revision that has never succeeded as well, and change a deployment that is paused
@@ -62,11 +69,10 @@ pub struct RollbackArgs {
     timeout: Duration,
 }
 
-/// Rolls back.
-///
-/// # Errors
-/// There is nothing to roll back to, or the server refuses.
-pub async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+pub(crate) async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    if let Some(target) = AppTarget::parse(&args.target.words)? {
+        return application::run(&target, args, global).await;
+    }
     let target = args.target.target()?;
     let cluster = global.connect().await?;
     let output = global.output();
@@ -75,28 +81,23 @@ pub async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit, Error
     let Some(follow) = done.follow.filter(|_| !args.no_wait && !args.dry_run) else {
         return Ok(Exit::Fine);
     };
-    let timeout = Some(args.timeout).filter(|timeout| !timeout.is_zero());
-    let mut progress = Progress::new();
-    let rollout = rollout::follow(&cluster, &follow, timeout, &mut progress).await?;
-    progress.finish();
+    let (_, rollout) = rollout::follow(&cluster, &follow, args.timeout).await?;
     let message = rollout.message;
-    match rollout.verdict {
-        Verdict::Done => {
+    match rollout.outcome {
+        Outcome::Done => {
             output.print(&message)?;
             return Ok(Exit::Fine);
         }
-        Verdict::Failed => tell(&format!("error: {message}")),
-        Verdict::Underway => {
-            let waited = output::duration(args.timeout);
-            tell(&format!("error: not rolled out after {waited}: {message}"));
+        Outcome::Failed => report(&format!("error: {message}")),
+        Outcome::Underway => {
+            let waited = duration(args.timeout);
+            report(&format!("error: not rolled out after {waited}: {message}"));
         }
     }
     Ok(Exit::Negative)
 }
 
-/// What came of it.
 struct Done {
-    /// To be printed.
     line: String,
     /// What is being rolled out now, if anything is.
     follow: Option<Target>,
@@ -141,17 +142,12 @@ async fn roll_deployment_once(
         )));
     }
     check(deployment, args.force)?;
-    let Some(revision) = chosen(cluster, chain, args).await? else {
+    let Some((revision, slices)) = chosen(cluster, chain, args).await? else {
         return Ok(already(chain, &named, args));
     };
-    let patch = roll_deployment(&deployment.object, &revision.object);
-    let dry_run = if args.dry_run { "&dryRun=All" } else { "" };
-    let url = format!(
-        "{}?fieldManager={FIELD_MANAGER}{dry_run}",
-        deployment.path()
-    );
-    let body = Some((Content::JsonPatch, &patch));
-    cluster.send(Method::PATCH, &url, body).await?;
+    let patch = roll_deployment(&deployment.object, &slices.inlined(revision));
+    let write = Write::new(Body::JsonPatch, args.dry_run);
+    cluster.write(&deployment.path(), write, &patch).await?;
     let hint = if deployment.spec.paused {
         format!(
             "\nit is paused; `kubectl baton resume {}` rolls that out",
@@ -178,7 +174,7 @@ async fn roll_revisions(
 ) -> Result<Done, Error> {
     standalone::check(chain, target)?;
     let named = chain.newest().map(|newest| name(&newest.object));
-    let Some(revision) = chosen(cluster, chain, args).await? else {
+    let Some((revision, _)) = chosen(cluster, chain, args).await? else {
         return Ok(already(chain, &named.unwrap_or_default(), args));
     };
     let cause = cause(&revision.object, ROLLBACK);
@@ -205,7 +201,8 @@ fn check(deployment: &Deployment, force: bool) -> Result<(), Error> {
     }
     if deployment.spec.paused && !force {
         return Err(Error::Impossible(format!(
-            "{named} is paused, so that nothing would be rolled out: resume it first, or change its template now with --force"
+            "{named} is paused, so that nothing would be rolled out: resume it first, or change its template now \
+                 with --force"
         )));
     }
     Ok(())
@@ -223,25 +220,28 @@ fn already(chain: &Chain, named: &str, args: &RollbackArgs) -> Done {
     }
 }
 
-/// The revision to go back to; `None` when its content is what is wanted already.
+/// The revision to go back to, and the slices of the chain; `None` when its content is what is wanted already.
 async fn chosen<'a>(
     cluster: &Cluster,
     chain: &'a Chain,
     args: &RollbackArgs,
-) -> Result<Option<&'a Revision>, Error> {
+) -> Result<Option<(&'a Revision, Slices)>, Error> {
     let template = chain.deployment.as_ref().map(as_revision).transpose()?;
     let slices = Slices::read(cluster, chain.revisions.iter().chain(&template)).await?;
     let candidates = candidates(chain, template.as_ref(), &slices);
-    let wish = Wish {
+    let options = Options {
         to_revision: args.to_revision,
         force: args.force,
     };
-    let choice = choose(&candidates, &wish).map_err(|refusal| {
+    let choice = choose(&candidates, &options).map_err(|refusal| {
         let subject = chain.target().map(|target| target.to_string());
         Error::Impossible(format!("{}: {refusal}", subject.unwrap_or_default()))
     })?;
     Ok(match choice {
-        Choice::Roll(candidate) => chain.by_name(&candidate.name),
+        Choice::Roll(candidate) => {
+            let revision = chain.by_name(&candidate.name);
+            revision.map(|revision| (revision, slices))
+        }
         Choice::Already(_) => None,
     })
 }
@@ -326,7 +326,8 @@ mod tests {
         Revision::parse(serde_saphyr::from_str(&text).unwrap()).unwrap()
     }
 
-    const SUCCEEDED: &str = "conditions: [{type: Succeeded, status: 'True', reason: R, message: '', lastTransitionTime: '2026-08-01T00:00:00Z'}]";
+    const SUCCEEDED: &str = "conditions: [{type: Succeeded, status: 'True', reason: R, message: '', \
+         lastTransitionTime: '2026-08-01T00:00:00Z'}]";
 
     /// Slices are looked into: the same objects in another place are the same content.
     #[test]

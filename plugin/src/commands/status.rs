@@ -1,5 +1,6 @@
 //! `status`: is it rolled out, and if not, why.
 
+mod application;
 mod render;
 
 use std::time::Duration;
@@ -9,20 +10,26 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::Exit;
 use crate::{
-    chain::{self, Chain},
-    cli::{GlobalArgs, timeout},
+    applications::target::AppTarget,
+    args::{GlobalArgs, timeout},
+    chain,
     error::Error,
-    output::{Document, document, duration, tell},
-    progress::Progress,
-    rollout::{Verdict, Wait, judge},
+    output::{
+        format::{DocumentFormat, document, duration},
+        report,
+    },
+    rollout::{Outcome, SubjectSlices, follow, judge},
     target::TargetArg,
 };
 
 /// Tell whether a deployment or a revision is rolled out, and if not, why
 ///
+/// Of an Application of Shipper's (app/NAME) or one of its Releases (rel/NAME): whether it is complete, and what each
+/// cluster has of it. One that waits to be promoted is not complete.
+///
 /// Exit code 0: rolled out and available. 1: not, or not yet. 2: an error.
 #[derive(Clone, Debug, Args)]
-pub struct StatusArgs {
+pub(crate) struct StatusArgs {
     #[command(flatten)]
     target: TargetArg,
 
@@ -36,44 +43,37 @@ pub struct StatusArgs {
 
     /// Print for programs
     #[arg(long, short, value_name = "FORMAT")]
-    output: Option<Document>,
+    output: Option<DocumentFormat>,
 }
 
 /// Prints the state, with `--watch` the one in which the wait ended.
-///
-/// # Errors
-/// There is no such target, or it cannot be read.
-pub async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+pub(crate) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    if let Some(target) = AppTarget::parse(&args.target.words)? {
+        return application::run(&target, args, global).await;
+    }
     let target = args.target.target()?;
     let cluster = global.connect().await?;
     let output = global.output();
-    let chain = if args.watch {
-        let mut progress = Progress::new();
-        let timeout = Some(args.timeout).filter(|timeout| !timeout.is_zero());
-        let wait = Wait::new(&cluster, &target, timeout);
-        let is_over = |chain: &Chain| judge(chain).verdict != Verdict::Underway;
-        let show = |chain: &Chain| {
-            let rollout = judge(chain);
-            progress.show(rollout.ready, rollout.of, &rollout.message);
-        };
-        let (chain, is_reached) = wait.until(is_over, show).await?;
-        progress.finish();
-        if !is_reached {
+    let (chain, rollout) = if args.watch {
+        let (chain, rollout) = follow(&cluster, &target, args.timeout).await?;
+        if rollout.outcome == Outcome::Underway {
             let waited = duration(args.timeout);
-            tell(&format!("error: not rolled out after {waited}"));
+            report(&format!("error: not rolled out after {waited}"));
         }
-        chain
+        (chain, rollout)
     } else {
-        chain::read(&cluster, &target).await?
+        let chain = chain::read(&cluster, &target).await?;
+        let mut slices = SubjectSlices::default();
+        let rollout = judge(&chain, slices.of(&cluster, &chain).await);
+        (chain, rollout)
     };
-    let rollout = judge(&chain);
     let text = match args.output {
         Some(form) => document(form, &render::value(&chain, &rollout)),
         None => render::text(&chain, &rollout, Timestamp::now(), output),
     };
     output.print(&text)?;
-    Ok(match rollout.verdict {
-        Verdict::Done => Exit::Fine,
-        Verdict::Underway | Verdict::Failed => Exit::Negative,
+    Ok(match rollout.outcome {
+        Outcome::Done => Exit::Fine,
+        Outcome::Underway | Outcome::Failed => Exit::Negative,
     })
 }

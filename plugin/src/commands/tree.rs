@@ -1,4 +1,6 @@
-//! `tree`: revisions, phases and objects, with live health and owners.
+//! `tree`: revisions, phases and objects, with live health and owners; of an Application also Releases and clusters.
+
+mod application;
 
 use std::io::IsTerminal as _;
 
@@ -7,10 +9,14 @@ use serde_json::json;
 
 use super::Exit;
 use crate::{
-    cli::GlobalArgs,
+    args::GlobalArgs,
     connect::Cluster,
     error::Error,
-    output::{Document, Output, Paint, document, objects_none_found},
+    output::{
+        Output, Paint,
+        format::{DocumentFormat, document},
+        objects_none_found,
+    },
     screen::Screen,
     selection::SelectionArgs,
     tree::{
@@ -23,11 +29,16 @@ use crate::{
 /// Show revisions, their phases and their objects, with live health and owners
 ///
 /// HEALTHY is what the probes of the revision say about the object as it is now; for phases and revisions, how many of
-/// their objects are. OWNER is who controls the object: a revision, something else by kind and name, nobody, or it is missing.
+/// their objects are. OWNER is who controls the object: a revision, something else by kind and name, nobody, or it is
+/// missing.
 ///
 /// Without TARGET, everything in the namespace is shown. Archived revisions are shown as one line.
+///
+/// Of an Application of Shipper's (app/NAME), the Releases are shown, the newest first, with what each cluster has of
+/// them: CAPACITY and TRAFFIC are what is there of what is wanted, SERVICE is the part of the traffic that arrives
+/// there. Releases that have nothing left anywhere are shown as one line.
 #[derive(Clone, Debug, Args)]
-pub struct TreeArgs {
+pub(crate) struct TreeArgs {
     #[command(flatten)]
     selection: SelectionArgs,
 
@@ -35,12 +46,12 @@ pub struct TreeArgs {
     #[arg(long, short)]
     watch: bool,
 
-    /// Look into archived revisions as well
+    /// Look into archived revisions as well, and into Releases that have nothing left
     #[arg(long)]
     archived: bool,
 
-    /// Show this revision only
-    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(1..))]
+    /// Show this revision only; of an Application, the Release of this generation
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
     revision: Option<i64>,
 
     /// Draw with ASCII characters only; without it, if the locale admits no others
@@ -49,14 +60,13 @@ pub struct TreeArgs {
 
     /// Print for programs
     #[arg(long, short, value_name = "FORMAT", conflicts_with = "watch")]
-    output: Option<Document>,
+    output: Option<DocumentFormat>,
 }
 
-/// Shows the picture once, or again and again.
-///
-/// # Errors
-/// What was named does not exist, or our kinds cannot be read.
-pub async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+pub(crate) async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    if let Some(target) = args.selection.application()? {
+        return application::run(&target, args, global).await;
+    }
     let scope = Scope {
         selection: args.selection.selection()?,
         archived: args.archived,
@@ -90,11 +100,7 @@ async fn watch(
     global: &GlobalArgs,
 ) -> Result<Exit, Error> {
     let mut tree = LiveTree::start(cluster, scope).await?;
-    let mut view = if std::io::stdout().is_terminal() {
-        View::InPlace(Screen::new())
-    } else {
-        View::Appended(String::new())
-    };
+    let mut view = View::new();
     let mut resized = Resized::new()?;
     let (mut chains, mut trouble) = (Vec::new(), None);
     loop {
@@ -126,15 +132,21 @@ fn fit(output: Output, global: &GlobalArgs) -> Output {
     }
 }
 
-/// Where pictures go.
 enum View {
-    /// One replaces the other.
     InPlace(Screen),
     /// One comes after the other, if it differs from it.
     Appended(String),
 }
 
 impl View {
+    fn new() -> Self {
+        if std::io::stdout().is_terminal() {
+            Self::InPlace(Screen::new())
+        } else {
+            Self::Appended(String::new())
+        }
+    }
+
     fn show(
         &mut self,
         chains: &[ChainPicture],
@@ -142,7 +154,7 @@ impl View {
         scope: &Scope,
         output: Output,
     ) -> Result<(), Error> {
-        let text = |collapsed| {
+        self.show_text(output, |collapsed| {
             let style = Style {
                 with_namespaces: scope.selection.all_namespaces,
                 collapsed,
@@ -157,15 +169,20 @@ impl View {
                 text.push('\n');
             }
             text
-        };
+        })
+    }
+
+    /// Shows a text, where there is little room without what is fine.
+    fn show_text(&mut self, output: Output, text: impl Fn(bool) -> String) -> Result<(), Error> {
         match self {
             Self::InPlace(screen) => {
                 let whole = text(false);
-                if screen.has_room_for(&whole) {
-                    screen.draw(&whole)?;
+                let text = if Screen::has_room_for(&whole) {
+                    whole
                 } else {
-                    screen.draw(&text(true))?;
-                }
+                    text(true)
+                };
+                screen.draw(&output.printable(&text))?;
             }
             Self::Appended(before) => {
                 let text = text(false);
@@ -182,7 +199,6 @@ impl View {
     }
 }
 
-/// Changes of the terminal's size.
 #[cfg(unix)]
 struct Resized(tokio::signal::unix::Signal);
 
@@ -198,7 +214,7 @@ impl Resized {
     }
 }
 
-/// Not told where there are no signals: the next change of the picture fits again.
+/// Unknown where there are no signals: the next change of the picture fits.
 #[cfg(not(unix))]
 struct Resized;
 

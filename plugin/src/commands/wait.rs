@@ -5,31 +5,34 @@ use std::{str::FromStr, time::Duration};
 use baton_apis::conditions;
 use clap::Args;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use tokio::time::{Instant, timeout_at};
 
 use super::Exit;
 use crate::{
+    args::{GlobalArgs, timeout},
     chain::{Chain, Revision},
-    cli::{GlobalArgs, timeout},
-    connect::Cluster,
+    content::Slices,
     error::Error,
-    live::Follower,
-    output::{duration, name, tell},
+    output::{
+        format::{duration, name},
+        report,
+    },
     progress::Progress,
-    rollout::{Verdict, Wait, judge, title},
-    target::{Target, TargetArg},
+    rollout::{Outcome, judge, title, watch_until},
+    target::TargetArg,
 };
 
 /// Wait until something has become of a deployment or a revision
 ///
-/// Of a deployment, `succeeded` is asked of its current revision, and `archived` of all others. Exit code 0: it has become so.
+/// Of a deployment, `succeeded` is asked of its current revision, and `archived` of all others. Exit code 0: it has
+/// become so.
 /// 1: the time was up. 2: an error.
 #[derive(Clone, Debug, Args)]
-pub struct WaitArgs {
+pub(crate) struct WaitArgs {
     #[command(flatten)]
     target: TargetArg,
 
-    /// For what: available, succeeded, archived, deleted, revision=N (or a later one), condition=TYPE or condition=TYPE=STATUS
+    /// For what: available, succeeded, archived, deleted, revision=N (or a later one), condition=TYPE or
+    /// condition=TYPE=STATUS
     #[arg(long = "for", value_name = "WHAT", default_value = "available")]
     what: Goal,
 
@@ -38,9 +41,8 @@ pub struct WaitArgs {
     timeout: Duration,
 }
 
-/// What to wait for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Goal {
+pub(crate) enum Goal {
     /// The condition `Available` is true.
     Available,
     /// The revision was rolled out once; that of a deployment is its current one.
@@ -51,9 +53,7 @@ pub enum Goal {
     Deleted,
     /// The current revision has this number or a higher one.
     Revision(i64),
-    /// A condition has a status.
     Condition {
-        /// Its type.
         type_: String,
         /// Its status, whatever the case of its letters.
         status: String,
@@ -83,7 +83,8 @@ impl FromStr for Goal {
             }
             _ => {
                 return Err(
-                    "expected available, succeeded, archived, deleted, revision=N, condition=TYPE or condition=TYPE=STATUS"
+                    "expected available, succeeded, archived, deleted, revision=N, condition=TYPE or \
+                         condition=TYPE=STATUS"
                         .to_owned(),
                 );
             }
@@ -91,88 +92,45 @@ impl FromStr for Goal {
     }
 }
 
-/// How far it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Reached {
-    /// It is so, in these words.
+    /// It is so; what is printed.
     Yes(String),
-    /// It is not, in these words.
+    /// It is not; what is missing.
     No(String),
 }
 
-/// Waits.
-///
-/// # Errors
-/// There is no such target, or it cannot be read.
-pub async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let target = args.target.target()?;
     let cluster = global.connect().await?;
-    let limit = Some(args.timeout).filter(|timeout| !timeout.is_zero());
     let mut progress = Progress::new();
-    let reached = if args.what == Goal::Deleted {
-        deleted(&cluster, &target, limit, &mut progress).await?
-    } else {
-        become_so(&cluster, &target, &args.what, limit, &mut progress).await?
-    };
-    progress.finish();
-    match reached {
-        Reached::Yes(words) => {
-            global.output().print(&words)?;
-            Ok(Exit::Fine)
-        }
-        Reached::No(words) => {
-            tell(&format!(
-                "error: {words} (waited {})",
-                duration(args.timeout)
-            ));
-            Ok(Exit::Negative)
-        }
-    }
-}
-
-async fn become_so(
-    cluster: &Cluster,
-    target: &Target,
-    goal: &Goal,
-    timeout: Option<Duration>,
-    progress: &mut Progress,
-) -> Result<Reached, Error> {
-    let wait = Wait::new(cluster, target, timeout);
-    let is_reached = |chain: &Chain| matches!(look(chain, goal), Reached::Yes(_));
-    let show = |chain: &Chain| {
-        if let Reached::No(words) = look(chain, goal) {
-            progress.show(0, 0, &words);
-        }
-    };
-    let (chain, _) = wait.until(is_reached, show).await?;
-    Ok(look(&chain, goal))
-}
-
-async fn deleted(
-    cluster: &Cluster,
-    target: &Target,
-    timeout: Option<Duration>,
-    progress: &mut Progress,
-) -> Result<Reached, Error> {
-    let deadline = timeout.map(|timeout| Instant::now() + timeout);
-    let (mut follower, mut chain) = Follower::start(cluster, target).await?;
-    loop {
-        let Some(present) = chain else {
-            return Ok(Reached::Yes(format!("{target} is deleted")));
+    let mut missing = String::new();
+    let (_, reached) = watch_until(&cluster, &target, args.timeout, async |chain| {
+        let reached = match chain {
+            Some(chain) => look(chain, &args.what),
+            None if args.what == Goal::Deleted => Reached::Yes(format!("{target} is deleted")),
+            None => return None,
         };
-        let words = remains(&present);
-        progress.show(0, 0, &words);
-        chain = match deadline {
-            None => follower.next().await,
-            Some(deadline) => match timeout_at(deadline, follower.next()).await {
-                Ok(chain) => chain,
-                Err(_) => return Ok(Reached::No(words)),
-            },
-        };
+        match reached {
+            Reached::Yes(message) => Some(message),
+            Reached::No(message) => {
+                progress.show(0, 0, &message);
+                missing = message;
+                None
+            }
+        }
+    })
+    .await?;
+    drop(progress);
+    if let Some(message) = reached {
+        global.output().print(&message)?;
+        return Ok(Exit::Fine);
     }
+    let waited = duration(args.timeout);
+    report(&format!("error: {missing} (waited {waited})"));
+    Ok(Exit::Negative)
 }
 
-/// Why something is still there.
 fn remains(chain: &Chain) -> String {
     let metadata = match chain.asked_deployment() {
         Some(deployment) => Some((&deployment.object, &deployment.metadata)),
@@ -271,13 +229,14 @@ fn succeeded(chain: &Chain, name: &str) -> Reached {
             Reached::Yes(format!("{} of {name} has succeeded", title(revision)))
         }
         _ => {
-            let rollout = judge(chain);
-            let words = match rollout.verdict {
-                Verdict::Failed | Verdict::Underway => rollout.message,
+            // How many objects are ready is not told here, so no slices are read.
+            let rollout = judge(chain, &Slices::default());
+            let message = match rollout.outcome {
+                Outcome::Failed | Outcome::Underway => rollout.message,
                 // Available and not succeeded is underway, so this does not occur.
-                Verdict::Done => String::new(),
+                Outcome::Done => String::new(),
             };
-            Reached::No(format!("{name} has not succeeded: {words}"))
+            Reached::No(format!("{name} has not succeeded: {message}"))
         }
     }
 }
@@ -290,7 +249,7 @@ fn archived(chain: &Chain, name: &str) -> Reached {
             Some(revision) if is_archived(revision) => Reached::Yes(format!("{name} is archived")),
             Some(revision) => {
                 let holds = revision.status.controller_of.len();
-                let state = revision.state().word();
+                let state = revision.state().as_str();
                 Reached::No(format!("{name} is {state} and controls {holds} objects"))
             }
             None => Reached::No(format!("{name} has no revision yet")),
@@ -373,8 +332,8 @@ mod tests {
     #[test]
     fn it_says_what_it_still_waits_for() {
         let words = |chain: &Chain, goal: &str| match look(chain, &goal.parse().unwrap()) {
-            Reached::Yes(words) => format!("yes: {words}"),
-            Reached::No(words) => words,
+            Reached::Yes(message) => format!("yes: {message}"),
+            Reached::No(message) => message,
         };
         let name = "objectset.package-operator.run/web-1";
         let waiting = chain(2, "False");

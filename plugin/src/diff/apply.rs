@@ -1,71 +1,72 @@
 //! What a new revision would do with each of its objects, and with those of the revisions before it.
 //!
 //! The decisions are the engine's, as the manager makes them; the server's answers to dry runs tell
-//! the rest. First [`ask`] says what to send about an object, then [`tell`] what the answer means.
+//! the rest. First [`request`] says what to send about an object, then [`evaluate`] what the answer means.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton::engine::handover::{Kin, Lineage, Verdict, classify, judge};
-use baton::engine::object::{controller, is_terminating, text};
-use baton::engine::revision::{Desired, Revision as Next};
-use baton::engine::{Gvk, ObjectKey};
+use baton_engine::handover::{Adoption, Sibling, Siblings, classify, decide_adoption};
+use baton_engine::keep::is_kept;
+use baton_engine::object::{controller, is_terminating, text};
+use baton_engine::revision::{Desired, Revision as Next};
+use baton_engine::{Gvk, ObjectKey};
 use serde_json::Value;
 
 use super::clean::{clean, clean_live};
 use super::live::dry_run_body;
 use super::{Pair, Section, Tone};
 use crate::chain::Revision;
-use crate::content::Content;
+use crate::content::RevisionContent;
 
 /// What becomes of an object that only changes hands.
 const UNCHANGED: &str = "handed over unchanged";
 /// How the verdict about objects of other clusters begins.
 const NOT_COMPARED: &str = "not compared";
+/// What becomes of an object that stays when nobody wants it any more.
+const KEPT: &str = "kept";
 
 /// How many of those are listed one by one.
 const LISTED: usize = 20;
 
 /// What is known of the revisions in the same place.
 #[derive(Clone, Debug, Default)]
-pub struct Family {
-    by_uid: BTreeMap<String, Kin>,
+pub(crate) struct ChainSiblings {
+    by_uid: BTreeMap<String, Sibling>,
 }
 
-impl Family {
+impl ChainSiblings {
     /// All revisions of a scope and namespace; `previous` are the names of those that the new one
     /// lists.
-    #[must_use]
-    pub fn new<'a>(
+    pub(crate) fn new<'a>(
         revisions: impl IntoIterator<Item = &'a Revision>,
         previous: &BTreeSet<String>,
     ) -> Self {
         let mut by_uid = BTreeMap::new();
         for revision in revisions {
-            let kin = Kin {
+            let sibling = Sibling {
                 name: revision.name().to_owned(),
                 number: revision.number().unwrap_or_default(),
                 is_previous: previous.contains(revision.name()),
                 is_archived: revision.is_archived(),
             };
             for phase in &revision.status.remote_phases {
-                by_uid.insert(phase.uid.clone(), kin.clone());
+                by_uid.insert(phase.uid.clone(), sibling.clone());
             }
-            by_uid.insert(revision.uid().to_owned(), kin);
+            by_uid.insert(revision.uid().to_owned(), sibling);
         }
         Self { by_uid }
     }
 
     /// Whether one of the listed previous revisions controls an object.
-    #[must_use]
-    pub fn controls(&self, live: &Value) -> bool {
+    pub(crate) fn controls(&self, live: &Value) -> bool {
         let uid = controller(live).map(|owner| text(owner, "uid"));
-        let kin = uid.and_then(|uid| self.by_uid.get(uid));
-        kin.is_some_and(|kin| kin.is_previous)
+        let sibling = uid.and_then(|uid| self.by_uid.get(uid));
+        sibling.is_some_and(|sibling| sibling.is_previous)
     }
 }
 
-impl Lineage for Family {
-    fn kin(&self, uid: &str) -> Option<Kin> {
+impl Siblings for ChainSiblings {
+    fn sibling(&self, uid: &str) -> Option<Sibling> {
         self.by_uid.get(uid).cloned()
     }
 
@@ -76,15 +77,14 @@ impl Lineage for Family {
 
 /// What a new revision brings along that does not exist yet while it is asked about.
 #[derive(Clone, Debug, Default)]
-pub struct Bringing {
+pub(crate) struct Bringing {
     kinds: BTreeSet<(String, String)>,
     namespaces: BTreeSet<String>,
 }
 
 impl Bringing {
     /// The kinds that its `CustomResourceDefinition`s define, and its namespaces.
-    #[must_use]
-    pub fn of(content: &Content) -> Self {
+    pub(crate) fn of(content: &RevisionContent) -> Self {
         let mut bringing = Self::default();
         for object in content.objects() {
             let at = |pointer| {
@@ -112,7 +112,7 @@ impl Bringing {
 
 /// A dry run to be sent.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Ask {
+pub(crate) enum Request {
     /// An unforced apply of an object that does not exist.
     Create(Value),
     /// A forced apply to one that does, in the state it was seen in.
@@ -121,9 +121,8 @@ pub enum Ask {
     Nothing(Section),
 }
 
-/// What the server said.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Answer {
+pub(crate) enum Response {
     /// The object as it would be.
     Object(Value),
     /// It would refuse, for this reason.
@@ -133,28 +132,27 @@ pub enum Answer {
 }
 
 /// What has to be asked about an object.
-#[must_use]
-pub fn ask(
+pub(crate) fn request(
     next: &Next,
-    family: &Family,
+    siblings: &ChainSiblings,
     phase: &str,
     desired: &Desired,
     live: Option<&Value>,
-) -> Ask {
+) -> Request {
     let section = Section::of(&desired.gvk, &desired.key, Some(phase));
     if let [first, ..] = desired.violations.as_slice() {
-        return Ask::Nothing(section.verdict(Tone::Bad, format!("refused: {first}")));
+        return Request::Nothing(section.verdict(Tone::Bad, format!("refused: {first}")));
     }
     let Some(live) = live else {
-        return Ask::Create(desired.manifest.clone());
+        return Request::Create(desired.manifest.clone());
     };
-    let situation = classify(next, family, live);
-    match judge(next, desired, &situation, live) {
-        Verdict::Keep | Verdict::Adopt(_) => Ask::Apply(dry_run_body(desired, live)),
-        Verdict::Leave(newer) => {
-            Ask::Nothing(section.verdict(Tone::Same, format!("left to revision {newer}")))
+    let situation = classify(next, siblings, live);
+    match decide_adoption(next, desired, &situation, live) {
+        Adoption::Keep | Adoption::Adopt(_) => Request::Apply(dry_run_body(desired, live)),
+        Adoption::Leave(newer) => {
+            Request::Nothing(section.verdict(Tone::Same, format!("left to revision {newer}")))
         }
-        Verdict::Refuse(refusal) => {
+        Adoption::Refuse(refusal) => {
             let verdict = if refusal.starts_with("revision collision") {
                 format!("collides: {} has the same revision number", owner(live))
             } else {
@@ -164,20 +162,18 @@ pub fn ask(
                     desired.protection
                 )
             };
-            Ask::Nothing(section.verdict(Tone::Bad, verdict))
+            Request::Nothing(section.verdict(Tone::Bad, verdict))
         }
     }
 }
 
-/// What an answer means.
-#[must_use]
-pub fn tell(
-    family: &Family,
+pub(crate) fn evaluate(
+    siblings: &ChainSiblings,
     bringing: &Bringing,
     phase: &str,
     desired: &Desired,
     live: Option<&Value>,
-    answer: Answer,
+    answer: Response,
 ) -> Section {
     let section = Section::of(&desired.gvk, &desired.key, Some(phase));
     let created = |section: Section, note: Option<&str>| {
@@ -188,16 +184,16 @@ pub fn tell(
     };
     let namespace = &desired.key.namespace;
     match (live, answer) {
-        (None, Answer::Object(_)) => created(section, None),
-        (None, Answer::NotServed) if bringing.has_kind(&desired.gvk) => created(
+        (None, Response::Object(_)) => created(section, None),
+        (None, Response::NotServed) if bringing.has_kind(&desired.gvk) => created(
             section,
             Some("not checked: its kind is defined by the revision"),
         ),
-        (None, Answer::Refused(_)) if bringing.namespaces.contains(namespace) => created(
+        (None, Response::Refused(_)) if bringing.namespaces.contains(namespace) => created(
             section,
             Some("not checked: its namespace is made by the revision"),
         ),
-        (_, Answer::NotServed) => {
+        (_, Response::NotServed) => {
             let gvk = &desired.gvk;
             let (version, kind) = (gvk.api_version(), &gvk.kind);
             section.verdict(
@@ -205,13 +201,13 @@ pub fn tell(
                 format!("refused: {version} {kind} is not served"),
             )
         }
-        (_, Answer::Refused(why)) => {
+        (_, Response::Refused(why)) => {
             let why = super::mask::redact(&why, &desired.manifest);
             section.verdict(Tone::Bad, format!("refused: {why}"))
         }
-        (Some(live), Answer::Object(answer)) => {
+        (Some(live), Response::Object(answer)) => {
             let pair = Pair::new(Some(clean_live(live.clone())), Some(clean_live(answer)));
-            let mut section = match (family.controls(live), pair.is_same()) {
+            let mut section = match (siblings.controls(live), pair.is_same()) {
                 (true, true) => section.verdict(Tone::Same, UNCHANGED),
                 (true, false) => section.verdict(Tone::Changed, "changed"),
                 (false, _) => {
@@ -228,17 +224,19 @@ pub fn tell(
 }
 
 /// What becomes of an object that only older revisions want; nothing where it is not theirs.
-#[must_use]
-pub fn left_behind(
-    family: &Family,
+pub(crate) fn left_behind(
+    siblings: &ChainSiblings,
     phase: &str,
     desired: &Desired,
     live: Option<&Value>,
     when: &str,
 ) -> Option<Section> {
-    live.filter(|live| family.controls(live))?;
-    let pair = Pair::new(Some(clean(desired.manifest.clone())), None);
+    let live = live.filter(|live| siblings.controls(live))?;
     let section = Section::of(&desired.gvk, &desired.key, Some(phase));
+    if is_kept([&desired.manifest, live]) {
+        return Some(section.verdict(Tone::Same, format!("{KEPT}, without an owner, {when}")));
+    }
+    let pair = Pair::new(Some(clean(desired.manifest.clone())), None);
     let section = section.verdict(Tone::Removed, format!("deleted {when}"));
     Some(section.pair(pair))
 }
@@ -252,8 +250,7 @@ fn owner(live: &Value) -> String {
 }
 
 /// Leaves out the objects that are handed over unchanged when they are many, and says so.
-#[must_use]
-pub fn condense(mut sections: Vec<Section>) -> (Vec<Section>, Option<String>) {
+pub(crate) fn condense(mut sections: Vec<Section>) -> (Vec<Section>, Option<String>) {
     let is_unchanged = |section: &Section| section.verdict == UNCHANGED;
     let count = sections
         .iter()
@@ -268,8 +265,7 @@ pub fn condense(mut sections: Vec<Section>) -> (Vec<Section>, Option<String>) {
 }
 
 /// How many objects meet which fate, as in `2 created, 1 changed, 3 handed over unchanged`.
-#[must_use]
-pub fn summary(sections: &[Section]) -> String {
+pub(crate) fn summary(sections: &[Section]) -> String {
     let word = |section: &Section| match section.tone {
         Tone::Added => "created",
         Tone::Changed => "changed",
@@ -277,6 +273,7 @@ pub fn summary(sections: &[Section]) -> String {
         Tone::Removed => "deleted",
         Tone::Bad => "refused",
         Tone::Same if section.verdict.starts_with(NOT_COMPARED) => NOT_COMPARED,
+        Tone::Same if section.verdict.starts_with(KEPT) => KEPT,
         // Those of newer revisions.
         Tone::Same => "left alone",
     };
@@ -286,6 +283,7 @@ pub fn summary(sections: &[Section]) -> String {
         UNCHANGED,
         "left alone",
         NOT_COMPARED,
+        KEPT,
         "deleted",
         "refused",
     ];
@@ -306,9 +304,9 @@ pub fn summary(sections: &[Section]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use baton::engine::object::Identity;
-    use baton::engine::revision::prepare;
     use baton_apis::{ObjectSetObject, ObjectSetTemplatePhase};
+    use baton_engine::object::Identity;
+    use baton_engine::revision::prepare;
     use serde_json::json;
 
     use super::*;
@@ -342,7 +340,7 @@ mod tests {
         prepare(&next(), vec![phase]).remove(0).objects.remove(0)
     }
 
-    fn family() -> Family {
+    fn siblings() -> ChainSiblings {
         let set = |name: &str, number: i64| {
             let object = json!({
                 "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
@@ -359,13 +357,14 @@ mod tests {
             set("new-v4", 4),
         ];
         let previous = ["web-v1", "web-v2", "twin-v3"].map(str::to_owned).into();
-        Family::new(&revisions, &previous)
+        ChainSiblings::new(&revisions, &previous)
     }
 
     /// A live `ConfigMap` with the value `b`, by its controller ("" for none) and revision number.
     fn live(owner: &str, number: &str) -> Value {
         let mut live = yaml(
-            "{apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: shop, uid: u, resourceVersion: '1'}, data: {a: b}}",
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: web, namespace: shop, uid: u, resourceVersion: \
+                 '1'}, data: {a: b}}",
         );
         live["metadata"]["annotations"] = json!({"package-operator.run/revision": number});
         if !owner.is_empty() {
@@ -381,21 +380,21 @@ mod tests {
 
     /// What is asked, or said at once.
     fn asked(live: Option<&Value>, protection: &str) -> String {
-        match ask(
+        match request(
             &next(),
-            &family(),
+            &siblings(),
             "config",
             &desired(WEB, protection),
             live,
         ) {
-            Ask::Create(_) => "create".to_owned(),
-            Ask::Apply(body) => format!("apply to {}", body["metadata"]["uid"]),
-            Ask::Nothing(section) => section.verdict,
+            Request::Create(_) => "create".to_owned(),
+            Request::Apply(body) => format!("apply to {}", body["metadata"]["uid"]),
+            Request::Nothing(section) => section.verdict,
         }
     }
 
     #[test]
-    fn what_is_asked() {
+    fn requests_follow_the_handover_rules() {
         assert_eq!(asked(None, "Prevent"), "create");
         for (owner, number, protection, expected) in [
             ("web-v2", "2", "Prevent", "apply to \"u\""),
@@ -418,7 +417,8 @@ mod tests {
                 "stranger",
                 "",
                 "IfNoController",
-                "collides: it exists, controlled by ObjectSet stranger; collisionProtection IfNoController leaves it alone",
+                "collides: it exists, controlled by ObjectSet stranger; collisionProtection IfNoController leaves \
+                     it alone",
             ),
             ("stranger", "", "None", "apply to \"u\""),
         ] {
@@ -429,7 +429,8 @@ mod tests {
             );
         }
         let broken = desired("{apiVersion: v1, kind: ConfigMap, metadata: {}}", "Prevent");
-        let Ask::Nothing(section) = ask(&next(), &family(), "config", &broken, None) else {
+        let Request::Nothing(section) = request(&next(), &siblings(), "config", &broken, None)
+        else {
             panic!("a manifest without a name is asked about");
         };
         assert_eq!(
@@ -438,10 +439,10 @@ mod tests {
         );
     }
 
-    fn told(live: Option<&Value>, answer: Answer) -> Section {
+    fn section_for(live: Option<&Value>, answer: Response) -> Section {
         let bringing = Bringing::default();
-        tell(
-            &family(),
+        evaluate(
+            &siblings(),
             &bringing,
             "config",
             &desired(WEB, "None"),
@@ -451,52 +452,52 @@ mod tests {
     }
 
     #[test]
-    fn what_answers_mean() {
+    fn responses_decide_the_verdict() {
         let owned = live("web-v2", "2");
         let mut same = live("new", "3");
         same["metadata"]["resourceVersion"] = "2".into();
         let mut changed = same.clone();
         changed["data"]["a"] = "c".into();
         for (live, answer, tone, verdict) in [
-            (None, Answer::Object(same.clone()), Tone::Added, "created"),
+            (None, Response::Object(same.clone()), Tone::Added, "created"),
             (
                 Some(owned.clone()),
-                Answer::Object(same.clone()),
+                Response::Object(same.clone()),
                 Tone::Same,
                 "handed over unchanged",
             ),
             (
                 Some(owned.clone()),
-                Answer::Object(changed),
+                Response::Object(changed),
                 Tone::Changed,
                 "changed",
             ),
             (
                 Some(live("stranger", "")),
-                Answer::Object(same.clone()),
+                Response::Object(same.clone()),
                 Tone::Changed,
                 "taken over from ObjectSet stranger",
             ),
             (
                 Some(live("", "")),
-                Answer::Object(same),
+                Response::Object(same),
                 Tone::Changed,
                 "taken over from nobody",
             ),
             (
                 None,
-                Answer::Refused("exceeded quota".to_owned()),
+                Response::Refused("exceeded quota".to_owned()),
                 Tone::Bad,
                 "refused: exceeded quota",
             ),
             (
                 Some(owned),
-                Answer::NotServed,
+                Response::NotServed,
                 Tone::Bad,
                 "refused: v1 ConfigMap is not served",
             ),
         ] {
-            let section = told(live.as_ref(), answer);
+            let section = section_for(live.as_ref(), answer);
             assert_eq!((section.tone, section.verdict.as_str()), (tone, verdict));
         }
     }
@@ -504,7 +505,8 @@ mod tests {
     #[test]
     fn what_the_revision_brings_along_is_not_missing() {
         let crd = desired(
-            "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: x}, spec: {group: example.com, names: {kind: Thing}}}",
+            "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: x}, spec: \
+                 {group: example.com, names: {kind: Thing}}}",
             "Prevent",
         );
         let namespace = desired(
@@ -515,44 +517,51 @@ mod tests {
             objects: vec![crd, namespace],
             ..Phase::default()
         };
-        let bringing = Bringing::of(&Content {
+        let bringing = Bringing::of(&RevisionContent {
             phases: vec![phase],
         });
-        let tell = |manifest: &str, answer| {
+        let verdict = |manifest: &str, answer| {
             let desired = desired(manifest, "Prevent");
-            tell(&family(), &bringing, "app", &desired, None, answer).verdict
+            evaluate(&siblings(), &bringing, "app", &desired, None, answer).verdict
         };
         let thing = "{apiVersion: example.com/v1, kind: Thing, metadata: {name: x}}";
         let other = "{apiVersion: example.com/v1, kind: Other, metadata: {name: x}}";
-        assert_eq!(tell(thing, Answer::NotServed), "created");
+        assert_eq!(verdict(thing, Response::NotServed), "created");
         assert_eq!(
-            tell(other, Answer::NotServed),
+            verdict(other, Response::NotServed),
             "refused: example.com/v1 Other is not served"
         );
         let inside = "{apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: fresh}}";
-        let refused = || Answer::Refused("namespaces \"fresh\" not found".to_owned());
-        assert_eq!(tell(inside, refused()), "created");
+        let refused = || Response::Refused("namespaces \"fresh\" not found".to_owned());
+        assert_eq!(verdict(inside, refused()), "created");
         assert_eq!(
-            tell(WEB, refused()),
+            verdict(WEB, refused()),
             "refused: namespaces \"fresh\" not found"
         );
     }
 
     #[test]
-    fn refusals_do_not_tell_secrets() {
+    fn refusals_do_not_reveal_secrets() {
         let secret = desired(
             "{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {pin: 123456}}",
             "Prevent",
         );
-        let answer = Answer::Refused("expected string, got 123456".to_owned());
-        let section = tell(&family(), &Bringing::default(), "a", &secret, None, answer);
+        let answer = Response::Refused("expected string, got 123456".to_owned());
+        let section = evaluate(
+            &siblings(),
+            &Bringing::default(),
+            "a",
+            &secret,
+            None,
+            answer,
+        );
         assert_eq!(section.verdict, "refused: expected string, got ***");
     }
 
     #[test]
-    fn what_is_left_behind() {
+    fn objects_that_nobody_wants_any_more_are_deleted() {
         let check = |live: Option<&Value>| {
-            let section = left_behind(&family(), "old", &desired(WEB, "Prevent"), live, "later");
+            let section = left_behind(&siblings(), "old", &desired(WEB, "Prevent"), live, "later");
             section.map(|section| section.verdict)
         };
         assert_eq!(
@@ -566,10 +575,24 @@ mod tests {
     }
 
     #[test]
+    fn objects_that_are_to_be_kept_are_not_deleted() {
+        let mut kept = live("web-v1", "1");
+        kept["metadata"]["annotations"]["helm.sh/resource-policy"] = "keep".into();
+        let section = left_behind(
+            &siblings(),
+            "old",
+            &desired(WEB, "Prevent"),
+            Some(&kept),
+            "later",
+        );
+        assert_eq!(section.unwrap().verdict, "kept, without an owner, later");
+    }
+
+    #[test]
     fn many_unchanged_objects_are_not_listed() {
-        let mut same = told(None, Answer::NotServed).verdict(Tone::Same, UNCHANGED);
+        let mut same = section_for(None, Response::NotServed).verdict(Tone::Same, UNCHANGED);
         same.pair = None;
-        let other = told(None, Answer::NotServed);
+        let other = section_for(None, Response::NotServed);
         let mut few = vec![same.clone(); LISTED];
         few.push(other.clone());
         assert_eq!(condense(few.clone()), (few.clone(), None));
@@ -581,8 +604,9 @@ mod tests {
     }
 
     #[test]
-    fn summaries() {
-        let section = |(tone, verdict)| told(None, Answer::NotServed).verdict(tone, verdict);
+    fn a_summary_counts_verdicts() {
+        let section =
+            |(tone, verdict)| section_for(None, Response::NotServed).verdict(tone, verdict);
         assert_eq!(summary(&[]), "no objects");
         let fates = [
             (Tone::Removed, "deleted later"),
@@ -590,10 +614,11 @@ mod tests {
             (Tone::Added, "created"),
             (Tone::Same, UNCHANGED),
             (Tone::Same, "left to revision web-v9"),
+            (Tone::Same, "kept, without an owner, later"),
         ];
         assert_eq!(
             summary(&fates.map(section)),
-            "1 created, 2 handed over unchanged, 1 left alone, 1 deleted"
+            "1 created, 2 handed over unchanged, 1 left alone, 1 kept, 1 deleted"
         );
     }
 }

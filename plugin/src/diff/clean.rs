@@ -20,8 +20,7 @@ const METADATA: [&str; 8] = [
 ];
 
 /// An object without its status, and without what a revision adds to all of its objects.
-#[must_use]
-pub fn clean(mut object: Value) -> Value {
+pub(crate) fn clean(mut object: Value) -> Value {
     if let Some(fields) = object.as_object_mut() {
         fields.remove("status");
     }
@@ -42,8 +41,7 @@ pub fn clean(mut object: Value) -> Value {
 
 /// As [`clean`], for an object as a server has it: also without the manifest that `kubectl apply`
 /// leaves on it.
-#[must_use]
-pub fn clean_live(object: Value) -> Value {
+pub(crate) fn clean_live(object: Value) -> Value {
     let mut object = clean(object);
     remove(&mut object, "annotations", ANNOTATION_LAST_APPLIED);
     object
@@ -79,7 +77,8 @@ mod tests {
                   annotations: {mine: x}}}",
             ),
             (
-                "{metadata: {name: n, annotations: {package-operator.run/revision: '2'}, labels: {package-operator.run/cache: 'True'}}}",
+                "{metadata: {name: n, annotations: {package-operator.run/revision: '2'}, labels: \
+                     {package-operator.run/cache: 'True'}}}",
                 "{metadata: {name: n}}",
             ),
             ("{metadata: x}", "{metadata: x}"),

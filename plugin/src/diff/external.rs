@@ -1,6 +1,8 @@
 //! Showing differences with another program, chosen as for `kubectl diff`.
 
-use std::io;
+use std::fs::{DirBuilder, OpenOptions, Permissions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::Path;
 use std::process::ExitStatus;
 
@@ -11,49 +13,35 @@ use super::render::{Labels, yaml};
 use super::{Pair, Section};
 
 /// The environment variable that names the program and its arguments.
-pub const VARIABLE: &str = "KUBECTL_EXTERNAL_DIFF";
+pub(crate) const VARIABLE: &str = "KUBECTL_EXTERNAL_DIFF";
 
 /// Why another program did not show the differences.
 #[derive(Debug, thiserror::Error)]
-pub enum ExternalError {
+pub(crate) enum ExternalError {
     /// The files for it cannot be written.
     #[error("cannot write the files for {VARIABLE}: {0}")]
     Files(#[source] io::Error),
-    /// It does not run.
     #[error("cannot run {program:?} of {VARIABLE}: {source}")]
-    Start {
-        /// The program.
-        program: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// It ran and failed.
+    Start { program: String, source: io::Error },
     #[error("{program:?} of {VARIABLE} failed: {status}")]
-    Failed {
-        /// The program.
-        program: String,
-        /// How it ended.
-        status: ExitStatus,
-    },
+    Failed { program: String, status: ExitStatus },
 }
 
 /// A program that is run on two directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct External {
+pub(crate) struct External {
     program: String,
     args: Vec<String>,
 }
 
 impl External {
     /// The one that the environment names, if it names one.
-    #[must_use]
-    pub fn from_env() -> Option<Self> {
+    pub(crate) fn from_env() -> Option<Self> {
         Self::parse(&std::env::var(VARIABLE).ok()?)
     }
 
     /// A program and its arguments, separated by blanks.
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
         let mut words = text.split_whitespace().map(str::to_owned);
         Some(Self {
             program: words.next()?,
@@ -62,12 +50,12 @@ impl External {
     }
 
     /// Runs it on two directories with a file per object that differs. It has the terminal to itself.
-    /// Returns whether it found differences, which it tells by its exit code 1.
-    ///
-    /// # Errors
-    ///
-    /// When it cannot be run, or its exit code is neither 0 nor 1.
-    pub async fn show(&self, sections: &[Section], labels: &Labels) -> Result<bool, ExternalError> {
+    /// Returns whether it found differences, that is exit code 1.
+    pub(crate) async fn show(
+        &self,
+        sections: &[Section],
+        labels: &Labels,
+    ) -> Result<bool, ExternalError> {
         let dir = write(sections, labels).map_err(ExternalError::Files)?;
         let status = Command::new(&self.program)
             .args(&self.args)
@@ -92,13 +80,14 @@ impl External {
 fn write(sections: &[Section], labels: &Labels) -> io::Result<TempDir> {
     let dir = tempfile::Builder::new()
         .prefix("kubectl-baton-")
+        .permissions(Permissions::from_mode(0o700))
         .tempdir()?;
     let (before, after) = (
         dir.path().join(directory(&labels.before)),
         dir.path().join(directory(&labels.after)),
     );
     for side in [&before, &after] {
-        std::fs::create_dir(side)?;
+        DirBuilder::new().mode(0o700).create(side)?;
     }
     let pairs = sections.iter().filter_map(|section| {
         let pair = section.pair.as_ref()?;
@@ -113,7 +102,11 @@ fn write(sections: &[Section], labels: &Labels) -> io::Result<TempDir> {
 fn write_pair(before: &Path, after: &Path, file: &str, pair: &Pair) -> io::Result<()> {
     for (side, value) in [(before, pair.before()), (after, pair.after())] {
         if value.is_some() {
-            std::fs::write(side.join(file), yaml(value))?;
+            let mut options = OpenOptions::new();
+            let options = options.write(true).create_new(true).mode(0o600);
+            options
+                .open(side.join(file))?
+                .write_all(yaml(value).as_bytes())?;
         }
     }
     Ok(())
@@ -131,7 +124,7 @@ fn directory(label: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use baton::engine::{Gvk, ObjectKey};
+    use baton_engine::{Gvk, ObjectKey};
     use serde_json::json;
 
     use super::super::Tone;
@@ -154,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn commands() {
+    fn the_variable_holds_a_program_and_arguments() {
         let parsed = External::parse(" colordiff -N  -u ").unwrap();
         assert_eq!(parsed.program, "colordiff");
         assert_eq!(parsed.args, ["-N", "-u"]);
@@ -162,20 +155,24 @@ mod tests {
     }
 
     #[test]
-    fn names_of_directories() {
+    fn labels_become_names_of_directories() {
         assert_eq!(directory("revision 1 (web-v1)"), "revision-1");
         assert_eq!(directory("live"), "live");
         assert_eq!(directory("../x"), "x");
     }
 
     #[test]
-    fn files() {
+    fn only_objects_that_differ_become_files() {
         let sections = [
             section("changed", Some("b"), Some("c")),
             section("added", None, Some("c")),
             section("same", Some("c"), Some("c")),
         ];
         let dir = write(&sections, &labels()).unwrap();
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(dir.path()), 0o700);
+        assert_eq!(mode(&dir.path().join("live")), 0o700);
+        assert_eq!(mode(&dir.path().join("live/v1.ConfigMap..changed")), 0o600);
         let names = |side: &str| {
             let entries = std::fs::read_dir(dir.path().join(side)).unwrap();
             let mut names: Vec<String> = entries
@@ -194,7 +191,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn exit_codes() {
+    async fn exit_code_one_means_differences() {
         let show = async |command: &str, sections: &[Section]| {
             let external = External::parse(command).unwrap();
             external.show(sections, &labels()).await

@@ -5,36 +5,33 @@
 
 use std::collections::BTreeSet;
 
-use baton::engine::revision::{Desired, KindScope, Kinds, Phase, Revision as Next, violations};
 use baton_apis::constants::FIELD_MANAGER;
+use baton_engine::revision::{
+    Desired, KindScope, KindState, Kinds, Phase, Revision as Next, violations,
+};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use serde_json::Value;
 
-use super::apply::{Answer, Ask, Bringing, ask, condense, left_behind, summary, tell};
+use super::apply::{
+    Bringing, Request, Response, condense, evaluate, left_behind, request, summary,
+};
 use super::plan::{Plan, as_next, itself, last_applied, of_deployment, of_revision, three_way};
 use super::revisions::{Side, settings};
 use super::{Section, Tone};
 use crate::chain::{Revision, read_all};
 use crate::children::{Children, Detail, Found};
-use crate::connect::{self, Cluster, Content as Body};
-use crate::content::{Content, Slices};
+use crate::connect::{Body, Cluster, SIDE_BY_SIDE, Write};
+use crate::content::{RevisionContent, Slices};
 use crate::error::Error;
-use crate::output::name;
+use crate::output::format::name;
 use crate::target::Kind;
 
-/// Dry runs under way at the same time.
-const SIDE_BY_SIDE: usize = 8;
-
-/// How often an object that changes in between is looked at again.
-pub const ROUNDS: usize = 5;
+/// Attempts for an object that changes in between.
+pub(crate) const ROUNDS: usize = 5;
 
 /// Sends a dry run of an apply as the manager would send it; forced for an object that exists.
-///
-/// # Errors
-/// Refused (409 when the object is not in the state that the body names, or exists by now), no answer,
-/// or the kind is not served.
-pub async fn dry_run(
+pub(crate) async fn dry_run(
     cluster: &Cluster,
     object: &Desired,
     body: &Value,
@@ -50,8 +47,7 @@ pub async fn dry_run(
 
 /// Whether a refusal is about who asks. Quotas and admission refuse with the same code, for another
 /// reason.
-#[must_use]
-pub fn is_lack_of_rights(error: &Error) -> bool {
+pub(crate) fn is_lack_of_rights(error: &Error) -> bool {
     match error {
         Error::Refused(status) => {
             status.code == 401
@@ -62,10 +58,10 @@ pub fn is_lack_of_rights(error: &Error) -> bool {
 }
 
 /// Reads an object that has changed since it was read.
-///
-/// # Errors
-/// Refused, or no answer.
-pub async fn read_again(cluster: &Cluster, object: &Desired) -> Result<Option<Value>, Error> {
+pub(crate) async fn read_again(
+    cluster: &Cluster,
+    object: &Desired,
+) -> Result<Option<Value>, Error> {
     let path = path(cluster, object).await?;
     cluster.get_at(&path).await
 }
@@ -75,16 +71,12 @@ async fn path(cluster: &Cluster, object: &Desired) -> Result<String, Error> {
         let (version, kind) = (object.gvk.api_version(), &object.gvk.kind);
         return Err(Error::NotFound(format!("{version} {kind} is not served")));
     };
-    resource
-        .path_of(&object.gvk, &object.key)
-        .map_err(Error::Impossible)
+    let path = resource.path_of(&object.key);
+    path.map_err(|error| Error::Impossible(error.to_string()))
 }
 
 /// What applying a deployment or a revision would do. `given` are slices that come with it.
-///
-/// # Errors
-/// The server refuses the object itself, or something cannot be read.
-pub async fn forecast(
+pub(crate) async fn forecast(
     cluster: &Cluster,
     object: &Value,
     kind: Kind,
@@ -92,8 +84,8 @@ pub async fn forecast(
 ) -> Result<Vec<Section>, Error> {
     let namespace = object["metadata"]["namespace"].as_str();
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
-    let path = kind.path_of(namespace, &connect::escape(name));
-    // First, as this tells a server without our kinds from one without the object.
+    let path = kind.path_of(namespace, name);
+    // First, to distinguish a server without our kinds from one without the object.
     let chains = read_all(cluster, kind, namespace).await?;
     let live = cluster.get_at(&path).await?;
     let after = dry_run_itself(cluster, &path, kind, object, live.as_ref()).await?;
@@ -120,25 +112,24 @@ async fn dry_run_itself(
     object: &Value,
     live: Option<&Value>,
 ) -> Result<Value, Error> {
-    let options = format!(
-        "?fieldManager={}&fieldValidation=Strict&dryRun=All",
-        connect::FIELD_MANAGER
-    );
     let applied = live.and_then(last_applied);
-    let merged;
-    let (options, body) = if let Some(applied) = applied {
-        merged = three_way(&applied, object);
-        (options, (Body::MergePatch, &merged))
-    } else {
-        (format!("{options}&force=true"), (Body::Apply, object))
+    let merged = applied.map(|applied| three_way(&applied, object));
+    let (content, options) = match &merged {
+        Some(_) => (Body::MergePatch, "&fieldValidation=Strict"),
+        None => (Body::Apply, "&fieldValidation=Strict&force=true"),
     };
-    let answer = cluster
-        .send(Method::PATCH, &format!("{path}{options}"), Some(body))
-        .await;
+    let write = Write {
+        content,
+        options,
+        dry_run: true,
+    };
+    let answer = cluster.write(path, write, merged.as_ref().unwrap_or(object));
+    let answer = answer.await;
     answer.map_err(|error| match error {
         Error::Refused(status) if !kind.is_deployment() && status.message.contains("is immutable") => {
             Error::Impossible(format!(
-                "{} exists with another content, and revisions do not change: give the new one another name, and this one in `previous`",
+                "{} exists with another content, and revisions do not change: give the new one another name, and \
+                     this one in `previous`",
                 name(object)
             ))
         }
@@ -166,7 +157,7 @@ async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<
     let next = as_next(&plan.revision);
     let phases = plan.revision.spec.phases.as_deref().unwrap_or_default();
     let content = slices.resolve(&next, plan.revision.namespace(), phases);
-    let old: Vec<(&Revision, Content)> = live_ones
+    let old: Vec<(&Revision, RevisionContent)> = live_ones
         .into_iter()
         .map(|revision| (revision, slices.content(revision)))
         .collect();
@@ -179,14 +170,15 @@ async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<
     let missing = side.missing_slices();
     if !missing.is_empty() {
         let verdict = format!("refused: there is no slice {}", missing.join(", no slice "));
-        sections.push(head("slices").verdict(Tone::Bad, verdict));
+        sections.push(Section::new("", "slices").verdict(Tone::Bad, verdict));
     }
     let objects = of_objects(cluster, plan, &next, &content, &children).await?;
     sections.extend(objects);
     sections.extend(of_old_objects(plan, &content, &old, &children));
     let fates = summary(&sections);
     let (sections, left_out) = condense(sections);
-    let mut first = head(&format!("revision {}", next.number)).verdict(Tone::Added, fates);
+    let mut first =
+        Section::new("", format!("revision {}", next.number)).verdict(Tone::Added, fates);
     first.notes = plan.note.iter().cloned().chain(left_out).collect();
     let before = newest.map(|newest| Side::of_revision(newest, slices.content(newest)));
     let settings = before.and_then(|before| settings(&before, &side));
@@ -197,36 +189,21 @@ async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<
         .collect())
 }
 
-/// A section about the revision as a whole.
-fn head(title: &str) -> Section {
-    Section {
-        file: String::new(),
-        title: title.to_owned(),
-        verdict: String::new(),
-        tone: Tone::Same,
-        notes: Vec::new(),
-        pair: None,
-    }
-}
-
 async fn of_objects(
     cluster: &Cluster,
     plan: &Plan,
     next: &Next,
-    content: &Content,
+    content: &RevisionContent,
     children: &Children,
 ) -> Result<Vec<Section>, Error> {
     let bringing = Bringing::of(content);
     let mut seen = BTreeSet::new();
-    let objects = content.phases.iter().flat_map(|phase| {
-        let objects = phase.objects.iter();
-        objects.map(move |object| (phase, object))
-    });
-    let objects: Vec<_> = objects
+    let objects: Vec<_> = content
+        .placed()
         .map(|(phase, object)| (phase, object, seen.insert(&object.key)))
         .collect();
     let sections = objects.into_iter().map(|(phase, object, is_first)| {
-        let (family, bringing) = (&plan.family, &bringing);
+        let (siblings, bringing) = (&plan.siblings, &bringing);
         async move {
             let section = Section::of(&object.gvk, &object.key, Some(&phase.name));
             if !is_first {
@@ -251,16 +228,23 @@ async fn of_objects(
             let mut rounds = ROUNDS;
             loop {
                 rounds -= 1;
-                let (body, is_forced) = match ask(next, family, &phase.name, object, live.as_ref())
-                {
-                    Ask::Nothing(section) => return Ok(section),
-                    Ask::Create(body) => (body, false),
-                    Ask::Apply(body) => (body, true),
-                };
+                let (body, is_forced) =
+                    match request(next, siblings, &phase.name, object, live.as_ref()) {
+                        Request::Nothing(section) => return Ok(section),
+                        Request::Create(body) => (body, false),
+                        Request::Apply(body) => (body, true),
+                    };
                 match send(cluster, next, object, &body, is_forced).await {
                     Ok(answer) => {
                         let live = live.as_ref();
-                        return Ok(tell(family, bringing, &phase.name, object, live, answer));
+                        return Ok(evaluate(
+                            siblings,
+                            bringing,
+                            &phase.name,
+                            object,
+                            live,
+                            answer,
+                        ));
                     }
                     Err(error) if error.is_code(409) && rounds > 0 => {
                         live = read_again(cluster, object).await?;
@@ -283,19 +267,19 @@ async fn send(
     object: &Desired,
     body: &Value,
     is_forced: bool,
-) -> Result<Answer, Error> {
+) -> Result<Response, Error> {
     let Some(resource) = cluster.resource(&object.gvk).await? else {
-        return Ok(Answer::NotServed);
+        return Ok(Response::NotServed);
     };
     if let Some(violation) = violation(next, object, resource.scope) {
-        return Ok(Answer::Refused(violation));
+        return Ok(Response::Refused(violation));
     }
     match dry_run(cluster, object, body, is_forced).await {
-        Ok(answer) => Ok(Answer::Object(answer)),
-        // Who may not ask is told so; that is no property of the revision.
+        Ok(answer) => Ok(Response::Object(answer)),
+        // A lack of rights is no property of the revision.
         Err(error) if is_lack_of_rights(&error) || error.is_code(409) => Err(error),
         Err(error @ (Error::Refused(_) | Error::Impossible(_))) => {
-            Ok(Answer::Refused(error.to_string()))
+            Ok(Response::Refused(error.to_string()))
         }
         Err(error) => Err(error),
     }
@@ -303,7 +287,7 @@ async fn send(
 
 /// What the manager finds wrong before it asks the server.
 fn violation(next: &Next, object: &Desired, scope: KindScope) -> Option<String> {
-    let kinds: Kinds = [(object.gvk.clone(), scope)].into();
+    let kinds: Kinds = [(object.gvk.clone(), KindState::served(scope))].into();
     let phase = Phase {
         objects: vec![object.clone()],
         ..Phase::default()
@@ -316,26 +300,23 @@ fn violation(next: &Next, object: &Desired, scope: KindScope) -> Option<String> 
 /// Objects that the revisions before want and the new one does not, newest first.
 fn of_old_objects(
     plan: &Plan,
-    content: &Content,
-    old: &[(&Revision, Content)],
+    content: &RevisionContent,
+    old: &[(&Revision, RevisionContent)],
     children: &Children,
 ) -> Vec<Section> {
     let mut seen: BTreeSet<_> = content.objects().map(|object| &object.key).collect();
     let mut sections = Vec::new();
-    for (_, content) in old.iter().rev() {
-        for phase in &content.phases {
-            for object in &phase.objects {
-                if !seen.insert(&object.key) {
-                    continue;
-                }
-                let live = match children.find(&object.key) {
-                    Found::Live(live) => Some(live),
-                    Found::Missing | Found::Unreadable(_) => None,
-                };
-                let when = &plan.deletion;
-                sections.extend(left_behind(&plan.family, &phase.name, object, live, when));
-            }
+    let placed = old.iter().rev().flat_map(|(_, content)| content.placed());
+    for (phase, object) in placed {
+        if !seen.insert(&object.key) {
+            continue;
         }
+        let live = match children.find(&object.key) {
+            Found::Live(live) => Some(live),
+            Found::Missing | Found::Unreadable(_) => None,
+        };
+        let (siblings, when) = (&plan.siblings, &plan.deletion);
+        sections.extend(left_behind(siblings, &phase.name, object, live, when));
     }
     sections
 }
@@ -350,7 +331,8 @@ mod tests {
             let status = kube::core::Status::failure(message, "Forbidden").with_code(code);
             is_lack_of_rights(&Error::Refused(Box::new(status)))
         };
-        let rights = "configmaps \"web\" is forbidden: User \"dev\" cannot patch resource \"configmaps\" in API group \"\" in the namespace \"shop\"";
+        let rights = "configmaps \"web\" is forbidden: User \"dev\" cannot patch resource \"configmaps\" in API \
+             group \"\" in the namespace \"shop\"";
         assert!(refused(403, rights));
         assert!(refused(401, "Unauthorized"));
         assert!(!refused(

@@ -7,37 +7,33 @@ use baton_apis::CollisionProtection;
 use baton_apis::constants::API_VERSION;
 use serde_json::Value;
 
-use crate::cli::GlobalArgs;
+use crate::applications::forecast::is_application;
+use crate::args::GlobalArgs;
 use crate::connect::Cluster;
 use crate::error::Error;
-use crate::output::tell;
-use crate::pack::documents::{self, Source};
+use crate::output::report;
+use crate::pack::documents::{self, InputText};
 use crate::pack::input::{self, Input};
-use crate::pack::place::Faults;
+use crate::pack::source_location::InputErrors;
 use crate::pack::{self, Form, Options, probes, scope};
 use crate::target::Kind;
 
-/// Kinds of slices.
 const SLICES: [&str; 2] = ["ObjectSlice", "ClusterObjectSlice"];
 
 /// Size of objects and slices that `kubectl baton pack` keeps to without options, in bytes of JSON.
 const SLICE_LIMIT: usize = 1024 * 1024;
 
-/// What is to be compared.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Given {
-    /// Deployments and revisions.
-    pub subjects: Vec<Value>,
-    /// Slices that they may name.
-    pub slices: Vec<Value>,
+pub(crate) struct Given {
+    pub(crate) subjects: Vec<Value>,
+    pub(crate) slices: Vec<Value>,
+    /// Applications of Shipper's.
+    pub(crate) applications: Vec<Value>,
 }
 
 /// Reads a file, a directory, a kustomization, or the standard input (`-`). Plain manifests are made
 /// into a deployment, as `kubectl baton pack` does, under this name or that which it would choose.
-///
-/// # Errors
-/// What cannot be read, and what cannot be packed.
-pub async fn read(
+pub(crate) async fn read(
     cluster: &Cluster,
     global: &GlobalArgs,
     path: &Path,
@@ -45,23 +41,23 @@ pub async fn read(
 ) -> Result<Given, Error> {
     let inputs = [Input::Path(path.to_owned())];
     let sources = input::read_aside(inputs.to_vec(), false).await;
-    let sources = sources.map_err(|faults| refuse(&faults))?;
+    let sources = sources.map_err(|errors| refuse(&errors))?;
     let (given, others) = sort(&sources)?;
-    if !given.subjects.is_empty() {
+    if !given.subjects.is_empty() || !given.applications.is_empty() {
         for other in others {
-            tell(&format!(
+            report(&format!(
                 "note: {other} is not part of a revision; it is left out"
             ));
         }
         return Ok(given);
     }
-    let intake = pack::read(&sources, false);
+    let collected = pack::read(&sources, false);
     let suggested = || {
-        let suggested = input::suggested_name(&inputs).or(pack::common_name(&intake.manifests));
+        let suggested = input::suggested_name(&inputs).or(pack::common_name(&collected.manifests));
         suggested.filter(|name| pack::name_problem(name).is_none())
     };
     // What is wrong with the input comes first: the name may follow from what that hides.
-    let is_broken = !intake.faults.is_empty() || intake.manifests.is_empty();
+    let is_broken = !collected.errors.is_empty() || collected.manifests.is_empty();
     let name = name.map(str::to_owned).or_else(suggested);
     let name = name.or(is_broken.then(|| "broken".to_owned()));
     let name = name.ok_or_else(|| {
@@ -71,20 +67,16 @@ pub async fn read(
         return Err(Error::Usage(format!("--name: {name:?} {problem}")));
     }
     let mut scopes = scope::Scopes::default();
-    for manifest in scope::unknown(&intake.manifests) {
-        if let Some(resource) = cluster.resource(&manifest.gvk).await? {
-            let id = (manifest.gvk.group.clone(), manifest.gvk.kind.clone());
-            scopes.insert(id, resource.scope);
-        }
-    }
+    scope::ask(cluster, &collected.manifests, &mut scopes).await?;
     let packed =
-        pack::pack(intake, &options(name, scopes, global)).map_err(|faults| refuse(&faults))?;
+        pack::pack(collected, &options(name, scopes, global)).map_err(|errors| refuse(&errors))?;
     for note in &packed.notes {
-        tell(&format!("note: {note}"));
+        report(&format!("note: {note}"));
     }
     Ok(Given {
         subjects: vec![packed.package.object],
         slices: packed.package.slices,
+        applications: Vec::new(),
     })
 }
 
@@ -96,35 +88,36 @@ fn options(name: String, scopes: scope::Scopes, global: &GlobalArgs) -> Options 
             revision_history_limit: None,
             progress_deadline_seconds: None,
         },
-        scope: scope::Wish {
+        scope: scope::ScopeOptions {
             cluster: false,
             namespace: global.namespace().map(str::to_owned),
             scopes,
         },
         phase_order: Vec::new(),
         collision_protection: CollisionProtection::default(),
-        probes: probes::Choice {
+        probes: probes::ProbeOptions {
             no_defaults: false,
             wanted: Vec::new(),
         },
+        service_account_name: None,
         success_delay_seconds: None,
         change_cause: None,
         slice_limit: SLICE_LIMIT,
     }
 }
 
-fn refuse(faults: &Faults) -> Error {
-    Error::Usage(faults.to_string())
+fn refuse(errors: &InputErrors) -> Error {
+    Error::Usage(errors.to_string())
 }
 
 /// Takes out our own objects; the others are named, with where they were read.
-fn sort(sources: &[Source]) -> Result<(Given, Vec<String>), Error> {
+fn sort(sources: &[InputText]) -> Result<(Given, Vec<String>), Error> {
     let mut given = Given::default();
     let mut others = Vec::new();
     for source in sources {
         let found = documents::read(source);
-        if !found.faults.is_empty() {
-            return Err(refuse(&Faults(found.faults)));
+        if !found.errors.is_empty() {
+            return Err(refuse(&InputErrors(found.errors)));
         }
         for (place, document) in found.documents {
             for object in items(document.value) {
@@ -137,6 +130,8 @@ fn sort(sources: &[Source]) -> Result<(Given, Vec<String>), Error> {
                     given.subjects.push(object);
                 } else if text("apiVersion") == API_VERSION && SLICES.contains(&text("kind")) {
                     given.slices.push(object);
+                } else if is_application(&object) {
+                    given.applications.push(object);
                 } else {
                     let kind = Some(text("kind")).filter(|kind| !kind.is_empty());
                     let what = [
@@ -165,10 +160,11 @@ fn items(mut object: Value) -> Vec<Value> {
 }
 
 /// The namespace that an object of one of our kinds belongs to: its own, else that in use.
-///
-/// # Errors
-/// It has another namespace than the one that was asked for.
-pub fn place(object: &mut Value, cluster: &Cluster, global: &GlobalArgs) -> Result<(), Error> {
+pub(crate) fn place(
+    object: &mut Value,
+    cluster: &Cluster,
+    global: &GlobalArgs,
+) -> Result<(), Error> {
     settle(object, &cluster.namespace, global.namespace())
 }
 
@@ -195,7 +191,7 @@ mod tests {
     use super::*;
 
     fn sorted(text: &str) -> Result<(Given, Vec<String>), Error> {
-        sort(&[Source {
+        sort(&[InputText {
             name: "shop.yaml".into(),
             text: text.to_owned(),
         }])
@@ -206,7 +202,8 @@ mod tests {
     #[test]
     fn our_objects_are_told_from_others() {
         let text = format!(
-            "{OURS}\nkind: ObjectDeployment\n---\n{OURS}\nkind: ObjectSlice\n---\napiVersion: v1\nkind: Namespace\nmetadata: {{name: shop}}\n---\n"
+            "{OURS}\nkind: ObjectDeployment\n---\n{OURS}\nkind: ObjectSlice\n---\napiVersion: v1\nkind: \
+                 Namespace\nmetadata: {{name: shop}}\n---\n"
         );
         let (given, others) = sorted(&text).unwrap();
         assert_eq!((given.subjects.len(), given.slices.len()), (1, 1));
@@ -227,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn namespaces() {
+    fn objects_without_a_namespace_get_the_one_in_use() {
         let check = |own: &str, asked: Option<&str>, kind: Kind| {
             let mut object = serde_json::json!({"kind": kind.name(), "metadata": {"name": "web"}});
             if !own.is_empty() {

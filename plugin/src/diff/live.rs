@@ -1,8 +1,8 @@
 //! What a live object has otherwise than its revision wants.
 
-use baton::engine::diff::{Difference, compare, owned_fields, with_create_only};
-use baton::engine::object::{Identity, controller, is_terminating, owner_references, text};
-use baton::engine::revision::Desired;
+use baton_engine::diff::{Difference, compare, owned_fields, with_create_only};
+use baton_engine::object::{Identity, controller, is_terminating, owner_references, text};
+use baton_engine::revision::Desired;
 use serde_json::Value;
 
 use super::clean::clean;
@@ -11,8 +11,7 @@ use super::{Pair, Section, Tone};
 
 /// What the manager would apply to an object that exists: fields that are left to others are not in
 /// it, or hold their live values.
-#[must_use]
-pub fn body(desired: &Desired, live: &Value) -> Value {
+pub(crate) fn body(desired: &Desired, live: &Value) -> Value {
     let mut body = desired.manifest.clone();
     with_create_only(&mut body, live, &desired.create_only);
     // Owners are the chain's own business. Those that the manager wrote stay as they are.
@@ -40,8 +39,7 @@ pub fn body(desired: &Desired, live: &Value) -> Value {
 /// wanted no longer. `dry_run` is the server's answer to an apply of [`body`]. Without it, a value
 /// that the server keeps in another form than it was applied in looks different, so it is worth
 /// asking wherever this finds a difference.
-#[must_use]
-pub fn section(
+pub(crate) fn section(
     phase: &str,
     desired: &Desired,
     revision: &Identity,
@@ -70,8 +68,7 @@ pub fn section(
 }
 
 /// The body of a dry run, which only an object in exactly this state answers.
-#[must_use]
-pub fn dry_run_body(desired: &Desired, live: &Value) -> Value {
+pub(crate) fn dry_run_body(desired: &Desired, live: &Value) -> Value {
     let mut body = body(desired, live);
     for field in ["uid", "resourceVersion"] {
         body["metadata"][field] = live["metadata"][field].clone();
@@ -79,7 +76,6 @@ pub fn dry_run_body(desired: &Desired, live: &Value) -> Value {
     body
 }
 
-/// What explains a difference.
 fn notes(revision: &Identity, live: &Value) -> Vec<String> {
     let mut notes = Vec::new();
     match controller(live) {
@@ -99,9 +95,9 @@ fn notes(revision: &Identity, live: &Value) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use baton::engine::diff::FieldPath;
-    use baton::engine::{Gvk, ObjectKey};
     use baton_apis::CollisionProtection;
+    use baton_engine::diff::FieldPath;
+    use baton_engine::{Gvk, ObjectKey};
     use serde_json::json;
 
     use super::*;
@@ -130,6 +126,7 @@ mod tests {
                 .collect(),
             manifest,
             violations: Vec::new(),
+            hidden: None,
         }
     }
 
@@ -156,13 +153,15 @@ mod tests {
         object
     }
 
-    const WANTED: &str = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 2, size: 1000m}}";
+    const WANTED: &str = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {replicas: 2, size: \
+         1000m}}";
     const OWNED: &str = "{f:spec: {f:replicas: {}, f:size: {}}}";
 
     fn live_with(spec: &str) -> Value {
         live(
             &format!(
-                "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: web, uid: u, resourceVersion: '5'}}, spec: {spec}}}"
+                "{{apiVersion: apps/v1, kind: Deployment, metadata: {{name: web, uid: u, resourceVersion: '5'}}, \
+                     spec: {spec}}}"
             ),
             OWNED,
         )
@@ -176,14 +175,14 @@ mod tests {
     }
 
     #[test]
-    fn nothing_differs() {
+    fn equal_objects_have_no_section() {
         let same = live_with("{replicas: 2, size: 1000m, theirs: 3}");
         let section = section("app", &desired(WANTED, &[]), &revision(), Some(&same), None);
         assert_eq!(section, None);
     }
 
     #[test]
-    fn a_drifted_field() {
+    fn a_drifted_field_is_different() {
         let drifted = live_with("{replicas: 5, size: 1000m, theirs: 3}");
         let desired = desired(WANTED, &[]);
         let found = section("app", &desired, &revision(), Some(&drifted), None).unwrap();
@@ -197,7 +196,7 @@ mod tests {
         assert!(found.differs());
     }
 
-    /// The server writes `1000m` as `1`; only its own answer tells that this is no difference.
+    /// The server writes `1000m` as `1`; only its own answer shows that this is no difference.
     #[test]
     fn a_field_in_another_form() {
         let other = live_with("{replicas: 2, size: '1'}");
@@ -225,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_object() {
+    fn a_missing_object_is_not_in_the_cluster() {
         let desired = desired(WANTED, &[]);
         let found = section("app", &desired, &revision(), None, None).unwrap();
         assert_eq!(found.verdict, "not in the cluster");
@@ -233,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn whose_it_is() {
+    fn another_controller_is_noted() {
         let mut other = live_with("{replicas: 5, size: 1000m}");
         let desired = desired(WANTED, &[]);
         let notes = |live: &Value| {

@@ -18,14 +18,14 @@ const MASK_AFTER: &str = "*** (after)";
 const SECRET_FIELDS: [&str; 2] = ["data", "stringData"];
 
 /// Where a value stands: the identity of its object, the field, and the key in it.
-type Place = (String, &'static str, String);
+type SecretField = (String, &'static str, String);
 
 /// The hidden values of one side. Values of the same place are compared with each other, wherever
 /// in the tree their object is.
-type Values = BTreeMap<Place, Value>;
+type Values = BTreeMap<SecretField, Value>;
 
 /// Hides the values of all Secrets on two sides of a comparison.
-pub fn mask(before: Option<&mut Value>, after: Option<&mut Value>) {
+pub(crate) fn mask(before: Option<&mut Value>, after: Option<&mut Value>) {
     let hidden = |side: Option<&Value>| {
         let mut values = Values::new();
         if let Some(side) = side {
@@ -47,8 +47,7 @@ pub fn mask(before: Option<&mut Value>, after: Option<&mut Value>) {
 }
 
 /// Hides in a text, such as a server's message, the values that a manifest holds.
-#[must_use]
-pub fn redact(text: &str, manifest: &Value) -> String {
+pub(crate) fn redact(text: &str, manifest: &Value) -> String {
     let mut hidden: Vec<String> = Vec::new();
     visit(&mut manifest.clone(), &mut |(_, field, _), value| {
         collect(value, &mut hidden);
@@ -80,7 +79,7 @@ fn decoded(value: &Value) -> Option<Vec<u8>> {
 }
 
 /// Calls back with each value to be hidden.
-fn visit(value: &mut Value, hide: &mut impl FnMut(Place, &mut Value)) {
+fn visit(value: &mut Value, hide: &mut impl FnMut(SecretField, &mut Value)) {
     match value {
         Value::Object(fields) => {
             let identity = identity(fields);
@@ -144,7 +143,7 @@ fn holds_secret(value: &Value) -> bool {
 }
 
 fn is_secret(fields: &Map<String, Value>) -> bool {
-    let is = |name, value: &str| fields.get(name).is_some_and(|held| held == value);
+    let is = |name, value: &str| fields.get(name).is_some_and(|found| found == value);
     is("kind", "Secret") && is("apiVersion", "v1")
 }
 
@@ -191,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn values_of_secrets() {
+    fn values_of_secrets_are_masked() {
         check("{a: eA==}", "{a: eA==}", "{a: '***'}", "{a: '***'}");
         check(
             "{a: eA==}",
@@ -237,7 +236,8 @@ mod tests {
         for text in [
             "{apiVersion: v1, kind: ConfigMap, data: {a: x}}",
             "{apiVersion: example.com/v1, kind: Secret, data: {a: x}}",
-            "{apiVersion: v1, kind: Secret, type: Opaque, immutable: true, metadata: {name: s, annotations: {a: b, c: '7'}}}",
+            "{apiVersion: v1, kind: Secret, type: Opaque, immutable: true, metadata: {name: s, annotations: {a: b, \
+                 c: '7'}}}",
             "x",
         ] {
             assert_eq!(masked(text, text), (yaml(text), yaml(text)));
@@ -318,9 +318,10 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_servers() {
+    fn messages_of_servers_are_redacted() {
         let secret = yaml(
-            "{apiVersion: v1, kind: Secret, data: {a: aHVudGVyMg==}, stringData: {pin: 123456, empty: '', deep: [tief]}}",
+            "{apiVersion: v1, kind: Secret, data: {a: aHVudGVyMg==}, stringData: {pin: 123456, empty: '', deep: \
+                 [tief]}}",
         );
         assert_eq!(
             redact(

@@ -2,41 +2,37 @@
 
 use std::collections::BTreeSet;
 
-use baton::engine::object::Identity;
-use baton::engine::revision::Revision as Next;
 use baton_apis::constants::{ANNOTATION_LAST_APPLIED, LABEL_INSTANCE, LABEL_PACKAGE};
+use baton_engine::object::Identity;
+use baton_engine::revision::Revision as Next;
 use serde_json::{Map, Value, json};
 
-use super::apply::Family;
+use super::apply::ChainSiblings;
 use super::clean::clean_live;
 use super::{Pair, Section, Tone};
 use crate::chain::{self, Chain, Deployment, Revision};
 use crate::content::identity;
 use crate::error::Error;
-use crate::output::name;
+use crate::output::format::name;
 use crate::target::Kind;
 
 /// A revision that would be made.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// It, as if it existed.
-    pub revision: Revision,
+    pub(crate) revision: Revision,
     /// The revision that it would follow, and all that it takes objects over from.
-    pub previous: Vec<Revision>,
-    /// All revisions of the place.
-    pub family: Family,
+    pub(crate) previous: Vec<Revision>,
+    pub(crate) siblings: ChainSiblings,
     /// When objects that it does not want go.
-    pub deletion: String,
+    pub(crate) deletion: String,
     /// What keeps it from being made now.
-    pub note: Option<String>,
+    pub(crate) note: Option<String>,
 }
 
 /// The revision that a deployment would make next; `None` when it makes none. `chains` are all of its
 /// namespace, or of the cluster scope.
-///
-/// # Errors
-/// It is no deployment.
-pub fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Plan>, Error> {
+pub(crate) fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Plan>, Error> {
     let unreadable = |error: serde_json::Error| Error::Impossible(error.to_string());
     let deployment = Deployment::parse(after.clone()).map_err(unreadable)?;
     let members = chains
@@ -78,7 +74,7 @@ pub fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Plan>, Er
     let previous: BTreeSet<String> = members.iter().map(|one| one.name().to_owned()).collect();
     let target = deployment.target();
     Ok(Some(Plan {
-        family: Family::new(all(chains), &previous),
+        siblings: ChainSiblings::new(all(chains), &previous),
         previous: members.to_vec(),
         deletion: format!("when revision {number} is available"),
         note: deployment.spec.paused.then(|| {
@@ -89,10 +85,7 @@ pub fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Plan>, Er
 }
 
 /// The revision that a user would make; `chains` as above.
-///
-/// # Errors
-/// It is no revision.
-pub fn of_revision(after: &Value, chains: &[Chain]) -> Result<Plan, Error> {
+pub(crate) fn of_revision(after: &Value, chains: &[Chain]) -> Result<Plan, Error> {
     let revision = Revision::parse(after.clone());
     let mut revision = revision.map_err(|error| Error::Impossible(error.to_string()))?;
     let names: BTreeSet<String> = revision.previous().map(str::to_owned).collect();
@@ -113,7 +106,7 @@ pub fn of_revision(after: &Value, chains: &[Chain]) -> Result<Plan, Error> {
         .filter(|name| !previous.iter().any(|known| known.name() == *name))
         .collect();
     Ok(Plan {
-        family: Family::new(all(chains), &names),
+        siblings: ChainSiblings::new(all(chains), &names),
         deletion: match previous.as_slice() {
             [one] => format!("when {} is archived", one.name()),
             _ => "when the revisions before are archived".to_owned(),
@@ -130,8 +123,7 @@ fn all(chains: &[Chain]) -> impl Iterator<Item = &Revision> {
 }
 
 /// A revision as the engine sees it.
-#[must_use]
-pub fn as_next(revision: &Revision) -> Next {
+pub(crate) fn as_next(revision: &Revision) -> Next {
     let label = |name: &str| revision.metadata.labels.as_ref()?.get(name).cloned();
     Next {
         identity: Identity {
@@ -146,16 +138,14 @@ pub fn as_next(revision: &Revision) -> Next {
 }
 
 /// The manifest that `kubectl apply` has left on an object.
-#[must_use]
-pub fn last_applied(live: &Value) -> Option<Value> {
+pub(crate) fn last_applied(live: &Value) -> Option<Value> {
     let text = live["metadata"]["annotations"][ANNOTATION_LAST_APPLIED].as_str()?;
     serde_json::from_str(text).ok()
 }
 
 /// The merge patch of a client-side `kubectl apply`: all that is given, and the removal of what was
 /// given the last time and is no longer.
-#[must_use]
-pub fn three_way(applied: &Value, given: &Value) -> Value {
+pub(crate) fn three_way(applied: &Value, given: &Value) -> Value {
     let (Value::Object(applied), Value::Object(given)) = (applied, given) else {
         return given.clone();
     };
@@ -172,16 +162,8 @@ pub fn three_way(applied: &Value, given: &Value) -> Value {
 }
 
 /// The change of the object itself, without the content of its revisions.
-#[must_use]
-pub fn itself(kind: Kind, live: Option<&Value>, after: &Value) -> Option<Section> {
-    let section = Section {
-        file: name(after),
-        title: name(after),
-        verdict: String::new(),
-        tone: Tone::Same,
-        notes: Vec::new(),
-        pair: None,
-    };
+pub(crate) fn itself(kind: Kind, live: Option<&Value>, after: &Value) -> Option<Section> {
+    let section = Section::new(name(after), name(after));
     let Some(live) = live else {
         return Some(section.verdict(Tone::Added, "created"));
     };
@@ -212,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn three_way_patches() {
+    fn a_client_side_apply_removes_what_is_no_longer_given() {
         for (applied, given, expected) in [
             ("{a: 1}", "{a: 1}", "{a: 1}"),
             ("{a: 1, b: 2}", "{a: 1}", "{a: 1, b: null}"),
@@ -242,7 +224,8 @@ mod tests {
     fn set(name: &str, spec: &str) -> Revision {
         let text = format!(
             "{{apiVersion: package-operator.run/v1alpha1, kind: ObjectSet, metadata: {{name: {name}, namespace: shop,
-              uid: {name}, labels: {{app: web}}, ownerReferences: [{{apiVersion: v, kind: ObjectDeployment, name: web, uid: d, controller: true}}]}},
+              uid: {name}, labels: {{app: web}}, ownerReferences: [{{apiVersion: v, kind: ObjectDeployment,
+                  name: web, uid: d, controller: true}}]}},
               spec: {spec}}}"
         );
         Revision::parse(yaml(&text)).unwrap()
@@ -287,10 +270,11 @@ mod tests {
     }
 
     #[test]
-    fn a_revision_by_hand() {
+    fn a_revision_by_hand_follows_those_in_previous() {
         let new = |spec: &str| {
             yaml(&format!(
-                "{{apiVersion: package-operator.run/v1alpha1, kind: ObjectSet, metadata: {{name: new, namespace: shop, uid: dry}}, spec: {spec}}}"
+                "{{apiVersion: package-operator.run/v1alpha1, kind: ObjectSet, metadata: {{name: new, namespace: \
+                     shop, uid: dry}}, spec: {spec}}}"
             ))
         };
         let chains = chain(vec![
@@ -311,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn the_object_itself() {
+    fn the_object_itself_is_compared_without_its_content() {
         let live = yaml(WEB);
         let kind = Kind::ObjectDeployment;
         assert_eq!(itself(kind, None, &live).unwrap().verdict, "created");

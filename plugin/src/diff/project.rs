@@ -3,16 +3,15 @@
 //! A live object holds more than its revision wants: defaults, a status, what other controllers add.
 //! [`project`] keeps the fields that are wanted, and those that the manager owns although they are
 //! wanted no longer. Lists are taken apart where `managedFields` say how: the markers of *any* field
-//! manager tell whether a list's items have keys, are a set, or make one value together.
+//! manager show whether a list's items have keys, are a set, or make one value together.
 
-use baton::engine::diff::owned_fields;
-use baton::engine::object::text;
+use baton_engine::diff::owned_fields;
+use baton_engine::object::text;
 use k8s_openapi::ByteString;
 use serde_json::{Map, Value};
 
 /// The wanted and the owned part of a live object.
-#[must_use]
-pub fn project(live: &Value, wanted: &Value) -> Value {
+pub(crate) fn project(live: &Value, wanted: &Value) -> Value {
     let entries = live
         .pointer("/metadata/managedFields")
         .and_then(Value::as_array);
@@ -26,8 +25,7 @@ pub fn project(live: &Value, wanted: &Value) -> Value {
 }
 
 /// A manifest with a Secret's `stringData` where the server puts it; live objects have no such field.
-#[must_use]
-pub fn with_string_data_encoded(mut manifest: Value) -> Value {
+pub(crate) fn with_string_data_encoded(mut manifest: Value) -> Value {
     if text(&manifest, "kind") != "Secret" || text(&manifest, "apiVersion") != "v1" {
         return manifest;
     }
@@ -50,15 +48,12 @@ pub fn with_string_data_encoded(mut manifest: Value) -> Value {
 struct At<'a> {
     /// What the manager's applies own; `None` when that is nothing.
     ours: Option<&'a Value>,
-    /// What anybody owns.
     all: Vec<&'a Value>,
 }
 
-/// What tells the items of a list apart.
+/// How the items of a list are identified.
 enum Items {
-    /// These fields of each.
     Keys(Vec<String>),
-    /// Their values.
     Values,
     /// Nothing, as far as is known: the list is one value.
     Nothing,
@@ -123,7 +118,7 @@ impl At<'_> {
         }
     }
 
-    /// The part of a list's item that is told from others by some of its fields.
+    /// The part of a list's item that is identified by some of its fields.
     fn keyed(&self, keys: &[String], item: &Value, wanted: &[Value]) -> Option<Value> {
         // A key that a manifest leaves out has a default, such as the protocol of a port.
         let matches = |wanted: &&Value| {
@@ -187,7 +182,10 @@ mod tests {
     /// What is left of `live` for `wanted`, when the manager owns `ours` and somebody else `theirs`.
     fn check(wanted: &str, ours: &str, theirs: &str, live: &str, expected: &str) {
         let mut object = yaml(live);
-        let entry = |manager: &str, operation: &str, fields: &str| json!({"manager": manager, "operation": operation, "fieldsV1": yaml(fields)});
+        let entry = |manager: &str, operation: &str, fields: &str| {
+            json!({"manager": manager,
+            "operation": operation, "fieldsV1": yaml(fields)})
+        };
         object["metadata"]["managedFields"] = json!([
             entry("kubelet", "Update", theirs),
             entry("package-operator", "Apply", ours),
@@ -200,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn maps() {
+    fn maps_keep_wanted_and_owned_fields() {
         // Defaults and others' fields are no matter of ours.
         check(
             "{a: 1, m: {x: 1}}",
@@ -232,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn keyed_lists() {
+    fn items_of_keyed_lists_are_matched_by_their_keys() {
         let ours = r#"{f:l: {'k:{"name":"a"}': {f:v: {}}}}"#;
         check(
             "{l: [{name: a, v: 1}]}",
@@ -241,7 +239,7 @@ mod tests {
             "{l: [{name: x, v: 9}, {name: a, v: 2, w: 3}]}",
             "{l: [{name: a, v: 2}]}",
         );
-        // Somebody else's markers tell the keys as well.
+        // Somebody else's markers name the keys as well.
         let theirs = r#"{f:l: {'k:{"name":"x"}': {f:v: {}}}}"#;
         check(
             "{l: [{name: a, v: 1}]}",
@@ -270,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_and_atomic_lists() {
+    fn sets_keep_wanted_values_and_atomic_lists_all() {
         check(
             "{l: [a]}",
             "{f:l: {'v:\"a\"': {}, 'v:\"old\"': {}}}",
@@ -290,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_of_secrets() {
+    fn string_data_is_compared_as_data() {
         let secret = |fields: &str| yaml(&format!("{{apiVersion: v1, kind: Secret, {fields}}}"));
         for (manifest, expected) in [
             ("stringData: {a: x}", "data: {a: eA==}"),

@@ -13,17 +13,13 @@ const CONTEXT: usize = 3;
 
 /// What the two sides are called, such as `revision 1` and `revision 2`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Labels {
-    /// The first side.
-    pub before: String,
-    /// The second side.
-    pub after: String,
+pub(crate) struct Labels {
+    pub(crate) before: String,
+    pub(crate) after: String,
 }
 
 impl Labels {
-    /// Two labels.
-    #[must_use]
-    pub fn new(before: impl Into<String>, after: impl Into<String>) -> Self {
+    pub(crate) fn new(before: impl Into<String>, after: impl Into<String>) -> Self {
         Self {
             before: before.into(),
             after: after.into(),
@@ -32,8 +28,7 @@ impl Labels {
 }
 
 /// The text; empty when there are no sections.
-#[must_use]
-pub fn render(sections: &[Section], labels: &Labels, output: Output) -> String {
+pub(crate) fn render(sections: &[Section], labels: &Labels, output: Output) -> String {
     let mut text = String::new();
     let mut had_diff = false;
     for section in sections {
@@ -109,8 +104,7 @@ fn unified(pair: &Pair, labels: &Labels, output: Output) -> String {
 /// One side as YAML; empty where the object does not exist.
 ///
 /// Long texts are not wrapped: a word more at their beginning would change all of their lines.
-#[must_use]
-pub fn yaml(side: Option<&Value>) -> String {
+pub(crate) fn yaml(side: Option<&Value>) -> String {
     let Some(value) = side else {
         return String::new();
     };
@@ -151,7 +145,10 @@ mod tests {
 
     #[test]
     fn a_change_with_what_is_around_it() {
-        let object = |value: &str| json!({"a": "1", "b": "2", "c": "3", "d": value, "e": "5", "f": "6", "g": "7", "h": "8"});
+        let object = |value: &str| {
+            json!({"a": "1", "b": "2", "c": "3", "d": value, "e": "5", "f": "6", "g": "7",
+            "h": "8"})
+        };
         let changed = section(Tone::Changed, "changed")
             .note("phase: a -> b")
             .pair(Pair::new(Some(object("x")), Some(object("y"))));
@@ -206,7 +203,7 @@ ConfigMap shop/web: removed
     }
 
     #[test]
-    fn colours() {
+    fn verdicts_and_lines_are_coloured() {
         let side = |value: &str| Some(json!({ "a": value }));
         let changed = section(Tone::Changed, "changed").pair(Pair::new(side("b"), side("c")));
         assert_eq!(
@@ -226,7 +223,7 @@ ConfigMap shop/web: removed
     /// Texts of several lines are compared by line, long ones are not wrapped, and what a text holds
     /// cannot pass for a line of the diff.
     #[test]
-    fn long_and_several_lines() {
+    fn long_lines_stay_whole() {
         let words = "word ".repeat(60);
         let text = yaml(Some(
             &json!({ "long": words.trim_end(), "lines": "one\ntwo\n+three\n" }),

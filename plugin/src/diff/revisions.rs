@@ -2,61 +2,46 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton::engine::ObjectKey;
-use baton::engine::revision::Desired;
 use baton_apis::ObjectSetProbe;
 use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
+use baton_engine::ObjectKey;
+use baton_engine::revision::Desired;
 use serde_json::{Value, json};
 
 use super::clean::clean;
 use super::{Pair, Section, Tone};
 use crate::chain::Revision;
-use crate::content::{Content, Phase};
+use crate::content::{Phase, RevisionContent};
 
 /// All of a revision, or of a template, that is not its place in the chain.
 #[derive(Clone, Debug, Default)]
-pub struct Side {
+pub(crate) struct Side {
     /// Labels, without the one that names the deployment.
-    pub labels: BTreeMap<String, String>,
-    /// Phases and objects.
-    pub content: Content,
-    /// Probes.
-    pub probes: Vec<ObjectSetProbe>,
+    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) content: RevisionContent,
+    pub(crate) probes: Vec<ObjectSetProbe>,
     /// Seconds to stay available before it counts as succeeded.
-    pub success_delay_seconds: i32,
+    pub(crate) success_delay_seconds: i32,
+    /// As whom its objects are written, if that is said.
+    pub(crate) service_account_name: Option<String>,
 }
 
 impl Side {
-    /// That of a revision.
-    #[must_use]
-    pub fn of_revision(revision: &Revision, content: Content) -> Self {
-        let labels = revision.metadata.labels.clone().unwrap_or_default();
-        Self::new(
-            labels,
-            content,
-            revision.spec.availability_probes.as_deref(),
-            revision.spec.success_delay_seconds,
-        )
-    }
-
-    fn new(
-        mut labels: BTreeMap<String, String>,
-        content: Content,
-        probes: Option<&[ObjectSetProbe]>,
-        success_delay_seconds: Option<i32>,
-    ) -> Self {
+    pub(crate) fn of_revision(revision: &Revision, content: RevisionContent) -> Self {
+        let mut labels = revision.metadata.labels.clone().unwrap_or_default();
         labels.remove(LABEL_OBJECT_DEPLOYMENT);
+        let spec = &revision.spec;
         Self {
             labels,
             content,
-            probes: probes.unwrap_or_default().to_vec(),
-            success_delay_seconds: success_delay_seconds.unwrap_or_default(),
+            probes: spec.availability_probes.clone().unwrap_or_default(),
+            success_delay_seconds: spec.success_delay_seconds.unwrap_or_default(),
+            service_account_name: spec.service_account_name.clone(),
         }
     }
 
     /// Slices that it names and that do not exist; empty when all of it is known.
-    #[must_use]
-    pub fn missing_slices(&self) -> Vec<String> {
+    pub(crate) fn missing_slices(&self) -> Vec<String> {
         let phases = self.content.phases.iter();
         let names: BTreeSet<&String> = phases.flat_map(|phase| &phase.missing_slices).collect();
         names.into_iter().cloned().collect()
@@ -64,22 +49,18 @@ impl Side {
 
     /// The objects with their phases. Of one that stands there twice, which no manager accepts, the last.
     fn objects(&self) -> Vec<Placed<'_>> {
-        let phases = self.content.phases.iter();
-        let placed = phases.flat_map(|phase| {
-            let objects = phase.objects.iter();
-            objects.map(move |object| Placed { phase, object })
-        });
+        let placed: Vec<_> = self.content.placed().collect();
         let mut seen = BTreeSet::new();
-        let mut objects: Vec<Placed<'_>> = placed
-            .rev()
-            .filter(|placed| seen.insert(&placed.object.key))
+        let placed = placed.into_iter().rev();
+        let last = placed.filter(|(_, object)| seen.insert(&object.key));
+        let mut objects: Vec<_> = last
+            .map(|(phase, object)| Placed { phase, object })
             .collect();
         objects.reverse();
         objects
     }
 }
 
-/// An object and its phase.
 #[derive(Clone, Copy, Debug)]
 struct Placed<'a> {
     phase: &'a Phase,
@@ -91,8 +72,7 @@ struct Placed<'a> {
 /// The first section is about the revision as a whole, if there is a difference: labels, probes, the
 /// order of phases. Then come the objects of `to` in their order, and those that only `from` has.
 /// Whether an object stands in a phase or in a slice of it makes no difference.
-#[must_use]
-pub fn compare(from: &Side, to: &Side) -> Vec<Section> {
+pub(crate) fn compare(from: &Side, to: &Side) -> Vec<Section> {
     fn index<'a>(objects: &[Placed<'a>]) -> BTreeMap<&'a ObjectKey, Placed<'a>> {
         objects.iter().map(|one| (&one.object.key, *one)).collect()
     }
@@ -112,20 +92,13 @@ pub fn compare(from: &Side, to: &Side) -> Vec<Section> {
 }
 
 /// What revisions have differently besides objects: labels, probes, the order of phases.
-#[must_use]
-pub fn settings(from: &Side, to: &Side) -> Option<Section> {
+pub(crate) fn settings(from: &Side, to: &Side) -> Option<Section> {
     let pair = Pair::new(Some(outline(from)), Some(outline(to)));
     if pair.is_same() {
         return None;
     }
-    Some(Section {
-        file: "revision".to_owned(),
-        title: "labels, phases and probes".to_owned(),
-        verdict: "changed".to_owned(),
-        tone: Tone::Changed,
-        notes: Vec::new(),
-        pair: Some(pair),
-    })
+    let section = Section::new("revision", "labels, phases and probes");
+    Some(section.verdict(Tone::Changed, "changed").pair(pair))
 }
 
 fn outline(side: &Side) -> Value {
@@ -143,6 +116,9 @@ fn outline(side: &Side) -> Value {
     }
     if side.success_delay_seconds != 0 {
         outline["successDelaySeconds"] = side.success_delay_seconds.into();
+    }
+    if let Some(account) = &side.service_account_name {
+        outline["serviceAccountName"] = account.as_str().into();
     }
     outline
 }
@@ -202,9 +178,9 @@ fn list(texts: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use baton::engine::object::Identity;
-    use baton::engine::revision as engine;
     use baton_apis::ObjectSetTemplateSpec;
+    use baton_engine::object::Identity;
+    use baton_engine::revision as engine;
 
     use super::*;
     use crate::content::Slices;
@@ -222,7 +198,8 @@ mod tests {
         let mut slices = Slices::default();
         slices.insert(
             serde_saphyr::from_str(
-                "{metadata: {namespace: shop, name: slice}, objects: [{object: {apiVersion: apps/v1, kind: Deployment, metadata: {name: web}}}]}",
+                "{metadata: {namespace: shop, name: slice}, objects: [{object: {apiVersion: apps/v1, kind: \
+                     Deployment, metadata: {name: web}}}]}",
             )
             .unwrap(),
         );
@@ -231,12 +208,13 @@ mod tests {
             Some("shop"),
             spec.phases.as_deref().unwrap_or_default(),
         );
-        Side::new(
-            BTreeMap::new(),
+        Side {
+            labels: BTreeMap::new(),
             content,
-            spec.availability_probes.as_deref(),
-            spec.success_delay_seconds,
-        )
+            probes: spec.availability_probes.unwrap_or_default(),
+            success_delay_seconds: spec.success_delay_seconds.unwrap_or_default(),
+            service_account_name: spec.service_account_name.clone(),
+        }
     }
 
     /// One line per section: title, verdict, notes.
@@ -280,7 +258,7 @@ phases:
     }
 
     #[test]
-    fn objects() {
+    fn objects_are_compared_by_identity() {
         let two = "
 phases:
 - name: config
@@ -303,7 +281,7 @@ phases:
     }
 
     #[test]
-    fn how_objects_are_treated() {
+    fn changes_of_phase_and_options_are_noted() {
         let two = "
 phases:
 - name: config
@@ -328,7 +306,7 @@ phases:
     }
 
     #[test]
-    fn revisions_as_a_whole() {
+    fn labels_phases_and_probes_are_compared_as_a_whole() {
         let two = format!("{ONE}successDelaySeconds: 3");
         let sections = compare(&side(ONE), &side(&two));
         assert_eq!(sections.len(), 1);

@@ -2,13 +2,15 @@
 
 use std::pin::pin;
 
+use baton_kubernetes::wire::escape;
+use baton_terminal::error::is_not_served;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use http::Method;
 use serde_json::Value;
 
 use crate::{
-    connect::{Cluster, Content, FIELD_MANAGER, escape},
+    connect::{Body, Cluster, Write},
     error::Error,
+    output::format::{name, text_at},
 };
 
 use super::build::Package;
@@ -16,30 +18,25 @@ use super::build::Package;
 /// Slices that are sent side by side.
 const AT_ONCE: usize = 4;
 
-/// How to send it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Mode {
+pub(crate) struct Mode {
     /// Have the server check it without keeping it.
-    pub dry_run: bool,
+    pub(crate) dry_run: bool,
     /// Take fields over that others have set.
-    pub force: bool,
+    pub(crate) force: bool,
 }
 
 /// What the server did with an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verb {
-    /// It did not exist.
+pub(crate) enum Verb {
     Created,
-    /// It was different.
     Configured,
-    /// It was the same.
     Unchanged,
 }
 
 impl Verb {
     /// As kubectl says it.
-    #[must_use]
-    pub fn word(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
             Self::Configured => "configured",
@@ -48,15 +45,12 @@ impl Verb {
     }
 }
 
-/// Applies a package: the slices first, as whatever refers to them needs them. `report` is told of
-/// each object as soon as it is done.
+/// Applies a package: the slices first, as whatever refers to them needs them. `report` is called
+/// for each object as soon as it is done.
 ///
 /// # Guarantees
 /// Nothing is written before the server has accepted all of it in a dry run.
-///
-/// # Errors
-/// What the server says; for a revision that exists with another content, what to do instead.
-pub async fn apply(
+pub(crate) async fn apply(
     cluster: &Cluster,
     package: &Package,
     mode: Mode,
@@ -87,7 +81,7 @@ pub async fn apply(
                 } else {
                     ""
                 };
-                report(&format!("{} {}{suffix}", title(object), verb.word()))?;
+                report(&format!("{} {}{suffix}", name(object), verb.as_str()))?;
             }
         }
     }
@@ -117,12 +111,12 @@ async fn apply_one(cluster: &Cluster, object: &Value, mode: Mode) -> Result<Verb
 
 async fn send(cluster: &Cluster, object: &Value, mode: Mode) -> Result<Value, Error> {
     let path = path(cluster, object);
-    let dry_run = if mode.dry_run { "&dryRun=All" } else { "" };
-    let url = format!(
-        "{path}?fieldManager={FIELD_MANAGER}&force={}&fieldValidation=Strict{dry_run}",
-        mode.force
-    );
-    let answer = cluster.send(Method::PATCH, &url, Some((Content::Apply, object)));
+    let write = Write {
+        content: Body::Apply,
+        options: &format!("&force={}&fieldValidation=Strict", mode.force),
+        dry_run: mode.dry_run,
+    };
+    let answer = cluster.write(&path, write, object);
     answer.await.map_err(|error| explain(error, object))
 }
 
@@ -140,32 +134,15 @@ fn same(before: &Value, after: &Value) -> bool {
     bare(before) == bare(after)
 }
 
-fn text<'v>(object: &'v Value, pointer: &str) -> &'v str {
-    object
-        .pointer(pointer)
-        .and_then(Value::as_str)
-        .unwrap_or_default()
-}
-
-/// `objectdeployment.package-operator.run/shop`, as kubectl names objects.
-fn title(object: &Value) -> String {
-    let group = text(object, "/apiVersion")
-        .split('/')
-        .next()
-        .unwrap_or_default();
-    let kind = text(object, "/kind").to_ascii_lowercase();
-    format!("{kind}.{group}/{}", text(object, "/metadata/name"))
-}
-
 fn path(cluster: &Cluster, object: &Value) -> String {
-    let kind = text(object, "/kind");
+    let kind = text_at(object, "/kind");
     let plural = format!("{}s", kind.to_ascii_lowercase());
-    let prefix = format!("/apis/{}", text(object, "/apiVersion"));
-    let name = escape(text(object, "/metadata/name"));
+    let prefix = format!("/apis/{}", text_at(object, "/apiVersion"));
+    let name = escape(text_at(object, "/metadata/name"));
     if kind.starts_with("Cluster") {
         return format!("{prefix}/{plural}/{name}");
     }
-    let namespace = match text(object, "/metadata/namespace") {
+    let namespace = match text_at(object, "/metadata/namespace") {
         "" => cluster.namespace.as_str(),
         namespace => namespace,
     };
@@ -177,12 +154,12 @@ fn explain(error: Error, object: &Value) -> Error {
     let Error::Refused(status) = &error else {
         return error;
     };
-    let title = title(object);
-    let name = text(object, "/metadata/name");
+    let title = name(object);
+    let own = text_at(object, "/metadata/name");
     if status.message.contains("is immutable") {
         return Error::Impossible(format!(
             "{title} exists with another content, and revisions do not change; make the next one: \
-             --revision --name NEW-NAME --previous {name}"
+             --revision --name NEW-NAME --previous {own}"
         ));
     }
     if status.code == 409 {
@@ -190,15 +167,10 @@ fn explain(error: Error, object: &Value) -> Error {
             "{title}: {error}; --force-conflicts takes the fields over"
         ));
     }
-    if status.code == 404
-        && status
-            .details
-            .as_ref()
-            .is_none_or(|details| details.name.is_empty())
-    {
+    if is_not_served(status) {
         return Error::Impossible(format!(
             "the API server does not serve {}; install Baton first",
-            text(object, "/kind")
+            text_at(object, "/kind")
         ));
     }
     error

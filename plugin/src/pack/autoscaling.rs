@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-use baton::engine::{Gvk, ObjectKey};
+use baton_engine::{Gvk, ObjectKey};
 use serde_json::Value;
 
 use super::manifest::Manifest;
 
-/// The field that autoscalers set.
 const REPLICAS: &str = ".spec.replicas";
 
 /// Finds objects whose number of replicas an autoscaler of the package sets. The number in their
 /// manifest holds until then; kept up, it would undo what the autoscaler does. Comes with a note for
 /// each.
-#[must_use]
-pub fn create_only_fields(manifests: &[Manifest]) -> (BTreeMap<usize, Vec<String>>, Vec<String>) {
+pub(crate) fn create_only_fields(
+    manifests: &[Manifest],
+) -> (BTreeMap<usize, Vec<String>>, Vec<String>) {
     let mut fields = BTreeMap::new();
     let mut notes = Vec::new();
     for autoscaler in manifests {
@@ -39,7 +39,6 @@ pub fn create_only_fields(manifests: &[Manifest]) -> (BTreeMap<usize, Vec<String
     (fields, notes)
 }
 
-/// What an autoscaler scales.
 fn target(manifest: &Manifest) -> Option<ObjectKey> {
     match (manifest.gvk.group.as_str(), manifest.gvk.kind.as_str()) {
         ("autoscaling", "HorizontalPodAutoscaler") | ("keda.sh", "ScaledObject") => {}

@@ -12,9 +12,9 @@ use super::{
     Form, Options,
     manifest::Manifest,
     phases::Phase,
-    place::Fault,
     scope::Decision,
-    slices::{self, Content, Entry, LARGEST_OBJECT},
+    slices::{self, Entry, LARGEST_OBJECT, Packing},
+    source_location::InputError,
 };
 
 /// Label of the revisions of a packed deployment: its selector selects by it. The value is the
@@ -25,27 +25,23 @@ const LABEL_SLICE_OWNER: &str = "slices.package-operator.run/owner";
 
 /// The objects that make up a package.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Package {
+pub(crate) struct Package {
     /// Slices, to be created first.
-    pub slices: Vec<Value>,
-    /// The deployment or the revision.
-    pub object: Value,
+    pub(crate) slices: Vec<Value>,
+    pub(crate) object: Value,
 }
 
 /// Puts a package together. `create_only` has fields by index of the manifest, besides those that
 /// manifests have.
-///
-/// # Errors
-/// Objects that are too big for any API server.
-pub fn build(
+pub(crate) fn build(
     manifests: Vec<Manifest>,
     phases: Vec<Phase>,
     probes: &[ObjectSetProbe],
     create_only: &BTreeMap<usize, Vec<String>>,
     decision: &Decision,
     options: &Options,
-) -> Result<Package, Vec<Fault>> {
-    let mut faults = Vec::new();
+) -> Result<Package, Vec<InputError>> {
+    let mut errors = Vec::new();
     let mut entries: Vec<Option<Entry>> = Vec::new();
     for (index, manifest) in manifests.into_iter().enumerate() {
         let key = manifest.key();
@@ -53,7 +49,7 @@ pub fn build(
         let more = create_only.get(&index).into_iter().flatten();
         let entry = Entry::new(key, entry(manifest, more, options.collision_protection));
         if entry.size > LARGEST_OBJECT {
-            faults.push(Fault::at(
+            errors.push(InputError::at(
                 &place,
                 format!(
                     "{title} has {} bytes of JSON; API servers take at most {LARGEST_OBJECT}",
@@ -63,8 +59,8 @@ pub fn build(
         }
         entries.push(Some(entry));
     }
-    if !faults.is_empty() {
-        return Err(faults);
+    if !errors.is_empty() {
+        return Err(errors);
     }
     let (names, contents): (Vec<_>, Vec<_>) = phases
         .into_iter()
@@ -88,8 +84,8 @@ pub fn build(
                 .collect::<Vec<_>>()
         };
         written.push(match content {
-            Content::Inline(entries) => json!({"name": name, "objects": values(entries)}),
-            Content::Sliced(bins) => {
+            Packing::Inline(entries) => json!({"name": name, "objects": values(entries)}),
+            Packing::Sliced(bins) => {
                 let mut references = Vec::new();
                 for bin in bins {
                     let slice = slices::name(&options.name, &bin);
@@ -178,6 +174,9 @@ fn holder(
     let mut content = json!({"phases": phases});
     if !probes.is_empty() {
         content["availabilityProbes"] = json!(probes);
+    }
+    if let Some(account) = &options.service_account_name {
+        content["serviceAccountName"] = account.as_str().into();
     }
     if let Some(seconds) = options.success_delay_seconds {
         content["successDelaySeconds"] = seconds.into();

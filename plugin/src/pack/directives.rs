@@ -2,55 +2,49 @@
 
 use std::collections::BTreeMap;
 
-use baton::engine::{diff::FieldPath, mapping::is_condition_type};
 use baton_apis::{CollisionProtection, ConditionMapping};
+use baton_engine::{diff::FieldPath, mapping::is_condition_type};
 
 /// Names the phase of an object.
-pub const PHASE: &str = "package-operator.run/phase";
+pub(crate) const PHASE: &str = "package-operator.run/phase";
 /// Says what may be taken over.
-pub const COLLISION_PROTECTION: &str = "package-operator.run/collision-protection";
+pub(crate) const COLLISION_PROTECTION: &str = "package-operator.run/collision-protection";
 /// Conditions to copy to the revision, one per line: `Available => example.com/Available`.
-pub const CONDITION_MAP: &str = "package-operator.run/condition-map";
+pub(crate) const CONDITION_MAP: &str = "package-operator.run/condition-map";
 /// Fields that are sent when the object is created and then left to others, such as
 /// `.spec.replicas`; several are separated by commas.
-pub const CREATE_ONLY_FIELDS: &str = "baton.run/create-only-fields";
+pub(crate) const CREATE_ONLY_FIELDS: &str = "baton.run/create-only-fields";
 
 /// What the annotations of an object say.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Directives {
-    /// Its phase.
-    pub phase: Option<String>,
-    /// What may be taken over.
-    pub collision_protection: Option<CollisionProtection>,
-    /// Conditions to copy.
-    pub condition_mappings: Vec<ConditionMapping>,
+pub(crate) struct Directives {
+    pub(crate) phase: Option<String>,
+    pub(crate) collision_protection: Option<CollisionProtection>,
+    pub(crate) condition_mappings: Vec<ConditionMapping>,
     /// Fields to send once only.
-    pub create_only_fields: Vec<String>,
+    pub(crate) create_only_fields: Vec<String>,
 }
 
 /// Takes the annotations that are about packing.
-///
-/// # Errors
-/// All that is wrong with them.
-pub fn take(annotations: &mut BTreeMap<String, String>) -> Result<Directives, Vec<String>> {
-    let mut faults = Vec::new();
+pub(crate) fn take(annotations: &mut BTreeMap<String, String>) -> Result<Directives, Vec<String>> {
+    let mut errors = Vec::new();
     let mut directives = Directives::default();
     if let Some(phase) = annotations.remove(PHASE) {
         let phase = phase.trim();
         if phase.is_empty() {
-            faults.push(format!("the annotation {PHASE} is empty"));
+            errors.push(format!("the annotation {PHASE} is empty"));
         }
         directives.phase = Some(phase.to_owned());
     }
-    if let Some(word) = annotations.remove(COLLISION_PROTECTION) {
-        match word.trim() {
+    if let Some(value) = annotations.remove(COLLISION_PROTECTION) {
+        match value.trim() {
             "Prevent" => directives.collision_protection = Some(CollisionProtection::Prevent),
             "IfNoController" => {
                 directives.collision_protection = Some(CollisionProtection::IfNoController);
             }
             "None" => directives.collision_protection = Some(CollisionProtection::None),
-            word => faults.push(format!(
-                "the annotation {COLLISION_PROTECTION} is \"{word}\", not Prevent, IfNoController or None"
+            value => errors.push(format!(
+                "the annotation {COLLISION_PROTECTION} is \"{value}\", not Prevent, IfNoController or None"
             )),
         }
     }
@@ -58,8 +52,9 @@ pub fn take(annotations: &mut BTreeMap<String, String>) -> Result<Directives, Ve
         for line in map.lines().map(str::trim).filter(|line| !line.is_empty()) {
             match mapping(line) {
                 Some(mapping) => directives.condition_mappings.push(mapping),
-                None => faults.push(format!(
-                    "the annotation {CONDITION_MAP} has the line \"{line}\", not one such as Available => example.com/Available"
+                None => errors.push(format!(
+                    "the annotation {CONDITION_MAP} has the line \"{line}\", not one such as Available => \
+                         example.com/Available"
                 )),
             }
         }
@@ -71,15 +66,15 @@ pub fn take(annotations: &mut BTreeMap<String, String>) -> Result<Directives, Ve
             .filter(|field| !field.is_empty())
         {
             if let Err(error) = FieldPath::parse(field) {
-                faults.push(format!("the annotation {CREATE_ONLY_FIELDS}: {error}"));
+                errors.push(format!("the annotation {CREATE_ONLY_FIELDS}: {error}"));
             }
             directives.create_only_fields.push(field.to_owned());
         }
     }
-    if faults.is_empty() {
+    if errors.is_empty() {
         Ok(directives)
     } else {
-        Err(faults)
+        Err(errors)
     }
 }
 
@@ -143,10 +138,10 @@ mod tests {
             (CONDITION_MAP, "Available\nA => Up\nB => example.com/\n"),
             (CREATE_ONLY_FIELDS, "spec..replicas"),
         ]);
-        let faults = directives.unwrap_err();
-        assert_eq!(faults.len(), 6, "{faults:#?}");
+        let errors = directives.unwrap_err();
+        assert_eq!(errors.len(), 6, "{errors:#?}");
         assert_eq!(
-            faults[1],
+            errors[1],
             "the annotation package-operator.run/collision-protection is \"none\", not Prevent, IfNoController or None"
         );
     }

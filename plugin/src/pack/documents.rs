@@ -2,38 +2,31 @@
 
 use std::{borrow::Cow, sync::Arc};
 
+use baton_yaml::{ParsedDocument, Unreadable, scalar::of_float};
 use serde::Deserialize;
 use serde_json::{Deserializer, Value, value::RawValue};
 
-use super::{
-    place::{Fault, Place},
-    scalar::of_float,
-    yaml::{self, Document, Unreadable},
-};
+use super::source_location::{InputError, SourceLocation};
 
 /// A text to read documents from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Source {
-    /// As the user named it.
-    pub name: Arc<str>,
-    /// Its content.
-    pub text: String,
+pub(crate) struct InputText {
+    pub(crate) name: Arc<str>,
+    pub(crate) text: String,
 }
 
 /// What was found in a source.
 #[derive(Debug, Default)]
-pub struct Found {
+pub(crate) struct Parsed {
     /// Documents that are not empty, in their order.
-    pub documents: Vec<(Place, Document)>,
-    /// What could not be read.
-    pub faults: Vec<Fault>,
+    pub(crate) documents: Vec<(SourceLocation, ParsedDocument)>,
+    pub(crate) errors: Vec<InputError>,
     /// What was read and is probably a mistake.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Reads the documents of a source: a stream of JSON objects, or else YAML.
-#[must_use]
-pub fn read(source: &Source) -> Found {
+pub(crate) fn read(source: &InputText) -> Parsed {
     let text = without_marks(&source.text);
     let text = &*text;
     let is_json = std::path::Path::new(&*source.name)
@@ -43,21 +36,21 @@ pub fn read(source: &Source) -> Found {
     let documents = match json {
         // A map in braces without quotes is YAML.
         Some(Some(documents)) if is_json || documents.iter().all(Result::is_ok) => documents,
-        _ => yaml::read(text),
+        _ => baton_yaml::read(text),
     };
     let lines: Vec<_> = text.lines().collect();
-    let mut found = Found::default();
+    let mut found = Parsed::default();
     for document in documents {
         match document {
             Ok(document) => {
-                let place = Place {
+                let place = SourceLocation {
                     source: Arc::clone(&source.name),
                     document: document.number,
                     line: document.line,
                     origin: origin(&lines, document.line),
                 };
                 for (key, line) in &document.repeated_keys {
-                    let place = Place {
+                    let place = SourceLocation {
                         line: *line,
                         ..place.clone()
                     };
@@ -74,13 +67,13 @@ pub fn read(source: &Source) -> Found {
                 line,
                 message,
             }) => {
-                let place = Place {
+                let place = SourceLocation {
                     source: Arc::clone(&source.name),
                     document: number,
                     line,
                     origin: origin(&lines, line),
                 };
-                found.faults.push(Fault::at(&place, message));
+                found.errors.push(InputError::at(&place, message));
             }
         }
     }
@@ -117,7 +110,7 @@ fn origin(lines: &[&str], line: usize) -> Option<Arc<str>> {
 }
 
 /// Reads JSON objects, one after the other. After one that cannot be read nothing can be.
-fn read_json(text: &str) -> Option<Vec<Result<Document, Unreadable>>> {
+fn read_json(text: &str) -> Option<Vec<Result<ParsedDocument, Unreadable>>> {
     let mut documents = Vec::new();
     let mut lines = Lines::new(text);
     let mut stream = Deserializer::from_str(text).into_iter::<&RawValue>();
@@ -139,7 +132,7 @@ fn read_json(text: &str) -> Option<Vec<Result<Document, Unreadable>>> {
         let mut value = serde_json::from_str(raw).ok()?;
         whole_numbers(&mut value);
         let item_lines = items(raw).into_iter().map(|at| lines.at(start + at));
-        documents.push(Ok(Document {
+        documents.push(Ok(ParsedDocument {
             number,
             line,
             value,
@@ -150,7 +143,7 @@ fn read_json(text: &str) -> Option<Vec<Result<Document, Unreadable>>> {
     Some(documents)
 }
 
-/// The message of a JSON error without its position, which is told in another way.
+/// The message of a JSON error without its position, which is reported separately.
 fn without_position(error: &serde_json::Error) -> String {
     let message = error.to_string();
     match message.rsplit_once(" at line ") {
@@ -220,8 +213,8 @@ mod tests {
 
     use super::*;
 
-    fn found(name: &str, text: &str) -> Found {
-        read(&Source {
+    fn found(name: &str, text: &str) -> Parsed {
+        read(&InputText {
             name: name.into(),
             text: text.to_owned(),
         })
@@ -229,7 +222,7 @@ mod tests {
 
     fn values(name: &str, text: &str) -> Vec<Value> {
         let found = found(name, text);
-        assert!(found.faults.is_empty(), "{:?}", found.faults);
+        assert!(found.errors.is_empty(), "{:?}", found.errors);
         let documents = found.documents.into_iter();
         documents.map(|(_, document)| document.value).collect()
     }
@@ -248,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn json_and_yaml_are_told_apart() {
+    fn json_and_yaml_are_distinguished() {
         assert_eq!(values("-", "{\"a\": \"yes\"}"), [json!({"a": "yes"})]);
         assert_eq!(values("a.yaml", "{a: yes}"), [json!({"a": true})]);
         assert_eq!(
@@ -279,16 +272,32 @@ mod tests {
     }
 
     #[test]
-    fn faults_of_json_have_lines() {
+    fn a_fraction_is_the_same_in_json_and_yaml() {
+        for number in [
+            "0.1234567890123456789",
+            "2.0641599999999995",
+            "31.245270191439438",
+        ] {
+            let text = format!("{{\"a\": {number}}}");
+            let expected: f64 = number.parse().unwrap();
+            for name in ["a.json", "a.yaml"] {
+                assert_eq!(values(name, &text), [json!({"a": expected})], "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn errors_of_json_have_lines() {
         let found = found("a.json", "{\"a\": 1}\n{\"b\":\n x}\n{}");
-        let faults: Vec<_> = found.faults.iter().map(ToString::to_string).collect();
-        assert_eq!(faults, ["a.json:3: document 2: expected value"]);
+        let errors: Vec<_> = found.errors.iter().map(ToString::to_string).collect();
+        assert_eq!(errors, ["a.json:3: document 2: expected value"]);
         assert_eq!(found.documents.len(), 1);
     }
 
     #[test]
     fn helm_says_where_a_document_comes_from() {
-        let text = "---\n# Source: shop/templates/a.yaml\n# A licence\na: 1\n---\nb: 2\n# Source: no\n---\n# Source: shop/templates/c.yaml\nc: {\n";
+        let text = "---\n# Source: shop/templates/a.yaml\n# A licence\na: 1\n---\nb: 2\n# Source: no\n---\n# \
+             Source: shop/templates/c.yaml\nc: {\n";
         let found = found("standard input", text);
         let places: Vec<_> = found
             .documents
@@ -302,9 +311,9 @@ mod tests {
                 "standard input:6: document 2"
             ]
         );
-        let fault = found.faults[0].to_string();
+        let error = found.errors[0].to_string();
         let place = "standard input:10: document 3 (shop/templates/c.yaml): ";
-        assert!(fault.starts_with(place), "{fault}");
+        assert!(error.starts_with(place), "{error}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use serde_saphyr::LitStr;
 
 /// Keys of our own objects that come before the others.
-const OWN_ORDER: [&str; 18] = [
+const OWN_ORDER: [&str; 19] = [
     "apiVersion",
     "kind",
     "metadata",
@@ -19,6 +19,7 @@ const OWN_ORDER: [&str; 18] = [
     "revision",
     "previous",
     "successDelaySeconds",
+    "serviceAccountName",
     "progressDeadlineSeconds",
     "revisionHistoryLimit",
     "phases",
@@ -91,10 +92,7 @@ fn is_block(text: &str) -> bool {
 }
 
 /// YAML documents, separated by `---`.
-///
-/// # Errors
-/// The serializer cannot express a value; JSON has none of that sort.
-pub fn yaml(objects: &[Value]) -> Result<String, serde_saphyr::ser_error::Error> {
+pub(crate) fn yaml(objects: &[Value]) -> Result<String, serde_saphyr::ser_error::Error> {
     // Long lines stay lines: folded, they would show up in every difference as a whole.
     let options = serde_saphyr::ser_options! { prefer_block_scalars: false };
     let mut text = String::new();
@@ -109,10 +107,7 @@ pub fn yaml(objects: &[Value]) -> Result<String, serde_saphyr::ser_error::Error>
 }
 
 /// One JSON object: the only one, or a list of all.
-///
-/// # Errors
-/// None that JSON values could cause.
-pub fn json(objects: &[Value]) -> Result<String, serde_json::Error> {
+pub(crate) fn json(objects: &[Value]) -> Result<String, serde_json::Error> {
     let ordered = |value| Ordered { value, own: true };
     let mut text = match objects {
         [object] => serde_json::to_string_pretty(&ordered(object))?,
@@ -141,7 +136,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::pack::yaml as reader;
+    use baton_yaml as reader;
 
     fn read_back(text: &str) -> Vec<Value> {
         let documents = reader::read(text).into_iter();
@@ -152,11 +147,13 @@ mod tests {
     fn keys_are_in_the_order_of_people() {
         let object = json!({
             "spec": {"availabilityProbes": [{
-                "probes": [{"cel": {"message": "m", "rule": "true"}}, {"condition": {"status": "True", "type": "Ready"}}],
+                "probes": [{"cel": {"message": "m", "rule": "true"}}, {"condition": {"status": "True",
+                    "type": "Ready"}}],
                 "selector": {"kind": {"group": "apps", "kind": "Deployment"}},
             }], "phases": [{
                 "objects": [{"object": {
-                    "apiVersion": "v1", "data": {"b": "line\nline\n", "a": "yes"}, "kind": "ConfigMap", "metadata": {"labels": {"x": "1"}, "name": "a"},
+                    "apiVersion": "v1", "data": {"b": "line\nline\n", "a": "yes"}, "kind": "ConfigMap",
+                        "metadata": {"labels": {"x": "1"}, "name": "a"},
                 }, "collisionProtection": "None"}],
                 "name": "config",
             }]},

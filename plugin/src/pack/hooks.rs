@@ -9,28 +9,24 @@ use std::collections::BTreeMap;
 const HOOK: &str = "helm.sh/hook";
 const WEIGHT: &str = "helm.sh/hook-weight";
 
-/// When Helm makes an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Hook {
+pub(crate) struct Hook {
     /// Before or after the other objects.
-    pub moment: Moment,
+    pub(crate) moment: Moment,
     /// Lower ones come first.
-    pub weight: i32,
+    pub(crate) weight: i32,
 }
 
 /// Before or after the other objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Moment {
-    /// Before them.
+pub(crate) enum Moment {
     Before,
-    /// After them.
     After,
 }
 
 impl Hook {
     /// Name of the phase for hooks of this moment and weight.
-    #[must_use]
-    pub fn phase(self) -> String {
+    pub(crate) fn phase(self) -> String {
         let Self { moment, weight } = self;
         let moment = match moment {
             Moment::Before => "pre-install",
@@ -45,23 +41,20 @@ impl Hook {
 }
 
 /// The hook that an object is, if it is one.
-///
-/// # Errors
-/// It is one that has no place in a revision; the words of its annotation.
-pub fn of(annotations: &BTreeMap<String, String>) -> Result<Option<Hook>, String> {
-    let Some(words) = annotations.get(HOOK) else {
+pub(crate) fn of(annotations: &BTreeMap<String, String>) -> Result<Option<Hook>, String> {
+    let Some(names) = annotations.get(HOOK) else {
         return Ok(None);
     };
-    let has = |wanted: &[&str]| words.split(',').any(|word| wanted.contains(&word.trim()));
+    let has = |wanted: &[&str]| names.split(',').any(|name| wanted.contains(&name.trim()));
     let moment = if has(&["pre-install", "pre-upgrade"]) {
         Moment::Before
     } else if has(&["post-install", "post-upgrade"]) {
         Moment::After
     } else if has(&["crd-install"]) {
-        // Helm 2 had to be told about CRDs; they come early enough by their kind.
+        // Helm 2 needed a hook for CRDs; they come early enough by their kind.
         return Ok(None);
     } else {
-        return Err(words.clone());
+        return Err(names.clone());
     };
     // As Helm reads it: whatever is no number is zero.
     let weight = annotations.get(WEIGHT);
@@ -78,7 +71,7 @@ mod tests {
 
     #[test]
     fn hooks_have_phases_or_no_place() {
-        for (words, weight, expected) in [
+        for (names, weight, expected) in [
             ("pre-install", "", Ok(Some("pre-install"))),
             (
                 "pre-upgrade,pre-install",
@@ -98,11 +91,11 @@ mod tests {
             ("pre-rollback", "", Err("pre-rollback")),
             ("post-install,test", "", Ok(Some("post-install"))),
         ] {
-            let annotations = [(HOOK, words), (WEIGHT, weight)];
+            let annotations = [(HOOK, names), (WEIGHT, weight)];
             let annotations = annotations.map(|(key, text)| (key.to_owned(), text.to_owned()));
             let hook = of(&annotations.into()).map(|hook| hook.map(Hook::phase));
             let expected = expected.map(|phase| phase.map(str::to_owned));
-            assert_eq!(hook, expected.map_err(str::to_owned), "{words}");
+            assert_eq!(hook, expected.map_err(str::to_owned), "{names}");
         }
         assert_eq!(of(&BTreeMap::new()), Ok(None));
     }

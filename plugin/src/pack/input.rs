@@ -10,14 +10,13 @@ use std::{
 use tokio::sync::oneshot;
 
 use super::{
-    documents::Source,
-    place::{Fault, Faults},
+    documents::InputText,
+    source_location::{InputError, InputErrors},
 };
-use crate::output::tell;
+use crate::output::report;
 
-/// What to read.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Input {
+pub(crate) enum Input {
     /// A file, a directory, a directory with a kustomization, or `-`.
     Path(PathBuf),
     /// A directory that has to have a kustomization.
@@ -26,18 +25,14 @@ pub enum Input {
 
 /// Names of files that make a directory a kustomization.
 const KUSTOMIZATIONS: [&str; 3] = ["kustomization.yaml", "kustomization.yml", "Kustomization"];
-/// Extensions of manifests.
 const EXTENSIONS: [&str; 3] = ["yaml", "yml", "json"];
 
 /// Reads everything, in the order given; files of a directory in the order of their names.
-///
-/// # Errors
-/// All files that cannot be read, and what else is wrong with the inputs.
-pub fn read(inputs: &[Input], recursive: bool) -> Result<Vec<Source>, Faults> {
+pub(crate) fn read(inputs: &[Input], recursive: bool) -> Result<Vec<InputText>, InputErrors> {
     let mut reader = Reader {
         recursive,
         sources: Vec::new(),
-        faults: Vec::new(),
+        errors: Vec::new(),
         stdin_taken: false,
     };
     for input in inputs {
@@ -50,36 +45,39 @@ pub fn read(inputs: &[Input], recursive: bool) -> Result<Vec<Source>, Faults> {
             }
             Input::Kustomization(path) => {
                 let names = KUSTOMIZATIONS.join(", ");
-                reader.fault(path, format!("is no kustomization: it has none of {names}"));
+                reader.error(path, format!("is no kustomization: it has none of {names}"));
             }
         }
     }
-    if reader.faults.is_empty() {
+    if reader.errors.is_empty() {
         Ok(reader.sources)
     } else {
-        Err(Faults(reader.faults))
+        Err(InputErrors(reader.errors))
     }
 }
 
 /// As [`read`], beside the caller: the standard input may keep one waiting for ever, and whoever waits for it has to
-/// hear Ctrl-C meanwhile.
-///
-/// # Errors
-/// As [`read`].
-pub async fn read_aside(inputs: Vec<Input>, recursive: bool) -> Result<Vec<Source>, Faults> {
+/// react to Ctrl-C meanwhile.
+pub(crate) async fn read_aside(
+    inputs: Vec<Input>,
+    recursive: bool,
+) -> Result<Vec<InputText>, InputErrors> {
     let (sender, receiver) = oneshot::channel();
     // A thread of its own, as the program would not end before one of the runtime's.
     std::thread::spawn(move || {
         // Nobody waits any more for what is read after Ctrl-C.
         let _ = sender.send(read(&inputs, recursive));
     });
-    let broken_off = |_| Err(Faults(vec![Fault::general("the input was not read")]));
+    let broken_off = |_| {
+        Err(InputErrors(vec![InputError::general(
+            "the input was not read",
+        )]))
+    };
     receiver.await.unwrap_or_else(broken_off)
 }
 
 /// The name that an input suggests: that of the file, without its extension, or of the directory.
-#[must_use]
-pub fn suggested_name(inputs: &[Input]) -> Option<String> {
+pub(crate) fn suggested_name(inputs: &[Input]) -> Option<String> {
     let [Input::Path(path) | Input::Kustomization(path)] = inputs else {
         return None;
     };
@@ -103,19 +101,19 @@ fn kustomization(directory: &Path) -> Option<&'static str> {
 
 struct Reader {
     recursive: bool,
-    sources: Vec<Source>,
-    faults: Vec<Fault>,
+    sources: Vec<InputText>,
+    errors: Vec<InputError>,
     stdin_taken: bool,
 }
 
 impl Reader {
-    fn fault(&mut self, path: &Path, message: impl Into<String>) {
-        self.faults.push(Fault::of(path.display(), message));
+    fn error(&mut self, path: &Path, message: impl Into<String>) {
+        self.errors.push(InputError::of(path.display(), message));
     }
 
     fn source(&mut self, name: &str, bytes: Vec<u8>) {
         match String::from_utf8(bytes) {
-            Ok(text) => self.sources.push(Source {
+            Ok(text) => self.sources.push(InputText {
                 name: name.into(),
                 text,
             }),
@@ -123,7 +121,7 @@ impl Reader {
                 let valid = error.utf8_error().valid_up_to();
                 let mut lines = error.as_bytes()[..valid].split(|byte| *byte == b'\n');
                 let at = format!("{name}:{}", lines.by_ref().count());
-                self.faults.push(Fault::of(at, "is not UTF-8 text"));
+                self.errors.push(InputError::of(at, "is not UTF-8 text"));
             }
         }
     }
@@ -131,20 +129,21 @@ impl Reader {
     fn standard_input(&mut self) {
         const NAME: &str = "standard input";
         if std::mem::replace(&mut self.stdin_taken, true) {
-            self.faults.push(Fault::of(NAME, "can be read once only"));
+            self.errors
+                .push(InputError::of(NAME, "can be read once only"));
             return;
         }
         let mut bytes = Vec::new();
         match io::stdin().lock().read_to_end(&mut bytes) {
             Ok(_) => self.source(NAME, bytes),
-            Err(error) => self.faults.push(Fault::of(NAME, error.to_string())),
+            Err(error) => self.errors.push(InputError::of(NAME, error.to_string())),
         }
     }
 
     fn file(&mut self, path: &Path) {
         match fs::read(path) {
             Ok(bytes) => self.source(&path.display().to_string(), bytes),
-            Err(error) => self.fault(path, words(&error)),
+            Err(error) => self.error(path, message(&error)),
         }
     }
 
@@ -154,7 +153,7 @@ impl Reader {
             if named {
                 self.kustomization(directory);
             } else {
-                self.fault(
+                self.error(
                     directory,
                     "is a kustomization, and what belongs to it is unclear; give it as an input of its own",
                 );
@@ -165,7 +164,7 @@ impl Reader {
             let path = directory.display();
             let message =
                 format!("is a Helm chart; try: helm template NAME {path} | kubectl baton pack -");
-            self.fault(directory, message);
+            self.error(directory, message);
             return;
         }
         let paths = fs::read_dir(directory).and_then(|entries| {
@@ -175,12 +174,12 @@ impl Reader {
         let mut paths = match paths {
             Ok(paths) => paths,
             Err(error) => {
-                self.fault(directory, words(&error));
+                self.error(directory, message(&error));
                 return;
             }
         };
         paths.sort();
-        let before = (self.sources.len(), self.faults.len());
+        let before = (self.sources.len(), self.errors.len());
         for path in paths {
             let is_manifest = path
                 .extension()
@@ -195,14 +194,14 @@ impl Reader {
                 self.file(&path);
             }
         }
-        if named && before == (self.sources.len(), self.faults.len()) {
+        if named && before == (self.sources.len(), self.errors.len()) {
             let more = if self.recursive {
                 ""
             } else {
                 "; -R looks into directories below it"
             };
             let message = format!("has no *.yaml, *.yml or *.json files{more}");
-            self.fault(directory, message);
+            self.error(directory, message);
         }
     }
 
@@ -216,21 +215,21 @@ impl Reader {
         let output = match output {
             Ok(output) => output,
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                self.fault(
+                self.error(
                     directory,
                     "is a kustomization, and there is no kubectl in PATH to build it",
                 );
                 return;
             }
             Err(error) => {
-                self.fault(directory, format!("kubectl kustomize: {error}"));
+                self.error(directory, format!("kubectl kustomize: {error}"));
                 return;
             }
         };
         let said = String::from_utf8_lossy(&output.stderr);
         if output.status.success() {
             // Such as fields that are deprecated; kubectl's user sees them as well.
-            said.lines().for_each(tell);
+            said.lines().for_each(report);
             let name = format!("kubectl kustomize {}", directory.display());
             self.source(&name, output.stdout);
             return;
@@ -239,12 +238,12 @@ impl Reader {
             Some(line) => line.strip_prefix("error: ").unwrap_or(line).to_owned(),
             None => format!("it ended with {}", output.status),
         };
-        self.fault(directory, format!("kubectl kustomize: {message}"));
+        self.error(directory, format!("kubectl kustomize: {message}"));
     }
 }
 
-/// The words of an error without the number of the operating system.
-fn words(error: &io::Error) -> String {
+/// The message of an error without the number of the operating system.
+fn message(error: &io::Error) -> String {
     match error.kind() {
         io::ErrorKind::NotFound => "no such file or directory".to_owned(),
         io::ErrorKind::PermissionDenied => "permission denied".to_owned(),
@@ -275,7 +274,7 @@ mod tests {
         };
         match read(&[input], recursive) {
             Ok(sources) => Ok(sources.iter().map(|source| cut(&source.name)).collect()),
-            Err(faults) => Err(cut(&faults.to_string())),
+            Err(errors) => Err(cut(&errors.to_string())),
         }
     }
 
@@ -303,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_without_manifests_are_faults() {
+    fn directories_without_manifests_are_errors() {
         let files = directory(&[("README.md", ""), ("below/a.yaml", "")]);
         assert_eq!(
             names(&files, false).unwrap_err(),
@@ -326,15 +325,15 @@ mod tests {
         let files = directory(&[("ok.yaml", "")]);
         fs::write(files.path().join("x.yaml"), b"a: 1\nb: \xff\n").unwrap();
         let inputs = ["x.yaml", "missing.yaml"].map(|name| Input::Path(files.path().join(name)));
-        let Faults(faults) = read(&inputs, false).unwrap_err();
-        let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+        let InputErrors(errors) = read(&inputs, false).unwrap_err();
+        let errors: Vec<_> = errors.iter().map(ToString::to_string).collect();
         assert!(
-            faults[0].ends_with("x.yaml:2: is not UTF-8 text"),
-            "{faults:?}"
+            errors[0].ends_with("x.yaml:2: is not UTF-8 text"),
+            "{errors:?}"
         );
         assert!(
-            faults[1].ends_with("missing.yaml: no such file or directory"),
-            "{faults:?}"
+            errors[1].ends_with("missing.yaml: no such file or directory"),
+            "{errors:?}"
         );
     }
 

@@ -1,13 +1,11 @@
 //! What is known of kinds: their scope, and the phase that they belong into.
 
-use std::fmt;
-
-use baton::engine::revision::KindScope;
+use baton_engine::revision::KindScope;
 
 /// Where an object belongs by its kind. In the order of the rollout; a revision is torn down in the
 /// opposite one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
+pub(crate) enum Stage {
     /// Namespaces: everything else may be inside of one.
     Namespaces,
     /// Definitions of kinds: objects of the kinds need them.
@@ -20,7 +18,6 @@ pub enum Stage {
     Config,
     /// Services: pods find those that are older than themselves in their environment.
     Services,
-    /// Everything that runs.
     Workloads,
     /// What makes the API server call the workloads: before they answer, it would refuse requests
     /// of the whole cluster.
@@ -28,7 +25,6 @@ pub enum Stage {
     /// Objects of the package's own kinds: the workloads check, default and act on them, and are
     /// still there to clean up after them when the revision is torn down.
     CustomResources,
-    /// What scales the workloads.
     Scaling,
     /// What leads requests from outside to them.
     Traffic,
@@ -36,7 +32,7 @@ pub enum Stage {
 
 impl Stage {
     /// All of them, in their order.
-    pub const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::Namespaces,
         Self::Crds,
         Self::Rbac,
@@ -49,9 +45,7 @@ impl Stage {
         Self::Traffic,
     ];
 
-    /// Name of the phase.
-    #[must_use]
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Namespaces => "namespaces",
             Self::Crds => "crds",
@@ -67,161 +61,49 @@ impl Stage {
     }
 }
 
-impl fmt::Display for Stage {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 use KindScope::{Cluster, Namespaced};
-use Stage::{Config, Crds, Namespaces, Rbac, Registrations, Scaling, Services, Traffic, Workloads};
+use Stage::{Config, Scaling, Traffic};
 
-/// A kind of a group.
-type Known = (&'static str, KindScope, Stage);
-
-/// The kinds that every API server has and keeps objects of, and those of this product, by group.
-const BUILT_IN: [(&str, &[Known]); 21] = [
-    (
-        "",
-        &[
-            ("ConfigMap", Namespaced, Config),
-            ("Endpoints", Namespaced, Services),
-            ("Event", Namespaced, Config),
-            ("LimitRange", Namespaced, Config),
-            ("Namespace", Cluster, Namespaces),
-            ("Node", Cluster, Config),
-            ("PersistentVolume", Cluster, Config),
-            ("PersistentVolumeClaim", Namespaced, Config),
-            ("Pod", Namespaced, Workloads),
-            ("PodTemplate", Namespaced, Config),
-            ("ReplicationController", Namespaced, Workloads),
-            ("ResourceQuota", Namespaced, Config),
-            ("Secret", Namespaced, Config),
-            ("Service", Namespaced, Services),
-            ("ServiceAccount", Namespaced, Rbac),
-        ],
-    ),
-    (
-        "admissionregistration.k8s.io",
-        &[
-            ("MutatingAdmissionPolicy", Cluster, Config),
-            ("MutatingAdmissionPolicyBinding", Cluster, Config),
-            ("MutatingWebhookConfiguration", Cluster, Registrations),
-            ("ValidatingAdmissionPolicy", Cluster, Config),
-            ("ValidatingAdmissionPolicyBinding", Cluster, Config),
-            ("ValidatingWebhookConfiguration", Cluster, Registrations),
-        ],
-    ),
-    (
-        "apiextensions.k8s.io",
-        &[("CustomResourceDefinition", Cluster, Crds)],
-    ),
-    (
-        "apiregistration.k8s.io",
-        &[("APIService", Cluster, Registrations)],
-    ),
-    (
-        "apps",
-        &[
-            ("ControllerRevision", Namespaced, Config),
-            ("DaemonSet", Namespaced, Workloads),
-            ("Deployment", Namespaced, Workloads),
-            ("ReplicaSet", Namespaced, Workloads),
-            ("StatefulSet", Namespaced, Workloads),
-        ],
-    ),
-    (
-        "autoscaling",
-        &[("HorizontalPodAutoscaler", Namespaced, Scaling)],
-    ),
-    (
-        "batch",
-        &[
-            ("CronJob", Namespaced, Workloads),
-            ("Job", Namespaced, Workloads),
-        ],
-    ),
-    (
-        "certificates.k8s.io",
-        &[
-            ("CertificateSigningRequest", Cluster, Config),
-            ("ClusterTrustBundle", Cluster, Config),
-        ],
-    ),
-    ("coordination.k8s.io", &[("Lease", Namespaced, Config)]),
-    (
-        "discovery.k8s.io",
-        &[("EndpointSlice", Namespaced, Services)],
-    ),
-    ("events.k8s.io", &[("Event", Namespaced, Config)]),
-    (
-        "flowcontrol.apiserver.k8s.io",
-        &[
-            ("FlowSchema", Cluster, Config),
-            ("PriorityLevelConfiguration", Cluster, Config),
-        ],
-    ),
-    (
-        "networking.k8s.io",
-        &[
-            ("IPAddress", Cluster, Config),
-            ("Ingress", Namespaced, Traffic),
-            ("IngressClass", Cluster, Config),
-            ("NetworkPolicy", Namespaced, Config),
-            ("ServiceCIDR", Cluster, Config),
-        ],
-    ),
-    ("node.k8s.io", &[("RuntimeClass", Cluster, Config)]),
-    (
-        "package-operator.run",
-        &[
-            ("ClusterObjectDeployment", Cluster, Workloads),
-            ("ClusterObjectSet", Cluster, Workloads),
-            ("ClusterObjectSetPhase", Cluster, Workloads),
-            ("ClusterObjectSlice", Cluster, Config),
-            ("ObjectDeployment", Namespaced, Workloads),
-            ("ObjectSet", Namespaced, Workloads),
-            ("ObjectSetPhase", Namespaced, Workloads),
-            ("ObjectSlice", Namespaced, Config),
-        ],
-    ),
-    ("policy", &[("PodDisruptionBudget", Namespaced, Config)]),
-    (
-        "rbac.authorization.k8s.io",
-        &[
-            ("ClusterRole", Cluster, Rbac),
-            ("ClusterRoleBinding", Cluster, Rbac),
-            ("Role", Namespaced, Rbac),
-            ("RoleBinding", Namespaced, Rbac),
-        ],
-    ),
-    (
-        "resource.k8s.io",
-        &[
-            ("DeviceClass", Cluster, Config),
-            ("DeviceTaintRule", Cluster, Config),
-            ("ResourceClaim", Namespaced, Config),
-            ("ResourceClaimTemplate", Namespaced, Config),
-            ("ResourceSlice", Cluster, Config),
-        ],
-    ),
-    ("scheduling.k8s.io", &[("PriorityClass", Cluster, Config)]),
-    (
-        "storage.k8s.io",
-        &[
-            ("CSIDriver", Cluster, Config),
-            ("CSINode", Cluster, Config),
-            ("CSIStorageCapacity", Namespaced, Config),
-            ("StorageClass", Cluster, Config),
-            ("VolumeAttachment", Cluster, Config),
-            ("VolumeAttributesClass", Cluster, Config),
-        ],
-    ),
-    (
-        "storagemigration.k8s.io",
-        &[("StorageVersionMigration", Cluster, Config)],
-    ),
-];
+/// The kinds that every API server has and keeps objects of, and those of this product. A line has a group (`-` for
+/// the core group), the scope, the stage, and kinds.
+const BUILT_IN: &str = "\
+- Namespaced config ConfigMap Event LimitRange PersistentVolumeClaim PodTemplate ResourceQuota Secret
+- Namespaced services Endpoints Service
+- Cluster namespaces Namespace
+- Cluster config Node PersistentVolume
+- Namespaced workloads Pod ReplicationController
+- Namespaced rbac ServiceAccount
+admissionregistration.k8s.io Cluster config MutatingAdmissionPolicy MutatingAdmissionPolicyBinding
+admissionregistration.k8s.io Cluster config ValidatingAdmissionPolicy ValidatingAdmissionPolicyBinding
+admissionregistration.k8s.io Cluster registrations MutatingWebhookConfiguration ValidatingWebhookConfiguration
+apiextensions.k8s.io Cluster crds CustomResourceDefinition
+apiregistration.k8s.io Cluster registrations APIService
+apps Namespaced config ControllerRevision
+apps Namespaced workloads DaemonSet Deployment ReplicaSet StatefulSet
+autoscaling Namespaced scaling HorizontalPodAutoscaler
+batch Namespaced workloads CronJob Job
+certificates.k8s.io Cluster config CertificateSigningRequest ClusterTrustBundle
+coordination.k8s.io Namespaced config Lease
+discovery.k8s.io Namespaced services EndpointSlice
+events.k8s.io Namespaced config Event
+flowcontrol.apiserver.k8s.io Cluster config FlowSchema PriorityLevelConfiguration
+networking.k8s.io Cluster config IPAddress IngressClass ServiceCIDR
+networking.k8s.io Namespaced traffic Ingress
+networking.k8s.io Namespaced config NetworkPolicy
+node.k8s.io Cluster config RuntimeClass
+package-operator.run Cluster workloads ClusterObjectDeployment ClusterObjectSet ClusterObjectSetPhase
+package-operator.run Cluster config ClusterObjectSlice
+package-operator.run Namespaced workloads ObjectDeployment ObjectSet ObjectSetPhase
+package-operator.run Namespaced config ObjectSlice
+policy Namespaced config PodDisruptionBudget
+rbac.authorization.k8s.io Cluster rbac ClusterRole ClusterRoleBinding
+rbac.authorization.k8s.io Namespaced rbac Role RoleBinding
+resource.k8s.io Cluster config DeviceClass DeviceTaintRule ResourceSlice
+resource.k8s.io Namespaced config ResourceClaim ResourceClaimTemplate
+scheduling.k8s.io Cluster config PriorityClass
+storage.k8s.io Cluster config CSIDriver CSINode StorageClass VolumeAttachment VolumeAttributesClass
+storage.k8s.io Namespaced config CSIStorageCapacity
+storagemigration.k8s.io Cluster config StorageVersionMigration";
 
 /// Groups of widespread extensions whose kinds lead requests to pods. Served too early, they would
 /// lead them to pods that are not there yet.
@@ -238,20 +120,26 @@ const TRAFFIC_GROUPS: [&str; 6] = [
 const SCALING_GROUPS: [&str; 1] = ["keda.sh"];
 
 fn built_in(group: &str, kind: &str) -> Option<(KindScope, Stage)> {
-    let (_, kinds) = BUILT_IN.iter().find(|known| known.0 == group)?;
-    let (_, scope, stage) = kinds.iter().find(|known| known.0 == kind)?;
-    Some((*scope, *stage))
+    let group = if group.is_empty() { "-" } else { group };
+    BUILT_IN.lines().find_map(|line| {
+        let mut fields = line.split(' ');
+        let (own, scope, stage) = (fields.next()?, fields.next()?, fields.next()?);
+        let scope = match scope {
+            "Cluster" => Cluster,
+            _ => Namespaced,
+        };
+        let stage = Stage::ALL.into_iter().find(|one| one.name() == stage)?;
+        (own == group && fields.any(|one| one == kind)).then_some((scope, stage))
+    })
 }
 
 /// The scope of a kind; `None` for custom resources.
-#[must_use]
-pub fn scope(group: &str, kind: &str) -> Option<KindScope> {
+pub(crate) fn scope(group: &str, kind: &str) -> Option<KindScope> {
     built_in(group, kind).map(|(scope, _)| scope)
 }
 
 /// The stage of a kind. `is_own` says whether the package itself defines kinds of the group.
-#[must_use]
-pub fn stage(group: &str, kind: &str, is_own: bool) -> Stage {
+pub(crate) fn stage(group: &str, kind: &str, is_own: bool) -> Stage {
     match built_in(group, kind) {
         Some((_, stage)) => stage,
         None if is_own => Stage::CustomResources,
@@ -265,13 +153,26 @@ pub fn stage(group: &str, kind: &str, is_own: bool) -> Stage {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::*;
+    use super::{
+        Stage::{Namespaces, Rbac, Registrations, Workloads},
+        *,
+    };
 
     #[test]
     fn kinds_are_listed_once() {
-        assert!(BUILT_IN.is_sorted_by(|a, b| a.0 < b.0));
-        for (group, kinds) in BUILT_IN {
-            assert!(kinds.is_sorted_by(|a, b| a.0 < b.0), "{group}");
+        let rows = BUILT_IN.lines().map(|line| line.split(' ').collect());
+        let rows: Vec<Vec<&str>> = rows.collect();
+        assert!(rows.is_sorted_by(|a, b| a[0] <= b[0]));
+        let mut seen = BTreeSet::new();
+        for row in rows {
+            assert!(["Cluster", "Namespaced"].contains(&row[1]), "{row:?}");
+            assert!(
+                Stage::ALL.iter().any(|stage| stage.name() == row[2]),
+                "{row:?}"
+            );
+            for kind in &row[3..] {
+                assert!(seen.insert((row[0], *kind)), "{row:?}");
+            }
         }
     }
 

@@ -1,5 +1,5 @@
 //! From documents to the objects in them: lists are taken apart, what only a server or this program
-//! needs is taken out, and what cannot be packed is told.
+//! needs is taken out, and what cannot be packed is reported.
 
 mod allocated;
 mod check;
@@ -7,46 +7,41 @@ mod strip;
 
 use std::collections::BTreeMap;
 
-use baton::engine::{Gvk, ObjectKey};
 use baton_apis::{CollisionProtection, ConditionMapping};
+use baton_engine::{Gvk, ObjectKey};
 use serde_json::{Map, Value};
 
 use super::{
     directives::{self, Directives},
-    documents::Found,
+    documents::Parsed,
     hooks::{self, Hook},
-    place::{Fault, Place},
+    source_location::{InputError, SourceLocation},
 };
 
-/// An object to pack.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Manifest {
-    /// Where it was read.
-    pub place: Place,
-    /// Its kind and version.
-    pub gvk: Gvk,
-    /// Its name.
-    pub name: String,
+pub(crate) struct Manifest {
+    pub(crate) place: SourceLocation,
+    pub(crate) gvk: Gvk,
+    pub(crate) name: String,
     /// Its namespace; empty if the manifest names none.
-    pub namespace: String,
+    pub(crate) namespace: String,
     /// The manifest, without what is stripped.
-    pub object: Value,
+    pub(crate) object: Value,
     /// The phase that an annotation names.
-    pub phase: Option<String>,
+    pub(crate) phase: Option<String>,
     /// What may be taken over, if an annotation says so.
-    pub collision_protection: Option<CollisionProtection>,
+    pub(crate) collision_protection: Option<CollisionProtection>,
     /// Conditions to copy, from an annotation.
-    pub condition_mappings: Vec<ConditionMapping>,
+    pub(crate) condition_mappings: Vec<ConditionMapping>,
     /// Fields to send once only, from an annotation.
-    pub create_only_fields: Vec<String>,
+    pub(crate) create_only_fields: Vec<String>,
     /// When Helm would make it, if not with the other objects.
-    pub hook: Option<Hook>,
+    pub(crate) hook: Option<Hook>,
 }
 
 impl Manifest {
     /// Who it is, in whatever version.
-    #[must_use]
-    pub fn key(&self) -> ObjectKey {
+    pub(crate) fn key(&self) -> ObjectKey {
         ObjectKey {
             group: self.gvk.group.clone(),
             kind: self.gvk.kind.clone(),
@@ -55,46 +50,41 @@ impl Manifest {
         }
     }
 
-    /// `Deployment/web`, for messages.
-    #[must_use]
-    pub fn title(&self) -> String {
+    pub(crate) fn title(&self) -> String {
         format!("{}/{}", self.gvk.kind, self.name)
     }
 }
 
-/// What the input consists of.
 #[derive(Debug, Default)]
-pub struct Intake {
+pub(crate) struct Collected {
     /// Leave out all hooks of Helm.
-    pub no_hooks: bool,
+    pub(crate) no_hooks: bool,
     /// Objects in the order of the input.
-    pub manifests: Vec<Manifest>,
-    /// What cannot be packed.
-    pub faults: Vec<Fault>,
-    /// What a person should know.
-    pub notes: Vec<String>,
+    pub(crate) manifests: Vec<Manifest>,
+    pub(crate) errors: Vec<InputError>,
+    pub(crate) notes: Vec<String>,
 }
 
-impl Intake {
+impl Collected {
     /// Takes in what was found in a source.
-    pub fn take(&mut self, found: Found) {
-        let before = self.faults.len();
-        self.faults.extend(found.faults);
+    pub(crate) fn take(&mut self, found: Parsed) {
+        let before = self.errors.len();
+        self.errors.extend(found.errors);
         self.notes.extend(found.notes);
         for (place, document) in found.documents {
             self.take_value(&place, document.value, &document.item_lines);
         }
-        if let Some(faults) = self.faults.get_mut(before..) {
-            faults.sort_by_key(Fault::line);
+        if let Some(errors) = self.errors.get_mut(before..) {
+            errors.sort_by_key(InputError::line);
         }
     }
 
-    fn take_value(&mut self, place: &Place, value: Value, item_lines: &[usize]) {
+    fn take_value(&mut self, place: &SourceLocation, value: Value, item_lines: &[usize]) {
         let mut object = match value {
             Value::Object(object) => object,
             other => {
                 let message = format!("is {}, not an object", check::type_name(&other));
-                self.faults.push(Fault::at(place, message));
+                self.errors.push(InputError::at(place, message));
                 return;
             }
         };
@@ -108,15 +98,15 @@ impl Intake {
         match self.manifest(place, object) {
             Ok(manifest) => self.manifests.extend(manifest),
             Err(messages) => {
-                let faults = messages.into_iter().map(|text| Fault::at(place, text));
-                self.faults.extend(faults);
+                let errors = messages.into_iter().map(|text| InputError::at(place, text));
+                self.errors.extend(errors);
             }
         }
     }
 
     fn take_list(
         &mut self,
-        place: &Place,
+        place: &SourceLocation,
         list: &Map<String, Value>,
         items: Vec<Value>,
         lines: &[usize],
@@ -131,7 +121,7 @@ impl Intake {
                 item.insert("kind".to_owned(), of.into());
                 item.insert("apiVersion".to_owned(), text(list, "apiVersion").into());
             }
-            let place = Place {
+            let place = SourceLocation {
                 line: lines.get(index).copied().unwrap_or(place.line),
                 ..place.clone()
             };
@@ -142,12 +132,12 @@ impl Intake {
     /// Makes a manifest of an object; `None` if it is left out. Errors are all that is wrong with it.
     fn manifest(
         &mut self,
-        place: &Place,
+        place: &SourceLocation,
         mut object: Map<String, Value>,
     ) -> Result<Option<Manifest>, Vec<String>> {
-        let mut faults = check::faults(&object);
-        if !faults.is_empty() {
-            return Err(faults);
+        let mut errors = check::errors(&object);
+        if !errors.is_empty() {
+            return Err(errors);
         }
         let gvk = Gvk::new(text(&object, "apiVersion"), text(&object, "kind"));
         let mut metadata = strip::strip(&mut object);
@@ -157,23 +147,23 @@ impl Intake {
 
         let mut annotations = strip::texts(&mut metadata, "annotations");
         let directives = directives::take(&mut annotations).unwrap_or_else(|messages| {
-            faults.extend(messages.iter().map(|message| format!("{title}: {message}")));
+            errors.extend(messages.iter().map(|message| format!("{title}: {message}")));
             Directives::default()
         });
         let owners = strip::owners(&mut metadata);
         if owners == strip::Owners::Others {
-            faults.push(format!(
+            errors.push(format!(
                 "{title} has metadata.ownerReferences; take them out, as the revision will own it"
             ));
         }
-        if !faults.is_empty() {
-            return Err(faults);
+        if !errors.is_empty() {
+            return Err(errors);
         }
         let hook = hooks::of(&annotations);
         let reason = match (&owners, &hook) {
             (strip::Owners::Controller(controller), _) => Some(format!("{controller} makes it")),
-            (_, Err(words)) => Some(format!(
-                "a revision has no moment for a Helm hook of {words}"
+            (_, Err(names)) => Some(format!(
+                "a revision has no moment for a Helm hook of {names}"
             )),
             (_, Ok(Some(_))) if self.no_hooks => Some("it is a Helm hook".to_owned()),
             _ => None,
@@ -222,15 +212,14 @@ fn text<'o>(object: &'o Map<String, Value>, field: &str) -> &'o str {
         .unwrap_or_default()
 }
 
-/// Faults of objects that are there more than once, each naming both places. Call it when the
+/// Errors of objects that are there more than once, each naming both places. Call it when the
 /// namespaces are known.
-#[must_use]
-pub fn duplicates(manifests: &[Manifest]) -> Vec<Fault> {
+pub(crate) fn duplicates(manifests: &[Manifest]) -> Vec<InputError> {
     let mut first: BTreeMap<ObjectKey, &Manifest> = BTreeMap::new();
-    let mut faults = Vec::new();
+    let mut errors = Vec::new();
     for manifest in manifests {
         match first.get(&manifest.key()) {
-            Some(other) => faults.push(Fault::at(
+            Some(other) => errors.push(InputError::at(
                 &manifest.place,
                 format!("{} is in {} already", manifest.title(), other.place),
             )),
@@ -239,7 +228,7 @@ pub fn duplicates(manifests: &[Manifest]) -> Vec<Fault> {
             }
         }
     }
-    faults
+    errors
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use super::{
 };
 
 /// A phase: its name, and the objects in it as indexes of the manifests.
-pub type Phase = (String, Vec<usize>);
+pub(crate) type Phase = (String, Vec<usize>);
 
 /// Distributes the objects over phases.
 ///
@@ -20,8 +20,7 @@ pub type Phase = (String, Vec<usize>);
 ///
 /// # Guarantees
 /// Within a phase the objects keep the order of the input. Phases without objects are left out.
-#[must_use]
-pub fn arrange(
+pub(crate) fn arrange(
     manifests: &[Manifest],
     own_groups: &BTreeSet<String>,
     order: &[String],

@@ -6,19 +6,17 @@
 
 use std::{collections::BTreeMap, fmt, str::FromStr};
 
-use baton::engine::probes::Probes;
 use baton_apis::{
     ObjectSetProbe, Probe, ProbeCel, ProbeCondition, ProbeFieldsEqual, ProbeKindSelector,
     ProbeSelector,
 };
+use baton_probes::Probes;
 
-/// A group and a kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct GroupKind {
+pub(crate) struct GroupKind {
     /// API group, empty for the core group.
-    pub group: String,
-    /// Kind.
-    pub kind: String,
+    pub(crate) group: String,
+    pub(crate) kind: String,
 }
 
 impl fmt::Display for GroupKind {
@@ -51,17 +49,16 @@ impl FromStr for GroupKind {
 
 /// A probe that the user asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
-    /// Of which objects.
-    pub of: GroupKind,
+pub(crate) struct ProbeFlag {
+    pub(crate) of: GroupKind,
     /// The probe; `None` for no probe of this kind at all.
-    pub probe: Option<Probe>,
+    pub(crate) probe: Option<Probe>,
 }
 
 const FORMS: &str = "condition:TYPE, condition:TYPE=STATUS, fields:.PATH=.PATH, cel:RULE or none";
 
 /// `KIND.GROUP=PROBE`, where the probe is in one of the `FORMS`.
-impl FromStr for Wanted {
+impl FromStr for ProbeFlag {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -100,21 +97,18 @@ impl FromStr for Wanted {
     }
 }
 
-/// Which probes are made.
 #[derive(Clone, Debug, Default)]
-pub struct Choice {
-    /// The well-known kinds get none.
-    pub no_defaults: bool,
+pub(crate) struct ProbeOptions {
+    pub(crate) no_defaults: bool,
     /// Probes that the user asks for; they replace those of a well-known kind.
-    pub wanted: Vec<Wanted>,
+    pub(crate) wanted: Vec<ProbeFlag>,
 }
 
 /// The probes of a package, for the kinds that occur in it, in the order of group and kind. With
 /// them come notes on wanted probes whose kind does not occur.
-#[must_use]
-pub fn of_package<'k>(
+pub(crate) fn of_package<'k>(
     kinds: impl Iterator<Item = (&'k str, &'k str)>,
-    choice: &Choice,
+    options: &ProbeOptions,
 ) -> (Vec<ObjectSetProbe>, Vec<String>) {
     let mut probes: BTreeMap<GroupKind, Vec<Probe>> = BTreeMap::new();
     for (group, kind) in kinds {
@@ -123,18 +117,18 @@ pub fn of_package<'k>(
             kind: kind.to_owned(),
         };
         probes.entry(id).or_insert_with_key(|id| {
-            let wanted = choice.wanted.iter().filter(|wanted| wanted.of == *id);
+            let wanted = options.wanted.iter().filter(|wanted| wanted.of == *id);
             let mut wanted = wanted.peekable();
             if wanted.peek().is_some() {
                 wanted.filter_map(|wanted| wanted.probe.clone()).collect()
-            } else if choice.no_defaults {
+            } else if options.no_defaults {
                 Vec::new()
             } else {
                 by_kind(&id.group, &id.kind)
             }
         });
     }
-    let unused = choice
+    let unused = options
         .wanted
         .iter()
         .filter(|wanted| !probes.contains_key(&wanted.of));
@@ -195,7 +189,6 @@ macro_rules! count {
 /// The controller has looked at the object: until then the status consists of zeros.
 const OBSERVED: &str = "has(self.status.observedGeneration)";
 
-/// The probes of well-known kinds.
 fn by_kind(group: &str, kind: &str) -> Vec<Probe> {
     match (group, kind) {
         ("apps", "Deployment") => vec![

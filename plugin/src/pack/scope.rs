@@ -2,43 +2,42 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton::engine::revision::KindScope;
+use baton_engine::revision::KindScope;
 use serde_json::Value;
+
+use crate::{connect::Cluster, error::Error};
 
 use super::{
     kinds,
     manifest::Manifest,
-    place::{Fault, Place},
+    source_location::{InputError, SourceLocation},
 };
 
 /// Scopes of kinds, by group and kind.
-pub type Scopes = BTreeMap<(String, String), KindScope>;
+pub(crate) type Scopes = BTreeMap<(String, String), KindScope>;
 
 /// What the user and the server say about scopes.
 #[derive(Clone, Debug, Default)]
-pub struct Wish {
+pub(crate) struct ScopeOptions {
     /// The cluster-scoped kinds are asked for.
-    pub cluster: bool,
+    pub(crate) cluster: bool,
     /// The namespace of the result, or of objects that name none.
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
     /// Scopes of kinds that are not built in.
-    pub scopes: Scopes,
+    pub(crate) scopes: Scopes,
 }
 
-/// What came out.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Decision {
-    /// The result is cluster-scoped.
-    pub cluster: bool,
+pub(crate) struct Decision {
+    pub(crate) cluster: bool,
     /// The namespace of a namespaced result, as far as anything names one.
-    pub namespace: Option<String>,
+    pub(crate) namespace: Option<String>,
     /// What was decided without having been asked for.
-    pub notes: Vec<String>,
+    pub(crate) notes: Vec<String>,
 }
 
 /// Scopes of the kinds that the objects themselves define.
-#[must_use]
-pub fn defined(manifests: &[Manifest]) -> Scopes {
+pub(crate) fn defined(manifests: &[Manifest]) -> Scopes {
     let text = |manifest: &Manifest, pointer: &str| {
         let text = manifest.object.pointer(pointer).and_then(Value::as_str);
         text.unwrap_or_default().to_owned()
@@ -58,10 +57,9 @@ pub fn defined(manifests: &[Manifest]) -> Scopes {
     .collect()
 }
 
-/// One object of each kind whose scope only a server can tell: it is neither built in nor defined
+/// One object of each kind whose scope only a server knows: it is neither built in nor defined
 /// by the objects.
-#[must_use]
-pub fn unknown(manifests: &[Manifest]) -> Vec<&Manifest> {
+pub(crate) fn unknown(manifests: &[Manifest]) -> Vec<&Manifest> {
     let defined = defined(manifests);
     let mut seen = BTreeSet::new();
     let is_unknown = |manifest: &&Manifest| {
@@ -69,6 +67,23 @@ pub fn unknown(manifests: &[Manifest]) -> Vec<&Manifest> {
         kinds::scope(&id.0, &id.1).is_none() && !defined.contains_key(&id) && seen.insert(id)
     };
     manifests.iter().filter(is_unknown).collect()
+}
+
+/// Adds the scopes that only the server knows.
+pub(crate) async fn ask(
+    cluster: &Cluster,
+    manifests: &[Manifest],
+    scopes: &mut Scopes,
+) -> Result<(), Error> {
+    for manifest in unknown(manifests) {
+        let id = (manifest.gvk.group.clone(), manifest.gvk.kind.clone());
+        if !scopes.contains_key(&id)
+            && let Some(resource) = cluster.resource(&manifest.gvk).await?
+        {
+            scopes.insert(id, resource.scope);
+        }
+    }
+    Ok(())
 }
 
 /// Decides on the scope of the result and completes the namespaces of the objects.
@@ -80,31 +95,31 @@ pub fn unknown(manifests: &[Manifest]) -> Vec<&Manifest> {
 ///
 /// A kind that nobody knows is namespaced, unless the cluster-scoped kinds are asked for and there
 /// is no namespace that its objects could be in.
-///
-/// # Errors
-/// Objects without a namespace, or in another one than wished.
-pub fn settle(manifests: &mut [Manifest], wish: &Wish) -> Result<Decision, Fault> {
-    let survey = Survey::of(manifests, wish);
-    let mut decision = survey.decide(wish)?;
+pub(crate) fn settle(
+    manifests: &mut [Manifest],
+    options: &ScopeOptions,
+) -> Result<Decision, InputError> {
+    let survey = Survey::of(manifests, options);
+    let mut decision = survey.decide(options)?;
     let mut homeless = Vec::new();
     let mut guesses = BTreeSet::new();
     for (manifest, known) in manifests.iter_mut().zip(&survey.scopes) {
         let scope = known.unwrap_or_else(|| {
             let nowhere = manifest.namespace.is_empty() && survey.default.is_none();
-            if wish.cluster && nowhere {
+            if options.cluster && nowhere {
                 KindScope::Cluster
             } else {
                 KindScope::Namespaced
             }
         });
         if known.is_none() && manifest.namespace.is_empty() && decision.cluster {
-            let word = match scope {
+            let guess = match scope {
                 KindScope::Cluster => "cluster-scoped",
                 KindScope::Namespaced => "namespaced",
             };
             guesses.insert((
                 format!("{}.{}", manifest.gvk.kind, manifest.gvk.group),
-                word,
+                guess,
             ));
         }
         match (scope, &survey.default) {
@@ -116,7 +131,7 @@ pub fn settle(manifests: &mut [Manifest], wish: &Wish) -> Result<Decision, Fault
             }
             (KindScope::Namespaced, Some(default)) => manifest.namespace.clone_from(default),
             (KindScope::Namespaced, None) if decision.cluster => {
-                let Place { source, line, .. } = &manifest.place;
+                let SourceLocation { source, line, .. } = &manifest.place;
                 homeless.push(format!("{} ({source}:{line})", manifest.title()));
             }
             (KindScope::Namespaced, None) => {}
@@ -124,15 +139,15 @@ pub fn settle(manifests: &mut [Manifest], wish: &Wish) -> Result<Decision, Fault
     }
     decision
         .notes
-        .extend(guesses.into_iter().map(|(kind, word)| {
-            format!("{kind} is taken for {word}; --scope {kind}=Namespaced or =Cluster tells it")
+        .extend(guesses.into_iter().map(|(kind, guess)| {
+            format!("{kind} is taken for {guess}; --scope {kind}=Namespaced or =Cluster tells it")
         }));
     match homeless.as_slice() {
         [] => Ok(decision),
-        [object] => Err(Fault::general(format!(
+        [object] => Err(InputError::general(format!(
             "an object is without a namespace; -n NAMESPACE gives one: {object}"
         ))),
-        objects => Err(Fault::general(format!(
+        objects => Err(InputError::general(format!(
             "objects are without a namespace; -n NAMESPACE gives one: {}",
             abridged(objects)
         ))),
@@ -166,12 +181,17 @@ struct Survey {
 }
 
 impl Survey {
-    fn of(manifests: &[Manifest], wish: &Wish) -> Self {
+    fn of(manifests: &[Manifest], options: &ScopeOptions) -> Self {
         let defined = defined(manifests);
         let scope = |manifest: &Manifest| {
             let id = (manifest.gvk.group.clone(), manifest.gvk.kind.clone());
-            let told = || defined.get(&id).or_else(|| wish.scopes.get(&id)).copied();
-            kinds::scope(&id.0, &id.1).or_else(told)
+            let given = || {
+                defined
+                    .get(&id)
+                    .or_else(|| options.scopes.get(&id))
+                    .copied()
+            };
+            kinds::scope(&id.0, &id.1).or_else(given)
         };
         let scopes: Vec<_> = manifests.iter().map(scope).collect();
         let mut cluster_scoped = None;
@@ -185,7 +205,7 @@ impl Survey {
         }
         let unnamed = used.remove("");
         let only = used.first().filter(|_| used.len() == 1).cloned();
-        let default = wish.namespace.clone().or_else(|| only.clone());
+        let default = options.namespace.clone().or_else(|| only.clone());
         used.extend(default.clone().filter(|_| unnamed));
         Self {
             scopes,
@@ -196,7 +216,7 @@ impl Survey {
         }
     }
 
-    fn decide(&self, wish: &Wish) -> Result<Decision, Fault> {
+    fn decide(&self, options: &ScopeOptions) -> Result<Decision, InputError> {
         let reason = match &self.cluster_scoped {
             Some(title) => Some(format!("{title} is cluster-scoped")),
             None if self.used.len() > 1 => {
@@ -208,8 +228,8 @@ impl Survey {
             }
             None => None,
         };
-        match (reason, &wish.namespace, &self.only) {
-            _ if wish.cluster => Ok(Decision {
+        match (reason, &options.namespace, &self.only) {
+            _ if options.cluster => Ok(Decision {
                 cluster: true,
                 ..Decision::default()
             }),
@@ -218,9 +238,11 @@ impl Survey {
                 namespace: None,
                 notes: vec![format!("the result is cluster-scoped, as {reason}")],
             }),
-            (None, Some(wished), Some(only)) if wished != only => Err(Fault::general(format!(
-                "the objects are in the namespace {only}, not in {wished}; use the one or the other, or --cluster"
-            ))),
+            (None, Some(wished), Some(only)) if wished != only => {
+                Err(InputError::general(format!(
+                    "the objects are in the namespace {only}, not in {wished}; use the one or the other, or --cluster"
+                )))
+            }
             (None, ..) => Ok(Decision {
                 cluster: false,
                 namespace: self.default.clone(),

@@ -8,12 +8,12 @@
 //! earlier cuts. A changed object changes one slice, unless its bin overflows or two neighbours
 //! shrink into one; so do objects that come or go.
 
-use baton::engine::{ObjectKey, diff::content_fingerprint};
+use baton_engine::{ObjectKey, diff::content_fingerprint};
 use serde_json::{Value, json};
 
 /// The objects of etcd, and thus of the API server, are at most 1.5 MiB; this leaves room for
 /// metadata.
-pub const LARGEST_OBJECT: usize = 1_500_000;
+pub(crate) const LARGEST_OBJECT: usize = 1_500_000;
 
 /// Phases below this share of the limit stay in the package, as a slice of their own would only be
 /// in the way.
@@ -21,33 +21,25 @@ const SMALL: usize = 16;
 
 /// An object with what a revision says about it, as a phase lists it.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
-    /// Who it is.
-    pub key: ObjectKey,
-    /// What the phase lists.
-    pub value: Value,
-    /// Bytes of JSON.
-    pub size: usize,
+pub(crate) struct Entry {
+    pub(crate) key: ObjectKey,
+    pub(crate) value: Value,
+    pub(crate) size: usize,
 }
 
 impl Entry {
-    /// Measures an entry.
-    #[must_use]
-    pub fn new(key: ObjectKey, value: Value) -> Self {
+    pub(crate) fn new(key: ObjectKey, value: Value) -> Self {
         let size = value.to_string().len() + 1;
         Self { key, value, size }
     }
 }
 
-/// The objects of a slice.
-pub type Slice = Vec<Entry>;
+pub(crate) type Slice = Vec<Entry>;
 
-/// The objects of a phase.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Content {
+pub(crate) enum Packing {
     /// In the phase itself, in the order of the input.
     Inline(Vec<Entry>),
-    /// In slices.
     Sliced(Vec<Slice>),
 }
 
@@ -58,8 +50,7 @@ pub enum Content {
 ///
 /// # Guarantees
 /// A slice exceeds the limit only if it has one object.
-#[must_use]
-pub fn cut(phases: Vec<Vec<Entry>>, limit: usize) -> Vec<Content> {
+pub(crate) fn cut(phases: Vec<Vec<Entry>>, limit: usize) -> Vec<Packing> {
     let size = |entries: &[Entry]| entries.iter().map(|entry| entry.size).sum::<usize>();
     let sizes: Vec<_> = phases.iter().map(|entries| size(entries)).collect();
     let is_small = |size: usize| size <= limit / SMALL;
@@ -70,9 +61,9 @@ pub fn cut(phases: Vec<Vec<Entry>>, limit: usize) -> Vec<Content> {
         .zip(sizes)
         .map(|(entries, size)| {
             if all_fit || (small_fit && is_small(size)) {
-                Content::Inline(entries)
+                Packing::Inline(entries)
             } else {
-                Content::Sliced(bins(entries, limit))
+                Packing::Sliced(bins(entries, limit))
             }
         })
         .collect()
@@ -123,8 +114,7 @@ fn identity(key: &ObjectKey) -> u64 {
 }
 
 /// The name of a slice, which changes with its content.
-#[must_use]
-pub fn name(package: &str, slice: &Slice) -> String {
+pub(crate) fn name(package: &str, slice: &Slice) -> String {
     let values = slice.iter().map(|entry| entry.value.clone()).collect();
     format!(
         "{package}-{:016x}",

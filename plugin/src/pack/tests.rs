@@ -6,24 +6,25 @@ use serde_json::json;
 use super::*;
 use input::Input;
 
-fn options(name: &str) -> Options {
+pub(super) fn options(name: &str) -> Options {
     Options {
         name: name.to_owned(),
         form: Form::Deployment {
             revision_history_limit: None,
             progress_deadline_seconds: None,
         },
-        scope: scope::Wish::default(),
+        scope: scope::ScopeOptions::default(),
         phase_order: Vec::new(),
         collision_protection: CollisionProtection::Prevent,
-        probes: probes::Choice::default(),
+        probes: probes::ProbeOptions::default(),
+        service_account_name: None,
         success_delay_seconds: None,
         change_cause: None,
         slice_limit: 1024 * 1024,
     }
 }
 
-fn testdata(name: &str) -> Vec<Source> {
+fn testdata(name: &str) -> Vec<InputText> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/pack/testdata");
     let mut sources = input::read(&[Input::Path(root.join(name))], false).unwrap();
     for source in &mut sources {
@@ -33,15 +34,15 @@ fn testdata(name: &str) -> Vec<Source> {
     sources
 }
 
-fn text(text: &str) -> Vec<Source> {
-    vec![Source {
+fn text(text: &str) -> Vec<InputText> {
+    vec![InputText {
         name: "a.yaml".into(),
         text: text.to_owned(),
     }]
 }
 
 /// What the command prints: the notes as comments, and the objects.
-fn printed(sources: &[Source], options: &Options) -> String {
+fn printed(sources: &[InputText], options: &Options) -> String {
     let packed = pack(read(sources, false), options).unwrap();
     let notes = packed.notes.iter().map(|note| format!("# note: {note}\n"));
     let mut text: String = notes.collect();
@@ -49,7 +50,7 @@ fn printed(sources: &[Source], options: &Options) -> String {
     text
 }
 
-fn faults(sources: &[Source], options: &Options) -> String {
+fn errors(sources: &[InputText], options: &Options) -> String {
     pack(read(sources, false), options).unwrap_err().to_string()
 }
 
@@ -66,8 +67,11 @@ fn a_directory() {
 #[test]
 fn a_stream_of_helm() {
     insta::assert_snapshot!(printed(&testdata("helm.yaml"), &options("my-shop")));
-    let intake = read(&testdata("helm.yaml"), false);
-    assert_eq!(common_name(&intake.manifests).as_deref(), Some("my-shop"));
+    let collected = read(&testdata("helm.yaml"), false);
+    assert_eq!(
+        common_name(&collected.manifests).as_deref(),
+        Some("my-shop")
+    );
     let plain = read(&testdata("helm.yaml"), true);
     assert_eq!(plain.manifests.len(), 2);
 }
@@ -84,14 +88,15 @@ fn a_revision_with_slices() {
             number: Some(2),
             previous: vec!["shop-v1".to_owned()],
         },
-        scope: scope::Wish {
+        scope: scope::ScopeOptions {
             namespace: Some("shops".to_owned()),
-            ..scope::Wish::default()
+            ..scope::ScopeOptions::default()
         },
+        service_account_name: Some("deployer".to_owned()),
         success_delay_seconds: Some(10),
         slice_limit: 1500,
         collision_protection: CollisionProtection::IfNoController,
-        probes: probes::Choice {
+        probes: probes::ProbeOptions {
             no_defaults: true,
             wanted: Vec::new(),
         },
@@ -100,10 +105,23 @@ fn a_revision_with_slices() {
     insta::assert_snapshot!(printed(&testdata("shop"), &options));
 }
 
+/// A cluster-scoped result has no account: it is for administrators.
+#[test]
+fn an_account_needs_a_namespace() {
+    let options = Options {
+        service_account_name: Some("deployer".to_owned()),
+        ..options("a")
+    };
+    let namespace = text("{apiVersion: v1, kind: Namespace, metadata: {name: a}}");
+    let said = errors(&namespace, &options);
+    assert!(said.contains("--service-account"), "{said}");
+}
+
 /// What is written is what the controller reads, and nothing is wrong with it there.
 #[test]
 fn results_are_valid_to_the_engine() {
-    use baton::engine::{probes::Probes, revision};
+    use baton_engine::revision;
+    use baton_probes::Probes;
     for name in ["shop", "helm.yaml", "operator"] {
         let packed = pack(read(&testdata(name), false), &options("package")).unwrap();
         let spec: baton_apis::ObjectSetTemplateSpec =
@@ -122,7 +140,7 @@ fn results_are_valid_to_the_engine() {
 }
 
 #[test]
-fn everything_that_is_wrong_is_told_at_once() {
+fn all_errors_are_reported_at_once() {
     let sources = text(
         "apiVersion: v1
 kind: ConfigMap
@@ -142,14 +160,14 @@ kind: ClusterRole
 metadata: {name: a}
 ",
     );
-    insta::assert_snapshot!(faults(&sources, &options("a")));
+    insta::assert_snapshot!(errors(&sources, &options("a")));
 }
 
 #[test]
-fn no_objects_are_a_fault() {
+fn no_objects_are_an_error() {
     let nothing = text("---\n# nothing\n");
     assert_eq!(
-        faults(&nothing, &options("a")),
+        errors(&nothing, &options("a")),
         "there are no objects in the input"
     );
 }
@@ -157,10 +175,11 @@ fn no_objects_are_a_fault() {
 #[test]
 fn duplicates_are_found_in_the_namespace_that_they_end_up_in() {
     let sources = text(
-        "{apiVersion: v1, kind: Secret, metadata: {name: a, namespace: x}}\n---\n{apiVersion: v1, kind: Secret, metadata: {name: a}}\n",
+        "{apiVersion: v1, kind: Secret, metadata: {name: a, namespace: x}}\n---\n{apiVersion: v1, kind: Secret, \
+             metadata: {name: a}}\n",
     );
     assert_eq!(
-        faults(&sources, &options("a")),
+        errors(&sources, &options("a")),
         "a.yaml:3: document 2: Secret/a is in a.yaml:1: document 1 already"
     );
 }
@@ -172,7 +191,7 @@ fn an_object_can_be_too_big() {
         "x".repeat(slices::LARGEST_OBJECT)
     ));
     assert_eq!(
-        faults(&sources, &options("a")),
+        errors(&sources, &options("a")),
         "a.yaml:1: document 1: ConfigMap/a has 1500090 bytes of JSON; API servers take at most 1500000"
     );
 }
@@ -218,7 +237,7 @@ fn manifests() -> impl Strategy<Value = Vec<(usize, u32, u32)>> {
     prop::collection::vec((0..6_usize, 0..50_u32, any::<u32>()), 1..40)
 }
 
-fn stream(objects: &[(usize, u32, u32)]) -> Vec<Source> {
+fn stream(objects: &[(usize, u32, u32)]) -> Vec<InputText> {
     let kinds = [
         ("v1", "ConfigMap"),
         ("v1", "Service"),
@@ -252,10 +271,11 @@ proptest! {
         let options = options("a");
         let once = printed(&stream(&objects), &options);
         prop_assert_eq!(&once, &printed(&stream(&objects), &options));
-        let names = |sources: &[Source]| {
+        let names = |sources: &[InputText]| {
             let package = pack(read(sources, false), &options).unwrap().package.object;
             let phases = package["spec"]["template"]["spec"]["phases"].as_array().unwrap().clone();
-            phases.into_iter().map(|phase| (phase["name"].clone(), phase["objects"].as_array().unwrap().len())).collect::<Vec<_>>()
+            phases.into_iter().map(|phase| (phase["name"].clone(),
+                phase["objects"].as_array().unwrap().len())).collect::<Vec<_>>()
         };
         let mut backwards = objects.clone();
         backwards.reverse();

@@ -2,22 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use http::Method;
 use serde_json::Value;
 
 use super::write::{next_name, next_revision};
 use crate::{
     chain::{Chain, Revision},
-    connect::{Cluster, Content, FIELD_MANAGER},
+    connect::{Body, Cluster, Write},
     error::Error,
     target::{Kind, Target},
 };
 
 /// Whether a next revision of the chain of `target` may be made by hand.
-///
-/// # Errors
-/// Somebody else makes them, or the number of the next one is not known.
-pub fn check(chain: &Chain, target: &Target) -> Result<(), Error> {
+pub(crate) fn check(chain: &Chain, target: &Target) -> Result<(), Error> {
     if let Some(deployment) = &chain.deployment {
         return Err(Error::Impossible(format!(
             "{target} belongs to {0}, which makes its revisions: use {0}",
@@ -45,10 +41,7 @@ pub fn check(chain: &Chain, target: &Target) -> Result<(), Error> {
 
 /// The next revision of a chain, with the content of one of its revisions. It takes over from all
 /// that are not archived.
-///
-/// # Errors
-/// The name is taken.
-pub fn next(
+pub(crate) fn next(
     chain: &Chain,
     content: &Revision,
     name: Option<&str>,
@@ -88,26 +81,15 @@ pub fn next(
     ))
 }
 
-/// Creates a revision.
-///
-/// # Errors
-/// Refused, or no answer.
-pub async fn create(
+pub(crate) async fn create(
     cluster: &Cluster,
     kind: Kind,
     revision: &Value,
     dry_run: bool,
 ) -> Result<Value, Error> {
-    let dry_run = if dry_run { "&dryRun=All" } else { "" };
     let namespace = revision["metadata"]["namespace"].as_str();
-    let path = format!(
-        "{}?fieldManager={FIELD_MANAGER}{dry_run}",
-        kind.path(namespace)
-    );
-    let created = cluster
-        .send(Method::POST, &path, Some((Content::Json, revision)))
-        .await;
-    match created {
+    let write = Write::new(Body::Json, dry_run);
+    match cluster.write(&kind.path(namespace), write, revision).await {
         Err(error) if error.is_code(409) => {
             let name = revision["metadata"]["name"].as_str().unwrap_or_default();
             Err(Error::Impossible(format!(
@@ -126,7 +108,8 @@ mod tests {
 
     fn set(name: &str, metadata: &str, spec: &str) -> Revision {
         let text = format!(
-            "{{apiVersion: package-operator.run/v1alpha1, kind: ObjectSet, metadata: {{name: {name}{metadata}}}, spec: {spec}}}"
+            "{{apiVersion: package-operator.run/v1alpha1, kind: ObjectSet, metadata: {{name: {name}{metadata}}}, \
+                 spec: {spec}}}"
         );
         Revision::parse(serde_saphyr::from_str(&text).unwrap()).unwrap()
     }
@@ -147,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn the_next_revision() {
+    fn the_next_revision_takes_over_from_all_that_are_not_archived() {
         let chain = web();
         let made = next(&chain, &chain.revisions[0], None, "because").unwrap();
         assert_eq!(made["metadata"]["name"], "web-v4");
@@ -165,13 +148,14 @@ mod tests {
     }
 
     #[test]
-    fn who_makes_revisions() {
+    fn revisions_of_a_controller_are_not_made_by_hand() {
         let target: Target = "os/web-v1".parse().unwrap();
         let refused = |chain: &Chain| check(chain, &target).unwrap_err().to_string();
         assert!(check(&web(), &target).is_ok());
 
         let mut of_deployment = web();
-        let deployment = "{apiVersion: package-operator.run/v1alpha1, kind: ObjectDeployment, metadata: {name: web}, spec: {selector: {}, template: {metadata: {}, spec: {}}}}";
+        let deployment = "{apiVersion: package-operator.run/v1alpha1, kind: ObjectDeployment, metadata: {name: \
+             web}, spec: {selector: {}, template: {metadata: {}, spec: {}}}}";
         let deployment = Deployment::parse(serde_saphyr::from_str(deployment).unwrap());
         of_deployment.deployment = Some(deployment.unwrap());
         assert_eq!(

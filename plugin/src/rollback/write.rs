@@ -17,17 +17,21 @@ const OF_THE_ORIGINAL: [&str; 4] = [
 ];
 
 /// The fields of a revision's spec that are its content.
-const CONTENT: [&str; 3] = ["phases", "availabilityProbes", "successDelaySeconds"];
+const CONTENT: [&str; 4] = [
+    "phases",
+    "availabilityProbes",
+    "successDelaySeconds",
+    "serviceAccountName",
+];
 
 /// The verb of [`cause`] for a rollback.
-pub const ROLLBACK: &str = "rollback to";
+pub(crate) const ROLLBACK: &str = "rollback to";
 
 /// The JSON patch that makes a revision's content a deployment's template, on the condition that the
 /// deployment is still as it was read.
 ///
 /// A JSON patch, because a merge patch would take a `null` in a manifest for a removal.
-#[must_use]
-pub fn roll_deployment(deployment: &Value, revision: &Value) -> Value {
+pub(crate) fn roll_deployment(deployment: &Value, revision: &Value) -> Value {
     let version = &deployment["metadata"]["resourceVersion"];
     let cause = cause(revision, ROLLBACK);
     let annotation = match &deployment["metadata"]["annotations"] {
@@ -48,8 +52,7 @@ pub fn roll_deployment(deployment: &Value, revision: &Value) -> Value {
 }
 
 /// A revision's content in the form of a template.
-#[must_use]
-pub fn template(revision: &Value) -> Value {
+pub(crate) fn template(revision: &Value) -> Value {
     let mut metadata = Map::new();
     if let Some(labels) = labels(revision) {
         metadata.insert("labels".to_owned(), labels);
@@ -60,8 +63,7 @@ pub fn template(revision: &Value) -> Value {
 /// The next revision of a chain without a deployment, with the content of an earlier one.
 ///
 /// `previous` are the names of the revisions that it takes over from.
-#[must_use]
-pub fn next_revision(
+pub(crate) fn next_revision(
     revision: &Value,
     name: &str,
     number: i64,
@@ -100,8 +102,7 @@ pub fn next_revision(
 
 /// Why the new revision is made: for the reason that the old one was made, if that is known; else by
 /// the `verb`, such as `rollback to`.
-#[must_use]
-pub fn cause(revision: &Value, verb: &str) -> String {
+pub(crate) fn cause(revision: &Value, verb: &str) -> String {
     let number = &revision["spec"]["revision"];
     let known = revision["metadata"]["annotations"][ANNOTATION_CHANGE_CAUSE].as_str();
     known
@@ -112,8 +113,7 @@ pub fn cause(revision: &Value, verb: &str) -> String {
 /// The name of the revision after one: a number at the end of its name is counted up, and becomes
 /// the new revision's number where it was the old one's. `web-v3` is followed by `web-v4`, `web` by
 /// `web-v4`. Names in `taken` are skipped.
-#[must_use]
-pub fn next_name(name: &str, number: i64, next: i64, taken: &BTreeSet<String>) -> String {
+pub(crate) fn next_name(name: &str, number: i64, next: i64, taken: &BTreeSet<String>) -> String {
     let stem = name.trim_end_matches(|letter: char| letter.is_ascii_digit());
     // A number that is too long to be counted is part of the name.
     let (stem, count) = match name[stem.len()..].parse::<i64>() {
@@ -205,7 +205,8 @@ spec:
         let patch = roll_deployment(&deployment, &old());
         let expected = json!([
             {"op": "add", "path": "/metadata/resourceVersion", "value": "12"},
-            {"op": "add", "path": "/metadata/annotations/kubernetes.io~1change-cause", "value": "rollback to revision 1"},
+            {"op": "add", "path": "/metadata/annotations/kubernetes.io~1change-cause", "value": "rollback to \
+                 revision 1"},
             {"op": "add", "path": "/spec/template", "value": template(&old())},
         ]);
         assert_eq!(patch, expected);
@@ -259,7 +260,7 @@ spec:
     }
 
     #[test]
-    fn names() {
+    fn the_next_name_counts_up() {
         let taken: BTreeSet<String> = ["web-v5", "web-v6"].map(str::to_owned).into();
         for (name, number, next, expected) in [
             ("web-v3", 3, 4, "web-v4"),

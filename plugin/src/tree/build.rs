@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use baton::engine::{
-    delegated::names,
-    object::is_terminating,
-    probes::{Probes, Verdict},
-    revision::Desired,
+use baton_apis::{
+    conditions::{self, reasons},
+    constants::shipper::LABEL_RELEASE,
 };
-use baton_apis::conditions::{self, reasons};
+use baton_engine::{delegated::names, object::is_terminating, revision::Desired};
+use baton_probes::{Probes, Verdict, budget::Budget};
 use serde_json::Value;
 
 use super::{
@@ -18,26 +17,26 @@ use super::{
 use crate::{
     chain::{Chain, Deployment, Revision, State},
     children::{Children, Found, Owner, compile, owner},
-    content::{Content, Phase, Slices},
-    delegates::{self, Delegate, Delegates},
+    content::{Phase, RevisionContent, Slices},
+    delegates::{Delegate, DelegateState, Delegates},
 };
 
 /// What revisions want, and their probes, kept by UID: neither ever changes.
 #[derive(Debug, Default)]
-pub struct Catalogue {
-    known: BTreeMap<String, Known>,
+pub(crate) struct Catalogue {
+    known: BTreeMap<String, CatalogueEntry>,
 }
 
 #[derive(Debug)]
-struct Known {
-    content: Content,
+struct CatalogueEntry {
+    content: RevisionContent,
     probes: Result<Probes, String>,
 }
 
 impl Catalogue {
     /// Adds a revision, or replaces what is known of it.
-    pub fn add(&mut self, revision: &Revision, slices: &Slices) {
-        let known = Known {
+    pub(crate) fn add(&mut self, revision: &Revision, slices: &Slices) {
+        let known = CatalogueEntry {
             content: slices.content(revision),
             probes: compile(revision),
         };
@@ -45,27 +44,24 @@ impl Catalogue {
     }
 
     /// Whether all is known of a revision: it was added, and its slices had been found.
-    #[must_use]
-    pub fn is_complete(&self, revision: &Revision) -> bool {
+    pub(crate) fn is_complete(&self, revision: &Revision) -> bool {
         let phases = self.content(revision).map(|content| &content.phases);
         phases.is_some_and(|phases| phases.iter().all(|phase| phase.missing_slices.is_empty()))
     }
 
     /// What a revision wants, if it was added.
-    #[must_use]
-    pub fn content(&self, revision: &Revision) -> Option<&Content> {
+    pub(crate) fn content(&self, revision: &Revision) -> Option<&RevisionContent> {
         Some(&self.known.get(revision.uid())?.content)
     }
 
     /// Forgets revisions for which the predicate is false.
-    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+    pub(crate) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.known.retain(|uid, _| keep(uid));
     }
 }
 
 /// Makes the picture of a chain. Revisions that are not in the catalogue are drawn without phases.
-#[must_use]
-pub fn picture(
+pub(crate) fn picture(
     chain: &Chain,
     catalogue: &Catalogue,
     children: &Children,
@@ -80,25 +76,27 @@ pub fn picture(
         let known = catalogue.known.get(revision.uid());
         let phases: Option<Vec<PhasePicture>> = known.map(|known| {
             let phases = known.content.phases.iter();
+            let mut budget = Budget::default();
             phases
-                .map(|phase| view.phase(revision, phase, known))
+                .map(|phase| view.phase(revision, phase, known, &mut budget))
                 .collect()
         });
         let of = phases.iter().flatten();
-        // What a phase tells is not told twice.
+        // The message of a phase is not repeated.
         let mut message = about(revision);
-        let is_told =
+        let is_shown =
             |phase: &PhasePicture| !phase.message.is_empty() && message.ends_with(&phase.message);
-        if of.clone().any(is_told) {
+        if of.clone().any(is_shown) {
             message.clear();
         }
         RevisionPicture {
             kind: revision.kind.name().to_owned(),
             name: revision.name().to_owned(),
             revision: revision.number(),
-            state: revision.state().word(),
+            state: revision.state().as_str(),
             healthy: of.clone().map(|phase| phase.healthy).sum(),
             objects: of.map(|phase| phase.objects.len()).sum(),
+            release: release(revision),
             message,
             phases,
         }
@@ -110,6 +108,12 @@ pub fn picture(
     }
 }
 
+/// The Release that a revision installs, by its label.
+fn release(revision: &Revision) -> Option<String> {
+    let labels = revision.metadata.labels.as_ref()?;
+    labels.get(LABEL_RELEASE).cloned()
+}
+
 /// How the message of `Progressing` begins while the current revision is not available.
 const UNAVAILABLE: &str = "Latest Revision is Unavailable";
 
@@ -117,7 +121,7 @@ fn head(deployment: &Deployment) -> DeploymentPicture {
     let available = deployment.condition(conditions::AVAILABLE);
     let progressing = deployment.condition(conditions::PROGRESSING);
     let message = match (progressing, available) {
-        // What follows is the message of the revision, which is told there, object by object.
+        // The rest is the message of the revision, which is shown there, object by object.
         (Some(progressing), _) if progressing.message.starts_with(UNAVAILABLE) => UNAVAILABLE,
         (Some(progressing), _) if progressing.reason != reasons::IDLE => &progressing.message,
         (_, Some(available)) if available.status != "True" => &available.message,
@@ -135,7 +139,7 @@ fn head(deployment: &Deployment) -> DeploymentPicture {
     }
 }
 
-/// What concerns a revision as a whole. Failing probes are told with their objects.
+/// What concerns a revision as a whole. Failing probes are shown with their objects.
 fn about(revision: &Revision) -> String {
     let condition = match revision.state() {
         State::NotReady | State::Paused => revision.condition(conditions::AVAILABLE),
@@ -159,18 +163,24 @@ struct View<'a> {
 }
 
 impl View<'_> {
-    fn phase(&self, revision: &Revision, phase: &Phase, known: &Known) -> PhasePicture {
+    fn phase(
+        &self,
+        revision: &Revision,
+        phase: &Phase,
+        known: &CatalogueEntry,
+        budget: &mut Budget,
+    ) -> PhasePicture {
         let found = phase
             .is_delegated()
             .then(|| self.delegates.find(revision, &phase.name));
         let available = match found {
-            Some(delegates::Found::Own(delegate)) => delegate.available.as_ref(),
+            Some(DelegateState::Own(delegate)) => delegate.available.as_ref(),
             _ => None,
         };
         let available = Health::of_status(available.map(|condition| condition.status.as_str()));
         let objects = phase.objects.iter();
         let objects: Vec<ObjectPicture> = if phase.is_here() {
-            let drawn = objects.map(|object| self.object(revision, object, &known.probes));
+            let drawn = objects.map(|object| self.object(revision, object, &known.probes, budget));
             drawn.collect()
         } else {
             let drawn = objects.map(|object| far(object, &phase.class, available));
@@ -178,8 +188,8 @@ impl View<'_> {
         };
         let is_healthy = |object: &&ObjectPicture| object.healthy == Health::True;
         let healthy = objects.iter().filter(is_healthy).count();
-        let told_below = phase.is_here() && healthy < objects.len();
-        let about = found.map(|found| about_delegate(revision, &phase.name, found, told_below));
+        let shown_below = phase.is_here() && healthy < objects.len();
+        let about = found.map(|found| about_delegate(revision, &phase.name, found, shown_below));
         let texts = [about.unwrap_or_default(), missing_slices(phase)];
         PhasePicture {
             name: phase.name.clone(),
@@ -200,6 +210,7 @@ impl View<'_> {
         revision: &Revision,
         object: &Desired,
         probes: &Result<Probes, String>,
+        budget: &mut Budget,
     ) -> ObjectPicture {
         let key = &object.key;
         let (healthy, owner, message) = match self.children.find(key) {
@@ -209,7 +220,7 @@ impl View<'_> {
             }
             Found::Live(live) => {
                 let verdict = match probes {
-                    Ok(probes) => probes.evaluate(&key.group, &key.kind, live),
+                    Ok(probes) => probes.evaluate(budget, &key.group, &key.kind, live),
                     Err(error) => Verdict::Unknown(vec![error.clone()]),
                 };
                 let (healthy, mut messages) = match verdict {
@@ -282,17 +293,17 @@ fn far(object: &Desired, class: &str, available: Health) -> ObjectPicture {
     identity(object, healthy, owner, String::new())
 }
 
-/// What is to be said about the object that stands for a phase. `told_below`: which objects are not healthy, and why,
-/// is told with them.
+/// What is to be said about the object that stands for a phase. `shown_below`: which objects are not healthy, and why,
+/// is shown with them.
 fn about_delegate(
     revision: &Revision,
     phase: &str,
-    found: delegates::Found<'_>,
-    told_below: bool,
+    found: DelegateState<'_>,
+    shown_below: bool,
 ) -> String {
     let delegate = match found {
-        delegates::Found::Own(delegate) => delegate,
-        delegates::Found::Foreign(delegate) => {
+        DelegateState::Own(delegate) => delegate,
+        DelegateState::Foreign(delegate) => {
             let Delegate {
                 kind,
                 name,
@@ -302,12 +313,12 @@ fn about_delegate(
             return format!("{kind} {name} belongs to {controlled_by}");
         }
         // It goes with the objects.
-        delegates::Found::Missing if revision.is_archived() => return String::new(),
-        delegates::Found::Missing => {
+        DelegateState::Missing if revision.is_archived() => return String::new(),
+        DelegateState::Missing => {
             let [name, _] = names(revision.name(), phase);
             return format!("there is no {}Phase {name}", revision.kind.name());
         }
-        delegates::Found::Unreadable(why) => return why.to_owned(),
+        DelegateState::Unreadable(why) => return why.to_owned(),
     };
     match &delegate.available {
         _ if delegate.is_deleting => {
@@ -315,15 +326,15 @@ fn about_delegate(
         }
         None => format!("nobody has reported on {} yet", delegate.name),
         Some(condition) if condition.status == "True" => String::new(),
-        Some(condition) if told_below && condition.reason == reasons::PROBE_FAILURE => {
+        Some(condition) if shown_below && condition.reason == reasons::PROBE_FAILURE => {
             String::new()
         }
         Some(condition) => condition.message.clone(),
     }
 }
 
-fn delegate(found: delegates::Found<'_>, available: Health) -> Option<DelegatePicture> {
-    let delegates::Found::Own(delegate) = found else {
+fn delegate(found: DelegateState<'_>, available: Health) -> Option<DelegatePicture> {
+    let DelegateState::Own(delegate) = found else {
         return None;
     };
     let reason = delegate
@@ -340,7 +351,7 @@ fn delegate(found: delegates::Found<'_>, available: Health) -> Option<DelegatePi
 
 #[cfg(test)]
 mod tests {
-    use baton::engine::Gvk;
+    use baton_engine::Gvk;
     use serde_json::json;
 
     use super::*;
@@ -350,7 +361,10 @@ mod tests {
 
     /// A revision with two config maps in a phase of this class.
     fn chain(class: &str) -> Chain {
-        let object = |name: &str| json!({"object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"}}});
+        let object = |name: &str| {
+            json!({"object": {"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "shop"}}})
+        };
         let set = json!({
             "apiVersion": API, "kind": "ObjectSet",
             "metadata": {"name": "web-1", "namespace": "shop", "uid": "u1"},
@@ -400,7 +414,7 @@ mod tests {
                 OwnerPicture::Delegated { .. } => "class",
                 _ => "other",
             };
-            format!("{} {owner}", object.healthy.word())
+            format!("{} {owner}", object.healthy.as_str())
         });
         (phase.healthy, phase.message, objects.collect())
     }
@@ -411,7 +425,7 @@ mod tests {
         let (healthy, message, objects) = phase("default", Some(&failing), &["x"]);
         assert_eq!((healthy, message.as_str()), (1, ""));
         assert_eq!(objects, ["True own", "False missing"]);
-        // What the objects do not tell.
+        // What the objects do not show.
         let (.., message, _) = phase("default", Some(&failing), &["x", "y"]);
         assert_eq!(message, "in words");
         let refused = delegate("u1", "False", "PreflightError");

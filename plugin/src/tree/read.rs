@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use baton::cluster::discovery::Resource;
+use baton_kubernetes::discovery::Resource;
 
 use super::{
     ChainPicture,
@@ -10,9 +10,9 @@ use super::{
 };
 use crate::{
     chain::{Chain, Revision, State},
-    children::{Children, Collection, Detail, NOT_SERVED, Wanted, collections},
-    connect::{Cluster, Source},
-    content::Slices,
+    children::{Children, Collection, Detail, NOT_SERVED, collections},
+    connect::{Cluster, ListRequest},
+    content::{Slices, WantedRevision},
     delegates::{self, Delegates},
     error::Error,
     live::Watches,
@@ -21,13 +21,12 @@ use crate::{
 
 /// Which chains, and how much of them.
 #[derive(Clone, Debug, Default)]
-pub struct Scope {
-    /// Which chains.
-    pub selection: Selection,
+pub(crate) struct Scope {
+    pub(crate) selection: Selection,
     /// Whether archived revisions are looked into.
-    pub archived: bool,
+    pub(crate) archived: bool,
     /// The only revision to show of each chain.
-    pub revision: Option<i64>,
+    pub(crate) revision: Option<i64>,
 }
 
 impl Scope {
@@ -67,10 +66,7 @@ impl Scope {
 }
 
 /// Reads the picture as it is now.
-///
-/// # Errors
-/// Something that was named does not exist, or our kinds cannot be read.
-pub async fn once(cluster: &Cluster, scope: &Scope) -> Result<Vec<ChainPicture>, Error> {
+pub(crate) async fn once(cluster: &Cluster, scope: &Scope) -> Result<Vec<ChainPicture>, Error> {
     let chains = scope.selection.read(cluster).await?;
     if let Some(number) = scope.revision
         && !chains.iter().any(|chain| chain.by_number(number).is_some())
@@ -88,29 +84,29 @@ pub async fn once(cluster: &Cluster, scope: &Scope) -> Result<Vec<ChainPicture>,
     Ok(scope.draw(&chains, &catalogue, &children, &delegates))
 }
 
-fn wanted<'a>(scope: &'a Scope, chains: &'a [Chain], catalogue: &'a Catalogue) -> Vec<Wanted<'a>> {
+fn wanted<'a>(
+    scope: &'a Scope,
+    chains: &'a [Chain],
+    catalogue: &'a Catalogue,
+) -> Vec<WantedRevision<'a>> {
     let revisions = scope.open(chains);
     let wanted = revisions.filter_map(|revision| Some((revision, catalogue.content(revision)?)));
     wanted.collect()
 }
 
 /// The picture, kept up to date by watches.
-pub struct LiveTree<'a> {
+pub(crate) struct LiveTree<'a> {
     cluster: &'a Cluster,
     scope: &'a Scope,
     watches: Watches,
     slices: Slices,
     catalogue: Catalogue,
     /// Watches for objects that are not managed.
-    others: BTreeSet<Source>,
+    others: BTreeSet<ListRequest>,
 }
 
 impl<'a> LiveTree<'a> {
-    /// Starts to watch.
-    ///
-    /// # Errors
-    /// As [`once`]: a watch would go on trying where an error has to be told.
-    pub async fn start(cluster: &'a Cluster, scope: &'a Scope) -> Result<Self, Error> {
+    pub(crate) async fn start(cluster: &'a Cluster, scope: &'a Scope) -> Result<Self, Error> {
         once(cluster, scope).await?;
         let mut tree = Self {
             cluster,
@@ -125,10 +121,7 @@ impl<'a> LiveTree<'a> {
     }
 
     /// The picture after the next change; the first time, as soon as everything was read.
-    ///
-    /// # Errors
-    /// A slice cannot be read.
-    pub async fn next(&mut self) -> Result<Vec<ChainPicture>, Error> {
+    pub(crate) async fn next(&mut self) -> Result<Vec<ChainPicture>, Error> {
         loop {
             self.watches.changed().await;
             if let Some(pictures) = self.draw().await? {
@@ -138,13 +131,12 @@ impl<'a> LiveTree<'a> {
     }
 
     /// Why the revisions cannot be watched at the moment.
-    #[must_use]
-    pub fn trouble(&self) -> Option<String> {
+    pub(crate) fn trouble(&self) -> Option<String> {
         let mut sources = self.base().into_iter();
         sources.find_map(|source| self.watches.trouble(&source).map(str::to_owned))
     }
 
-    fn base(&self) -> Vec<Source> {
+    fn base(&self) -> Vec<ListRequest> {
         self.scope.selection.sources(self.cluster)
     }
 
@@ -223,7 +215,7 @@ impl<'a> LiveTree<'a> {
     }
 }
 
-fn fill(children: &mut Children, collection: &Collection, source: &Source, watches: &Watches) {
+fn fill(children: &mut Children, collection: &Collection, source: &ListRequest, watches: &Watches) {
     for object in watches.objects(source) {
         children.insert(&collection.gvk, object.clone());
     }

@@ -1,28 +1,21 @@
 //! From the picture to text: branches, aligned columns, messages wrapped beside or below their row.
 
-use unicode_width::UnicodeWidthStr;
+use baton_kubernetes::error::collapse_whitespace;
 
 use super::{ChainPicture, Health, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture};
-use crate::output::{Output, Paint, lines, one_line};
+use crate::output::{
+    Output, Paint,
+    table::{Cell, Table},
+};
 
 const HEADINGS: [&str; 4] = ["NAME", "HEALTHY", "OWNER", "MESSAGE"];
-/// Blanks between columns.
-const GAP: usize = 3;
-/// A message that has fewer columns than this beside its row goes below it.
-const NARROWEST: usize = 32;
-
-/// A text with its meaning.
-type Span = (Option<Paint>, String);
 
 /// What is drawn in front of the names.
-struct Branches {
-    /// Another one follows below.
+pub(crate) struct Branches {
     fork: &'static str,
-    /// The last one.
     corner: &'static str,
     /// Beside what is below a fork.
     line: &'static str,
-    /// Below a corner.
     blank: &'static str,
 }
 
@@ -40,84 +33,81 @@ const ASCII: Branches = Branches {
 };
 
 /// A node with everything that is drawn in its row.
-struct Node {
-    name: Vec<Span>,
-    healthy: Span,
-    owner: Span,
-    message: String,
-    children: Vec<Node>,
+pub(crate) struct Node {
+    pub(crate) name: Cell,
+    /// What is between name and message, a cell per heading.
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) message: String,
+    pub(crate) children: Vec<Node>,
 }
 
-/// A node in its place.
-struct Row {
-    /// In front of the name.
-    branches: String,
-    /// In front of what continues the row below it.
-    below: String,
-    name: Vec<Span>,
-    healthy: Span,
-    owner: Span,
-    message: String,
+impl Branches {
+    /// What the terminal admits.
+    pub(crate) fn of(output: Output) -> &'static Self {
+        if output.ascii { &ASCII } else { &UNICODE }
+    }
 }
 
-/// How much is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Style {
+pub(crate) struct Style {
     /// Where each chain is, for chains of several namespaces.
-    pub with_namespaces: bool,
+    pub(crate) with_namespaces: bool,
     /// Without the objects of phases that have all of theirs, healthy: where there is little room.
-    pub collapsed: bool,
+    pub(crate) collapsed: bool,
 }
 
 /// The text of chains; every line ends with a newline. Nothing for no chains.
-#[must_use]
-pub fn render(chains: &[ChainPicture], style: Style, output: Output) -> String {
+pub(crate) fn render(chains: &[ChainPicture], style: Style, output: Output) -> String {
     if chains.is_empty() {
         return String::new();
     }
-    let branches = if output.ascii { &ASCII } else { &UNICODE };
-    let mut rows = Vec::new();
+    let branches = Branches::of(output);
+    let mut table = Table::new(&HEADINGS);
     for chain in chains {
         for root in roots(chain, style) {
-            place(root, String::new(), "", branches, &mut rows);
+            place(root, "", "", branches, &mut table);
         }
     }
-    layout(&rows, output)
+    table.render(output)
 }
 
 /// The deployment; or the revisions themselves, where there is none.
 fn roots(chain: &ChainPicture, style: Style) -> Vec<Node> {
     let namespace = chain.namespace.as_deref();
     let revisions = chain.revisions.iter();
-    let suffix = namespace.filter(|_| style.with_namespaces);
-    let suffix = suffix.map(|namespace| (Some(Paint::Dim), format!(" -n {namespace}")));
-    let Some(deployment) = &chain.deployment else {
-        let mut roots: Vec<Node> = revisions.map(|r| revision(r, namespace, style)).collect();
-        for root in &mut roots {
-            root.name.extend(suffix.clone());
-        }
-        return roots;
+    let namespaced = |name: Cell| match namespace.filter(|_| style.with_namespaces) {
+        Some(namespace) => name.and(Paint::Dim, format!(" -n {namespace}")),
+        None => name,
     };
-    let mut name = vec![(Some(Paint::Strong), deployment.target.clone())];
-    name.extend(suffix);
+    let Some(deployment) = &chain.deployment else {
+        let roots = revisions.map(|drawn| {
+            let root = revision(drawn, namespace, style);
+            Node {
+                name: namespaced(root.name),
+                ..root
+            }
+        });
+        return roots.collect();
+    };
+    let mut name = namespaced(Cell::painted(Paint::Strong, &deployment.target));
     for (is_so, word) in [
         (deployment.paused, " Paused"),
         (deployment.deleting, " Deleting"),
     ] {
         if is_so {
-            name.push((Some(Paint::Warn), word.to_owned()));
+            name = name.and(Paint::Warn, word);
         }
     }
     vec![Node {
         name,
-        healthy: health(deployment.available),
-        owner: (None, String::new()),
+        cells: vec![health(deployment.available), Cell::default()],
         message: deployment.message.clone(),
         children: revisions.map(|r| revision(r, namespace, style)).collect(),
     }]
 }
 
-fn revision(revision: &RevisionPicture, namespace: Option<&str>, style: Style) -> Node {
+/// A revision with what is below it.
+pub(crate) fn revision(revision: &RevisionPicture, namespace: Option<&str>, style: Style) -> Node {
     let title = match revision.revision {
         Some(number) => format!("revision {number} "),
         None => "revision ".to_owned(),
@@ -130,16 +120,13 @@ fn revision(revision: &RevisionPicture, namespace: Option<&str>, style: Style) -
     let healthy = if revision.phases.is_some() {
         counts(revision.healthy, revision.objects)
     } else {
-        (None, String::new())
+        Cell::default()
     };
     Node {
-        name: vec![
-            (None, title),
-            (Some(Paint::Strong), revision.name.clone()),
-            (Some(paint), format!(" {}", revision.state)),
-        ],
-        healthy,
-        owner: (None, String::new()),
+        name: Cell::from(title)
+            .and(Paint::Strong, &revision.name)
+            .and(paint, format!(" {}", revision.state)),
+        cells: vec![healthy, Cell::default()],
         message: revision.message.clone(),
         children: revision
             .phases
@@ -158,14 +145,13 @@ fn phase(phase: &PhasePicture, namespace: Option<&str>, style: Style) -> Node {
         )
     };
     let is_fine = phase.healthy == phase.objects.len() && phase.objects.iter().all(is_own);
-    let mut name = vec![(None, format!("phase {}", phase.name))];
+    let mut name = Cell::from(format!("phase {}", phase.name));
     if !phase.class.is_empty() {
-        name.push((Some(Paint::Dim), format!(" (class {})", phase.class)));
+        name = name.and(Paint::Dim, format!(" (class {})", phase.class));
     }
     Node {
         name,
-        healthy: counts(phase.healthy, phase.objects.len()),
-        owner: (None, String::new()),
+        cells: vec![counts(phase.healthy, phase.objects.len()), Cell::default()],
         message: phase.message.clone(),
         children: phase
             .objects
@@ -177,28 +163,30 @@ fn phase(phase: &PhasePicture, namespace: Option<&str>, style: Style) -> Node {
 }
 
 fn object(object: &ObjectPicture, namespace: Option<&str>) -> Node {
-    let mut name = vec![(None, format!("{}/{}", object.kind, object.name))];
+    let mut name = Cell::from(format!("{}/{}", object.kind, object.name));
     if !object.namespace.is_empty() && namespace != Some(object.namespace.as_str()) {
-        name.push((Some(Paint::Dim), format!(" -n {}", object.namespace)));
+        name = name.and(Paint::Dim, format!(" -n {}", object.namespace));
     }
-    let (paint, owner) = match &object.owner {
-        OwnerPicture::ThisRevision { revision, name } => (None, number(*revision, name)),
+    let owner = match &object.owner {
+        OwnerPicture::ThisRevision { revision, name } => number(*revision, name).into(),
         OwnerPicture::OtherRevision { revision, name } => {
-            (Some(Paint::Accent), number(*revision, name))
+            Cell::painted(Paint::Accent, number(*revision, name))
         }
-        OwnerPicture::Stranger { kind, name } => (Some(Paint::Bad), format!("{kind}/{name}")),
-        OwnerPicture::Nobody => (Some(Paint::Warn), "nobody".to_owned()),
-        OwnerPicture::Missing => (Some(Paint::Warn), "missing".to_owned()),
-        OwnerPicture::Delegated { class } => (Some(Paint::Dim), format!("class {class}")),
-        OwnerPicture::Unknown => (Some(Paint::Warn), "unknown".to_owned()),
+        OwnerPicture::Stranger { kind, name } => {
+            Cell::painted(Paint::Bad, format!("{kind}/{name}"))
+        }
+        OwnerPicture::Nobody => Cell::painted(Paint::Warn, "nobody"),
+        OwnerPicture::Missing => Cell::painted(Paint::Warn, "missing"),
+        OwnerPicture::Delegated { class } => Cell::painted(Paint::Dim, format!("class {class}")),
+        OwnerPicture::Unknown => Cell::painted(Paint::Warn, "unknown"),
+    };
+    let healthy = match object.owner {
+        OwnerPicture::Missing => Cell::painted(Paint::Dim, "-"),
+        _ => health(object.healthy),
     };
     Node {
         name,
-        healthy: match object.owner {
-            OwnerPicture::Missing => (Some(Paint::Dim), "-".to_owned()),
-            _ => health(object.healthy),
-        },
-        owner: (paint, owner),
+        cells: vec![healthy, owner],
         message: object.message.clone(),
         children: Vec::new(),
     }
@@ -208,226 +196,46 @@ fn number(number: Option<i64>, name: &str) -> String {
     number.map_or_else(|| name.to_owned(), |number| format!("revision {number}"))
 }
 
-fn health(health: Health) -> Span {
+fn health(health: Health) -> Cell {
     let paint = match health {
         Health::True => Paint::Good,
         Health::False => Paint::Bad,
         Health::Unknown => Paint::Warn,
     };
-    (Some(paint), health.word().to_owned())
+    Cell::painted(paint, health.as_str())
 }
 
-fn counts(healthy: usize, of: usize) -> Span {
+fn counts(healthy: usize, of: usize) -> Cell {
     let paint = if healthy == of {
         Paint::Good
     } else {
         Paint::Warn
     };
-    (Some(paint), format!("{healthy}/{of}"))
+    Cell::painted(paint, format!("{healthy}/{of}"))
 }
 
 /// Puts a node and what is below it into rows.
-fn place(node: Node, branches: String, below: &str, style: &Branches, rows: &mut Vec<Row>) {
-    let last = node.children.len().saturating_sub(1);
-    let continued = if node.children.is_empty() {
-        below.to_owned() + style.blank
+pub(crate) fn place(node: Node, branch: &str, below: &str, style: &Branches, table: &mut Table) {
+    let line = if node.children.is_empty() {
+        style.blank
     } else {
-        below.to_owned() + style.line
+        style.line
     };
-    rows.push(Row {
-        branches,
-        below: continued,
-        name: node.name,
-        healthy: node.healthy,
-        owner: node.owner,
-        message: node.message,
-    });
+    let message = collapse_whitespace(&node.message).into();
+    let mut cells = vec![node.name.behind(branch)];
+    cells.extend(node.cells);
+    cells.push(message);
+    table.branch(cells, below.to_owned() + line);
+    let last = node.children.len().saturating_sub(1);
     for (index, child) in node.children.into_iter().enumerate() {
         let (branch, line) = if index == last {
             (style.corner, style.blank)
         } else {
             (style.fork, style.line)
         };
-        place(
-            child,
-            below.to_owned() + branch,
-            &(below.to_owned() + line),
-            style,
-            rows,
-        );
+        let (branch, below) = (format!("{below}{branch}"), format!("{below}{line}"));
+        place(child, &branch, &below, style, table);
     }
-}
-
-fn layout(rows: &[Row], output: Output) -> String {
-    let layout = Layout::of(rows, output.width.map(usize::from));
-    let mut lines = Vec::new();
-    let mut heading = String::new();
-    for (title, width) in HEADINGS.iter().zip(layout.columns()) {
-        heading.push_str(&pad(title, title.width(), width + layout.gap));
-    }
-    if !matches!(layout.messages, Messages::Below { .. }) {
-        heading.push_str(HEADINGS[3]);
-    }
-    lines.push(heading);
-    for row in rows {
-        row.write(&layout, output, &mut lines);
-    }
-    let mut text = String::new();
-    for line in lines {
-        text.push_str(line.trim_end());
-        text.push('\n');
-    }
-    text
-}
-
-/// The width of the longest message.
-fn widest(rows: &[Row]) -> usize {
-    let widths = rows.iter().map(|row| row.message.width());
-    widths.max().unwrap_or(0)
-}
-
-/// The widths of all columns but the last.
-fn columns(rows: &[Row]) -> [usize; 3] {
-    let mut widths = [HEADINGS[0], HEADINGS[1], HEADINGS[2]].map(UnicodeWidthStr::width);
-    for row in rows {
-        for (width, own) in widths.iter_mut().zip(row.widths()) {
-            *width = own.max(*width);
-        }
-    }
-    widths
-}
-
-/// Where everything goes.
-struct Layout {
-    /// Widths of the columns for names, health and owners.
-    widths: [usize; 3],
-    /// Blanks between columns.
-    gap: usize,
-    messages: Messages,
-}
-
-/// Where messages go.
-#[derive(Clone, Copy)]
-enum Messages {
-    /// Beside their row, however long they are.
-    Whole,
-    /// Beside their row, in lines of this width.
-    Beside(usize),
-    /// Below their row, in a screen of this width.
-    Below {
-        width: usize,
-        /// There is no room for owners either: those that surprise go below as well.
-        with_owners: bool,
-    },
-}
-
-impl Layout {
-    /// The roomiest one that fits.
-    fn of(rows: &[Row], width: Option<usize>) -> Self {
-        let widths = columns(rows);
-        let roomy = |messages| Self {
-            widths,
-            gap: GAP,
-            messages,
-        };
-        let Some(width) = width else {
-            return roomy(Messages::Whole);
-        };
-        let beside = roomy(Messages::Whole).beside();
-        if width >= beside + widest(rows) {
-            return roomy(Messages::Whole);
-        }
-        if width >= beside + NARROWEST {
-            return roomy(Messages::Beside(width - beside));
-        }
-        let all: usize = widths.iter().sum();
-        let gap = if all + 2 * GAP <= width { GAP } else { 1 };
-        let with_owners = all + 2 * gap > width;
-        Self {
-            widths,
-            gap,
-            messages: Messages::Below { width, with_owners },
-        }
-    }
-
-    /// Widths of the columns that there are.
-    fn columns(&self) -> &[usize] {
-        match self.messages {
-            Messages::Below {
-                with_owners: true, ..
-            } => &self.widths[..2],
-            _ => &self.widths,
-        }
-    }
-
-    /// Where messages begin that are beside their row.
-    fn beside(&self) -> usize {
-        self.widths.iter().map(|width| width + self.gap).sum()
-    }
-}
-
-impl Row {
-    fn widths(&self) -> [usize; 3] {
-        let name: usize = self.name.iter().map(|(_, text)| text.width()).sum();
-        [
-            self.branches.width() + name,
-            self.healthy.1.width(),
-            self.owner.1.width(),
-        ]
-    }
-
-    fn write(&self, layout: &Layout, output: Output, text: &mut Vec<String>) {
-        let message = one_line(&self.message);
-        let cells = [
-            self.branches.clone() + &spans(&self.name, output),
-            span(&self.healthy, output),
-            span(&self.owner, output),
-        ];
-        let mut line = String::new();
-        for ((text, own), width) in cells.iter().zip(self.widths()).zip(layout.columns()) {
-            line.push_str(&pad(text, own, width + layout.gap));
-        }
-        match layout.messages {
-            Messages::Whole => text.push(line + &message),
-            Messages::Beside(width) => {
-                let mut parts = lines(&message, width).into_iter();
-                text.push(line + &parts.next().unwrap_or_default());
-                for part in parts {
-                    text.push(pad(&self.below, self.below.width(), layout.beside()) + &part);
-                }
-            }
-            Messages::Below { width, with_owners } => {
-                text.push(line);
-                let width = width.saturating_sub(self.below.width());
-                // The owner that a revision's object should have has no colour.
-                let owner = match &self.owner {
-                    (Some(_), owner) if with_owners => format!("owner: {owner}"),
-                    _ => String::new(),
-                };
-                let texts = [owner, message];
-                for part in texts.iter().flat_map(|text| lines(text, width)) {
-                    let part = output.paint(Paint::Dim, &part);
-                    text.push(format!("{}{part}", self.below));
-                }
-            }
-        }
-    }
-}
-
-fn spans(parts: &[Span], output: Output) -> String {
-    parts.iter().map(|part| span(part, output)).collect()
-}
-
-fn span((paint, text): &Span, output: Output) -> String {
-    match paint {
-        Some(paint) => output.paint(*paint, text),
-        None => text.clone(),
-    }
-}
-
-/// A text of a known width, filled up with blanks.
-fn pad(text: &str, own: usize, width: usize) -> String {
-    format!("{text}{}", " ".repeat(width.saturating_sub(own)))
 }
 
 #[cfg(test)]
@@ -677,7 +485,7 @@ od/web                       True
     }
 
     #[test]
-    fn nothing_is_nothing() {
+    fn no_chains_are_an_empty_text() {
         assert_eq!(render(&[], Style::default(), Output::plain()), "");
     }
 }

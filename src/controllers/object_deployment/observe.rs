@@ -1,107 +1,197 @@
 //! What a pass over a deployment is decided upon.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::{ObjectDeploymentSpec, conditions::reasons, constants::ANNOTATION_CHANGE_CAUSE};
-use jiff::Timestamp;
+use baton_engine::{
+    deployment::{
+        Deployment, Member, Objects, Snapshot, archival, sort, status::Creation, template,
+    },
+    object::manifest_reference,
+};
+use baton_probes::selector::Labels;
+use baton_records::{
+    deployment::DeploymentRecord, key::OwnKind as _, record::ReadError, revision::RevisionRecord,
+};
 use serde_json::Value;
 
-use super::Error;
-use crate::{
-    cluster::{
-        deployment::DeploymentRecord,
-        key::Resource as _,
-        record::{ReadError, Record},
-    },
-    controllers::Context,
-    engine::{
-        deployment::{
-            Deployment, Member, Objects, Snapshot, archival, sort, status::Creation, template,
-        },
-        object::manifest_reference,
-        probes::selector::Labels,
-    },
-};
+use super::ObjectDeployments;
+use crate::controllers::{AtStep as _, Error};
 
-/// Adopts revisions that a deployment of this name made and that nobody controls any more, say
-/// because that deployment was deleted without them. All others that the selector happens to
-/// match are left alone (improvement 14). Whether there were any: the store does not show them as
-/// adopted before the watch tells.
-///
-/// # Errors
-/// When one of them cannot be adopted, or has been adopted already and the watch has yet to tell.
-pub async fn adopt(context: &Context, deployment: &DeploymentRecord) -> Result<bool, Error> {
-    let orphans = context.revisions.orphans_of(deployment);
-    if orphans.is_empty() {
-        return Ok(false);
+impl ObjectDeployments {
+    /// Adopts revisions that a deployment of this name made and that nobody controls any more, say
+    /// because that deployment was deleted without them. All others that the selector happens to
+    /// match are left alone. Whether there were any: the store does not show them as
+    /// adopted before the watch reports it.
+    ///
+    /// # Errors
+    /// When one of them cannot be adopted.
+    pub(super) async fn adopt(&self, deployment: &DeploymentRecord) -> Result<bool, Error> {
+        self.adopt_if(deployment, |orphan| orphan.controller.is_none())
+            .await
     }
-    let spec = deployment.spec()?;
-    let Ok(selector) = Labels::compile(&spec.selector) else {
-        return Ok(false);
-    };
-    let mut adopted = false;
-    for orphan in orphans {
-        if !orphan.deleting && selector.select(&orphan.notes.labels) {
-            let answer = context.api.adopt(&orphan, deployment).await;
-            answer.map_err(Error::Adopt)?;
-            adopted = true;
-        }
-    }
-    Ok(adopted)
-}
 
-/// Reads everything that the decisions depend on; `creation` is what the pass has made already.
-///
-/// # Errors
-/// When a revision cannot be read.
-pub async fn observe<'a>(
-    context: &'a Context,
-    record: &'a DeploymentRecord,
-    template: &'a Value,
-    creation: &Creation,
-) -> Result<Snapshot<'a>, Error> {
-    let spec = record.spec()?;
-    let records = context.revisions.controlled_by(record);
-    let mut members = Vec::with_capacity(records.len());
-    for record in &records {
-        members.push(member(record)?);
+    /// As [`Self::adopt`], with those whose controller is no deployment that is there: it may be one of this name that
+    /// is gone and has left them behind, which their watch has yet to report. A request for each.
+    ///
+    /// # Errors
+    /// As [`Self::adopt`].
+    pub(super) async fn adopt_unobserved(
+        &self,
+        deployment: &DeploymentRecord,
+    ) -> Result<bool, Error> {
+        let deployments = &self.observed.deployments;
+        let is_gone = |uid: &Arc<str>| deployments.by_uid(uid).is_none();
+        self.adopt_if(deployment, |orphan| {
+            orphan.controller.as_ref().is_some_and(is_gone)
+        })
+        .await
     }
-    sort(&mut members);
-    let newest = members.last().and_then(|newest| {
-        records
-            .iter()
-            .find(|record| *record.key.name == *newest.name)
-    });
-    let newest_fits = match newest {
-        Some(newest) if matches!(creation, Creation::Done(made) if *made.name == *newest.key.name) => {
-            true
+
+    async fn adopt_if(
+        &self,
+        deployment: &DeploymentRecord,
+        may_be_orphan: impl Fn(&RevisionRecord) -> bool,
+    ) -> Result<bool, Error> {
+        let mut orphans = self.observed.revisions.named_after(deployment);
+        orphans.retain(|revision| !revision.deleting && may_be_orphan(revision));
+        if orphans.is_empty() {
+            return Ok(false);
         }
-        Some(newest) => fits(context, record, newest, &spec, template).await?,
-        None => false,
-    };
-    let key = &record.key;
-    let mut snapshot = Snapshot {
-        deployment: deployment(record, &spec)?,
-        members,
-        newest_fits,
-        contents: BTreeMap::new(),
-        is_taken: Box::new(|name| context.revisions.get(&key.revision(name)).is_some()),
-        hash: Box::new(|collisions| template::hash(template, collisions)),
-        now: Timestamp::now(),
-    };
-    let wanted: Vec<_> = archival::wanted_contents(&snapshot)
-        .into_iter()
-        .map(ToOwned::to_owned)
-        .collect();
-    for name in wanted {
-        let record = records.iter().find(|record| *record.key.name == *name);
-        if let Some(record) = record
-            && let Some(objects) = contents(context, record).await?
-        {
-            snapshot.contents.insert(name, objects);
+        let spec = deployment.spec()?;
+        let Ok(selector) = Labels::compile(&spec.selector) else {
+            return Ok(false);
+        };
+        let is_selected = |labels: &BTreeMap<_, _>| selector.select(labels);
+        let mut adopted = false;
+        for orphan in orphans {
+            // Of those with a controller the labels are not kept.
+            if orphan.controller.is_some() || is_selected(&orphan.notes.labels) {
+                let api = &self.shared.api;
+                let answer = api.adopt(&orphan, deployment, is_selected).await;
+                adopted |= answer.at_step("adopting a revision")?;
+            }
         }
+        Ok(adopted)
     }
-    Ok(snapshot)
+
+    /// Reads everything that the decisions depend on; `creation` is what the pass has made already.
+    ///
+    /// # Errors
+    /// When a revision cannot be read.
+    pub(super) async fn observe<'a>(
+        &'a self,
+        record: &'a DeploymentRecord,
+        template: &'a Value,
+        creation: &Creation,
+    ) -> Result<Snapshot<'a>, Error> {
+        let spec = record.spec()?;
+        let records = self.observed.revisions.controlled_by(record);
+        let mut members = Vec::with_capacity(records.len());
+        for record in &records {
+            members.push(member(record)?);
+        }
+        sort(&mut members);
+        let newest = members.last().and_then(|newest| {
+            records
+                .iter()
+                .find(|record| *record.key.name == *newest.name)
+        });
+        let newest_fits = match newest {
+            Some(newest) if matches!(creation, Creation::Done(made) if *made.name == *newest.key.name) => {
+                true
+            }
+            Some(newest) => self.fits(record, newest, &spec, template).await?,
+            None => false,
+        };
+        let key = &record.key;
+        let mut snapshot = Snapshot {
+            deployment: deployment(record, &spec)?,
+            members,
+            newest_fits,
+            contents: BTreeMap::new(),
+            is_taken: Box::new(|name| self.observed.revisions.get(&key.revision(name)).is_some()),
+            hash: Box::new(|collisions| template::hash(template, collisions)),
+            now: self.shared.clock.now(),
+        };
+        let wanted: Vec<_> = archival::wanted_contents(&snapshot)
+            .into_iter()
+            .map(ToOwned::to_owned)
+            .collect();
+        for name in wanted {
+            let record = records.iter().find(|record| *record.key.name == *name);
+            if let Some(record) = record
+                && let Some(objects) = self.contents(record).await?
+            {
+                snapshot.contents.insert(name, objects);
+            }
+        }
+        Ok(snapshot)
+    }
+
+    /// Whether the newest revision is what the template asks for: by its content, not only by a hash that
+    /// somebody else may have computed in another way, and by the template's metadata.
+    async fn fits(
+        &self,
+        record: &DeploymentRecord,
+        newest: &RevisionRecord,
+        spec: &ObjectDeploymentSpec,
+        template: &Value,
+    ) -> Result<bool, Error> {
+        let same_metadata = match &newest.notes.digest {
+            Some(digest) => *digest == template::metadata_digest(template),
+            None => template::has_labels(&newest.notes.labels, &spec.template.metadata.labels),
+        };
+        if !same_metadata {
+            return Ok(false);
+        }
+        // Made from this very template, but not stored like it: a webhook changed it on the way, or the CRDs
+        // of deployments and revisions are not of the same age. Another one would look no different, and
+        // there would be no end of them. One that was changed afterwards is replaced.
+        let collision_count = record.status()?.collision_count.unwrap_or(0);
+        let hash = template::hash(template, collision_count);
+        let was_made_of_it = newest.notes.digest.is_some() && newest.notes.hash == Some(hash);
+        let conditions = newest.status()?.conditions;
+        if was_made_of_it && !conditions.iter().any(|c| c.reason == reasons::SPEC_CHANGED) {
+            return Ok(true);
+        }
+        // The content of an archived revision is not kept. That the newest one is archived is a
+        // person's doing, and rare.
+        let revision = if newest.archived {
+            self.shared
+                .api
+                .content(&newest.key)
+                .await
+                .at_step("reading a revision")?
+        } else {
+            newest.spec()?
+        };
+        let slices = self.in_slices(newest, &revision, spec).await?;
+        Ok(template::same_content(
+            &revision,
+            &spec.template.spec,
+            &slices,
+        ))
+    }
+
+    /// The objects that a revision's manifests name, slices included; `None` when a slice is missing.
+    async fn contents(&self, record: &RevisionRecord) -> Result<Option<Objects>, Error> {
+        let mut objects = Objects::new();
+        let mut add = |manifest: &Value| {
+            objects.insert(manifest_reference(manifest, &record.key.namespace));
+        };
+        for phase in record.spec()?.phases.into_iter().flatten() {
+            phase.objects.iter().for_each(|entry| add(&entry.object));
+            for name in &phase.slices {
+                let key = record.key.slice(name);
+                match self.observed.slice(&self.shared.api, &key).await? {
+                    Some(slice) => slice.spec()?.iter().for_each(|entry| add(&entry.object)),
+                    None => return Ok(None),
+                }
+            }
+        }
+        Ok(Some(objects))
+    }
 }
 
 fn deployment(
@@ -123,7 +213,7 @@ fn deployment(
     })
 }
 
-fn member(record: &Record) -> Result<Member, ReadError> {
+fn member(record: &RevisionRecord) -> Result<Member, ReadError> {
     let notes = &record.notes;
     Ok(Member {
         name: record.key.name.to_string(),
@@ -139,67 +229,4 @@ fn member(record: &Record) -> Result<Member, ReadError> {
         change_cause: notes.change_cause.clone(),
         status: record.status()?,
     })
-}
-
-/// Whether the newest revision is what the template asks for: by its content, not only by a hash that
-/// somebody else may have computed in another way, and by the template's metadata.
-async fn fits(
-    context: &Context,
-    record: &DeploymentRecord,
-    newest: &Record,
-    spec: &ObjectDeploymentSpec,
-    template: &Value,
-) -> Result<bool, Error> {
-    let same_metadata = match &newest.notes.digest {
-        Some(digest) => *digest == template::metadata_digest(template),
-        None => template::has_labels(&newest.notes.labels, &spec.template.metadata.labels),
-    };
-    if !same_metadata {
-        return Ok(false);
-    }
-    // Made from this very template, but not stored like it: a webhook changed it on the way, or the CRDs
-    // of deployments and revisions are not of the same age. Another one would look no different, and
-    // there would be no end of them. One that was changed afterwards is replaced.
-    let collision_count = record.status()?.collision_count.unwrap_or(0);
-    let hash = template::hash(template, collision_count);
-    let was_made_of_it = newest.notes.digest.is_some() && newest.notes.hash == Some(hash);
-    let conditions = newest.status()?.conditions;
-    if was_made_of_it && !conditions.iter().any(|c| c.reason == reasons::SPEC_CHANGED) {
-        return Ok(true);
-    }
-    // The content of an archived revision is not kept. That the newest one is archived is a
-    // person's doing, and rare.
-    let revision = if newest.archived {
-        context
-            .api
-            .content(&newest.key)
-            .await
-            .map_err(Error::Content)?
-    } else {
-        newest.spec()?
-    };
-    Ok(template::same_content(&revision, &spec.template.spec))
-}
-
-/// The objects that a revision's manifests name, slices included; `None` when a slice is missing.
-async fn contents(context: &Context, record: &Record) -> Result<Option<Objects>, Error> {
-    let mut objects = Objects::new();
-    let mut add = |manifest: &Value| {
-        objects.insert(manifest_reference(manifest, &record.key.namespace));
-    };
-    for phase in record.spec()?.phases.into_iter().flatten() {
-        phase.objects.iter().for_each(|entry| add(&entry.object));
-        for name in &phase.slices {
-            let slice = context.api.slice(&record.key, name).await;
-            match slice.map_err(Error::Content)? {
-                Some(slice) => slice
-                    .spec
-                    .objects
-                    .iter()
-                    .for_each(|entry| add(&entry.object)),
-                None => return Ok(None),
-            }
-        }
-    }
-    Ok(Some(objects))
 }

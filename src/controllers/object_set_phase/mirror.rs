@@ -1,219 +1,402 @@
 //! Phases of clusters that agents serve: what is kept for the agents on the hub, and what they report
-//! (see [`crate::cluster::mirror`]).
+//! (see [`baton_fleet::mirror`]).
 
 use std::sync::Arc;
 
 use baton_apis::{
     ObjectSetPhaseStatus,
     conditions::{ARCHIVED, reasons},
-    constants::{
-        ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, FINALIZER_CACHED, HEARTBEAT,
-        NAMESPACE_CLUSTER_PREFIX,
-    },
+    constants::{ANNOTATION_ORIGIN, FINALIZER_CACHED},
 };
-use jiff::Timestamp;
-
-use super::{Error, has, not_connected, release, set_up, unreachable, write};
-use crate::{
-    cluster::{
-        inventory::{Contact, Inventory, Link},
-        mirror::{self, Origin},
-        phase::{PhaseKey, PhaseRecord},
-    },
-    controllers::{Context, Reconciled, deliver::lifecycle, owner::Owner},
-    engine::{
-        conditions::{Again, report_phase_unknown},
-        revision::Revision,
-    },
-    telemetry::outcomes::ReconcileOutcome,
+use baton_engine::{
+    conditions::{FAILURES_BEFORE_REPORT, Requeue},
+    revision::Reach,
+};
+use baton_fleet::{
+    inventory::Contact,
+    mirror::{self, Origin},
+};
+use baton_records::phase::PhaseRecord;
+use baton_runtime::{
+    controller::{Controller as _, Reconciled},
+    outcomes::ReconcileOutcome,
 };
 
-/// The cluster whose agent's heartbeat an object is to hold.
-pub fn cluster_of_heartbeat(key: &PhaseKey) -> Option<&str> {
-    let cluster = key.namespace.strip_prefix(NAMESPACE_CLUSTER_PREFIX)?;
-    (*key.name == *HEARTBEAT).then_some(cluster)
-}
+use super::{ObjectSetPhases, not_connected};
+use crate::controllers::{AtStep as _, Error, phase_pass::changed_content};
 
-/// Makes sure that an agent has where to show that it is there.
-///
-/// # Errors
-/// When a request failed; for want of the namespace for instance.
-pub async fn keep_heartbeat(
-    context: &Context,
-    inventory: &Inventory,
-    cluster: &str,
-) -> Result<Reconciled, Error> {
-    let key = mirror::heartbeat(cluster);
-    let known = context.phases.get(&key);
-    let seconds = inventory.heartbeat().as_secs().to_string();
-    let is_due = known.as_ref().is_none_or(|known| {
-        !known.deleting && known.annotations.get(ANNOTATION_HEARTBEAT_SECONDS) != Some(&seconds)
-    });
-    if !is_due || !matches!(inventory.link(cluster), Link::Pull(_)) {
-        return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
-    }
-    let api = &context.api;
-    let made = if let Some(known) = known {
-        let annotation = (ANNOTATION_HEARTBEAT_SECONDS, &*seconds);
-        api.annotate_phase(&known, annotation, false).await
-    } else {
-        let manifest = mirror::heartbeat_manifest(&key, &seconds);
-        api.create_phase(&key, &manifest).await
-    };
-    context.phases.created(made.map_err(Error::Mirror)?);
-    Ok((ReconcileOutcome::Changed, Again::OnEvent))
-}
+/// The step that requests about mirrors belong to.
+const MIRROR: &str = "handing to the agent";
 
-/// Hands a phase to the agent of its cluster, and takes from there how it stands with it.
-///
-/// # Errors
-/// When a request about the phase or its mirror failed.
-pub async fn hand_over(
-    context: &Context,
-    record: Arc<PhaseRecord>,
-    cluster: &str,
-    contact: Contact,
-) -> Result<Reconciled, Error> {
-    if record.deleting {
-        return take_back(context, &record, cluster, contact).await;
-    }
-    let record = set_up(context, record).await?;
-    let kept = keep(context, &record, cluster).await;
-    if let Err(error) = &kept
-        && context.is_stuck(&Owner::Phase(record.key.clone()))
-    {
-        let old = record.status()?;
-        let revision = Revision {
-            generation: record.generation,
-            lifecycle: lifecycle(record.is_paused()?),
-            ..Revision::default()
-        };
-        let reason = ("Unknown", reasons::CLUSTER_UNREACHABLE);
-        let text = format!(
-            "It cannot be handed to the agent of Cluster \"{cluster}\": {error}; `baton cluster join {cluster} --pull` \
-             makes what the agent needs."
-        );
-        let status = report_phase_unknown(&old, &revision, reason, &text, Timestamp::now());
-        let result = (ReconcileOutcome::Failed, Again::Backoff);
-        return write(context, &record, &old, status, result).await;
-    }
-    let told = tell(context, &record, cluster, contact, kept.as_ref().ok()).await;
-    kept?;
-    told
-}
-
-/// Says how it stands with a phase, as its agent reports.
-async fn tell(
-    context: &Context,
-    record: &PhaseRecord,
-    cluster: &str,
-    contact: Contact,
-    mirror: Option<&Arc<PhaseRecord>>,
-) -> Result<Reconciled, Error> {
-    let waiting = (ReconcileOutcome::Waiting, Again::OnEvent);
-    match contact {
-        // What was reported last still holds, for the short time until that is known better.
-        Contact::Expected => Ok(waiting),
-        Contact::Lost { message, since } => {
-            unreachable(context, record, &not_connected(cluster, since, &message)).await
+impl ObjectSetPhases {
+    /// Hands a phase to the agent of its cluster, and takes from there how it stands with it.
+    ///
+    /// # Errors
+    /// When a request about the phase or its mirror failed.
+    pub(crate) async fn deliver_by_agent(
+        &self,
+        record: Arc<PhaseRecord>,
+        cluster: &str,
+        contact: Contact,
+        reach: Reach,
+        failures: u32,
+    ) -> Result<Reconciled, Error> {
+        if record.deleting {
+            return self.take_back(&record, cluster, contact).await;
         }
-        Contact::Heard => {
-            let status = mirror.map(|mirror| mirror.status()).transpose()?;
-            let mut status: ObjectSetPhaseStatus = status.unwrap_or_default();
-            status.conditions.retain(|c| c.type_ != ARCHIVED);
-            if status.conditions.is_empty() {
-                return Ok(waiting);
+        if let Some(text) = changed_content(&record.spec()?, &record.status()?) {
+            return self.refuse_change(&record, &text).await;
+        }
+        if self.mirror_of(&record, cluster).is_none() && !self.has_place(cluster) {
+            // Not even the finalizer is there then, so that its deletion waits for nothing.
+            return self.without_place(&record, cluster, contact).await;
+        }
+        let record = self.set_up(record).await?;
+        let mirror = self.keep(&record, cluster, reach).await;
+        if let Err(error) = &mirror
+            && failures >= FAILURES_BEFORE_REPORT
+        {
+            let reason = ("Unknown", reasons::CLUSTER_UNREACHABLE);
+            let text = not_handed(cluster, &error.to_string());
+            let result = (ReconcileOutcome::Failed, Requeue::Backoff);
+            return self.report_unknown(&record, reason, &text, result).await;
+        }
+        let reported = self
+            .take_report(&record, cluster, contact, mirror.as_ref().ok())
+            .await;
+        mirror?;
+        reported
+    }
+
+    /// Says how it stands with a phase, as its agent reports.
+    async fn take_report(
+        &self,
+        record: &PhaseRecord,
+        cluster: &str,
+        contact: Contact,
+        mirror: Option<&Arc<PhaseRecord>>,
+    ) -> Result<Reconciled, Error> {
+        let waiting = (ReconcileOutcome::Waiting, Requeue::OnEvent);
+        match contact {
+            // What was reported last still holds, for the short time until that is known better.
+            Contact::Expected => Ok(waiting),
+            Contact::Lost { message, since } => {
+                self.unreachable(record, &not_connected(cluster, since, &message))
+                    .await
             }
-            if record.deleting {
-                // Its deletion has made another generation of it, which the agent knows nothing of.
-                for condition in &mut status.conditions {
-                    condition.observed_generation = Some(record.generation);
+            Contact::Reported => {
+                let status = mirror.map(|mirror| mirror.status()).transpose()?;
+                let mut status: ObjectSetPhaseStatus = status.unwrap_or_default();
+                status.conditions.retain(|c| c.type_ != ARCHIVED);
+                if status.conditions.is_empty() {
+                    return Ok(waiting);
                 }
+                if record.deleting {
+                    // Its deletion has made another generation of it, which the agent knows nothing of.
+                    for condition in &mut status.conditions {
+                        condition.observed_generation = Some(record.generation);
+                    }
+                }
+                let old = record.status()?;
+                let result = (ReconcileOutcome::Unchanged, Requeue::OnEvent);
+                self.write(record, &old, status, result).await
             }
-            let old = record.status()?;
-            let result = (ReconcileOutcome::Unchanged, Again::OnEvent);
-            write(context, record, &old, status, result).await
         }
+    }
+
+    /// Brings the mirror of a phase up to date.
+    async fn keep(
+        &self,
+        record: &PhaseRecord,
+        cluster: &str,
+        reach: Reach,
+    ) -> Result<Arc<PhaseRecord>, Error> {
+        let set = record.controller.as_ref();
+        let set = set.and_then(|uid| self.observed.revisions.by_uid(uid));
+        let before = set.as_ref().map(|set| self.observed.revisions.before(set));
+        let before = before.unwrap_or_default();
+        let named = record.service_account()?;
+        let named = named.as_deref().or(self.shared.default_account.as_deref());
+        let origin = Origin::of(record, set.as_deref(), &before, reach).acting_as(named);
+        let key = mirror::key(cluster, record);
+        let api = &self.shared.api;
+        let Some(known) = self.observed.phases.get(&key) else {
+            let manifest = mirror::manifest(&key, record, &origin)?;
+            let made = api.create(&key, &manifest).await;
+            let made = made.at_step(MIRROR)?;
+            self.observed.phases.created(made.clone(), Self::NAME);
+            return Ok(Arc::new(made));
+        };
+        if known.deleting {
+            return Ok(known);
+        }
+        let (text, paused) = (origin.text(), record.is_paused()?);
+        if known.annotations.get(ANNOTATION_ORIGIN) == Some(&text) && known.is_paused()? == paused {
+            return Ok(known);
+        }
+        let annotation = (ANNOTATION_ORIGIN, &*text);
+        let updated = api.annotate_phase(&known, annotation, paused).await;
+        let updated = updated.at_step(MIRROR)?;
+        self.observed.phases.updated(updated.clone(), Self::NAME);
+        Ok(Arc::new(updated))
+    }
+
+    /// Lets the agent write nothing more of a phase, if it was handed over.
+    ///
+    /// # Errors
+    /// When the request failed.
+    pub(super) async fn freeze(&self, record: &PhaseRecord, cluster: &str) -> Result<(), Error> {
+        let Some(known) = self.observed.phases.get(&mirror::key(cluster, record)) else {
+            return Ok(());
+        };
+        if known.deleting || known.is_paused()? {
+            return Ok(());
+        }
+        let updated = self.shared.api.pause_phase(&known, true).await;
+        let updated = updated.at_step(MIRROR)?;
+        self.observed.phases.updated(updated, Self::NAME);
+        Ok(())
+    }
+
+    /// Lets the agent take the objects of a phase away, and lets go of it.
+    async fn take_back(
+        &self,
+        record: &PhaseRecord,
+        cluster: &str,
+        contact: Contact,
+    ) -> Result<Reconciled, Error> {
+        if !record.has_finalizer(FINALIZER_CACHED) {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
+        }
+        let is_lost = matches!(contact, Contact::Lost { .. });
+        if record.orphaning || (is_lost && record.is_abandoned()) {
+            self.withdraw(record, cluster).await?;
+            self.release(record).await?;
+            return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
+        }
+        let mut mirror = self.mirror_of(record, cluster);
+        if mirror.is_none() {
+            // The manager before this one may have made it a moment ago.
+            let found = self.shared.api.get(&mirror::key(cluster, record)).await;
+            mirror = found.at_step(MIRROR)?.map(Arc::new);
+        }
+        let mirror = match mirror {
+            Some(mirror) => mirror,
+            None if !self.has_place(cluster) => {
+                return self.without_place(record, cluster, contact).await;
+            }
+            // The phase goes before its mirror, so the objects were never taken away by an agent. Perhaps the manager
+            // has delivered them.
+            None => self.keep(record, cluster, Reach::default()).await?,
+        };
+        if self.take_back_through(record, cluster, &mirror).await? {
+            return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
+        }
+        self.take_report(record, cluster, contact, Some(&mirror))
+            .await
+    }
+
+    /// Lets the agent of a cluster that is not known, or cannot be connected to, take the objects of a phase away: it
+    /// may be at work all the same. Whether it is done, and the phase released.
+    ///
+    /// # Errors
+    /// When a request about the phase or its mirror failed.
+    pub(super) async fn is_taken_back(&self, record: &PhaseRecord) -> Result<bool, Error> {
+        let is_left = record.orphaning || record.is_abandoned();
+        let cluster = record.cluster().filter(|_| record.deleting && !is_left);
+        let mirror = cluster.and_then(|cluster| self.mirror_of(record, cluster));
+        match (cluster, mirror) {
+            (Some(cluster), Some(mirror)) => self.take_back_through(record, cluster, &mirror).await,
+            _ => Ok(false),
+        }
+    }
+
+    /// Lets go of the mirror of a phase that is to stay, if somebody has deleted it: when its objects are taken away,
+    /// or when it goes with the namespace of the agent, and is forgotten. It is made again when it is gone.
+    ///
+    /// # Errors
+    /// When the request failed.
+    pub(super) async fn let_go_of_deleted(&self, record: &PhaseRecord) -> Result<(), Error> {
+        let cluster = record.cluster().filter(|_| !record.deleting);
+        let mirror = cluster.and_then(|cluster| self.mirror_of(record, cluster));
+        match (cluster, mirror) {
+            (Some(cluster), Some(mirror))
+                if is_done(&mirror) || self.is_closing(&mirror, cluster) =>
+            {
+                self.free(&mirror).await.map(drop)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether a mirror is deleted along with the namespace of its agent.
+    fn is_closing(&self, mirror: &PhaseRecord, cluster: &str) -> bool {
+        mirror.deleting && !self.has_place(cluster)
+    }
+
+    /// Lets the agent take the objects of a phase away, by the deletion of its mirror; whether it is done, and the
+    /// phase released.
+    pub(super) async fn take_back_through(
+        &self,
+        record: &PhaseRecord,
+        cluster: &str,
+        mirror: &PhaseRecord,
+    ) -> Result<bool, Error> {
+        if is_done(mirror) {
+            // In this order: a phase without mirror was never taken away. A mirror without phase is collected.
+            self.release(record).await?;
+            self.free(mirror).await?;
+            return Ok(true);
+        }
+        if self.is_closing(mirror, cluster) {
+            self.free(mirror).await?;
+        } else if !mirror.deleting {
+            match self.name_heirs(record, cluster, mirror).await? {
+                Some(named) => self.delete_mirror(&named).await?,
+                None => self.delete_mirror(mirror).await?,
+            }
+        }
+        Ok(false)
+    }
+
+    /// Tells the agent who gets the objects of a phase back, before it takes them away. The mirror with that; `None`
+    /// when nobody does, or when it is said already.
+    async fn name_heirs(
+        &self,
+        record: &PhaseRecord,
+        cluster: &str,
+        mirror: &PhaseRecord,
+    ) -> Result<Option<PhaseRecord>, Error> {
+        let set = record.controller.as_ref();
+        let set = set.and_then(|uid| self.observed.revisions.by_uid(uid));
+        let heirs = set.map(|set| self.observed.heirs_elsewhere(&set, cluster));
+        let heirs = heirs.transpose()?.unwrap_or_default().into_iter();
+        let heirs: Vec<_> = heirs.map(|heir| heir.identity.uid).collect();
+        if heirs.is_empty() {
+            return Ok(None);
+        }
+        let text = Origin::read(mirror)?.handing_back(heirs).text();
+        if mirror.annotations.get(ANNOTATION_ORIGIN) == Some(&text) {
+            return Ok(None);
+        }
+        let (annotation, paused) = ((ANNOTATION_ORIGIN, &*text), mirror.is_paused()?);
+        let updated = self.shared.api.annotate_phase(mirror, annotation, paused);
+        let updated = updated.await.at_step(MIRROR)?;
+        self.observed.phases.updated(updated.clone(), Self::NAME);
+        Ok(Some(updated))
+    }
+
+    /// The mirror of a phase, as the watch knows it.
+    pub(super) fn mirror_of(
+        &self,
+        record: &PhaseRecord,
+        cluster: &str,
+    ) -> Option<Arc<PhaseRecord>> {
+        let mirror = self.observed.phases.get(&mirror::key(cluster, record))?;
+        // One that was freed is about to vanish.
+        (!mirror.deleting || !mirror.finalizers.is_empty()).then_some(mirror)
+    }
+
+    /// Whether there is a place for mirrors: the namespace of the agent. Without it, or when it is on its way out, what
+    /// the manager keeps there for heartbeats is gone.
+    fn has_place(&self, cluster: &str) -> bool {
+        let heartbeat = self.observed.phases.get(&mirror::heartbeat(cluster));
+        heartbeat.is_some_and(|heartbeat| !heartbeat.deleting)
+    }
+
+    /// Reports that there is no place for the mirror of a phase.
+    async fn without_place(
+        &self,
+        record: &PhaseRecord,
+        cluster: &str,
+        contact: Contact,
+    ) -> Result<Reconciled, Error> {
+        if matches!(contact, Contact::Expected) {
+            // It is about to be made, or to be known.
+            return Ok((ReconcileOutcome::Waiting, Requeue::OnEvent));
+        }
+        let place = mirror::namespace(cluster);
+        let cause = format!("namespace {place} does not exist, or is being deleted");
+        self.unreachable(record, &not_handed(cluster, &cause)).await
+    }
+
+    /// Takes the mirror of a phase away, if there is one. Its objects stay as they are: the agent forgets a
+    /// phase whose mirror is gone.
+    ///
+    /// # Errors
+    /// When a request failed.
+    pub(crate) async fn withdraw(&self, record: &PhaseRecord, cluster: &str) -> Result<(), Error> {
+        match self.observed.phases.get(&mirror::key(cluster, record)) {
+            Some(known) => self.discard(&known).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Deletes a mirror whose phase is gone without a teardown, as when somebody removed its finalizers.
+    ///
+    /// # Errors
+    /// When a request failed.
+    pub(crate) async fn collect(&self, mirror: &PhaseRecord) -> Result<Reconciled, Error> {
+        if mirror.deleting && mirror.finalizers.is_empty() {
+            return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
+        }
+        let origin = match Origin::read(mirror) {
+            Ok(origin) => origin,
+            Err(error) => {
+                tracing::warn!(mirror = %mirror.key, %error, "left alone, it stands for no phase");
+                return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
+            }
+        };
+        if is_done(mirror) {
+            // The manager before this one has released the phase, and no more.
+            self.free(mirror).await?;
+            return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
+        }
+        // Its watch may be behind that of the mirrors.
+        let found = self.shared.api.get(&origin.key()).await;
+        let found = found.at_step(MIRROR)?;
+        if found.is_some_and(|phase| *phase.uid == *origin.uid()) {
+            return Ok((ReconcileOutcome::Waiting, Requeue::OnEvent));
+        }
+        let phase = origin.key();
+        tracing::warn!(mirror = %mirror.key, %phase, "the phase is gone; its objects are left behind");
+        self.discard(mirror).await?;
+        Ok((ReconcileOutcome::Changed, Requeue::OnEvent))
+    }
+
+    /// Deletes a mirror and lets go of it.
+    async fn discard(&self, mirror: &PhaseRecord) -> Result<(), Error> {
+        let mirror = self.free(mirror).await?;
+        if !mirror.deleting {
+            self.delete_mirror(&mirror).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets go of a mirror.
+    async fn free(&self, mirror: &PhaseRecord) -> Result<PhaseRecord, Error> {
+        if mirror.finalizers.is_empty() {
+            return Ok(mirror.clone());
+        }
+        let free = self.shared.api.set_finalizers(mirror, Vec::new()).await;
+        let free = free.at_step(MIRROR)?;
+        self.observed.phases.updated(free.clone(), Self::NAME);
+        Ok(free)
+    }
+
+    async fn delete_mirror(&self, mirror: &PhaseRecord) -> Result<(), Error> {
+        let api = &self.shared.api;
+        let deleted = api.delete_phase(&mirror.key, &mirror.uid, mirror.resource_version);
+        deleted.await.at_step(MIRROR)
     }
 }
 
-/// Brings the mirror of a phase up to date.
-async fn keep(
-    context: &Context,
-    record: &PhaseRecord,
-    cluster: &str,
-) -> Result<Arc<PhaseRecord>, Error> {
-    let set = record.controller.as_ref();
-    let set = set.and_then(|uid| context.revisions.by_uid(uid));
-    let before = set.as_ref().map(|set| context.revisions.before(set));
-    let origin = Origin::of(record, set.as_deref(), &before.unwrap_or_default());
-    let key = mirror::key(cluster, record);
-    let api = &context.api;
-    let Some(known) = context.phases.get(&key) else {
-        let manifest = mirror::manifest(&key, record, &origin)?;
-        let made = api.create_phase(&key, &manifest).await;
-        let made = made.map_err(Error::Mirror)?;
-        context.phases.created(made.clone());
-        return Ok(Arc::new(made));
-    };
-    if known.deleting {
-        // Somebody has deleted it, which takes the objects away; it is made again when it is gone.
-        if is_done(&known) {
-            let free = api.set_finalizers(&known, Vec::new()).await;
-            free.map_err(Error::Mirror)?;
-        }
-        return Ok(known);
-    }
-    let (text, paused) = (origin.text(), record.is_paused()?);
-    if known.annotations.get(ANNOTATION_ORIGIN) == Some(&text) && known.is_paused()? == paused {
-        return Ok(known);
-    }
-    let annotation = (ANNOTATION_ORIGIN, &*text);
-    let updated = api.annotate_phase(&known, annotation, paused).await;
-    let updated = updated.map_err(Error::Mirror)?;
-    context.phases.update(updated.clone());
-    Ok(Arc::new(updated))
-}
-
-/// Lets the agent take the objects of a phase away, and lets go of it.
-async fn take_back(
-    context: &Context,
-    record: &PhaseRecord,
-    cluster: &str,
-    contact: Contact,
-) -> Result<Reconciled, Error> {
-    if !has(record, FINALIZER_CACHED) {
-        return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
-    }
-    let is_lost = matches!(contact, Contact::Lost { .. });
-    if record.orphaning || (is_lost && record.is_abandoned()) {
-        withdraw(context, record, cluster).await?;
-        release(context, record).await?;
-        return Ok((ReconcileOutcome::Changed, Again::OnEvent));
-    }
-    let key = mirror::key(cluster, record);
-    let mut known = context.phases.get(&key);
-    if known.is_none() {
-        // The manager before this one may have made it a moment ago.
-        let found = context.api.phase(&key).await;
-        known = found.map_err(Error::Mirror)?.map(Arc::new);
-    }
-    match known {
-        None => {}
-        Some(known) if is_done(&known) => {
-            let free = context.api.set_finalizers(&known, Vec::new()).await;
-            free.map_err(Error::Mirror)?;
-        }
-        Some(known) => {
-            if !known.deleting {
-                let deleted = context.api.delete_phase(&known).await;
-                deleted.map_err(Error::Mirror)?;
-            }
-            return tell(context, record, cluster, contact, Some(&known)).await;
-        }
-    }
-    release(context, record).await?;
-    Ok((ReconcileOutcome::Changed, Again::OnEvent))
+/// Says why a phase is not handed to an agent, and what helps.
+fn not_handed(cluster: &str, cause: &str) -> String {
+    format!(
+        "It cannot be handed to the agent of Cluster \"{cluster}\": {cause}; `baton cluster join {cluster} --pull` \
+         makes what the agent needs."
+    )
 }
 
 /// Whether the agent has taken all objects away.
@@ -222,54 +405,4 @@ fn is_done(mirror: &PhaseRecord) -> bool {
         && mirror
             .status()
             .is_ok_and(|status| mirror::is_archived(&status))
-}
-
-/// Takes the mirror of a phase away, if there is one. Its objects stay as they are: the agent forgets a
-/// phase whose mirror is gone.
-///
-/// # Errors
-/// When a request failed.
-pub async fn withdraw(context: &Context, record: &PhaseRecord, cluster: &str) -> Result<(), Error> {
-    match context.phases.get(&mirror::key(cluster, record)) {
-        Some(known) => discard(context, &known).await,
-        None => Ok(()),
-    }
-}
-
-/// Takes a mirror away whose phase is gone without a word, as when somebody took its finalizers away.
-///
-/// # Errors
-/// When a request failed.
-pub async fn collect(context: &Context, mirror: &PhaseRecord) -> Result<Reconciled, Error> {
-    let origin = match Origin::read(mirror) {
-        Ok(origin) => origin,
-        Err(error) => {
-            tracing::warn!(mirror = %mirror.key, %error, "left alone, it stands for no phase");
-            return Ok((ReconcileOutcome::Unchanged, Again::OnEvent));
-        }
-    };
-    // Its watch may be behind that of the mirrors.
-    let found = context.api.phase(&origin.key()).await;
-    let found = found.map_err(Error::Mirror)?;
-    if found.is_some_and(|phase| *phase.uid == *origin.uid()) {
-        return Ok((ReconcileOutcome::Waiting, Again::OnEvent));
-    }
-    let phase = origin.key();
-    tracing::warn!(mirror = %mirror.key, %phase, "the phase is gone; its objects are left behind");
-    discard(context, mirror).await?;
-    Ok((ReconcileOutcome::Changed, Again::OnEvent))
-}
-
-async fn discard(context: &Context, mirror: &PhaseRecord) -> Result<(), Error> {
-    let api = &context.api;
-    let mut mirror = mirror.clone();
-    if !mirror.finalizers.is_empty() {
-        let free = api.set_finalizers(&mirror, Vec::new()).await;
-        mirror = free.map_err(Error::Mirror)?;
-    }
-    if !mirror.deleting {
-        let deleted = api.delete_phase(&mirror).await;
-        deleted.map_err(Error::Mirror)?;
-    }
-    Ok(())
 }

@@ -2,15 +2,12 @@
 
 use std::time::Instant;
 
-use baton_integration::faults::{Answer, Faults, On, Status, Verb, WatchEnd};
+use baton_integration::faults::{Answer, Faults, On, Status, Verb};
 use baton_integration::sites::{PULL, Site};
 use futures::future::join_all;
 
 use super::{Side, pulled};
-use crate::rollout::{calm, writes};
-
-/// What a server does to requests, and how many of them meet it at least.
-type Script = (&'static str, On, Answer, usize);
+use crate::rollout::{Script, calm, watch_scripts, writes};
 
 /// Rolls out over an API server that does what each of the scripts says, all of them side by side.
 async fn each(side: Side, scripts: Vec<Script>) {
@@ -35,7 +32,7 @@ async fn each(side: Side, scripts: Vec<Script>) {
         faults.heal();
         rollout.assert_calm(&text).await;
         if side == Side::Site {
-            // What was carried out and not told may be sent once more, to no effect.
+            // What was carried out without an answer may be sent once more, to no effect.
             let seen = faults.seen();
             let lost = seen.iter().filter(|seen| seen.injected && seen.carried_out);
             let most = calm().await.1 + lost.count();
@@ -54,46 +51,7 @@ fn followed(side: Side) -> &'static str {
 }
 
 async fn watches_end(side: Side) {
-    let ends = |after, how: &WatchEnd| Answer::EndWatch {
-        after,
-        how: how.clone(),
-    };
-    let expired = WatchEnd::Error(Status::gone());
-    let watches = |times| On::verb(Verb::Watch).path(followed(side)).times(times);
-    each(
-        side,
-        vec![
-            ("410 to a watch", watches(3), Answer::gone(), 3),
-            ("410 in a watch", watches(3), ends(2, &expired), 1),
-            ("410 in a watch at once", watches(3), ends(0, &expired), 3),
-            (
-                "watches that close",
-                watches(4),
-                ends(1, &WatchEnd::Close),
-                1,
-            ),
-            (
-                "watches that break",
-                watches(4),
-                ends(1, &WatchEnd::HangUp),
-                1,
-            ),
-            (
-                "watches that break within an event",
-                watches(4),
-                Answer::CutBody(300),
-                1,
-            ),
-            (
-                "watches that are not allowed now",
-                watches(2),
-                Answer::too_many_requests(1),
-                2,
-            ),
-            ("watches that fail", watches(2), Answer::internal_error(), 2),
-        ],
-    )
-    .await;
+    each(side, watch_scripts(followed(side))).await;
 }
 
 #[tokio::test]

@@ -34,9 +34,13 @@ async fn tokens_expire_and_are_replaced() {
             if stage != Stage::First {
                 return;
             }
-            let told = rollout.joined.becomes("Connected", "False").await;
+            let reported = rollout.joined.becomes("Connected", "False").await;
             // Only an agent that reaches the hub can say what is wrong with the site.
-            assert_eq!(told["reason"] == SILENT, side == Side::Hub, "{told}");
+            assert_eq!(
+                reported["reason"] == SILENT,
+                side == Side::Hub,
+                "{reported}"
+            );
             let patient = rollout.ns.within(PATIENCE);
             let lost = [Because("Available", "Unknown", "ClusterUnreachable")];
             patient.reaches("v1", &lost).await;

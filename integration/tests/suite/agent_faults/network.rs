@@ -5,6 +5,7 @@ use std::time::Instant;
 use baton_integration::agent::Agent;
 use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy, Slow};
+use baton_integration::seed::{SEED, first_seed};
 use baton_integration::sites::{PULL, Site, Stop};
 use futures::future::join_all;
 use rand::rngs::StdRng;
@@ -13,9 +14,6 @@ use rand::{RngExt as _, SeedableRng as _};
 use super::{Side, pulled};
 use crate::agent_offline::SILENT;
 use crate::rollout::{PATIENCE, Rollout, Stage, calm};
-
-/// Names the first seed, to repeat a run that failed.
-const SEED: &str = "BATON_TEST_SEED";
 
 /// Both lines of an agent.
 struct Lines {
@@ -98,7 +96,7 @@ async fn the_line_to_the_hub_is_cut() {
     rollout.assert_calm("a cut to the hub").await;
 }
 
-/// An agent that cannot reach its own cluster says so, and does not pass for one that is well.
+/// An agent that cannot reach its own cluster says so, and is not taken for a healthy one.
 #[tokio::test]
 async fn the_line_to_the_site_is_cut() {
     calm().await;
@@ -110,8 +108,11 @@ async fn the_line_to_the_site_is_cut() {
             return;
         }
         lines.site.set(Mode::Cut).await;
-        let told = rollout.joined.becomes("Connected", "False").await;
-        assert_ne!(told["reason"], SILENT, "the agent itself is there: {told}");
+        let reported = rollout.joined.becomes("Connected", "False").await;
+        assert_ne!(
+            reported["reason"], SILENT,
+            "the agent itself is there: {reported}"
+        );
         let lost = [Because("Available", "Unknown", "ClusterUnreachable")];
         rollout.ns.reaches("v1", &lost).await;
         lines.site.set(Mode::Pass).await;
@@ -124,10 +125,7 @@ async fn the_line_to_the_site_is_cut() {
 /// Connections break at moments that nobody chose, in the middle of requests and of watches.
 #[tokio::test]
 async fn connections_are_reset_at_any_moment() {
-    let first = std::env::var(SEED)
-        .ok()
-        .and_then(|seed| seed.parse().ok())
-        .unwrap_or(1);
+    let first = first_seed();
     calm().await;
     let site = &Site::get(PULL).await;
     let resets = join_all((first..first + 6_u64).map(async |seed| {
@@ -220,7 +218,7 @@ async fn lines_are_slow() {
     assert_eq!(rollout.joined.becomes("Connected", "True").await, since);
 }
 
-/// What has to be waited for, side by side: nobody is told that connections are dead.
+/// What has to be waited for, side by side: nothing signals that connections are dead.
 #[tokio::test]
 async fn connections_are_half_open() {
     calm().await;

@@ -3,7 +3,11 @@
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use crate::output::{Cell, Output, Paint, Table, age};
+use crate::output::{
+    Output, Paint,
+    format::{age, text_at},
+    table::{Cell, Table},
+};
 
 const HEADINGS: [&str; 6] = [
     "NAMESPACE",
@@ -14,11 +18,9 @@ const HEADINGS: [&str; 6] = [
     "MESSAGE",
 ];
 
-/// An event.
 #[derive(Clone, Debug)]
-pub struct Event {
-    /// As the server has it.
-    pub object: Value,
+pub(crate) struct Event {
+    pub(crate) object: Value,
     last: Option<Timestamp>,
     first: Option<Timestamp>,
     count: i64,
@@ -26,7 +28,7 @@ pub struct Event {
 
 impl Event {
     /// Reads what matters for its place.
-    pub fn new(object: Value) -> Self {
+    pub(crate) fn new(object: Value) -> Self {
         let time = |pointer: &str| {
             let text = object.pointer(pointer)?.as_str()?;
             text.parse::<Timestamp>().ok()
@@ -48,13 +50,12 @@ impl Event {
     }
 
     /// Its place: by time, and in a stable order within a second.
-    pub fn order(&self) -> (Option<Timestamp>, String) {
+    pub(crate) fn order(&self) -> (Option<Timestamp>, String) {
         (self.last, self.text("/metadata/name").to_owned())
     }
 
     fn text(&self, pointer: &str) -> &str {
-        let text = self.object.pointer(pointer).and_then(Value::as_str);
-        text.unwrap_or_default()
+        text_at(&self.object, pointer)
     }
 
     fn row(&self, now: Timestamp) -> [Cell; 6] {
@@ -86,14 +87,13 @@ impl Event {
 
 /// A table that goes on: headings first, and columns that never get narrower.
 #[derive(Debug)]
-pub struct Stream {
+pub(crate) struct Stream {
     with_namespaces: bool,
     widths: Option<Vec<usize>>,
 }
 
 impl Stream {
-    /// Nothing was printed yet.
-    pub fn new(with_namespaces: bool) -> Self {
+    pub(crate) fn new(with_namespaces: bool) -> Self {
         Self {
             with_namespaces,
             widths: None,
@@ -101,7 +101,7 @@ impl Stream {
     }
 
     /// The lines of more events; nothing for none.
-    pub fn add(&mut self, events: &[Event], now: Timestamp, output: Output) -> String {
+    pub(crate) fn add(&mut self, events: &[Event], now: Timestamp, output: Output) -> String {
         if events.is_empty() {
             return String::new();
         }

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
-use baton::engine::revision::Desired;
 use baton_apis::{CollisionProtection, ObjectSetProbe, Probe};
+use baton_engine::revision::Desired;
+use baton_kubernetes::error::collapse_whitespace;
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector},
     jiff::Timestamp,
@@ -11,19 +12,21 @@ use k8s_openapi::{
 
 use crate::{
     chain::Revision,
-    content::{Content, Phase},
+    content::{Phase, RevisionContent},
     diff::describe as object_name,
-    output::{Cell, Output, Paint, Table, age, one_line},
+    output::{
+        Output, Paint,
+        format::age,
+        table::{Cell, Table},
+    },
 };
 
 /// Width of the first column.
 const KEYS: usize = 16;
 
-/// The text.
-#[must_use]
-pub fn describe(
+pub(crate) fn describe(
     revision: &Revision,
-    content: &Content,
+    content: &RevisionContent,
     is_current: bool,
     output: Output,
     now: Timestamp,
@@ -71,7 +74,7 @@ fn head(text: &mut String, revision: &Revision, is_current: bool, now: Timestamp
         .map_or("<none>".to_owned(), |number| number.to_string());
     let current = if is_current { " (current)" } else { "" };
     field("Revision", &format!("{number}{current}"));
-    field("State", revision.state().word());
+    field("State", revision.state().as_str());
     let succeeded = if revision.has_succeeded() {
         "True"
     } else {
@@ -79,7 +82,7 @@ fn head(text: &mut String, revision: &Revision, is_current: bool, now: Timestamp
     };
     field("Succeeded", succeeded);
     let cause = revision.change_cause().unwrap_or("<none>");
-    field("Change cause", &one_line(cause));
+    field("Change cause", &collapse_whitespace(cause));
     let created = revision.created().map(|time| time.to_string());
     let created = created.unwrap_or_else(|| "<unknown>".to_owned());
     field(
@@ -191,7 +194,7 @@ fn probe(text: &mut String, entry: &ObjectSetProbe) {
             let _ = writeln!(text, "    {} equals {}", fields.field_a, fields.field_b);
         }
         if let Some(cel) = cel {
-            let rule = one_line(&cel.rule);
+            let rule = collapse_whitespace(&cel.rule);
             let _ = writeln!(text, "    {rule} (else: {})", cel.message);
         }
     }
@@ -283,7 +286,8 @@ spec:
     probes: [{condition: {type: Ready}}]
 status:
   conditions:
-  - {type: Available, status: 'False', reason: ProbeFailure, message: not yet, lastTransitionTime: '2026-08-01T00:59:00Z'}
+  - {type: Available, status: 'False', reason: ProbeFailure, message: not yet,
+      lastTransitionTime: '2026-08-01T00:59:00Z'}
   waitingFor:
   - {phase: app, group: apps, kind: Deployment, name: web, reason: ProbeFailure, message: not ready}
 ";
@@ -297,7 +301,7 @@ status:
     }
 
     #[test]
-    fn everything() {
+    fn all_parts_of_a_revision_are_described() {
         assert_eq!(
             described(WEB, true),
             "\
@@ -336,7 +340,7 @@ Waiting for:
     }
 
     #[test]
-    fn nothing() {
+    fn an_empty_revision_has_no_parts() {
         let empty = "{apiVersion: package-operator.run/v1alpha1, kind: ClusterObjectSet, metadata: {name: web-v1}}";
         assert_eq!(
             described(empty, false),

@@ -2,11 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton::engine::{
+use baton_apis::constants::{ANNOTATION_OWNERS, ANNOTATION_REVISION};
+use baton_engine::{
     Gvk,
     object::{controller, owner_references, text},
+    revision::KindScope,
 };
-use baton_apis::constants::{ANNOTATION_OWNERS, ANNOTATION_REVISION};
+use baton_kubernetes::{
+    discovery::Resource,
+    path::{self, NameError},
+};
 use futures::{StreamExt as _, stream};
 use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList};
 use serde_json::Value;
@@ -14,64 +19,62 @@ use serde_json::Value;
 use crate::{
     connect::{Cluster, ListQuery},
     error::Error,
+    output::format::text_at,
 };
 
 /// Lists under way at the same time.
 const SIDE_BY_SIDE: usize = 16;
 
-/// An object that nothing controls.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Orphan {
+pub(crate) struct Orphan {
     /// Its metadata, with its own kind.
-    pub object: Value,
+    pub(crate) object: Value,
     /// Who is named as its controller, else as an owner, as `Kind/name`.
-    pub last_owner: Option<String>,
+    pub(crate) last_owner: Option<String>,
 }
 
-/// What was found.
 #[derive(Clone, Debug, Default)]
-pub struct Findings {
+pub(crate) struct Findings {
     /// By namespace, kind and name.
-    pub orphans: Vec<Orphan>,
+    pub(crate) orphans: Vec<Orphan>,
     /// What could not be looked at.
-    pub warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
 }
 
 /// A kind and where its objects are.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Served {
     gvk: Gvk,
-    plural: String,
-    is_namespaced: bool,
+    resource: Resource,
     /// Whether its objects can be deleted: those of the others are views of something else.
     is_real: bool,
 }
 
 impl Served {
+    fn is_namespaced(&self) -> bool {
+        self.resource.scope == KindScope::Namespaced
+    }
+
+    fn id(&self) -> (String, String) {
+        (self.gvk.group.clone(), self.gvk.kind.clone())
+    }
+
     /// Path of its objects in a namespace; all of them where it is `None`.
-    fn path(&self, namespace: Option<&str>) -> String {
-        let root = if self.gvk.group.is_empty() {
-            "/api"
-        } else {
-            "/apis"
-        };
-        let version = self.gvk.api_version();
-        match namespace.filter(|_| self.is_namespaced) {
-            Some(namespace) => {
-                format!("{root}/{version}/namespaces/{namespace}/{}", self.plural)
-            }
-            None => format!("{root}/{version}/{}", self.plural),
+    fn path(&self, namespace: Option<&str>) -> Result<String, NameError> {
+        match namespace {
+            Some(namespace) => self.resource.path_in(namespace),
+            None => Ok(self.resource.path()),
         }
     }
 }
 
 /// Finds the orphans of a namespace, or of the whole cluster.
-pub async fn find(cluster: &Cluster, namespace: Option<&str>) -> Result<Findings, Error> {
+pub(crate) async fn find(cluster: &Cluster, namespace: Option<&str>) -> Result<Findings, Error> {
     let mut findings = Findings::default();
     let served = discover(cluster, &mut findings.warnings).await?;
     let places = served
         .iter()
-        .filter(|kind| kind.is_real && (kind.is_namespaced || namespace.is_none()));
+        .filter(|kind| kind.is_real && (kind.is_namespaced() || namespace.is_none()));
     let managed = ListQuery {
         metadata_only: true,
         ..ListQuery::managed()
@@ -89,19 +92,16 @@ pub async fn find(cluster: &Cluster, namespace: Option<&str>) -> Result<Findings
     let controllers = wanted_controllers(&candidates);
     let kinds = served
         .iter()
-        .filter(|kind| controllers.contains(&(kind.gvk.group.clone(), kind.gvk.kind.clone())));
+        .filter(|kind| controllers.contains(&kind.id()));
     let all = ListQuery {
         metadata_only: true,
         ..ListQuery::default()
     };
     let mut unknown = Vec::new();
     let lists = list_all(cluster, kinds.clone(), namespace, &all, &mut unknown).await?;
-    let read: BTreeSet<(String, String)> = lists
-        .iter()
-        .map(|(kind, _)| (kind.gvk.group.clone(), kind.gvk.kind.clone()))
-        .collect();
+    let read: BTreeSet<(String, String)> = lists.iter().map(|(kind, _)| kind.id()).collect();
     let unread: BTreeSet<(String, String)> = kinds
-        .map(|kind| (kind.gvk.group.clone(), kind.gvk.kind.clone()))
+        .map(Served::id)
         .filter(|kind| !read.contains(kind))
         .collect();
     findings.warnings.extend(
@@ -119,7 +119,7 @@ pub async fn find(cluster: &Cluster, namespace: Option<&str>) -> Result<Findings
     Ok(findings)
 }
 
-/// Lists kinds side by side. What cannot be listed is left out and told; no answer is an error.
+/// Lists kinds side by side. What cannot be listed is left out with a warning; no answer is an error.
 async fn list_all<'a>(
     cluster: &Cluster,
     kinds: impl Iterator<Item = &'a Served>,
@@ -128,7 +128,10 @@ async fn list_all<'a>(
     warnings: &mut Vec<String>,
 ) -> Result<Vec<(&'a Served, Vec<Value>)>, Error> {
     let lists = kinds.map(|kind| async move {
-        let list = cluster.list_at(&kind.path(namespace), query).await;
+        let list = match kind.path(namespace) {
+            Ok(path) => cluster.list_at(&path, query).await,
+            Err(error) => Err(Error::Usage(error.to_string())),
+        };
         (kind, list)
     });
     let mut lists = stream::iter(lists).buffered(SIDE_BY_SIDE);
@@ -153,9 +156,9 @@ async fn list_all<'a>(
 /// As kubectl names it: `deployments.apps`.
 fn resource(kind: &Served) -> String {
     if kind.gvk.group.is_empty() {
-        kind.plural.clone()
+        kind.resource.plural.clone()
     } else {
-        format!("{}.{}", kind.plural, kind.gvk.group)
+        format!("{}.{}", kind.resource.plural, kind.gvk.group)
     }
 }
 
@@ -177,7 +180,7 @@ fn kinds(
     let mut served: BTreeMap<(String, String), Served> = BTreeMap::new();
     for group in core.items.iter().chain(&groups.items) {
         for kind in of_group(group, warnings) {
-            let key = (kind.gvk.group.clone(), kind.plural.clone());
+            let key = (kind.gvk.group.clone(), kind.resource.plural.clone());
             // Versions come in the order of preference.
             served.entry(key).or_insert(kind);
         }
@@ -197,6 +200,9 @@ fn of_group(group: &APIGroupDiscovery, warnings: &mut Vec<String>) -> Vec<Served
             ));
             continue;
         }
+        let Ok(prefix) = path::group_version(name, number) else {
+            continue;
+        };
         for resource in &version.resources {
             let has = |verb: &str| resource.verbs.iter().any(|own| own == verb);
             let gvk = resource.response_kind.as_ref();
@@ -211,8 +217,15 @@ fn of_group(group: &APIGroupDiscovery, warnings: &mut Vec<String>) -> Vec<Served
                         version: number.to_owned(),
                         kind,
                     },
-                    plural: plural.clone(),
-                    is_namespaced: resource.scope.as_deref() == Some("Namespaced"),
+                    resource: Resource {
+                        prefix: prefix.clone(),
+                        plural: plural.clone(),
+                        scope: match resource.scope.as_deref() {
+                            Some("Namespaced") => KindScope::Namespaced,
+                            _ => KindScope::Cluster,
+                        },
+                        watchable: has("watch"),
+                    },
                     is_real: has("delete"),
                 });
             }
@@ -274,15 +287,8 @@ fn judge(
         })
         .collect();
     orphans.sort_by_cached_key(|orphan| {
-        let text = |pointer: &str| {
-            let text = orphan.object.pointer(pointer).and_then(Value::as_str);
-            text.unwrap_or_default().to_owned()
-        };
-        [
-            text("/metadata/namespace"),
-            text("/kind"),
-            text("/metadata/name"),
-        ]
+        let pointers = ["/metadata/namespace", "/kind", "/metadata/name"];
+        pointers.map(|pointer| text_at(&orphan.object, pointer).to_owned())
     });
     orphans
 }
@@ -331,7 +337,7 @@ mod tests {
         let found = kinds(&core, &apps, &mut warnings);
         let paths: Vec<(String, bool)> = found
             .iter()
-            .map(|kind| (kind.path(Some("n")), kind.is_real))
+            .map(|kind| (kind.path(Some("n")).unwrap(), kind.is_real))
             .collect();
         assert_eq!(
             paths,
@@ -341,7 +347,7 @@ mod tests {
                 ("/apis/shop.example/v1/namespaces/n/views".to_owned(), false),
             ]
         );
-        assert_eq!(found[1].path(None), "/apis/shop.example/v2/carts");
+        assert_eq!(found[1].path(None).unwrap(), "/apis/shop.example/v2/carts");
         assert_eq!(
             warnings,
             ["the server behind shop.example/v0 does not answer; its kinds are not looked at"]

@@ -2,40 +2,33 @@
 
 use baton_apis::constants::ANNOTATION_REVISION;
 use k8s_openapi::jiff::Timestamp;
-use serde_json::Value;
 
 use super::find::Orphan;
-use crate::output::{Table, age, name};
+use crate::output::{
+    format::{age, name, text_at},
+    table::Table,
+};
 
 /// One row per object; with the namespace where there are several.
-pub fn table(orphans: &[Orphan], with_namespaces: bool, now: Timestamp) -> Table {
+pub(crate) fn table(orphans: &[Orphan], with_namespaces: bool, now: Timestamp) -> Table {
     let headings = ["NAMESPACE", "NAME", "REVISION", "LAST OWNER", "AGE"];
     let skip = usize::from(!with_namespaces);
     let mut table = Table::new(&headings[skip..]);
     for orphan in orphans {
-        let text = |value: Option<&Value>| {
-            let text = value.and_then(Value::as_str).unwrap_or_default();
-            text.to_owned()
-        };
+        let text = |pointer| text_at(&orphan.object, pointer);
         let metadata = &orphan.object["metadata"];
-        let revision = text(
-            metadata
-                .get("annotations")
-                .and_then(|annotations| annotations.get(ANNOTATION_REVISION)),
-        );
-        let created = text(metadata.get("creationTimestamp")).parse().ok();
-        let none = |text: String| {
-            if text.is_empty() {
-                "<none>".to_owned()
-            } else {
-                text
-            }
-        };
+        let revision = metadata["annotations"][ANNOTATION_REVISION]
+            .as_str()
+            .filter(|text| !text.is_empty());
+        let created = text("/metadata/creationTimestamp").parse().ok();
         let row = [
-            text(metadata.get("namespace")),
+            text("/metadata/namespace").to_owned(),
             name(&orphan.object),
-            none(revision),
-            none(orphan.last_owner.clone().unwrap_or_default()),
+            revision.unwrap_or("<none>").to_owned(),
+            orphan
+                .last_owner
+                .clone()
+                .unwrap_or_else(|| "<none>".to_owned()),
             age(created, now),
         ];
         table.row(row.into_iter().skip(skip));

@@ -3,20 +3,25 @@
 use std::fmt::Write as _;
 
 use baton_apis::{ControlledObjectReference, WaitingForObject};
+use baton_kubernetes::error::collapse_whitespace;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde_json::{Value, json};
 
 use crate::{
     chain::{Chain, Revision},
-    output::{Cell, Output, Paint, Table, age, name, one_line},
-    rollout::{Rollout, Verdict, title},
+    output::{
+        Output, Paint,
+        format::{age, name},
+        table::{Cell, Table},
+    },
+    rollout::{Outcome, Rollout, title},
 };
 
 /// How many objects of a list are spelled out.
 const SHOWN: usize = 3;
 
 /// The state for people; every line ends with a newline.
-pub fn text(chain: &Chain, rollout: &Rollout, now: Timestamp, output: Output) -> String {
+pub(crate) fn text(chain: &Chain, rollout: &Rollout, now: Timestamp, output: Output) -> String {
     let mut text = heading(chain, rollout, output);
     let subject = chain.subject();
     if let Some(revision) = subject {
@@ -49,18 +54,18 @@ fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
     let place = chain.namespace().map_or_else(String::new, |namespace| {
         format!(" in namespace {namespace}")
     });
-    let (paint, verdict) = match rollout.verdict {
-        Verdict::Done => (Paint::Good, "rolled out"),
-        Verdict::Underway => (Paint::Warn, "not rolled out yet"),
-        Verdict::Failed => (Paint::Bad, "not rolled out"),
+    let (paint, outcome) = match rollout.outcome {
+        Outcome::Done => (Paint::Good, "rolled out"),
+        Outcome::Underway => (Paint::Warn, "not rolled out yet"),
+        Outcome::Failed => (Paint::Bad, "not rolled out"),
     };
     let mut text = format!(
         "{}{place}: {}\n",
         output.paint(Paint::Strong, &target),
-        output.paint(paint, verdict)
+        output.paint(paint, outcome)
     );
     // Done, the next line says the same.
-    if rollout.verdict != Verdict::Done && !rollout.message.is_empty() {
+    if rollout.outcome != Outcome::Done && !rollout.message.is_empty() {
         let _ = writeln!(text, "{}", output.wrap(&rollout.message));
     }
     text
@@ -71,14 +76,14 @@ fn about(revision: &Revision, rollout: &Rollout, now: Timestamp) -> String {
     let mut text = format!(
         "{}: {}, {} old",
         title(revision),
-        revision.state().word(),
+        revision.state().as_str(),
         age(revision.created(), now)
     );
     if rollout.of > 0 {
         let _ = write!(text, ", {} of {} objects ready", rollout.ready, rollout.of);
     }
     if let Some(cause) = revision.change_cause() {
-        let _ = write!(text, ", change cause: {}", one_line(cause));
+        let _ = write!(text, ", change cause: {}", collapse_whitespace(cause));
     }
     // A sentence of its own.
     let mut letters = text.chars();
@@ -152,7 +157,7 @@ fn holder_table(holders: &[&Revision], now: Timestamp) -> Table {
         table.row([
             number.map_or_else(|| "<none>".to_owned(), |number| number.to_string()),
             revision.name().to_owned(),
-            revision.state().word().to_owned(),
+            revision.state().as_str().to_owned(),
             age(revision.created(), now),
             list(&revision.status.controller_of, revision),
         ]);
@@ -165,7 +170,7 @@ fn list(objects: &[ControlledObjectReference], revision: &Revision) -> String {
     let shown = objects
         .iter()
         .take(SHOWN)
-        .map(|held| object(&held.kind, &held.name, held.namespace.as_deref(), revision));
+        .map(|one| object(&one.kind, &one.name, one.namespace.as_deref(), revision));
     let mut text = shown.collect::<Vec<_>>().join(", ");
     if let Some(more) = objects.len().checked_sub(SHOWN).filter(|more| *more > 0) {
         let _ = write!(text, " and {more} more");
@@ -181,8 +186,7 @@ fn object(kind: &str, name: &str, namespace: Option<&str>, revision: &Revision) 
     }
 }
 
-/// The state for programs.
-pub fn value(chain: &Chain, rollout: &Rollout) -> Value {
+pub(crate) fn value(chain: &Chain, rollout: &Rollout) -> Value {
     let subject = chain.subject();
     let of_deployment = chain.asked_deployment();
     let conditions =
@@ -192,11 +196,11 @@ pub fn value(chain: &Chain, rollout: &Rollout) -> Value {
         "target": of_deployment.map(|deployment| name(&deployment.object))
             .or_else(|| subject.map(|revision| name(&revision.object))),
         "namespace": chain.namespace(),
-        "rolledOut": rollout.verdict == Verdict::Done,
-        "verdict": match rollout.verdict {
-            Verdict::Done => "RolledOut",
-            Verdict::Underway => "Underway",
-            Verdict::Failed => "Failed",
+        "rolledOut": rollout.outcome == Outcome::Done,
+        "verdict": match rollout.outcome {
+            Outcome::Done => "RolledOut",
+            Outcome::Underway => "Underway",
+            Outcome::Failed => "Failed",
         },
         "message": rollout.message,
         "conditions": conditions.and_then(Result::ok).unwrap_or_else(|| json!([])),
@@ -210,7 +214,7 @@ fn of_revision(revision: &Revision) -> Value {
     json!({
         "name": revision.name(),
         "revision": revision.number(),
-        "state": revision.state().word(),
+        "state": revision.state().as_str(),
         "changeCause": revision.change_cause(),
         "conditions": revision.status.conditions,
         "controllerOf": revision.status.controller_of,

@@ -97,7 +97,8 @@ mod tests {
                 json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a", "labels": {"team": "b"}}}),
             ),
             (
-                json!({"apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": "10.0.0.1", "clusterIPs": ["10.0.0.1"], "type": "ClusterIP"}}),
+                json!({"apiVersion": "v1", "kind": "Service", "spec": {"clusterIP": "10.0.0.1",
+                    "clusterIPs": ["10.0.0.1"], "type": "ClusterIP"}}),
                 json!({"apiVersion": "v1", "kind": "Service", "spec": {"type": "ClusterIP"}}),
             ),
             (
@@ -106,8 +107,10 @@ mod tests {
             ),
             (
                 json!({
-                    "apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": {"volumeName": "pv-1", "storageClassName": "x"},
-                    "metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes", "pv.kubernetes.io/bind-completed": "yes"}},
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": {"volumeName": "pv-1",
+                        "storageClassName": "x"},
+                    "metadata": {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes",
+                        "pv.kubernetes.io/bind-completed": "yes"}},
                 }),
                 json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "spec": {"storageClassName": "x"}}),
             ),
@@ -132,8 +135,10 @@ mod tests {
                 json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"template": {"spec": {}}}}),
             ),
             (
-                json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"manualSelector": true, "selector": {"a": "b"}}}),
-                json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"manualSelector": true, "selector": {"a": "b"}}}),
+                json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"manualSelector": true,
+                    "selector": {"a": "b"}}}),
+                json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"manualSelector": true,
+                    "selector": {"a": "b"}}}),
             ),
             (
                 json!({"apiVersion": "v1", "kind": "Pod", "spec": {"nodeName": "n", "volumes": []}}),

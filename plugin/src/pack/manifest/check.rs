@@ -6,15 +6,15 @@ use super::text;
 
 /// All that keeps an object from being packed. Afterwards `apiVersion`, `kind` and `metadata.name`
 /// are texts that are not empty, and `metadata` is a map.
-pub(super) fn faults(object: &Map<String, Value>) -> Vec<String> {
-    let mut faults = Vec::new();
+pub(super) fn errors(object: &Map<String, Value>) -> Vec<String> {
+    let mut errors = Vec::new();
     for field in ["apiVersion", "kind"] {
         match object.get(field) {
             Some(Value::String(text)) if !text.trim().is_empty() => {}
             None | Some(Value::Null | Value::String(_)) => {
-                faults.push(format!("{field} is missing"));
+                errors.push(format!("{field} is missing"));
             }
-            Some(other) => faults.push(format!("{field} is {}, not a text", type_name(other))),
+            Some(other) => errors.push(format!("{field} is {}, not a text", type_name(other))),
         }
     }
     let kind = match text(object, "kind") {
@@ -23,34 +23,34 @@ pub(super) fn faults(object: &Map<String, Value>) -> Vec<String> {
     };
     let none = Map::new();
     match object.get("metadata") {
-        Some(Value::Object(metadata)) => of_metadata(kind, metadata, &mut faults),
-        None | Some(Value::Null) => of_metadata(kind, &none, &mut faults),
-        Some(other) => faults.push(format!("metadata is {}, not a map", type_name(other))),
+        Some(Value::Object(metadata)) => of_metadata(kind, metadata, &mut errors),
+        None | Some(Value::Null) => of_metadata(kind, &none, &mut errors),
+        Some(other) => errors.push(format!("metadata is {}, not a map", type_name(other))),
     }
     if text(object, "apiVersion").starts_with("kustomize.config.k8s.io/") {
-        faults = vec![format!(
+        errors = vec![format!(
             "a {kind} is no object of a cluster; pack its directory"
         )];
     }
-    faults
+    errors
 }
 
-fn of_metadata(kind: &str, metadata: &Map<String, Value>, faults: &mut Vec<String>) {
+fn of_metadata(kind: &str, metadata: &Map<String, Value>, errors: &mut Vec<String>) {
     match metadata.get("name") {
         Some(Value::String(name)) if !name.is_empty() => {}
         None | Some(Value::Null | Value::String(_)) if metadata.contains_key("generateName") => {
-            faults.push(format!(
+            errors.push(format!(
                 "{kind} has metadata.generateName; objects of a revision need a metadata.name"
             ));
         }
         None | Some(Value::Null | Value::String(_)) => {
-            faults.push(format!("{kind} has no metadata.name"));
+            errors.push(format!("{kind} has no metadata.name"));
         }
-        Some(other) => faults.push(needs_quotes("metadata.name", other)),
+        Some(other) => errors.push(needs_quotes("metadata.name", other)),
     }
     match metadata.get("namespace") {
         None | Some(Value::Null | Value::String(_)) => {}
-        Some(other) => faults.push(needs_quotes("metadata.namespace", other)),
+        Some(other) => errors.push(needs_quotes("metadata.namespace", other)),
     }
     // Other values than texts are a frequent mistake here, and a server's words for it do not name
     // the key.
@@ -61,12 +61,12 @@ fn of_metadata(kind: &str, metadata: &Map<String, Value>, faults: &mut Vec<Strin
                 for (key, value) in map {
                     if !value.is_string() && !value.is_null() {
                         let field = format!("metadata.{field}: {key}");
-                        faults.push(needs_quotes(&field, value));
+                        errors.push(needs_quotes(&field, value));
                     }
                 }
             }
             Some(other) => {
-                faults.push(format!(
+                errors.push(format!(
                     "metadata.{field} is {}, not a map",
                     type_name(other)
                 ));

@@ -94,7 +94,6 @@ pub(super) enum Owners {
     None,
     /// A controller, which makes the object.
     Controller(String),
-    /// Somebody else.
     Others,
 }
 

@@ -1,30 +1,30 @@
 use serde_json::json;
 
 use super::*;
-use crate::pack::{documents::Source, hooks::Moment};
+use crate::pack::{documents::InputText, hooks::Moment};
 
-fn intake(text: &str) -> Intake {
-    let source = Source {
+fn collected(text: &str) -> Collected {
+    let source = InputText {
         name: "a.yaml".into(),
         text: text.to_owned(),
     };
-    let mut intake = Intake::default();
-    intake.take(crate::pack::documents::read(&source));
-    intake
+    let mut collected = Collected::default();
+    collected.take(crate::pack::documents::read(&source));
+    collected
 }
 
-fn faults(text: &str) -> Vec<String> {
-    intake(text)
-        .faults
+fn errors(text: &str) -> Vec<String> {
+    collected(text)
+        .errors
         .iter()
         .map(ToString::to_string)
         .collect()
 }
 
 fn object(text: &str) -> Value {
-    let mut intake = intake(text);
-    assert_eq!(intake.faults, []);
-    intake.manifests.remove(0).object
+    let mut collected = collected(text);
+    assert_eq!(collected.errors, []);
+    collected.manifests.remove(0).object
 }
 
 #[test]
@@ -87,23 +87,23 @@ fn objects_that_cannot_be_packed_are_told() {
             .iter()
             .map(|message| format!("a.yaml:1: document 1: {message}"))
             .collect();
-        assert_eq!(faults(text), expected, "{text}");
+        assert_eq!(errors(text), expected, "{text}");
     }
 }
 
 #[test]
-fn all_faults_of_all_documents_are_told() {
+fn all_errors_of_all_documents_are_reported() {
     let text = "kind: A\n---\nb: [\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\n---\n7\n";
-    let faults = faults(text);
-    assert_eq!(faults.len(), 4, "{faults:#?}");
+    let errors = errors(text);
+    assert_eq!(errors.len(), 4, "{errors:#?}");
     let places = [
         "a.yaml:1: document 1",
         "a.yaml:1: document 1",
         "a.yaml:3: document 2",
         "a.yaml:9: document 4",
     ];
-    for (fault, place) in faults.iter().zip(places) {
-        assert!(fault.starts_with(place), "{faults:#?}");
+    for (error, place) in errors.iter().zip(places) {
+        assert!(error.starts_with(place), "{errors:#?}");
     }
 }
 
@@ -184,8 +184,8 @@ kind: SecretList
 apiVersion: v1
 items: []
 ";
-    let intake = intake(text);
-    let found: Vec<_> = intake
+    let collected = collected(text);
+    let found: Vec<_> = collected
         .manifests
         .iter()
         .map(|manifest| {
@@ -204,16 +204,16 @@ items: []
             ("ConfigMap/c".to_owned(), 2, 14),
         ]
     );
-    let faults: Vec<_> = intake.faults.iter().map(ToString::to_string).collect();
+    let errors: Vec<_> = collected.errors.iter().map(ToString::to_string).collect();
     assert_eq!(
-        faults,
+        errors,
         ["a.yaml:15: document 2: ConfigMap has no metadata.name"]
     );
 }
 
 #[test]
 fn what_others_make_is_left_out() {
-    let intake = intake(
+    let collected = collected(
         "
 apiVersion: v1
 kind: Pod
@@ -226,9 +226,9 @@ kind: Pod
 metadata: {name: check, annotations: {helm.sh/hook: test}}
 ",
     );
-    assert_eq!(intake.manifests, []);
+    assert_eq!(collected.manifests, []);
     assert_eq!(
-        intake.notes,
+        collected.notes,
         [
             "a.yaml:2: document 1: Pod/web-1 is left out, as ReplicaSet/web makes it",
             "a.yaml:8: document 2: Pod/check is left out, as a revision has no moment for a Helm hook of test",
@@ -238,7 +238,7 @@ metadata: {name: check, annotations: {helm.sh/hook: test}}
 
 #[test]
 fn annotations_about_packing_are_read() {
-    let intake = intake(
+    let collected = collected(
         "
 apiVersion: batch/v1
 kind: Job
@@ -247,7 +247,7 @@ metadata:
   annotations: {package-operator.run/phase: before, helm.sh/hook: pre-upgrade}
 ",
     );
-    let manifest = &intake.manifests[0];
+    let manifest = &collected.manifests[0];
     assert_eq!(manifest.phase.as_deref(), Some("before"));
     let moment = Moment::Before;
     assert_eq!(manifest.hook, Some(Hook { moment, weight: 0 }));
@@ -259,13 +259,14 @@ metadata:
 
 #[test]
 fn both_places_of_duplicates_are_named() {
-    let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n---\napiVersion: v2\nkind: Secret\nmetadata: {name: a}\n";
-    let faults: Vec<_> = duplicates(&intake(text).manifests)
+    let text = "apiVersion: v1\nkind: Secret\nmetadata: {name: a}\n---\napiVersion: v2\nkind: Secret\nmetadata: \
+         {name: a}\n";
+    let errors: Vec<_> = duplicates(&collected(text).manifests)
         .iter()
         .map(ToString::to_string)
         .collect();
     assert_eq!(
-        faults,
+        errors,
         ["a.yaml:5: document 2: Secret/a is in a.yaml:1: document 1 already"]
     );
 }

@@ -1,26 +1,26 @@
-use baton::engine::probes::Verdict;
+use baton_probes::{Verdict, budget::Budget};
 use serde_json::{Value, json};
 
 use super::*;
 
 /// The verdict of the probes that a kind has by default.
 fn verdict(group: &str, kind: &str, object: &Value) -> Verdict {
-    let (probes, _) = of_package([(group, kind)].into_iter(), &Choice::default());
+    let (probes, _) = of_package([(group, kind)].into_iter(), &ProbeOptions::default());
     assert_eq!(probes.len(), 1, "{kind}");
     Probes::compile(&probes)
         .unwrap()
-        .evaluate(group, kind, object)
+        .evaluate(&mut Budget::default(), group, kind, object)
 }
 
 /// States of live objects, as servers and controllers report them, and whether they are what a
 /// revision waits for.
 #[test]
-fn live_objects() {
+fn default_probes_decide_about_live_objects() {
     let states: Vec<Value> = serde_saphyr::from_str(include_str!("../testdata/live.yaml")).unwrap();
     let mut passed = 0;
     for state in &states {
         let object = &state["object"];
-        let gvk = baton::engine::Gvk::new(
+        let gvk = baton_engine::Gvk::new(
             object["apiVersion"].as_str().unwrap(),
             object["kind"].as_str().unwrap(),
         );
@@ -55,38 +55,38 @@ fn only_kinds_that_occur_and_are_known_have_probes() {
         ("batch", "Job"),
     ];
     let kinds = || kinds.into_iter();
-    let of = |choice: &Choice| {
-        let (probes, notes) = of_package(kinds(), choice);
+    let of = |options: &ProbeOptions| {
+        let (probes, notes) = of_package(kinds(), options);
         let kinds: Vec<_> = probes
             .iter()
             .map(|probe| probe.selector.kind.kind.clone())
             .collect();
         (kinds.join(" "), probes, notes)
     };
-    assert_eq!(of(&Choice::default()).0, "Deployment Job");
+    assert_eq!(of(&ProbeOptions::default()).0, "Deployment Job");
     let wanted = [
         "Job.batch=none",
         "ConfigMap=cel:has(self.data)",
         "Widget.example.com=condition:Ready",
     ];
-    let choice = Choice {
+    let options = ProbeOptions {
         no_defaults: false,
         wanted: wanted.iter().map(|text| text.parse().unwrap()).collect(),
     };
-    let (kinds, _, notes) = of(&choice);
+    let (kinds, _, notes) = of(&options);
     assert_eq!(kinds, "ConfigMap Deployment");
     assert_eq!(
         notes,
         ["--probe: there is no object of the kind Widget.example.com"]
     );
-    let choice = Choice {
+    let options = ProbeOptions {
         no_defaults: true,
         wanted: vec![
             "Job.batch=condition:Complete".parse().unwrap(),
             "Job.batch=condition:Failed=False".parse().unwrap(),
         ],
     };
-    let (kinds, probes, _) = of(&choice);
+    let (kinds, probes, _) = of(&options);
     assert_eq!(kinds, "Job");
     assert_eq!(
         json!(probes[0].probes),
@@ -100,7 +100,7 @@ fn only_kinds_that_occur_and_are_known_have_probes() {
 #[test]
 fn wanted_probes_are_read() {
     let probe = |text: &str| {
-        text.parse::<Wanted>()
+        text.parse::<ProbeFlag>()
             .map(|wanted| json!(wanted.probe.unwrap()))
     };
     assert_eq!(
@@ -110,7 +110,8 @@ fn wanted_probes_are_read() {
     assert_eq!(
         probe("Pod=cel:self.status.phase == 'Running'"),
         Ok(
-            json!({"cel": {"rule": "self.status.phase == 'Running'", "message": "not true: self.status.phase == 'Running'"}})
+            json!({"cel": {"rule": "self.status.phase == 'Running'", "message": "not true: self.status.phase == \
+                 'Running'"}})
         )
     );
     for (text, message) in [
@@ -126,13 +127,14 @@ fn wanted_probes_are_read() {
         ("Pod=fields:.a", "\".a\" is not .PATH=.PATH"),
         (
             "Pod=cel:self.ready",
-            "cel: rule \"self.ready\": must evaluate to bool, but evaluates to dyn: compare the value, as in `... == true`",
+            "cel: rule \"self.ready\": must evaluate to bool, but evaluates to dyn: compare the value, as in `... \
+                 == true`",
         ),
         (
             "Pod=fields:a..b=.c",
             "fieldsEqual: \"a..b\" is not a field path: map keys separated by single dots are",
         ),
     ] {
-        assert_eq!(text.parse::<Wanted>().unwrap_err(), message);
+        assert_eq!(text.parse::<ProbeFlag>().unwrap_err(), message);
     }
 }

@@ -1,5 +1,5 @@
 use super::*;
-use crate::pack::{documents::Source, read};
+use crate::pack::{documents::InputText, read};
 
 const ROLE: &str = "ClusterRole.rbac.authorization.k8s.io";
 
@@ -24,24 +24,25 @@ fn manifests(objects: &[&str]) -> Vec<Manifest> {
         )
     });
     let text = texts.collect::<Vec<_>>().join("\n---\n");
-    let intake = read(
-        &[Source {
+    let collected = read(
+        &[InputText {
             name: "a.yaml".into(),
             text,
         }],
         false,
     );
-    assert_eq!(intake.faults, []);
-    intake.manifests
+    assert_eq!(collected.errors, []);
+    collected.manifests
 }
 
 fn crd(scope: &str) -> Manifest {
     let text = format!(
-        "{{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {{name: widgets.example.com}}, \
+        "{{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {{name: \
+             widgets.example.com}}, \
          spec: {{group: example.com, names: {{kind: Widget}}, scope: {scope}}}}}"
     );
     read(
-        &[Source {
+        &[InputText {
             name: "crd.yaml".into(),
             text,
         }],
@@ -51,8 +52,8 @@ fn crd(scope: &str) -> Manifest {
     .remove(0)
 }
 
-fn wish(cluster: bool, namespace: &str) -> Wish {
-    Wish {
+fn options(cluster: bool, namespace: &str) -> ScopeOptions {
+    ScopeOptions {
         cluster,
         namespace: Some(namespace.to_owned()).filter(|namespace| !namespace.is_empty()),
         scopes: Scopes::new(),
@@ -60,9 +61,12 @@ fn wish(cluster: bool, namespace: &str) -> Wish {
 }
 
 /// Scope, namespace of the result, and namespaces in the manifests.
-fn settled(objects: &[&str], wish: &Wish) -> Result<(bool, Option<String>, String), String> {
+fn settled(
+    objects: &[&str],
+    options: &ScopeOptions,
+) -> Result<(bool, Option<String>, String), String> {
     let mut manifests = manifests(objects);
-    match settle(&mut manifests, wish) {
+    match settle(&mut manifests, options) {
         Ok(decision) => {
             let namespace = |manifest: &Manifest| {
                 let namespace = manifest.object["metadata"]["namespace"].as_str();
@@ -71,7 +75,7 @@ fn settled(objects: &[&str], wish: &Wish) -> Result<(bool, Option<String>, Strin
             let namespaces: Vec<_> = manifests.iter().map(namespace).collect();
             Ok((decision.cluster, decision.namespace, namespaces.join(" ")))
         }
-        Err(fault) => Err(fault.to_string()),
+        Err(error) => Err(error.to_string()),
     }
 }
 
@@ -80,61 +84,69 @@ fn the_scope_follows_from_the_objects() {
     for (objects, wished, expected) in [
         (
             &["ConfigMap a", "Secret b"][..],
-            wish(false, ""),
+            options(false, ""),
             (false, None, "- -"),
         ),
-        (&["ConfigMap a"], wish(false, "x"), (false, Some("x"), "-")),
+        (
+            &["ConfigMap a"],
+            options(false, "x"),
+            (false, Some("x"), "-"),
+        ),
         (
             &["ConfigMap x/a", "Secret b"],
-            wish(false, ""),
+            options(false, ""),
             (false, Some("x"), "x -"),
         ),
         (
             &["ConfigMap x/a"],
-            wish(false, "x"),
+            options(false, "x"),
             (false, Some("x"), "x"),
         ),
         (
             &["ConfigMap x/a", "Secret z/b"],
-            wish(false, ""),
+            options(false, ""),
             (true, None, "x z"),
         ),
         (
             &["ConfigMap x/a", "Secret b"],
-            wish(false, "z"),
+            options(false, "z"),
             (true, None, "x z"),
         ),
         (
             &["ConfigMap x/a", "Secret b", "Namespace x"],
-            wish(false, ""),
+            options(false, ""),
             (true, None, "x x -"),
         ),
         (
             &["ConfigMap a", ROLE_B],
-            wish(false, "z"),
+            options(false, "z"),
             (true, None, "z -"),
         ),
-        (&["ConfigMap a"], wish(true, "z"), (true, None, "z")),
+        (&["ConfigMap a"], options(true, "z"), (true, None, "z")),
         (
             &["ClusterRole.rbac.authorization.k8s.io x/b"],
-            wish(false, ""),
+            options(false, ""),
             (true, None, "-"),
         ),
         // Kinds that nobody knows.
         (
             &["Widget.example.com a"],
-            wish(false, ""),
+            options(false, ""),
             (false, None, "-"),
         ),
-        (&["Widget.example.com a"], wish(true, ""), (true, None, "-")),
+        (
+            &["Widget.example.com a"],
+            options(true, ""),
+            (true, None, "-"),
+        ),
         (
             &["Widget.example.com a", "Secret x/b"],
-            wish(true, ""),
+            options(true, ""),
             (true, None, "x x"),
         ),
         (
             &["Widget.example.com z/a", "Secret x/b"],
-            wish(false, ""),
+            options(false, ""),
             (true, None, "z x"),
         ),
     ] {
@@ -153,11 +165,11 @@ const ROLE_B: &str = "ClusterRole.rbac.authorization.k8s.io b";
 #[test]
 fn objects_need_a_namespace() {
     assert_eq!(
-        settled(&["ConfigMap x/a"], &wish(false, "z")).unwrap_err(),
+        settled(&["ConfigMap x/a"], &options(false, "z")).unwrap_err(),
         "the objects are in the namespace x, not in z; use the one or the other, or --cluster"
     );
     assert_eq!(
-        settled(&["ConfigMap a", ROLE_B], &wish(false, "")).unwrap_err(),
+        settled(&["ConfigMap a", ROLE_B], &options(false, "")).unwrap_err(),
         "an object is without a namespace; -n NAMESPACE gives one: ConfigMap/a (a.yaml:1)"
     );
     assert_eq!(
@@ -165,7 +177,7 @@ fn objects_need_a_namespace() {
             &[
                 "Pod a", "Pod b", "Pod c", "Pod d", "Pod e", "Pod f", "Pod g"
             ],
-            &wish(true, "")
+            &options(true, "")
         )
         .unwrap_err(),
         "objects are without a namespace; -n NAMESPACE gives one: \
@@ -174,22 +186,23 @@ fn objects_need_a_namespace() {
 }
 
 #[test]
-fn what_was_decided_is_told() {
-    let notes =
-        |objects: &[&str], wish: &Wish| settle(&mut manifests(objects), wish).unwrap().notes;
+fn decisions_are_noted() {
+    let notes = |objects: &[&str], options: &ScopeOptions| {
+        settle(&mut manifests(objects), options).unwrap().notes
+    };
     assert_eq!(
-        notes(&["ConfigMap x/a", ROLE_B], &wish(false, "")),
+        notes(&["ConfigMap x/a", ROLE_B], &options(false, "")),
         ["the result is cluster-scoped, as ClusterRole/b is cluster-scoped"]
     );
     assert_eq!(
-        notes(&["ConfigMap x/a", "ConfigMap z/a"], &wish(false, "")),
+        notes(&["ConfigMap x/a", "ConfigMap z/a"], &options(false, "")),
         ["the result is cluster-scoped, as the objects are in several namespaces: x, z"]
     );
-    assert!(notes(&["ConfigMap x/a", ROLE_B], &wish(true, "")).is_empty());
+    assert!(notes(&["ConfigMap x/a", ROLE_B], &options(true, "")).is_empty());
     assert_eq!(
         notes(
             &["Widget.example.com a", "Widget.example.com b"],
-            &wish(true, "x")
+            &options(true, "x")
         ),
         [
             "Widget.example.com is taken for namespaced; --scope Widget.example.com=Namespaced or =Cluster tells it"
@@ -203,11 +216,11 @@ fn definitions_and_the_server_know_scopes() {
     let widgets = || manifests(&["Widget.example.com a", "ConfigMap x/b"]);
     let id = ("example.com".to_owned(), "Widget".to_owned());
     for (scope, cluster) in [(KindScope::Cluster, true), (KindScope::Namespaced, false)] {
-        let told = Wish {
+        let given = ScopeOptions {
             scopes: [(id.clone(), scope)].into(),
-            ..Wish::default()
+            ..ScopeOptions::default()
         };
-        let decision = settle(&mut widgets(), &told).unwrap();
+        let decision = settle(&mut widgets(), &given).unwrap();
         assert_eq!(
             (decision.cluster, decision.notes.is_empty()),
             (cluster, !cluster)
@@ -216,7 +229,7 @@ fn definitions_and_the_server_know_scopes() {
     for (scope, namespace) in [("Cluster", ""), ("Namespaced", "x")] {
         let mut manifests = widgets();
         manifests.push(crd(scope));
-        settle(&mut manifests, &Wish::default()).unwrap();
+        settle(&mut manifests, &ScopeOptions::default()).unwrap();
         assert_eq!(manifests[0].namespace, namespace);
     }
     let titles = |manifests: &[Manifest]| {

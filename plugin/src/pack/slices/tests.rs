@@ -19,8 +19,8 @@ fn object(number: u32, size: usize, content: u32) -> Entry {
 
 fn sliced(entries: Vec<Entry>, limit: usize) -> Vec<Slice> {
     match cut(vec![entries], limit).remove(0) {
-        Content::Sliced(slices) => slices,
-        Content::Inline(entries) => vec![entries],
+        Packing::Sliced(slices) => slices,
+        Packing::Inline(entries) => vec![entries],
     }
 }
 
@@ -42,12 +42,12 @@ fn what_fits_is_not_cut() {
         ]
     };
     let total = phases().iter().map(|phase| size(phase)).sum();
-    let inline: Vec<_> = phases().into_iter().map(Content::Inline).collect();
+    let inline: Vec<_> = phases().into_iter().map(Packing::Inline).collect();
     assert_eq!(cut(phases(), total), inline);
     let cut = cut(phases(), total - 1);
     assert!(
         cut.iter()
-            .all(|content| matches!(content, Content::Sliced(slices) if slices.len() == 1))
+            .all(|content| matches!(content, Packing::Sliced(slices) if slices.len() == 1))
     );
 }
 
@@ -63,8 +63,8 @@ fn small_phases_are_not_cut_unless_they_are_too_many() {
         let mut phases = vec![big()];
         phases.extend((0..count).map(|_| small()));
         let contents = cut(phases, 8 * 1024);
-        assert!(matches!(contents[0], Content::Sliced(_)));
-        matches!(contents[1], Content::Sliced(_))
+        assert!(matches!(contents[0], Packing::Sliced(_)));
+        matches!(contents[1], Packing::Sliced(_))
     };
     assert!(!cut_small(1));
     assert!(cut_small(100));

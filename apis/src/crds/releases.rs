@@ -1,0 +1,120 @@
+//! The kinds of Shipper that roll applications out.
+
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
+    CustomResourceColumnDefinition, CustomResourceDefinition, CustomResourceDefinitionVersion,
+    JSONSchemaProps, JSONSchemaPropsOrArray,
+};
+use kube::CustomResourceExt;
+
+use super::{age, column, finish, without_subresources};
+use crate::{
+    Application, CapacityTarget, InstallationTarget, Release, TrafficTarget,
+    constants::shipper::STATUS_VERSION,
+};
+
+/// The definitions of the kinds that roll applications out: Application, Release and the targets of a Release. Apart
+/// from [`crds`](crate::crds), as they are a choice: whoever does not want them does not install them.
+///
+/// # Guarantees
+///
+/// The result is the same on every call. What a type of these kinds writes, its schema admits.
+///
+/// # Panics
+///
+/// Never: the schemas come from types of this crate, and its tests call this function.
+#[must_use]
+pub fn release_crds() -> Vec<CustomResourceDefinition> {
+    vec![
+        with_both_statuses(finish_lenient(
+            Application::crd(),
+            &[
+                column("Latest Release", ".status.history[-1]"),
+                column(
+                    "Rolling Out",
+                    ".status.conditions[?(@.type=='RollingOut')].status",
+                ),
+                age(),
+            ],
+        )),
+        with_both_statuses(finish_lenient(
+            Release::crd(),
+            &[
+                age(),
+                column("Achieved Step", ".status.achievedStep.name"),
+                column(
+                    "Clusters",
+                    r".metadata.annotations.shipper\.booking\.com\/release\.clusters",
+                ),
+                column(
+                    "Waiting",
+                    r#".status.strategy.conditions[?(.status=="False")].type"#,
+                ),
+                column(
+                    "Reason",
+                    r#".status.strategy.conditions[?(.status=="False")].message"#,
+                ),
+            ],
+        )),
+        with_both_statuses(finish_lenient(InstallationTarget::crd(), &target_columns())),
+        finish_lenient(CapacityTarget::crd(), &target_columns()),
+        finish_lenient(TrafficTarget::crd(), &target_columns()),
+    ]
+}
+
+fn target_columns() -> [CustomResourceColumnDefinition; 4] {
+    [
+        column(
+            "Operational",
+            r#".status.conditions[?(.type=="Operational")].status"#,
+        ),
+        column("Ready", r#".status.conditions[?(.type=="Ready")].status"#),
+        column(
+            "Reason",
+            r#".status.conditions[?(.status=="False")].message"#,
+        ),
+        age(),
+    ]
+}
+
+/// As [`finish`], for kinds that programs in Go write, which have `null` for a list or a map that is not there.
+fn finish_lenient(
+    crd: CustomResourceDefinition,
+    columns: &[CustomResourceColumnDefinition],
+) -> CustomResourceDefinition {
+    let mut crd = finish(crd, columns);
+    for version in &mut crd.spec.versions {
+        if let Some(schema) = &mut version.schema
+            && let Some(root) = &mut schema.open_api_v3_schema
+        {
+            admit_null(root);
+        }
+    }
+    crd
+}
+
+/// Lets all that may be absent be null, in all depths.
+fn admit_null(schema: &mut JSONSchemaProps) {
+    let required = schema.required.as_deref().unwrap_or_default();
+    for (name, field) in schema.properties.iter_mut().flatten() {
+        field.nullable = (!required.contains(name)).then_some(true);
+        admit_null(field);
+    }
+    if let Some(JSONSchemaPropsOrArray::Schema(items)) = &mut schema.items {
+        admit_null(items);
+    }
+}
+
+/// Takes the status in either way: with the object, as Shipper's clients write it, in the version that they know, and
+/// as a resource of its own in a second version. No single version can do both. Only what is written differs; reads of
+/// the two show the same.
+fn with_both_statuses(crd: CustomResourceDefinition) -> CustomResourceDefinition {
+    let second = |version: &CustomResourceDefinitionVersion| CustomResourceDefinitionVersion {
+        name: STATUS_VERSION.to_owned(),
+        storage: false,
+        ..version.clone()
+    };
+    let second: Vec<_> = crd.spec.versions.iter().map(second).collect();
+    let mut crd = without_subresources(crd);
+    crd.spec.versions.extend(second);
+    crd
+}

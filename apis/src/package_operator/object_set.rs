@@ -1,0 +1,208 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{ObjectSetProbe, ObjectSetTemplatePhase, limits, schema};
+
+/// What a revision consists of.
+///
+/// Everything but `lifecycleState` is immutable: a change of content is a new revision that names
+/// this one in `previous`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, CustomResource, KubeSchema)]
+#[kube(
+    group = "package-operator.run",
+    version = "v1alpha1",
+    kind = "ObjectSet",
+    doc = "A revision: an immutable list of phases of objects. It rolls out phase by phase, takes objects over from \
+        previous revisions, is handed over to newer ones and is archived in the end.",
+    namespaced,
+    status = "ObjectSetStatus",
+    shortname = "objset",
+    shortname = "os",
+    derive = "Default",
+    derive = "PartialEq",
+    validation = schema::previous_of_own_kind()
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = schema::immutable("previous"),
+    validation = schema::immutable("phases"),
+    validation = schema::immutable("availabilityProbes"),
+    validation = schema::immutable("successDelaySeconds"),
+    validation = schema::immutable("serviceAccountName"),
+    validation = schema::set_once("revision")
+)]
+pub struct ObjectSetSpec {
+    /// Whether the revision is worked on. `Active`: its objects are written, repaired and probed.
+    /// `Paused`: nothing is written or deleted, only the status goes on. `Archived`: the objects
+    /// that no newer revision took over are deleted; final.
+    #[serde(default)]
+    pub lifecycle_state: LifecycleState,
+    /// The phases, in the order they roll out; teardown goes the other way round. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub phases: Option<Vec<ObjectSetTemplatePhase>>,
+    /// What makes the objects available. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = limits::PROBES))]
+    pub availability_probes: Option<Vec<ObjectSetProbe>>,
+    /// How many seconds the revision has to stay available before it counts as succeeded. Absent or
+    /// zero: at once. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success_delay_seconds: Option<i32>,
+    /// Service account of the same namespace whose rights the objects are written with: dry runs, writes and
+    /// deletions. Absent: the account that the manager was given as default, else the manager itself. Cluster-scoped
+    /// revisions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = crate::schema::ACCOUNT_NAME))]
+    pub service_account_name: Option<String>,
+    /// Revisions that this one takes objects over from, all of them: the predecessors of a
+    /// predecessor are not looked up. Names that do not exist are ignored. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous: Option<Vec<PreviousRevisionReference>>,
+    /// Number of the revision. When absent, the controller fills in one more than the highest number
+    /// in `previous`, or 1. Between revisions the higher number wins an object, whatever its
+    /// content: a rollback is a new revision with old content. Immutable once it is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+}
+
+/// What a revision consists of; the spec of an `ObjectSet`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, CustomResource, JsonSchema)]
+#[kube(
+    group = "package-operator.run",
+    version = "v1alpha1",
+    kind = "ClusterObjectSet",
+    doc = "The cluster-scoped twin of an ObjectSet: a revision whose objects may live in any namespace or in none.",
+    status = "ObjectSetStatus",
+    shortname = "clobjset",
+    shortname = "cos",
+    derive = "Default",
+    derive = "PartialEq",
+    validation = schema::previous_of_own_kind()
+)]
+#[serde(transparent)]
+pub struct ClusterObjectSetSpec(pub ObjectSetSpec);
+
+/// Whether a revision is worked on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum LifecycleState {
+    /// Objects are written, repaired and probed.
+    #[default]
+    Active,
+    /// Nothing is written or deleted; the status goes on.
+    Paused,
+    /// Objects that no newer revision took over are deleted. Final.
+    Archived,
+}
+
+/// A revision of the same kind, in the same namespace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct PreviousRevisionReference {
+    /// Name of the revision.
+    pub name: String,
+    /// Kind of the revision. May be left out; otherwise it has to be the referring object's own kind.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub kind: Option<String>,
+    /// API group of the revision. May be left out; otherwise it has to be `package-operator.run`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(extend("enum" = [crate::constants::GROUP]))]
+    pub group: Option<String>,
+}
+
+/// What the controller observed.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectSetStatus {
+    /// The life cycle state in one word, for people; programs should look at the conditions it is
+    /// derived from. `Pending`: the controller has not reported yet. `Available`: all objects are
+    /// written and pass their probes. `NotReady`: they do not. `Archived`: the objects are torn down
+    /// or handed over.
+    #[serde(default)]
+    pub phase: ObjectSetStatusPhase,
+    /// The state in detail. `Available`: all objects are written and pass their probes.
+    /// `InTransition`: the revision does not, or no longer, control all of its objects. `Succeeded`:
+    /// it was available once while it controlled all of them; never goes away. `Paused` and
+    /// `Archived`: as asked for by `spec.lifecycleState`. Others are mapped from objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// Deprecated mirror of `spec.revision`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<i64>,
+    /// The `ObjectSetPhase` objects that stand for phases with a class.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remote_phases: Vec<RemotePhaseReference>,
+    /// Objects that this revision controls, in the order of phases and objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controller_of: Vec<ControlledObjectReference>,
+    /// The first objects that keep the revision from being available, at most 16, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waiting_for: Vec<WaitingForObject>,
+    /// Hash of the immutable content as first seen. A content with another hash is refused with
+    /// the reason `SpecChanged`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_hash: Option<String>,
+}
+
+/// The life cycle state of a revision.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum ObjectSetStatusPhase {
+    /// Not reported yet.
+    #[default]
+    Pending,
+    /// `Available` is true.
+    Available,
+    /// `Available` is not true.
+    NotReady,
+    /// `Archived` is true.
+    Archived,
+}
+
+/// An object that is controlled.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize, JsonSchema,
+)]
+pub struct ControlledObjectReference {
+    /// Kind of the object.
+    pub kind: String,
+    /// API group of the object; the empty string for the core group.
+    pub group: String,
+    /// Name of the object.
+    pub name: String,
+    /// Always the empty string: the object is the same in every version.
+    pub version: String,
+    /// Namespace of the object; absent for cluster-scoped objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+}
+
+/// The object that stands for a phase with a class.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct RemotePhaseReference {
+    /// Name of the `ObjectSetPhase`.
+    pub name: String,
+    /// UID of the `ObjectSetPhase`.
+    pub uid: String,
+}
+
+/// An object that keeps a revision from being available.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct WaitingForObject {
+    /// Name of the phase that contains the object.
+    pub phase: String,
+    /// API group of the object; the empty string for the core group.
+    pub group: String,
+    /// Kind of the object.
+    pub kind: String,
+    /// Name of the object.
+    pub name: String,
+    /// Namespace of the object; absent for cluster-scoped objects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub namespace: Option<String>,
+    /// Why it is waited for, in one word, as in the condition `Available`.
+    pub reason: String,
+    /// What the probe or the server says.
+    pub message: String,
+}

@@ -1,0 +1,98 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{ControlledObjectReference, ObjectSetObject, ObjectSetProbe, limits, schema};
+
+/// What a delegated phase consists of.
+///
+/// Everything but `paused` is immutable. The class is the value of the label
+/// `package-operator.run/phase-class`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, CustomResource, KubeSchema)]
+#[kube(
+    group = "package-operator.run",
+    version = "v1alpha1",
+    kind = "ObjectSetPhase",
+    doc = "One phase of an ObjectSet, handed to the controller of the phase's class. Made by the controller of the \
+        ObjectSet, seldom by hand.",
+    namespaced,
+    status = "ObjectSetPhaseStatus",
+    shortname = "objsetphase",
+    shortname = "osp",
+    derive = "Default",
+    derive = "PartialEq"
+)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = schema::immutable_presence("previous"),
+    validation = schema::immutable_presence("availabilityProbes"),
+    validation = schema::immutable("serviceAccountName")
+)]
+pub struct ObjectSetPhaseSpec {
+    /// Stops writes and deletions while it is true; the status goes on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub paused: bool,
+    /// Number of the revision that the phase belongs to. Immutable.
+    #[x_kube(validation = schema::immutable_value("revision"))]
+    pub revision: i64,
+    /// Revisions before the one that the phase belongs to. Carried along; who may take over what
+    /// is decided by their numbers. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = schema::immutable_value("previous"))]
+    pub previous: Option<Vec<PreviousRevisionName>>,
+    /// What makes the objects available. Immutable.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[x_kube(validation = schema::immutable_value("availabilityProbes"))]
+    #[schemars(length(max = limits::PROBES))]
+    pub availability_probes: Option<Vec<ObjectSetProbe>>,
+    /// Objects of the phase, those of its slices included. Immutable.
+    #[x_kube(validation = schema::immutable_value("objects"))]
+    pub objects: Vec<ObjectSetObject>,
+    /// Service account of the same namespace whose rights the objects are written with: dry runs, writes and
+    /// deletions. Absent: the account that the manager was given as default, else the manager itself. Cluster-scoped
+    /// revisions have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = crate::schema::ACCOUNT_NAME))]
+    pub service_account_name: Option<String>,
+}
+
+/// What a delegated phase consists of; the spec of an `ObjectSetPhase`.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, CustomResource, JsonSchema)]
+#[kube(
+    group = "package-operator.run",
+    version = "v1alpha1",
+    kind = "ClusterObjectSetPhase",
+    doc = "The cluster-scoped twin of an ObjectSetPhase: one phase of a ClusterObjectSet.",
+    status = "ObjectSetPhaseStatus",
+    shortname = "clobjsetphase",
+    shortname = "cosp",
+    derive = "Default",
+    derive = "PartialEq"
+)]
+#[serde(transparent)]
+pub struct ClusterObjectSetPhaseSpec(pub ObjectSetPhaseSpec);
+
+/// A revision before the one that a phase belongs to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub struct PreviousRevisionName {
+    /// Name of the revision.
+    pub name: String,
+}
+
+/// What the controller of the class observed.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ObjectSetPhaseStatus {
+    /// The state in detail. `Available`: all objects are written and pass their probes. `Paused`:
+    /// as asked for by `spec.paused`. Others are mapped from objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "schema::conditions")]
+    pub conditions: Vec<Condition>,
+    /// Objects that this phase controls, in the order of the objects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub controller_of: Vec<ControlledObjectReference>,
+    /// Hash of the manifests as first seen. Manifests with another hash are refused with the reason `SpecChanged`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_hash: Option<String>,
+}

@@ -1,0 +1,95 @@
+use kube::CustomResource;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::{Chart, ShipperCondition, reading::null_as_default, schema};
+use crate::limits;
+
+/// What is to be installed where.
+#[derive(
+    Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, CustomResource, JsonSchema,
+)]
+#[kube(
+    group = "shipper.booking.com",
+    version = "v1alpha1",
+    kind = "InstallationTarget",
+    doc = "The clusters that the objects of a Release are installed in. Of the same name as the Release, which makes \
+           it.",
+    namespaced,
+    status = "InstallationTargetStatus",
+    shortname = "it",
+    category = "shipper",
+    derive = "Default",
+    derive = "PartialEq"
+)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct InstallationTargetSpec {
+    /// Names of the clusters, sorted.
+    #[serde(deserialize_with = "null_as_default")]
+    #[schemars(length(max = limits::CLUSTERS))]
+    pub clusters: Vec<String>,
+    /// Whether objects may be taken over from other releases of the Application. True until the objects were installed
+    /// in all clusters.
+    pub can_override: bool,
+    /// The chart to install.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chart: Option<Chart>,
+    /// Values for the chart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::values")]
+    pub values: Option<Value>,
+}
+
+/// What the controller observed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct InstallationTargetStatus {
+    /// The state by cluster, sorted by name.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
+    pub clusters: Vec<ClusterInstallationStatus>,
+    /// The state in detail. `Operational`: the chart can be rendered. `Ready`: its objects are installed in all
+    /// clusters.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
+    pub conditions: Vec<ShipperCondition>,
+}
+
+/// What is installed in a cluster.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct ClusterInstallationStatus {
+    /// Name of the cluster.
+    pub name: String,
+    /// `Installed` or `Failed`.
+    #[serde(
+        default,
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
+    pub status: String,
+    /// What failed.
+    #[serde(
+        default,
+        skip_serializing_if = "String::is_empty",
+        deserialize_with = "null_as_default"
+    )]
+    pub message: String,
+    /// The state in detail. `Operational`: the cluster can be worked in. `Ready`: the objects are installed there.
+    #[serde(
+        default,
+        skip_serializing_if = "Vec::is_empty",
+        deserialize_with = "null_as_default"
+    )]
+    pub conditions: Vec<ShipperCondition>,
+}

@@ -1,0 +1,48 @@
+//! Pieces of schema that the derive macros cannot express.
+
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+/// Values of a chart: a map that the server neither knows nor prunes.
+pub(super) fn values(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}
+
+/// A share of the traffic, relative to those of the other releases. The server knows no unsigned formats.
+pub(super) fn weight(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "integer",
+        "format": "int64",
+        "minimum": 0,
+        "maximum": u32::MAX,
+    })
+}
+
+/// True, False or Unknown; Shipper writes nothing for the last one at times.
+pub(super) fn condition_status(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "string",
+        "enum": ["True", "False", "Unknown", ""],
+    })
+}
+
+/// Statuses of containers, as in the status of a pod. Not checked: the pod's own server has done so.
+pub(super) fn container_statuses(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "items": {
+            "type": "object",
+            "x-kubernetes-preserve-unknown-fields": true,
+        },
+    })
+}
+
+/// A condition, as in the status of a pod.
+pub(super) fn pod_condition(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "x-kubernetes-preserve-unknown-fields": true,
+    })
+}

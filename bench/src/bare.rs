@@ -1,0 +1,143 @@
+//! The same objects without a manager: what the machine and its API server can do.
+
+pub(crate) mod releases;
+
+use baton_apis::constants::{ANNOTATION_REVISION, FIELD_MANAGER, LABEL_CACHE, LABEL_CACHE_VALUE};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kube::Client;
+use kube::api::{Patch, PatchParams};
+use kube::core::Request;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::error::Error;
+use super::figures::Timing;
+use super::load::Shape;
+use super::process::Servers;
+use super::target::{SIDE_BY_SIDE, Target};
+
+/// Objects that only the bench writes, in a namespace of their own.
+struct Bare<'a> {
+    target: Target,
+    servers: &'a Servers,
+    shape: &'a Shape,
+    owners: [Value; 2],
+}
+
+/// Writes the objects of the shape with a plain client, in a namespace for that round.
+///
+/// They are left there: the garbage collector would clean up behind them for seconds, and the step
+/// that comes next would pay for it.
+pub(crate) async fn measure(
+    client: &Client,
+    servers: &Servers,
+    shape: &Shape,
+    round: usize,
+) -> Result<Timing, Error> {
+    let namespace = format!("bench-bare-{round}");
+    let bare = Bare::prepare(client, servers, shape, &namespace).await?;
+    let timing = bare.write().await?;
+    eprintln!("bench: bare {round}: {:.0} objects/s", timing.rate);
+    Ok(timing)
+}
+
+impl<'a> Bare<'a> {
+    async fn prepare(
+        client: &Client,
+        servers: &'a Servers,
+        shape: &'a Shape,
+        namespace: &str,
+    ) -> Result<Self, Error> {
+        let target = Target::create(client, namespace).await?;
+        let owners = [
+            owner(&target, "owner-of-all-v1").await?,
+            owner(&target, "owner-of-all-v2").await?,
+        ];
+        Ok(Self {
+            target,
+            servers,
+            shape,
+            owners,
+        })
+    }
+
+    /// Writes all objects by one server-side apply each.
+    async fn write(&self) -> Result<Timing, Error> {
+        let mut objects = self.shape.children(1);
+        for (_, object) in &mut objects {
+            manage(object, 1, &self.owners);
+        }
+        let request = Request::new(self.target.config_maps());
+        let apply = PatchParams::apply(FIELD_MANAGER);
+        let server = self.servers.cpu();
+        let started = Instant::now();
+        stream::iter(&objects)
+            .map(Ok::<_, kube::Error>)
+            .try_for_each_concurrent(SIDE_BY_SIDE, async |(name, object)| {
+                let request = request.patch(name, &apply, &Patch::Apply(object));
+                self.target.send::<IgnoredAny>(request).await.map(drop)
+            })
+            .await?;
+        let timing = Timing::of(objects.len(), started.elapsed());
+        Ok(timing.with_server(self.servers.cpu() - server))
+    }
+}
+
+/// An object that others name as their owner, so that they are as large as those of a manager and the
+/// garbage collector has to look at them as well.
+pub(crate) async fn owner(target: &Target, name: &str) -> kube::Result<Value> {
+    let body = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}});
+    let created: Value = target.post(&target.config_maps(), &body).await?;
+    Ok(json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "name": name,
+        "uid": created["metadata"]["uid"],
+        "blockOwnerDeletion": true,
+    }))
+}
+
+/// Makes an object as a manager writes it for that revision, with a further owner for each.
+pub(crate) fn manage(child: &mut Value, revision: u32, owners: &[Value]) {
+    let owners = owners.iter().zip(1..=revision);
+    let references = owners.map(|(owner, number)| {
+        let mut reference = owner.clone();
+        reference["controller"] = (number == revision).into();
+        reference
+    });
+    let metadata = &mut child["metadata"];
+    // As long as the true value, but no manager watches it.
+    let label = "x".repeat(LABEL_CACHE_VALUE.len());
+    metadata["labels"] = json!({ LABEL_CACHE: label });
+    metadata["annotations"] = json!({ ANNOTATION_REVISION: revision.to_string() });
+    metadata["ownerReferences"] = references.collect();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bare_objects_have_owners_and_no_manager_sees_them() {
+        let owners = [json!({"name": "a"}), json!({"name": "b"})];
+        let child = json!({"metadata": {"name": "c"}});
+        let managed = |revision| {
+            let mut child = child.clone();
+            manage(&mut child, revision, &owners);
+            child
+        };
+        let first = managed(1);
+        assert_eq!(
+            first["metadata"]["ownerReferences"],
+            json!([{"name": "a", "controller": true}])
+        );
+        let second = managed(2);
+        assert_eq!(
+            second["metadata"]["ownerReferences"],
+            json!([{"name": "a", "controller": false}, {"name": "b", "controller": true}])
+        );
+        assert_eq!(second["metadata"]["annotations"][ANNOTATION_REVISION], "2");
+        assert_ne!(second["metadata"]["labels"][LABEL_CACHE], LABEL_CACHE_VALUE);
+    }
+}

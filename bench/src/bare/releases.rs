@@ -1,0 +1,408 @@
+//! The objects of Releases without a manager, and what is done with them: what machine and servers can do.
+//!
+//! Each write that a rollout cannot do without is sent once, by a plain request, and each waits for what it needs: the
+//! labels for the pods, the next step for the addresses of the Service.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use baton_apis::constants::{API_VERSION, FIELD_MANAGER, shipper};
+use futures::future::try_join_all;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kube::Client;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::core::Request;
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+
+use crate::error::Error;
+use crate::figures::releases::Bare;
+use crate::load::releases::{Releases, Strategy, Template, names};
+use crate::process::Servers;
+use crate::target::Target;
+use crate::watch::{Condition, Watch, Watched};
+
+/// As long as the labels that a manager looks for, which must not see these objects.
+const LABEL_APP: &str = "xhipper-app";
+const LABEL_RELEASE: &str = "xhipper-release";
+const LABEL_TRAFFIC: &str = "xhipper-traffic-status";
+
+/// How long the pods or the addresses of an application may take.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// The resources of Shipper's kinds that are written, in their order.
+const TARGETS: [(&str, &str); 3] = [
+    ("installationtargets", "InstallationTarget"),
+    ("traffictargets", "TrafficTarget"),
+    ("capacitytargets", "CapacityTarget"),
+];
+
+/// What is read of pods and of slices of addresses.
+#[derive(Debug, Clone, Deserialize)]
+struct Part {
+    metadata: PartMeta,
+    #[serde(default)]
+    status: PartStatus,
+    #[serde(default)]
+    endpoints: Option<Vec<Address>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct PartMeta {
+    name: String,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct PartStatus {
+    #[serde(default)]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Address {
+    #[serde(default)]
+    conditions: AddressConditions,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct AddressConditions {
+    #[serde(default)]
+    ready: Option<bool>,
+}
+
+impl Watched for Part {
+    fn name(&self) -> &str {
+        &self.metadata.name
+    }
+}
+
+/// What there is of an application.
+#[derive(Debug, Clone, Default)]
+struct Seen {
+    ready: BTreeSet<String>,
+    /// By slice.
+    addresses: BTreeMap<String, usize>,
+}
+
+/// What there is of each application, as it becomes known. It is followed no longer when this is dropped.
+struct Parts {
+    seen: watch::Receiver<BTreeMap<String, Seen>>,
+    task: JoinHandle<()>,
+}
+
+impl Parts {
+    fn follow(client: &Client, namespace: &Target) -> Self {
+        let mut pods = Watch::<Part>::start(client, namespace.pods());
+        let mut slices = Watch::<Part>::start(client, namespace.endpoint_slices());
+        let (sender, seen) = watch::channel(BTreeMap::<String, Seen>::new());
+        let task = tokio::spawn(async move {
+            loop {
+                let sight = tokio::select! {
+                    sight = pods.next() => sight,
+                    sight = slices.next() => sight,
+                };
+                let Some(sight) = sight else { return };
+                if let Some(part) = sight.object {
+                    sender.send_modify(|seen| note(seen, part));
+                }
+            }
+        });
+        Self { seen, task }
+    }
+
+    /// Waits until an application is as wanted; how long that was, and its pods that are ready.
+    async fn until(
+        &self,
+        application: &str,
+        what: &str,
+        holds: impl Fn(&Seen) -> bool,
+    ) -> Result<(Duration, BTreeSet<String>), Error> {
+        let started = Instant::now();
+        let mut seen = self.seen.clone();
+        let waiting = seen.wait_for(|all| all.get(application).is_some_and(&holds));
+        let late = || Error::Bare {
+            application: application.to_owned(),
+            what: what.to_owned(),
+        };
+        let all = timeout(PATIENCE, waiting).await;
+        let all = all.map_err(|_| late())?.map_err(|_| late())?;
+        let ready = all.get(application).map(|seen| seen.ready.clone());
+        Ok((started.elapsed(), ready.unwrap_or_default()))
+    }
+}
+
+impl Drop for Parts {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn note(seen: &mut BTreeMap<String, Seen>, part: Part) {
+    let Some(application) = part.metadata.labels.get(LABEL_APP) else {
+        return;
+    };
+    let seen = seen.entry(application.clone()).or_default();
+    if let Some(addresses) = part.endpoints {
+        let ready = addresses
+            .iter()
+            .filter(|it| it.conditions.ready == Some(true));
+        seen.addresses.insert(part.metadata.name, ready.count());
+    } else if part.status.conditions.iter().any(Condition::is_ready) {
+        seen.ready.insert(part.metadata.name);
+    }
+}
+
+/// A namespace of objects that only the bench writes.
+struct Place {
+    target: Target,
+    parts: Parts,
+}
+
+/// Writes the objects of the Releases of all steps with a plain client, in namespaces of that round, and returns the
+/// figures by step. What a manager that is started later would take for its own is deleted again.
+pub(crate) async fn measure(
+    client: &Client,
+    servers: &Servers,
+    shape: &Releases,
+    round: usize,
+) -> Result<Vec<Bare>, Error> {
+    let target = Target::create(client, &format!("bench-bare-{round}")).await?;
+    let place = Place {
+        parts: Parts::follow(client, &target),
+        target,
+    };
+    let mut all = Vec::new();
+    for strategy in [Strategy::AllIn, Strategy::ThreeSteps] {
+        let template = Template {
+            repository: "http://127.0.0.1/charts".to_owned(),
+            strategy,
+            pods: shape.pods,
+        };
+        let prefix = |is_lone| match (strategy, is_lone) {
+            (Strategy::AllIn, true) => "lone-all-in",
+            (Strategy::AllIn, false) => "all-in",
+            (Strategy::ThreeSteps, true) => "lone-steps",
+            (Strategy::ThreeSteps, false) => "steps",
+        };
+        for (is_lone, count) in [(true, shape.lone_applications), (false, shape.applications)] {
+            let names = names(prefix(is_lone), count);
+            let server = servers.cpu();
+            let started = Instant::now();
+            let rollouts = stream::iter(&names).map(|name| place.roll_out(name, &template));
+            let side_by_side = if is_lone { 1 } else { count };
+            let rollouts: Vec<_> = rollouts
+                .buffer_unordered(side_by_side)
+                .try_collect()
+                .await?;
+            let elapsed = started.elapsed();
+            let server = servers.cpu() - server;
+            let bare = Bare::of((strategy, is_lone), &rollouts, elapsed, server);
+            eprintln!(
+                "bench: bare {round}: {}: {:.3} s, of which one waits {:.3} s for pods and addresses",
+                bare.step, bare.seconds, bare.waited
+            );
+            all.push(bare);
+        }
+    }
+    place.clean_up().await?;
+    Ok(all)
+}
+
+impl Place {
+    /// Writes everything of one Application; how long it took, and how much of it was spent on waiting for pods and
+    /// addresses.
+    async fn roll_out(
+        &self,
+        name: &str,
+        template: &Template,
+    ) -> Result<(Duration, Duration), Error> {
+        let target = &self.target;
+        let started = Instant::now();
+        let mut waited = Duration::ZERO;
+        let post = |path: String, body: Value| async move {
+            target.post::<IgnoredAny>(&path, &body).await.map(drop)
+        };
+        post(target.shipper("applications"), template.application(name)).await?;
+        let release = format!("{name}-0123abcd-0");
+        let object = |kind: &str, spec: Value| {
+            json!({
+                "apiVersion": shipper::API_VERSION,
+                "kind": kind,
+                "metadata": {"name": release, "labels": labels(name, &release)},
+                "spec": spec,
+            })
+        };
+        let environment = json!({"environment": template.environment(name), "targetStep": 0});
+        post(target.shipper("releases"), object("Release", environment)).await?;
+        let targets = TARGETS.map(|(plural, kind)| {
+            let spec = match kind {
+                "InstallationTarget" => json!({"clusters": ["hub"], "canOverride": true}),
+                "TrafficTarget" => json!({"clusters": [{"name": "hub", "weight": 0}]}),
+                _ => json!({
+                    "clusters": [{"name": "hub", "percent": 0, "totalReplicaCount": template.pods}],
+                }),
+            };
+            post(target.shipper(plural), object(kind, spec))
+        });
+        try_join_all(targets).await?;
+        let children = [service(name, &release), deployment(name, &release)];
+        post(target.slices(), slice(&release, &children)).await?;
+        post(target.sets(), set(&release)).await?;
+        let paths = [target.services(), target.deployments_of_apps()];
+        let applied = paths
+            .into_iter()
+            .zip(&children)
+            .map(|(path, child)| self.apply(path, child));
+        try_join_all(applied).await?;
+        let mut labelled = BTreeSet::new();
+        let steps: Vec<usize> = template.strategy.pods(template.pods).collect();
+        for (step, &pods) in steps.iter().enumerate() {
+            if step > 0 {
+                let patch = json!({"spec": {"targetStep": step}});
+                self.merge(target.shipper("releases"), &release, &patch)
+                    .await?;
+            }
+            let replicas = json!({"spec": {"replicas": pods}});
+            self.merge(target.deployments_of_apps(), &release, &replicas)
+                .await?;
+            let ready = self
+                .parts
+                .until(name, "pods", |seen| seen.ready.len() >= pods);
+            let (time, ready) = ready.await?;
+            waited += time;
+            let patch = json!({"metadata": {"labels": {LABEL_TRAFFIC: "enabled"}}});
+            let new: Vec<String> = ready.difference(&labelled).cloned().collect();
+            let patches = new.iter().map(|pod| self.merge(target.pods(), pod, &patch));
+            try_join_all(patches).await?;
+            labelled.extend(new);
+            let addresses = self.parts.until(name, "addresses", |seen| {
+                seen.addresses.values().sum::<usize>() >= pods
+            });
+            waited += addresses.await?.0;
+        }
+        let selector = json!({"spec": {"selector": {LABEL_RELEASE: release, LABEL_TRAFFIC: null}}});
+        self.merge(target.services(), name, &selector).await?;
+        Ok((started.elapsed(), waited))
+    }
+
+    async fn apply(&self, path: String, child: &Value) -> Result<(), Error> {
+        let name = child["metadata"]["name"].as_str().unwrap_or_default();
+        let parameters = PatchParams::apply(FIELD_MANAGER);
+        let request = Request::new(path).patch(name, &parameters, &Patch::Apply(child));
+        let _: IgnoredAny = self.target.send(request).await?;
+        Ok(())
+    }
+
+    async fn merge(&self, path: String, name: &str, body: &Value) -> Result<(), Error> {
+        let parameters = PatchParams::default();
+        let request = Request::new(path).patch(name, &parameters, &Patch::Merge(body));
+        let _: IgnoredAny = self.target.send(request).await?;
+        Ok(())
+    }
+
+    /// Deletes the objects of our kinds. The others are left: the garbage collector would be at it for seconds.
+    async fn clean_up(&self) -> Result<(), Error> {
+        let target = &self.target;
+        let kinds = ["applications", "releases"].into_iter();
+        let kinds = kinds.chain(TARGETS.map(|(plural, _)| plural));
+        let paths = kinds.map(|plural| target.shipper(plural));
+        for path in paths.chain([target.sets(), target.slices()]) {
+            let request = Request::new(path);
+            let request =
+                request.delete_collection(&DeleteParams::default(), &ListParams::default());
+            let _: IgnoredAny = target.send(request).await?;
+        }
+        Ok(())
+    }
+}
+
+fn labels(application: &str, release: &str) -> Value {
+    json!({LABEL_APP: application, LABEL_RELEASE: release})
+}
+
+fn service(application: &str, release: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": application, "labels": labels(application, release)},
+        "spec": {
+            "selector": {LABEL_APP: application, LABEL_TRAFFIC: "enabled"},
+            "ports": [{"name": "http", "port": 80, "targetPort": "http"}],
+        },
+    })
+}
+
+fn deployment(application: &str, release: &str) -> Value {
+    let labels = labels(application, release);
+    let container = json!({
+        "name": "nginx", "image": "nginx:stable", "ports": [{"name": "http", "containerPort": 80}],
+    });
+    json!({
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": release, "labels": labels},
+        "spec": {
+            "replicas": 0,
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        },
+    })
+}
+
+fn slice(release: &str, children: &[Value]) -> Value {
+    let objects: Vec<Value> = children.iter().map(|it| json!({"object": it})).collect();
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": "ObjectSlice",
+        "metadata": {"name": release},
+        "objects": objects,
+    })
+}
+
+fn set(release: &str) -> Value {
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": "ObjectSet",
+        "metadata": {"name": release},
+        "spec": {"phases": [{"name": "objects", "slices": [release]}]},
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_and_addresses_count_for_their_application_once_they_are_ready() {
+        let mut seen = BTreeMap::new();
+        let part = |name: &str, rest: &str| -> Part {
+            let text = format!(
+                r#"{{"metadata": {{"name": "{name}", "labels": {{"{LABEL_APP}": "a"}}}}, {rest}}}"#
+            );
+            serde_json::from_str(&text).unwrap()
+        };
+        let ready = |status| {
+            format!(r#""status": {{"conditions": [{{"type": "Ready", "status": "{status}"}}]}}"#)
+        };
+        for part in [
+            part("one", &ready("False")),
+            part("two", &ready("True")),
+            part("two", &ready("True")),
+            part(
+                "slice",
+                r#""endpoints": [{"conditions": {"ready": true}}, {"conditions": {"ready": false}}, {}]"#,
+            ),
+        ] {
+            note(&mut seen, part);
+        }
+        let seen = &seen["a"];
+        assert_eq!(seen.ready.iter().collect::<Vec<_>>(), ["two"]);
+        assert_eq!(seen.addresses["slice"], 1);
+    }
+}

@@ -1,0 +1,155 @@
+//! What was measured of chains of revisions, and what it means for each of their revisions.
+
+use serde::Serialize;
+
+use super::{Timing, number, ratio};
+use crate::load::chains::Chains;
+use crate::served::Served;
+
+/// The step that creates the deployments.
+pub(crate) const CREATE: &str = "chain: create";
+/// The step that edits them.
+pub(crate) const EDITS: &str = "chain: edits";
+/// The step that leaves them alone.
+pub(crate) const IDLE: &str = "chain: idle";
+
+/// Resources whose writes are not the deployments': the revisions, their statuses and their objects.
+const OF_REVISIONS: [&str; 4] = ["objectsets", "objectsets/status", "configmaps", "events"];
+
+/// The first rollout of all chains, and the edits that followed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Chain {
+    /// How many chains, and how long they got.
+    #[serde(flatten)]
+    pub(crate) shape: Chains,
+    /// The first rollout, and then each edit of all templates.
+    pub(crate) rounds: Vec<Round>,
+    /// Requests during the edits as the API server counted them, without those of the bench.
+    pub(crate) served: Served,
+}
+
+/// A rollout of all chains side by side.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Round {
+    /// The objects written, and how long it took from the first request to the last settled chain.
+    pub(crate) timing: Timing,
+    /// Archived revisions afterwards.
+    pub(crate) archived: usize,
+    /// Resident memory of the manager afterwards in MiB, once it was calm.
+    pub(crate) memory: Option<f64>,
+}
+
+impl Chain {
+    /// How many edits of one deployment there were.
+    pub(crate) fn edits(&self) -> usize {
+        self.shape.deployments * self.rounds.len().saturating_sub(1)
+    }
+
+    /// How many objects were written by edits.
+    pub(crate) fn objects(&self) -> usize {
+        let edits = self.rounds.iter().skip(1);
+        edits.map(|round| round.timing.objects).sum()
+    }
+
+    /// Requests about an object for each edit of it, as the API server counted them.
+    pub(crate) fn requests_per_object(&self) -> f64 {
+        let sent = self.served.about("configmaps").sent;
+        ratio(number(sent), number(self.objects()))
+    }
+
+    /// Writes on deployments and their statuses for each edit of one.
+    pub(crate) fn deployment_writes(&self) -> f64 {
+        let resources = self.served.resources();
+        let others = resources.filter(|resource| !OF_REVISIONS.contains(resource));
+        let writes: u64 = others.map(|resource| self.served.writes(resource)).sum();
+        self.per_edit(writes)
+    }
+
+    /// So many requests by edits of one deployment.
+    pub(crate) fn per_edit(&self, requests: u64) -> f64 {
+        ratio(number(requests), number(self.edits()))
+    }
+
+    /// How much the manager's memory grows with each archived revision, in KiB: the slope of the
+    /// straight line through what is resident after each edit. `None` if fewer than two were
+    /// measured.
+    ///
+    /// The first rollout is left out. What the first edit needs for the first time, such as code
+    /// that was not loaded before, is not needed again.
+    pub(crate) fn growth(&self) -> Option<f64> {
+        let edits = self.rounds.iter().skip(1);
+        let points = edits.filter_map(|round| Some((number(round.archived), round.memory?)));
+        slope(&points.collect::<Vec<_>>()).map(|mebibytes| 1024.0 * mebibytes)
+    }
+}
+
+/// The slope of the straight line with the least squares of distances from the points. `None` if
+/// they do not determine one.
+fn slope(points: &[(f64, f64)]) -> Option<f64> {
+    let mean = |values: &dyn Fn(&(f64, f64)) -> f64| {
+        ratio(points.iter().map(values).sum(), number(points.len()))
+    };
+    let (x, y) = (mean(&|(x, _)| *x), mean(&|(_, y)| *y));
+    let spread: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
+    let common: f64 = points
+        .iter()
+        .map(|point| (point.0 - x) * (point.1 - y))
+        .sum();
+    (spread > 0.0).then(|| common / spread)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::served::tests::served;
+
+    /// Four chains of ten objects, edited as often as memory is given after the first rollout.
+    pub(crate) fn chain(memory: &[f64], served: Served) -> Chain {
+        let shape = Chains {
+            deployments: 4,
+            edits: u32::try_from(memory.len() - 1).unwrap(),
+        };
+        let round = |(edit, memory): (usize, &f64)| Round {
+            timing: Timing::of(40, Duration::from_secs(2)),
+            archived: 4 * edit,
+            memory: Some(*memory),
+        };
+        Chain {
+            shape,
+            rounds: memory.iter().enumerate().map(round).collect(),
+            served,
+        }
+    }
+
+    #[test]
+    fn requests_count_for_edits_and_objects() {
+        let chain = chain(
+            &[20.0, 20.0, 20.0],
+            served(&[
+                ("configmaps", "dry run", 80),
+                ("configmaps", "APPLY", 80),
+                ("configmaps", "PATCH", 80),
+                ("objectsets", "POST", 8),
+                ("objectsets/status", "PUT", 32),
+                ("objectdeployments", "GET", 4),
+                ("objectdeployments/status", "PUT", 20),
+            ]),
+        );
+        assert_eq!((chain.edits(), chain.objects()), (8, 80));
+        assert!((chain.requests_per_object() - 3.0).abs() < 1e-9);
+        assert!((chain.deployment_writes() - 2.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn memory_grows_by_what_the_edits_add() {
+        let growth = |memory: &[f64]| chain(memory, Served::default()).growth();
+        // A MiB for four revisions; the first rollout does not count.
+        let steady = growth(&[3.0, 20.0, 21.0, 22.0, 23.0]).unwrap();
+        assert!((steady - 256.0).abs() < 1e-6, "{steady}");
+        let noisy = growth(&[3.0, 20.5, 20.5, 22.5, 22.5]).unwrap();
+        assert!((noisy - 204.8).abs() < 1e-6, "{noisy}");
+        assert_eq!(growth(&[20.0, 21.0]), None);
+    }
+}

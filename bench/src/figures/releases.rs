@@ -1,0 +1,222 @@
+//! What was measured of Releases, beside the same objects without a manager.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{Figures, Spread, Step, number, ratio};
+use crate::load::releases::{Releases as Shape, Strategy};
+use crate::served::Served;
+
+/// The first Application after the start: its repository and its cluster are not known yet.
+pub(crate) const FIRST: &str = "releases: first";
+/// The step that has made those that are idle later.
+pub(crate) const FILL: &str = "releases: idle ones, made";
+/// The step that leaves them alone.
+pub(crate) const IDLE: &str = "releases: idle";
+/// The restart among them.
+pub(crate) const RESTART: &str = "releases: restart";
+
+/// The step that rolls Applications out one after the other.
+pub(crate) const fn lone(strategy: Strategy) -> &'static str {
+    match strategy {
+        Strategy::AllIn => "releases: lone, all in",
+        Strategy::ThreeSteps => "releases: lone, three steps",
+    }
+}
+
+/// The step that rolls Applications out side by side.
+pub(crate) const fn at_once(strategy: Strategy) -> &'static str {
+    match strategy {
+        Strategy::AllIn => "releases: at once, all in",
+        Strategy::ThreeSteps => "releases: at once, three steps",
+    }
+}
+
+/// What was measured of Releases beside the steps.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Releases {
+    #[serde(flatten)]
+    pub(crate) shape: Shape,
+    /// The same objects without a manager, before and after.
+    pub(crate) bare: Vec<Bare>,
+    /// The requests of each step that has Releases, as the API server counted them, without those of the bench.
+    pub(crate) asked: Vec<Asked>,
+    /// How lone rollouts went.
+    pub(crate) profiles: Vec<Profile>,
+}
+
+/// The objects of the Releases of a step without a manager.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub(crate) struct Bare {
+    /// The step that does the same with a manager.
+    pub(crate) step: &'static str,
+    /// How long all of them took side by side, or one where each is alone (the median).
+    pub(crate) seconds: f64,
+    /// How much of its time one spent on waiting for its pods and addresses (the median).
+    pub(crate) waited: f64,
+    /// Processor seconds of the API server and its storage for one of them.
+    pub(crate) server: f64,
+}
+
+/// The requests of a step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Asked {
+    pub(crate) step: &'static str,
+    pub(crate) served: Served,
+}
+
+/// What happened to the objects of one Release, in the order in which it was observed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Profile {
+    pub(crate) step: &'static str,
+    pub(crate) moments: Vec<Moment>,
+}
+
+/// Something that was observed.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Moment {
+    /// Since the Application was sent.
+    pub(crate) milliseconds: f64,
+    pub(crate) kind: &'static str,
+    /// The state of the object, in short.
+    pub(crate) state: String,
+}
+
+impl Bare {
+    /// Of rollouts that took so long each, so much of it for waiting, and so long all together.
+    ///
+    /// `server` is the processor time of all.
+    pub(crate) fn of(
+        (strategy, is_lone): (Strategy, bool),
+        rollouts: &[(Duration, Duration)],
+        elapsed: Duration,
+        server: f64,
+    ) -> Self {
+        let median = |part: fn(&(Duration, Duration)) -> Duration| {
+            Spread::of(rollouts.iter().map(part)).map_or(0.0, |spread| spread.p50)
+        };
+        let (step, seconds) = if is_lone {
+            (lone(strategy), median(|(whole, _)| *whole))
+        } else {
+            (at_once(strategy), elapsed.as_secs_f64())
+        };
+        Self {
+            step,
+            seconds,
+            waited: median(|(_, waited)| *waited),
+            server: ratio(server, number(rollouts.len())),
+        }
+    }
+}
+
+impl Releases {
+    /// Nothing is measured yet.
+    pub(crate) fn new(shape: Shape) -> Self {
+        Self {
+            shape,
+            bare: vec![],
+            asked: vec![],
+            profiles: vec![],
+        }
+    }
+
+    /// The mean of what the objects of a step took without a manager, and of how much of that was waiting.
+    pub(crate) fn bare_of(&self, step: &str) -> Option<Bare> {
+        let rounds: Vec<&Bare> = self.bare.iter().filter(|bare| bare.step == step).collect();
+        let mean = |part: fn(&Bare) -> f64| {
+            let sum: f64 = rounds.iter().map(|bare| part(bare)).sum();
+            ratio(sum, number(rounds.len()))
+        };
+        rounds.first().map(|first| Bare {
+            step: first.step,
+            seconds: mean(|bare| bare.seconds),
+            waited: mean(|bare| bare.waited),
+            server: mean(|bare| bare.server),
+        })
+    }
+
+    /// How much longer than its bare objects a step took.
+    pub(crate) fn to_bare(&self, step: &Step) -> Option<f64> {
+        let bare = self.bare_of(step.name)?;
+        Some(ratio(seconds(step), bare.seconds))
+    }
+}
+
+/// What a step took: each Release where they are alone (the median), else all.
+pub(crate) fn seconds(step: &Step) -> f64 {
+    let is_lone = [Strategy::AllIn, Strategy::ThreeSteps]
+        .map(lone)
+        .contains(&step.name);
+    let median = step.per_set.filter(|_| is_lone);
+    median.map_or(step.timing.seconds, |spread| spread.p50)
+}
+
+/// Processor seconds of the manager and helm.
+pub(crate) fn cpu(step: &Step) -> Option<f64> {
+    Some(step.cpu? + step.helm.unwrap_or_default())
+}
+
+/// The most memory that the manager had in these steps.
+pub(crate) fn peak<'a>(
+    figures: &'a Figures,
+    steps: impl IntoIterator<Item = &'a str>,
+) -> Option<f64> {
+    let steps = steps.into_iter().filter_map(|name| figures.step(name));
+    let peaks = steps.filter_map(|step| step.memory.map(|memory| memory.peak));
+    peaks.max_by(f64::total_cmp)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    pub(crate) fn shape() -> Shape {
+        Shape {
+            applications: 20,
+            lone_applications: 5,
+            idle_applications: 500,
+            pods: 4,
+        }
+    }
+
+    pub(crate) fn releases(served: Served) -> Releases {
+        let second = Duration::from_secs;
+        let bare = |is_lone| {
+            let rollouts = [(second(3), second(1)), (second(1), second(1))];
+            Bare::of((Strategy::AllIn, is_lone), &rollouts, second(4), 0.5)
+        };
+        Releases {
+            bare: vec![bare(true), bare(false), bare(false)],
+            asked: vec![Asked {
+                step: at_once(Strategy::AllIn),
+                served,
+            }],
+            profiles: vec![Profile {
+                step: lone(Strategy::AllIn),
+                moments: vec![Moment {
+                    milliseconds: 12.3,
+                    kind: "Release",
+                    state: "step - of 0".to_owned(),
+                }],
+            }],
+            ..Releases::new(shape())
+        }
+    }
+
+    #[test]
+    #[expect(clippy::float_cmp, reason = "the values are exact")]
+    fn a_lone_rollout_counts_by_its_median_and_others_together() {
+        let releases = releases(Served::default());
+        let bare = |strategy| releases.bare_of(strategy).map(|bare| bare.seconds);
+        assert_eq!(bare(lone(Strategy::AllIn)), Some(1.0));
+        assert_eq!(bare(at_once(Strategy::AllIn)), Some(4.0));
+        assert_eq!(bare(at_once(Strategy::ThreeSteps)), None);
+        let timing = super::super::Timing::of(0, Duration::from_secs(8));
+        let latencies = [1, 2, 3].map(Duration::from_secs);
+        let step = |name| Step::new(name, 3, timing).with_latencies(latencies);
+        assert_eq!(releases.to_bare(&step(lone(Strategy::AllIn))), Some(2.0));
+        assert_eq!(releases.to_bare(&step(at_once(Strategy::AllIn))), Some(2.0));
+        assert_eq!(releases.bare[0].server, 0.25);
+    }
+}

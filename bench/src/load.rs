@@ -1,0 +1,208 @@
+//! What is written: ConfigMaps, and the revisions that consist of them.
+
+pub(crate) mod chains;
+pub(crate) mod fleet;
+pub(crate) mod releases;
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use baton_apis::constants::API_VERSION;
+use clap::Args;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// How much is written.
+#[derive(Debug, Clone, Copy, PartialEq, Args, Serialize)]
+pub(crate) struct Shape {
+    /// How many ObjectSets.
+    #[arg(long, default_value_t = 200)]
+    pub(crate) sets: usize,
+    /// How many phases each of them has.
+    #[arg(long, default_value_t = 2)]
+    pub(crate) phases: usize,
+    /// How many ConfigMaps each phase has.
+    #[arg(long, default_value_t = 5)]
+    pub(crate) per_phase: usize,
+    /// Bytes of data of each ConfigMap.
+    #[arg(long, default_value_t = 256)]
+    pub(crate) pad: usize,
+    /// The class that all phases are handed to, such as `default`. Without it they are run in-process.
+    #[arg(long, value_name = "CLASS", value_parser = class)]
+    pub(crate) phase_class: Option<&'static str>,
+}
+
+/// There is one in a run, and it lasts as long.
+#[expect(clippy::unnecessary_wraps, reason = "the signature of a parser")]
+fn class(text: &str) -> Result<&'static str, Infallible> {
+    Ok(String::from(text).leak())
+}
+
+/// The parser of a number of which zero makes no sense.
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("there has to be one at least".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(format!("{error}")),
+    }
+}
+
+impl Shape {
+    /// How many objects in all.
+    pub(crate) fn objects(&self) -> usize {
+        self.sets * self.phases * self.per_phase
+    }
+
+    /// A revision of the set with this number. Its objects are named after the set, so that each
+    /// revision of it has the same ones.
+    pub(crate) fn set(&self, number: usize, revision: u32) -> Value {
+        let mut set = json!({
+            "apiVersion": API_VERSION,
+            "kind": "ObjectSet",
+            "metadata": {"name": set_name(number, revision)},
+            // The third hands over what has not changed.
+            "spec": self.content(&base(number), revision.min(2)),
+        });
+        if revision > 1 {
+            let previous: Vec<Value> = (1..revision)
+                .map(|older| json!({"name": set_name(number, older)}))
+                .collect();
+            set["spec"]["previous"] = previous.into();
+        }
+        set
+    }
+
+    /// What a revision consists of. The names of its objects begin with `base`.
+    fn content(&self, base: &str, revision: u32) -> Value {
+        json!({
+            "phases": self.phases(base, revision),
+            "availabilityProbes": [{
+                "selector": {"kind": {"group": "", "kind": "ConfigMap"}},
+                "probes": [{"fieldsEqual": {"fieldA": ".metadata.name", "fieldB": ".data.name"}}],
+            }],
+        })
+    }
+
+    fn phases(&self, base: &str, revision: u32) -> Vec<Value> {
+        let phase = |phase| {
+            let objects = (0..self.per_phase)
+                .map(|object| json!({"object": self.child(base, phase, object, revision)}));
+            let objects: Vec<Value> = objects.collect();
+            let mut phase = json!({"name": format!("phase-{phase}"), "objects": objects});
+            if let Some(class) = self.phase_class {
+                phase["class"] = class.into();
+            }
+            phase
+        };
+        (0..self.phases).map(phase).collect()
+    }
+
+    /// An object as a user writes it.
+    fn child(&self, base: &str, phase: usize, object: usize, revision: u32) -> Value {
+        let name = format!("{base}-{phase}-{object}");
+        // Other content in each revision, and in more of them than a history holds: content that
+        // comes back would make a deployment look for another name.
+        let letters = ('a'..='z').cycle().zip(1..=revision);
+        let letter = letters.last().map_or(' ', |(letter, _)| letter);
+        json!({
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name},
+            "data": {"name": name, "pad": String::from(letter).repeat(self.pad)},
+        })
+    }
+
+    /// All sets in that revision, by name.
+    pub(crate) fn bodies(&self, revision: u32) -> BTreeMap<String, Value> {
+        let numbers = 0..self.sets;
+        let set = |number| (set_name(number, revision), self.set(number, revision));
+        numbers.map(set).collect()
+    }
+
+    /// All objects of all sets in that revision, by name.
+    pub(crate) fn children(&self, revision: u32) -> Vec<(String, Value)> {
+        let sets = 0..self.sets;
+        sets.flat_map(|number| self.children_of(number, revision))
+            .collect()
+    }
+
+    /// The objects of a set in that revision, by name, phase after phase.
+    pub(crate) fn children_of(&self, number: usize, revision: u32) -> Vec<(String, Value)> {
+        let places = (0..self.phases)
+            .flat_map(|phase| (0..self.per_phase).map(move |object| (phase, object)));
+        let child = |(phase, object)| {
+            let child = self.child(&base(number), phase, object, revision.min(2));
+            let name = child["metadata"]["name"].as_str().unwrap_or_default();
+            (name.to_owned(), child)
+        };
+        places.map(child).collect()
+    }
+}
+
+/// What the names of a set's revisions and objects begin with.
+pub(crate) fn base(number: usize) -> String {
+    format!("set-{number:04}")
+}
+
+/// The name of a revision.
+pub(crate) fn set_name(number: usize, revision: u32) -> String {
+    format!("{}-v{revision}", base(number))
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::{ObjectSet, ProbeFieldsEqual};
+
+    use super::*;
+
+    const SHAPE: Shape = Shape {
+        sets: 3,
+        phases: 2,
+        per_phase: 5,
+        pad: 256,
+        phase_class: None,
+    };
+
+    fn objects(set: &ObjectSet) -> Vec<&Value> {
+        let phases = set.spec.phases.iter().flatten();
+        phases
+            .flat_map(|phase| &phase.objects)
+            .map(|entry| &entry.object)
+            .collect()
+    }
+
+    #[test]
+    fn sets_are_what_the_types_know() {
+        let [first, second]: [ObjectSet; 2] =
+            [1, 2].map(|revision| serde_json::from_value(SHAPE.set(1, revision)).unwrap());
+        assert_eq!(first.metadata.name.as_deref(), Some("set-0001-v1"));
+        assert_eq!(first.spec.previous, None);
+        let previous = second.spec.previous.as_ref().unwrap();
+        assert_eq!(previous[0].name, "set-0001-v1");
+        let probes = first.spec.availability_probes.as_ref().unwrap();
+        assert_eq!(
+            probes[0].probes[0].fields_equal,
+            Some(ProbeFieldsEqual {
+                field_a: ".metadata.name".to_owned(),
+                field_b: ".data.name".to_owned()
+            })
+        );
+        assert_eq!(objects(&first).len(), 10);
+        for (old, new) in objects(&first).into_iter().zip(objects(&second)) {
+            assert_eq!(old["metadata"]["name"], new["metadata"]["name"]);
+            assert_eq!(
+                old["metadata"]["name"], old["data"]["name"],
+                "the probe passes"
+            );
+            assert_ne!(old["data"]["pad"], new["data"]["pad"]);
+            assert_eq!(old["data"]["pad"].as_str().unwrap().len(), 256);
+        }
+    }
+
+    #[test]
+    fn there_is_one_at_least() {
+        assert_eq!(at_least_one("3"), Ok(3));
+        at_least_one("0").unwrap_err();
+        at_least_one("a").unwrap_err();
+    }
+}

@@ -1,0 +1,151 @@
+//! Applications of Shipper's, and what their Releases consist of.
+
+use std::collections::BTreeMap;
+
+use baton_apis::constants::shipper;
+use clap::Args;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// The region of the one cluster that Releases go to.
+pub(crate) const REGION: &str = "bench";
+
+/// The chart of the test repository, and its version.
+const CHART: [&str; 2] = ["test-nginx", "0.0.1"];
+
+/// How many Applications there are.
+#[derive(Debug, Clone, Copy, PartialEq, Args, Serialize)]
+pub(crate) struct Releases {
+    /// How many Applications are rolled out side by side.
+    #[arg(long, default_value_t = 20, value_parser = super::at_least_one)]
+    pub(crate) applications: usize,
+    /// How many Applications are rolled out one after the other.
+    #[arg(long, default_value_t = 10, value_parser = super::at_least_one)]
+    pub(crate) lone_applications: usize,
+    /// How many Applications of one pod there are besides when nothing is done, and at the restart.
+    #[arg(long, default_value_t = 500)]
+    pub(crate) idle_applications: usize,
+    /// How many pods each of the other Applications has.
+    #[arg(long, default_value_t = 4, value_parser = super::at_least_one)]
+    pub(crate) pods: usize,
+}
+
+/// How a Release is rolled out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Strategy {
+    /// In one step.
+    AllIn,
+    /// One pod without traffic, half of the pods with half of the traffic, all.
+    ThreeSteps,
+}
+
+impl Strategy {
+    /// Of each step, its name and how many percent of pods and of traffic the new Release has then.
+    fn steps(self) -> &'static [(&'static str, u32, u32)] {
+        match self {
+            Self::AllIn => &[("full on", 100, 100)],
+            Self::ThreeSteps => &[("staging", 1, 0), ("50/50", 50, 50), ("full on", 100, 100)],
+        }
+    }
+
+    /// How many pods the new Release has in each step.
+    pub(crate) fn pods(self, all: usize) -> impl Iterator<Item = usize> {
+        let percent = self.steps().iter().map(|(_, capacity, _)| *capacity);
+        percent.map(move |percent| (all * percent as usize).div_ceil(100))
+    }
+
+    /// How often a Release has to be sent to the next step.
+    pub(crate) fn promotions(self) -> usize {
+        self.steps().len() - 1
+    }
+}
+
+/// What Applications are made from.
+#[derive(Debug, Clone)]
+pub(crate) struct Template {
+    /// The URL of the chart's repository.
+    pub(crate) repository: String,
+    pub(crate) strategy: Strategy,
+    pub(crate) pods: usize,
+}
+
+impl Template {
+    /// What a Release is of.
+    pub(crate) fn environment(&self, application: &str) -> Value {
+        let [chart, version] = CHART;
+        let step = |(name, capacity, traffic): &(&str, u32, u32)| {
+            json!({
+                "name": name,
+                "capacity": {"incumbent": 100 - capacity, "contender": capacity},
+                "traffic": {"incumbent": 100 - traffic, "contender": traffic},
+            })
+        };
+        let steps: Vec<Value> = self.strategy.steps().iter().map(step).collect();
+        json!({
+            "chart": {"name": chart, "version": version, "repoUrl": self.repository},
+            // Its Service is named after that, and there are many in the namespace.
+            "values": {"replicaCount": self.pods, "nameOverride": application},
+            "clusterRequirements": {"regions": [{"name": REGION, "replicas": 1}]},
+            "strategy": {"steps": steps},
+        })
+    }
+
+    /// An Application as a user writes it.
+    pub(crate) fn application(&self, name: &str) -> Value {
+        json!({
+            "apiVersion": shipper::API_VERSION,
+            "kind": "Application",
+            "metadata": {"name": name},
+            "spec": {"template": self.environment(name)},
+        })
+    }
+
+    /// Applications of these names.
+    pub(crate) fn bodies(&self, names: &[String]) -> BTreeMap<String, Value> {
+        let body = |name: &String| (name.clone(), self.application(name));
+        names.iter().map(body).collect()
+    }
+}
+
+/// Names of so many Applications.
+pub(crate) fn names(base: &str, count: usize) -> Vec<String> {
+    let numbers = 0..count;
+    numbers
+        .map(|number| format!("{base}-{number:03}"))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::Application;
+
+    use super::*;
+
+    #[test]
+    fn applications_are_what_the_types_know() {
+        let template = Template {
+            repository: "http://127.0.0.1:1/charts".to_owned(),
+            strategy: Strategy::ThreeSteps,
+            pods: 4,
+        };
+        let bodies = template.bodies(&names("a", 2));
+        assert_eq!(bodies.keys().collect::<Vec<_>>(), ["a-000", "a-001"]);
+        let application: Application = serde_json::from_value(bodies["a-001"].clone()).unwrap();
+        let environment = &application.spec.template;
+        let steps = environment
+            .strategy
+            .as_ref()
+            .map(|strategy| &strategy.steps);
+        assert_eq!(steps.map(Vec::len), Some(3));
+        assert_eq!(environment.chart.version, "0.0.1");
+    }
+
+    #[test]
+    fn a_step_has_at_least_its_part_of_the_pods() {
+        let pods = |strategy: Strategy, all| strategy.pods(all).collect::<Vec<_>>();
+        assert_eq!(pods(Strategy::AllIn, 4), [4]);
+        assert_eq!(pods(Strategy::ThreeSteps, 4), [1, 2, 4]);
+        assert_eq!(pods(Strategy::ThreeSteps, 1), [1, 1, 1]);
+        assert_eq!(Strategy::ThreeSteps.promotions(), 2);
+    }
+}

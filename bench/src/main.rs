@@ -1,0 +1,299 @@
+//! `cargo dev bench`: how fast the manager is, and what it costs, compared with the bare API server.
+//!
+//! Everything is measured in one run, on one machine that the API server, the manager and the bench
+//! share. The objects without a manager are written before, between and after the rollouts, since no
+//! machine is equally fast all the time.
+
+mod bare;
+mod calm;
+mod error;
+mod figures;
+mod goals;
+mod load;
+mod process;
+mod replay;
+mod report;
+mod requests;
+mod served;
+mod settle;
+mod sites;
+mod steps;
+mod target;
+mod watch;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use baton_hack::bed::{self, Afterwards, Bed, Extent};
+use baton_hack::charts::Repository;
+use baton_hack::manager::{Cluster, Launch};
+use baton_hack::paths::Dirs;
+use baton_hack::{cargo, interrupt, tools};
+use clap::{Parser, ValueEnum};
+use kube::Client;
+
+use self::error::Error;
+use self::figures::Figures;
+use self::load::Shape;
+use self::load::chains::Chains;
+use self::load::fleet::Fleet;
+use self::load::releases::{REGION, Releases};
+use self::process::Servers;
+use self::sites::Sites;
+use self::steps::Steps;
+use self::steps::releases::CLUSTER;
+use self::target::{MANAGER_NAMESPACE, Target};
+
+/// Measure how fast the manager is and what it costs, on a control plane started for it.
+#[derive(Debug, Parser)]
+#[command(bin_name = "cargo dev bench", version, max_term_width = 110)]
+struct Options {
+    #[command(flatten)]
+    shape: Shape,
+    #[command(flatten)]
+    chains: Chains,
+    #[command(flatten)]
+    fleet: Fleet,
+    #[command(flatten)]
+    releases: Releases,
+    /// What is done with it.
+    #[arg(long, value_enum, default_value_t = Scenario::Full)]
+    scenario: Scenario,
+    /// Write the JSON to this file; otherwise it follows the tables.
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Leave the bed running afterwards, with what is on it.
+    #[arg(long)]
+    keep: bool,
+    /// The name of the bed. Runs side by side need different ones, and disturb each other.
+    #[arg(long, default_value = "bench")]
+    bed: bed::Name,
+    /// Measure this program instead of building the manager, such as one of another version.
+    #[arg(long, value_name = "FILE")]
+    manager: Option<PathBuf>,
+    /// A variable for the manager's environment, such as `BATON_WORKERS=4`.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = variable)]
+    manager_env: Vec<(String, String)>,
+}
+
+/// The steps of a run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Scenario {
+    /// Everything on one cluster.
+    Full,
+    /// Only the bare objects, the first and the second revisions, and third ones of the same content; then the requests
+    /// of each step once more without the manager, as the bound for its rate.
+    Rollout,
+    /// Only lone ObjectSets, one after the other.
+    Lone,
+    /// Only chains: the first revision of each ObjectDeployment, and edits of its template.
+    Chain,
+    /// Only a fleet: connections to many clusters, delivery into them from one hub, and a restart
+    /// (about five minutes, and as many control planes as `--clusters` says).
+    Fleet,
+    /// Only Releases of Applications: lone ones and many at once, in one step and in three, idle ones, and a restart.
+    Releases,
+}
+
+fn main() -> ExitCode {
+    interrupt::run(run(Options::parse()))
+}
+
+/// Starts a bed, measures, prints the figures and ends the bed.
+///
+/// The manager has ended when this returns or is dropped, and so has the bed unless it is to be kept.
+/// A goal that was missed is reported, and is no error: machines differ.
+async fn run(options: Options) -> Result<ExitCode, Error> {
+    let dirs = &Dirs::from_env()?;
+    let binary = if let Some(binary) = &options.manager {
+        binary.clone()
+    } else {
+        eprintln!("bench: building the manager as it is shipped");
+        let [binary] = cargo::build(dirs, ["baton"], &["--release", "--package", "baton"]).await?;
+        binary
+    };
+    bed::down(dirs, &options.bed)?;
+    let afterwards = Afterwards::kept(options.keep);
+    let is_fleet = options.scenario == Scenario::Fleet;
+    let extent = if is_fleet {
+        // Nothing runs pods.
+        Extent::ControlPlane
+    } else {
+        Extent::Full
+    };
+    let bed = Bed::up_with(extent, dirs, &options.bed, None, afterwards).await?;
+    bed.install(&dirs.crds()).await?;
+    let sites = if is_fleet {
+        Some(Sites::start(dirs, &options.bed, options.fleet, afterwards).await?)
+    } else {
+        None
+    };
+    let kubeconfig = bed.kubeconfig();
+    let log = format!("{}-manager.log", options.bed);
+    let launch = Launch {
+        binary,
+        cluster: Cluster::Kubeconfig(kubeconfig.clone()),
+        log: dirs.cache.join("logs").join(log),
+        env: options.manager_env.clone(),
+    };
+    let servers = Servers::of_bed(&kubeconfig);
+    if options.scenario == Scenario::Releases {
+        let figures = releases(dirs, &bed, &options, launch, servers).await?;
+        print(&figures, &options)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let client = target::client(&kubeconfig).await?;
+    let figures = match &sites {
+        Some(sites) => {
+            // For the credentials of clusters, and later the lease.
+            Target::create(&client, MANAGER_NAMESPACE).await?;
+            sites.join(&launch.binary, &kubeconfig).await?;
+            fleet(client, &options, launch, servers, sites).await?
+        }
+        None => measure(client, &options, launch, servers).await?,
+    };
+    print(&figures, &options)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Measures a fleet that has joined.
+async fn fleet(
+    client: Client,
+    options: &Options,
+    launch: Launch,
+    servers: Servers,
+    sites: &Sites,
+) -> Result<Figures, Error> {
+    let shape = options.fleet.all(&options.shape);
+    let servers = servers.and(sites.servers());
+    let mut steps = Steps::start(client, launch, servers, Figures::new(shape)).await?;
+    steps.fleet(options.fleet, sites).await?;
+    steps.finish().await
+}
+
+/// Measures Releases, whose cluster is the hub itself.
+async fn releases(
+    dirs: &Dirs,
+    bed: &Bed,
+    options: &Options,
+    mut launch: Launch,
+    servers: Servers,
+) -> Result<Figures, Error> {
+    bed.install(&dirs.release_crds()).await?;
+    let helm = tools::helm(dirs).await?;
+    let charts = Repository::start(dirs).await?;
+    let kubeconfig = bed.kubeconfig();
+    // What an earlier run has fetched is not there.
+    let cache = kubeconfig.with_file_name("chart-cache");
+    for (name, path) in [("HELM_BIN", &helm), ("BATON_CHART_CACHE", &cache)] {
+        let path = path.to_string_lossy().into_owned();
+        launch.env.insert(0, (name.to_owned(), path));
+    }
+    let client = target::client(&kubeconfig).await?;
+    // For the credentials of clusters, and later the lease.
+    Target::create(&client, MANAGER_NAMESPACE).await?;
+    let hub = kubeconfig.as_path();
+    let join = sites::join(&launch.binary, (CLUSTER, REGION), hub, hub).await;
+    join.map_err(Error::Join)?;
+    let shape = options.releases;
+    let mut measured = figures::releases::Releases::new(shape);
+    measured.bare = bare::releases::measure(&client, &servers, &shape, 1).await?;
+    let mut figures = Figures::new(options.shape);
+    figures.releases = Some(measured);
+    let mut steps = Steps::start(client, launch, servers, figures).await?;
+    steps.releases(shape, charts.url()).await?;
+    steps.finish_with_bare_releases().await
+}
+
+async fn measure(
+    client: Client,
+    options: &Options,
+    launch: Launch,
+    servers: Servers,
+) -> Result<Figures, Error> {
+    let Options { shape, chains, .. } = options;
+    let mut figures = Figures::new(*shape);
+    Target::create(&client, MANAGER_NAMESPACE).await?;
+    if options.scenario != Scenario::Lone {
+        let first = bare::measure(&client, &servers, shape, 1).await?;
+        figures.bare.push(first);
+    }
+    let mut steps = Steps::start(client, launch, servers, figures).await?;
+    match options.scenario {
+        Scenario::Full => {
+            rollouts(&mut steps).await?;
+            steps.idle().await?;
+            steps.restart().await?;
+            steps.lone().await?;
+            steps.teardown().await?;
+            // Last: nothing else is measured beside the revisions that it leaves.
+            steps.bare().await?;
+            steps.chain(*chains).await?;
+            steps.bare().await?;
+        }
+        Scenario::Rollout => {
+            rollouts(&mut steps).await?;
+            return steps.finish_with_bounds().await;
+        }
+        Scenario::Lone => steps.lone().await?,
+        Scenario::Chain => {
+            steps.chain(*chains).await?;
+            steps.bare().await?;
+        }
+        // They are measured with clusters of their own.
+        Scenario::Fleet | Scenario::Releases => {}
+    }
+    steps.finish().await
+}
+
+async fn rollouts(steps: &mut Steps) -> Result<(), Error> {
+    steps.create().await?;
+    steps.bare().await?;
+    steps.handover().await?;
+    steps.bare().await?;
+    steps.unchanged().await?;
+    steps.bare().await
+}
+
+fn print(figures: &Figures, options: &Options) -> Result<(), Error> {
+    println!("{}", report::tables(figures));
+    let json = report::json(figures)?;
+    let Some(path) = &options.json else {
+        println!("{json}");
+        return Ok(());
+    };
+    std::fs::write(path, json + "\n").map_err(|source| Error::Write {
+        path: path.clone(),
+        source,
+    })?;
+    eprintln!("bench: figures written to {}", path.display());
+    Ok(())
+}
+
+fn variable(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
+        _ => Err("expected NAME=VALUE".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Options::command().debug_assert();
+    }
+
+    #[test]
+    fn variables_have_a_name() {
+        let pair = |name: &str, value: &str| Ok((name.to_owned(), value.to_owned()));
+        assert_eq!(variable("A=b=c"), pair("A", "b=c"));
+        assert_eq!(variable("A="), pair("A", ""));
+        variable("=b").unwrap_err();
+        variable("A").unwrap_err();
+    }
+}

@@ -1,0 +1,291 @@
+//! What a manager sends in a rollout, sent once more without one: the bound for its rate.
+//!
+//! The bodies are those that the manager has left behind: of the first set, with the names of the others filled in.
+//! The order is its own: number and finalizers of a revision first, phase after phase, the first write of a phase
+//! alone and without a dry run, the statuses last. It decides nothing, watches nothing and waits for nobody.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use baton_apis::constants::FIELD_MANAGER;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use http::header::{self, HeaderValue};
+use kube::Client;
+use kube::api::{ListParams, Patch, PatchParams, PostParams};
+use kube::core::Request;
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::bare::{self, manage, owner};
+use super::error::Error;
+use super::figures::{Replayed, Timing, ratio};
+use super::load::{Shape, base, set_name};
+use super::process::Servers;
+use super::target::{Built, SIDE_BY_SIDE, Target};
+
+const NAMESPACE: &str = "bench-replay";
+
+/// As the manager asks for answers.
+const METADATA_ONLY: HeaderValue =
+    HeaderValue::from_static("application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1");
+
+/// The revision whose leftovers are templates, and the one before it.
+const LAST: u32 = 3;
+
+struct Replay<'a> {
+    target: Target,
+    shape: &'a Shape,
+    owners: [Value; 2],
+    /// Revisions that are available, and that have lost everything.
+    sets: [Value; 2],
+    /// Their phase objects.
+    phases: [Vec<Value>; 2],
+    /// Of the handover.
+    events: Vec<Value>,
+    sent: AtomicU64,
+    /// The versions of what was written, by name.
+    versions: Mutex<HashMap<String, String>>,
+}
+
+/// What matters of an answer.
+#[derive(Deserialize)]
+struct Written {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Metadata {
+    name: String,
+    /// None in the answer to a dry run of something new.
+    #[serde(default)]
+    resource_version: String,
+}
+
+/// Replays the three rollouts that a manager has left on a server, each between two rounds of bare objects. The
+/// manager has ended.
+pub(crate) async fn measure(
+    client: &Client,
+    rolled_out: &Target,
+    servers: &Servers,
+    shape: &Shape,
+    mut round: usize,
+) -> Result<Vec<Replayed>, Error> {
+    let replay = Replay::prepare(client, rolled_out, shape).await?;
+    let mut before = bare::measure(client, servers, shape, round).await?;
+    let mut replayed = Vec::new();
+    for (revision, step) in (1..=LAST).zip(["create", "handover", "unchanged"]) {
+        let server = servers.cpu();
+        let timing = replay.roll_out(revision).await?;
+        let timing = timing.with_server(servers.cpu() - server);
+        round += 1;
+        let after = bare::measure(client, servers, shape, round).await?;
+        let to_bare = ratio(2.0 * timing.rate, before.rate + after.rate);
+        before = after;
+        let requests = replay.sent.swap(0, Ordering::Relaxed);
+        eprintln!(
+            "bench: {step}, requests alone: {:.0} objects/s, {to_bare:.2} x bare, {requests} requests",
+            timing.rate
+        );
+        replayed.push(Replayed {
+            step,
+            requests,
+            timing,
+            to_bare,
+        });
+    }
+    Ok(replayed)
+}
+
+impl<'a> Replay<'a> {
+    async fn prepare(
+        client: &Client,
+        rolled_out: &Target,
+        shape: &'a Shape,
+    ) -> Result<Self, Error> {
+        let target = Target::create(client, NAMESPACE).await?;
+        let owners = [
+            owner(&target, "owner-of-all-v1").await?,
+            owner(&target, "owner-of-all-v2").await?,
+        ];
+        let items = async |path: String| {
+            let list = Request::new(path).list(&ListParams::default());
+            let mut list: Value = rolled_out.send(list).await?;
+            Ok::<_, Error>(
+                list["items"]
+                    .as_array_mut()
+                    .map(std::mem::take)
+                    .unwrap_or_default(),
+            )
+        };
+        let names = [set_name(0, LAST), set_name(0, LAST - 1)];
+        let sets = items(rolled_out.sets()).await?;
+        let set = |name: &String| {
+            let mut sets = sets.iter();
+            sets.find(|set| set["metadata"]["name"] == **name).cloned()
+        };
+        let phases = items(rolled_out.phase_objects()).await?;
+        let of_set = |name: &String| {
+            let is_its = |phase: &&Value| phase["metadata"]["ownerReferences"][0]["name"] == **name;
+            phases.iter().filter(is_its).cloned().collect()
+        };
+        let mut events = items(rolled_out.events()).await?;
+        let handed_over = set_name(0, 2);
+        events.retain(|event| {
+            let about = event["regarding"]["name"].as_str().unwrap_or_default();
+            about.starts_with(&handed_over)
+        });
+        Ok(Self {
+            sets: names.each_ref().map(|name| set(name).unwrap_or_default()),
+            phases: names.each_ref().map(of_set),
+            events,
+            target,
+            shape,
+            owners,
+            sent: AtomicU64::new(0),
+            versions: Mutex::default(),
+        })
+    }
+
+    /// One revision of all sets.
+    async fn roll_out(&self, revision: u32) -> Result<Timing, Error> {
+        let started = Instant::now();
+        stream::iter(0..self.shape.sets)
+            .map(Ok)
+            .try_for_each_concurrent(SIDE_BY_SIDE, |set| self.set(set, revision))
+            .await?;
+        Ok(Timing::of(self.shape.objects(), started.elapsed()))
+    }
+
+    async fn set(&self, set: usize, revision: u32) -> Result<(), Error> {
+        let name = set_name(set, revision);
+        let bodies = [(name.clone(), self.shape.set(set, revision))].into();
+        // The user's.
+        self.target.create_all(self.target.sets(), &bodies).await?;
+        let [template, lost] = &self.sets;
+        let set_up = json!({
+            "metadata": { "finalizers": template["metadata"]["finalizers"] },
+            "spec": { "revision": revision },
+        });
+        let path = Request::new(self.target.sets());
+        self.send(path.patch(&name, &PatchParams::default(), &Patch::Merge(&set_up)))
+            .await?;
+        let objects = self.shape.children_of(set, revision);
+        let phases = self.phases[0]
+            .iter()
+            .map(Some)
+            .chain(std::iter::repeat(None));
+        for (objects, phase) in objects.chunks(self.shape.per_phase).zip(phases) {
+            if let Some(phase) = phase {
+                let body = renamed(phase, LAST, set, revision);
+                let body = json!({
+                    "apiVersion": body["apiVersion"],
+                    "kind": body["kind"],
+                    "metadata": {
+                        "name": body["metadata"]["name"],
+                        "labels": body["metadata"]["labels"],
+                        "finalizers": body["metadata"]["finalizers"],
+                        "ownerReferences": [self.owners[0]],
+                    },
+                    "spec": body["spec"],
+                });
+                self.post(self.target.phase_objects(), &body).await?;
+            }
+            self.write(objects, revision).await?;
+            if let Some(phase) = phase {
+                let phase = renamed(phase, LAST, set, revision);
+                self.status(self.target.phase_objects(), &phase).await?;
+            }
+        }
+        let available = renamed(template, LAST, set, revision);
+        self.status(self.target.sets(), &available).await?;
+        if revision > 1 {
+            let lost = renamed(lost, LAST - 1, set, revision - 1);
+            self.status(self.target.sets(), &lost).await?;
+            for phase in &self.phases[1] {
+                let phase = renamed(phase, LAST - 1, set, revision - 1);
+                self.status(self.target.phase_objects(), &phase).await?;
+            }
+            for (number, event) in self.events.iter().enumerate() {
+                let mut event = renamed(event, 2, set, revision);
+                event["metadata"] = json!({ "name": format!("{name}.{number}") });
+                self.post(self.target.events(), &event).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The objects of a phase. Those whose content is there already need no dry run.
+    async fn write(&self, objects: &[(String, Value)], revision: u32) -> Result<(), Error> {
+        let apply = PatchParams::apply(FIELD_MANAGER);
+        let dry_run = apply.clone().dry_run();
+        let path = Request::new(self.target.config_maps());
+        let send = async |objects: &[(String, Value)], params: &PatchParams| {
+            let requests = objects.iter().map(|(name, object)| {
+                let mut object = object.clone();
+                manage(&mut object, revision, &self.owners);
+                path.patch(name, params, &Patch::Apply(&object))
+            });
+            let sent = stream::iter(requests).map(Ok::<_, Error>);
+            sent.try_for_each_concurrent(SIDE_BY_SIDE, |request| self.send(request))
+                .await
+        };
+        if revision == LAST {
+            return send(objects, &apply).await;
+        }
+        let (first, others) = objects.split_at(1.min(objects.len()));
+        send(first, &apply).await?;
+        send(others, &dry_run).await?;
+        send(others, &apply).await
+    }
+
+    async fn status(&self, collection: String, object: &Value) -> Result<(), Error> {
+        let name = object["metadata"]["name"].as_str().unwrap_or_default();
+        let version = self.versions.lock().get(name).cloned();
+        let body = json!({
+            "apiVersion": object["apiVersion"],
+            "kind": object["kind"],
+            "metadata": { "name": name, "resourceVersion": version },
+            "status": object["status"],
+        });
+        let body = body.to_string().into_bytes();
+        let path = Request::new(collection);
+        self.send(path.replace_subresource("status", name, &PostParams::default(), body))
+            .await
+    }
+
+    async fn post(&self, collection: String, body: &Value) -> Result<(), Error> {
+        let body = body.to_string().into_bytes();
+        self.send(Request::new(collection).create(&PostParams::default(), body))
+            .await
+    }
+
+    async fn send(&self, request: Built) -> Result<(), Error> {
+        self.sent.fetch_add(1, Ordering::Relaxed);
+        let request = request.map(|mut request| {
+            let headers = request.headers_mut();
+            headers.insert(header::ACCEPT, METADATA_ONLY);
+            request
+        });
+        let Written { metadata } = self.target.send(request).await?;
+        let Metadata {
+            name,
+            resource_version,
+        } = metadata;
+        self.versions.lock().insert(name, resource_version);
+        Ok(())
+    }
+}
+
+/// What a revision of the first set has left behind, as if it were of another one.
+fn renamed(template: &Value, from: u32, set: usize, revision: u32) -> Value {
+    let namespace = |name| format!(r#""namespace":"{name}""#);
+    let text = template
+        .to_string()
+        .replace(&set_name(0, from), &set_name(set, revision))
+        .replace(&base(0), &base(set))
+        .replace(&namespace("bench"), &namespace(NAMESPACE));
+    serde_json::from_str(&text).unwrap_or_default()
+}

@@ -1,0 +1,194 @@
+//! Chains of revisions: the first rollout, edits, and silence.
+
+use std::time::Duration;
+
+use baton_hack::manager::Manager;
+use tokio::time::{Instant, timeout};
+
+use super::{LOOK, Steps, limit};
+use crate::error::Error;
+use crate::figures::chain::{Chain, Round};
+use crate::figures::{Step, Timing, chain};
+use crate::load::Shape;
+use crate::load::chains::Chains;
+use crate::served::Served;
+use crate::settle::{self, Wanted};
+use crate::target::{Answer, Answers, Target};
+use crate::watch::Watch;
+
+/// How long the manager is left alone.
+const IDLE: Duration = Duration::from_secs(10);
+
+/// How long the memory of a calm manager is looked at: twice as long as its allocator takes to give
+/// back what a burst needed.
+const MEMORY_LOOKS: Duration = Duration::from_secs(2);
+
+/// With as many objects a rollout of a deployment may be compared, its own objects left out: it makes
+/// a revision, and pauses and archives another one.
+const PER_DEPLOYMENT: usize = 20;
+
+/// Deployments, and what was observed of them and their revisions.
+struct Load {
+    shape: Chains,
+    target: Target,
+    deployments: Watch,
+    revisions: Watch,
+    seen: settle::Chains,
+}
+
+impl Steps {
+    /// Creates deployments, edits the templates of all of them a number of times, each time until
+    /// all have settled, and then does nothing for a while. The manager starts anew before: what it
+    /// did earlier is not to be seen in its memory.
+    pub(crate) async fn chain(&mut self, shape: Chains) -> Result<(), Error> {
+        self.manager.stop().await?;
+        self.manager = Manager::start(&self.launch).await?;
+        self.calm("the manager to lead", LOOK, 0).await?;
+        let target = Target::create(&self.client, "bench-chain").await?;
+        let mut load = Load {
+            shape,
+            deployments: Watch::start(&self.client, target.deployments()),
+            revisions: Watch::start(&self.client, target.sets()),
+            seen: settle::Chains::default(),
+            target,
+        };
+        let first = self.first(&mut load).await?;
+        self.edits(&mut load, first).await?;
+        let revisions = shape.deployments + load.seen.archived();
+        self.rest(chain::IDLE, revisions, IDLE, Duration::ZERO)
+            .await?;
+        Ok(())
+    }
+
+    async fn first(&mut self, load: &mut Load) -> Result<Round, Error> {
+        let before = self.begin().await?;
+        let shape = self.figures.shape;
+        let bodies = load.shape.bodies(|name| shape.deployment(name));
+        let started = Instant::now();
+        let create = load.target.create_all(load.target.deployments(), &bodies);
+        let what = "ObjectDeployments to be created";
+        let answers = self
+            .manager
+            .until(what, load.limit(&shape), create)
+            .await??;
+        let (timing, latencies) = self.settle(load, started, answers, 1).await?;
+        let step = Step::new(chain::CREATE, load.shape.deployments, timing);
+        self.end(step.with_latencies(latencies), before).await?;
+        self.round(load, timing).await
+    }
+
+    async fn edits(&mut self, load: &mut Load, first: Round) -> Result<(), Error> {
+        let shape = self.figures.shape;
+        let mut rounds = vec![first];
+        let mut latencies = Vec::new();
+        let earlier = Served::read(&self.client).await?;
+        let mut before = self.begin().await?;
+        for revision in 2..=load.shape.edits + 1 {
+            let patches = load.shape.bodies(|name| shape.edit(name, revision));
+            let started = Instant::now();
+            let edit = load.target.edit_deployments(&patches);
+            let what = "ObjectDeployments to be edited";
+            let answers = self.manager.until(what, load.limit(&shape), edit).await??;
+            let (timing, some) = self.settle(load, started, answers, revision).await?;
+            latencies.extend(some);
+            // What the server uses while nothing is edited is not the edits'.
+            let server = self.servers.cpu();
+            let round = self.round(load, timing).await?;
+            before.server += self.servers.cpu() - server;
+            eprintln!(
+                "bench: edit {} of {}: {:.2} s, {:.0} objects/s, {:.1} MiB when calm",
+                revision - 1,
+                load.shape.edits,
+                timing.seconds,
+                timing.rate,
+                round.memory.unwrap_or_default(),
+            );
+            rounds.push(round);
+        }
+        let mut chain = Chain {
+            shape: load.shape,
+            rounds,
+            served: Served::read(&self.client).await?.since(&earlier),
+        };
+        let edits = chain.edits();
+        let own = u64::try_from(edits).unwrap_or_default();
+        chain.served = chain.served.without("objectdeployments", "PATCH", own);
+        let seconds = chain.rounds.iter().skip(1);
+        let seconds: f64 = seconds.map(|round| round.timing.seconds).sum();
+        let timing = Timing::of(chain.objects(), Duration::from_secs_f64(seconds));
+        self.figures.chain = Some(chain);
+        let step = Step::new(chain::EDITS, edits, timing).with_latencies(latencies);
+        self.end(step, before).await
+    }
+
+    /// Waits until all chains have settled with that newest revision and the manager is calm.
+    /// Returns how long the former took since the first request, and each chain since its answer.
+    async fn settle(
+        &mut self,
+        load: &mut Load,
+        started: Instant,
+        answers: Answers,
+        newest: u32,
+    ) -> Result<(Timing, Vec<Duration>), Error> {
+        let objects = load.shape.objects(&self.figures.shape);
+        let limit = load.limit(&self.figures.shape);
+        let all = answers.len();
+        let mut waiting = answers;
+        let mut latencies = Vec::new();
+        let mut end = started;
+        let looking = async {
+            while !waiting.is_empty() {
+                let Some(name) = load.next().await else {
+                    return;
+                };
+                let Some(Answer { at, generation }) = waiting.get(&name).copied() else {
+                    continue;
+                };
+                let wanted = Wanted { generation, newest };
+                if let Some(settled) = load.seen.settled(&name, wanted) {
+                    waiting.remove(&name);
+                    latencies.push(settled.saturating_duration_since(at));
+                    end = end.max(settled);
+                }
+            }
+        };
+        let what = format!("the ObjectDeployments to settle with revision {newest}");
+        let looked = self.manager.until(&what, limit, looking).await;
+        looked.map_err(|error| {
+            let some = waiting.keys().take(3);
+            let some: Vec<String> = some.map(|name| load.seen.describe(name)).collect();
+            let missing = format!("{} of {all} missing: {}", waiting.len(), some.join(", "));
+            error.with_detail(&missing)
+        })?;
+        // What it still has to do is part of the step's requests and processor time.
+        self.calm("the manager to settle", LOOK, 0).await?;
+        Ok((Timing::of(objects, end - started), latencies))
+    }
+
+    /// What there is after a rollout.
+    async fn round(&mut self, load: &mut Load, timing: Timing) -> Result<Round, Error> {
+        let memory = self.least_memory(MEMORY_LOOKS).await?;
+        // What history has no room for was deleted while the manager became calm.
+        while let Ok(Some(_)) = timeout(LOOK, load.next()).await {}
+        Ok(Round {
+            timing,
+            archived: load.seen.archived(),
+            memory,
+        })
+    }
+}
+
+impl Load {
+    /// How long a rollout may take.
+    fn limit(&self, shape: &Shape) -> Duration {
+        limit(self.shape.objects(shape) + PER_DEPLOYMENT * self.shape.deployments)
+    }
+
+    /// Takes the next event, and returns the name of the deployment that it is about.
+    async fn next(&mut self) -> Option<String> {
+        tokio::select! {
+            sight = self.deployments.next() => Some(self.seen.deployment(sight?)),
+            sight = self.revisions.next() => Some(self.seen.revision(sight?)),
+        }
+    }
+}

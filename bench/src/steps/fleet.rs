@@ -1,0 +1,188 @@
+//! A fleet: connections, silence, delivery, and a restart.
+
+use std::time::Duration;
+
+use baton_apis::constants::shipper;
+use tokio::time::{Instant, sleep};
+
+use super::wait::{Wanted, until_met};
+use super::{LOOK, Steps, limit};
+use crate::error::Error;
+use crate::figures::fleet::{CONNECT, CREATE, Fleet, IDLE_ALL, IDLE_FEW, RESTART, Sides};
+use crate::figures::{Step, Timing};
+use crate::load::fleet::Fleet as Shape;
+use crate::served::Served;
+use crate::sites::Sites;
+use crate::watch::Watch;
+
+/// How long the manager is left alone: every cluster is checked once at least, which is about every
+/// half minute.
+const IDLE: Duration = Duration::from_secs(40);
+
+/// How long the memory of the manager is looked at then. The least counts: what is needed to answer
+/// a check is given back within a second.
+const MEMORY_LOOKS: Duration = Duration::from_secs(5);
+
+/// How long a Cluster object may take to be connected, beyond the time for as many objects.
+const CONNECTED: Duration = Duration::from_mins(1);
+
+impl Steps {
+    /// Leaves the manager alone with one Cluster object for each cluster, which were joined before it
+    /// was started; enters the other ones and leaves it alone again; delivers into all clusters; and starts
+    /// it anew.
+    pub(crate) async fn fleet(&mut self, shape: Shape, sites: &Sites) -> Result<(), Error> {
+        let path = format!("/apis/{}/clusters", shipper::API_VERSION);
+        let mut clusters = Watch::start(&self.client, path);
+        self.connected(&mut clusters, shape.used()).await?;
+        self.calm("the first clusters to be connected", LOOK, 0)
+            .await?;
+        let few = self.quiet(IDLE_FEW, shape.clusters).await?;
+
+        self.connect(shape, sites, &mut clusters).await?;
+        let earlier = self.sides(sites).await?;
+        let all = self.quiet(IDLE_ALL, shape.objects()).await?;
+        let idle = self.sides(sites).await?.since(&earlier);
+
+        sites.namespace("bench").await?;
+        self.bare_sites(sites).await?;
+        let create = self.deliver(shape, sites).await?;
+        self.bare_sites(sites).await?;
+
+        let (restart, ready) = self.restart_fleet(shape, sites).await?;
+        let restarted = self.least_memory(MEMORY_LOOKS).await?;
+        self.figures.fleet = Some(Fleet {
+            shape,
+            few,
+            all,
+            restarted,
+            idle,
+            create,
+            restart,
+            ready: ready.as_secs_f64(),
+        });
+        Ok(())
+    }
+
+    /// Enters the further Cluster objects, until all are connected.
+    async fn connect(
+        &mut self,
+        shape: Shape,
+        sites: &Sites,
+        clusters: &mut Watch,
+    ) -> Result<(), Error> {
+        let before = self.begin().await?;
+        let started = Instant::now();
+        let enter = sites.enter_further(&self.client);
+        let limit = CONNECTED + limit(shape.objects());
+        self.manager
+            .until("Cluster objects to be entered", limit, enter)
+            .await??;
+        let names = shape.further().map(|(name, _)| name);
+        let end = self.connected(clusters, names).await?;
+        self.calm("all clusters to be connected", LOOK, 0).await?;
+        let timing = Timing::of(0, end.unwrap_or(started) - started);
+        self.end(Step::new(CONNECT, 0, timing), before).await
+    }
+
+    /// Waits until these Cluster objects report that they are connected, and returns when the last one
+    /// did.
+    pub(super) async fn connected(
+        &mut self,
+        clusters: &mut Watch,
+        names: impl Iterator<Item = String>,
+    ) -> Result<Option<Instant>, Error> {
+        let wanted = names.map(|name| (name, Wanted::Connected));
+        let wanted: std::collections::BTreeMap<_, _> = wanted.collect();
+        let limit = CONNECTED + limit(wanted.len());
+        let what = "clusters to be connected";
+        let met = until_met(&mut self.manager, clusters, what, wanted, limit).await?;
+        Ok(met.into_values().max())
+    }
+
+    /// Leaves the manager alone, and returns the least memory that it had at last.
+    async fn quiet(&mut self, step: &'static str, clusters: usize) -> Result<Option<f64>, Error> {
+        let memory = self.rest(step, 0, IDLE, MEMORY_LOOKS).await?;
+        if let Some(memory) = memory {
+            eprintln!("bench: {step}: {memory:.2} MiB with {clusters} Clusters");
+        }
+        Ok(memory)
+    }
+
+    async fn bare_sites(&mut self, sites: &Sites) -> Result<(), Error> {
+        let round = self.figures.bare.len() + 1;
+        let timing = sites.bare(&self.figures.shape, round).await?;
+        eprintln!(
+            "bench: bare {round}, all clusters: {:.2} s, {:.0} objects/s",
+            timing.seconds, timing.rate
+        );
+        self.figures.bare.push(timing);
+        Ok(())
+    }
+
+    /// Creates the sets of all clusters side by side, until all are available. Returns the requests,
+    /// without those of the bench.
+    async fn deliver(&mut self, shape: Shape, sites: &Sites) -> Result<Sides, Error> {
+        let sets = shape.sets(&self.figures.shape);
+        let wanted = self.all(1, Wanted::Available).collect();
+        let own = u64::try_from(sets.len()).unwrap_or_default();
+        let earlier = self.sides(sites).await?;
+        self.roll_out(CREATE, sets, wanted).await?;
+        let Sides { hub, clusters } = self.sides(sites).await?.since(&earlier);
+        Ok(Sides {
+            hub: hub.without("objectsets", "POST", own),
+            clusters,
+        })
+    }
+
+    /// Starts the manager anew, until it is connected to all clusters and has nothing to do any more.
+    /// Returns the requests, and how long it took to be ready.
+    async fn restart_fleet(
+        &mut self,
+        shape: Shape,
+        sites: &Sites,
+    ) -> Result<(Sides, Duration), Error> {
+        let earlier = self.sides(sites).await?;
+        let sets = self.figures.shape.sets;
+        // Each revision has to be looked at, and each of its phase objects.
+        let reconciles = sets * (1 + self.figures.shape.phases);
+        let mut restart = self.start_again(reconciles).await?;
+        let objects = u64::try_from(shape.objects()).unwrap_or(u64::MAX);
+        let mut connected = 0;
+        let limit = CONNECTED + limit(shape.objects());
+        // The statuses are as they were, so they do not show when each cluster is back. Mostly they
+        // all are by now.
+        let looking = async {
+            let mut looks = 0;
+            loop {
+                connected = sites.connected().await?;
+                if connected >= objects {
+                    return Ok::<_, Error>(looks);
+                }
+                looks += 1;
+                sleep(LOOK).await;
+            }
+        };
+        let what = "the restarted manager to be connected to all clusters";
+        match self.manager.until(what, limit, looking).await {
+            Ok(looks) => {
+                if looks? > 0 {
+                    restart.settled = Instant::now();
+                }
+            }
+            Err(error) => {
+                let detail = format!("{connected} of {objects} connected");
+                return Err(error.with_detail(&detail).into());
+            }
+        }
+        let ready = restart.ready;
+        self.restarted(RESTART, sets, &restart).await?;
+        Ok((self.sides(sites).await?.since(&earlier), ready))
+    }
+
+    async fn sides(&self, sites: &Sites) -> Result<Sides, Error> {
+        Ok(Sides {
+            hub: Served::read(&self.client).await?,
+            clusters: sites.served().await?,
+        })
+    }
+}

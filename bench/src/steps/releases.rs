@@ -1,0 +1,341 @@
+//! Releases: one after the other, many at once, silence, and a restart.
+
+mod profile;
+mod release;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use baton_apis::constants::shipper;
+use futures::TryStreamExt as _;
+use futures::stream::FuturesUnordered;
+use kube::api::{Patch, PatchParams};
+use kube::core::Request;
+use serde::de::IgnoredAny;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use self::profile::Profiler;
+use self::release::Release;
+use super::{LOOK, Steps};
+use crate::bare;
+use crate::error::Error;
+use crate::figures::releases::{Asked, FILL, FIRST, IDLE, Profile, RESTART, at_once, lone};
+use crate::figures::{Step, Timing};
+use crate::load::releases::{Releases as Shape, Strategy, Template, names};
+use crate::served::Served;
+use crate::target::Target;
+use crate::watch::{Sight, Watch};
+
+/// How long the manager is left alone.
+const SILENCE: Duration = Duration::from_secs(30);
+
+/// How long the memory of a calm manager is looked at: twice as long as its allocator takes to give back what a burst
+/// needed.
+const MEMORY_LOOKS: Duration = Duration::from_secs(2);
+
+/// How long a rollout may take, and each of many besides.
+const ROLLOUT: Duration = Duration::from_mins(1);
+const EACH: Duration = Duration::from_secs(2);
+
+/// The passes after a restart at least: over an Application, its Release, its targets and its revision.
+const PASSES: usize = 6;
+
+/// The name of the Cluster.
+pub(crate) const CLUSTER: &str = "hub";
+
+/// A namespace with Applications.
+struct Load {
+    target: Target,
+    releases: Watch<Release>,
+    repository: String,
+}
+
+impl Load {
+    fn template(&self, strategy: Strategy, pods: usize) -> Template {
+        Template {
+            repository: self.repository.clone(),
+            strategy,
+            pods,
+        }
+    }
+}
+
+impl Steps {
+    /// The objects of Releases without a manager, before it is started or after it has ended.
+    pub(crate) async fn bare_releases(&mut self) -> Result<(), Error> {
+        let Some(releases) = &mut self.figures.releases else {
+            return Ok(());
+        };
+        let bare = bare::releases::measure(&self.client, &self.servers, &releases.shape, 2).await?;
+        releases.bare.extend(bare);
+        Ok(())
+    }
+
+    /// Rolls Applications out one after the other and side by side, in one step and in three; makes those that are
+    /// idle, leaves all alone, and starts the manager anew.
+    pub(crate) async fn releases(&mut self, shape: Shape, repository: String) -> Result<(), Error> {
+        let path = format!("/apis/{}/clusters", shipper::API_VERSION);
+        let mut clusters = Watch::start(&self.client, path);
+        let cluster = [CLUSTER.to_owned()].into_iter();
+        self.connected(&mut clusters, cluster).await?;
+        drop(clusters);
+        let target = Target::create(&self.client, "bench-releases").await?;
+        let mut load = Load {
+            releases: Watch::start(&self.client, target.shipper("releases")),
+            target,
+            repository,
+        };
+        let template = load.template(Strategy::AllIn, shape.pods);
+        self.one_by_one(FIRST, &mut load, &template, &names("first", 1))
+            .await?;
+        for (strategy, base, lone_base) in [
+            (Strategy::AllIn, "all-in", "lone-all-in"),
+            (Strategy::ThreeSteps, "steps", "lone-steps"),
+        ] {
+            let template = load.template(strategy, shape.pods);
+            let lone_names = names(lone_base, shape.lone_applications);
+            self.one_by_one(lone(strategy), &mut load, &template, &lone_names)
+                .await?;
+            self.profile(&mut load, &template).await?;
+            let names = names(base, shape.applications);
+            self.side_by_side(at_once(strategy), &mut load, &template, &names)
+                .await?;
+        }
+        if shape.idle_applications > 0 {
+            let template = load.template(Strategy::AllIn, 1);
+            let names = names("idle", shape.idle_applications);
+            self.side_by_side(FILL, &mut load, &template, &names)
+                .await?;
+        }
+        let all: usize = {
+            let steps = self.figures.steps.iter();
+            let profiles = 2;
+            steps.map(|step| step.sets).sum::<usize>() + profiles
+        };
+        let memory = self.rest(IDLE, all, SILENCE, MEMORY_LOOKS).await?;
+        if let Some(memory) = memory {
+            eprintln!("bench: {IDLE}: {memory:.2} MiB with {all} Applications");
+        }
+        let restart = self.start_again(PASSES * all).await?;
+        self.restarted(RESTART, all, &restart).await
+    }
+
+    /// Rolls Applications out, each when the one before is complete and the manager is calm.
+    async fn one_by_one(
+        &mut self,
+        step: &'static str,
+        load: &mut Load,
+        template: &Template,
+        names: &[String],
+    ) -> Result<(), Error> {
+        let earlier = Served::read(&self.client).await?;
+        let before = self.begin().await?;
+        let mut latencies = Vec::new();
+        for name in names {
+            let took = self.complete(load, template, std::slice::from_ref(name));
+            latencies.extend(took.await?);
+            self.calm("the manager to settle", LOOK, 0).await?;
+        }
+        let timing = Timing::of(0, latencies.iter().sum());
+        let figures = Step::new(step, names.len(), timing).with_latencies(latencies);
+        self.end(figures, before).await?;
+        self.asked(step, template, names, &earlier).await
+    }
+
+    /// Rolls Applications out at once.
+    async fn side_by_side(
+        &mut self,
+        step: &'static str,
+        load: &mut Load,
+        template: &Template,
+        names: &[String],
+    ) -> Result<(), Error> {
+        let earlier = Served::read(&self.client).await?;
+        let before = self.begin().await?;
+        let latencies = self.complete(load, template, names).await?;
+        self.calm("the manager to settle", LOOK, 0).await?;
+        let longest = latencies.iter().max().copied().unwrap_or_default();
+        let figures = Step::new(step, names.len(), Timing::of(0, longest));
+        self.end(figures.with_latencies(latencies), before).await?;
+        self.asked(step, template, names, &earlier).await
+    }
+
+    /// Notes the requests of a step without those of the bench.
+    async fn asked(
+        &mut self,
+        step: &'static str,
+        template: &Template,
+        names: &[String],
+        earlier: &Served,
+    ) -> Result<(), Error> {
+        let count = |number: usize| u64::try_from(number).unwrap_or_default();
+        let promotions = template.strategy.promotions() * names.len();
+        let served = Served::read(&self.client).await?.since(earlier);
+        let served = served
+            .without("applications", "POST", count(names.len()))
+            .without("releases", "PATCH", count(promotions));
+        if let Some(releases) = &mut self.figures.releases {
+            releases.asked.push(Asked { step, served });
+        }
+        Ok(())
+    }
+
+    /// Creates Applications side by side, and sends each Release to its next step as soon as it waits for a command.
+    /// How long each took until it was complete, from when the first was sent.
+    async fn complete(
+        &mut self,
+        load: &mut Load,
+        template: &Template,
+        names: &[String],
+    ) -> Result<Vec<Duration>, Error> {
+        let bodies = template.bodies(names);
+        let mut waiting = Waiting::new(names);
+        let Load {
+            target, releases, ..
+        } = load;
+        let started = Instant::now();
+        let create = target.create_all(target.shipper("applications"), &bodies);
+        let follow = async {
+            let mut promotions = FuturesUnordered::new();
+            while !waiting.is_over() {
+                tokio::select! {
+                    Some(sight) = releases.next() => {
+                        if let Some((release, step)) = waiting.take(sight) {
+                            promotions.push(promote(target, release, step));
+                        }
+                    }
+                    promoted = promotions.try_next(), if !promotions.is_empty() => {
+                        promoted?;
+                    }
+                }
+            }
+            Ok::<_, kube::Error>(())
+        };
+        let rollouts = async { tokio::try_join!(create, follow).map(drop) };
+        let each = EACH.saturating_mul(u32::try_from(names.len()).unwrap_or(u32::MAX));
+        let what = "Applications to be rolled out";
+        match self.manager.until(what, ROLLOUT + each, rollouts).await {
+            Ok(done) => done?,
+            Err(error) => return Err(error.with_detail(&waiting.describe()).into()),
+        }
+        let complete = waiting.complete.into_iter();
+        Ok(complete.map(|at| at - started).collect())
+    }
+
+    /// Rolls one more Application out, and notes what happens to its objects.
+    async fn profile(&mut self, load: &mut Load, template: &Template) -> Result<(), Error> {
+        let step = lone(template.strategy);
+        let slug = match template.strategy {
+            Strategy::AllIn => "profile-all-in",
+            Strategy::ThreeSteps => "profile-steps",
+        };
+        let mut profiler = Profiler::start(&self.client, &load.target).await;
+        let started = Instant::now();
+        self.complete(load, template, &[slug.to_owned()]).await?;
+        // What follows on it belongs to it.
+        self.calm("the manager to settle", LOOK, 0).await?;
+        let moments = profiler.moments(slug, started);
+        if let Some(releases) = &mut self.figures.releases {
+            releases.profiles.push(Profile { step, moments });
+        }
+        Ok(())
+    }
+}
+
+async fn promote(target: &Target, release: String, step: i64) -> kube::Result<()> {
+    let patch: Value = json!({"spec": {"targetStep": step}});
+    let request = Request::new(target.shipper("releases"));
+    let request = request.patch(&release, &PatchParams::default(), &Patch::Merge(patch));
+    target.send::<IgnoredAny>(request).await.map(drop)
+}
+
+/// The Applications that are not rolled out yet.
+struct Waiting {
+    /// By Application, what was last observed of its Release, and the step that it was sent to.
+    open: BTreeMap<String, (String, i64)>,
+    all: usize,
+    complete: Vec<Instant>,
+}
+
+impl Waiting {
+    fn new(names: &[String]) -> Self {
+        let unseen = |name: &String| (name.clone(), ("no Release".to_owned(), 0));
+        Self {
+            open: names.iter().map(unseen).collect(),
+            all: names.len(),
+            complete: vec![],
+        }
+    }
+
+    fn is_over(&self) -> bool {
+        self.open.is_empty()
+    }
+
+    /// Takes note of a Release. Returns the step that it is to be sent to, if it waits for that.
+    fn take(&mut self, sight: Sight<Release>) -> Option<(String, i64)> {
+        let release = sight.object?;
+        let application = release.application();
+        let (last, sent) = self.open.get_mut(application)?;
+        if release.is_complete() {
+            self.open.remove(application);
+            self.complete.push(sight.at);
+            return None;
+        }
+        *last = release.describe();
+        let next = release.waits_at()? + 1;
+        (next > *sent).then(|| {
+            *sent = next;
+            (sight.name, next)
+        })
+    }
+
+    fn describe(&self) -> String {
+        let some = self.open.iter().take(3);
+        let some: Vec<String> = some
+            .map(|(name, (last, _))| format!("{name}: {last}"))
+            .collect();
+        let missing = self.open.len();
+        format!("{missing} of {} missing: {}", self.all, some.join("; "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sight(application: &str, status: &Value) -> Sight<Release> {
+        let name = format!("{application}-1-0");
+        let release = json!({
+            "metadata": {"name": name, "labels": {"shipper-app": application}},
+            "spec": {"targetStep": 0},
+            "status": status,
+        });
+        Sight {
+            name,
+            at: Instant::now(),
+            object: Some(serde_json::from_value(release).unwrap()),
+        }
+    }
+
+    #[test]
+    fn a_release_that_waits_is_sent_on_once() {
+        let mut waiting = Waiting::new(&["a".to_owned(), "b".to_owned()]);
+        let command = json!({
+            "achievedStep": {"step": 0, "name": "staging"},
+            "strategy": {"state": {"waitingForCommand": "True"}},
+        });
+        assert_eq!(waiting.take(sight("a", &json!({}))), None);
+        assert_eq!(waiting.take(sight("stranger", &command)), None);
+        let next = Some(("a-1-0".to_owned(), 1));
+        assert_eq!(waiting.take(sight("a", &command)), next);
+        assert_eq!(waiting.take(sight("a", &command)), None);
+        let text = waiting.describe();
+        assert!(text.starts_with("2 of 2 missing: a: "), "{text}");
+        let complete = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+        assert_eq!(waiting.take(sight("a", &complete)), None);
+        assert_eq!(waiting.take(sight("b", &complete)), None);
+        assert!(waiting.is_over());
+        assert_eq!(waiting.complete.len(), 2);
+    }
+}

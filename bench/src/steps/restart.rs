@@ -1,0 +1,66 @@
+//! A manager that is started anew.
+
+use std::time::Duration;
+
+use baton_hack::manager::Manager;
+use tokio::time::Instant;
+
+use super::{Before, Steps};
+use crate::error::Error;
+use crate::figures::{Step, Timing};
+
+/// The pause between two looks at the metrics where the time is measured by it.
+const CLOSE_LOOK: Duration = Duration::from_millis(20);
+
+pub(super) struct Restart {
+    /// Processor time of the servers when the manager before was asked to end.
+    server: f64,
+    started: Instant,
+    pub(super) ready: Duration,
+    /// Since when there is nothing to do.
+    pub(super) settled: Instant,
+}
+
+impl Steps {
+    /// The manager ends and starts anew, until it has nothing to do any more.
+    pub(crate) async fn restart(&mut self) -> Result<(), Error> {
+        let sets = self.sets();
+        // Each revision has to be looked at once.
+        let restart = self.start_again(sets).await?;
+        self.restarted("restart", sets, &restart).await
+    }
+
+    /// Ends the manager and starts it anew, until it has ended so many reconciles and has nothing
+    /// to do any more.
+    pub(super) async fn start_again(&mut self, reconciles: usize) -> Result<Restart, Error> {
+        let server = self.servers.cpu();
+        self.manager.stop().await?;
+        let started = Instant::now();
+        self.manager = Manager::start(&self.launch).await?;
+        let ready = started.elapsed();
+        let expected = u64::try_from(reconciles).unwrap_or_default();
+        let what = "the restarted manager to settle";
+        let settled = self.calm(what, CLOSE_LOOK, expected).await?;
+        eprintln!("bench: restart: ready after {:.2} s", ready.as_secs_f64());
+        Ok(Restart {
+            server,
+            started,
+            ready,
+            settled,
+        })
+    }
+
+    pub(super) async fn restarted(
+        &mut self,
+        step: &'static str,
+        sets: usize,
+        restart: &Restart,
+    ) -> Result<(), Error> {
+        let before = Before {
+            server: restart.server,
+            ..Before::default()
+        };
+        let timing = Timing::of(0, restart.settled - restart.started);
+        self.end(Step::new(step, sets, timing), before).await
+    }
+}

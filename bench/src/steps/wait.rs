@@ -1,0 +1,166 @@
+//! Waiting for the states of objects.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use baton_hack::manager::Manager;
+use tokio::time::Instant;
+
+use crate::error::Error;
+use crate::watch::{Object, Sight, Watch};
+
+/// What is waited for, of one object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wanted {
+    Available,
+    ControlsNothing,
+    Gone,
+    Connected,
+}
+
+impl Wanted {
+    /// Why an object is not so; `None` when it is.
+    fn unmet(self, object: Option<&Object>) -> Option<String> {
+        let is_met = object.map_or(self == Self::Gone, |object| match self {
+            Self::Available => object.is_true("Available"),
+            Self::ControlsNothing => object.status.controller_of.is_empty(),
+            Self::Gone => false,
+            Self::Connected => object.is_true("Connected"),
+        });
+        let connected = object.and_then(|object| object.condition("Connected"));
+        (!is_met).then(|| match connected {
+            Some(connected) => format!("{}: {}", connected.reason, connected.message),
+            None => format!("not {self:?}"),
+        })
+    }
+}
+
+/// The objects that are waited for, and those that were observed as wanted.
+struct Waiting {
+    /// By name, with what was last observed instead.
+    wanted: BTreeMap<String, (Wanted, String)>,
+    met: BTreeMap<String, Instant>,
+}
+
+impl Waiting {
+    fn new(wanted: BTreeMap<String, Wanted>) -> Self {
+        let unseen = |(name, wanted)| (name, (wanted, format!("not {wanted:?}")));
+        Self {
+            wanted: wanted.into_iter().map(unseen).collect(),
+            met: BTreeMap::new(),
+        }
+    }
+
+    fn take(&mut self, Sight { name, at, object }: Sight) {
+        let Some((wanted, last)) = self.wanted.get_mut(&name) else {
+            return;
+        };
+        if let Some(unmet) = wanted.unmet(object.as_ref()) {
+            *last = unmet;
+        } else {
+            self.wanted.remove(&name);
+            self.met.insert(name, at);
+        }
+    }
+}
+
+/// Waits until each object was observed as wanted, and returns when it was.
+pub(super) async fn until_met(
+    manager: &mut Manager,
+    watch: &mut Watch,
+    what: &str,
+    wanted: BTreeMap<String, Wanted>,
+    limit: Duration,
+) -> Result<BTreeMap<String, Instant>, Error> {
+    let all = wanted.len();
+    let mut waiting = Waiting::new(wanted);
+    let looking = async {
+        while !waiting.wanted.is_empty() {
+            let Some(sight) = watch.next().await else {
+                return;
+            };
+            waiting.take(sight);
+        }
+    };
+    let looked = manager.until(what, limit, looking).await;
+    looked.map_err(|error| {
+        let some = waiting.wanted.iter().take(3);
+        let some: Vec<String> = some
+            .map(|(name, (_, last))| format!("{name}: {last}"))
+            .collect();
+        let missing = format!(
+            "{} of {all} missing: {}",
+            waiting.wanted.len(),
+            some.join("; ")
+        );
+        error.with_detail(&missing)
+    })?;
+    Ok(waiting.met)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(status: &Value) -> Object {
+        serde_json::from_value(json!({"metadata": {"name": "a"}, "status": status})).unwrap()
+    }
+
+    #[test]
+    fn an_object_is_met_once_when_it_is_as_wanted() {
+        let start = Instant::now();
+        let mut waiting = Waiting::new(BTreeMap::from([
+            ("new".to_owned(), Wanted::Available),
+            ("old".to_owned(), Wanted::ControlsNothing),
+            ("gone".to_owned(), Wanted::Gone),
+        ]));
+        let state = |available: bool, controls: usize| {
+            let status = if available { "True" } else { "False" };
+            let available = json!({"type": "Available", "status": status});
+            let controls = vec![json!({"kind": "ConfigMap"}); controls];
+            Some(object(
+                &json!({"conditions": [available], "controllerOf": controls}),
+            ))
+        };
+        let sights = [
+            ("new", state(false, 1)),
+            ("old", state(true, 1)),
+            ("gone", state(true, 0)),
+            ("stranger", None),
+            ("new", state(true, 5)),
+            ("new", state(true, 6)),
+            ("old", state(true, 0)),
+            ("gone", None),
+        ];
+        for (second, (name, object)) in (0..).zip(sights) {
+            waiting.take(Sight {
+                name: name.to_owned(),
+                at: start + Duration::from_secs(second),
+                object,
+            });
+        }
+        assert!(waiting.wanted.is_empty());
+        let met = waiting.met.values();
+        let seconds: Vec<u64> = met.map(|at| (*at - start).as_secs()).collect();
+        assert_eq!(seconds, [7, 4, 6], "gone, new, old");
+    }
+
+    #[test]
+    fn an_unmet_cluster_reports_why_it_is_not_connected() {
+        let unmet = |status: &Value| Wanted::Connected.unmet(Some(&object(status)));
+        let connected = |status: &str, reason: &str, message: &str| {
+            json!({"conditions": [
+                {"type": "Audited", "status": "True", "reason": "Yes", "message": ""},
+                {"type": "Connected", "status": status, "reason": reason, "message": message},
+            ]})
+        };
+        assert_eq!(unmet(&connected("True", "Connected", "")), None);
+        assert_eq!(
+            unmet(&connected("False", "Unreachable", "refused")).unwrap(),
+            "Unreachable: refused"
+        );
+        assert_eq!(unmet(&json!({})).unwrap(), "not Connected");
+    }
+}

@@ -1,0 +1,493 @@
+//! Renders charts by `helm template`, in a process with limits (section 4.2 of the contract).
+
+use std::{
+    ffi::OsStr,
+    io,
+    path::{Path, PathBuf},
+    process::{ExitStatus, Stdio},
+    time::Duration,
+};
+
+use rustix::process::{Pid, Signal, kill_process_group};
+use tokio::{
+    io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
+    process::{Child, Command},
+    time::timeout,
+};
+
+use crate::Limits;
+
+/// Bytes of what helm says that are read.
+const MOST_WORDS: u64 = 64 << 10;
+
+/// Bytes of what helm says that are passed on: messages of conditions have a limit.
+const MOST_CAUSE: usize = 2048;
+
+/// A rendering.
+#[derive(Clone, Copy, Debug)]
+pub struct Template<'a> {
+    /// The archive of the chart.
+    pub archive: &'a Path,
+    /// Values as JSON.
+    pub values: &'a [u8],
+    /// `.Release.Name`.
+    pub name: &'a str,
+    /// `.Release.Namespace`.
+    pub namespace: &'a str,
+    /// Whether values are checked against the schemas of the chart.
+    pub schemas: bool,
+}
+
+/// Why there is no rendering, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Error {
+    /// Helm cannot be run.
+    Start(String),
+    /// Helm refuses the chart, or the chart takes too much.
+    Chart(String),
+}
+
+/// Finds helm.
+///
+/// # Errors
+/// For people, if there is none.
+pub fn find(program: Option<&Path>, path: Option<&OsStr>) -> Result<PathBuf, String> {
+    if let Some(program) = program {
+        return if program.is_file() {
+            Ok(program.to_owned())
+        } else {
+            Err(format!("no helm: {} is not there", program.display()))
+        };
+    }
+    let folders = path.map(std::env::split_paths).into_iter().flatten();
+    let mut files = folders.map(|folder| folder.join("helm"));
+    let found = files.find(|file| file.is_absolute() && file.is_file());
+    found.ok_or_else(|| "no helm: it is not on the PATH, and HELM_BIN is not set".to_owned())
+}
+
+/// Renders a chart, and returns what helm prints.
+///
+/// # Guarantees
+/// - The process sees nothing of this one's environment, finds no plugins and no cluster, and reaches other hosts only
+///   by a proxy that is not there.
+/// - It has no more memory, time and output than `limits` have, and none before it has these limits: it waits for the
+///   values.
+/// - When this returns or is dropped, it is gone with everything that it has started.
+///
+/// # Errors
+/// If there is no rendering.
+pub async fn template(
+    program: &Path,
+    folder: &Path,
+    template: Template<'_>,
+    limits: &Limits,
+) -> Result<String, Error> {
+    let failed = |error: io::Error| Error::Start(format!("cannot run helm: {error}"));
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    let home = tempfile::Builder::new()
+        .prefix("render-")
+        .tempdir_in(folder)
+        .map_err(failed)?;
+    let mut command = command(program, home.path(), template);
+    let mut group = Group::spawn(&mut command).map_err(failed)?;
+    group.limit(limits).map_err(failed)?;
+    let ended = timeout(limits.render, group.talk(template.values, limits.output)).await;
+    drop(group);
+    let ended = match ended {
+        Err(_) => return Err(Error::Chart(too_slow(limits.render))),
+        Ok(ended) => ended.map_err(failed)?,
+    };
+    if ended.is_too_much {
+        let why = format!("rendering puts out more than {} bytes", limits.output);
+        return Err(Error::Chart(why));
+    }
+    if !ended.status.success() {
+        return Err(refusal(&ended, limits));
+    }
+    String::from_utf8(ended.output).map_err(|error| Error::Chart(error.to_string()))
+}
+
+fn command(program: &Path, home: &Path, template: Template<'_>) -> Command {
+    let mut command = Command::new(program);
+    // After `--`, names that begin with a hyphen are names.
+    command
+        .args([
+            "template",
+            "--include-crds",
+            "--namespace",
+            template.namespace,
+        ])
+        .args(["--values", "-"])
+        .args((!template.schemas).then_some("--skip-schema-validation"))
+        .args(["--", template.name])
+        .arg(template.archive)
+        .current_dir(home)
+        .env_clear()
+        .env("GOTRACEBACK", "none")
+        // Schemas of values could ask for anything.
+        .env("HTTP_PROXY", "http://127.0.0.1:9")
+        .env("HTTPS_PROXY", "http://127.0.0.1:9")
+        .env("KUBECONFIG", "/dev/null")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    for name in [
+        "HOME",
+        "TMPDIR",
+        "HELM_CACHE_HOME",
+        "HELM_CONFIG_HOME",
+        "HELM_DATA_HOME",
+        "HELM_PLUGINS",
+    ] {
+        command.env(name, home);
+    }
+    command
+}
+
+/// How a process has ended.
+#[derive(Debug)]
+struct Ended {
+    status: ExitStatus,
+    output: Vec<u8>,
+    words: Vec<u8>,
+    /// Whether it was ended because of its output.
+    is_too_much: bool,
+}
+
+/// A process in a group of its own, that is killed as a whole when this is dropped.
+#[derive(Debug)]
+struct Group {
+    child: Child,
+    id: Option<Pid>,
+}
+
+impl Group {
+    fn spawn(command: &mut Command) -> io::Result<Self> {
+        let child = command.process_group(0).kill_on_drop(true).spawn()?;
+        let id = child.id().and_then(|id| i32::try_from(id).ok());
+        let id = id.and_then(Pid::from_raw);
+        Ok(Self { child, id })
+    }
+
+    #[cfg(target_os = "linux")]
+    fn limit(&self, limits: &Limits) -> io::Result<()> {
+        use rustix::process::{Resource, Rlimit, prlimit};
+        let seconds = limits.render.as_secs() + 1;
+        for (resource, most) in [
+            // Memory that the process can write to. Address space means nothing: Go reserves a gigabyte of it.
+            (Resource::Data, limits.memory),
+            (Resource::Cpu, seconds),
+            (Resource::Fsize, limits.output),
+            (Resource::Core, 0),
+        ] {
+            let limit = Rlimit {
+                current: Some(most),
+                maximum: Some(most),
+            };
+            prlimit(self.id, resource, limit)?;
+        }
+        if let Some(id) = self.id {
+            // If memory runs out on this machine, it is the rendering that goes. Without the right to say so, nothing
+            // else changes.
+            let _ = std::fs::write(
+                format!("/proc/{}/oom_score_adj", id.as_raw_nonzero()),
+                "1000",
+            );
+        }
+        Ok(())
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    #[expect(
+        clippy::unnecessary_wraps,
+        clippy::unused_self,
+        reason = "other systems have no such limits"
+    )]
+    fn limit(&self, _: &Limits) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// Hands over the values, reads what comes back, and waits.
+    async fn talk(&mut self, values: &[u8], most: u64) -> io::Result<Ended> {
+        let (stdin, output) = (self.child.stdin.take(), self.child.stdout.take());
+        let words = self.child.stderr.take();
+        let write = async {
+            if let Some(mut stdin) = stdin {
+                // A process that ends early reads nothing, and says why on its own.
+                let _ = stdin.write_all(values).await;
+            }
+        };
+        let take = async {
+            let output = read(output, most + 1).await?;
+            // Nobody reads on, so it would wait for ever.
+            let is_too_much = output.len() as u64 > most;
+            if is_too_much {
+                kill(self.id);
+            }
+            io::Result::Ok((output, is_too_much))
+        };
+        let say = async {
+            let mut pipe = words;
+            let words = read(pipe.as_mut(), MOST_WORDS).await;
+            // The rest is of no interest, and must not keep the process waiting.
+            if let Some(pipe) = &mut pipe {
+                tokio::io::copy(pipe, &mut tokio::io::sink()).await?;
+            }
+            words
+        };
+        let ((), taken, words) = tokio::join!(write, take, say);
+        let (output, is_too_much) = taken?;
+        Ok(Ended {
+            status: self.child.wait().await?,
+            output,
+            words: words?,
+            is_too_much,
+        })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        kill(self.id);
+    }
+}
+
+fn kill(group: Option<Pid>) {
+    if let Some(group) = group {
+        // An error means that it is gone.
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+async fn read(pipe: Option<impl AsyncRead + Unpin>, most: u64) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    if let Some(pipe) = pipe {
+        pipe.take(most).read_to_end(&mut bytes).await?;
+    }
+    Ok(bytes)
+}
+
+/// Why a process ended without success.
+fn refusal(ended: &Ended, limits: &Limits) -> Error {
+    use std::os::unix::process::ExitStatusExt;
+    let words = String::from_utf8_lossy(&ended.words);
+    let has = |text: &str| words.contains(text);
+    if has("out of memory") || has("cannot allocate memory") || has("failed to reserve page") {
+        let memory = limits.memory;
+        return Error::Chart(format!(
+            "rendering takes more than {memory} bytes of memory"
+        ));
+    }
+    match ended.status.signal() {
+        Some(signal) if signal == Signal::XCPU.as_raw() => {
+            return Error::Chart(too_slow(limits.render));
+        }
+        Some(signal) => return Error::Start(format!("helm was ended by signal {signal}")),
+        None => {}
+    }
+    Error::Chart(cause(&words))
+}
+
+fn too_slow(limit: Duration) -> String {
+    format!("rendering takes more than {} s", limit.as_secs_f64())
+}
+
+/// What is wrong, of all that helm says: what follows `Error:`, without advice on how to use helm by hand.
+fn cause(words: &str) -> String {
+    let at = words.rfind("Error: ").map_or(0, |at| at + "Error: ".len());
+    let cause = words[at..]
+        .split("\n\nUse --debug")
+        .next()
+        .unwrap_or_default();
+    let cause = cause.trim();
+    if cause.is_empty() {
+        return "helm says nothing".to_owned();
+    }
+    if cause.len() <= MOST_CAUSE {
+        return cause.to_owned();
+    }
+    let end = cause.floor_char_boundary(MOST_CAUSE);
+    format!("{} [{} bytes more]", &cause[..end], cause.len() - end)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{os::unix::fs::PermissionsExt, time::Instant};
+
+    use super::*;
+
+    fn limits() -> Limits {
+        Limits {
+            render: Duration::from_secs(20),
+            output: 1000,
+            ..Limits::default()
+        }
+    }
+
+    /// Runs a script in the place of helm.
+    async fn run(script: &str, values: &[u8], limits: &Limits) -> Result<String, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("helm");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&program, PermissionsExt::from_mode(0o755)).unwrap();
+        let what = Template {
+            archive: Path::new("/a.tgz"),
+            values,
+            name: "-r",
+            namespace: "ns",
+            schemas: false,
+        };
+        let cache = folder.path().join("cache");
+        let result = template(&program, &cache, what, limits).await;
+        assert_eq!(
+            std::fs::read_dir(&cache).unwrap().count(),
+            0,
+            "nothing is left"
+        );
+        result
+    }
+
+    fn chart(text: &str) -> Result<String, Error> {
+        Err(Error::Chart(text.to_owned()))
+    }
+
+    #[tokio::test]
+    async fn helm_gets_values_and_arguments() {
+        let output = run("echo $@; /bin/cat", b"{\"a\":1}", &limits())
+            .await
+            .unwrap();
+        let args = "template --include-crds --namespace ns --values - --skip-schema-validation \
+                    -- -r /a.tgz";
+        assert_eq!(output, format!("{args}\n{{\"a\":1}}"));
+    }
+
+    #[tokio::test]
+    async fn helm_gets_no_environment() {
+        let output = run("/usr/bin/env | /usr/bin/cut -d= -f1", b"", &limits())
+            .await
+            .unwrap();
+        let allowed = [
+            "GOTRACEBACK",
+            "HELM_CACHE_HOME",
+            "HELM_CONFIG_HOME",
+            "HELM_DATA_HOME",
+            "HELM_PLUGINS",
+            "HOME",
+            "HTTPS_PROXY",
+            "HTTP_PROXY",
+            "KUBECONFIG",
+            "OLDPWD",
+            "PWD",
+            "SHLVL",
+            "TMPDIR",
+            "_",
+        ];
+        let odd = output.lines().find(|name| !allowed.contains(name));
+        assert_eq!(odd, None);
+    }
+
+    #[tokio::test]
+    async fn what_helm_says_is_the_cause() {
+        let script = "echo warning >&2; echo 'Error: no such thing' >&2; echo >&2; \
+                      echo 'Use --debug flag' >&2; exit 1";
+        assert_eq!(run(script, b"", &limits()).await, chart("no such thing"));
+        assert_eq!(
+            run("exit 1", b"", &limits()).await,
+            chart("helm says nothing")
+        );
+        let killed = run("kill -9 $$", b"", &limits()).await;
+        assert_eq!(
+            killed,
+            Err(Error::Start("helm was ended by signal 9".into()))
+        );
+        let long = run("yes words | head -c 1000000 >&2; exit 1", b"", &limits()).await;
+        let Err(Error::Chart(long)) = long else {
+            panic!("{long:?}");
+        };
+        assert!(
+            long.len() < 2100 && long.ends_with(" bytes more]"),
+            "{long}"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_flood_is_ended() {
+        let result = run("exec yes", b"", &limits()).await;
+        assert_eq!(result, chart("rendering puts out more than 1000 bytes"));
+        // Values that nobody reads, and words that are too many.
+        let values = vec![b'x'; 1 << 20];
+        let result = run("yes | head -c 1000000 >&2; echo ok", &values, &limits()).await;
+        assert_eq!(result.unwrap(), "ok\n");
+    }
+
+    #[tokio::test]
+    async fn what_hangs_is_ended_with_all_that_it_started() {
+        let limits = Limits {
+            render: Duration::from_millis(300),
+            ..limits()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pid");
+        let script = format!("sleep 600 & echo $! > {}; wait", file.display());
+        let result = run(&script, b"", &limits).await;
+        assert_eq!(result, chart("rendering takes more than 0.3 s"));
+        gone(&file).await;
+    }
+
+    #[tokio::test]
+    async fn what_nobody_waits_for_is_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("pid");
+        let script = format!("echo $$ > {}; exec sleep 600", file.display());
+        let limits = limits();
+        let running = run(&script, b"", &limits);
+        let started = async {
+            while std::fs::read_to_string(&file).map_or(true, |text| text.is_empty()) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::select! {
+            result = running => panic!("{result:?}"),
+            () = started => {}
+        }
+        gone(&file).await;
+    }
+
+    /// Waits until the process is gone whose id is in a file.
+    async fn gone(file: &Path) {
+        let id: i32 = std::fs::read_to_string(file)
+            .unwrap()
+            .trim()
+            .parse()
+            .unwrap();
+        let started = Instant::now();
+        let running = || {
+            let line = std::fs::read(format!("/proc/{id}/cmdline"));
+            line.is_ok_and(|line| !line.is_empty())
+        };
+        while running() {
+            assert!(
+                started.elapsed() < Duration::from_secs(10),
+                "{id} is still there"
+            );
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    #[test]
+    fn helm_is_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("helm");
+        let path = Some(folder.path().as_os_str());
+        assert!(find(None, path).unwrap_err().contains("HELM_BIN"));
+        assert!(find(None, None).unwrap_err().contains("HELM_BIN"));
+        assert!(
+            find(Some(&program), path)
+                .unwrap_err()
+                .contains("is not there")
+        );
+        std::fs::write(&program, "").unwrap();
+        assert_eq!(find(None, path).unwrap(), program);
+        assert_eq!(find(Some(&program), None).unwrap(), program);
+    }
+}

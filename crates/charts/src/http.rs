@@ -1,0 +1,265 @@
+//! Requests with bounds on time, size and redirects.
+
+use std::{sync::Arc, time::Instant};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use reqwest::{
+    Client, Response, StatusCode,
+    header::{ACCEPT, AUTHORIZATION, HeaderMap, HeaderValue},
+    redirect::Policy,
+};
+use rustls::{ClientConfig, RootCertStore, crypto::ring};
+use rustls_platform_verifier::BuilderVerifierExt;
+use url::Url;
+
+use crate::{Credentials, Limits, metrics::RequestMetrics};
+
+/// How many redirects are followed.
+const REDIRECTS: usize = 5;
+
+/// A client for repositories and registries.
+///
+/// # Guarantees
+/// Credentials reach the host of the request only, also over redirects, and no redirect leads from HTTPS to HTTP.
+#[derive(Clone, Debug)]
+pub struct Http {
+    client: Client,
+    /// What it has sent.
+    pub metrics: RequestMetrics,
+}
+
+/// Why there is no answer, for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No answer at all, or one that breaks off.
+    #[error("{0}")]
+    Connection(String),
+    /// An answer that is no success.
+    #[error("bad response code: {} ({})", shown(*.0), .0.as_u16())]
+    Status(StatusCode),
+    /// An answer that is too big.
+    #[error("the response has more than {0} bytes")]
+    TooBig(u64),
+}
+
+impl Http {
+    /// Makes a client.
+    ///
+    /// # Errors
+    /// For people, if TLS cannot be set up.
+    pub fn new(limits: &Limits) -> Result<Self, String> {
+        let policy = Policy::custom(|attempt| match refusal(attempt.previous(), attempt.url()) {
+            Some(why) => attempt.error(why),
+            None => attempt.follow(),
+        });
+        Client::builder()
+            .tls_backend_preconfigured(tls()?)
+            .connect_timeout(limits.connect)
+            .timeout(limits.request)
+            .redirect(policy)
+            .referer(false)
+            .user_agent(concat!("baton/", env!("CARGO_PKG_VERSION")))
+            .build()
+            .map(|client| Self {
+                client,
+                metrics: RequestMetrics::default(),
+            })
+            .map_err(|error| text(&error))
+    }
+
+    /// Sends a request, and returns the answer if it is a success.
+    pub async fn get(
+        &self,
+        url: &Url,
+        accept: Option<&'static str>,
+        authorization: Option<&Authorization>,
+    ) -> Result<Response, Error> {
+        let response = self.send(url, accept, authorization).await?;
+        match response.status() {
+            StatusCode::OK => Ok(response),
+            status => Err(Error::Status(status)),
+        }
+    }
+
+    /// Sends a request, and returns the answer whatever it is.
+    pub async fn send(
+        &self,
+        url: &Url,
+        accept: Option<&'static str>,
+        authorization: Option<&Authorization>,
+    ) -> Result<Response, Error> {
+        let mut headers = HeaderMap::new();
+        if let Some(accept) = accept {
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        }
+        if let Some(Authorization(value)) = authorization {
+            headers.insert(AUTHORIZATION, value.clone());
+        }
+        let request = self.client.get(url.clone()).headers(headers);
+        let started = Instant::now();
+        let answer = request.send().await;
+        let code = answer.as_ref().ok().map(|it| it.status().as_u16());
+        self.metrics.count(code, started.elapsed());
+        answer.map_err(Error::from)
+    }
+}
+
+impl From<reqwest::Error> for Error {
+    fn from(error: reqwest::Error) -> Self {
+        Self::Connection(text(&error.without_url()))
+    }
+}
+
+/// The value of a header that proves who asks.
+#[derive(Clone)]
+pub struct Authorization(HeaderValue);
+
+impl Authorization {
+    /// What credentials look like in a request. None if they cannot be part of one.
+    pub fn new(credentials: &Credentials) -> Option<Self> {
+        match credentials {
+            Credentials::Basic { username, password } => {
+                let pair = BASE64_STANDARD.encode(format!("{username}:{password}"));
+                Self::read(&format!("Basic {pair}"))
+            }
+            Credentials::Token(token) => Self::bearer(token),
+        }
+    }
+
+    /// A token. None if it cannot be part of a request.
+    pub fn bearer(token: &str) -> Option<Self> {
+        Self::read(&format!("Bearer {}", token.trim()))
+    }
+
+    fn read(text: &str) -> Option<Self> {
+        let mut value = HeaderValue::from_str(text).ok()?;
+        value.set_sensitive(true);
+        Some(Self(value))
+    }
+}
+
+/// Reads an answer piece by piece.
+pub async fn read(
+    mut response: Response,
+    most: u64,
+    mut piece: impl FnMut(&[u8]) -> std::io::Result<()>,
+) -> Result<(), Error> {
+    if response
+        .content_length()
+        .is_some_and(|length| length > most)
+    {
+        return Err(Error::TooBig(most));
+    }
+    let mut length = 0;
+    while let Some(bytes) = response.chunk().await? {
+        length += bytes.len() as u64;
+        if length > most {
+            return Err(Error::TooBig(most));
+        }
+        piece(&bytes).map_err(|error| Error::Connection(error.to_string()))?;
+    }
+    Ok(())
+}
+
+/// Reads an answer as a whole.
+pub async fn body(response: Response, most: u64) -> Result<Vec<u8>, Error> {
+    let mut body = Vec::new();
+    read(response, most, |piece| {
+        body.extend_from_slice(piece);
+        Ok(())
+    })
+    .await?;
+    Ok(body)
+}
+
+/// Why a redirect is not followed, if so.
+fn refusal(previous: &[Url], next: &Url) -> Option<&'static str> {
+    let was_tls = previous.last().is_some_and(|url| url.scheme() == "https");
+    if previous.len() > REDIRECTS {
+        Some("too many redirects")
+    } else if was_tls && next.scheme() != "https" {
+        Some("a redirect leads from HTTPS to HTTP")
+    } else {
+        None
+    }
+}
+
+/// The trusted certificates are those of this machine; `SSL_CERT_FILE` and `SSL_CERT_DIR` have others. Without any,
+/// repositories without TLS can be used all the same.
+fn tls() -> Result<ClientConfig, String> {
+    let provider = Arc::new(ring::default_provider());
+    let builder = || {
+        ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| error.to_string())
+    };
+    let config = match builder()?.with_platform_verifier() {
+        Ok(builder) => builder.with_no_client_auth(),
+        Err(error) => {
+            tracing::warn!(%error, "no certificates are trusted: charts are not fetched by HTTPS");
+            let builder = builder()?.with_root_certificates(RootCertStore::empty());
+            builder.with_no_client_auth()
+        }
+    };
+    Ok(config)
+}
+
+/// An error with its causes: the outer ones alone say that a request failed, and not why.
+fn text(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let cause_text = cause.to_string();
+        if !text.ends_with(&cause_text) {
+            text = format!("{text}: {cause_text}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+fn shown(status: StatusCode) -> String {
+    let reason = status.canonical_reason().unwrap_or_default();
+    format!("{} {reason}", status.as_u16())
+        .trim_end()
+        .to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirects_stay_with_https_and_have_an_end() {
+        let url = |text: &str| Url::parse(text).unwrap();
+        let (tls, plain) = (url("https://a"), url("http://a"));
+        let once = std::slice::from_ref;
+        assert_eq!(refusal(once(&tls), &url("https://b")), None);
+        assert_eq!(refusal(once(&plain), &tls), None);
+        assert_eq!(refusal(once(&plain), &url("http://b")), None);
+        let refused = Some("a redirect leads from HTTPS to HTTP");
+        assert_eq!(refusal(&[plain.clone(), tls.clone()], &plain), refused);
+        assert_eq!(refusal(&vec![tls.clone(); REDIRECTS], &tls), None);
+        let refused = Some("too many redirects");
+        assert_eq!(refusal(&vec![tls.clone(); REDIRECTS + 1], &tls), refused);
+    }
+
+    #[test]
+    fn what_proves_who_asks_is_not_shown() {
+        let basic = Credentials::Basic {
+            username: "reader".into(),
+            password: "secret".into(),
+        };
+        let token = Credentials::Token(" token\n".into());
+        for (credentials, expected) in [
+            (basic, "Basic cmVhZGVyOnNlY3JldA=="),
+            (token, "Bearer token"),
+        ] {
+            let Authorization(value) = Authorization::new(&credentials).unwrap();
+            assert_eq!(value.to_str().unwrap(), expected);
+            assert_eq!(format!("{value:?}"), "Sensitive");
+            assert!(["Basic", "Token"].contains(&format!("{credentials:?}").as_str()));
+        }
+        assert!(Authorization::bearer("a\nb").is_none());
+    }
+}

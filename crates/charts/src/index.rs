@@ -1,0 +1,257 @@
+//! What a repository has: the content of its index (section 4.1 of the contract).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// What is read of an index; also the form in which it is kept on disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Index {
+    /// The charts by name, each with its versions in the order of the index.
+    pub charts: BTreeMap<String, Vec<Entry>>,
+}
+
+/// A version of a chart.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct Entry {
+    /// The version.
+    pub version: String,
+    /// Where its archive is, absolute or relative to the repository.
+    pub url: String,
+    /// The SHA-256 of the archive in hexadecimal digits, if the repository tells it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+}
+
+/// An index file, as far as it is read. Whatever else it has counts for nothing.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct File {
+    api_version: Option<String>,
+    #[serde(default)]
+    entries: Option<BTreeMap<String, Option<Vec<Option<FileEntry>>>>>,
+}
+
+#[derive(Deserialize)]
+struct FileEntry {
+    version: Option<String>,
+    urls: Option<Vec<String>>,
+    digest: Option<String>,
+}
+
+impl Index {
+    /// Reads an index file.
+    ///
+    /// # Guarantees
+    /// Versions without a URL are left out; what is wrong with one entry alone does not refuse the others.
+    ///
+    /// # Errors
+    /// With the words of the contract, if it is empty, no index, or without an API version.
+    pub fn parse(bytes: &[u8]) -> Result<Self, String> {
+        let failed = |why: &str| format!("failed to load index file: {why}");
+        let text = str::from_utf8(bytes).map_err(|error| failed(&error.to_string()))?;
+        if text.trim().is_empty() {
+            return Err(failed("no index content"));
+        }
+        let file: File = if text.trim_start().starts_with('{') {
+            serde_json::from_str(text)
+                .map_err(|error| failed(&unreadable(Some((error.line(), error.column())))))?
+        } else {
+            serde_saphyr::from_str_with_options(text, options(text.len()))
+                .map_err(|error| failed(&unreadable(place(&error))))?
+        };
+        if file.api_version.is_none_or(|version| version.is_empty()) {
+            return Err(failed("no API version specified"));
+        }
+        let charts = file.entries.unwrap_or_default().into_iter();
+        let charts = charts.map(|(name, entries)| {
+            let entries = entries.unwrap_or_default().into_iter().flatten();
+            (name, entries.filter_map(Entry::new).collect())
+        });
+        Ok(Self {
+            charts: charts.collect(),
+        })
+    }
+
+    /// Whether it may take the place of another one: an index that has lost everything does not.
+    ///
+    /// # Errors
+    /// For people, if not.
+    pub fn follows(&self, previous: Option<&Self>) -> Result<(), String> {
+        if self.charts.is_empty() && previous.is_some_and(|index| !index.charts.is_empty()) {
+            return Err("failed to load index file: the new index has no entries".to_owned());
+        }
+        Ok(())
+    }
+
+    /// The versions of a chart, if there is such a chart.
+    pub fn versions(&self, chart: &str) -> Option<Vec<&str>> {
+        let entries = self.charts.get(chart)?.iter();
+        Some(entries.map(|entry| entry.version.as_str()).collect())
+    }
+
+    /// A version of a chart; of equal ones the first.
+    pub fn entry(&self, chart: &str, version: &str) -> Option<&Entry> {
+        let mut entries = self.charts.get(chart)?.iter();
+        entries.find(|entry| entry.version == version)
+    }
+}
+
+impl Entry {
+    fn new(entry: FileEntry) -> Option<Self> {
+        let digest = entry.digest.unwrap_or_default();
+        let digest = digest.trim_start_matches("sha256:").to_ascii_lowercase();
+        Some(Self {
+            version: entry.version?,
+            url: entry.urls?.into_iter().next()?,
+            digest: Some(digest).filter(|digest| !digest.is_empty()),
+        })
+    }
+}
+
+/// Bounds that fit the length of a text: what aliases stand for counts as well, so that a short text cannot be a long
+/// one in memory.
+fn options(length: usize) -> serde_saphyr::Options {
+    let nodes = length.max(10_000);
+    serde_saphyr::options! {
+        budget: serde_saphyr::budget! {
+            max_events: 2 * nodes,
+            max_nodes: nodes,
+            max_total_scalar_bytes: 2 * nodes,
+        },
+        with_snippet: false,
+    }
+}
+
+/// Where reading ended. What stands there is not told: whoever may name a repository must not read by it what only the
+/// manager can reach.
+fn unreadable(place: Option<(usize, usize)>) -> String {
+    match place {
+        Some((line, column)) => format!("it is no index at line {line}, column {column}"),
+        None => "it is no index".to_owned(),
+    }
+}
+
+fn place(error: &serde_saphyr::Error) -> Option<(usize, usize)> {
+    let place = error.location()?;
+    let number = |number| usize::try_from(number).ok();
+    Some((number(place.line())?, number(place.column())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = "\
+apiVersion: v1
+generated: 2026-01-01T00:00:00Z
+entries:
+  nginx:
+  - {name: nginx, version: 0.0.2, urls: [nginx-0.0.2.tgz, https://mirror/x.tgz], digest: ABCD}
+  - {name: nginx, version: 1.0, urls: [nginx-1.0.tgz], created: 2026-01-01, digest: sha256:ef}
+  - {name: nginx, version: 0.0.0, urls: []}
+  -
+  redis:
+";
+
+    fn versions(text: &str, chart: &str) -> Option<Vec<String>> {
+        let index = Index::parse(text.as_bytes()).unwrap();
+        let versions = index.versions(chart)?;
+        Some(versions.into_iter().map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn versions_are_those_that_can_be_fetched() {
+        assert_eq!(versions(GOOD, "nginx").unwrap(), ["0.0.2", "1.0"]);
+        assert_eq!(versions(GOOD, "redis").unwrap(), Vec::<String>::new());
+        assert_eq!(versions(GOOD, "none"), None);
+        let index = Index::parse(GOOD.as_bytes()).unwrap();
+        let entry = index.entry("nginx", "0.0.2").unwrap();
+        assert_eq!(entry.url, "nginx-0.0.2.tgz");
+        assert_eq!(entry.digest.as_deref(), Some("abcd"));
+        assert_eq!(
+            index.entry("nginx", "1.0").unwrap().digest.as_deref(),
+            Some("ef")
+        );
+    }
+
+    #[test]
+    fn an_index_may_be_json() {
+        let text = r#"{"apiVersion":"v1","entries":{"a":[{"version":"1.0.0","urls":["a"]}]}}"#;
+        assert_eq!(versions(text, "a").unwrap(), ["1.0.0"]);
+    }
+
+    #[test]
+    fn what_is_no_index_is_refused_with_the_words_of_the_contract() {
+        for (text, error) in [
+            ("", "no index content"),
+            (" \n", "no index content"),
+            ("entries: {}", "no API version specified"),
+            ("apiVersion: ''\nentries: {}", "no API version specified"),
+        ] {
+            let expected = format!("failed to load index file: {error}");
+            assert_eq!(Index::parse(text.as_bytes()).unwrap_err(), expected);
+        }
+        for bytes in [
+            &b"<html>no</html>"[..],
+            b"apiVersion: v1\nentries: [",
+            b"\xff\xfe",
+            b"[]",
+            b"{\"apiVersion\": \"v1\", \"entries\": 3}",
+            b"{\"apiVersion\": \"v1\", \"entries\": \"secret\"}",
+            b"apiVersion: v1\nentries: secret",
+            b"secret",
+            b"secret: [",
+        ] {
+            let error = Index::parse(bytes).unwrap_err();
+            assert!(error.starts_with("failed to load index file: "), "{error}");
+            assert!(
+                !error.contains('\n') && !error.contains("secret"),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_index_that_lost_everything_does_not_replace_another() {
+        let full = Index::parse(GOOD.as_bytes()).unwrap();
+        let empty = Index::parse(b"apiVersion: v1\nentries: {}").unwrap();
+        assert_eq!(empty.follows(None), Ok(()));
+        assert_eq!(empty.follows(Some(&empty)), Ok(()));
+        assert_eq!(full.follows(Some(&full)), Ok(()));
+        assert!(empty.follows(Some(&full)).is_err());
+    }
+
+    #[test]
+    fn aliases_do_not_unfold_without_bound() {
+        use std::fmt::Write as _;
+        let mut bomb = "a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n".to_owned();
+        for level in 1..9 {
+            let list = vec![format!("*a{}", level - 1); 10].join(", ");
+            writeln!(bomb, "a{level}: &a{level} [{list}]").unwrap();
+        }
+        Index::parse(format!("apiVersion: v1\n{bomb}").as_bytes()).unwrap_err();
+    }
+
+    #[test]
+    fn a_large_index_is_read() {
+        use std::fmt::Write as _;
+        let mut text = "apiVersion: v1\nentries:\n".to_owned();
+        for chart in 0..200 {
+            writeln!(text, "  chart-{chart}:").unwrap();
+            for version in 0..100 {
+                let urls = format!("urls: [c-{chart}-{version}.tgz]");
+                let rest = "keywords: [a, b, c], maintainers: [{name: n, email: e}]";
+                writeln!(text, "  - {{version: 1.{version}.0, {urls}, {rest}}}").unwrap();
+            }
+        }
+        assert_eq!(versions(&text, "chart-199").unwrap().len(), 100);
+    }
+
+    #[test]
+    fn what_is_kept_on_disk_is_read_again() {
+        let index = Index::parse(GOOD.as_bytes()).unwrap();
+        let text = serde_json::to_vec(&index).unwrap();
+        assert_eq!(serde_json::from_slice::<Index>(&text).unwrap(), index);
+    }
+}

@@ -1,0 +1,365 @@
+//! Charts of repositories, and what they render to (sections 2.7, 3.3, 4.1 and 4.2 of the contract).
+//!
+//! [`Charts`] is the only entry. It reads the indexes of repositories, fetches archives into a folder, and has `helm`
+//! render them in a process with limits. What of it is to be installed is decided in `baton_releases::chart`.
+
+mod address;
+mod archive;
+mod download;
+mod error;
+#[cfg(test)]
+mod fuzz;
+mod helm;
+mod http;
+mod index;
+mod manifests;
+mod metrics;
+mod oci;
+mod repository;
+mod settings;
+
+use std::{
+    collections::HashMap,
+    fmt,
+    fs::File,
+    io::BufReader,
+    path::{Path, PathBuf},
+    sync::{Arc, Weak},
+    time::Duration,
+};
+
+use baton_apis::Chart;
+use baton_kubernetes::permits::Permits;
+use baton_releases::resolution::{self, Cause, ResolutionError};
+use parking_lot::Mutex;
+use prometheus_client::registry::Registry;
+use serde_json::Value;
+use tokio::{sync::Mutex as AsyncMutex, task::spawn_blocking};
+
+pub use error::Error;
+pub use settings::{CredentialSource, Credentials, Limits, Settings};
+
+use address::{Address, file_name};
+use archive::Inspection;
+use http::Http;
+use index::Index;
+use repository::Repository;
+
+/// How long an index stays in memory that nobody asks for. It is on disk.
+const UNUSED: Duration = Duration::from_mins(10);
+
+/// Archives that are fetched and checked side by side. Hosts take turns.
+const DOWNLOADS: usize = 16;
+
+/// Charts of repositories, and what they render to. A handle: clones share everything.
+///
+/// # Guarantees
+/// - All methods can be called from any number of tasks. What several ask for at once is requested once.
+/// - Nothing is requested that nobody has asked for.
+#[derive(Clone)]
+pub struct Charts(Arc<Inner>);
+
+struct Inner {
+    settings: Settings,
+    credentials: Box<dyn CredentialSource>,
+    http: Http,
+    /// By the URL, with the chart for registries.
+    repositories: Mutex<HashMap<String, Arc<Repository>>>,
+    /// One for each archive that somebody waits for.
+    archives: Mutex<HashMap<PathBuf, Weak<AsyncMutex<()>>>>,
+    downloads: Arc<Permits>,
+    renders: Arc<Permits>,
+}
+
+impl fmt::Debug for Charts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Charts").field(&self.0.settings).finish()
+    }
+}
+
+/// TLS cannot be set up, for people.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no client for chart repositories: {0}")]
+pub struct SetupError(String);
+
+/// What is to be rendered.
+#[derive(Clone, Copy, Debug)]
+pub struct Rendering<'a> {
+    /// The chart.
+    pub chart: &'a Chart,
+    /// Values over the defaults of the chart: none, or a map.
+    pub values: Option<&'a Value>,
+    /// `.Release.Name`.
+    pub name: &'a str,
+    /// `.Release.Namespace`.
+    pub namespace: &'a str,
+}
+
+impl Charts {
+    /// Makes a handle. Nothing is requested, read or written.
+    ///
+    /// # Errors
+    /// If TLS cannot be set up. That no certificates are trusted is no error until a repository is asked by HTTPS.
+    pub fn new(settings: Settings, credentials: impl CredentialSource) -> Result<Self, SetupError> {
+        let http = Http::new(&settings.limits).map_err(SetupError)?;
+        Ok(Self(Arc::new(Inner {
+            renders: Permits::new(settings.renders.get()),
+            settings,
+            credentials: Box::new(credentials),
+            http,
+            repositories: Mutex::default(),
+            archives: Mutex::default(),
+            downloads: Permits::new(DOWNLOADS),
+        })))
+    }
+
+    /// Adds what is counted about requests to a registry.
+    pub fn register_metrics(&self, registry: &mut Registry) {
+        self.0.http.metrics.register(registry);
+    }
+
+    /// The versions that a repository has of a chart, as its index has them and in its order; none if the index does
+    /// not have the chart. For [`baton_releases::resolution::resolve`].
+    ///
+    /// # Guarantees
+    /// The answer is at most as old as [`Limits::refresh`] if the repository answers within [`Limits::first_index`],
+    /// and that of the last good index, also of an earlier process, if not.
+    ///
+    /// # Errors
+    /// [`Error::NoIndex`], [`Error::Repository`].
+    pub async fn versions(
+        &self,
+        repo_url: &str,
+        chart: &str,
+    ) -> Result<Option<Vec<String>>, Error> {
+        let index = self.0.index_at(repo_url, chart, None).await?;
+        let versions = index.versions(chart);
+        Ok(versions.map(|versions| versions.into_iter().map(str::to_owned).collect()))
+    }
+
+    /// Finds the version of a chart that is meant, with the index. One that the last good index has needs no newer one.
+    ///
+    /// # Errors
+    /// With the words of the contract. What [`Self::versions`] fails with is a [`Cause::Repository`].
+    pub async fn resolve(&self, chart: &Chart) -> Result<String, ResolutionError> {
+        let Chart {
+            name,
+            version,
+            repo_url,
+        } = chart;
+        let exact = is_exact(version).then_some(&**version);
+        let index = self.0.index_at(repo_url, name, exact).await;
+        let index = index.map_err(|error| ResolutionError {
+            chart: chart.clone(),
+            cause: Cause::Repository(error.to_string()),
+        })?;
+        resolution::resolve(chart, index.versions(name).as_deref()).map(str::to_owned)
+    }
+
+    /// Fetches a chart, and returns the path of its archive. A range of versions is resolved first.
+    ///
+    /// # Guarantees
+    /// - What is returned has the digest of the index, the name and the version that were asked for, and nothing that
+    ///   would be unpacked elsewhere.
+    /// - An archive is fetched once, and is there after a restart. Then no request is sent, and what the repository
+    ///   says meanwhile counts for nothing.
+    ///
+    /// # Errors
+    /// All but [`Error::Broken`] and [`Error::Renderer`].
+    pub async fn archive(&self, chart: &Chart) -> Result<PathBuf, Error> {
+        let inner = &self.0;
+        let address = Address::parse(&chart.repo_url).map_err(Error::Repository)?;
+        if is_exact(&chart.version)
+            && let Ok(file) = inner.file(&address, chart)
+            && file.is_file()
+        {
+            return Ok(file);
+        }
+        let index = inner.index(&address, &chart.name, None).await?;
+        let version = resolution::resolve(chart, index.versions(&chart.name).as_deref())?;
+        let exact = Chart {
+            version: version.to_owned(),
+            ..chart.clone()
+        };
+        let file = inner
+            .file(&address, &exact)
+            .map_err(|cause| Error::Corrupted {
+                chart: exact.clone(),
+                cause,
+            })?;
+        let entry = index.entry(&exact.name, &exact.version);
+        let entry = entry.ok_or_else(|| ResolutionError {
+            chart: exact.clone(),
+            cause: Cause::NoSuchVersion,
+        })?;
+        let turn = inner.turn(&file);
+        let _turn = turn.lock().await;
+        if !file.is_file() {
+            let host = address.url.host_str().unwrap_or_default();
+            let _permit = inner.downloads.acquire(host).await;
+            inner.download(&address, &exact, entry, &file).await?;
+        }
+        Ok(file)
+    }
+
+    /// Renders a chart, which is fetched if need be: `crds/`, templates, dependencies, and hooks, which are objects as
+    /// others. In the order in which helm prints them, for [`baton_releases::chart::content`].
+    ///
+    /// # Guarantees
+    /// - A chart gets no more memory, time and output than [`Limits`] have, no network, and nothing of this process.
+    /// - When this returns or is dropped, the process of the rendering and its files are gone.
+    /// - Namespaces take turns: another one with a thousand charts that hang delays this rendering by those that are
+    ///   running and one more.
+    ///
+    /// # Caveats
+    /// Two renderings of the same chart may differ: charts can ask for random numbers and for the time.
+    ///
+    /// # Errors
+    /// All there are.
+    pub async fn render(&self, rendering: Rendering<'_>) -> Result<Vec<Value>, Error> {
+        let inner = &self.0;
+        let Rendering {
+            chart,
+            values,
+            name,
+            namespace,
+        } = rendering;
+        let broken = |cause: String| Error::Broken {
+            chart: chart.clone(),
+            cause,
+        };
+        let values = match values {
+            None | Some(Value::Null) => "{}".to_owned(),
+            Some(values @ Value::Object(_)) => values.to_string(),
+            Some(_) => return Err(broken("the values are no map".to_owned())),
+        };
+        let helm = inner.settings.helm.as_deref();
+        let helm = helm::find(helm, std::env::var_os("PATH").as_deref());
+        let helm = helm.map_err(Error::Renderer)?;
+        let file = self.archive(chart).await?;
+        let permit = inner.renders.acquire(namespace).await;
+        let inspection = inner.inspect(&file).await.map_err(Error::Repository)?;
+        if !inspection.local_schemas {
+            let file = file.display();
+            tracing::info!(%file, "values are not checked against schemas that are elsewhere");
+        }
+        let template = helm::Template {
+            archive: &file,
+            values: values.as_bytes(),
+            name,
+            namespace,
+            schemas: inspection.local_schemas,
+        };
+        let folder = inner.settings.cache.join("rendering");
+        let printed = helm::template(&helm, &folder, template, &inner.settings.limits).await;
+        drop(permit);
+        let printed = printed.map_err(|error| match error {
+            helm::Error::Start(why) => Error::Renderer(why),
+            helm::Error::Chart(cause) => broken(cause),
+        })?;
+        let read = spawn_blocking(move || manifests::read(&printed)).await;
+        let read = read.map_err(|error| Error::Renderer(error.to_string()))?;
+        read.map_err(broken)
+    }
+}
+
+/// Whether this is one version. Anything shorter is a range.
+fn is_exact(version: &str) -> bool {
+    semver::Version::parse(version.trim_start_matches('v')).is_ok()
+}
+
+impl Inner {
+    fn folder(&self, address: &Address) -> PathBuf {
+        self.settings.cache.join(address.folder())
+    }
+
+    fn file(&self, address: &Address, chart: &Chart) -> Result<PathBuf, String> {
+        let name = file_name(&chart.name, &chart.version)?;
+        Ok(self.folder(address).join(name))
+    }
+
+    /// As [`Self::index`], at a URL.
+    async fn index_at(
+        &self,
+        repo_url: &str,
+        chart: &str,
+        version: Option<&str>,
+    ) -> Result<Arc<Index>, Error> {
+        let address = Address::parse(repo_url).map_err(Error::Repository)?;
+        self.index(&address, chart, version).await
+    }
+
+    /// The index of a repository that may have a chart. If it is one version that is asked about, the last good one
+    /// that has it.
+    async fn index(
+        &self,
+        address: &Address,
+        chart: &str,
+        version: Option<&str>,
+    ) -> Result<Arc<Index>, Error> {
+        // In a registry, the name becomes a part of the path.
+        if address.is_registry() && file_name(chart, "0").is_err() {
+            return Ok(Arc::default());
+        }
+        let credentials = self.credentials.find(&address.text);
+        let known = version.map(|version| (chart, version));
+        self.repository(address, chart)
+            .index(credentials, known)
+            .await
+    }
+
+    fn repository(&self, address: &Address, chart: &str) -> Arc<Repository> {
+        let (chart, key, file) = if address.is_registry() {
+            let key = format!("{}/{chart}", address.text);
+            (Some(chart.to_owned()), key, format!("tags-{chart}.json"))
+        } else {
+            (None, address.text.clone(), "index.json".to_owned())
+        };
+        let mut repositories = self.repositories.lock();
+        if let Some(repository) = repositories.get(&key) {
+            return Arc::clone(repository);
+        }
+        repositories.retain(|_, repository| repository.used().elapsed() < UNUSED);
+        let repository = Arc::new(Repository::new(
+            address.clone(),
+            chart,
+            self.folder(address).join(file),
+            self.http.clone(),
+            self.settings.limits.clone(),
+        ));
+        repositories.insert(key, Arc::clone(&repository));
+        repository
+    }
+
+    /// The lock of an archive: whoever has it fetches it, the others wait.
+    fn turn(&self, file: &Path) -> Arc<AsyncMutex<()>> {
+        let mut archives = self.archives.lock();
+        archives.retain(|_, turn| turn.strong_count() > 0);
+        if let Some(turn) = archives.get(file).and_then(Weak::upgrade) {
+            return turn;
+        }
+        let turn = Arc::default();
+        archives.insert(file.to_owned(), Arc::downgrade(&turn));
+        turn
+    }
+
+    /// Reads an archive on disk to its end. One that was good when it was written, and is not now, is removed, so that
+    /// it is fetched again.
+    async fn inspect(&self, file: &Path) -> Result<Inspection, String> {
+        let (file, limits) = (file.to_owned(), self.settings.limits.clone());
+        let inspected = spawn_blocking(move || {
+            let inspection = match File::open(&file) {
+                Ok(packed) => archive::inspect(BufReader::new(packed), &limits),
+                Err(error) => return Err(format!("{}: {error}", file.display())),
+            };
+            inspection.map_err(|error| {
+                let removed = std::fs::remove_file(&file).err();
+                let removed = removed.map(|error| error.to_string());
+                let removed = removed.as_deref().unwrap_or("it is removed");
+                format!("{}: {error}; {removed}", file.display())
+            })
+        });
+        let inspected = inspected.await;
+        inspected.unwrap_or_else(|error| Err(error.to_string()))
+    }
+}

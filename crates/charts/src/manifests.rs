@@ -1,0 +1,124 @@
+//! The objects in what helm prints (section 4.2 of the contract).
+
+use serde_json::Value;
+
+/// What helm writes in front of each document.
+const SOURCE: &str = "# Source: ";
+
+/// The objects, in the order in which helm prints them. Of templates count those whose names end as YAML does; empty
+/// documents do not count, and a `List` counts as its items.
+///
+/// # Errors
+/// For people, if a document cannot be read.
+pub fn read(printed: &str) -> Result<Vec<Value>, String> {
+    let mut objects = Vec::new();
+    for (source, text) in documents(printed) {
+        if !source.is_none_or(is_yaml) {
+            continue;
+        }
+        for document in baton_yaml::read(&text) {
+            let document = document.map_err(|error| {
+                let source = source.unwrap_or("the chart");
+                format!("could not decode manifest: {source}: {}", error.message)
+            })?;
+            flatten(document.value, &mut objects);
+        }
+    }
+    Ok(objects)
+}
+
+/// Takes what is printed apart where helm put it together, with the name of the template that each part comes from.
+fn documents(printed: &str) -> Vec<(Option<&str>, String)> {
+    let mut documents = vec![(None, String::new())];
+    let mut lines = printed.lines().peekable();
+    while let Some(line) = lines.next() {
+        if line.trim_end() == "---" {
+            let source = lines.peek().and_then(|line| line.strip_prefix(SOURCE));
+            documents.push((source.map(str::trim), String::new()));
+        } else if let Some((_, text)) = documents.last_mut() {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    documents
+}
+
+fn is_yaml(source: &str) -> bool {
+    let extension = source.rsplit_once('.').map(|(_, extension)| extension);
+    matches!(extension, Some("yaml" | "yml"))
+}
+
+fn flatten(value: Value, objects: &mut Vec<Value>) {
+    let is_list = value["kind"] == "List" && value["apiVersion"] == "v1";
+    match value {
+        Value::Null => {}
+        Value::Object(mut list) if is_list && list.get("items").is_some_and(Value::is_array) => {
+            if let Some(Value::Array(items)) = list.remove("items") {
+                objects.extend(items);
+            }
+        }
+        value => objects.push(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn documents_are_read_as_helm_reads_them() {
+        let printed = "\
+---
+# Source: a/crds/c.yaml
+kind: Crd
+---
+# Source: a/templates/a.yaml
+# a comment
+a: 0644
+on: yes
+---
+# Source: a/templates/empty.yml
+# nothing
+---
+# Source: a/templates/words.txt
+{{ no yaml
+---
+# Source: a/templates/list.yml
+apiVersion: v1
+kind: List
+items: [{a: 1}, {a: 2}]
+";
+        let expected = [
+            json!({"kind": "Crd"}),
+            json!({"a": 420, "true": true}),
+            json!({"a": 1}),
+            json!({"a": 2}),
+        ];
+        assert_eq!(read(printed).unwrap(), expected);
+        assert!(read("").unwrap().is_empty());
+        assert!(read("\n---\n").unwrap().is_empty());
+    }
+
+    #[test]
+    fn what_is_no_yaml_is_told_with_its_template() {
+        let error = read("---\n# Source: a/templates/a.yaml\na: [1\n").unwrap_err();
+        let start = "could not decode manifest: a/templates/a.yaml: ";
+        assert!(error.starts_with(start), "{error}");
+    }
+
+    #[test]
+    fn what_is_no_object_is_left_for_the_rules_of_charts() {
+        assert_eq!(
+            read("---\n# Source: a/b.yaml\njust words\n").unwrap(),
+            [json!("just words")]
+        );
+        assert_eq!(
+            read("---\n# Source: a/b.yaml\napiVersion: v1\nkind: List\nitems: 3\n")
+                .unwrap()
+                .len(),
+            1
+        );
+    }
+}

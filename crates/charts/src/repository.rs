@@ -1,0 +1,263 @@
+//! One repository: its last good index, and when it is asked for again (section 4.1 and ruling S18 of the contract).
+
+use std::{
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Instant,
+};
+
+use parking_lot::Mutex;
+use tokio::{
+    sync::{OnceCell, watch},
+    task::spawn_blocking,
+    time::timeout,
+};
+
+use crate::{
+    Credentials, Error, Limits,
+    address::Address,
+    http::{Authorization, Http, body},
+    index::{Entry, Index},
+    oci::{self, Reference, Session},
+};
+
+/// A repository, or a chart in a registry, whose tags are its index.
+#[derive(Debug)]
+pub struct Repository {
+    /// Where it is.
+    pub address: Address,
+    /// The chart, if it is one in a registry.
+    chart: Option<String>,
+    file: PathBuf,
+    http: Http,
+    limits: Limits,
+    loaded: OnceCell<()>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    /// The last good one.
+    index: Option<Arc<Index>>,
+    /// When it was asked for, and what came of it.
+    attempt: Option<(Instant, Result<(), String>)>,
+    /// Closed when the present request is over.
+    running: Option<watch::Receiver<()>>,
+    used: Instant,
+}
+
+impl State {
+    /// Whether a request is on its way. One that was given up, because the process ends, has closed its channel.
+    fn is_busy(&self) -> bool {
+        let running = self.running.as_ref();
+        running.is_some_and(|running| running.has_changed().is_ok())
+    }
+}
+
+impl Repository {
+    /// Does no I/O.
+    pub fn new(
+        address: Address,
+        chart: Option<String>,
+        file: PathBuf,
+        http: Http,
+        limits: Limits,
+    ) -> Self {
+        Self {
+            address,
+            chart,
+            file,
+            http,
+            limits,
+            loaded: OnceCell::new(),
+            state: Mutex::new(State {
+                index: None,
+                attempt: None,
+                running: None,
+                used: Instant::now(),
+            }),
+        }
+    }
+
+    /// When it was last asked for.
+    pub fn used(&self) -> Instant {
+        self.state.lock().used
+    }
+
+    /// The index, asked for again if it is due.
+    ///
+    /// # Guarantees
+    /// - One request at a time, however many ask; it goes on when they are gone.
+    /// - A repository that answers is asked no more often than every `refresh`. It is waited for, for `first_index` at
+    ///   most.
+    /// - While it does not answer, the last good index is the answer at once. So is one that has `known`, a chart
+    ///   and its version: what a version was it stays.
+    ///
+    /// # Errors
+    /// [`Error::NoIndex`], if there is no good index yet.
+    pub async fn index(
+        self: &Arc<Self>,
+        credentials: Option<Credentials>,
+        known: Option<(&str, &str)>,
+    ) -> Result<Arc<Index>, Error> {
+        self.loaded.get_or_init(|| self.load()).await;
+        let running = self.request(credentials);
+        let last = self.state.lock().index.clone();
+        if let (Some(last), Some((chart, version))) = (last, known)
+            && last.entry(chart, version).is_some()
+        {
+            return Ok(last);
+        }
+        if let Some(mut running) = running {
+            // An error is how the end of the request shows.
+            let _ = timeout(self.limits.first_index, running.changed()).await;
+        }
+        let state = self.state.lock();
+        if let Some(index) = &state.index {
+            return Ok(Arc::clone(index));
+        }
+        let why = match &state.attempt {
+            Some((_, Err(why))) if !state.is_busy() => {
+                format!("failed to get chart repo index: {why}")
+            }
+            _ => "failed to get chart repo index and there is no index in cache: \
+                  no response from chart repo yet"
+                .to_owned(),
+        };
+        Err(Error::NoIndex(why))
+    }
+
+    /// Sends a request if one is due. Returns what to wait for, if waiting is worth it.
+    fn request(self: &Arc<Self>, credentials: Option<Credentials>) -> Option<watch::Receiver<()>> {
+        let mut state = self.state.lock();
+        state.used = Instant::now();
+        let due = state.attempt.as_ref().is_none_or(|(at, outcome)| {
+            // Without an index somebody waits for it, so it is asked for more often.
+            let hurry = outcome.is_err() && state.index.is_none();
+            let interval = self.limits.refresh / if hurry { 10 } else { 1 };
+            at.elapsed() >= interval
+        });
+        if due && !state.is_busy() {
+            let (done, running) = watch::channel(());
+            state.running = Some(running);
+            let repository = Arc::clone(self);
+            tokio::spawn(async move {
+                let _done = done;
+                repository.refresh(credentials).await;
+            });
+        }
+        let failing = state
+            .attempt
+            .as_ref()
+            .is_some_and(|(_, outcome)| outcome.is_err());
+        let running = state.running.clone();
+        running.filter(|_| !(failing && state.index.is_some()))
+    }
+
+    async fn refresh(&self, credentials: Option<Credentials>) {
+        let started = Instant::now();
+        let outcome = match self.fetch(credentials).await {
+            Ok(index) => self.take(index).await,
+            Err(why) => Err(why),
+        };
+        let mut state = self.state.lock();
+        if let Err(why) = &outcome {
+            let repository = self.address.text.as_str();
+            tracing::warn!(repository, why, "no new index of the chart repository");
+        }
+        state.attempt = Some((started, outcome));
+        state.running = None;
+    }
+
+    async fn fetch(&self, credentials: Option<Credentials>) -> Result<Index, String> {
+        if let Some(chart) = &self.chart {
+            return self.tags(chart, credentials).await;
+        }
+        let authorization = credentials.as_ref().and_then(Authorization::new);
+        let url = self.address.index();
+        let response = self.http.get(&url, None, authorization.as_ref()).await;
+        let response = response.map_err(|error| error.to_string())?;
+        let bytes = body(response, self.limits.index).await;
+        let bytes = bytes.map_err(|error| error.to_string())?;
+        let parsed = spawn_blocking(move || Index::parse(&bytes)).await;
+        parsed.map_err(|error| error.to_string())?
+    }
+
+    /// The tags of a chart in a registry, as an index.
+    async fn tags(&self, chart: &str, credentials: Option<Credentials>) -> Result<Index, String> {
+        let base = format!("{}/{chart}", self.address.text);
+        let reference = |text: &str| {
+            let url = url::Url::parse(text).map_err(|error| error.to_string())?;
+            Reference::parse(&url)
+        };
+        let mut session = Session::new(&self.http, reference(&base)?, credentials);
+        let versions = session.versions().await;
+        let versions = versions.map_err(|error| error.to_string())?;
+        let mut index = Index::default();
+        if let Some(versions) = versions {
+            let entries = versions.into_iter().map(|version| Entry {
+                url: format!("{base}:{}", oci::tag(&version)),
+                version,
+                digest: None,
+            });
+            index.charts.insert(chart.to_owned(), entries.collect());
+        }
+        Ok(index)
+    }
+
+    /// Makes an index the last good one, and keeps it on disk if it is another one.
+    async fn take(&self, index: Index) -> Result<(), String> {
+        let previous = self.state.lock().index.clone();
+        index.follows(previous.as_deref())?;
+        if previous.as_deref() == Some(&index) {
+            return Ok(());
+        }
+        let index = Arc::new(index);
+        let (file, kept) = (self.file.clone(), Arc::clone(&index));
+        let written = spawn_blocking(move || {
+            let bytes = serde_json::to_vec(&*kept).map_err(io::Error::other)?;
+            replace(&file, |to| to.write_all(&bytes))
+        });
+        let written = written
+            .await
+            .unwrap_or_else(|error| Err(io::Error::other(error)));
+        if let Err(error) = written {
+            // It can be used all the same, until the process ends.
+            tracing::warn!(file = %self.file.display(), %error, "an index is not kept on disk");
+        }
+        self.state.lock().index = Some(index);
+        Ok(())
+    }
+
+    /// Reads what an earlier process has kept.
+    async fn load(&self) {
+        let file = self.file.clone();
+        let read = spawn_blocking(move || {
+            let bytes = std::fs::read(&file).ok()?;
+            serde_json::from_slice(&bytes).ok()
+        });
+        if let Ok(Some(index)) = read.await {
+            self.state.lock().index = Some(Arc::new(index));
+        }
+    }
+}
+
+/// Writes a file so that it is there as a whole or not at all, also after a crash.
+///
+/// # Errors
+/// If it cannot be written. What was there is there still.
+pub fn replace(
+    file: &Path,
+    write: impl FnOnce(&mut std::fs::File) -> io::Result<()>,
+) -> io::Result<()> {
+    let folder = file.parent().unwrap_or(Path::new("."));
+    std::fs::create_dir_all(folder)?;
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".new-")
+        .tempfile_in(folder)?;
+    write(temporary.as_file_mut())?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(file).map_err(|error| error.error)?;
+    Ok(())
+}

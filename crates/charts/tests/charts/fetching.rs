@@ -1,0 +1,268 @@
+//! Archives: what is fetched, from whom, and what is refused.
+
+use baton_charts::{Credentials, Error};
+use baton_hack::charts::{Fault, Repository, pack_files};
+use baton_hack::paths::Dirs;
+use baton_releases::scheduling::error::ScheduleError;
+
+use crate::fixtures::{Fixture, chart};
+
+fn private() -> (Fault, Credentials) {
+    let (username, password) = ("reader".to_owned(), "secret".to_owned());
+    let fault = Fault::Private {
+        username: username.clone(),
+        password: password.clone(),
+    };
+    (fault, Credentials::Basic { username, password })
+}
+
+/// The files in the folder of a repository.
+fn kept(fixture: &Fixture) -> Vec<String> {
+    let folders = std::fs::read_dir(fixture.cache.path()).unwrap();
+    let files = folders.flat_map(|folder| std::fs::read_dir(folder.unwrap().path()).unwrap());
+    let mut names: Vec<_> = files
+        .map(|file| file.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    names
+}
+
+#[tokio::test]
+async fn an_archive_is_fetched_once_and_for_all() {
+    let fixture = Fixture::new().await;
+    let chart = fixture.chart("0.0.1");
+    let path = fixture.charts().archive(&chart).await.unwrap();
+    assert!(path.ends_with("test-nginx-0.0.1.tgz"), "{}", path.display());
+    assert_eq!(kept(&fixture), ["index.json", "test-nginx-0.0.1.tgz"]);
+    let requests = fixture.repository.requests().len();
+    fixture.repository.fail(Fault::Down);
+    assert_eq!(fixture.charts().archive(&chart).await.unwrap(), path);
+    assert_eq!(fixture.repository.requests().len(), requests);
+}
+
+#[tokio::test]
+async fn what_cannot_be_fetched_is_told_with_its_url() {
+    let mut fixture = Fixture::new().await;
+    let charts = fixture.fresh();
+    charts.resolve(&fixture.chart("0.0.1")).await.unwrap();
+    fixture.repository.fail(Fault::Elsewhere(format!(
+        "{}/none",
+        fixture.repository.url()
+    )));
+    let error = charts.archive(&fixture.chart("0.0.1")).await.unwrap_err();
+    let url = format!("{}/none/test-nginx-0.0.1.tgz", fixture.repository.url());
+    assert_eq!(
+        error.to_string(),
+        format!(
+            "failed to fetch chart [name: \"test-nginx\", version: \"0.0.1\", repo: \"{url}\"]: \
+             bad response code: 404 Not Found (404)"
+        )
+    );
+    assert!(!error.is_permanent());
+    assert_eq!(ScheduleError::from(error).reason(), "ChartFetchFailure");
+}
+
+#[tokio::test]
+async fn a_repository_that_lies_about_a_digest_is_not_believed() {
+    for registry in [false, true] {
+        let mut fixture = Fixture::new().await;
+        let charts = fixture.fresh();
+        fixture.repository.fail(Fault::WrongDigest);
+        let mut chart = fixture.chart("0.0.1");
+        if registry {
+            chart.repo_url = fixture.repository.registry();
+        }
+        let error = charts.archive(&chart).await.unwrap_err();
+        assert!(matches!(error, Error::Fetch { .. }), "{error:?}");
+        assert!(error.to_string().contains(": its digest is "), "{error}");
+        assert!(
+            !kept(&fixture)
+                .iter()
+                .any(|name| name.contains("tgz") || name.contains("new"))
+        );
+        // The truth is accepted later.
+        fixture.repository.recover();
+        charts.archive(&chart).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_chart_is_refused_for_good() {
+    let fixture = Fixture::new().await;
+    let charts = fixture.charts();
+    fixture
+        .repository
+        .add("words", "1.0.0", b"no archive".to_vec());
+    let files = [(
+        "other/Chart.yaml".as_ref(),
+        &b"name: other\nversion: 1.0.0\n"[..],
+    )];
+    fixture
+        .repository
+        .add("changed", "1.0.0", pack_files(files.into_iter()).unwrap());
+    for (name, cause) in [
+        ("words", "cannot read the archive: "),
+        (
+            "changed",
+            "it holds the chart \"other\" in version \"1.0.0\"",
+        ),
+    ] {
+        let url = fixture.repository.url();
+        let error = charts
+            .archive(&chart(&url, name, "1.0.0"))
+            .await
+            .unwrap_err();
+        let text = format!(
+            "chart [name: \"{name}\", version: \"1.0.0\", repo: \"{url}\"] data is corrupted: {cause}"
+        );
+        assert!(error.to_string().starts_with(&text), "{error}");
+        assert!(error.is_permanent());
+        assert_eq!(ScheduleError::from(error).reason(), "BrokenChartSpec");
+    }
+    assert_eq!(kept(&fixture), ["index.json"]);
+}
+
+#[tokio::test]
+async fn sizes_are_bounded() {
+    let mut fixture = Fixture::new().await;
+    fixture.limits.packed = 100;
+    let error = fixture
+        .charts()
+        .archive(&fixture.chart("0.0.1"))
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("the response has more than 100 bytes"),
+        "{error}"
+    );
+    fixture.limits.packed = 1 << 20;
+    fixture.limits.unpacked = 100;
+    let error = fixture
+        .charts()
+        .archive(&fixture.chart("0.0.1"))
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("unpacks to more than 100 bytes"),
+        "{error}"
+    );
+    fixture.limits.index = 100;
+    let other = chart(&fixture.repository.url(), "other", "1");
+    let mut fixture_without_index = Fixture::new().await;
+    fixture_without_index.limits.index = 100;
+    let other = baton_apis::Chart {
+        repo_url: fixture_without_index.repository.url(),
+        ..other
+    };
+    let error = fixture_without_index
+        .charts()
+        .archive(&other)
+        .await
+        .unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("the response has more than 100 bytes"),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn credentials_open_a_repository() {
+    let mut fixture = Fixture::new().await;
+    let charts = fixture.fresh();
+    let (fault, credentials) = private();
+    fixture.repository.fail(fault);
+    let error = charts.archive(&fixture.chart("0.0.1")).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("bad response code: 401 Unauthorized (401)"),
+        "{error}"
+    );
+    *fixture.credentials.lock().unwrap() = Some(credentials);
+    charts.archive(&fixture.chart("0.0.1")).await.unwrap();
+}
+
+#[tokio::test]
+async fn credentials_open_a_registry() {
+    let mut fixture = Fixture::new().await;
+    let charts = fixture.fresh();
+    let (fault, credentials) = private();
+    fixture.repository.fail(fault);
+    let chart = chart(&fixture.repository.registry(), "test-nginx", "0.0.2");
+    let error = charts.archive(&chart).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .ends_with("bad response code: 401 Unauthorized (401)"),
+        "{error}"
+    );
+    *fixture.credentials.lock().unwrap() = Some(credentials);
+    charts.archive(&chart).await.unwrap();
+    fixture.repository.recover();
+    *fixture.credentials.lock().unwrap() = None;
+    let other = baton_apis::Chart {
+        version: "0.0.1".into(),
+        ..chart
+    };
+    charts.archive(&other).await.unwrap();
+}
+
+#[tokio::test]
+async fn credentials_stay_with_their_host() {
+    let (fault, credentials) = private();
+    let other = Repository::start(&Dirs::from_env().unwrap()).await.unwrap();
+    for elsewhere in [Fault::Elsewhere(other.url()), Fault::Redirect(other.url())] {
+        let fixture = Fixture::new().await;
+        *fixture.credentials.lock().unwrap() = Some(credentials.clone());
+        fixture.repository.fail(fault.clone());
+        fixture.repository.fail(elsewhere);
+        let before = other.requests().len();
+        fixture
+            .charts()
+            .archive(&fixture.chart("0.0.1"))
+            .await
+            .unwrap();
+        let requests = other.requests().split_off(before);
+        assert_eq!(requests.len(), 1);
+        assert_eq!(requests[0].authorization, None);
+    }
+}
+
+#[tokio::test]
+async fn redirects_have_an_end() {
+    let fixture = Fixture::new().await;
+    fixture
+        .repository
+        .fail(Fault::Redirect(fixture.repository.url()));
+    let error = fixture
+        .charts()
+        .archive(&fixture.chart("0.0.1"))
+        .await
+        .unwrap_err();
+    assert!(error.to_string().ends_with("too many redirects"), "{error}");
+}
+
+#[tokio::test]
+async fn what_was_damaged_on_disk_is_fetched_again() {
+    let fixture = Fixture::new().await;
+    let charts = fixture.charts();
+    let chart = fixture.chart("0.0.1");
+    let path = charts.archive(&chart).await.unwrap();
+    std::fs::write(&path, "damaged").unwrap();
+    let rendering = baton_charts::Rendering {
+        chart: &chart,
+        values: None,
+        name: "r",
+        namespace: "ns",
+    };
+    let error = charts.render(rendering).await.unwrap_err();
+    assert!(error.to_string().ends_with("; it is removed"), "{error}");
+    assert!(!error.is_permanent());
+    assert_eq!(charts.render(rendering).await.unwrap().len(), 2);
+}

@@ -1,0 +1,12 @@
+//! Charts from a real repository to the objects that the real helm renders.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "helpers of tests state what they expect, as tests do"
+)]
+
+mod fetching;
+mod fixtures;
+mod rendering;
+mod resolving;

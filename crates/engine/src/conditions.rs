@@ -1,0 +1,483 @@
+//! Turns the outcome of a pass or a teardown into a status.
+//!
+//! What clients can observe of it: `docs/contract/status.md`.
+
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use baton_apis::{
+    LifecycleState, ObjectSetPhaseStatus, ObjectSetStatus, ObjectSetStatusPhase,
+    RemotePhaseReference,
+    conditions::{ARCHIVED, AVAILABLE, IN_TRANSITION, PAUSED, SUCCEEDED, messages, reasons},
+};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    condition_list::Conditions,
+    pass::{Outcome, PassResult},
+    revision::{Delivery, Revision},
+    teardown::TeardownOutcome,
+    texts,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// How long a revision that is refused for the first time, or collides, waits without an event before it is requeued.
+pub const MISCONFIGURATION_RETRY: Duration = Duration::from_secs(30);
+
+/// How many passes in a row may fail before the status reports it. A single refused connection or
+/// overload answer is not worth a report; a webhook that stays down is.
+pub const FAILURES_BEFORE_REPORT: u32 = 3;
+
+/// What to write, and the requeue.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// The whole new status.
+    pub status: ObjectSetStatus,
+    /// When to reconcile again although nothing changes.
+    pub requeue: Requeue,
+    /// Whether the status only reports progress of work that goes on by itself: the next pass is
+    /// likely to replace it. Such a status may be debounced, but is written in the end.
+    pub is_interim: bool,
+}
+
+/// When a revision is reconciled again without an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Requeue {
+    /// Only on events.
+    OnEvent,
+    /// At the latest after this time.
+    After(Duration),
+    /// After a growing delay: the requests failed for a reason that may pass.
+    Backoff,
+    /// After a delay that grows to ten minutes: what was refused before was refused again. It stays so until something
+    /// changes; most of what may change triggers a reconcile, and some does not, as a webhook or a quota.
+    Refused,
+}
+
+/// The requeue of something that is refused for this reason.
+#[must_use]
+pub fn requeue_refused(previous: &[Condition], reason: &str, generation: i64) -> Requeue {
+    let stands = previous.iter().any(|condition| {
+        condition.type_ == AVAILABLE
+            && condition.status == "False"
+            && condition.reason == reason
+            && condition.observed_generation == Some(generation)
+    });
+    if stands {
+        Requeue::Refused
+    } else {
+        Requeue::After(MISCONFIGURATION_RETRY)
+    }
+}
+
+/// Whether the last pass, as it was reported, was stopped by what would stop the next one too.
+#[must_use]
+pub fn was_refused(previous: &[Condition]) -> bool {
+    previous.iter().any(|condition| {
+        condition.type_ == AVAILABLE
+            && condition.status == "False"
+            && [
+                reasons::PREFLIGHT_ERROR,
+                reasons::WRITE_ERROR,
+                reasons::COLLISION_DETECTED,
+            ]
+            .contains(&&*condition.reason)
+    })
+}
+
+/// The status after a pass.
+///
+/// `failures` counts the passes in a row before this one that failed for passing reasons.
+///
+/// # Guarantees
+/// The transition time of a condition moves only when its status changes, so a status that says
+/// the same as before equals it and needs no write.
+#[must_use]
+pub fn report_pass(
+    previous: &ObjectSetStatus,
+    revision: &Revision,
+    outcome: Outcome,
+    failures: u32,
+    now: Timestamp,
+) -> Report {
+    let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
+    let succeeded = conditions.is_true(SUCCEEDED);
+    let has_written = !outcome.writes.is_empty();
+    let is_silent = matches!(
+        outcome.result,
+        PassResult::Delegated {
+            is_silent: true,
+            ..
+        }
+    );
+    let Availability {
+        is_error,
+        mut requeue,
+    } = set_available(&mut conditions, revision, &outcome, failures, succeeded);
+    // What the pass did not reach stays as it was reported last.
+    if !is_error {
+        conditions.map(outcome.mapped);
+        if outcome.controls_all {
+            conditions.remove(IN_TRANSITION);
+        } else {
+            conditions.set(
+                IN_TRANSITION,
+                "True",
+                reasons::IN_TRANSITION,
+                messages::IN_TRANSITION,
+            );
+        }
+        requeue =
+            set_succeeded(&mut conditions, revision, outcome.controls_all, now).unwrap_or(requeue);
+    }
+    set_paused(&mut conditions, revision, outcome.pause_agreed);
+    let mut status = into_status(conditions, previous, revision);
+    merge_remote_phases(&mut status.remote_phases, outcome.remote_phases);
+    status.controller_of = outcome.controller_of;
+    status.waiting_for = texts::waiting_for(outcome.waiting_for);
+    let is_progress = if is_silent {
+        !withdraws_available(previous, &status)
+    } else {
+        only_loses_objects(previous, &status)
+    };
+    Report {
+        is_interim: is_progress && !has_written,
+        status,
+        requeue,
+    }
+}
+
+/// Whether a status withdraws an `Available` of the same generation: nothing else shows a reader that the
+/// previous status is outdated.
+fn withdraws_available(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> bool {
+    let available = |status: &ObjectSetStatus| {
+        let mut conditions = status.conditions.iter();
+        let available = conditions.find(|condition| condition.type_ == AVAILABLE);
+        available.map(|condition| (condition.status == "True", condition.observed_generation))
+    };
+    match (available(previous), available(status)) {
+        (Some((true, before)), Some((false, now))) => before == now,
+        _ => false,
+    }
+}
+
+/// Whether the only news of a status is that some objects, but not the last ones, are no longer the
+/// revision's own: a newer one is taking them over, and takes more.
+fn only_loses_objects(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> bool {
+    let is_less = !status.controller_of.is_empty()
+        && status.controller_of.len() < previous.controller_of.len()
+        && status
+            .controller_of
+            .iter()
+            .all(|object| previous.controller_of.contains(object));
+    let rest = |status: &ObjectSetStatus| {
+        let mut status = status.clone();
+        status.controller_of.clear();
+        status
+            .conditions
+            .retain(|condition| condition.type_ != IN_TRANSITION);
+        status
+    };
+    is_less && rest(previous) == rest(status)
+}
+
+/// The status of a delegated phase after a pass; as [`report_pass`], with fewer conditions.
+#[must_use]
+pub fn report_phase(
+    previous: &ObjectSetPhaseStatus,
+    revision: &Revision,
+    outcome: Outcome,
+    failures: u32,
+    now: Timestamp,
+) -> (ObjectSetPhaseStatus, Requeue) {
+    let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
+    let Availability { is_error, requeue } =
+        set_available(&mut conditions, revision, &outcome, failures, true);
+    if !is_error {
+        conditions.map(outcome.mapped);
+    }
+    set_paused(&mut conditions, revision, true);
+    let status = ObjectSetPhaseStatus {
+        conditions: conditions.into_list(),
+        controller_of: outcome.controller_of,
+        content_hash: previous.content_hash.clone(),
+    };
+    (status, requeue)
+}
+
+/// The status of a delegated phase whose objects are in an unknown state: `status` is `False`
+/// or `Unknown`.
+#[must_use]
+pub fn report_phase_unknown(
+    previous: &ObjectSetPhaseStatus,
+    revision: &Revision,
+    (status, reason): (&str, &str),
+    message: &str,
+    now: Timestamp,
+) -> ObjectSetPhaseStatus {
+    let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
+    conditions.set(AVAILABLE, status, reason, message);
+    set_paused(&mut conditions, revision, true);
+    ObjectSetPhaseStatus {
+        conditions: conditions.into_list(),
+        controller_of: previous.controller_of.clone(),
+        content_hash: previous.content_hash.clone(),
+    }
+}
+
+struct Availability {
+    /// The pass ended early: what it did not reach stays as it was reported last.
+    is_error: bool,
+    requeue: Requeue,
+}
+
+/// Sets `Available`. `is_established`: the revision need not control all of its objects to be available.
+fn set_available(
+    conditions: &mut Conditions,
+    revision: &Revision,
+    outcome: &Outcome,
+    failures: u32,
+    is_established: bool,
+) -> Availability {
+    let mut requeue = Requeue::OnEvent;
+    let mut is_error = true;
+    let [invalid, unwritable] = [reasons::PREFLIGHT_ERROR, reasons::WRITE_ERROR]
+        .map(|reason| requeue_refused(conditions.list(), reason, revision.generation));
+    let mut fail = |status, reason, message: &str, retry| {
+        conditions.set(AVAILABLE, status, reason, message);
+        requeue = retry;
+    };
+    match &outcome.result {
+        PassResult::Passed if !outcome.controls_all && !is_established => {
+            is_error = false;
+            fail(
+                "False",
+                reasons::NOT_IN_CONTROL,
+                "Not every object is controlled by this revision, and it never was available.",
+                Requeue::OnEvent,
+            );
+        }
+        PassResult::Passed => {
+            is_error = false;
+            conditions.set(AVAILABLE, "True", reasons::AVAILABLE, messages::AVAILABLE);
+        }
+        PassResult::ProbeFailure { phase, failures } => {
+            is_error = false;
+            // The revision that a delegated phase belongs to puts its name before it.
+            let message = match revision.delivery {
+                Delivery::InProcess => format!("Phase \"{phase}\" failed: {failures}"),
+                Delivery::Delegated | Delivery::Remote => failures.clone(),
+            };
+            fail("False", reasons::PROBE_FAILURE, &message, Requeue::OnEvent);
+        }
+        PassResult::Delegated {
+            phase,
+            status,
+            reason,
+            message,
+            is_silent: _,
+        } => {
+            is_error = false;
+            let message = format!("Phase \"{phase}\" failed: {message}");
+            let status = if status == "Unknown" {
+                "Unknown"
+            } else {
+                "False"
+            };
+            fail(status, reason, &message, Requeue::OnEvent);
+        }
+        PassResult::Preflight(texts) => {
+            fail(
+                "False",
+                reasons::PREFLIGHT_ERROR,
+                &texts.join(", "),
+                invalid,
+            );
+        }
+        PassResult::Collision(text) => {
+            let retry = Requeue::After(MISCONFIGURATION_RETRY);
+            fail("False", reasons::COLLISION_DETECTED, text, retry);
+        }
+        PassResult::WriteError(texts) => {
+            fail("False", reasons::WRITE_ERROR, &texts.join(", "), unwritable);
+        }
+        PassResult::Failed(texts) if failures >= FAILURES_BEFORE_REPORT => {
+            fail(
+                "False",
+                reasons::WRITE_ERROR,
+                &texts.join(", "),
+                Requeue::Backoff,
+            );
+        }
+        PassResult::Failed(_) => requeue = Requeue::Backoff,
+    }
+    Availability { is_error, requeue }
+}
+
+/// Brings the list of phase objects up to date, by their names; nothing is ever removed.
+fn merge_remote_phases(list: &mut Vec<RemotePhaseReference>, now: Vec<RemotePhaseReference>) {
+    for phase in now {
+        match list.iter_mut().find(|known| known.name == phase.name) {
+            Some(known) => *known = phase,
+            None => list.push(phase),
+        }
+    }
+}
+
+/// The status after a refusal that concerns the revision as a whole, before any object is
+/// read: a missing slice, a bad probe, a duplicate, an unusable `previous`.
+#[must_use]
+pub fn report_refusal(
+    previous: &ObjectSetStatus,
+    revision: &Revision,
+    reason: &str,
+    texts: &[String],
+    now: Timestamp,
+) -> Report {
+    let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
+    conditions.set(AVAILABLE, "False", reason, &texts.join(", "));
+    set_paused(&mut conditions, revision, true);
+    let mut status = into_status(conditions, previous, revision);
+    status.controller_of.clone_from(&previous.controller_of);
+    Report {
+        status,
+        requeue: requeue_refused(&previous.conditions, reason, revision.generation),
+        is_interim: false,
+    }
+}
+
+/// The status after a teardown that archives the revision.
+#[must_use]
+pub fn report_archival(
+    previous: &ObjectSetStatus,
+    revision: &Revision,
+    outcome: TeardownOutcome,
+    now: Timestamp,
+) -> Report {
+    let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
+    conditions.remove(AVAILABLE);
+    let mut requeue = Requeue::OnEvent;
+    let mut waiting_for = Vec::new();
+    let mut message = messages::ARCHIVAL_IN_PROGRESS.to_owned();
+    let is_interim = matches!(outcome, TeardownOutcome::Waiting(_));
+    match outcome {
+        TeardownOutcome::Done => conditions.set(ARCHIVED, "True", reasons::ARCHIVED, ""),
+        TeardownOutcome::Waiting(objects) => waiting_for = objects,
+        TeardownOutcome::Failed(objects) => {
+            for object in &objects {
+                let namespace = object.namespace.as_deref().unwrap_or_default();
+                let (kind, name, text) = (&object.kind, &object.name, &object.message);
+                message.extend([" ", kind, " ", namespace, "/", name, ": ", text]);
+            }
+            waiting_for = objects;
+            requeue = Requeue::Backoff;
+        }
+    }
+    let done = conditions.is_true(ARCHIVED);
+    if !done {
+        conditions.set(ARCHIVED, "False", reasons::ARCHIVAL_IN_PROGRESS, &message);
+    }
+    let mut status = into_status(conditions, previous, revision);
+    if !done {
+        status.controller_of.clone_from(&previous.controller_of);
+    }
+    status.waiting_for = texts::waiting_for(waiting_for);
+    Report {
+        status,
+        requeue,
+        is_interim,
+    }
+}
+
+/// The status after a teardown that precedes the revision's deletion: only what it waits for. Its
+/// conditions stay as they were, and one that is deleted at once is not written to.
+#[must_use]
+pub fn report_deletion(previous: &ObjectSetStatus, outcome: TeardownOutcome) -> Report {
+    let is_interim = matches!(outcome, TeardownOutcome::Waiting(_));
+    let (waiting_for, requeue) = match outcome {
+        TeardownOutcome::Done => (previous.waiting_for.clone(), Requeue::OnEvent),
+        TeardownOutcome::Waiting(objects) => (objects, Requeue::OnEvent),
+        TeardownOutcome::Failed(objects) => (objects, Requeue::Backoff),
+    };
+    Report {
+        status: ObjectSetStatus {
+            waiting_for: texts::waiting_for(waiting_for),
+            ..previous.clone()
+        },
+        requeue,
+        is_interim,
+    }
+}
+
+/// Sets `Succeeded` after the success delay; until then, the requeue for its end.
+fn set_succeeded(
+    conditions: &mut Conditions,
+    revision: &Revision,
+    controls_all: bool,
+    now: Timestamp,
+) -> Option<Requeue> {
+    let available = conditions
+        .get(AVAILABLE)
+        .filter(|condition| condition.status == "True")?;
+    if !controls_all {
+        return None;
+    }
+    // The API keeps whole seconds, so the transition may have been up to one second later
+    // than it says; a delay is never cut short.
+    let delay = match revision.success_delay_seconds {
+        ..=0 => SignedDuration::ZERO,
+        seconds => SignedDuration::from_secs(i64::from(seconds) + 1),
+    };
+    let elapsed = now.duration_since(available.last_transition_time.0);
+    if !conditions.is_true(SUCCEEDED) && elapsed < delay {
+        let left = (delay - elapsed).unsigned_abs();
+        return Some(Requeue::After(left));
+    }
+    conditions.set(
+        SUCCEEDED,
+        "True",
+        reasons::ROLLOUT_SUCCESS,
+        messages::ROLLOUT_SUCCESS,
+    );
+    None
+}
+
+/// Sets or removes `Paused`; `agreed`: whether all delegated phases are where the revision is.
+fn set_paused(conditions: &mut Conditions, revision: &Revision, agreed: bool) {
+    match revision.lifecycle {
+        LifecycleState::Paused | LifecycleState::Active if !agreed => {
+            let reason = reasons::PARTIALLY_PAUSED;
+            conditions.set(PAUSED, "Unknown", reason, messages::PARTIALLY_PAUSED);
+        }
+        LifecycleState::Paused => {
+            conditions.set(PAUSED, "True", reasons::PAUSED, messages::PAUSED);
+        }
+        LifecycleState::Active => conditions.remove(PAUSED),
+        LifecycleState::Archived => {}
+    }
+}
+
+fn into_status(
+    conditions: Conditions,
+    previous: &ObjectSetStatus,
+    revision: &Revision,
+) -> ObjectSetStatus {
+    let phase = if conditions.is_true(ARCHIVED) {
+        ObjectSetStatusPhase::Archived
+    } else if conditions.is_true(AVAILABLE) {
+        ObjectSetStatusPhase::Available
+    } else {
+        ObjectSetStatusPhase::NotReady
+    };
+    ObjectSetStatus {
+        phase,
+        conditions: conditions.into_list(),
+        revision: (revision.number != 0).then_some(revision.number),
+        remote_phases: previous.remote_phases.clone(),
+        controller_of: Vec::new(),
+        waiting_for: Vec::new(),
+        content_hash: previous.content_hash.clone(),
+    }
+}

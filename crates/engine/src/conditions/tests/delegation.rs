@@ -1,0 +1,152 @@
+//! The reports of a revision with a delegated phase, and of the phase object.
+
+use baton_apis::ObjectSetPhaseStatus;
+
+use super::*;
+use crate::{
+    ObjectKey,
+    delegated::{Delegation, DelegationAnswer, PhaseState},
+    object::controlled_reference,
+    revision::Delivery,
+    tests::fixtures::delegation::{done, nothing, pass, reports},
+};
+
+fn report(previous: &ObjectSetStatus, revision: &Revision, outcome: &Outcome) -> Report {
+    report_pass(
+        previous,
+        revision,
+        outcome.clone(),
+        0,
+        Timestamp::UNIX_EPOCH,
+    )
+}
+
+/// All is well, and these objects are the revision's own.
+fn controls(names: &[&str]) -> Outcome {
+    let key = |name: &&str| ObjectKey {
+        kind: "ConfigMap".into(),
+        namespace: "ns".into(),
+        name: (*name).to_owned(),
+        ..ObjectKey::default()
+    };
+    let keys = names.iter().map(key);
+    Outcome {
+        controller_of: keys.map(|key| controlled_reference(&key)).collect(),
+        controls_all: names.len() == 3,
+        writes: Vec::new(),
+        ..pass(&revision(), Some(done()), nothing).1
+    }
+}
+
+/// Nothing but the phase object was made, or was found as it was made.
+fn silent() -> Outcome {
+    let made = |_: &Delegation| {
+        DelegationAnswer::Object(PhaseState {
+            uid: "new".to_owned(),
+            is_ours: true,
+            ..PhaseState::default()
+        })
+    };
+    Outcome {
+        writes: Vec::new(),
+        ..pass(&revision(), None, made).1
+    }
+}
+
+fn edited() -> Revision {
+    Revision {
+        generation: 8,
+        ..revision()
+    }
+}
+
+/// A status that only says that a phase object has not reported yet may be debounced.
+#[test]
+fn a_missing_report_may_be_debounced() {
+    let reported = |status, reason| Outcome {
+        writes: Vec::new(),
+        ..pass(&revision(), Some(reports(status, reason, "x")), nothing).1
+    };
+    let has_written = Outcome {
+        writes: pass(&revision(), Some(done()), nothing).1.writes,
+        ..silent()
+    };
+    let new = ObjectSetStatus::default();
+    let available = report(&new, &revision(), &controls(&["near", "far", "last"])).status;
+    for (case, previous, revision, outcome, expected) in [
+        ("just made", &new, revision(), silent(), true),
+        ("objects were written", &new, revision(), has_written, false),
+        (
+            "probes",
+            &new,
+            revision(),
+            reported("False", "ProbeFailure"),
+            false,
+        ),
+        (
+            "a lost site",
+            &new,
+            revision(),
+            reported("Unknown", "ClusterUnreachable"),
+            false,
+        ),
+        (
+            "available till now",
+            &available,
+            revision(),
+            silent(),
+            false,
+        ),
+        // Its conditions speak of an older generation, and say so.
+        ("edited since", &available, edited(), silent(), true),
+    ] {
+        let report = report(previous, &revision, &outcome);
+        assert_eq!(report.is_interim, expected, "{case}: {report:?}");
+    }
+}
+
+/// A status that only loses objects to another revision may be debounced while more of them follow.
+#[test]
+fn a_partial_handover_may_be_debounced() {
+    let new = ObjectSetStatus::default();
+    let all = report(&new, &revision(), &controls(&["near", "far", "last"])).status;
+    let left = report(&all, &revision(), &controls(&["last"])).status;
+    for (case, previous, revision, names, expected) in [
+        ("none before", &new, revision(), &["last"][..], false),
+        ("some go", &all, revision(), &["last"], true),
+        ("fewer go", &all, revision(), &["far", "last"], true),
+        ("the last one goes", &left, revision(), &[], false),
+        ("one comes back", &left, revision(), &["far", "last"], false),
+        ("others than before", &all, revision(), &["other"], false),
+        ("an edit as well", &all, edited(), &["last"], false),
+    ] {
+        let report = report(previous, &revision, &controls(names));
+        assert_eq!(report.is_interim, expected, "{case}: {report:?}");
+    }
+}
+
+#[test]
+fn phase_objects_report_less_than_revisions() {
+    let mut own = revision();
+    own.delivery = Delivery::Delegated;
+    let now = Timestamp::UNIX_EPOCH;
+    let outcome = Outcome {
+        result: PassResult::ProbeFailure {
+            phase: "a".to_owned(),
+            failures: "x".to_owned(),
+        },
+        ..pass(&revision(), Some(done()), nothing).1
+    };
+    let fresh = ObjectSetPhaseStatus::default();
+    let (status, requeue) = report_phase(&fresh, &own, outcome, 0, now);
+    let types: Vec<_> = status.conditions.iter().map(|c| &*c.type_).collect();
+    assert_eq!((types, requeue), (vec![AVAILABLE], Requeue::OnEvent));
+    // The revision puts the name of the phase before it.
+    assert_eq!(status.conditions[0].message, "x");
+    assert_eq!(status.controller_of.len(), 3);
+    // Nothing could be found out: what is controlled is not forgotten.
+    let cause = ("Unknown", reasons::CLUSTER_UNREACHABLE);
+    let lost = report_phase_unknown(&status, &own, cause, "gone", now);
+    assert_eq!(lost.controller_of, status.controller_of);
+    assert_eq!(lost.conditions[0].status, "Unknown");
+}

@@ -1,0 +1,148 @@
+//! Which revisions are superseded, and which ones history has no room for.
+
+use std::collections::BTreeSet;
+
+use baton_apis::LifecycleState;
+
+use super::{Action, Member, Objects, Snapshot};
+
+/// The live revisions whose contents decide whether older ones are superseded.
+#[must_use]
+pub fn wanted_contents<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a str> {
+    if snapshot.deployment.paused || snapshot.current().is_none() {
+        return Vec::new();
+    }
+    let mut names = Vec::new();
+    let mut wanted = 0;
+    let mut live = snapshot.members.iter().rev().filter(|m| m.is_live());
+    while let Some(member) = live.next() {
+        if may_be_skipped(member) {
+            wanted = names.len();
+        }
+        if supersedes(member) {
+            if live.next().is_some() {
+                wanted = names.len();
+            }
+            break;
+        }
+        names.push(member.name.as_str());
+    }
+    names.truncate(wanted);
+    names
+}
+
+/// The live revisions that nobody needs any more, oldest first.
+///
+/// - An available revision supersedes all older ones. Its condition must have been observed at the
+///   present generation, and it must control all of its objects, or have done so once and still
+///   control some. An older one that still controls what a revision newer than the available one
+///   contains, and has not reached yet, stays until that one has taken it.
+/// - A revision that is not available is skipped when nothing that it controls is in any newer live
+///   revision, slices included. The last one that ever succeeded stays while it still controls
+///   something: what it controls may be all that works.
+///
+/// # Guarantees
+/// The current revision is never among them. Without a current one nothing is superseded.
+#[must_use]
+pub fn superseded<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a Member> {
+    let Some(current) = snapshot.current() else {
+        return Vec::new();
+    };
+    let mut candidates = Vec::new();
+    // `None` once the contents of a newer one are not known.
+    let mut newer = Some(Objects::new());
+    let mut newer_succeeded = false;
+    let mut live = snapshot.members.iter().rev().filter(|m| m.is_live());
+    while let Some(member) = live.next() {
+        let is_current = member.name == current.name;
+        if !is_current && is_skipped(member, newer.as_ref(), newer_succeeded) {
+            candidates.push(member);
+        }
+        if supersedes(member) {
+            candidates.extend(live.filter(|older| has_nothing_of(older, newer.as_ref())));
+            break;
+        }
+        newer_succeeded |= member.has_succeeded();
+        newer = newer.and_then(|mut newer| {
+            newer.extend(snapshot.contents.get(&member.name)?.iter().cloned());
+            Some(newer)
+        });
+    }
+    candidates.reverse();
+    candidates
+}
+
+/// Whether a revision is skipped, given what the newer live ones contain.
+fn is_skipped(member: &Member, newer: Option<&Objects>, newer_succeeded: bool) -> bool {
+    let Some(objects) = member.observed_objects().filter(|_| may_be_skipped(member)) else {
+        return false;
+    };
+    let is_last_resort = member.has_succeeded() && !newer_succeeded;
+    objects.is_empty() || (!is_last_resort && has_nothing_of(member, newer))
+}
+
+/// Whether a revision controls nothing that newer ones contain, as far as that is known.
+fn has_nothing_of(member: &Member, newer: Option<&Objects>) -> bool {
+    newer.is_some_and(|newer| {
+        let mut objects = member.status.controller_of.iter();
+        objects.all(|object| !newer.contains(object))
+    })
+}
+
+/// Whether a revision supersedes the older ones. One whose objects others have taken over, down to the last,
+/// is available by what these made of them, and does not show that its own content works.
+fn supersedes(member: &Member) -> bool {
+    let is_empty_handed = member.status.controller_of.is_empty()
+        && member
+            .condition(baton_apis::conditions::IN_TRANSITION)
+            .is_some();
+    member.is_available() && has_controlled_all(member) && !is_empty_handed
+}
+
+/// Whether a revision is skipped if newer ones contain nothing of it.
+fn may_be_skipped(member: &Member) -> bool {
+    !member.is_available() && member.observed_objects().is_some()
+}
+
+fn has_controlled_all(member: &Member) -> bool {
+    member.has_succeeded()
+        || member
+            .condition(baton_apis::conditions::IN_TRANSITION)
+            .is_none()
+}
+
+/// What brings superseded revisions closer to being archived: first a pause, and when their
+/// controller has seen it, archival.
+#[must_use]
+pub fn steps(superseded: &[&Member]) -> Vec<Action> {
+    superseded
+        .iter()
+        .filter_map(|member| {
+            let name = member.name.clone();
+            match member.lifecycle {
+                LifecycleState::Active => Some(Action::Pause {
+                    name,
+                    by_parent: false,
+                }),
+                LifecycleState::Paused if member.is_known_paused() => Some(Action::Archive(name)),
+                LifecycleState::Paused | LifecycleState::Archived => None,
+            }
+        })
+        .collect()
+}
+
+/// The archived revisions that are more than the history may hold, oldest first. Only archived
+/// ones are ever counted or deleted.
+#[must_use]
+pub fn surplus<'a>(snapshot: &'a Snapshot<'_>) -> Vec<&'a Member> {
+    let current: BTreeSet<_> = snapshot.current().map(|m| &m.name).into_iter().collect();
+    let archived: Vec<_> = snapshot
+        .members
+        .iter()
+        .filter(|m| m.is_archived && !m.is_deleting && !current.contains(&m.name))
+        .collect();
+    let surplus = archived
+        .len()
+        .saturating_sub(snapshot.deployment.history_limit);
+    archived[..surplus].to_vec()
+}

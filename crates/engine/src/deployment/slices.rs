@@ -1,0 +1,154 @@
+//! What a deployment's revisions keep in slices: the objects of large phases.
+//!
+//! Every write of a revision costs an API server the more the longer it is, and a revision is written about ten times.
+//! A slice is written twice, and revisions whose phase has not changed share it.
+
+use baton_apis::{ObjectSetSpec, ObjectSetTemplateSpec};
+use serde_json::{Value, json};
+
+use super::template::hash;
+
+/// So many JSON values make a phase worth a slice of its own: below, the requests about the slice cost more than it
+/// saves. What a write costs depends on the number of values more than on their length. A small `ConfigMap` has ten of
+/// them, a `Deployment` fifty.
+pub const WORTH_A_SLICE: usize = 128;
+
+/// So many bytes make a phase worth one as well: each write of a revision is one more copy of it in the storage.
+pub const LONG_ENOUGH: usize = 16 * 1024;
+
+/// The phases of a template whose inline objects belong into a slice: index and objects.
+pub fn large_phases(template: &Value) -> impl Iterator<Item = (usize, &Value)> {
+    let phases = template.pointer("/spec/phases").and_then(Value::as_array);
+    let phases = phases.into_iter().flatten().enumerate();
+    phases.filter_map(|(at, phase)| {
+        let objects = phase.get("objects")?;
+        is_large(objects).then_some((at, objects))
+    })
+}
+
+fn is_large(objects: &Value) -> bool {
+    let (mut values, mut bytes) = (0, 0);
+    let mut left = vec![objects];
+    while let Some(value) = left.pop() {
+        values += 1;
+        match value {
+            Value::Array(list) => left.extend(list),
+            Value::Object(map) => {
+                bytes += map.keys().map(String::len).sum::<usize>();
+                left.extend(map.values());
+            }
+            Value::String(text) => bytes += text.len(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+        if values >= WORTH_A_SLICE || bytes >= LONG_ENOUGH {
+            return true;
+        }
+    }
+    false
+}
+
+/// The name of the slice with these objects, after so many that were taken.
+///
+/// # Guarantees
+/// Equal objects have equal names, so that revisions find the slices of those before them.
+#[must_use]
+pub fn name(deployment: &str, objects: &Value, taken: i32) -> String {
+    format!("{deployment}-{}", hash(objects, taken))
+}
+
+/// Puts a slice in the place of the inline objects of a phase. Objects of slices follow inline ones, so it goes first.
+pub fn replace_objects(spec: &mut Value, phase: usize, slice: &str) {
+    let Some(phase) = spec.pointer_mut(&format!("/phases/{phase}")) else {
+        return;
+    };
+    let mut slices = vec![json!(slice)];
+    slices.extend(phase["slices"].as_array().into_iter().flatten().cloned());
+    phase["slices"] = slices.into();
+    if let Some(phase) = phase.as_object_mut() {
+        phase.remove("objects");
+    }
+}
+
+/// The slices that may hold what the template has inline, by their phases.
+pub fn instead_of_objects<'a>(
+    revision: &'a ObjectSetSpec,
+    template: &'a ObjectSetTemplateSpec,
+) -> impl Iterator<Item = &'a str> {
+    let ones = revision.phases.iter().flatten();
+    let others = template.phases.iter().flatten();
+    ones.zip(others).filter_map(|(one, other)| {
+        let has_one_more = one.slices.get(1..) == Some(other.slices.as_slice());
+        let slice = one.slices.first().filter(|_| has_one_more);
+        slice.filter(|_| one.objects.is_empty()).map(String::as_str)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn phases_of_many_values_or_bytes_are_worth_a_slice() {
+        let object = |length: usize| json!({"object": {"kind": "ConfigMap", "data": {"k": "x".repeat(length)}}});
+        // Five values each.
+        let many = vec![object(1); WORTH_A_SLICE.div_ceil(5)];
+        let long = vec![object(LONG_ENOUGH)];
+        let small = vec![object(10)];
+        let phases = [&many, &small, &long].map(|objects| json!({"name": "p", "objects": objects}));
+        let template = json!({"spec": {"phases": phases}});
+        let large: Vec<_> = large_phases(&template).map(|(at, _)| at).collect();
+        assert_eq!(large, [0, 2]);
+        for template in [
+            json!({}),
+            json!({"spec": {"phases": [{"name": "p", "slices": ["s"]}]}}),
+        ] {
+            assert_eq!(large_phases(&template).count(), 0);
+        }
+    }
+
+    /// Slices of existing revisions are found by these names.
+    #[test]
+    fn names_never_change() {
+        let objects = json!([{"object": {"kind": "ConfigMap", "data": {"k": "v"}}}]);
+        let names = [0, 1].map(|taken| name("web", &objects, taken));
+        assert_eq!(names, PINNED);
+        assert_ne!(name("web", &json!([]), 0), PINNED[0]);
+    }
+
+    const PINNED: [&str; 2] = ["web-59b4d6bbbc", "web-5ddf6d7dd"];
+
+    #[test]
+    fn objects_keep_their_order() {
+        let mut spec = json!({"phases": [
+            {"name": "a", "objects": [1], "slices": ["own"]},
+            {"name": "b", "class": "default", "objects": [2]},
+        ]});
+        replace_objects(&mut spec, 0, "web-1");
+        replace_objects(&mut spec, 1, "web-2");
+        let expected = json!({"phases": [
+            {"name": "a", "slices": ["web-1", "own"]},
+            {"name": "b", "class": "default", "slices": ["web-2"]},
+        ]});
+        assert_eq!(spec, expected);
+    }
+
+    #[test]
+    fn slices_that_stand_for_inline_objects_are_those_in_front() {
+        let revision: ObjectSetSpec = serde_json::from_value(json!({"phases": [
+            {"name": "a", "slices": ["web-1", "own"]},
+            {"name": "b", "slices": ["own"]},
+            {"name": "c", "slices": ["other"], "objects": [{"object": {}}]},
+            {"name": "d", "slices": ["web-2"]},
+        ]}))
+        .unwrap();
+        let template: ObjectSetTemplateSpec = serde_json::from_value(json!({"phases": [
+            {"name": "a", "slices": ["own"], "objects": [{"object": {}}]},
+            {"name": "b", "slices": ["own"]},
+            {"name": "c"},
+            {"name": "d", "objects": [{"object": {}}]},
+        ]}))
+        .unwrap();
+        let found: Vec<_> = instead_of_objects(&revision, &template).collect();
+        assert_eq!(found, ["web-1", "web-2"]);
+    }
+}

@@ -1,0 +1,287 @@
+//! The status of a deployment.
+
+use baton_apis::{
+    ControlledObjectReference, ObjectDeploymentStatus,
+    conditions::{AVAILABLE, IN_TRANSITION, PAUSED, PROGRESSING, messages, reasons},
+    constants::GROUP,
+};
+use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::{Member, NewRevision, Snapshot};
+use crate::{condition_list::Conditions, conditions::Requeue};
+
+/// The result of the attempt to create the next revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Creation {
+    /// There is nothing to be made, or not yet.
+    None,
+    /// It was made.
+    Done(NewRevision),
+    /// The server refused it.
+    Refused(String),
+}
+
+/// The status to write, and when to reconcile again although nothing changes.
+///
+/// # Guarantees
+/// A status that says the same as before equals it and needs no write.
+#[must_use]
+pub fn report(snapshot: &Snapshot<'_>, creation: &Creation) -> (ObjectDeploymentStatus, Requeue) {
+    let deployment = &snapshot.deployment;
+    let old = &deployment.status;
+    let mut conditions = Conditions::new(&old.conditions, deployment.generation, snapshot.now);
+    if let Some(waiting) = snapshot.unnumbered() {
+        let text = format!(
+            "Waiting for the revision number of {} {}.",
+            deployment.revision_kind, waiting.name
+        );
+        conditions.set(PROGRESSING, "True", reasons::PROGRESSING, &text);
+        let conditions = conditions.into_list();
+        let status = ObjectDeploymentStatus {
+            conditions,
+            ..old.clone()
+        };
+        return (status, Requeue::OnEvent);
+    }
+    let current = snapshot.current();
+    available(&mut conditions, snapshot, current);
+    let mut requeue = progress(&mut conditions, snapshot, current, creation);
+    paused(&mut conditions, snapshot);
+    mapped(&mut conditions, current);
+    let made = match creation {
+        Creation::Done(made) => Some(made),
+        Creation::None => None,
+        Creation::Refused(_) => {
+            requeue = Requeue::After(crate::conditions::MISCONFIGURATION_RETRY);
+            None
+        }
+    };
+    let collision_count = made.and_then(|made| made.collision_count);
+    let status = ObjectDeploymentStatus {
+        conditions: conditions.into_list(),
+        revision: made
+            .map(|made| made.number)
+            .or_else(|| snapshot.newest().and_then(|newest| newest.number)),
+        template_hash: Some(template_hash(snapshot, current, made)),
+        collision_count: collision_count.max(old.collision_count),
+        controller_of: controller_of(snapshot, made),
+    };
+    (status, requeue)
+}
+
+/// Whether a status has no more to tell than that there is a current revision, which has not reported yet and will in a
+/// moment: the next status will have more.
+#[must_use]
+pub fn is_interim(snapshot: &Snapshot<'_>, status: &ObjectDeploymentStatus) -> bool {
+    let old = &snapshot.deployment.status;
+    let current = snapshot.current().filter(|current| current.is_live());
+    !snapshot.deployment.paused
+        && status.collision_count == old.collision_count
+        && current.is_some_and(|current| current.status.conditions.is_empty())
+}
+
+/// `Available`: the current revision is, or one before it.
+fn available(conditions: &mut Conditions, snapshot: &Snapshot<'_>, current: Option<&Member>) {
+    if current.is_some_and(Member::is_available) {
+        let text = messages::LATEST_AVAILABLE;
+        return conditions.set(AVAILABLE, "True", reasons::AVAILABLE, text);
+    }
+    // It has not been observed yet: the previous condition stays.
+    let is_unknown = current.is_some_and(|current| current.condition(AVAILABLE).is_none());
+    if is_unknown && conditions.get(AVAILABLE).is_some() {
+        return;
+    }
+    let previous = || {
+        let others = snapshot.members.iter();
+        others.filter(|member| {
+            current.is_none_or(|current| current.name != member.name)
+                && member.is_available()
+                // One that controls nothing is available by what newer ones own.
+                && !member.status.controller_of.is_empty()
+        })
+    };
+    let whole = previous().find(|member| member.condition(IN_TRANSITION).is_none());
+    match whole.or_else(|| previous().next()) {
+        Some(member) => {
+            let mut text = format!("Previous Revision '{}' is still Available.", member.name);
+            if whole.is_none() {
+                text.push_str(" Some of its objects have been taken over already.");
+            }
+            conditions.set(AVAILABLE, "True", reasons::AVAILABLE, &text);
+        }
+        None => conditions.set(
+            AVAILABLE,
+            "False",
+            reasons::OBJECT_SET_UNREADY,
+            messages::NONE_AVAILABLE,
+        ),
+    }
+}
+
+/// `Progressing`, and when the deadline passes.
+fn progress(
+    conditions: &mut Conditions,
+    snapshot: &Snapshot<'_>,
+    current: Option<&Member>,
+    creation: &Creation,
+) -> Requeue {
+    if let Creation::Refused(text) = creation {
+        conditions.set(PROGRESSING, "False", reasons::OBJECT_SET_CREATE_ERROR, text);
+        return Requeue::OnEvent;
+    }
+    let (status, reason, text) = match current {
+        None => (
+            "True",
+            reasons::PROGRESSING,
+            messages::PROGRESSING.to_owned(),
+        ),
+        Some(current) if current.is_archived => {
+            let text = "Latest Revision is archived.".to_owned();
+            ("False", reasons::IDLE, text)
+        }
+        Some(current) if current.has_succeeded() => {
+            let text = messages::UPDATE_CONCLUDED.to_owned();
+            ("False", reasons::IDLE, text)
+        }
+        Some(current) => {
+            let text = match current.condition(AVAILABLE) {
+                None => "Latest Revision Status Unknown".to_owned(),
+                Some(available) if available.status == "True" => {
+                    "Latest Revision is Available: pending success delay period".to_owned()
+                }
+                Some(available) => format!("Latest Revision is Unavailable: {}", available.message),
+            };
+            ("True", reasons::LATEST_REVISION_PENDING_SUCCESS, text)
+        }
+    };
+    let is_complete =
+        current.is_some_and(|c| c.is_archived || c.has_succeeded() || c.is_available());
+    let deadline = snapshot.deployment.progress_deadline_seconds;
+    let deadline = deadline.filter(|_| !is_complete);
+    if deadline.is_some() && snapshot.deployment.paused {
+        let text = "Deployment is paused.";
+        conditions.set(PROGRESSING, "Unknown", reasons::DEPLOYMENT_PAUSED, text);
+        return Requeue::OnEvent;
+    }
+    if let (Some(seconds), Some(current)) = (deadline, current) {
+        let limit = SignedDuration::from_secs(i64::from(seconds));
+        // Not so once the deadline was raised beyond its age: it has all that time from now on.
+        let is_older = current
+            .created
+            .is_none_or(|created| snapshot.now.duration_since(created) >= limit);
+        if is_older && is_reported_late(conditions, current) {
+            return late(conditions, snapshot, current, seconds);
+        }
+        conditions.set(PROGRESSING, status, reason, &text);
+        // It began when the revision was made, or when a paused rollout went on.
+        let reported = conditions.get(PROGRESSING);
+        let began = current
+            .created
+            .max(reported.map(|reported| reported.last_transition_time.0))
+            .unwrap_or(snapshot.now);
+        let left = limit - snapshot.now.duration_since(began);
+        if left.is_positive() {
+            return Requeue::After(left.unsigned_abs());
+        }
+        return late(conditions, snapshot, current, seconds);
+    }
+    conditions.set(PROGRESSING, status, reason, &text);
+    Requeue::OnEvent
+}
+
+/// Whether the status reports this revision as late already.
+fn is_reported_late(conditions: &Conditions, current: &Member) -> bool {
+    conditions.get(PROGRESSING).is_some_and(|reported| {
+        reported.reason == reasons::PROGRESS_DEADLINE_EXCEEDED
+            && current.created <= Some(reported.last_transition_time.0)
+    })
+}
+
+/// Reports that a revision is late. The rollout goes on all the same.
+fn late(
+    conditions: &mut Conditions,
+    snapshot: &Snapshot<'_>,
+    current: &Member,
+    seconds: i32,
+) -> Requeue {
+    let why = current
+        .condition(AVAILABLE)
+        .map_or(String::new(), |available| {
+            format!(": {}", available.message)
+        });
+    let text = format!(
+        "{} {} was not available within {seconds} seconds{why}",
+        snapshot.deployment.revision_kind, current.name
+    );
+    let reason = reasons::PROGRESS_DEADLINE_EXCEEDED;
+    conditions.set(PROGRESSING, "False", reason, &text);
+    Requeue::OnEvent
+}
+
+/// `Paused`, in every state of the rollout.
+fn paused(conditions: &mut Conditions, snapshot: &Snapshot<'_>) {
+    let latest: Option<&Condition> = snapshot
+        .newest()
+        .and_then(|newest| newest.condition(PAUSED))
+        .filter(|condition| condition.status == "True");
+    match latest {
+        Some(latest) => {
+            let text = format!("Latest revision is paused: {}", latest.message);
+            conditions.set(PAUSED, "True", reasons::PAUSED, &text);
+        }
+        None if snapshot.deployment.paused && snapshot.members.is_empty() => {
+            let text = "Paused before the first revision.";
+            conditions.set(PAUSED, "True", reasons::PAUSED, text);
+        }
+        None => conditions.remove(PAUSED),
+    }
+}
+
+/// Copies mapped conditions, those with a prefix in their type, from the current revision.
+fn mapped(conditions: &mut Conditions, current: Option<&Member>) {
+    let Some(current) = current else { return };
+    let from = current.status.conditions.iter();
+    conditions.copy_mapped(from.filter(|condition| condition.type_.contains('/')));
+}
+
+fn template_hash(
+    snapshot: &Snapshot<'_>,
+    current: Option<&Member>,
+    made: Option<&NewRevision>,
+) -> String {
+    if let Some(made) = made {
+        return made.hash.clone();
+    }
+    // A revision's name ends in its hash.
+    let prefix = format!("{}-", snapshot.deployment.name);
+    let of_current = current.and_then(|current| {
+        let of_name = || current.name.strip_prefix(&prefix).map(ToOwned::to_owned);
+        current.hash.clone().or_else(of_name)
+    });
+    let collision_count = snapshot.deployment.status.collision_count.unwrap_or(0);
+    of_current.unwrap_or_else(|| (snapshot.hash)(collision_count))
+}
+
+/// All revisions that exist, oldest first. One that is on its way out is not counted any more.
+fn controller_of(
+    snapshot: &Snapshot<'_>,
+    made: Option<&NewRevision>,
+) -> Vec<ControlledObjectReference> {
+    let deployment = &snapshot.deployment;
+    let namespace = (!deployment.namespace.is_empty()).then(|| deployment.namespace.clone());
+    let reference = |name: &str| ControlledObjectReference {
+        kind: deployment.revision_kind.to_owned(),
+        group: GROUP.to_owned(),
+        name: name.to_owned(),
+        version: String::new(),
+        namespace: namespace.clone(),
+    };
+    let existing = snapshot.members.iter().filter(|m| !m.is_deleting);
+    let names = existing.map(|member| member.name.as_str());
+    // It may be among them already.
+    let made = made
+        .map(|made| made.name.as_str())
+        .filter(|made| snapshot.members.iter().all(|m| m.name != *made));
+    names.chain(made).map(reference).collect()
+}

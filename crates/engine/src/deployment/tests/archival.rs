@@ -1,0 +1,120 @@
+//! Which revisions are archived, paused for it, or kept.
+
+use super::*;
+use crate::deployment::archival::wanted_contents;
+
+#[test]
+fn an_available_revision_archives_all_older_ones_in_two_steps() {
+    check(
+        &["available succeeded +a", "available succeeded +a"],
+        "pause web-1",
+    );
+    check(
+        &[
+            "paused",
+            "failing pausing",
+            "archived",
+            "available succeeded +a",
+        ],
+        "archive web-1",
+    );
+    check(&["paused stale", "available +a"], "");
+    check(&["archiving", "available +a"], "");
+}
+
+#[test]
+fn availability_counts_when_it_is_current_and_in_control() {
+    check(&["available +b", "available stale +a"], "");
+    check(&["available +b", "available transition a"], "");
+    check(
+        &["available +b", "available transition succeeded +a c"],
+        "pause web-1",
+    );
+    check(&["available +b", "available transition succeeded a"], "");
+}
+
+/// What the second one had worked, and is in the hands of one that fails: only the first one is sure.
+#[test]
+fn a_revision_that_has_handed_over_everything_supersedes_nobody() {
+    let second = "available succeeded transition d";
+    check(&["available succeeded paused +c", second, "failing +d"], "");
+    // It does as long as it has something left, or never had anything.
+    let some = "available succeeded transition +d e";
+    let first = "available succeeded paused +c";
+    check(&[first, some, "failing +e"], "archive web-1");
+    check(
+        &[first, "available succeeded", "failing +e"],
+        "archive web-1",
+    );
+}
+
+#[test]
+fn failed_intermediates_with_nothing_in_common_are_archived() {
+    // The failed intermediate of the three pictures: the configuration was handed on, the workload
+    // is in no newer revision.
+    check(
+        &[
+            "available succeeded transition c +w1",
+            "failing transition c +w2",
+            "failing +c +w3",
+        ],
+        "pause web-2",
+    );
+    // Something is still to be handed over.
+    check(
+        &["available succeeded +w1", "failing +c +w2", "failing c +w3"],
+        "",
+    );
+    // An available intermediate stays until the newest one is available.
+    check(
+        &[
+            "available succeeded +w1",
+            "available succeeded +w2",
+            "failing +w3",
+        ],
+        "pause web-1",
+    );
+}
+
+#[test]
+fn all_newer_live_revisions_count() {
+    // What 1 controls is not in 2 but in 3, which has not come to it yet.
+    check(&["failing +a", "failing +b", "failing a b +c"], "");
+    // Archived ones say nothing.
+    check(&["failing +a", "archived a", "failing +c"], "pause web-1");
+    // A slice is missing: what the newest one contains is not known.
+    let mut snapshot = chain(&["failing +a", "failing +c"]);
+    snapshot.contents.clear();
+    assert_eq!(list(&snapshot.actions()), "");
+}
+
+#[test]
+fn nothing_controlled_is_not_the_same_as_not_reported() {
+    check(&["failing succeeded a", "failing +a"], "pause web-1");
+    check(&["failing a", "failing +a"], "pause web-1");
+    check(&["a", "failing +a"], "");
+    check(&["failing stale a", "failing +a"], "");
+    check(&["failing foreign a", "failing +a"], "");
+}
+
+#[test]
+fn the_last_one_that_succeeded_stays_while_it_controls_something() {
+    check(&["failing succeeded +a", "failing +b"], "");
+    check(
+        &["failing succeeded +a", "failing succeeded +b", "failing +c"],
+        "pause web-1",
+    );
+}
+
+#[test]
+fn contents_are_asked_for_only_where_they_decide() {
+    let wanted = |traits: &[&str]| wanted_contents(&chain(traits)).join(" ");
+    assert_eq!(wanted(&["available succeeded", "available succeeded"]), "");
+    assert_eq!(wanted(&["archived", "failing"]), "");
+    assert_eq!(wanted(&["available", "failing"]), "");
+    assert_eq!(wanted(&["failing", "failing", "failing"]), "web-3 web-2");
+    assert_eq!(
+        wanted(&["available", "failing", "archived", "failing"]),
+        "web-4"
+    );
+}

@@ -1,0 +1,326 @@
+//! Compares a live object with what our server-side apply would say, without asking the server.
+//!
+//! The only witness is our manager's `Apply` entry in `metadata.managedFields`. Nobody can change a
+//! field that we own without its path leaving that entry (a forced apply and an update both take it
+//! away), and an apply that says more or less than the last one adds or drops paths. So [`compare`]
+//! asks for two things: the entry covers exactly the wanted paths, and each wanted leaf equals the
+//! live one.
+//!
+//! The schema is unknown here; whether a list is keyed, a set or one atomic value is read from the
+//! entry itself. Where the server writes a value differently from what was applied (`1000m` becomes
+//! `1`, a default appears inside an atomic list, `hostNetwork: false` is not written at all) the
+//! answer is a difference, although an apply would change nothing. The caller settles that once, by
+//! the answer to its write or by that to a dry-run apply, and then remembers a pair of
+//! fingerprints, [`wanted_fingerprint`] and [`live_fingerprint`]: this body was applied, and this
+//! is what the server made of it. While both stay the same there is nothing to write. For a dry
+//! run: its answer has the fingerprint of the live object exactly when the apply would change
+//! neither an owned value nor what is owned.
+//!
+//! Two things that the server loses are known here, so that they cost no dry run: an empty list or
+//! a `null` that a built-in kind does not keep (`args: []`, `creationTimestamp: null`), and a
+//! Secret's `stringData`, whose values appear in `data` while the ownership stays with
+//! `stringData`. A `null` is owned like any value; where the server puts a default or an empty
+//! value in its place that is a difference of form.
+//!
+//! [`legacy`] handles the entries of other kinds that Package Operator has left.
+
+use std::fmt;
+use std::mem;
+use std::str::FromStr;
+
+use baton_apis::constants::{FIELD_MANAGER, GROUP};
+use serde_json::Value;
+
+use self::create_only::{owned_at, owned_part, remove, set};
+use self::fields::{field, write_key};
+use self::fingerprint::{ABSENT, mix, of_map, of_node, of_owned, of_value};
+use self::legacy::OwnedFields;
+use self::walk::compare_roots;
+
+mod create_only;
+mod fields;
+mod fingerprint;
+#[cfg(test)]
+mod fuzz;
+pub mod legacy;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;
+mod walk;
+
+/// The write-only field of a Secret, which the server turns into base64 and adds to `data`. The
+/// ownership stays with `stringData`, whoever changes `data` later.
+const STRING_DATA: &str = "stringData";
+
+/// Fields of the root's `metadata` that the server keeps out of `managedFields`.
+const UNOWNED_METADATA: [&str; 8] = [
+    "creationTimestamp",
+    "generation",
+    "managedFields",
+    "name",
+    "namespace",
+    "resourceVersion",
+    "selfLink",
+    "uid",
+];
+
+/// How a live object differs from what we would apply. Each variant but the first carries one path,
+/// for logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Difference {
+    /// An apply would change nothing.
+    None,
+    /// We own the field, and the live value is not the wanted one, or is written differently.
+    Fields(String),
+    /// The field is wanted, and our entry does not have it: never applied by us, or taken over by
+    /// another manager.
+    NotOwned(String),
+    /// Our entry has the field, and it is no longer wanted: an apply would remove it, or give up
+    /// our share in it.
+    Surplus(String),
+}
+
+/// The fields that our manager's applies own in a live object, in the `fieldsV1` form.
+///
+/// `None`: we never applied the object, or somebody cleared its `managedFields`.
+#[must_use]
+pub fn owned_fields(live: &Value) -> Option<&Value> {
+    apply_entry(live)?.get("fieldsV1")
+}
+
+/// Compares what we would apply with the live object.
+///
+/// # Guarantees
+///
+/// [`Difference::None`] means that an apply of `wanted`, forced or not, would change no value.
+/// Fields of other managers, `status` and the order of map keys never make a difference; the order
+/// of a keyed list's items does, since containers start and variables expand in that order.
+///
+/// # Caveats
+///
+/// The converse is not guaranteed, see the module's documentation: a difference may be one of form
+/// only. An empty map that is wanted and owned is taken for an atomic value, so what others put
+/// into it is reported.
+///
+/// An apply may still change what has no meaning: the order of a set, and our claim to an empty
+/// list.
+#[must_use]
+pub fn compare(wanted: &Value, live: &Value) -> Difference {
+    match compare_roots(wanted, live) {
+        Ok(()) => Difference::None,
+        Err(difference) => difference,
+    }
+}
+
+/// A fingerprint of what an apply of `wanted` would say.
+///
+/// # Guarantees
+///
+/// The same for equal bodies, in any order of the map keys, in any process. `status`, the name and
+/// namespace, and the server's own metadata do not count.
+#[must_use]
+pub fn wanted_fingerprint(wanted: &Value) -> u64 {
+    let Some(root) = wanted.as_object() else {
+        return of_value(wanted);
+    };
+    let entries = root.iter().filter(|(name, _)| *name != "status");
+    of_map(entries.map(|(name, value)| match value {
+        Value::Object(metadata) if name == "metadata" => {
+            let applied = metadata
+                .iter()
+                .filter(|(name, _)| !UNOWNED_METADATA.contains(&name.as_str()));
+            (
+                name,
+                of_map(applied.map(|(name, value)| (name, of_value(value)))),
+            )
+        }
+        _ => (name, of_value(value)),
+    }))
+}
+
+/// A fingerprint of any JSON value, the same for equal values in whatever order of their keys.
+#[must_use]
+pub fn content_fingerprint(value: &Value) -> u64 {
+    of_value(value)
+}
+
+/// A fingerprint of what our manager owns in `live`: the paths, and the values at them.
+///
+/// # Guarantees
+///
+/// Changes when an owned value does, when an owned path is added or taken away, and when the owned
+/// items of a keyed list change their order among each other. Nothing else counts: not owner
+/// references, which come and go with a chain's revisions and are compared separately, not
+/// `resourceVersion`, not timestamps, not fields and list items of other managers, not the order of
+/// map keys or of a set. `None` as for [`owned_fields`], unless there are legacy entries.
+///
+/// # Caveats
+///
+/// Below an empty map that we own everything counts, as it may be an atomic value. All fields of
+/// legacy entries count, also those that nobody wants.
+#[must_use]
+pub fn live_fingerprint(live: &Value) -> Option<u64> {
+    let ownership = OwnedFields::of(live)?;
+    let owned = ownership.fields();
+    let version = ownership.version.map_or(ABSENT, of_value);
+    let apart = ["f:status", "f:metadata"];
+    let fields = owned
+        .iter()
+        .filter(|(marker, _)| !apart.contains(&marker.as_str()));
+    let fields = of_owned(fields, Some(live));
+    let metadata = owned
+        .get("f:metadata")
+        .and_then(Value::as_object)
+        .into_iter()
+        .flatten();
+    let metadata = metadata.filter(|(marker, _)| *marker != "f:ownerReferences");
+    let fields = mix(fields, of_owned(metadata, live.get("metadata")));
+    let texts = field(&owned, STRING_DATA).filter(|_| live.get(STRING_DATA).is_none());
+    let texts = texts.map_or(ABSENT, |node| of_node(node, live.get("data")));
+    Some(mix(mix(version, fields), texts))
+}
+
+/// The path of a field below an object's root, such as `.spec.replicas`.
+///
+/// A dot in a map's key is written with a backslash: `.metadata.annotations.example\.com/weight`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FieldPath(Vec<String>);
+
+/// Why a text is no [`FieldPath`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PathError {
+    /// The text does not begin with a dot.
+    #[error("path {0:?} must begin with a dot, as in \".spec.replicas\"")]
+    NoDot(String),
+    /// A key is empty, or a backslash stands before anything but a dot or a backslash.
+    #[error(
+        "path {0:?} must be made of map keys separated by single dots; a dot in a key is written \"\\.\""
+    )]
+    Key(String),
+    /// The path leads into a list.
+    #[error("path {0:?} leads into a list, only keys of maps are supported")]
+    List(String),
+    /// The path covers what identifies an object, its status, or metadata that is always managed.
+    #[error(
+        "path {0:?} covers fields that are always managed; of the metadata only a single label or \
+         annotation can be left to others"
+    )]
+    Managed(String),
+}
+
+impl FieldPath {
+    /// Reads a path.
+    ///
+    /// # Errors
+    ///
+    /// When the text is not a path of map keys, or covers a field that cannot be left to others.
+    pub fn parse(text: &str) -> Result<Self, PathError> {
+        let rest = text
+            .strip_prefix('.')
+            .ok_or_else(|| PathError::NoDot(text.to_owned()))?;
+        let mut keys = Vec::new();
+        let mut key = String::new();
+        let mut chars = rest.chars();
+        while let Some(char) = chars.next() {
+            match char {
+                '.' => keys.push(mem::take(&mut key)),
+                '\\' => match chars.next() {
+                    Some(escaped @ ('.' | '\\')) => key.push(escaped),
+                    _ => return Err(PathError::Key(text.to_owned())),
+                },
+                '[' | ']' | '*' => return Err(PathError::List(text.to_owned())),
+                _ => key.push(char),
+            }
+        }
+        keys.push(key);
+        if keys.iter().any(String::is_empty) {
+            return Err(PathError::Key(text.to_owned()));
+        }
+        if is_managed(&keys) {
+            return Err(PathError::Managed(text.to_owned()));
+        }
+        Ok(Self(keys))
+    }
+}
+
+impl FromStr for FieldPath {
+    type Err = PathError;
+
+    fn from_str(text: &str) -> Result<Self, PathError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for FieldPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|key| write_key(f, key))
+    }
+}
+
+/// Turns the body of a create into one for an object that exists, for fields that are set when an
+/// object is created and then left to others: what the paths cover is taken from the live object
+/// where our manager owns it, and left out everywhere else.
+///
+/// An apply that leaves out a field which only its manager owns *removes* it (`spec.replicas` then
+/// falls back to 1), and one that says the original value takes the field back from an autoscaler.
+/// So an apply carries such a field with its live value exactly while our manager still owns it,
+/// and leaves it out once somebody else has changed it.
+///
+/// # Guarantees
+///
+/// An apply of the result changes nothing at or below the paths, provided that it has the live
+/// object's `resourceVersion` as its precondition. Of a map or a list only the parts that we own
+/// are carried, so that fields of others do not become ours. A map that holds nothing more is left
+/// out as well: empty, it would be a claim of its own.
+///
+/// # Caveats
+///
+/// A path into an atomic map is followed while we own that map. Once somebody else does, an apply
+/// of the map's other keys takes the whole map back, without the path: the server knows no share in
+/// an atomic value.
+pub fn with_create_only(wanted: &mut Value, live: &Value, paths: &[FieldPath]) {
+    let owned = owned_fields(live).and_then(Value::as_object);
+    for FieldPath(keys) in paths {
+        let node = owned.and_then(|owned| owned_at(owned, keys));
+        let live = keys.iter().try_fold(live, |live, key| live.get(key));
+        match node
+            .zip(live)
+            .and_then(|(node, live)| owned_part(node, live))
+        {
+            Some(value) => set(wanted, keys, value),
+            None => remove(wanted, keys),
+        }
+    }
+}
+
+/// Whether an apply must always say what is at these keys.
+fn is_managed(keys: &[String]) -> bool {
+    let mut keys = keys.iter().map(String::as_str);
+    match (keys.next(), keys.next(), keys.next(), keys.next()) {
+        (Some("metadata"), Some("labels" | "annotations"), Some(key), None) => key
+            .strip_prefix(GROUP)
+            .is_some_and(|key| key.starts_with('/')),
+        (Some("apiVersion" | "kind" | "metadata" | "status"), ..) => true,
+        _ => false,
+    }
+}
+
+/// Our manager's entry for applies of the object itself. There is at most one: the server keeps a
+/// manager's applies together, in whichever version they were made.
+fn apply_entry(live: &Value) -> Option<&Value> {
+    live.get("metadata")?
+        .get("managedFields")?
+        .as_array()?
+        .iter()
+        .find(|entry| is_apply(entry))
+}
+
+fn is_apply(entry: &Value) -> bool {
+    let is = |name, value| entry.get(name).and_then(Value::as_str) == Some(value);
+    is("manager", FIELD_MANAGER)
+        && is("operation", "Apply")
+        && entry
+            .get("subresource")
+            .is_none_or(|subresource| subresource == "")
+}

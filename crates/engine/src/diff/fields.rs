@@ -1,0 +1,335 @@
+//! How a `fieldsV1` set is read: its markers, and the path of the node at hand.
+
+use std::fmt::{self, Write};
+
+use serde_json::{Map, Number, Value};
+
+/// What the name of an entry in a `fieldsV1` node says.
+///
+/// The server also knows `i:<n>` for a list's index, and never writes it: a list is keyed, a set,
+/// or owned as a whole.
+pub(super) enum Marker<'a> {
+    /// `.`: the node itself.
+    This,
+    /// `f:<name>`: a map's key.
+    Field(&'a str),
+    /// `k:<json>`: the item of a keyed list that has these values.
+    Item(Map<String, Value>),
+    /// `v:<json>`: an element of a set.
+    Element(Value),
+    /// Nothing we know.
+    Unknown,
+}
+
+impl<'a> Marker<'a> {
+    pub(super) fn parse(text: &'a str) -> Self {
+        if text == "." {
+            return Self::This;
+        }
+        let parsed = match text.split_at_checked(2) {
+            Some(("f:", name)) => Some(Self::Field(name)),
+            Some(("k:", keys)) => serde_json::from_str(keys).ok().map(Self::Item),
+            Some(("v:", element)) => serde_json::from_str(element).ok().map(Self::Element),
+            _ => None,
+        };
+        parsed.unwrap_or(Self::Unknown)
+    }
+}
+
+/// A node without anything below it owns the whole value: a scalar, or a list or map that the
+/// schema calls atomic.
+pub(super) fn is_leaf(node: &Map<String, Value>) -> bool {
+    node.keys().all(|marker| marker == ".")
+}
+
+/// What is owned below the map key `name`.
+///
+/// Looks at each marker in turn: building `f:<name>` to look it up would cost an allocation.
+pub(super) fn field<'a>(node: &'a Map<String, Value>, name: &str) -> Option<&'a Value> {
+    let is_named = |marker: &String| marker.strip_prefix("f:") == Some(name);
+    node.iter()
+        .find(|(marker, _)| is_named(marker))
+        .map(|(_, below)| below)
+}
+
+/// Whether a list's item has all the values of a `k:` marker.
+pub(super) fn has_keys(item: &Value, keys: &Map<String, Value>) -> bool {
+    keys.iter()
+        .all(|(key, value)| item.get(key).is_some_and(|actual| same(actual, value)))
+}
+
+/// Whether a wanted item can be the one of a `k:` marker: the server adds the defaults of keys that
+/// were left out (a port's `protocol`), so only what is there has to be equal.
+pub(super) fn may_have_keys(item: &Value, keys: &Map<String, Value>) -> bool {
+    item.is_object()
+        && keys
+            .iter()
+            .all(|(key, value)| item.get(key).is_none_or(|actual| same(actual, value)))
+}
+
+/// Equality of JSON values, where a number's notation does not matter: `1`, `1.0` and `1e0` are one
+/// value.
+pub(super) fn same(one: &Value, other: &Value) -> bool {
+    match (one, other) {
+        (Value::Number(one), Value::Number(other)) => one == other || same_number(one, other),
+        (Value::Array(one), Value::Array(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| same(one, other))
+        }
+        (Value::Object(one), Value::Object(other)) => {
+            one.len() == other.len()
+                && one
+                    .iter()
+                    .all(|(key, value)| other.get(key).is_some_and(|other| same(value, other)))
+        }
+        _ => one == other,
+    }
+}
+
+/// An integer and a float; only up to 2^53 is each integer also a float.
+fn same_number(one: &Number, other: &Number) -> bool {
+    let exact = |number: &Number| {
+        number.is_f64() || number.as_i64().is_some_and(|n| n.unsigned_abs() <= 1 << 53)
+    };
+    exact(one) && exact(other) && one.as_f64() == other.as_f64()
+}
+
+/// Where a walk stands, as a chain through the callers' frames: text is made only when there is
+/// something to report.
+#[derive(Clone, Copy)]
+pub(super) struct OnPath<'a> {
+    above: Option<&'a OnPath<'a>>,
+    step: Step<'a>,
+}
+
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Root,
+    Field(&'a str),
+    Marker(&'a str),
+    Index(usize),
+}
+
+impl<'a> OnPath<'a> {
+    pub(super) const ROOT: Self = Self {
+        above: None,
+        step: Step::Root,
+    };
+
+    pub(super) fn field(&'a self, name: &'a str) -> Self {
+        Self {
+            above: Some(self),
+            step: Step::Field(name),
+        }
+    }
+
+    /// A list's item, by its `k:` or `v:` marker.
+    pub(super) fn marker(&'a self, text: &'a str) -> Self {
+        Self {
+            above: Some(self),
+            step: Step::Marker(text),
+        }
+    }
+
+    pub(super) fn index(&'a self, index: usize) -> Self {
+        Self {
+            above: Some(self),
+            step: Step::Index(index),
+        }
+    }
+}
+
+impl fmt::Display for OnPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.above {
+            Some(above) if !matches!(above.step, Step::Root) => above.fmt(f)?,
+            _ => {}
+        }
+        match self.step {
+            Step::Root => f.write_str("."),
+            Step::Field(name) => write_key(f, name),
+            Step::Marker(text) => write!(f, "[{}]", text.get(2..).unwrap_or(text)),
+            Step::Index(index) => write!(f, "[{index}]"),
+        }
+    }
+}
+
+/// Writes `.name`, with a backslash before each dot that is part of the name, as kubectl's
+/// `JSONPath` has it.
+pub(super) fn write_key(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    f.write_str(".")?;
+    for char in name.chars() {
+        if matches!(char, '.' | '\\') {
+            f.write_str("\\")?;
+        }
+        f.write_char(char)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn describe(text: &str) -> String {
+        match Marker::parse(text) {
+            Marker::This => "this".to_owned(),
+            Marker::Field(name) => format!("field {name}"),
+            Marker::Item(keys) => format!("item {}", Value::Object(keys)),
+            Marker::Element(element) => format!("element {element}"),
+            Marker::Unknown => "unknown".to_owned(),
+        }
+    }
+
+    #[test]
+    fn markers() {
+        for (text, expected) in [
+            (".", "this"),
+            ("f:spec", "field spec"),
+            ("f:", "field "),
+            ("f:f:x", "field f:x"),
+            ("f:.", "field ."),
+            (r#"k:{"name":"a"}"#, r#"item {"name":"a"}"#),
+            (
+                r#"k:{"containerPort":80,"protocol":"TCP"}"#,
+                r#"item {"containerPort":80,"protocol":"TCP"}"#,
+            ),
+            (r#"k:["a"]"#, "unknown"),
+            ("k:{", "unknown"),
+            (r#"v:"a""#, r#"element "a""#),
+            ("v:1", "element 1"),
+            ("v:", "unknown"),
+            ("i:0", "unknown"),
+            ("", "unknown"),
+            ("f", "unknown"),
+            ("äh", "unknown"),
+        ] {
+            assert_eq!(describe(text), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn leaves_have_nothing_below_them() {
+        for (node, expected) in [
+            (json!({}), true),
+            (json!({".": {}}), true),
+            (json!({"f:a": {}}), false),
+            (json!({".": {}, "f:a": {}}), false),
+            (json!({"k:{\"a\":1}": {}}), false),
+        ] {
+            assert_eq!(is_leaf(node.as_object().unwrap()), expected, "{node}");
+        }
+    }
+
+    #[test]
+    fn a_field_is_found_by_its_whole_name() {
+        let node = json!({".": 1, "f:a": 2, "f:a.b": 3, "v:\"c\"": 4});
+        for (name, expected) in [
+            ("a", Some(2)),
+            ("a.b", Some(3)),
+            ("b", None),
+            ("c", None),
+            ("", None),
+        ] {
+            let found = field(node.as_object().unwrap(), name).and_then(Value::as_i64);
+            assert_eq!(found, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn items_and_keys() {
+        // What a wanted item leaves out may be a default; a live item has each of its keys.
+        for (item, keys, may, has) in [
+            (json!({"name": "a"}), json!({"name": "a"}), true, true),
+            (
+                json!({"name": "a", "value": 1}),
+                json!({"name": "a"}),
+                true,
+                true,
+            ),
+            (json!({"name": "b"}), json!({"name": "a"}), false, false),
+            (
+                json!({"port": 80}),
+                json!({"port": 80, "protocol": "TCP"}),
+                true,
+                false,
+            ),
+            (
+                json!({"port": 80.0, "protocol": "TCP"}),
+                json!({"port": 80, "protocol": "TCP"}),
+                true,
+                true,
+            ),
+            (json!({"port": "80"}), json!({"port": 80}), false, false),
+            (json!({}), json!({"name": "a"}), true, false),
+            (json!("name"), json!({"name": "a"}), false, false),
+            (json!(null), json!({"name": "a"}), false, false),
+        ] {
+            let keys = keys.as_object().unwrap();
+            assert_eq!(may_have_keys(&item, keys), may, "{item} {keys:?}");
+            assert_eq!(has_keys(&item, keys), has, "{item} {keys:?}");
+        }
+    }
+
+    #[test]
+    fn equality_minds_the_type_and_the_order_but_not_the_notation() {
+        for (one, other, expected) in [
+            ("1", "1", true),
+            ("1", "1.0", true),
+            ("1e2", "100", true),
+            ("0", "-0.0", true),
+            ("0.5", "0.50", true),
+            ("-3", "-3.0", true),
+            ("1", "2", false),
+            ("1", "1.5", false),
+            ("1", "\"1\"", false),
+            ("1", "true", false),
+            ("null", "0", false),
+            ("null", "{}", false),
+            ("\"\"", "null", false),
+            ("[]", "{}", false),
+            // Above 2^53 two integers may have one float.
+            ("9007199254740993", "9007199254740992.0", false),
+            ("9007199254740993", "9007199254740993", true),
+            ("9007199254740993", "9007199254740992", false),
+            ("18446744073709551615", "18446744073709551615", true),
+            ("[1, 2]", "[1, 2]", true),
+            ("[1, 2]", "[1.0, 2]", true),
+            ("[1, 2]", "[2, 1]", false),
+            ("[1, 2]", "[1]", false),
+            ("[]", "[null]", false),
+            (r#"{"a": 1, "b": 2}"#, r#"{"b": 2, "a": 1.0}"#, true),
+            (r#"{"a": 1}"#, r#"{"a": 1, "b": 2}"#, false),
+            (r#"{"a": null}"#, r#"{"b": null}"#, false),
+            (r#"{"a": {"b": []}}"#, r#"{"a": {"b": []}}"#, true),
+            (r#"{"a": {"b": []}}"#, r#"{"a": {"b": [0]}}"#, false),
+        ] {
+            let parse = |text| serde_json::from_str::<Value>(text).unwrap();
+            assert_eq!(same(&parse(one), &parse(other)), expected, "{one} {other}");
+            assert_eq!(same(&parse(other), &parse(one)), expected, "{other} {one}");
+        }
+    }
+
+    #[test]
+    fn paths_read_like_those_of_kubectl() {
+        let root = OnPath::ROOT;
+        assert_eq!(root.to_string(), ".");
+        let spec = root.field("spec");
+        assert_eq!(spec.to_string(), ".spec");
+        let containers = spec.field("containers");
+        let app = containers.marker(r#"k:{"name":"app"}"#);
+        assert_eq!(
+            app.field("image").to_string(),
+            r#".spec.containers[{"name":"app"}].image"#
+        );
+        assert_eq!(containers.index(2).to_string(), ".spec.containers[2]");
+        assert_eq!(spec.marker("v:1").to_string(), ".spec[1]");
+        assert_eq!(spec.marker("?").to_string(), ".spec[?]");
+        let labels = root.field("labels");
+        assert_eq!(
+            labels.field("app.kubernetes.io/name").to_string(),
+            r".labels.app\.kubernetes\.io/name"
+        );
+    }
+}

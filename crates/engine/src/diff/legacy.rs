@@ -1,0 +1,700 @@
+//! Fields that are ours by an entry other than that of our applies.
+//!
+//! Package Operator has written objects in several ways: by a POST or an update under the very name
+//! that our applies have, by updates and applies under the names in [`LEGACY_FIELD_MANAGERS`]. The
+//! server keeps an entry of `managedFields` per name and operation, and an apply removes a field
+//! that it leaves out only when no other entry has it. So what such a *legacy entry* owns would
+//! stay for ever. Before an object is written, its legacy entries are therefore united into the
+//! entry of our applies ([`migrated`]); the apply that follows prunes what is no longer wanted.
+//!
+//! An object that is only compared needs none of that: a wanted field that a legacy entry owns is
+//! as good as one that we applied. What a legacy entry owns beyond that says nothing, because an
+//! update owns the server's defaults as well.
+
+use std::borrow::Cow;
+use std::iter;
+
+use baton_apis::constants::{ANNOTATION_LAST_APPLIED, FIELD_MANAGER, GROUP, LEGACY_FIELD_MANAGERS};
+use serde_json::{Map, Value, json};
+
+use super::fields::{Marker, has_keys, is_leaf, may_have_keys, same};
+use super::{apply_entry, is_apply};
+use crate::object::text;
+
+/// Whether an entry of `managedFields` is a legacy one, by its manager, operation and subresource.
+#[must_use]
+pub fn is_legacy(manager: &str, operation: &str, subresource: &str) -> bool {
+    subresource.is_empty()
+        && (LEGACY_FIELD_MANAGERS.contains(&manager)
+            || (manager == FIELD_MANAGER && operation == "Update"))
+}
+
+/// Whether [`migrated`] has anything to say about an object.
+#[must_use]
+pub fn needs_migration(live: &Value) -> bool {
+    mergeable(live).next().is_some()
+}
+
+/// The `managedFields` of an object with its legacy entries united into that of our applies, or
+/// `None` when there is nothing to unite.
+///
+/// # Guarantees
+///
+/// Entries of other managers and of subresources stay as they are, and no field becomes ours that
+/// was not in one of the united entries.
+///
+/// # Caveats
+///
+/// `live` must have all of its entries: the result is to replace the whole list.
+///
+/// Paths are those of one version, so entries of another version than our applies' are left alone.
+/// `status` is nobody's to prune: where a legacy entry owns it, nobody does afterwards.
+///
+/// Objects of our own API group are left alone as well. Controllers write to them under the same
+/// names, and what they own there are finalizers and life cycle states, not the content of an
+/// earlier revision.
+#[must_use]
+pub fn migrated(live: &Value) -> Option<Vec<Value>> {
+    let legacy: Vec<&Value> = mergeable(live).collect();
+    let first = *legacy.first()?;
+    let applied = apply_entry(live);
+    let mut fields = applied.and_then(fields_of).cloned().unwrap_or_default();
+    for added in legacy.iter().filter_map(|entry| fields_of(entry)) {
+        let mut added = added.clone();
+        added.remove("f:status");
+        unite(&mut fields, &added);
+    }
+    let mut united = applied.unwrap_or(first).clone();
+    united["manager"] = FIELD_MANAGER.into();
+    united["operation"] = "Apply".into();
+    united["fieldsType"] = "FieldsV1".into();
+    united["fieldsV1"] = fields.into();
+    let others = entries(live)
+        .iter()
+        .filter(|entry| !is_apply(entry) && !legacy.contains(entry));
+    Some(iter::once(united).chain(others.cloned()).collect())
+}
+
+/// Whether two states of an object say the same, whoever owns what in them. What kubectl applied last
+/// does not count, as the children's cache does not keep it.
+#[must_use]
+pub fn same_content(one: &Value, other: &Value) -> bool {
+    let rest = |object: &Value| {
+        let mut object = object.clone();
+        if let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) {
+            metadata.remove("managedFields");
+            metadata.remove("resourceVersion");
+            if let Some(annotations) = metadata.get_mut("annotations") {
+                if let Some(annotations) = annotations.as_object_mut() {
+                    annotations.remove(ANNOTATION_LAST_APPLIED);
+                }
+                if *annotations == json!({}) {
+                    metadata.remove("annotations");
+                }
+            }
+        }
+        object
+    };
+    rest(one) == rest(other)
+}
+
+/// What we own in an object, by applies and by legacy entries.
+pub(super) struct OwnedFields<'a> {
+    /// Version of the paths.
+    pub version: Option<&'a Value>,
+    applied: Option<&'a Map<String, Value>>,
+    legacy: Vec<&'a Map<String, Value>>,
+}
+
+impl<'a> OwnedFields<'a> {
+    /// `None` when we own nothing, as far as anybody knows.
+    pub(super) fn of(live: &'a Value) -> Option<Self> {
+        let applied = apply_entry(live).and_then(fields_of);
+        let legacy: Vec<_> = mergeable(live).filter_map(fields_of).collect();
+        (applied.is_some() || !legacy.is_empty()).then(|| Self {
+            version: version(live),
+            applied,
+            legacy,
+        })
+    }
+
+    /// All of it.
+    pub(super) fn fields(&self) -> Cow<'a, Map<String, Value>> {
+        self.with(|legacy| Some(legacy.clone()))
+    }
+
+    /// What we applied, and of the rest what is wanted.
+    pub(super) fn fields_for(&self, wanted: &Value) -> Cow<'a, Map<String, Value>> {
+        self.with(|legacy| wanted_part(legacy, wanted))
+    }
+
+    fn with(
+        &self,
+        part: impl Fn(&Map<String, Value>) -> Option<Map<String, Value>>,
+    ) -> Cow<'a, Map<String, Value>> {
+        match (self.applied, self.legacy.is_empty()) {
+            (Some(applied), true) => Cow::Borrowed(applied),
+            (applied, _) => {
+                let mut fields = applied.cloned().unwrap_or_default();
+                for legacy in self.legacy.iter().filter_map(|legacy| part(legacy)) {
+                    unite(&mut fields, &legacy);
+                }
+                Cow::Owned(fields)
+            }
+        }
+    }
+}
+
+fn entries(live: &Value) -> &[Value] {
+    live.pointer("/metadata/managedFields")
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
+fn fields_of(entry: &Value) -> Option<&Map<String, Value>> {
+    entry.get("fieldsV1").and_then(Value::as_object)
+}
+
+fn is_legacy_entry(entry: &Value) -> bool {
+    is_legacy(
+        text(entry, "manager"),
+        text(entry, "operation"),
+        text(entry, "subresource"),
+    )
+}
+
+/// The legacy entries that can be united with our applies'.
+fn mergeable(live: &Value) -> impl Iterator<Item = &Value> {
+    let own_api = text(live, "apiVersion")
+        .strip_prefix(GROUP)
+        .is_some_and(|rest| rest.starts_with('/'));
+    let entries = if own_api { &[] } else { entries(live) };
+    let version = version(live);
+    entries
+        .iter()
+        .filter(move |entry| is_legacy_entry(entry) && entry.get("apiVersion") == version)
+}
+
+/// The version of our applies, or the one that they would have: that of the object, or else that
+/// of the first legacy entry.
+fn version(live: &Value) -> Option<&Value> {
+    if let Some(entry) = apply_entry(live) {
+        return entry.get("apiVersion");
+    }
+    let versions = || {
+        let legacy = entries(live).iter().filter(|entry| is_legacy_entry(entry));
+        legacy.filter_map(|entry| entry.get("apiVersion"))
+    };
+    versions()
+        .find(|version| Some(*version) == live.get("apiVersion"))
+        .or_else(|| versions().next())
+}
+
+/// Adds the paths of one set to another.
+fn unite(into: &mut Map<String, Value>, from: &Map<String, Value>) {
+    for (marker, node) in from {
+        if let Some(known) = into.get_mut(marker) {
+            unite_nodes(known, node);
+        } else {
+            into.insert(marker.clone(), node.clone());
+        }
+    }
+}
+
+/// A node with others below it says by a marker of its own that it is in the set as well; one
+/// without any says so by being there.
+fn unite_nodes(into: &mut Value, from: &Value) {
+    let (Value::Object(into), Value::Object(from)) = (into, from) else {
+        return;
+    };
+    let is_member = |node: &Map<String, Value>| node.is_empty() || node.contains_key(".");
+    let member = is_member(into) || is_member(from);
+    unite(into, from);
+    if member && !into.is_empty() {
+        into.insert(".".to_owned(), json!({}));
+    }
+}
+
+/// The part of an owned set whose paths lead to something wanted.
+fn wanted_part(owned: &Map<String, Value>, wanted: &Value) -> Option<Map<String, Value>> {
+    if is_leaf(owned) {
+        return Some(owned.clone());
+    }
+    let part = owned.iter().filter_map(|(text, node)| {
+        let below = match (Marker::parse(text), wanted) {
+            (Marker::This, _) => return Some((text.clone(), node.clone())),
+            (Marker::Field(name), Value::Object(wanted)) => wanted.get(name)?,
+            (Marker::Item(keys), Value::Array(items)) => {
+                let named = items.iter().find(|item| has_keys(item, &keys));
+                named.or_else(|| items.iter().find(|item| may_have_keys(item, &keys)))?
+            }
+            (Marker::Element(element), Value::Array(items)) => {
+                items.iter().find(|item| same(item, &element))?
+            }
+            _ => return None,
+        };
+        Some((text.clone(), wanted_part(node.as_object()?, below)?.into()))
+    });
+    let part: Map<_, _> = part.collect();
+    (!is_leaf(&part)).then_some(part)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::diff::tests::{show, yaml};
+    use crate::diff::{compare, live_fingerprint};
+
+    fn entry(manager: &str, operation: &str, version: &str, fields: &str) -> Value {
+        json!({
+            "manager": manager,
+            "operation": operation,
+            "apiVersion": version,
+            "fieldsType": "FieldsV1",
+            "fieldsV1": yaml(fields),
+        })
+    }
+
+    /// An object in version `v1` with these entries.
+    fn object(spec: &str, entries: &[Owns<'_>]) -> Value {
+        let entries: Vec<Value> = entries
+            .iter()
+            .map(|[manager, operation, version, fields]| {
+                entry(
+                    manager,
+                    operation,
+                    version,
+                    &format!("{{f:spec: {fields}}}"),
+                )
+            })
+            .collect();
+        json!({
+            "apiVersion": "v1",
+            "kind": "Test",
+            "metadata": {"name": "n", "managedFields": entries},
+            "spec": yaml(spec),
+        })
+    }
+
+    const OURS: [&str; 3] = ["package-operator", "Apply", "v1"];
+    const POST: [&str; 3] = ["package-operator", "Update", "v1"];
+    const OLD_UPDATE: [&str; 3] = ["package-operator-manager", "Update", "v1"];
+    const OLD_APPLY: [&str; 3] = ["remote-phase-manger", "Apply", "v1"];
+    const USER: [&str; 3] = ["kubectl-edit", "Update", "v1"];
+    const OTHER_VERSION: [&str; 3] = ["package-operator", "Update", "v1beta1"];
+
+    /// Who owns what: manager, operation, version, fields.
+    type Owns<'a> = [&'a str; 4];
+
+    const fn with<'a>(who: [&'a str; 3], fields: &'a str) -> Owns<'a> {
+        [who[0], who[1], who[2], fields]
+    }
+
+    #[test]
+    fn who_is_legacy() {
+        for (manager, operation, subresource, expected) in [
+            ("package-operator", "Update", "", true),
+            ("package-operator", "Apply", "", false),
+            ("package-operator-manager", "Update", "", true),
+            ("package-operator-manager", "Apply", "", true),
+            ("remote-phase-manger", "Update", "", true),
+            ("remote-phase-manger", "Apply", "", true),
+            ("remote-phase-manager", "Apply", "", false),
+            ("package-operator", "Update", "status", false),
+            ("package-operator-manager", "Update", "status", false),
+            ("package-operator-manager", "Apply", "scale", false),
+            ("kubectl", "Update", "", false),
+            ("kube-controller-manager", "Apply", "", false),
+            ("", "", "", false),
+        ] {
+            assert_eq!(
+                is_legacy(manager, operation, subresource),
+                expected,
+                "{manager} {operation} {subresource}"
+            );
+        }
+    }
+
+    #[test]
+    fn sets_are_united_path_by_path() {
+        let (a, b) = (r#"'k:{"n":"a"}'"#, r#"'k:{"n":"b"}'"#);
+        for (one, other, union) in [
+            ("{}", "{}", "{}"),
+            ("{f:a: {}}", "{}", "{f:a: {}}"),
+            ("{f:a: {}}", "{f:b: {}}", "{f:a: {}, f:b: {}}"),
+            ("{f:a: {}}", "{f:a: {}}", "{f:a: {}}"),
+            (
+                "{f:a: {f:b: {}}}",
+                "{f:a: {f:c: {}}, f:d: {}}",
+                "{f:a: {f:b: {}, f:c: {}}, f:d: {}}",
+            ),
+            // A map that is owned itself stays so when something below it is added.
+            ("{f:a: {}}", "{f:a: {f:b: {}}}", "{f:a: {'.': {}, f:b: {}}}"),
+            (
+                "{f:a: {'.': {}, f:b: {}}}",
+                "{f:a: {f:c: {}}}",
+                "{f:a: {'.': {}, f:b: {}, f:c: {}}}",
+            ),
+            (
+                "{f:a: {f:b: {}}}",
+                "{f:a: {'.': {}}}",
+                "{f:a: {'.': {}, f:b: {}}}",
+            ),
+            // Items of keyed lists, and elements of sets.
+            (
+                &format!("{{f:a: {{{a}: {{'.': {{}}, f:n: {{}}}}}}}}"),
+                &format!("{{f:a: {{{a}: {{f:v: {{}}}}, {b}: {{'.': {{}}}}}}}}"),
+                &format!(
+                    "{{f:a: {{{a}: {{'.': {{}}, f:n: {{}}, f:v: {{}}}}, {b}: {{'.': {{}}}}}}}}"
+                ),
+            ),
+            (
+                "{f:a: {'v:1': {}}}",
+                "{f:a: {'.': {}, 'v:1': {}, 'v:2': {}}}",
+                "{f:a: {'.': {}, 'v:1': {}, 'v:2': {}}}",
+            ),
+        ] {
+            for (one, other) in [(one, other), (other, one)] {
+                let mut united = yaml(one).as_object().unwrap().clone();
+                unite(&mut united, yaml(other).as_object().unwrap());
+                assert_eq!(Value::from(united), yaml(union), "{one} {other}");
+            }
+        }
+    }
+
+    /// Entries before, and those after a migration as manager, operation, version and fields;
+    /// nothing where there is nothing to migrate.
+    #[test]
+    fn migrations() {
+        let (ab, bc) = ("{f:a: {}, f:b: {}}", "{f:b: {}, f:c: {}}");
+        let abc = "{f:a: {}, f:b: {}, f:c: {}}";
+        let table: [(&[Owns<'_>], &[Owns<'_>]); 12] = [
+            (&[], &[]),
+            (&[with(OURS, ab)], &[]),
+            (&[with(USER, ab), with(OURS, ab)], &[]),
+            (&[with(POST, ab)], &[with(OURS, ab)]),
+            (&[with(OLD_UPDATE, ab)], &[with(OURS, ab)]),
+            (&[with(OLD_APPLY, ab)], &[with(OURS, ab)]),
+            (&[with(OURS, ab), with(POST, bc)], &[with(OURS, abc)]),
+            (
+                &[with(OLD_APPLY, ab), with(USER, bc), with(OLD_UPDATE, bc)],
+                &[with(OURS, abc), with(USER, bc)],
+            ),
+            (
+                &[
+                    with(USER, ab),
+                    with(OLD_UPDATE, "{f:b: {}}"),
+                    with(OURS, "{f:a: {}}"),
+                    with(POST, "{f:c: {}}"),
+                ],
+                &[with(OURS, abc), with(USER, ab)],
+            ),
+            // Paths of another version cannot be distinguished from ours.
+            (&[with(OURS, ab), with(OTHER_VERSION, bc)], &[]),
+            (
+                &[with(OTHER_VERSION, bc), with(POST, ab)],
+                &[with(OURS, ab), with(OTHER_VERSION, bc)],
+            ),
+            (
+                &[with(OTHER_VERSION, ab), with(USER, bc)],
+                &[["package-operator", "Apply", "v1beta1", ab], with(USER, bc)],
+            ),
+        ];
+        for (before, after) in table {
+            let before = object("{}", before);
+            let expected = object("{}", after);
+            let expected = &expected["metadata"]["managedFields"];
+            assert_eq!(needs_migration(&before), !after.is_empty(), "{before}");
+            let Some(entries) = migrated(&before) else {
+                assert!(after.is_empty(), "{before}");
+                continue;
+            };
+            assert_eq!(Value::from(entries.clone()), *expected, "{before}");
+            let mut once = before.clone();
+            once["metadata"]["managedFields"] = entries.into();
+            assert_eq!(migrated(&once), None, "{before}");
+        }
+    }
+
+    #[test]
+    fn what_is_nobodys_to_prune_becomes_nobodys() {
+        let fields = "{f:spec: {f:a: {}}, f:status: {f:b: {}}}";
+        let mut live = object("{a: 1}", &[]);
+        live["metadata"]["managedFields"] = json!([
+            entry("package-operator-manager", "Update", "v1", fields),
+            entry(
+                "package-operator",
+                "Update",
+                "v1",
+                "{f:metadata: {f:labels: {f:x: {}}}}"
+            ),
+        ]);
+        let ours = "{f:spec: {f:a: {}}, f:metadata: {f:labels: {f:x: {}}}}";
+        assert_eq!(
+            migrated(&live).unwrap(),
+            [entry("package-operator", "Apply", "v1", ours)]
+        );
+        // An entry through a subresource is another one.
+        live["metadata"]["managedFields"][0]["subresource"] = "status".into();
+        let entries = migrated(&live).unwrap();
+        assert_eq!(entries[1], live["metadata"]["managedFields"][0]);
+        // Without fields there is nothing to unite, and the entry goes.
+        live["metadata"]["managedFields"] =
+            json!([{"manager": "remote-phase-manger", "operation": "Apply", "apiVersion": "v1"}]);
+        assert_eq!(
+            migrated(&live).unwrap(),
+            [entry("package-operator", "Apply", "v1", "{}")]
+        );
+    }
+
+    /// Finalizers and life cycle states of these are written by controllers under the same names.
+    #[test]
+    fn objects_of_our_own_api_are_left_alone() {
+        let mut live = object("{a: 1}", &[with(POST, "{f:a: {}}")]);
+        live["apiVersion"] = "package-operator.run/v1alpha1".into();
+        live["metadata"]["managedFields"][0]["apiVersion"] = "package-operator.run/v1alpha1".into();
+        assert!(!needs_migration(&live));
+        assert_eq!(migrated(&live), None);
+        assert_eq!(live_fingerprint(&live), None);
+        live["apiVersion"] = "package-operator.runner/v1".into();
+        assert!(needs_migration(&live));
+    }
+
+    const AB: &str = "{a: 1, b: {c: x}}";
+    const OWNED: &str = "{f:a: {}, f:b: {'.': {}, f:c: {}}, f:default: {}}";
+    const ACTUAL: &str = "{a: 1, b: {c: x}, default: 7}";
+    const LIST: &str = r#"{f:l: {'.': {},
+        'k:{"n":"x","p":"TCP"}': {'.': {}, f:n: {}, f:p: {}, f:v: {}},
+        'k:{"n":"x","p":"UDP"}': {'.': {}, f:n: {}, f:p: {}}}}"#;
+    const ITEMS: &str = "{l: [{n: x, p: TCP, v: 1}, {n: x, p: UDP}, {n: theirs}]}";
+    const SET: &str = "{f:s: {'.': {}, 'v:1': {}, 'v:2': {}}}";
+
+    /// A body, who owns what, the live object, and the difference between the two.
+    const TABLE: [(&str, &[Owns<'_>], &str, &str); 26] = [
+        (AB, &[with(POST, OWNED)], ACTUAL, "none"),
+        (AB, &[with(OLD_UPDATE, OWNED)], ACTUAL, "none"),
+        (AB, &[with(OLD_APPLY, OWNED)], ACTUAL, "none"),
+        (AB, &[with(USER, OWNED)], ACTUAL, "not owned ."),
+        (
+            AB,
+            &[with(OTHER_VERSION, OWNED)],
+            ACTUAL,
+            "not owned .apiVersion",
+        ),
+        // Partly ours, partly theirs.
+        (
+            AB,
+            &[with(OURS, "{f:a: {}}"), with(POST, OWNED)],
+            ACTUAL,
+            "none",
+        ),
+        (
+            AB,
+            &[with(OURS, "{f:a: {}}"), with(OLD_APPLY, "{f:b: {f:c: {}}}")],
+            ACTUAL,
+            "none",
+        ),
+        (
+            AB,
+            &[with(OURS, "{f:a: {}}"), with(USER, "{f:b: {f:c: {}}}")],
+            ACTUAL,
+            "not owned .spec.b.c",
+        ),
+        // A map that is owned itself, without its keys, is taken for an atomic value.
+        (
+            AB,
+            &[with(POST, "{f:a: {}, f:b: {'.': {}}}")],
+            ACTUAL,
+            "none",
+        ),
+        (
+            AB,
+            &[with(POST, "{f:a: {}, f:b: {'.': {}}}")],
+            "{a: 1, b: {c: y}}",
+            "fields .spec.b",
+        ),
+        // What we applied and do not want is one thing, a server's default another.
+        (
+            "{a: 1}",
+            &[with(OURS, "{f:a: {}, f:old: {}}"), with(POST, OWNED)],
+            "{a: 1, old: 1, default: 7}",
+            "surplus .spec.old",
+        ),
+        ("{a: 1}", &[with(POST, OWNED)], ACTUAL, "none"),
+        // Other values.
+        (
+            AB,
+            &[with(POST, OWNED)],
+            "{a: 2, b: {c: x}}",
+            "fields .spec.a",
+        ),
+        (
+            AB,
+            &[with(POST, OWNED)],
+            "{a: 1, b: {c: y}}",
+            "fields .spec.b.c",
+        ),
+        (AB, &[with(POST, OWNED)], "{a: 1}", "fields .spec.b.c"),
+        (
+            "{a: 1, z: 1}",
+            &[with(POST, OWNED)],
+            "{a: 1, z: 1}",
+            "not owned .spec.z",
+        ),
+        // Another shape than the wanted one.
+        (
+            "{a: 1, b: x}",
+            &[with(POST, OWNED)],
+            ACTUAL,
+            "not owned .spec.b",
+        ),
+        (
+            "{a: 1, b: {}}",
+            &[with(POST, OWNED)],
+            ACTUAL,
+            "not owned .spec.b",
+        ),
+        // Keyed lists and sets.
+        (
+            "{l: [{n: x, v: 1}, {n: x, p: UDP}]}",
+            &[with(POST, LIST)],
+            ITEMS,
+            "none",
+        ),
+        (
+            "{l: [{n: x, p: TCP, v: 1}]}",
+            &[with(POST, LIST)],
+            ITEMS,
+            "none",
+        ),
+        // Which of the two items it is only the schema shows; a dry run decides.
+        (
+            "{l: [{n: x, v: 1}]}",
+            &[with(POST, LIST)],
+            ITEMS,
+            "fields .spec.l[0]",
+        ),
+        (
+            "{l: [{n: x, v: 2}, {n: x, p: UDP}]}",
+            &[with(POST, LIST)],
+            ITEMS,
+            r#"fields .spec.l[{"n":"x","p":"TCP"}].v"#,
+        ),
+        (
+            "{l: [{n: theirs}]}",
+            &[with(POST, LIST)],
+            ITEMS,
+            "not owned .spec.l",
+        ),
+        ("{s: [2]}", &[with(POST, SET)], "{s: [1, 2]}", "none"),
+        (
+            "{s: [2, 3]}",
+            &[with(POST, SET)],
+            "{s: [1, 2, 3]}",
+            "not owned .spec.s",
+        ),
+        (
+            "{s: [3]}",
+            &[with(POST, SET)],
+            "{s: [1, 3]}",
+            "not owned .spec.s",
+        ),
+    ];
+
+    #[test]
+    fn a_legacy_entry_is_as_good_as_an_apply() {
+        for (wanted, entries, actual, expected) in TABLE {
+            let mut body = object(wanted, &[]);
+            body["metadata"] = json!({"name": "n"});
+            let difference = show(&compare(&body, &object(actual, entries)));
+            assert_eq!(difference, expected, "{wanted} of {entries:?} in {actual}");
+        }
+    }
+
+    macro_rules! recorded {
+        ($name:literal) => {{
+            let text = include_str!(concat!("fixtures/", $name, ".json"));
+            let mut both: Value = serde_json::from_str(text).unwrap();
+            (both["wanted"].take(), both["live"].take())
+        }};
+    }
+
+    /// Objects that a 1.36 server made of a POST by Package Operator.
+    #[test]
+    fn posted_objects_are_as_wanted_until_they_are_migrated() {
+        for (default, (wanted, mut live)) in [
+            (
+                "surplus .spec.internalTrafficPolicy",
+                recorded!("posted_service"),
+            ),
+            (
+                "surplus .spec.progressDeadlineSeconds",
+                recorded!("posted_deployment"),
+            ),
+        ] {
+            assert_eq!(show(&compare(&wanted, &live)), "none");
+            let print = live_fingerprint(&live);
+            assert!(print.is_some());
+            live["metadata"]["managedFields"] = migrated(&live).unwrap().into();
+            // The same fields, by another entry.
+            assert_eq!(live_fingerprint(&live), print);
+            assert_eq!(show(&compare(&wanted, &live)), default);
+        }
+    }
+
+    #[test]
+    fn the_fingerprint_covers_all_that_we_own() {
+        let shapes: [&[Owns<'_>]; 4] = [
+            &[with(OURS, "{f:a: {}, f:b: {}}")],
+            &[with(POST, "{f:a: {}, f:b: {}}")],
+            &[with(OURS, "{f:a: {}}"), with(POST, "{f:b: {}}")],
+            &[
+                with(OLD_APPLY, "{f:a: {}, f:b: {}}"),
+                with(POST, "{f:b: {}}"),
+            ],
+        ];
+        let prints = shapes.map(|entries| live_fingerprint(&object("{a: 1, b: 2}", entries)));
+        assert!(prints[0].is_some());
+        assert!(prints.iter().all(|print| *print == prints[0]), "{prints:?}");
+        for entries in shapes {
+            let drifted = object("{a: 1, b: 3}", entries);
+            assert_ne!(live_fingerprint(&drifted), prints[0], "{entries:?}");
+        }
+        let fewer = object("{a: 1, b: 2}", &[with(POST, "{f:a: {}}")]);
+        assert_ne!(live_fingerprint(&fewer), prints[0]);
+    }
+
+    #[test]
+    fn content_is_the_same_whoever_owns_it() {
+        let base = object("{a: 1}", &[with(POST, "{f:a: {}}")]);
+        let change = |pointer: &str, value: Value| {
+            let (above, key) = pointer.rsplit_once('/').unwrap();
+            let mut changed = base.clone();
+            changed.pointer_mut(above).unwrap()[key] = value;
+            changed
+        };
+        for (other, expected) in [
+            (base.clone(), true),
+            (change("/metadata/managedFields", json!([])), true),
+            (change("/metadata/resourceVersion", json!("7")), true),
+            (change("/metadata/annotations", json!({})), true),
+            (
+                change(
+                    "/metadata/annotations",
+                    json!({ANNOTATION_LAST_APPLIED: "{}"}),
+                ),
+                true,
+            ),
+            (change("/metadata/annotations", json!({"x": "1"})), false),
+            (change("/metadata/labels", json!({"x": "1"})), false),
+            (change("/metadata/uid", json!("u")), false),
+            (change("/spec/a", json!(2)), false),
+            (change("/spec/b", json!(null)), false),
+            (change("/status", json!({})), false),
+            (json!(null), false),
+        ] {
+            assert_eq!(same_content(&base, &other), expected, "{other}");
+            assert_eq!(same_content(&other, &base), expected, "{other}");
+        }
+    }
+}

@@ -1,0 +1,409 @@
+//! The decisions about live objects, for every combination of what they depend on.
+
+use baton_apis::CollisionProtection::{IfNoController, None as Unprotected, Prevent};
+use serde_json::json;
+
+use super::*;
+use crate::tests::fixtures::{self, Family, live, revision};
+
+const PROTECTIONS: [CollisionProtection; 3] = [Prevent, IfNoController, Unprotected];
+
+fn desired(revision: &Revision, protection: CollisionProtection, label: &str) -> Desired {
+    let object = format!(
+        "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: cm, namespace: ns, labels: {label}}}}}"
+    );
+    let mut phase = fixtures::phase(revision, "p", &[&object]);
+    phase.objects[0].protection = protection;
+    phase.objects.remove(0)
+}
+
+/// A short form of a decision.
+fn show(adoption: &Adoption) -> String {
+    let object = "/v1, Kind=ConfigMap ns/cm";
+    match adoption {
+        Adoption::Keep => "keep".to_owned(),
+        Adoption::Adopt(None) => "adopt".to_owned(),
+        Adoption::Adopt(Some(name)) => format!("from {name}"),
+        Adoption::Leave(name) => format!("leave {name}"),
+        Adoption::Refuse(text) if *text == format!("revision collision on {object}") => {
+            "equal".to_owned()
+        }
+        Adoption::Refuse(text) if *text == format!("{object} was left behind by a revision") => {
+            "orphan".to_owned()
+        }
+        Adoption::Refuse(text) => {
+            assert_eq!(
+                *text,
+                format!("object {object} not owned by previous revision")
+            );
+            "foreign".to_owned()
+        }
+    }
+}
+
+/// Every owner of an object, with every number that makes a difference for revision 2, by the
+/// collision protections `Prevent`, `IfNoController` and `None`.
+const ADOPTION: [(&str, &str, [&str; 3]); 35] = [
+    ("plain me*", "", ["keep", "keep", "keep"]),
+    ("plain me*", "1", ["keep", "keep", "keep"]),
+    ("plain me*", "2", ["keep", "keep", "keep"]),
+    // The annotation does not make somebody else the owner.
+    ("plain me*", "9", ["keep", "keep", "keep"]),
+    ("plain previous*", "", ["from v1", "from v1", "from v1"]),
+    ("plain previous*", "1", ["from v1", "from v1", "from v1"]),
+    ("plain previous*", "2", ["equal", "equal", "equal"]),
+    ("plain previous*", "3", ["leave v1", "leave v1", "leave v1"]),
+    ("plain previous*", "9", ["leave v1", "leave v1", "leave v1"]),
+    ("plain newer*", "", ["foreign", "foreign", "from v3"]),
+    ("plain newer*", "1", ["foreign", "foreign", "from v3"]),
+    ("plain newer*", "2", ["foreign", "foreign", "equal"]),
+    ("plain newer*", "3", ["leave v3", "leave v3", "leave v3"]),
+    ("plain newer*", "9", ["leave v3", "leave v3", "leave v3"]),
+    // An archived revision keeps nothing from anybody.
+    ("plain archived*", "", ["foreign", "foreign", "from v4"]),
+    ("plain archived*", "1", ["foreign", "foreign", "from v4"]),
+    ("plain archived*", "2", ["foreign", "foreign", "equal"]),
+    ("plain archived*", "4", ["foreign", "foreign", "from v4"]),
+    ("plain unrelated*", "", ["foreign", "foreign", "from other"]),
+    (
+        "plain unrelated*",
+        "1",
+        ["foreign", "foreign", "from other"],
+    ),
+    // Both would take it in turn.
+    ("plain unrelated*", "2", ["foreign", "foreign", "equal"]),
+    (
+        "plain unrelated*",
+        "3",
+        ["leave other", "leave other", "leave other"],
+    ),
+    ("plain stranger*", "", ["foreign", "foreign", "adopt"]),
+    // A stale number on somebody else's or nobody's object says nothing.
+    ("plain stranger*", "1", ["foreign", "foreign", "adopt"]),
+    ("plain stranger*", "2", ["foreign", "foreign", "adopt"]),
+    ("plain stranger*", "9", ["foreign", "foreign", "adopt"]),
+    ("", "", ["foreign", "adopt", "adopt"]),
+    ("", "1", ["foreign", "adopt", "adopt"]),
+    ("", "2", ["foreign", "adopt", "adopt"]),
+    ("", "9", ["foreign", "adopt", "adopt"]),
+    ("plain", "", ["foreign", "adopt", "adopt"]),
+    ("plain", "9", ["foreign", "adopt", "adopt"]),
+    // Its last writer is gone.
+    ("me", "3", ["adopt", "adopt", "adopt"]),
+    ("previous", "7", ["adopt", "adopt", "adopt"]),
+    // Its last writer has lost the flag only.
+    ("previous", "1", ["foreign", "adopt", "adopt"]),
+];
+
+#[test]
+fn adoption_by_owner_number_protection_force_package_and_delivery() {
+    for (owners, number, row) in ADOPTION {
+        for (protection, expected) in PROTECTIONS.into_iter().zip(row) {
+            for force_adoption in [false, true] {
+                for label in ["package-operator", "other"] {
+                    for delivery in [Delivery::InProcess, Delivery::Delegated, Delivery::Remote] {
+                        let revision = Revision {
+                            force_adoption,
+                            delivery,
+                            ..revision()
+                        };
+                        let label = format!("{{{LABEL_PACKAGE}: {label}}}");
+                        let desired = desired(&revision, protection, &label);
+                        let live = live(number, owners);
+                        let situation = classify(&revision, &Family, &live);
+                        let is_free = force_adoption || label.contains("operator}");
+                        let expected = match () {
+                            // A delegated phase takes nothing that a revision has orphaned.
+                            () if delivery != Delivery::InProcess
+                                && situation == Situation::Unowned
+                                && !number.is_empty() =>
+                            {
+                                "orphan"
+                            }
+                            () if is_free => row[2],
+                            () => expected,
+                        };
+                        let adoption = decide_adoption(&revision, &desired, &situation, &live);
+                        assert_eq!(
+                            show(&adoption),
+                            expected,
+                            "{owners:?} {number:?} {protection:?} {force_adoption} {label} {delivery:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Which owners without a controller inherit an object (`A`), by the number of its last writer.
+#[test]
+fn an_object_is_abandoned_when_its_last_writer_is_no_owner_and_an_heir_is() {
+    const NUMBERS: [&str; 6] = ["", "x", "1", "2", "3", "7"];
+    for (owners, row) in [
+        //                      "" x 1 2 3 7
+        ("", ". . . . . ."),
+        ("me", ". . A . A A"),
+        // The flag of the last writer was cleared: ours, or that of another one that exists.
+        ("previous", ". . . . A A"),
+        ("newer", ". . . . . ."),
+        ("me previous", ". . . . A A"),
+        ("me newer", ". . A . . A"),
+        ("previous newer", ". . . . . A"),
+        ("me previous newer", ". . . . . A"),
+    ] {
+        for stranger in ["", "stranger", "stranger plain"] {
+            let expected = row.split_whitespace();
+            for (number, expected) in NUMBERS.into_iter().zip(expected) {
+                for owners in [
+                    format!("{stranger} {owners}"),
+                    format!("{owners} {stranger}"),
+                ] {
+                    let situation = classify(&revision(), &Family, &live(number, &owners));
+                    let expected = match expected {
+                        "A" => Situation::Abandoned,
+                        _ => Situation::Unowned,
+                    };
+                    assert_eq!(situation, expected, "{owners:?} {number:?}");
+                }
+            }
+        }
+    }
+}
+
+/// An owner counts as this revision only with its group, kind, name and uid.
+#[test]
+fn a_reference_that_resembles_the_revision_is_a_stranger() {
+    for (field, value) in [
+        ("apiVersion", "example.com/v1"),
+        ("apiVersion", "v1"),
+        ("kind", "ClusterObjectSet"),
+        ("name", "v22"),
+        ("uid", "other"),
+    ] {
+        let mut live = live("2", "me*");
+        live["metadata"]["ownerReferences"][0][field] = json!(value);
+        let situation = classify(&revision(), &Family, &live);
+        assert_eq!(situation, Situation::Foreign, "{field}: {value}");
+    }
+    let mut live = live("2", "me*");
+    live["metadata"]["ownerReferences"][0]["apiVersion"] = json!("package-operator.run/v2");
+    assert_eq!(classify(&revision(), &Family, &live), Situation::Ours);
+}
+
+/// One controller is in the object's own cluster, the other elsewhere.
+#[test]
+fn an_object_with_two_controllers_is_ours_if_one_of_them_is() {
+    for owners in ["me* stranger*", "stranger* me*", "newer* me*"] {
+        assert_eq!(
+            classify(&revision(), &Family, &live("3", owners)),
+            Situation::Ours
+        );
+    }
+}
+
+#[test]
+fn a_collision_names_the_object_as_its_manifest_does() {
+    let desired = desired(&revision(), Prevent, "{}");
+    assert_eq!(
+        collision_message(&desired, "why"),
+        "object ns/cm kind:ConfigMap: refusing adoption, why"
+    );
+}
+
+/// Every situation by the number on the object, the protection, and whether the phase is delegated: `K` keep,
+/// `A` adopt from nobody in particular, `S` adopt from the sibling, `L` leave to the sibling, and the
+/// refusals: `=` the same number, `o` orphaned, `-` not owned.
+#[test]
+fn adoption_by_situation_number_and_protection() {
+    let sibling = || Sibling {
+        name: "sib".to_owned(),
+        number: 1,
+        is_previous: false,
+        is_archived: false,
+    };
+    for (situation, protections, in_process, delegated) in [
+        // The numbers "", x, 0, 1, 2 and 3.
+        (Situation::Ours, &PROTECTIONS[..], "KKKKKK", "KKKKKK"),
+        (
+            Situation::Newer(sibling()),
+            &PROTECTIONS,
+            "LLLLLL",
+            "LLLLLL",
+        ),
+        (
+            Situation::Previous(sibling()),
+            &PROTECTIONS,
+            "SSSS=S",
+            "SSSS=S",
+        ),
+        (
+            Situation::Unrelated(sibling()),
+            &PROTECTIONS[..2],
+            "------",
+            "------",
+        ),
+        (
+            Situation::Unrelated(sibling()),
+            &[Unprotected],
+            "SSSS=S",
+            "SSSS=S",
+        ),
+        (Situation::Foreign, &PROTECTIONS[..2], "------", "------"),
+        (Situation::Foreign, &[Unprotected], "AAAAAA", "AAAAAA"),
+        (Situation::Abandoned, &PROTECTIONS, "AAAAAA", "AAAAAA"),
+        (Situation::Unowned, &[Prevent], "------", "---ooo"),
+        (Situation::Unowned, &PROTECTIONS[1..], "AAAAAA", "AAAooo"),
+    ] {
+        for (delivery, row) in [
+            (Delivery::InProcess, in_process),
+            (Delivery::Delegated, delegated),
+            (Delivery::Remote, delegated),
+        ] {
+            let revision = Revision {
+                delivery,
+                ..revision()
+            };
+            for protection in protections {
+                let desired = desired(&revision, *protection, "{}");
+                for (number, expected) in ["", "x", "0", "1", "2", "3"].into_iter().zip(row.chars())
+                {
+                    let adoption =
+                        decide_adoption(&revision, &desired, &situation, &live(number, ""));
+                    let shown = match &*show(&adoption) {
+                        "keep" => 'K',
+                        "adopt" => 'A',
+                        "from sib" => 'S',
+                        "leave sib" => 'L',
+                        "equal" => '=',
+                        "orphan" => 'o',
+                        "foreign" => '-',
+                        other => panic!("{other}"),
+                    };
+                    let case = format!("{situation:?} {protection:?} {delivery:?} {number:?}");
+                    assert_eq!(shown, expected, "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// One sibling that is whatever the table says.
+struct Only(Sibling);
+
+impl Siblings for Only {
+    fn sibling(&self, uid: &str) -> Option<Sibling> {
+        (uid == "it").then(|| self.0.clone())
+    }
+
+    fn taken_by_newer(&self, _: &ObjectKey) -> Option<String> {
+        panic!("nothing has vanished")
+    }
+}
+
+/// What a sibling that controls an object is to revision 2: `n` newer, `p` previous, `u` unrelated. The number
+/// on the object decides, not that of the sibling, and an archived sibling is never newer.
+#[test]
+fn the_controlling_sibling_by_what_it_is_and_the_number_on_the_object() {
+    for (is_previous, is_archived, row) in [
+        //             "" x -1 1 2 3 9
+        (false, false, "u u u u u n n"),
+        (false, true, "u u u u u u u"),
+        (true, false, "p p p p p n n"),
+        (true, true, "p p p p p p p"),
+    ] {
+        for number in [0, 1, 2, 3] {
+            let sibling = Sibling {
+                name: "sib".to_owned(),
+                number,
+                is_previous,
+                is_archived,
+            };
+            for (annotation, expected) in ["", "x", "-1", "1", "2", "3", "9"]
+                .into_iter()
+                .zip(row.split(' '))
+            {
+                let situation = classify(
+                    &revision(),
+                    &Only(sibling.clone()),
+                    &live(annotation, "pod it* me"),
+                );
+                let expected = match expected {
+                    "n" => Situation::Newer(sibling.clone()),
+                    "p" => Situation::Previous(sibling.clone()),
+                    _ => Situation::Unrelated(sibling.clone()),
+                };
+                assert_eq!(situation, expected, "{annotation:?}");
+            }
+        }
+    }
+}
+
+/// An object without owners, annotations or metadata is nobody's.
+#[test]
+fn an_object_without_owners_is_unowned() {
+    for live in [
+        json!({}),
+        json!({"metadata": {}}),
+        json!({"metadata": {"ownerReferences": []}}),
+        json!({"metadata": {"ownerReferences": null, "annotations": null}}),
+        json!({"metadata": {"annotations": {"package-operator.run/revision": "1"}}}),
+    ] {
+        assert_eq!(
+            classify(&revision(), &Family, &live),
+            Situation::Unowned,
+            "{live}"
+        );
+    }
+    let nameless = json!({"metadata": {"ownerReferences": [{"controller": true}]}});
+    assert_eq!(
+        classify(&revision(), &Family, &nameless),
+        Situation::Foreign
+    );
+}
+
+/// Only the very name of the package lifts the protection.
+#[test]
+fn the_own_package_is_known_by_its_whole_name() {
+    for (label, expected) in [
+        ("package-operator", "adopt"),
+        ("package-operators", "foreign"),
+        ("package-operator-x", "foreign"),
+        ("operator", "foreign"),
+        ("''", "foreign"),
+    ] {
+        let desired = desired(
+            &revision(),
+            Prevent,
+            &format!("{{{LABEL_PACKAGE}: {label}}}"),
+        );
+        let adoption = decide_adoption(&revision(), &desired, &Situation::Unowned, &live("", ""));
+        assert_eq!(show(&adoption), expected, "{label}");
+    }
+}
+
+/// The namespace in front is the one that is written, that behind is where the object is.
+#[test]
+fn a_refusal_says_where_the_object_is() {
+    for (manifest, expected) in [
+        (
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: cm}}",
+            "object /cm kind:ConfigMap: refusing adoption, object /v1, Kind=ConfigMap ns/cm not owned by \
+            previous revision",
+        ),
+        (
+            "{apiVersion: apps/v1, kind: Deployment, metadata: {name: web, namespace: ns}}",
+            "object ns/web kind:Deployment: refusing adoption, object apps/v1, Kind=Deployment ns/web not owned by \
+            previous revision",
+        ),
+    ] {
+        let desired = fixtures::phase(&revision(), "p", &[manifest])
+            .objects
+            .remove(0);
+        let adoption = decide_adoption(&revision(), &desired, &Situation::Foreign, &live("", "x*"));
+        let Adoption::Refuse(text) = adoption else {
+            panic!("{adoption:?}")
+        };
+        assert_eq!(collision_message(&desired, &text), expected);
+    }
+}

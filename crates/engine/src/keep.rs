@@ -1,0 +1,59 @@
+//! Objects that stay when their revision goes.
+//!
+//! What clients can observe of it: `docs/contract/lifecycle.md`.
+
+use baton_apis::constants::{ANNOTATION_DELETION, DELETION_KEEP};
+use serde_json::Value;
+
+/// Annotations that say so, ours and those of Helm and kapp.
+const KEPT: [(&str, &str); 3] = [
+    (ANNOTATION_DELETION, DELETION_KEEP),
+    ("helm.sh/resource-policy", "keep"),
+    ("kapp.k14s.io/delete-strategy", "orphan"),
+];
+
+/// Whether an object is to be let go instead of deleted, by the annotations that it has in one of these forms.
+#[must_use]
+pub fn is_kept<'v>(forms: impl IntoIterator<Item = &'v Value>) -> bool {
+    forms.into_iter().any(says_keep)
+}
+
+fn says_keep(object: &Value) -> bool {
+    KEPT.iter().any(|(annotation, value)| {
+        let annotations = object.get("metadata").and_then(|it| it.get("annotations"));
+        let found = annotations.and_then(|it| it.get(annotation)?.as_str());
+        // Helm compares in lower case, without the spaces around it.
+        found.is_some_and(|found| found.trim().eq_ignore_ascii_case(value))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn annotations_of_three_tools_keep_an_object() {
+        for (annotation, value, expected) in [
+            ("baton.run/deletion", "keep", true),
+            ("baton.run/deletion", "delete", false),
+            ("baton.run/deletion", "", false),
+            ("helm.sh/resource-policy", "keep", true),
+            ("helm.sh/resource-policy", " Keep ", true),
+            ("helm.sh/resource-policy", "orphan", false),
+            ("kapp.k14s.io/delete-strategy", "orphan", true),
+            ("kapp.k14s.io/delete-strategy", "keep", false),
+            ("other", "keep", false),
+        ] {
+            let object = json!({"metadata": {"annotations": {annotation: value}}});
+            assert_eq!(is_kept([&object]), expected, "{annotation}: {value}");
+        }
+        for odd in [
+            json!({}),
+            json!({"metadata": {"annotations": ["baton.run/deletion"]}}),
+        ] {
+            assert!(!is_kept([&odd]));
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Reads fields of live objects. Works on plain JSON, because the kinds of
+//! children are unknown at build time.
+
+use baton_apis::{
+    ControlledObjectReference,
+    constants::{ANNOTATION_REVISION, API_VERSION, GROUP},
+};
+use serde_json::{Map, Value, json};
+
+use crate::{Gvk, ObjectKey, Precondition};
+
+/// Who a revision is, as owner references name it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Identity {
+    /// `ObjectSet` or `ClusterObjectSet`.
+    pub kind: String,
+    /// Namespace, empty for the cluster scope.
+    pub namespace: String,
+    /// Name.
+    pub name: String,
+    /// UID.
+    pub uid: String,
+    /// Whether its objects live in another cluster than itself.
+    pub is_remote: bool,
+}
+
+impl Identity {
+    /// The controller reference on objects that this revision owns.
+    #[must_use]
+    pub fn controller_reference(&self) -> Value {
+        if self.is_remote {
+            return json!({
+                "apiVersion": API_VERSION,
+                "kind": self.kind,
+                "name": self.name,
+                "namespace": self.namespace,
+                "uid": self.uid,
+                "controller": true,
+            });
+        }
+        json!({
+            "apiVersion": API_VERSION,
+            "kind": self.kind,
+            "name": self.name,
+            "uid": self.uid,
+            "controller": true,
+            "blockOwnerDeletion": true,
+        })
+    }
+
+    /// Whether an owner reference names this revision: by group, kind, name and uid.
+    #[must_use]
+    pub fn is(&self, reference: &Value) -> bool {
+        text(reference, "uid") == self.uid
+            && text(reference, "kind") == self.kind
+            && text(reference, "name") == self.name
+            && text(reference, "apiVersion")
+                .split_once('/')
+                .is_some_and(|(group, _)| group == GROUP)
+    }
+
+    /// Whether the revision may only own objects of its own namespace.
+    #[must_use]
+    pub fn is_namespaced(&self) -> bool {
+        !self.namespace.is_empty()
+    }
+}
+
+/// A string field, empty when it is absent or no string.
+#[must_use]
+pub fn text<'a>(value: &'a Value, field: &str) -> &'a str {
+    value.get(field).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// A string field of the metadata, empty when absent.
+#[must_use]
+pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
+    object
+        .get("metadata")
+        .map_or("", |metadata| text(metadata, field))
+}
+
+/// The owner references; empty when there are none.
+#[must_use]
+pub fn owner_references(object: &Value) -> &[Value] {
+    object
+        .pointer("/metadata/ownerReferences")
+        .and_then(Value::as_array)
+        .map_or(&[], Vec::as_slice)
+}
+
+/// Whether an owner reference is the managing one.
+#[must_use]
+pub fn is_controller(reference: &Value) -> bool {
+    reference
+        .get("controller")
+        .and_then(Value::as_bool)
+        .unwrap_or(false)
+}
+
+/// The managing owner reference, if any. The API server admits one at most.
+#[must_use]
+pub fn controller(object: &Value) -> Option<&Value> {
+    owner_references(object)
+        .iter()
+        .find(|reference| is_controller(reference))
+}
+
+/// The revision number in the annotation; 0 when it is missing or no number.
+#[must_use]
+pub fn revision_number(object: &Value) -> i64 {
+    object
+        .get("metadata")
+        .and_then(|metadata| metadata.get("annotations"))
+        .map_or(0, |annotations| {
+            text(annotations, ANNOTATION_REVISION).parse().unwrap_or(0)
+        })
+}
+
+/// Whether the object waits for finalizers or its grace period.
+#[must_use]
+pub fn is_terminating(object: &Value) -> bool {
+    !metadata(object, "deletionTimestamp").is_empty()
+}
+
+/// The state that a later write depends on.
+#[must_use]
+pub fn precondition(object: &Value) -> Precondition {
+    Precondition {
+        uid: metadata(object, "uid").to_owned(),
+        resource_version: metadata(object, "resourceVersion").to_owned(),
+        owner_index: 0,
+    }
+}
+
+/// The object's metadata as a map that can be written to; makes one when there is none.
+pub(super) fn metadata_mut(object: &mut Value) -> &mut Map<String, Value> {
+    map_mut(object, "metadata")
+}
+
+/// A field of an object as a map that can be written to; replaces whatever is no map.
+pub(super) fn map_mut<'a>(object: &'a mut Value, field: &str) -> &'a mut Map<String, Value> {
+    if !object.is_object() {
+        *object = Value::Object(Map::new());
+    }
+    let map = &mut object[field];
+    if !map.is_object() {
+        *map = Value::Object(Map::new());
+    }
+    map.as_object_mut().expect("was made an object above")
+}
+
+/// The entry of `status.controllerOf` for the object that a manifest names; `namespace` is the
+/// revision's own, where the manifest names none.
+#[must_use]
+pub fn manifest_reference(manifest: &Value, namespace: &str) -> ControlledObjectReference {
+    let gvk = Gvk::new(text(manifest, "apiVersion"), text(manifest, "kind"));
+    let written = metadata(manifest, "namespace");
+    let namespace = if written.is_empty() {
+        namespace
+    } else {
+        written
+    };
+    ControlledObjectReference {
+        kind: gvk.kind,
+        group: gvk.group,
+        name: metadata(manifest, "name").to_owned(),
+        version: String::new(),
+        namespace: (!namespace.is_empty()).then(|| namespace.to_owned()),
+    }
+}
+
+/// The entry of `status.controllerOf` for an object. `version` stays empty, as the API has it.
+#[must_use]
+pub fn controlled_reference(key: &ObjectKey) -> ControlledObjectReference {
+    ControlledObjectReference {
+        kind: key.kind.clone(),
+        group: key.group.clone(),
+        name: key.name.clone(),
+        version: String::new(),
+        namespace: (!key.namespace.is_empty()).then(|| key.namespace.clone()),
+    }
+}

@@ -1,0 +1,481 @@
+//! One wanted object during a pass: what is known about it, and which request follows from that.
+
+mod references;
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, mem};
+
+use serde_json::Value;
+
+use crate::{
+    Answer, Request,
+    diff::{self, Difference, legacy},
+    handover::{Adoption, Siblings, Situation, classify, collision_message, decide_adoption},
+    object::{
+        is_controller, is_terminating, metadata, metadata_mut, owner_references, precondition, text,
+    },
+    revision::{Delivery, Desired, Revision},
+};
+use baton_apis::constants::{ANNOTATION_REVISION, FIELD_MANAGER};
+use references::References;
+
+/// What a cache or a server knows of an object.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Live {
+    /// Nothing reliable: it has to be read from the server.
+    #[default]
+    Unread,
+    /// It is not in the cache. The cache sees labelled objects only, so a stranger may exist.
+    Uncached,
+    /// The server said that it does not exist.
+    Gone,
+    /// It exists.
+    Present(Value),
+}
+
+/// Fingerprints of a wanted body and of the live fields with which the server answered it.
+/// While both stay the same nothing differs, in whatever form the server stores a value.
+pub type Settled = (u64, u64);
+
+/// A `resourceVersion` that no object has: it is that of an etcd without any. An apply that carries it creates an
+/// object, and is refused where there is one.
+const NO_VERSION: &str = "1";
+
+/// How often a pass reads an object again that others change at the same time.
+const MAX_ROUNDS: u8 = 8;
+
+#[derive(Clone)]
+pub(super) struct ObjectPass<'a> {
+    revision: &'a Revision,
+    siblings: &'a dyn Siblings,
+    pub desired: &'a Desired,
+    live: Live,
+    settled: Option<Settled>,
+    progress: Progress,
+    rounds: u8,
+    /// The live state is the answer to our own write, so it is not compared again.
+    written: bool,
+    pub learned: Option<Settled>,
+    pub write: Option<WriteResult>,
+}
+
+/// How far the present decision about an object has come.
+#[derive(Clone, Debug, PartialEq)]
+enum Progress {
+    Fresh,
+    /// Its write goes without a dry run, before every other write of the phase.
+    Leading,
+    /// A dry run accepted the write that the present live state asks for.
+    Checked,
+    /// The create met an object that had appeared in between; what it merged must be taken back.
+    MergedIntoStranger,
+    /// A dry run was refused while legacy entries own fields that the write would remove. The
+    /// refusal may be about these fields, so the entries are migrated and the dry run is repeated.
+    RefusedUnmigrated,
+    /// A create's dry run was refused, possibly because the object exists.
+    RefusedOrTaken(String),
+    Blocked(Problem, String),
+}
+
+/// A write that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WriteResult {
+    /// The object was created.
+    Created,
+    /// The object was taken over, from the named revision if it was one.
+    TookOver(Option<String>),
+    /// Drift was corrected.
+    Repaired,
+}
+
+/// What stops the roll-out of an object, the most serious first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Problem {
+    /// The server refuses the object.
+    Violation,
+    /// The server refused the write itself, although its dry run had passed.
+    WriteRefused,
+    /// A request failed; a later one may succeed.
+    Failed,
+    /// It belongs to somebody else.
+    Collision,
+}
+
+/// What is to be done about an object now.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Need {
+    /// It is as it should be, or belongs to a newer revision.
+    Nothing,
+    /// A request that changes none of the object's content, and precedes every write of the phase.
+    Check(Request),
+    /// A dry run of a write that is certain to follow. It is a check, unless the write goes before all others.
+    DryRun(Request),
+    /// As a check, but sent only when no checks are left and nothing was refused.
+    Prepare(Request),
+    Write(Request),
+    /// It waits for something else, named in the text.
+    Wait(String),
+    Blocked(Problem, String),
+}
+
+/// As that of a [`Pass`](crate::pass::Pass).
+impl fmt::Debug for ObjectPass<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            revision: _,
+            siblings: _,
+            desired: _,
+            live,
+            settled,
+            progress,
+            rounds,
+            written,
+            learned,
+            write,
+        } = self;
+        f.debug_struct("ObjectPass")
+            .field("live", live)
+            .field("settled", settled)
+            .field("progress", progress)
+            .field("rounds", rounds)
+            .field("written", written)
+            .field("learned", learned)
+            .field("write", write)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> ObjectPass<'a> {
+    pub fn new(
+        revision: &'a Revision,
+        siblings: &'a dyn Siblings,
+        desired: &'a Desired,
+        (live, settled): (Live, Option<Settled>),
+    ) -> Self {
+        Self {
+            revision,
+            siblings,
+            desired,
+            live,
+            settled,
+            progress: Progress::Fresh,
+            rounds: 0,
+            written: false,
+            learned: None,
+            write: None,
+        }
+    }
+
+    pub fn live(&self) -> Option<&Value> {
+        match &self.live {
+            Live::Present(live) => Some(live),
+            Live::Unread | Live::Uncached | Live::Gone => None,
+        }
+    }
+
+    pub fn is_controlled(&self) -> bool {
+        let references = self.live().map_or(&[][..], owner_references);
+        let mut controllers = references.iter().filter(|r| is_controller(r));
+        controllers.any(|reference| self.revision.identity.is(reference))
+    }
+
+    pub fn need(&self) -> Need {
+        match &self.progress {
+            Progress::MergedIntoStranger => Need::Check(Request::TakeBack),
+            Progress::RefusedOrTaken(_) => Need::Check(Request::Get),
+            Progress::Blocked(problem, text) => Need::Blocked(*problem, text.clone()),
+            Progress::Fresh
+            | Progress::Leading
+            | Progress::Checked
+            | Progress::RefusedUnmigrated => match &self.live {
+                Live::Unread => Need::Check(Request::Get),
+                Live::Uncached | Live::Gone => self.need_when_absent(),
+                Live::Present(live) => self.need_when_present(live),
+            },
+        }
+    }
+
+    fn need_when_absent(&self) -> Need {
+        if self.revision.is_paused() {
+            return Need::Wait("not found".to_owned());
+        }
+        if let Some(newer) = self.siblings.taken_by_newer(&self.desired.key) {
+            return Need::Wait(format!("not found, left to revision {newer}"));
+        }
+        let mut body = self.desired.manifest.clone();
+        let fields = metadata_mut(&mut body);
+        let own = self.revision.identity.controller_reference();
+        fields.insert("ownerReferences".to_owned(), vec![own].into());
+        fields.insert("resourceVersion".to_owned(), NO_VERSION.into());
+        match self.progress {
+            Progress::Leading | Progress::Checked => Need::Write(Request::Create(body)),
+            _ => Need::DryRun(Request::DryRunCreate(body)),
+        }
+    }
+
+    /// Makes the write go without its dry run, before every other write of its phase. To be called when the need is
+    /// [`Need::DryRun`].
+    pub fn lead(&mut self) {
+        self.progress = Progress::Leading;
+    }
+
+    fn need_when_present(&self, live: &Value) -> Need {
+        let is_paused = self.revision.is_paused();
+        let situation = classify(self.revision, self.siblings, live);
+        match decide_adoption(self.revision, self.desired, &situation, live) {
+            Adoption::Leave(_) => Need::Nothing,
+            _ if is_paused && self.revision.delivery == Delivery::InProcess => Need::Nothing,
+            Adoption::Refuse(refusal) => {
+                let text = collision_message(self.desired, &refusal);
+                Need::Blocked(Problem::Collision, text)
+            }
+            // A write to a terminating object is lost with it. It is created again when it is gone.
+            _ if is_terminating(live) => Need::Wait("being deleted".to_owned()),
+            // A paused delegated phase is not available while it differs from what it would write.
+            Adoption::Keep if is_paused => match self.need_when_ours(live) {
+                Need::Write(_) | Need::Prepare(_) => {
+                    Need::Wait("paused, and not as it should be".to_owned())
+                }
+                need => need,
+            },
+            Adoption::Adopt(_) if is_paused => {
+                Need::Wait("paused, and not taken over yet".to_owned())
+            }
+            Adoption::Keep => self.need_when_ours(live),
+            Adoption::Adopt(_) => {
+                let body = self.body(live, References::All);
+                // The content would pass, but perhaps not who writes it: only a dry run tells that before the first
+                // write of the phase.
+                let needs_no_check = !self.revision.is_impersonated && self.has_content(live);
+                let is_checked = matches!(self.progress, Progress::Checked | Progress::Leading);
+                match self.need_to_apply(body, live, is_checked || needs_no_check) {
+                    // The write is certain to follow, and the dry run of an object to be migrated may say no wrongly.
+                    Need::Check(request @ Request::DryRunApply(_))
+                        if !legacy::needs_migration(live) =>
+                    {
+                        Need::DryRun(request)
+                    }
+                    need => need,
+                }
+            }
+        }
+    }
+
+    fn need_when_ours(&self, live: &Value) -> Need {
+        let body = self.body(live, References::Owned);
+        if self.written || diff::compare(&body, live) == Difference::None {
+            return Need::Nothing;
+        }
+        let wanted = diff::wanted_fingerprint(&self.desired.manifest);
+        let known = self.learned.or(self.settled);
+        let known = known.filter(|(settled_wanted, _)| *settled_wanted == wanted);
+        if known.is_some_and(|(_, print)| diff::live_fingerprint(live) == Some(print)) {
+            return Need::Nothing;
+        }
+        // Without a remembered fingerprint, say after a restart, the difference may be only in the
+        // form in which the server stores a value; a dry run shows whether it is. With legacy entries
+        // the fingerprint also covers fields that nobody wants.
+        let differs = known.is_some() && !legacy::needs_migration(live);
+        self.need_to_apply(body, live, differs || self.progress == Progress::Checked)
+    }
+
+    /// The next step on the way to an apply to an existing object.
+    ///
+    /// A dry run comes first: it shows whether anything differs at all, and stops what is invalid
+    /// before the object is touched. It is not final where legacy entries own fields: those that are
+    /// to go still stand (a volume can change from one source to another, but not have two), and those
+    /// that the body lacks are not missed yet. So another dry run follows the migration.
+    fn need_to_apply(&self, body: Value, live: &Value, is_checked: bool) -> Need {
+        let migrate = || Request::Migrate(precondition(live));
+        if self.progress == Progress::RefusedUnmigrated {
+            Need::Check(migrate())
+        } else if !is_checked {
+            Need::Check(Request::DryRunApply(versioned(body, live)))
+        } else if legacy::needs_migration(live) {
+            Need::Prepare(migrate())
+        } else {
+            Need::Write(Request::Apply(versioned(body, live)))
+        }
+    }
+
+    /// Whether the live object has the wanted content already, so that only owner and revision
+    /// number change and no dry run is needed.
+    fn has_content(&self, live: &Value) -> bool {
+        let mut body = self.body(live, References::AsLive);
+        let number = live
+            .pointer("/metadata/annotations")
+            .map_or("", |annotations| text(annotations, ANNOTATION_REVISION));
+        body["metadata"]["annotations"][ANNOTATION_REVISION] = number.into();
+        diff::compare(&body, live) == Difference::None
+    }
+
+    /// What to apply to an existing object.
+    fn body(&self, live: &Value, references: References) -> Value {
+        let mut body = self.desired.manifest.clone();
+        diff::with_create_only(&mut body, live, &self.desired.create_only);
+        let list = references.list(live, self.revision);
+        if !list.is_empty() {
+            metadata_mut(&mut body).insert("ownerReferences".to_owned(), list.into());
+        }
+        body
+    }
+
+    /// Takes the answer to the request that [`ObjectPass::need`] asked for.
+    pub fn answer(&mut self, request: &Request, answer: Answer) {
+        match (request, answer) {
+            (_, Answer::KindNotServed) => {
+                let text = format!("{} not registered on the api server.", self.desired.gvk);
+                self.progress = Progress::Blocked(Problem::Violation, text);
+            }
+            (_, Answer::Failed(text)) => self.progress = Progress::Blocked(Problem::Failed, text),
+            (Request::Get, Answer::Object(live)) => {
+                self.live = Live::Present(live);
+                self.written = false;
+                self.progress = Progress::Fresh;
+            }
+            (Request::Get, Answer::NotFound) => {
+                self.live = Live::Gone;
+                self.progress = match mem::replace(&mut self.progress, Progress::Fresh) {
+                    // The object does not exist, so the refusal was about the content.
+                    Progress::RefusedOrTaken(text) => Progress::Blocked(Problem::Violation, text),
+                    _ => Progress::Fresh,
+                };
+            }
+            (Request::DryRunCreate(_), Answer::Created(_)) => self.progress = Progress::Checked,
+            // An object with another controller is refused as well: it would have two of them.
+            (Request::DryRunCreate(_) | Request::Create(_), Answer::Refused(text))
+                if self.live != Live::Gone && self.progress != Progress::Checked =>
+            {
+                self.progress = Progress::RefusedOrTaken(text);
+            }
+            (Request::DryRunApply(body), Answer::Object(answered)) => {
+                self.settle_dry_run(body, &answered);
+            }
+            (Request::DryRunApply(_), Answer::Refused(_))
+                if self.live().is_some_and(legacy::needs_migration) =>
+            {
+                self.progress = Progress::RefusedUnmigrated;
+            }
+            (Request::Create(_) | Request::Apply(_), Answer::Refused(text)) => {
+                // Nothing of the phase is written yet when the first write is refused.
+                let is_first = self.progress == Progress::Leading;
+                let problem = if is_first {
+                    Problem::Violation
+                } else {
+                    Problem::WriteRefused
+                };
+                self.progress = Progress::Blocked(problem, text);
+            }
+            (
+                Request::Get
+                | Request::Migrate(_)
+                | Request::DryRunCreate(_)
+                | Request::DryRunApply(_),
+                Answer::Refused(text),
+            ) => self.progress = Progress::Blocked(Problem::Violation, text),
+            (Request::Migrate(_), Answer::Object(live)) => {
+                self.begin_round();
+                self.live = Live::Present(live);
+                // The fingerprints were taken while other entries owned fields as well.
+                (self.settled, self.learned) = (None, None);
+            }
+            (Request::Create(_), Answer::Created(live)) => self.wrote(live, WriteResult::Created),
+            (Request::Create(_), Answer::Merged(live)) if is_own_creation(&live) => {
+                self.wrote(live, WriteResult::Created);
+            }
+            (Request::Create(_), Answer::Merged(_)) => {
+                self.progress = Progress::MergedIntoStranger;
+            }
+            (Request::Apply(_), Answer::Object(live)) => {
+                let before = self.live().map(|live| self.classify(live));
+                let write = match before {
+                    Some(Situation::Ours) => WriteResult::Repaired,
+                    Some(Situation::Previous(sibling) | Situation::Unrelated(sibling)) => {
+                        WriteResult::TookOver(Some(sibling.name))
+                    }
+                    Some(_) => WriteResult::TookOver(None),
+                    None => WriteResult::Created,
+                };
+                self.wrote(live, write);
+            }
+            // Every other answer means that the object is not in the state that was decided upon.
+            (_, _) => {
+                self.begin_round();
+                self.live = Live::Unread;
+            }
+        }
+    }
+
+    fn classify(&self, live: &Value) -> Situation {
+        classify(self.revision, self.siblings, live)
+    }
+
+    fn begin_round(&mut self) {
+        self.rounds += 1;
+        self.progress = if self.rounds < MAX_ROUNDS {
+            Progress::Fresh
+        } else {
+            let text = "the object keeps changing while it is written".to_owned();
+            Progress::Blocked(Problem::Failed, text)
+        };
+    }
+
+    fn settle_dry_run(&mut self, body: &Value, answered: &Value) {
+        self.progress = Progress::Checked;
+        let Some(live) = self.live() else { return };
+        let Some(print) = diff::live_fingerprint(live) else {
+            return;
+        };
+        let is_unchanged = if legacy::needs_migration(live) {
+            // The apply would own wanted fields twice, and change nothing else.
+            legacy::same_content(live, answered)
+        } else {
+            diff::live_fingerprint(answered) == Some(print)
+        };
+        let is_ours = self.classify(live) == Situation::Ours;
+        let existing = owner_references(live);
+        let mut wanted = owner_references(body).iter();
+        if is_ours && is_unchanged && wanted.all(|reference| existing.contains(reference)) {
+            self.learned = Some((diff::wanted_fingerprint(&self.desired.manifest), print));
+        }
+    }
+
+    fn wrote(&mut self, live: Value, write: WriteResult) {
+        self.learned = diff::live_fingerprint(&live)
+            .map(|print| (diff::wanted_fingerprint(&self.desired.manifest), print));
+        self.live = Live::Present(live);
+        self.written = true;
+        self.write = Some(write);
+        if self.is_controlled() {
+            self.progress = Progress::Fresh;
+        } else {
+            // A webhook can undo what a write says about the owner: that is not repeated for ever.
+            self.begin_round();
+        }
+    }
+}
+
+/// The body with uid and `resourceVersion` of the object it was decided upon: the server refuses
+/// it if anybody wrote in between.
+fn versioned(mut body: Value, live: &Value) -> Value {
+    let fields = metadata_mut(&mut body);
+    for field in ["uid", "resourceVersion"] {
+        fields.insert(field.to_owned(), metadata(live, field).into());
+    }
+    body
+}
+
+/// Whether we created an object that a create merged into, say by a write of a killed manager that
+/// arrived late: then no other apply or update is recorded.
+fn is_own_creation(live: &Value) -> bool {
+    live.pointer("/metadata/managedFields")
+        .and_then(Value::as_array)
+        .is_some_and(|entries| {
+            entries.iter().all(|entry| {
+                !text(entry, "subresource").is_empty()
+                    || (text(entry, "manager") == FIELD_MANAGER
+                        && text(entry, "operation") == "Apply")
+            })
+        })
+}

@@ -1,0 +1,58 @@
+//! The owner references of an apply.
+
+use serde_json::Value;
+
+use crate::{
+    diff,
+    object::{owner_references, text},
+    owners,
+    revision::Revision,
+};
+
+/// Which owner references an apply carries.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum References {
+    /// Those that exist, none of them controlling any more, and ours as the controller.
+    All,
+    /// Those that our manager owns. One that somebody else wrote survives being left out.
+    Owned,
+    /// Those that exist, as they are.
+    AsLive,
+}
+
+impl References {
+    /// The references of an apply to the live object.
+    pub(super) fn list(self, live: &Value, revision: &Revision) -> Vec<Value> {
+        let identity = &revision.identity;
+        let existing = owner_references(live);
+        if self == Self::AsLive {
+            return existing.to_vec();
+        }
+        let owned = diff::owned_fields(live)
+            .and_then(|fields| fields.pointer("/f:metadata/f:ownerReferences"));
+        let is_owned = |reference: &Value| {
+            let key = format!("k:{{\"uid\":\"{}\"}}", text(reference, "uid"));
+            owned.is_some_and(|owned| owned.get(key).is_some())
+        };
+        let mut list = Vec::with_capacity(existing.len() + 1);
+        let mut own = Some(identity.controller_reference());
+        for reference in existing {
+            if identity.is(reference) {
+                list.extend(own.take());
+            } else if identity.is_remote && !owners::is_remote(reference) {
+                // An owner in the object's own cluster that is deleted takes the object along, so it
+                // does not become ours. What somebody else wrote survives being left out.
+            } else if self == Self::All {
+                let mut reference = reference.clone();
+                if reference.get("controller").is_some() {
+                    reference["controller"] = false.into();
+                }
+                list.push(reference);
+            } else if is_owned(reference) {
+                list.push(reference.clone());
+            }
+        }
+        list.extend(own);
+        list
+    }
+}

@@ -1,0 +1,573 @@
+//! Tables of the requests about one object.
+
+mod bodies;
+mod fingerprints;
+
+use baton_apis::{CollisionProtection, LifecycleState};
+use serde_json::json;
+
+use super::*;
+use crate::{
+    pass::{PassResult, Position},
+    tests::fixtures::*,
+};
+
+#[test]
+fn a_taken_over_object_is_written_in_the_state_that_was_seen() {
+    let mut versions = Vec::new();
+    let (steps, outcome) = run_one(
+        &Live::Present(live("1", "previous*")),
+        &mut |name, request| {
+            if let Request::Apply(body) = request {
+                versions.push(body["metadata"]["resourceVersion"].clone());
+                let owners = body["metadata"]["ownerReferences"]
+                    .as_array()
+                    .expect("owners");
+                assert_eq!(owners.len(), 2);
+                assert_eq!(
+                    (&owners[0]["controller"], &owners[1]["controller"]),
+                    (&json!(false), &json!(true))
+                );
+            }
+            willing(name, request)
+        },
+    );
+    assert_eq!(steps, "A");
+    assert_eq!(versions, ["41"]);
+    assert_eq!(
+        outcome.writes[0].1,
+        WriteResult::TookOver(Some("v1".into()))
+    );
+}
+
+/// An object of the revision before, as that has applied it.
+fn applied_by_the_previous_one() -> Value {
+    fn owned(value: &Value) -> Value {
+        let fields = value.as_object().into_iter().flatten();
+        let fields = fields.map(|(key, value)| (format!("f:{key}"), owned(value)));
+        Value::Object(fields.collect())
+    }
+    let previous = Revision {
+        number: 1,
+        ..revision()
+    };
+    let mut object = phases(&previous, &[&["a"]])[0].objects[0].manifest.clone();
+    let mut fields = json!({
+        "f:data": owned(&object["data"]),
+        "f:metadata": {
+            "f:annotations": owned(&object["metadata"]["annotations"]),
+            "f:labels": owned(&object["metadata"]["labels"]),
+        },
+    });
+    let key = "k:{\"uid\":\"previous\"}";
+    fields["f:metadata"]["f:ownerReferences"] = json!({ key: {} });
+    let owners = live("1", "previous*");
+    object["metadata"]["ownerReferences"] = owners["metadata"]["ownerReferences"].clone();
+    object["metadata"]["managedFields"] = json!([
+        {"manager": FIELD_MANAGER, "operation": "Apply", "apiVersion": "v1", "fieldsV1": fields},
+    ]);
+    written(&object, "41")
+}
+
+/// Its content would pass, but perhaps not who writes it: that is to be known before the first write of the phase.
+#[test]
+fn whose_rights_may_lack_is_checked_also_where_only_the_owner_changes() {
+    for (is_impersonated, expected) in [(false, "AA"), (true, "D A A")] {
+        let revision = Revision {
+            is_impersonated,
+            ..revision()
+        };
+        let live = Live::Present(applied_by_the_previous_one());
+        let observed = |_: &str| live.clone();
+        let (steps, _) = run(
+            &revision,
+            &[&["a", "a"]],
+            &no_probes(),
+            observed,
+            &mut willing,
+        );
+        assert_eq!(steps, expected);
+    }
+}
+
+#[test]
+fn a_conflict_is_read_again_and_decided_anew() {
+    let mut reads = 0;
+    let (steps, outcome) = run_one(
+        &Live::Present(live("1", "previous*")),
+        &mut |name, request| match request {
+            Request::Apply(_) if reads == 0 => Answer::Conflict,
+            Request::Get => {
+                reads += 1;
+                // Meanwhile somebody else has become its controller.
+                Answer::Object(at_version(live("", "foreign*"), "42"))
+            }
+            _ => willing(name, request),
+        },
+    );
+    assert_eq!(steps, "A g");
+    let PassResult::Collision(text) = outcome.result else {
+        panic!("{:?}", outcome.result)
+    };
+    assert_eq!(
+        text,
+        "object /a kind:ConfigMap: refusing adoption, object /v1, Kind=ConfigMap ns/a not owned \
+         by previous revision"
+    );
+    assert_eq!(
+        outcome.blockers,
+        [(
+            Position {
+                phase: 0,
+                object: 0
+            },
+            "42".to_owned()
+        )]
+    );
+}
+
+#[test]
+fn a_create_that_meets_a_stranger_takes_back_what_it_merged() {
+    let mut taken_back = false;
+    let (steps, outcome) = run_one(&Live::Uncached, &mut |name, request| match request {
+        Request::Create(body) => {
+            Answer::Merged(managed_by(written(body, "9"), "kubectl", "Update"))
+        }
+        Request::TakeBack => {
+            taken_back = true;
+            Answer::Object(json!({}))
+        }
+        Request::Get => Answer::Object(live("", "")),
+        _ => willing(name, request),
+    });
+    assert_eq!(steps, "c t g");
+    assert!(taken_back);
+    assert!(
+        matches!(outcome.result, PassResult::Collision(_)),
+        "{:?}",
+        outcome.result
+    );
+}
+
+#[test]
+fn an_object_that_our_own_late_create_made_stays_ours() {
+    let (steps, outcome) = run_one(&Live::Uncached, &mut |name, request| match request {
+        Request::Create(body) => {
+            Answer::Merged(managed_by(written(body, "9"), "package-operator", "Apply"))
+        }
+        _ => willing(name, request),
+    });
+    assert_eq!(steps, "c");
+    assert_eq!(outcome.result, PassResult::Passed);
+}
+
+#[test]
+fn a_missing_object_that_a_newer_revision_had_taken_is_left_to_it() {
+    let (steps, outcome) = run(
+        &revision(),
+        &[&["taken"]],
+        &no_probes(),
+        |_| Live::Uncached,
+        &mut willing,
+    );
+    assert_eq!(steps, "");
+    let PassResult::ProbeFailure { failures, .. } = outcome.result else {
+        panic!("{:?}", outcome.result)
+    };
+    assert_eq!(
+        failures,
+        " ConfigMap ns/taken: not found, left to revision v3"
+    );
+}
+
+#[test]
+fn a_terminating_object_is_waited_for() {
+    let mut live = live("1", "previous*");
+    live["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let (steps, outcome) = run_one(&Live::Present(live.clone()), &mut willing);
+    assert_eq!(steps, "");
+    assert_eq!(outcome.waiting_for[0].message, "being deleted");
+}
+
+#[test]
+fn an_object_that_keeps_changing_ends_the_pass() {
+    let (_, outcome) = run_one(&Live::Uncached, &mut |name, request| match request {
+        Request::Get => Answer::Object(live("1", "previous*")),
+        Request::Apply(_) | Request::Create(_) => Answer::Conflict,
+        _ => willing(name, request),
+    });
+    assert!(
+        matches!(outcome.result, PassResult::Failed(_)),
+        "{:?}",
+        outcome.result
+    );
+}
+
+/// What an object is in when the table below starts.
+fn initial(name: &str) -> Live {
+    let present = |live| Live::Present(live);
+    match name {
+        "unread" => Live::Unread,
+        "uncached" => Live::Uncached,
+        "gone" => Live::Gone,
+        "ours" => present(live("2", "me*")),
+        "previous" => present(live("1", "previous*")),
+        "newer" => present(live("3", "newer*")),
+        "stranger" => present(live("", "stranger*")),
+        "nobody" => present(live("", "")),
+        "leaving" => present(terminating(live("2", "me*"))),
+        "legacy" => present(posted("me", "2", "drifted", false)),
+        _ => panic!("{name}"),
+    }
+}
+
+const INITIAL: [&str; 10] = [
+    "unread", "uncached", "gone", "ours", "previous", "newer", "stranger", "nobody", "leaving",
+    "legacy",
+];
+
+/// Every kind of answer; those with an object name it as [`initial`] does.
+const ANSWERS: [&str; 12] = [
+    "ours", "previous", "newer", "stranger", "created", "merged", "mixed", "absent", "conflict",
+    "unserved", "refused", "failed",
+];
+
+fn answer(name: &str) -> Answer {
+    match name {
+        "created" => Answer::Created(live("2", "me*")),
+        "merged" => Answer::Merged(managed_by(live("2", "me*"), FIELD_MANAGER, "Apply")),
+        "mixed" => Answer::Merged(managed_by(live("2", "me*"), "kubectl", "Update")),
+        "absent" => Answer::NotFound,
+        "conflict" => Answer::Conflict,
+        "unserved" => Answer::KindNotServed,
+        "refused" => Answer::Refused("no".to_owned()),
+        "failed" => Answer::Failed("no route".to_owned()),
+        _ => match initial(name) {
+            Live::Present(live) => Answer::Object(live),
+            _ => panic!("{name}"),
+        },
+    }
+}
+
+/// The letter of a request as in [`letter`], `.` for nothing, `w` waits, and the problems: `V` violation,
+/// `R` refused write, `F` failure, `C` collision.
+fn need_letter(need: &Need) -> char {
+    match need {
+        Need::Nothing => '.',
+        Need::Check(request)
+        | Need::DryRun(request)
+        | Need::Prepare(request)
+        | Need::Write(request) => letter(request),
+        Need::Wait(_) => 'w',
+        Need::Blocked(Problem::Violation, _) => 'V',
+        Need::Blocked(Problem::WriteRefused, _) => 'R',
+        Need::Blocked(Problem::Failed, _) => 'F',
+        Need::Blocked(Problem::Collision, _) => 'C',
+    }
+}
+
+/// Answers the request that the object asks for now; whether it asked for any.
+fn give(pass: &mut ObjectPass<'_>, name: &str) -> bool {
+    match pass.need() {
+        Need::Check(request)
+        | Need::DryRun(request)
+        | Need::Prepare(request)
+        | Need::Write(request) => {
+            pass.answer(&request, answer(name));
+            true
+        }
+        Need::Nothing | Need::Wait(_) | Need::Blocked(..) => false,
+    }
+}
+
+fn with_object(revision: &Revision, live: Live, test: impl FnOnce(ObjectPass<'_>)) {
+    let phases = phases(revision, &[&["a"]]);
+    test(ObjectPass::new(
+        revision,
+        &Family,
+        &phases[0].objects[0],
+        (live, None),
+    ));
+}
+
+/// Every request on every way to an object, and what each answer to it leads to.
+#[test]
+fn every_answer_to_every_request() {
+    for (path, request, row) in [
+        //                          the object is          created    absent   unserved
+        //                          ours  newer            | merged   | conflict  | refused
+        //                          | previous  stranger   | | mixed  | |      |  | failed
+        ("unread", 'g', "D D . C g g g d g V V F"),
+        ("uncached", 'd', "g g g g c g g g g V g F"),
+        ("uncached refused", 'g', "D D . C g g g V g V V F"),
+        ("uncached created", 'c', "g g g g . . t g g V R F"),
+        ("uncached created mixed", 't', "g g g g g g g g g V g F"),
+        ("gone", 'd', "g g g g c g g g g V V F"),
+        ("gone created", 'c', "g g g g . . t g g V R F"),
+        ("ours", 'D', "A A A A g g g g g V V F"),
+        ("ours ours", 'A', ". D . C g g g g g V R F"),
+        // Only the answer to a write is not compared again.
+        ("ours ours previous", 'D', "A A A A g g g g g V V F"),
+        (
+            "ours ours previous conflict",
+            'g',
+            "D D . C g g g d g V V F",
+        ),
+        ("uncached created conflict", 'g', "D D . C g g g d g V V F"),
+        ("previous", 'D', "A A A A g g g g g V V F"),
+        ("previous ours", 'A', ". D . C g g g g g V R F"),
+        ("legacy", 'D', "m m m m g g g g g V m F"),
+        ("legacy ours", 'm', "D D . C g g g g g V V F"),
+        ("legacy refused", 'm', "D D . C g g g g g V V F"),
+        ("legacy refused legacy", 'D', "m m m m g g g g g V m F"),
+    ] {
+        for (name, expected) in ANSWERS.into_iter().zip(row.split_whitespace()) {
+            let mut steps = path.split_whitespace();
+            let live = initial(steps.next().unwrap());
+            with_object(&revision(), live, |mut pass| {
+                for step in steps {
+                    assert!(give(&mut pass, step), "{path}");
+                }
+                assert_eq!(need_letter(&pass.need()), request, "{path}");
+                assert!(give(&mut pass, name));
+                let next = need_letter(&pass.need()).to_string();
+                assert_eq!(next, expected, "{path}, {name}");
+            });
+        }
+    }
+}
+
+/// What there is to do about an object before anything was asked, by what the revision may do now.
+#[test]
+fn every_state_of_an_object_by_delivery_and_pause() {
+    //          in-process       delegated        remote
+    //          active  paused   active  paused   active  paused
+    for (name, row) in [
+        ("unread", "g g g g g g"),
+        ("uncached", "d w d w d w"),
+        ("gone", "d w d w d w"),
+        ("ours", "D . D D D D"),
+        ("previous", "D . D w D w"),
+        ("newer", ". . . . . ."),
+        ("stranger", "C . C C C C"),
+        ("nobody", "C . C C C C"),
+        ("leaving", "w . w w w w"),
+        ("legacy", "D . D D D D"),
+    ] {
+        let deliveries = [Delivery::InProcess, Delivery::Delegated, Delivery::Remote];
+        let lifecycles = [LifecycleState::Active, LifecycleState::Paused];
+        let cases = deliveries
+            .into_iter()
+            .flat_map(|delivery| lifecycles.map(|state| (delivery, state)));
+        for ((delivery, lifecycle), expected) in cases.zip(row.split_whitespace()) {
+            let revision = Revision {
+                lifecycle,
+                delivery,
+                ..revision()
+            };
+            with_object(&revision, initial(name), |pass| {
+                let need = need_letter(&pass.need()).to_string();
+                assert_eq!(need, expected, "{name} {delivery:?} {lifecycle:?}");
+            });
+        }
+    }
+}
+
+/// All sequences of answers of a length.
+fn sequences(length: usize) -> Vec<Vec<&'static str>> {
+    (0..length).fold(vec![Vec::new()], |shorter, _| {
+        let longer = |sequence: Vec<&'static str>| {
+            ANSWERS.map(|answer| [sequence.clone(), vec![answer]].concat())
+        };
+        shorter.into_iter().flat_map(longer).collect()
+    })
+}
+
+/// Whatever is there and whatever the server answers: a write follows its own dry run or, with legacy
+/// entries, their migration; nothing is written to what others own or while paused; a problem lasts.
+#[test]
+fn no_sequence_of_answers_leads_to_an_unchecked_or_foreign_write() {
+    for lifecycle in [LifecycleState::Active, LifecycleState::Paused] {
+        let revision = Revision {
+            lifecycle,
+            ..revision()
+        };
+        let phases = phases(&revision, &[&["a"]]);
+        for (name, sequence) in INITIAL.iter().flat_map(|name| {
+            sequences(3)
+                .into_iter()
+                .map(move |sequence| (name, sequence))
+        }) {
+            let observed = (initial(name), None);
+            let pass = ObjectPass::new(&revision, &Family, &phases[0].objects[0], observed);
+            check_sequence(pass, &format!("{name} {sequence:?}"), &sequence);
+        }
+    }
+}
+
+fn check_sequence(mut pass: ObjectPass<'_>, case: &str, sequence: &[&str]) {
+    let mut checked = false;
+    for name in sequence {
+        let before = pass.need();
+        let asked = need_letter(&before);
+        if matches!(asked, 'c' | 'A') {
+            assert!(checked, "{case}: {before:?}");
+        }
+        if matches!(asked, 'c' | 'A' | 'm' | 't') {
+            assert!(!pass.revision.is_paused(), "{case}: {before:?}");
+        }
+        if let Some(live) = pass.live().filter(|_| "Am".contains(asked)) {
+            let situation = pass.classify(live);
+            let may_write = matches!(situation, Situation::Ours | Situation::Previous(_));
+            assert!(may_write, "{case}: {before:?}");
+        }
+        if !give(&mut pass, name) {
+            return;
+        }
+        checked = match asked {
+            'd' => *name == "created",
+            'D' => !pass.live().is_some_and(legacy::needs_migration),
+            _ => false,
+        };
+        match *name {
+            "unserved" => assert_eq!(need_letter(&pass.need()), 'V', "{case}"),
+            "failed" => assert_eq!(need_letter(&pass.need()), 'F', "{case}"),
+            _ => {}
+        }
+    }
+}
+
+/// The number of requests about one object is bounded, however reads, dry runs and writes are answered.
+#[test]
+fn an_object_is_given_up_after_a_bounded_number_of_rounds() {
+    // One answer of each effect.
+    let effects = [
+        "ours", "previous", "newer", "legacy", "created", "mixed", "absent", "conflict", "refused",
+    ];
+    let strategies = effects.into_iter().flat_map(|read| {
+        let pairs = effects
+            .into_iter()
+            .flat_map(|check| effects.map(|write| (check, write)));
+        pairs.map(move |(check, write)| (read, check, write))
+    });
+    for (name, strategy) in strategies.flat_map(|strategy| INITIAL.map(|name| (name, strategy))) {
+        let (read, check, write) = strategy;
+        with_object(&revision(), initial(name), |mut pass| {
+            let mut requests = 0;
+            loop {
+                let answer = match need_letter(&pass.need()) {
+                    // What accepts a create is an object to an apply.
+                    'D' if check == "created" => "ours",
+                    'd' | 'D' => check,
+                    'c' | 'A' => write,
+                    _ => read,
+                };
+                if !give(&mut pass, answer) {
+                    break;
+                }
+                requests += 1;
+                assert!(requests < 40, "{name} {strategy:?}");
+            }
+        });
+    }
+}
+
+/// A webhook that undoes every handover does not keep a pass going for ever.
+#[test]
+fn a_handover_that_is_undone_at_once_is_given_up() {
+    let before = || live("1", "previous*");
+    let (steps, outcome) = run_one(&Live::Present(before()), &mut |_, _| {
+        Answer::Object(before())
+    });
+    assert_eq!(steps, ["A"; 8].join(" "));
+    let text =
+        "Phase \"p1\", ConfigMap /a: the object keeps changing while it is written".to_owned();
+    assert_eq!(outcome.result, PassResult::Failed(vec![text]));
+}
+
+/// What people read about an object that waits or is blocked, by its way there.
+#[test]
+fn texts_of_what_stops_an_object() {
+    use Delivery::{Delegated, InProcess, Remote};
+    let not_owned = "object /a kind:ConfigMap: refusing adoption, object /v1, Kind=ConfigMap ns/a not owned by \
+        previous revision";
+    let active = [
+        ("leaving", "being deleted"),
+        ("stranger", not_owned),
+        (
+            "ours unserved",
+            "/v1, Kind=ConfigMap not registered on the api server.",
+        ),
+        ("ours refused", "no"),
+        ("ours failed", "no route"),
+        ("ours ours refused", "no"),
+        ("uncached refused absent", "no"),
+    ];
+    // Nothing of a paused delegated phase is written, and what would be is said.
+    let paused = [
+        ("leaving", "being deleted"),
+        ("stranger", not_owned),
+        ("ours ours", "paused, and not as it should be"),
+        ("legacy ours", "paused, and not as it should be"),
+        ("previous", "paused, and not taken over yet"),
+    ];
+    let missing = [("gone", "not found"), ("uncached", "not found")];
+    for (delivery, lifecycle, rows) in [
+        (InProcess, LifecycleState::Active, &active[..]),
+        (Delegated, LifecycleState::Active, &active),
+        (InProcess, LifecycleState::Paused, &missing),
+        (Delegated, LifecycleState::Paused, &missing),
+        (Delegated, LifecycleState::Paused, &paused),
+        (Remote, LifecycleState::Paused, &paused),
+    ] {
+        let revision = Revision {
+            lifecycle,
+            delivery,
+            ..revision()
+        };
+        for (path, expected) in rows {
+            let mut steps = path.split_whitespace();
+            with_object(
+                &revision,
+                initial(steps.next().expect("a state")),
+                |mut pass| {
+                    for step in steps {
+                        assert!(give(&mut pass, step), "{path}");
+                    }
+                    let (Need::Wait(text) | Need::Blocked(_, text)) = pass.need() else {
+                        panic!("{path}: {:?}", pass.need())
+                    };
+                    // Only in-process is there a default namespace.
+                    let name = if delivery == InProcess { "ns/a" } else { "/a" };
+                    assert_eq!(text, expected.replace("ns/a", name), "{path}");
+                },
+            );
+        }
+    }
+}
+
+/// The eighth answer that does not fit ends the pass; what was written until then stays reported.
+#[test]
+fn an_object_is_given_up_in_the_eighth_round() {
+    for (path, answer, rounds) in [("ours", "conflict", 8), ("uncached created", "conflict", 8)] {
+        let mut steps = path.split_whitespace();
+        with_object(
+            &revision(),
+            initial(steps.next().expect("a state")),
+            |mut pass| {
+                for step in steps {
+                    assert!(give(&mut pass, step), "{path}");
+                }
+                let mut conflicts = 0;
+                while !matches!(pass.need(), Need::Blocked(..)) {
+                    let is_read = need_letter(&pass.need()) == 'g';
+                    conflicts += usize::from(!is_read);
+                    assert!(give(&mut pass, if is_read { "ours" } else { answer }));
+                }
+                assert_eq!(conflicts, rounds, "{path}");
+                let text = "the object keeps changing while it is written".to_owned();
+                assert_eq!(pass.need(), Need::Blocked(Problem::Failed, text), "{path}");
+            },
+        );
+    }
+}

@@ -1,0 +1,325 @@
+//! What requests carry, and what is made of their answers.
+
+use super::*;
+use crate::object::Identity;
+
+/// The bodies of everything that is sent about an object, by the state that they were decided upon.
+#[test]
+fn bodies_carry_owner_and_state() {
+    let me = revision().identity.controller_reference();
+    let previous = json!({"apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+        "name": "v1", "uid": "previous", "controller": false});
+    let body = |owners: Value, seen: bool| {
+        let mut body = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": {"k": "v"},
+            "metadata": {
+                "name": "a", "namespace": "ns", "ownerReferences": owners,
+                "annotations": {"package-operator.run/revision": "2"},
+                "labels": {"package-operator.run/cache": "True"},
+            },
+        });
+        if seen {
+            body["metadata"]["uid"] = "uid-a".into();
+            body["metadata"]["resourceVersion"] = "41".into();
+        } else {
+            // No object has it, so the server refuses to write to any.
+            body["metadata"]["resourceVersion"] = "1".into();
+        }
+        body
+    };
+    let absent = body(json!([me]), false);
+    let ours = body(json!([me]), true);
+    let handover = body(json!([previous, me]), true);
+    for (path, expected) in [
+        ("uncached", Request::DryRunCreate(absent.clone())),
+        ("gone", Request::DryRunCreate(absent.clone())),
+        ("gone created", Request::Create(absent)),
+        ("ours", Request::DryRunApply(ours.clone())),
+        ("ours ours", Request::Apply(ours)),
+        ("previous", Request::DryRunApply(handover.clone())),
+        ("previous ours", Request::Apply(handover)),
+        (
+            "legacy ours",
+            Request::Migrate(precondition(&live("2", "me*"))),
+        ),
+    ] {
+        let mut steps = path.split_whitespace();
+        with_object(
+            &revision(),
+            initial(steps.next().expect("a state")),
+            |mut pass| {
+                for step in steps {
+                    assert!(give(&mut pass, step), "{path}");
+                }
+                let (Need::Check(request)
+                | Need::DryRun(request)
+                | Need::Prepare(request)
+                | Need::Write(request)) = pass.need()
+                else {
+                    panic!("{path}: {:?}", pass.need())
+                };
+                assert_eq!(request, expected, "{path}");
+            },
+        );
+    }
+}
+
+/// A field that is only wanted at the creation is sent then, and left to others afterwards.
+#[test]
+fn create_only_fields_are_sent_to_absent_objects_only() {
+    let revision = revision();
+    let mut phases = phases(&revision, &[&["a"]]);
+    phases[0].objects[0].create_only = vec![".data.k".parse().expect("a path")];
+    for (name, expected) in [
+        ("gone", json!({"k": "v"})),
+        ("ours", Value::Null),
+        ("previous", Value::Null),
+    ] {
+        let observed = (initial(name), None);
+        let pass = ObjectPass::new(&revision, &Family, &phases[0].objects[0], observed);
+        let (Need::DryRun(Request::DryRunCreate(body) | Request::DryRunApply(body))
+        | Need::Check(Request::DryRunApply(body))) = pass.need()
+        else {
+            panic!("{:?}", pass.need())
+        };
+        assert_eq!(
+            body["data"].get("k").cloned().unwrap_or_default(),
+            expected["k"],
+            "{name}"
+        );
+    }
+}
+
+/// Whether a create that merged into an object is taken for ours (`.`) or is taken back (`t`), by the other
+/// entries of `managedFields`, as manager, operation and subresource.
+#[test]
+fn an_object_is_our_own_creation_when_nobody_else_wrote_it() {
+    for (entries, expected) in [
+        (&["package-operator Apply"][..], '.'),
+        (&["package-operator Update"], 't'),
+        (&["kubectl Apply"], 't'),
+        (&["kubectl Update"], 't'),
+        // A status says nothing about who made the object.
+        (&["package-operator Apply", "kubelet Update status"], '.'),
+        (
+            &["package-operator Apply", "package-operator Update status"],
+            '.',
+        ),
+        (&["package-operator Apply", "kubectl Update"], 't'),
+        (&["kubectl Update", "package-operator Apply"], 't'),
+    ] {
+        let entry = |entry: &&str| {
+            let mut words = entry.split(' ');
+            let mut entry = json!({"manager": words.next(), "operation": words.next()});
+            if let Some(subresource) = words.next() {
+                entry["subresource"] = subresource.into();
+            }
+            entry
+        };
+        let mut merged = live("2", "me*");
+        merged["metadata"]["managedFields"] = entries.iter().map(entry).collect();
+        with_object(&revision(), Live::Gone, |mut pass| {
+            assert!(give(&mut pass, "created"));
+            let Need::Write(request) = pass.need() else {
+                panic!("{:?}", pass.need())
+            };
+            pass.answer(&request, Answer::Merged(merged));
+            assert_eq!(need_letter(&pass.need()), expected, "{entries:?}");
+            let is_ours = expected == '.';
+            assert_eq!(
+                pass.write,
+                is_ours.then_some(WriteResult::Created),
+                "{entries:?}"
+            );
+            assert_eq!(pass.is_controlled(), is_ours, "{entries:?}");
+        });
+    }
+    // Without any entry there is no telling.
+    with_object(&revision(), Live::Gone, |mut pass| {
+        pass.answer(
+            &Request::Create(Value::Null),
+            Answer::Merged(live("2", "me*")),
+        );
+        assert_eq!(need_letter(&pass.need()), 't');
+    });
+}
+
+/// An owner in the object's own cluster does not become ours where the revision is elsewhere. Owners with a
+/// `~` are entries of the annotation, those in brackets are owned by our manager.
+#[test]
+fn owner_references_of_an_apply_to_another_cluster() {
+    for (owners, handover, repair) in [
+        ("", "me*", "me*"),
+        ("me~*", "me*", "me*"),
+        ("pod", "me*", "me*"),
+        ("pod*", "me*", "me*"),
+        ("[pod]", "me*", "me*"),
+        ("previous~*", "previous me*", "me*"),
+        ("[previous~]", "previous me*", "previous me*"),
+        ("pod* previous~* me~", "previous me*", "me*"),
+        ("me~* [previous~] pod", "me* previous", "me* previous"),
+    ] {
+        let revision = Revision {
+            identity: Identity {
+                is_remote: true,
+                ..revision().identity
+            },
+            ..revision()
+        };
+        let plain = owners.replace(['[', ']', '~'], "");
+        let mut live = live("1", &plain);
+        for (index, owner) in owners.split_whitespace().enumerate() {
+            if owner.contains('~') {
+                live["metadata"]["ownerReferences"][index]["namespace"] = "shop".into();
+            }
+        }
+        own_bracketed(&mut live, owners);
+        assert_eq!(
+            show(References::All, &live, &revision),
+            handover,
+            "{owners}"
+        );
+        assert_eq!(
+            show(References::Owned, &live, &revision),
+            repair,
+            "{owners}"
+        );
+        assert_eq!(
+            show(References::AsLive, &live, &revision),
+            plain,
+            "{owners}"
+        );
+    }
+}
+
+/// A flag that says `false` is no more than one that is absent, and only an existing one is cleared.
+#[test]
+fn a_handover_clears_the_flag_of_whoever_has_one() {
+    let mut live = live("1", "previous* pod");
+    let references = live["metadata"]["ownerReferences"]
+        .as_array_mut()
+        .expect("owners");
+    references[1]
+        .as_object_mut()
+        .expect("a map")
+        .remove("controller");
+    let list = References::All.list(&live, &revision());
+    assert_eq!(list[0]["controller"], false);
+    assert_eq!(list[1].get("controller"), None);
+    assert_eq!(list[2], revision().identity.controller_reference());
+}
+
+/// What a write is reported as, by whose the object was.
+#[test]
+fn a_write_is_reported_by_the_owner_before_it() {
+    let took_over = |name: &str| WriteResult::TookOver(Some(name.to_owned()));
+    for (number, owners, protection, expected) in [
+        (
+            "2",
+            "me*",
+            CollisionProtection::Prevent,
+            WriteResult::Repaired,
+        ),
+        (
+            "1",
+            "previous*",
+            CollisionProtection::Prevent,
+            took_over("v1"),
+        ),
+        (
+            "1",
+            "unrelated*",
+            CollisionProtection::None,
+            took_over("other"),
+        ),
+        (
+            "",
+            "stranger*",
+            CollisionProtection::None,
+            WriteResult::TookOver(None),
+        ),
+        (
+            "",
+            "",
+            CollisionProtection::IfNoController,
+            WriteResult::TookOver(None),
+        ),
+        (
+            "3",
+            "me",
+            CollisionProtection::Prevent,
+            WriteResult::TookOver(None),
+        ),
+    ] {
+        let revision = revision();
+        let mut phases = phases(&revision, &[&["a"]]);
+        phases[0].objects[0].protection = protection;
+        let observed = (Live::Present(live(number, owners)), None);
+        let mut pass = ObjectPass::new(&revision, &Family, &phases[0].objects[0], observed);
+        assert!(give(&mut pass, "ours") && give(&mut pass, "ours"));
+        assert_eq!(pass.write, Some(expected), "{owners}");
+        assert!(pass.is_controlled());
+    }
+}
+
+/// The owner references of an apply, by those of the live object. Those in brackets are owned by our
+/// manager, a star marks the controller.
+#[test]
+fn owner_references_of_an_apply() {
+    for (owners, handover, repair) in [
+        ("", "me*", "me*"),
+        ("me*", "me*", "me*"),
+        ("me", "me*", "me*"),
+        ("previous*", "previous me*", "me*"),
+        ("[previous]", "previous me*", "previous me*"),
+        ("me* [previous] pod", "me* previous pod", "me* previous"),
+        (
+            "pod stranger* [newer]",
+            "pod stranger newer me*",
+            "newer me*",
+        ),
+    ] {
+        let plain = owners.replace(['[', ']'], "");
+        let mut live = live("1", &plain);
+        own_bracketed(&mut live, owners);
+        assert_eq!(
+            show(References::All, &live, &revision()),
+            handover,
+            "{owners}"
+        );
+        assert_eq!(
+            show(References::Owned, &live, &revision()),
+            repair,
+            "{owners}"
+        );
+        assert_eq!(
+            show(References::AsLive, &live, &revision()),
+            plain,
+            "{owners}"
+        );
+    }
+}
+
+/// Makes our manager own the owner references that are in brackets.
+fn own_bracketed(live: &mut Value, owners: &str) {
+    let bracketed = owners
+        .split_whitespace()
+        .filter(|owner| owner.starts_with('['));
+    let keys = bracketed.map(|owner| {
+        let uid = owner.trim_matches(['[', ']', '~']);
+        (format!("k:{{\"uid\":\"{uid}\"}}"), json!({}))
+    });
+    let owned: Value = keys.collect::<serde_json::Map<_, _>>().into();
+    live["metadata"]["managedFields"] = json!([{"manager": FIELD_MANAGER, "operation": "Apply",
+        "apiVersion": "v1", "fieldsV1": {"f:metadata": {"f:ownerReferences": owned}}}]);
+}
+
+/// The uids of a list of owner references, with a star behind controllers.
+fn show(references: References, live: &Value, revision: &Revision) -> String {
+    let show = |reference: &Value| {
+        let star = if is_controller(reference) { "*" } else { "" };
+        format!("{}{star}", text(reference, "uid"))
+    };
+    let list = references.list(live, revision);
+    list.iter().map(show).collect::<Vec<_>>().join(" ")
+}

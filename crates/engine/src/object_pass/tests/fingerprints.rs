@@ -1,0 +1,348 @@
+//! Differences in form, which a dry run settles and fingerprints remember, and legacy entries.
+
+use super::*;
+use crate::{Precondition, diff};
+
+/// An object of which our manager's apply owns everything that is wanted.
+fn applied(uid: &str, number: &str, content: &str) -> Value {
+    let mut live = posted(uid, number, content, false);
+    live["metadata"]["managedFields"][0]["operation"] = "Apply".into();
+    live
+}
+
+fn wanted() -> u64 {
+    diff::wanted_fingerprint(&phases(&revision(), &[&["a"]])[0].objects[0].manifest)
+}
+
+fn print(live: &Value) -> u64 {
+    diff::live_fingerprint(live).expect("owned fields")
+}
+
+fn with_settled(live: &Value, settled: Option<Settled>, test: impl FnOnce(ObjectPass<'_>)) {
+    let revision = revision();
+    let phases = phases(&revision, &[&["a"]]);
+    let observed = (Live::Present(live.clone()), settled);
+    test(ObjectPass::new(
+        &revision,
+        &Family,
+        &phases[0].objects[0],
+        observed,
+    ));
+}
+
+/// The first request by what differs and by what is remembered: nothing; the present body and the present
+/// live object; another live object; another body; both.
+#[test]
+fn remembered_fingerprints_save_dry_runs_and_writes() {
+    for (case, live, row) in [
+        ("as wanted", applied("me", "2", "v"), ". . . . ."),
+        (
+            "another form or drift",
+            applied("me", "2", "1000m"),
+            "D . A D D",
+        ),
+        // With legacy entries the fingerprint covers fields that nobody wants.
+        ("legacy", posted("me", "2", "1000m", false), "D . D D D"),
+        ("never applied", live("2", "me*"), "D D A D D"),
+        // A handover is no question of form.
+        ("previous", applied("previous", "1", "1000m"), "D D D D D"),
+        ("newer", applied("newer", "3", "1000m"), ". . . . ."),
+    ] {
+        let now = diff::live_fingerprint(&live).unwrap_or_default();
+        let remembered = [
+            None,
+            Some((wanted(), now)),
+            Some((wanted(), now ^ 1)),
+            Some((wanted() ^ 1, now)),
+            Some((wanted() ^ 1, now ^ 1)),
+        ];
+        for (settled, expected) in remembered.into_iter().zip(row.split_whitespace()) {
+            // Nothing can be remembered of an object without owned fields, but its entries may be gone now.
+            let expected = match settled {
+                Some(settled) if case == "never applied" && settled.0 == wanted() => "A",
+                _ => expected,
+            };
+            with_settled(&live, settled, |pass| {
+                assert_eq!(
+                    need_letter(&pass.need()).to_string(),
+                    expected,
+                    "{case} {settled:?}"
+                );
+            });
+        }
+    }
+}
+
+/// What a dry run teaches, by its answer: whether its result is remembered, and what follows.
+#[test]
+fn a_dry_run_that_changes_nothing_is_remembered() {
+    let with = |mut live: Value, path: &str, value: Value| {
+        *live.pointer_mut(path).expect("a field") = value;
+        live
+    };
+    let ours = || applied("me", "2", "1000m");
+    let legacy = || posted("me", "2", "1000m", false);
+    let version = "/metadata/resourceVersion";
+    let blocks = "/metadata/ownerReferences/0/blockOwnerDeletion";
+    let applied_as_well = |mut live: Value| {
+        let entries = live["metadata"]["managedFields"].as_array_mut();
+        entries
+            .expect("entries")
+            .push(json!({"manager": FIELD_MANAGER, "operation": "Apply"}));
+        live
+    };
+    for (case, live, answered, learned, next) in [
+        ("the same", ours(), ours(), true, '.'),
+        (
+            "another version",
+            ours(),
+            with(ours(), version, "42".into()),
+            true,
+            '.',
+        ),
+        (
+            "other content",
+            ours(),
+            with(ours(), "/data/k", "v".into()),
+            false,
+            'A',
+        ),
+        // Owner references are no part of the fingerprint.
+        (
+            "our flag is missing",
+            with(ours(), blocks, false.into()),
+            ours(),
+            false,
+            'A',
+        ),
+        (
+            "another owner",
+            applied("previous", "1", "1000m"),
+            applied("previous", "1", "1000m"),
+            false,
+            'A',
+        ),
+        ("never applied", live("2", "me*"), ours(), false, 'A'),
+        ("legacy, the same", legacy(), legacy(), true, '.'),
+        (
+            "legacy, owned twice",
+            legacy(),
+            applied_as_well(legacy()),
+            true,
+            '.',
+        ),
+        (
+            "legacy, other content",
+            legacy(),
+            with(legacy(), "/data/k", "v".into()),
+            false,
+            'm',
+        ),
+        (
+            "legacy, not ours",
+            posted("previous", "1", "x", false),
+            posted("previous", "1", "x", false),
+            false,
+            'm',
+        ),
+    ] {
+        with_settled(&live, Some((wanted() ^ 1, 0)), |mut pass| {
+            let (Need::Check(request) | Need::DryRun(request)) = pass.need() else {
+                panic!("{case}: {:?}", pass.need())
+            };
+            pass.answer(&request, Answer::Object(answered));
+            let expected = learned.then(|| (wanted(), print(&live)));
+            assert_eq!(pass.learned, expected, "{case}");
+            assert_eq!(need_letter(&pass.need()), next, "{case}");
+        });
+    }
+}
+
+/// A write is remembered as the server answered it, in whatever form; a migration makes everything that was
+/// remembered worthless.
+#[test]
+fn writes_are_remembered_and_migrations_forget() {
+    let drifted = applied("me", "2", "old");
+    with_settled(&drifted, Some((wanted(), 0)), |mut pass| {
+        let Need::Write(request) = pass.need() else {
+            panic!("{:?}", pass.need())
+        };
+        let answered = at_version(applied("me", "2", "normalized"), "42");
+        pass.answer(&request, Answer::Object(answered.clone()));
+        assert_eq!(pass.learned, Some((wanted(), print(&answered))));
+        assert_eq!(pass.need(), Need::Nothing);
+        assert_eq!(pass.live(), Some(&answered));
+    });
+    // An answer without our entry cannot be remembered.
+    with_settled(&drifted, Some((wanted(), 0)), |mut pass| {
+        pass.answer(
+            &Request::Apply(Value::Null),
+            Answer::Object(live("2", "me*")),
+        );
+        assert_eq!((pass.learned, pass.need()), (None, Need::Nothing));
+    });
+    let legacy = posted("me", "2", "1000m", false);
+    let seen = Precondition {
+        uid: "uid-a".to_owned(),
+        resource_version: "41".to_owned(),
+        owner_index: 0,
+    };
+    for learned in [None, Some((wanted(), print(&drifted)))] {
+        // Both would say that nothing differs.
+        with_settled(&legacy, Some((wanted(), print(&drifted))), |mut pass| {
+            pass.learned = learned;
+            pass.answer(
+                &Request::Migrate(seen.clone()),
+                Answer::Object(drifted.clone()),
+            );
+            assert_eq!(
+                (pass.learned, need_letter(&pass.need())),
+                (None, 'D'),
+                "{learned:?}"
+            );
+        });
+    }
+}
+
+/// What was learned in this pass counts more than what was remembered before it.
+#[test]
+fn a_dry_run_of_this_pass_outweighs_an_older_fingerprint() {
+    let live = applied("me", "2", "1000m");
+    for settled in [
+        None,
+        Some((wanted(), print(&live) ^ 1)),
+        Some((wanted() ^ 1, print(&live))),
+    ] {
+        with_settled(&live, settled, |mut pass| {
+            pass.answer(
+                &Request::DryRunApply(Value::Null),
+                Answer::Object(live.clone()),
+            );
+            assert_eq!(pass.need(), Need::Nothing, "{settled:?}");
+        });
+    }
+}
+
+/// A handover needs a dry run unless only owner and revision number change.
+#[test]
+fn a_handover_of_equal_content_needs_no_dry_run() {
+    let edited = |edit: &dyn Fn(&mut Value)| {
+        let mut live = applied("previous", "1", "v");
+        edit(&mut live);
+        live
+    };
+    for (case, live, expected) in [
+        ("equal", edited(&|_| ()), 'A'),
+        (
+            "another content",
+            edited(&|live| live["data"]["k"] = "x".into()),
+            'D',
+        ),
+        (
+            "a field of others",
+            edited(&|live| live["data"]["other"] = "x".into()),
+            'A',
+        ),
+        (
+            "no label",
+            edited(&|live| drop(live["metadata"]["labels"].take())),
+            'D',
+        ),
+        (
+            "a field that is not owned",
+            edited(&|live| {
+                let fields = &mut live["metadata"]["managedFields"][0]["fieldsV1"];
+                fields.as_object_mut().expect("a map").remove("f:data");
+            }),
+            'D',
+        ),
+        (
+            "an owned field that is not wanted",
+            edited(&|live| {
+                live["data"]["old"] = "1".into();
+                live["metadata"]["managedFields"][0]["fieldsV1"]["f:data"]["f:old"] = json!({});
+            }),
+            'D',
+        ),
+        (
+            "no managed fields",
+            edited(&|live| drop(live["metadata"]["managedFields"].take())),
+            'D',
+        ),
+    ] {
+        with_settled(&live, None, |pass| {
+            assert_eq!(need_letter(&pass.need()), expected, "{case}");
+        });
+    }
+}
+
+/// The requests about an object that was written by an update: `D` and `A` are about its content, `m`
+/// makes its fields ours.
+#[test]
+fn fields_of_a_legacy_entry_become_ours_before_a_write() {
+    for (uid, number, content, surplus, before, after, expected) in [
+        // Controlled by us and as wanted, whatever else the update holds: nothing is sent.
+        ("me", "2", "v", false, true, true, ""),
+        ("me", "2", "v", true, true, true, ""),
+        // Drift, and a handover.
+        ("me", "2", "drifted", false, true, true, "D m D A"),
+        ("previous", "1", "other", false, true, true, "D m A"),
+        // Of equal content, until it turns out that there is more.
+        ("previous", "1", "v", false, true, true, "m A"),
+        ("previous", "1", "v", true, true, true, "m A"),
+        // What stays keeps the new content from being valid, or the other way round.
+        ("previous", "1", "other", true, false, true, "D m A"),
+        ("previous", "1", "other", true, true, false, "D m A"),
+        ("previous", "1", "other", true, false, false, "D m A"),
+    ] {
+        let live = posted(uid, number, content, surplus);
+        let (steps, outcome) = run_one(
+            &Live::Present(live.clone()),
+            &mut server_of_posted(&live, before, after),
+        );
+        assert_eq!(steps, expected, "{live}");
+        if after {
+            assert_eq!(outcome.result, PassResult::Passed, "{live}");
+        } else {
+            let text = "Phase \"p1\", ConfigMap /a: is invalid".to_owned();
+            assert_eq!(outcome.result, PassResult::Preflight(vec![text]), "{live}");
+        }
+    }
+}
+
+/// The update says a value in another form than the body: the dry run finds that out, and it is
+/// remembered.
+#[test]
+fn a_legacy_entry_that_differs_in_form_only_is_left_alone() {
+    let live = posted("me", "2", "1000m", false);
+    let (steps, outcome) = run_one(
+        &Live::Present(live.clone()),
+        &mut |_, request| match request {
+            Request::DryRunApply(_) => {
+                let mut answer = live.clone();
+                let entries = answer["metadata"]["managedFields"].as_array_mut();
+                let apply = json!({"manager": "package-operator", "operation": "Apply"});
+                entries.expect("entries").push(apply);
+                Answer::Object(answer)
+            }
+            _ => panic!("{request:?}"),
+        },
+    );
+    assert_eq!(steps, "D");
+    assert_eq!(outcome.result, PassResult::Passed);
+    assert_eq!(outcome.learned.len(), 1);
+}
+
+#[test]
+fn an_object_whose_entries_keep_coming_back_ends_the_pass() {
+    let live = posted("previous", "1", "v", false);
+    let (steps, outcome) = run_one(
+        &Live::Present(live.clone()),
+        &mut |name, request| match request {
+            Request::Migrate(_) => Answer::Object(live.clone()),
+            _ => willing(name, request),
+        },
+    );
+    assert_eq!(steps, "m m m m m m m m");
+    assert!(matches!(outcome.result, PassResult::Failed(_)));
+}

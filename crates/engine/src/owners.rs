@@ -1,0 +1,237 @@
+//! Owners of objects in other clusters.
+//!
+//! An owner reference means nothing in a cluster that the owner does not live in; garbage collection
+//! would even delete the object. So there the annotation `package-operator.run/owners` holds the list.
+//! The rest of the engine does not know: an object that is read gets the entries of the annotation as
+//! further owner references, and one that is written has them in the annotation. An entry of the
+//! annotation has the field `namespace`, which an owner reference of the API never has.
+
+use baton_apis::constants::ANNOTATION_OWNERS;
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use crate::object::{is_controller, owner_references, text};
+
+const FIELD: &str = "f:package-operator.run/owners";
+
+/// An entry of the annotation, its fields in the order of Package Operator.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry<'a> {
+    api_version: &'a str,
+    kind: &'a str,
+    name: &'a str,
+    namespace: &'a str,
+    uid: &'a str,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    controller: bool,
+}
+
+/// Whether an owner reference is an entry of the annotation.
+#[must_use]
+pub fn is_remote(reference: &Value) -> bool {
+    reference.get("namespace").is_some()
+}
+
+/// The owners that the text of the annotation lists; those that are none are left out.
+#[must_use]
+pub fn parse(annotation: &str) -> Vec<Value> {
+    let list: Vec<Value> = serde_json::from_str(annotation).unwrap_or_default();
+    let owners = list.into_iter().filter_map(|mut owner| {
+        let entry = owner.as_object_mut()?;
+        entry.entry("namespace").or_insert_with(|| "".into());
+        Some(owner)
+    });
+    owners.collect()
+}
+
+/// The text of the annotation for those of some owner references that belong there.
+fn render<'a>(references: impl Iterator<Item = &'a Value>) -> String {
+    let entries = references
+        .filter(|reference| is_remote(reference))
+        .map(|reference| Entry {
+            api_version: text(reference, "apiVersion"),
+            kind: text(reference, "kind"),
+            name: text(reference, "name"),
+            namespace: text(reference, "namespace"),
+            uid: text(reference, "uid"),
+            controller: is_controller(reference),
+        });
+    serde_json::to_string(&entries.collect::<Vec<_>>()).unwrap_or_default()
+}
+
+/// The text of the annotation once the owner with a uid is removed; `None` when that owner is an owner
+/// reference of the API. The last one leaves an empty list.
+#[must_use]
+pub fn without(live: &Value, uid: &str) -> Option<String> {
+    let references = owner_references(live);
+    let owner = references
+        .iter()
+        .find(|reference| text(reference, "uid") == uid)?;
+    let left = references
+        .iter()
+        .filter(|reference| text(reference, "uid") != uid);
+    is_remote(owner).then(|| render(left))
+}
+
+/// Moves the entries of the annotation to the owner references, for an object that was read; also in
+/// what our manager owns of it.
+pub fn decode(live: &mut Value) {
+    let Some(metadata) = live.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let Some(annotations) = metadata
+        .get_mut("annotations")
+        .and_then(Value::as_object_mut)
+    else {
+        return;
+    };
+    let Some(annotation) = annotations.remove(ANNOTATION_OWNERS) else {
+        return;
+    };
+    let owners = parse(annotation.as_str().unwrap_or_default());
+    let entries = metadata
+        .get_mut("managedFields")
+        .and_then(Value::as_array_mut);
+    for entry in entries.into_iter().flatten() {
+        own(entry, &owners);
+    }
+    let references = metadata
+        .entry("ownerReferences")
+        .or_insert_with(|| json!([]));
+    if let Some(references) = references.as_array_mut() {
+        references.extend(owners);
+    }
+}
+
+/// Makes whoever owns the annotation the one who owns its entries.
+fn own(entry: &mut Value, owners: &[Value]) {
+    let Some(fields) = entry
+        .pointer_mut("/fieldsV1/f:metadata")
+        .and_then(Value::as_object_mut)
+    else {
+        return;
+    };
+    let annotations = fields
+        .get_mut("f:annotations")
+        .and_then(Value::as_object_mut);
+    if annotations
+        .and_then(|annotations| annotations.remove(FIELD))
+        .is_none()
+    {
+        return;
+    }
+    let references = fields
+        .entry("f:ownerReferences")
+        .or_insert_with(|| Value::Object(Map::new()));
+    for owner in owners {
+        let key = format!("k:{{\"uid\":\"{}\"}}", text(owner, "uid"));
+        references[key] = json!({ ".": {} });
+    }
+}
+
+/// Moves the owner references that belong there to the annotation, for an object that is written.
+pub fn encode(body: &mut Value) {
+    if !owner_references(body).iter().any(is_remote) {
+        return;
+    }
+    let annotation = render(owner_references(body).iter());
+    let Some(metadata) = body.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    if let Some(references) = metadata
+        .get_mut("ownerReferences")
+        .and_then(Value::as_array_mut)
+    {
+        references.retain(|reference| !is_remote(reference));
+        if references.is_empty() {
+            metadata.remove("ownerReferences");
+        }
+    }
+    let annotations = metadata
+        .entry("annotations")
+        .or_insert_with(|| Value::Object(Map::new()));
+    annotations[ANNOTATION_OWNERS] = annotation.into();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn owner(uid: &str, controller: bool) -> Value {
+        let mut owner = json!({"apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSetPhase",
+            "name": "web", "namespace": "shop", "uid": uid});
+        if controller {
+            owner["controller"] = true.into();
+        }
+        owner
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let native = json!({"apiVersion": "v1", "kind": "Pod", "name": "x", "uid": "p"});
+        let body = json!({"metadata": {
+            "name": "cm",
+            "ownerReferences": [native, owner("a", false), owner("b", true)],
+            "annotations": {"k": "v"},
+        }});
+        let mut written = body.clone();
+        encode(&mut written);
+        assert_eq!(written["metadata"]["ownerReferences"], json!([native]));
+        assert_eq!(
+            written["metadata"]["annotations"][ANNOTATION_OWNERS],
+            concat!(
+                r#"[{"apiVersion":"package-operator.run/v1alpha1","kind":"ObjectSetPhase","#,
+                r#""name":"web","namespace":"shop","uid":"a"},"#,
+                r#"{"apiVersion":"package-operator.run/v1alpha1","kind":"ObjectSetPhase","#,
+                r#""name":"web","namespace":"shop","uid":"b","controller":true}]"#,
+            )
+        );
+        decode(&mut written);
+        assert_eq!(written, body);
+        // Owners of the same cluster only: nothing changes.
+        let mut native = json!({"metadata": {"ownerReferences": [native]}});
+        let before = native.clone();
+        encode(&mut native);
+        decode(&mut native);
+        assert_eq!(native, before);
+    }
+
+    #[test]
+    fn ownership_of_the_annotation_is_ownership_of_its_entries() {
+        let mut live = json!({"metadata": {
+            "annotations": {ANNOTATION_OWNERS: json!([owner("a", true)]).to_string()},
+            "managedFields": [
+                {"manager": "package-operator", "fieldsV1": {"f:metadata": {"f:annotations": {FIELD: {}, "f:k": {}}}}},
+                {"manager": "other", "fieldsV1": {"f:data": {}}},
+            ],
+        }});
+        decode(&mut live);
+        let fields = &live["metadata"]["managedFields"][0]["fieldsV1"]["f:metadata"];
+        assert_eq!(
+            *fields,
+            json!({"f:annotations": {"f:k": {}}, "f:ownerReferences": {"k:{\"uid\":\"a\"}": {".": {}}}})
+        );
+        assert_eq!(
+            live["metadata"]["ownerReferences"],
+            json!([owner("a", true)])
+        );
+    }
+
+    #[test]
+    fn the_last_owner_leaves_an_empty_list() {
+        let live = json!({"metadata": {"ownerReferences": [owner("a", true), {"uid": "p"}]}});
+        assert_eq!(without(&live, "a").as_deref(), Some("[]"));
+        assert_eq!(without(&live, "p"), None);
+        assert_eq!(without(&live, "nobody"), None);
+    }
+
+    #[test]
+    fn what_is_no_list_of_owners_owns_nothing() {
+        for text in ["", "null", "{}", "[1, null]", "no json"] {
+            assert!(parse(text).is_empty(), "{text}");
+        }
+        let sparse = parse(r#"[{"uid": "a"}]"#);
+        assert_eq!(sparse, [json!({"uid": "a", "namespace": ""})]);
+    }
+}

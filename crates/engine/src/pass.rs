@@ -1,0 +1,485 @@
+//! One pass over a revision that is to be rolled out, or maintained: phase after phase.
+//!
+//! What clients can observe of it: `docs/contract/phases.md`.
+
+mod outcome;
+#[cfg(test)]
+mod tests;
+
+use std::{fmt, mem};
+
+use baton_apis::{WaitingForObject, conditions::reasons};
+
+use crate::{
+    Answer, Request,
+    delegated::{Delegated, Delegation, DelegationAnswer, PhaseReport},
+    handover::Siblings,
+    mapping::mapped,
+    object::{controlled_reference, metadata},
+    object_pass::{Live, Need, ObjectPass, Problem, Settled},
+    revision::{Desired, Kinds, Phase, Revision, violations},
+    texts::{Joined, MAX_WAITING_FOR},
+};
+use baton_probes::{Probes, Verdict, budget::Budget};
+
+pub use outcome::{Outcome, PassResult};
+
+/// Everything that a pass is decided upon.
+#[derive(Clone, Copy)]
+pub struct Snapshot<'a> {
+    /// The revision.
+    pub revision: &'a Revision,
+    /// Its phases, slices included.
+    pub phases: &'a [Phase],
+    /// Its probes.
+    pub probes: &'a Probes,
+    /// What the server serves.
+    pub kinds: &'a Kinds,
+    /// The other revisions.
+    pub siblings: &'a dyn Siblings,
+}
+
+/// Which object a request is about: index of the phase, index of the object in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    /// Index of the phase.
+    pub phase: usize,
+    /// Index of the object in its phase.
+    pub object: usize,
+}
+
+/// What the caller has to do next.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Step {
+    /// Send these requests side by side and hand each answer back.
+    Send(Vec<(Position, Request)>),
+    /// Do this about the object of the phase with this index and hand the answer back.
+    Delegate(usize, Delegation),
+    /// The pass is over.
+    Done,
+}
+
+/// A pass in progress.
+///
+/// # Guarantees
+/// - Every dry run of a phase precedes its first write, and no write is asked for when any of
+///   them was refused: an invalid object stops its phase before anything was touched. One object needs none: when all
+///   others are accepted its write goes first and alone, and when that is refused nothing was touched either; not so in
+///   a revision that was refused before, which tries again and again. What earlier releases left in `managedFields` is
+///   migrated between the dry runs that need no migration and those that do; that changes no object's content.
+/// - A phase is asked for only when every object of the one before was written and passed its
+///   probes in this very pass.
+/// - Objects before the first collision of a phase are written, those after it are not.
+/// - The number of steps is bounded, however the answers fall, and so is the time that probes take.
+#[derive(Clone)]
+pub struct Pass<'a> {
+    snapshot: Snapshot<'a>,
+    objects: Vec<Vec<ObjectPass<'a>>>,
+    /// By phase; `None` for those that are run in-process.
+    delegates: Vec<Option<Delegate>>,
+    phase: usize,
+    result: Option<PassResult>,
+    waiting_for: Vec<WaitingForObject>,
+    blockers: Vec<(Position, String)>,
+    budget: Budget,
+}
+
+#[derive(Clone, Debug)]
+struct Delegate {
+    delegated: Delegated,
+    /// The answer that ended the last request without an object.
+    problem: Option<DelegationAnswer>,
+    /// Whether its pause was asked for: a webhook can undo it, so that is not repeated in this pass.
+    is_pause_sent: bool,
+}
+
+/// Shows all that changes while the pass goes on, so that two passes over the same revision which show the
+/// same go on in the same way. What it was started with is left out.
+impl fmt::Debug for Pass<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            snapshot: _,
+            objects,
+            delegates,
+            phase,
+            result,
+            waiting_for,
+            blockers,
+            budget,
+        } = self;
+        f.debug_struct("Pass")
+            .field("objects", objects)
+            .field("delegates", delegates)
+            .field("phase", phase)
+            .field("result", result)
+            .field("waiting_for", waiting_for)
+            .field("blockers", blockers)
+            .field("budget", budget)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Pass<'a> {
+    /// Starts a pass.
+    ///
+    /// `observe` gives what a cache knows of an object and the fingerprints remembered for it.
+    pub fn new(
+        snapshot: Snapshot<'a>,
+        mut observe: impl FnMut(Position) -> (Live, Option<Settled>),
+    ) -> Self {
+        let Snapshot {
+            revision, siblings, ..
+        } = snapshot;
+        let mut objects = |(phase, content): (usize, &'a Phase)| {
+            let own = content.own_objects().iter().enumerate();
+            own.map(|(object, desired)| {
+                let observed = observe(Position { phase, object });
+                ObjectPass::new(revision, siblings, desired, observed)
+            })
+            .collect()
+        };
+        let delegate = |phase: &Phase| {
+            phase.delegated.clone().map(|delegated| Delegate {
+                delegated,
+                problem: None,
+                is_pause_sent: false,
+            })
+        };
+        Self {
+            objects: snapshot
+                .phases
+                .iter()
+                .enumerate()
+                .map(&mut objects)
+                .collect(),
+            delegates: snapshot.phases.iter().map(delegate).collect(),
+            snapshot,
+            phase: 0,
+            result: None,
+            waiting_for: Vec::new(),
+            blockers: Vec::new(),
+            budget: Budget::default(),
+        }
+    }
+
+    /// What to do next.
+    pub fn step(&mut self) -> Step {
+        if let Some(step) = self.pause_delegates() {
+            return step;
+        }
+        while self.result.is_none() {
+            let Some(phase) = self.snapshot.phases.get(self.phase) else {
+                self.result = Some(PassResult::Passed);
+                break;
+            };
+            if phase.delegated.is_some() {
+                if let Some(delegation) = self.delegate(phase) {
+                    return Step::Delegate(self.phase, delegation);
+                }
+                continue;
+            }
+            let refused = violations(self.snapshot.revision, phase, self.snapshot.kinds);
+            if !refused.is_empty() {
+                self.result = Some(PassResult::Preflight(refused));
+                break;
+            }
+            let requests = self.requests();
+            if !requests.is_empty() {
+                return Step::Send(requests);
+            }
+            if self.result.is_none() {
+                self.finish_phase(phase);
+            }
+        }
+        Step::Done
+    }
+
+    /// Pauses or resumes all phase objects as the revision is, also those of phases that are not reached.
+    fn pause_delegates(&mut self) -> Option<Step> {
+        let paused = self.snapshot.revision.is_paused();
+        let mut delegates = self.delegates.iter_mut().enumerate();
+        delegates.find_map(|(index, delegate)| {
+            let delegate = delegate.as_mut()?;
+            let state = delegate.delegated.state.as_ref()?;
+            let differs = state.is_ours && !state.is_deleting && state.paused != paused;
+            (differs && !mem::replace(&mut delegate.is_pause_sent, true))
+                .then_some(Step::Delegate(index, Delegation::Pause(paused)))
+        })
+    }
+
+    /// What to ask about the current, delegated phase; `None` when it has passed or failed.
+    fn delegate(&mut self, phase: &Phase) -> Option<Delegation> {
+        let Some(Delegate {
+            delegated, problem, ..
+        }) = &self.delegates[self.phase]
+        else {
+            return None;
+        };
+        let at = |text: &str| {
+            format!(
+                "Phase \"{}\", {} {}: {text}",
+                phase.name, delegated.kind, delegated.name
+            )
+        };
+        let preflight = |text: String| {
+            let result = PassResult::Preflight(vec![text.clone()]);
+            (reasons::PREFLIGHT_ERROR, text, result)
+        };
+        let failed = |text: &str| {
+            let result = PassResult::Failed(vec![at(text)]);
+            (reasons::WRITE_ERROR, at(text), result)
+        };
+        let (reason, message, result) = match (problem, &delegated.state) {
+            (Some(DelegationAnswer::Refused(text)), _) => preflight(at(text)),
+            (Some(DelegationAnswer::Failed(text)), _) => failed(text),
+            (Some(_), _) => failed("it has changed meanwhile"),
+            (None, None) => match delegated.violation() {
+                Some(text) => preflight(format!("Phase \"{}\", {text}", phase.name)),
+                None => return Some(Delegation::Create(delegated.manifest.clone())),
+            },
+            (None, Some(state)) if !state.is_ours => {
+                let text = at("refusing adoption, it belongs to another owner, or to none");
+                let result = PassResult::Collision(text.clone());
+                (reasons::COLLISION_DETECTED, text, result)
+            }
+            (None, Some(state)) => {
+                let report = state.report();
+                let (status, reason, message) = match report {
+                    PhaseReport::Passed => {
+                        self.phase += 1;
+                        return None;
+                    }
+                    PhaseReport::Nothing => ("False", reasons::PROBE_FAILURE, "no status reported"),
+                    PhaseReport::Not(status, reason, message) => (status, reason, message),
+                };
+                let reason = reasons::OF_AVAILABLE
+                    .into_iter()
+                    .find(|known| *known == reason)
+                    .unwrap_or(reasons::PROBE_FAILURE);
+                let result = PassResult::Delegated {
+                    phase: phase.name.clone(),
+                    status: status.to_owned(),
+                    reason,
+                    message: message.to_owned(),
+                    is_silent: report == PhaseReport::Nothing,
+                };
+                (reason, message.to_owned(), result)
+            }
+        };
+        let waiting = delegated.waiting(&phase.name, reason, &message);
+        self.waiting_for.push(waiting);
+        self.result = Some(result);
+        None
+    }
+
+    /// Takes the answer to what [`Pass::step`] asked about a phase object.
+    pub fn answer_delegation(&mut self, phase: usize, answer: DelegationAnswer) {
+        if let Some(Some(delegate)) = self.delegates.get_mut(phase) {
+            match answer {
+                DelegationAnswer::Object(state) => delegate.delegated.state = Some(state),
+                // The next pass creates it again, or reads its present state.
+                problem => delegate.problem = Some(problem),
+            }
+        }
+    }
+
+    /// Takes the answer to a request that [`Pass::step`] named.
+    pub fn answer(&mut self, at: Position, request: &Request, answer: Answer) {
+        self.objects[at.phase][at.object].answer(request, answer);
+    }
+
+    /// The next requests of the current phase; ends the pass when the phase has failed.
+    fn requests(&mut self) -> Vec<(Position, Request)> {
+        let phase = self.phase;
+        let mut checks = Vec::new();
+        let mut dry_runs = Vec::new();
+        let mut preparations = Vec::new();
+        let mut writes = Vec::new();
+        let mut problems = Vec::new();
+        for (object, pass) in self.objects[phase].iter().enumerate() {
+            let at = Position { phase, object };
+            match pass.need() {
+                Need::Nothing | Need::Wait(_) => {}
+                Need::Check(request) => checks.push((at, request)),
+                Need::DryRun(request) => dry_runs.push((at, request)),
+                Need::Prepare(request) => preparations.push((at, request)),
+                Need::Write(request) => writes.push((at, request)),
+                Need::Blocked(Problem::Collision, text) => {
+                    problems.push((Problem::Collision, at, text));
+                    // The first collision ends the phase: objects after it are skipped.
+                    break;
+                }
+                Need::Blocked(problem, text) => {
+                    let position = pass.desired.position(&self.snapshot.phases[phase].name);
+                    problems.push((problem, at, format!("{position}: {text}")));
+                }
+            }
+        }
+        let stops_writes = |problem| matches!(problem, Problem::Violation | Problem::Failed);
+        let is_stopped = problems.iter().any(|(problem, ..)| stops_writes(*problem));
+        // Nothing is left to be gained when the phase is stopped: then all that is wrong is to be told at once.
+        let may_lead = !is_stopped && preparations.is_empty();
+        let leader = dry_runs.pop_if(|_| may_lead && !self.snapshot.revision.was_refused);
+        checks.append(&mut dry_runs);
+        if !checks.is_empty() {
+            return checks;
+        }
+        if let Some((at, _)) = leader {
+            let pass = &mut self.objects[at.phase][at.object];
+            pass.lead();
+            if let Need::Write(request) = pass.need() {
+                return vec![(at, request)];
+            }
+        }
+        if !is_stopped {
+            let next = if preparations.is_empty() {
+                writes
+            } else {
+                preparations
+            };
+            if !next.is_empty() {
+                return next;
+            }
+        }
+        self.fail(problems);
+        Vec::new()
+    }
+
+    /// Ends the pass with the most serious kind of problem, if there is any.
+    fn fail(&mut self, problems: Vec<(Problem, Position, String)>) {
+        let Some(worst) = problems.iter().map(|(problem, ..)| *problem).min() else {
+            return;
+        };
+        let (reason, result): (_, fn(Vec<String>) -> PassResult) = match worst {
+            Problem::Violation => (reasons::PREFLIGHT_ERROR, PassResult::Preflight),
+            Problem::WriteRefused => (reasons::WRITE_ERROR, PassResult::WriteError),
+            Problem::Failed => (reasons::WRITE_ERROR, PassResult::Failed),
+            Problem::Collision => (reasons::COLLISION_DETECTED, |texts| {
+                PassResult::Collision(texts.concat())
+            }),
+        };
+        let mut texts = Vec::new();
+        for (_, at, text) in problems
+            .into_iter()
+            .filter(|(problem, ..)| *problem == worst)
+        {
+            self.wait_for(at, reason, &text);
+            if worst == Problem::Collision {
+                let live = self.objects[at.phase][at.object].live();
+                let version = live.map_or("", |live| metadata(live, "resourceVersion"));
+                self.blockers.push((at, version.to_owned()));
+            }
+            texts.push(text);
+        }
+        self.result = Some(result(texts));
+    }
+
+    /// Probes the objects of the current phase and goes on to the next one if they pass.
+    fn finish_phase(&mut self, phase: &Phase) {
+        let mut failures = Joined::default();
+        for (object, desired) in phase.objects.iter().enumerate() {
+            let at = Position {
+                phase: self.phase,
+                object,
+            };
+            let Some(messages) = self.probe(at) else {
+                continue;
+            };
+            let key = &desired.key;
+            let messages = messages.join(", ");
+            self.wait_for(at, reasons::PROBE_FAILURE, &messages);
+            failures.push(&format!(
+                "{} {} {}/{}: {messages}",
+                key.group, key.kind, key.namespace, key.name
+            ));
+        }
+        if failures.is_empty() {
+            self.phase += 1;
+        } else {
+            self.result = Some(PassResult::ProbeFailure {
+                phase: phase.name.clone(),
+                failures: failures.into_text(),
+            });
+        }
+    }
+
+    /// Why an object does not pass its probes; `None` when it does.
+    fn probe(&mut self, at: Position) -> Option<Vec<String>> {
+        let object = &self.objects[at.phase][at.object];
+        if let Need::Wait(text) = object.need() {
+            return Some(vec![text]);
+        }
+        let Some(live) = object.live() else {
+            return Some(vec!["not found".to_owned()]);
+        };
+        let key = &object.desired.key;
+        let probes = self.snapshot.probes;
+        match probes.evaluate(&mut self.budget, &key.group, &key.kind, live) {
+            Verdict::True => None,
+            Verdict::False(messages) | Verdict::Unknown(messages) => Some(messages),
+        }
+    }
+
+    fn wait_for(&mut self, at: Position, reason: &str, message: &str) {
+        // No more are reported, and there may be thousands, each with a long text.
+        if self.waiting_for.len() >= MAX_WAITING_FOR {
+            return;
+        }
+        let waiting = self.snapshot.phases[at.phase].waiting(at.object, reason, message);
+        self.waiting_for.push(waiting);
+    }
+
+    /// Ends the pass.
+    ///
+    /// # Panics
+    /// When [`Pass::step`] has not said [`Step::Done`] yet.
+    #[must_use]
+    pub fn outcome(self) -> Outcome {
+        let mut outcome = Outcome {
+            result: self
+                .result
+                .expect("a pass is asked for its outcome when it is done"),
+            controller_of: Vec::new(),
+            controls_all: true,
+            waiting_for: self.waiting_for,
+            remote_phases: Vec::new(),
+            pause_agreed: true,
+            mapped: Vec::new(),
+            writes: Vec::new(),
+            learned: Vec::new(),
+            blockers: self.blockers,
+        };
+        let paused = self.snapshot.revision.is_paused();
+        for (phase, objects) in self.objects.into_iter().enumerate() {
+            if let Some(Delegate { delegated, .. }) = &self.delegates[phase] {
+                let state = delegated.state.as_ref().filter(|state| state.is_ours);
+                let controlled = state.map_or(&[][..], |state| &state.controller_of);
+                outcome.controls_all &=
+                    controlled.len() >= self.snapshot.phases[phase].objects.len();
+                outcome.controller_of.extend_from_slice(controlled);
+                outcome.remote_phases.extend(delegated.reference());
+                if let Some(state) = state {
+                    outcome.pause_agreed &= state.reports_pause() == paused;
+                    outcome.mapped.extend(state.mapped());
+                }
+            }
+            for (object, pass) in objects.into_iter().enumerate() {
+                let at = Position { phase, object };
+                let Desired { key, mappings, .. } = pass.desired;
+                if pass.is_controlled() {
+                    outcome.controller_of.push(controlled_reference(key));
+                } else {
+                    outcome.controls_all = false;
+                }
+                if let Some(live) = pass.live().filter(|_| pass.desired.hidden.is_none()) {
+                    outcome.mapped.extend(mapped(mappings, live));
+                }
+                outcome
+                    .learned
+                    .extend(pass.learned.map(|settled| (at, settled)));
+                outcome.writes.extend(pass.write.map(|write| (at, write)));
+            }
+        }
+        outcome
+    }
+}

@@ -1,0 +1,462 @@
+//! Which requests a pass asks for, in which order, and how it ends.
+
+mod delegation;
+mod order;
+mod outcome;
+mod pauses;
+
+use baton_apis::LifecycleState;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::object_pass::WriteResult;
+use crate::{revision::duplicates, tests::fixtures::*};
+
+/// Objects of a phase go out side by side, phases one after the other, and every dry run of a
+/// phase precedes its first write, which is that of the object without a dry run.
+#[test]
+fn objects_of_a_phase_are_sent_side_by_side() {
+    let (steps, outcome) = run(
+        &revision(),
+        &[&["a", "b", "c"], &["d", "e"]],
+        &no_probes(),
+        |_| Live::Uncached,
+        &mut willing,
+    );
+    assert_eq!(steps, "dd c cc d c c");
+    assert_eq!(outcome.result, PassResult::Passed);
+    assert!(outcome.controls_all);
+    let names: Vec<_> = outcome
+        .controller_of
+        .iter()
+        .map(|object| object.name.as_str())
+        .collect();
+    assert_eq!(names, ["a", "b", "c", "d", "e"]);
+    assert!(
+        outcome
+            .writes
+            .iter()
+            .all(|(_, write)| *write == WriteResult::Created)
+    );
+}
+
+#[test]
+fn a_refused_object_stops_its_phase_before_anything_is_written() {
+    let (steps, outcome) = run(
+        &revision(),
+        &[&["a", "bad", "c"], &["d"]],
+        &no_probes(),
+        |_| Live::Uncached,
+        &mut |name, request| match request {
+            Request::DryRunCreate(_) if name == "bad" => Answer::Refused("is invalid".into()),
+            _ => willing(name, request),
+        },
+    );
+    // All that is wrong is told at once, so the last one is checked as well. The refusal could be about an object that
+    // exists with another controller, so it is read.
+    assert_eq!(steps, "dd g d");
+    let text = "Phase \"p1\", ConfigMap /bad: is invalid".to_owned();
+    assert_eq!(outcome.result, PassResult::Preflight(vec![text]));
+    assert_eq!(outcome.waiting_for.len(), 1);
+}
+
+/// Nobody's fields change hands because of a revision that is not rolled out.
+#[test]
+fn nothing_is_migrated_while_the_phase_is_refused() {
+    let live = posted("previous", "1", "other", true);
+    let (steps, outcome) = run(
+        &revision(),
+        &[&["a", "bad"]],
+        &no_probes(),
+        |name| match name {
+            "a" => Live::Present(live.clone()),
+            _ => Live::Gone,
+        },
+        &mut |name, request| match request {
+            Request::DryRunCreate(_) if name == "bad" => Answer::Refused("is invalid".into()),
+            _ => server_of_posted(&live, true, true)(name, request),
+        },
+    );
+    assert_eq!(steps, "D d");
+    assert!(matches!(outcome.result, PassResult::Preflight(_)));
+}
+
+#[test]
+fn objects_before_a_collision_are_written_those_after_it_are_not() {
+    let (steps, outcome) = run(
+        &revision(),
+        &[&["a", "b", "c"]],
+        &no_probes(),
+        |name| match name {
+            "b" => Live::Present(live("", "foreign*")),
+            _ => Live::Uncached,
+        },
+        &mut willing,
+    );
+    assert_eq!(steps, "c");
+    assert!(matches!(outcome.result, PassResult::Collision(_)));
+    assert!(!outcome.controls_all);
+}
+
+#[test]
+fn later_phases_wait_for_a_failing_probe() {
+    let probes = probes("{fieldsEqual: {fieldA: .data.k, fieldB: .metadata.name}}");
+    let (steps, outcome) = run(
+        &revision(),
+        &[&["a"], &["b"]],
+        &probes,
+        |_| Live::Uncached,
+        &mut willing,
+    );
+    assert_eq!(steps, "c");
+    assert_eq!(
+        outcome.result,
+        PassResult::ProbeFailure {
+            phase: "p1".into(),
+            failures: " ConfigMap ns/a: \".data.k\" != \".metadata.name\" \
+                expected: a string of 1 byte got: another such value"
+                .into(),
+        }
+    );
+    assert_eq!(outcome.waiting_for[0].name, "a");
+}
+
+/// Nothing of its conditions is told, and nothing of its phase is written; that of others is told as ever.
+#[test]
+fn an_object_that_may_not_be_told_of_stops_its_phase() {
+    let revision = revision();
+    let mapping = "conditionMappings: [{sourceType: Ready, destinationType: a.example/Ready}]";
+    let object = |name: &str| {
+        format!("{{apiVersion: v1, kind: ConfigMap, metadata: {{name: {name}}}}}\n  {mapping}")
+    };
+    let (told, hidden) = (object("told"), object("hidden"));
+    let mut phases = vec![
+        phase(&revision, "p0", &[&told]),
+        phase(
+            &revision,
+            "p1",
+            &[
+                "{apiVersion: v1, kind: ConfigMap, metadata: {name: beside}}",
+                &hidden,
+            ],
+        ),
+    ];
+    phases[1].objects[1].hidden = Some("x may not get it".to_owned());
+    let kinds = kinds();
+    let snapshot = Snapshot {
+        revision: &revision,
+        phases: &phases,
+        probes: &no_probes(),
+        kinds: &kinds,
+        siblings: &Family,
+    };
+    let mut pass = Pass::new(snapshot, |at| {
+        let mut live = live("3", "newer*");
+        live["metadata"]["name"] = phases[at.phase].objects[at.object].key.name.as_str().into();
+        live["status"] = json!({"conditions": [{"type": "Ready", "status": "False", "message": at.phase.to_string()}]});
+        (Live::Present(live), None)
+    });
+    assert_eq!(pass.step(), Step::Done);
+    let outcome = pass.outcome();
+    let text = "Phase \"p1\", ConfigMap /hidden: x may not get it".to_owned();
+    assert_eq!(outcome.result, PassResult::Preflight(vec![text]));
+    let mapped: Vec<_> = outcome
+        .mapped
+        .iter()
+        .map(|mapped| mapped.message.as_str())
+        .collect();
+    assert_eq!(mapped, ["0"]);
+}
+
+#[test]
+fn nothing_is_sent_while_paused() {
+    let paused = Revision {
+        lifecycle: LifecycleState::Paused,
+        ..revision()
+    };
+    let drifted = |_: &str| Live::Present(live("2", "me*"));
+    let (steps, outcome) = run(&paused, &[&["a"]], &no_probes(), drifted, &mut willing);
+    assert_eq!((steps.as_str(), outcome.result), ("", PassResult::Passed));
+    let (steps, outcome) = run(
+        &paused,
+        &[&["a"]],
+        &no_probes(),
+        |_| Live::Uncached,
+        &mut willing,
+    );
+    assert_eq!(steps, "");
+    assert!(matches!(outcome.result, PassResult::ProbeFailure { .. }));
+}
+
+/// Phases are identified by their place in the list, not by their name.
+#[test]
+fn phases_of_one_name_do_not_collide() {
+    let revision = revision();
+    let mut phases = phases(&revision, &[&["a"], &["b"]]);
+    phases[1].name = "p1".into();
+    assert_eq!(duplicates(&phases), Vec::<String>::new());
+    let snapshot = Snapshot {
+        revision: &revision,
+        phases: &phases,
+        probes: &no_probes(),
+        kinds: &kinds(),
+        siblings: &Family,
+    };
+    let mut pass = Pass::new(snapshot, |_| (Live::Uncached, None));
+    let mut order = Vec::new();
+    while let Step::Send(requests) = pass.step() {
+        for (at, request) in requests {
+            order.push((letter(&request), at.phase));
+            pass.answer(at, &request, willing("", &request));
+        }
+    }
+    assert_eq!(order, [('c', 0), ('c', 1)]);
+    assert!(pass.outcome().controls_all);
+}
+
+/// What happens to an object on its way.
+const FATES: [&str; 6] = ["fine", "invalid", "denied", "broken", "cut", "foreign"];
+
+fn answer_by_fate(fate: &str, request: &Request) -> Answer {
+    match (fate, request) {
+        ("invalid", Request::DryRunCreate(_) | Request::Create(_)) => {
+            Answer::Refused("is invalid".to_owned())
+        }
+        ("denied", Request::Create(_)) => Answer::Refused("denied".to_owned()),
+        ("broken", Request::DryRunCreate(_) | Request::Create(_)) | ("cut", Request::Create(_)) => {
+            Answer::Failed("no route".to_owned())
+        }
+        _ => willing("", request),
+    }
+}
+
+/// How a phase of two objects ends: `P` passes, `V` preflight error, `W` write error, `F` failure, `C`
+/// collision. The most serious problem wins, unless the first collision hides the second object.
+#[test]
+fn results_by_the_problems_of_two_objects() {
+    for (first, row) in [
+        //           fine invalid denied broken cut foreign
+        ("fine", "P    V       V      F      F   C"),
+        ("invalid", "V    V       V      V      V   V"),
+        ("denied", "W    V       V      F      F   V"),
+        ("broken", "F    V       F      F      F   F"),
+        ("cut", "F    V       V      F      F   F"),
+        ("foreign", "C    C       C      C      C   C"),
+    ] {
+        for (second, expected) in FATES.into_iter().zip(row.split_whitespace()) {
+            let fates = [("a", first), ("b", second)];
+            let fate = |name: &str| fates.iter().find(|(known, _)| *known == name).unwrap().1;
+            let (steps, outcome) = run(
+                &revision(),
+                &[&["a", "b"], &["later"]],
+                &no_probes(),
+                |name| match name {
+                    "later" => Live::Present(live("3", "newer*")),
+                    _ if fate(name) == "foreign" => Live::Present(live("", "stranger*")),
+                    _ => Live::Uncached,
+                },
+                &mut |name, request| answer_by_fate(fate(name), request),
+            );
+            let (result, texts) = match outcome.result {
+                PassResult::Passed => ("P", Vec::new()),
+                PassResult::Preflight(texts) => ("V", texts),
+                PassResult::WriteError(texts) => ("W", texts),
+                PassResult::Failed(texts) => ("F", texts),
+                PassResult::Collision(text) => ("C", vec![text]),
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(result, expected, "{first}, {second}: {steps}");
+            // Objects behind a collision are skipped, and no check that failed is followed by a write.
+            let seen = if first == "foreign" { 1 } else { 2 };
+            let fails_check = |(_, fate): &(&str, &str)| matches!(*fate, "invalid" | "broken");
+            let is_written = |(_, fate): &&(&str, &str)| *fate != "foreign";
+            let mut wanted = fates[..seen].iter().filter(is_written);
+            // The last one leads: its own write is what fails then, and no other one follows.
+            let leader = wanted.next_back();
+            let expected = match leader {
+                None => 0,
+                Some(_) if wanted.clone().any(fails_check) => 0,
+                Some((_, "fine")) => 1 + wanted.count(),
+                Some(_) => 1,
+            };
+            let writes = steps.matches('c').count();
+            assert_eq!(writes, expected, "{first}, {second}: {steps}");
+            let reason = match result {
+                "V" => "PreflightError",
+                "W" | "F" => "WriteError",
+                _ => "CollisionDetected",
+            };
+            assert!(
+                outcome.waiting_for.iter().all(|w| w.reason == reason),
+                "{first}, {second}"
+            );
+            // What the condition says is what `waitingFor` lists, and only collisions are blockers.
+            let waiting: Vec<_> = outcome
+                .waiting_for
+                .iter()
+                .map(|w| w.message.clone())
+                .collect();
+            assert_eq!(waiting, texts, "{first}, {second}");
+            assert_eq!(!outcome.blockers.is_empty(), result == "C");
+        }
+    }
+}
+
+/// Whether the second phase is reached, by every state of the object in the first one.
+#[test]
+fn the_next_phase_needs_every_object_of_the_one_before() {
+    let probes = probes("{fieldsEqual: {fieldA: .data.k, fieldB: .data.k}}");
+    let with_data = |mut live: Value, data: Value| {
+        live["data"] = data;
+        Live::Present(live)
+    };
+    let newer = || live("3", "newer*");
+    let config = |data| with_data(newer(), data);
+    for (case, first, active, paused) in [
+        ("of a newer revision", config(json!({"k": "v"})), None, None),
+        (
+            "of a newer revision, and failing",
+            config(json!({})),
+            Some("\".data.k\" missing"),
+            Some("\".data.k\" missing"),
+        ),
+        (
+            "being deleted",
+            Live::Present(terminating(live("2", "me*"))),
+            Some("being deleted"),
+            None,
+        ),
+        ("created now", Live::Uncached, None, Some("not found")),
+        ("deleted", Live::Gone, None, Some("not found")),
+    ] {
+        for (lifecycle, message) in [
+            (LifecycleState::Active, active),
+            (LifecycleState::Paused, paused),
+        ] {
+            let revision = Revision {
+                lifecycle,
+                ..revision()
+            };
+            let (steps, outcome) = run(
+                &revision,
+                &[&["a"], &["b"]],
+                &probes,
+                |name| match name {
+                    "a" => first.clone(),
+                    _ => Live::Present(live("", "stranger*")),
+                },
+                &mut willing,
+            );
+            let is_reached = match outcome.result {
+                PassResult::Collision(_) => true,
+                // Nobody's claim matters to a revision that writes nothing.
+                PassResult::Passed => lifecycle == LifecycleState::Paused,
+                PassResult::ProbeFailure { ref phase, .. } => {
+                    assert_eq!(phase, "p1");
+                    false
+                }
+                ref other => panic!("{case}: {other:?}"),
+            };
+            assert_eq!(
+                is_reached,
+                message.is_none(),
+                "{case} {lifecycle:?} {steps}"
+            );
+            if let Some(message) = message {
+                let shown = &outcome.waiting_for[0].message;
+                assert!(shown == message, "{case}: {shown}");
+            }
+        }
+    }
+}
+
+/// Which objects a revision reports as its own, and whether these are all, by the owners of two.
+#[test]
+fn controlled_objects_by_their_owners() {
+    for (a, b, expected, all) in [
+        ("me*", "me*", &["a", "b"][..], true),
+        ("me*", "newer*", &["a"], false),
+        ("newer*", "me*", &["b"], false),
+        ("newer*", "newer*", &[], false),
+        ("newer* me", "me*", &["b"], false),
+    ] {
+        let paused = Revision {
+            lifecycle: LifecycleState::Paused,
+            ..revision()
+        };
+        let observe = |name: &str| Live::Present(live("3", if name == "a" { a } else { b }));
+        let (_, outcome) = run(
+            &paused,
+            &[&["a"], &["b"]],
+            &no_probes(),
+            observe,
+            &mut willing,
+        );
+        let names: Vec<_> = outcome.controller_of.iter().map(|o| &*o.name).collect();
+        assert_eq!(
+            (&names[..], outcome.controls_all),
+            (expected, all),
+            "{a}, {b}"
+        );
+    }
+}
+
+/// A phase with a manifest that cannot be written is not begun; those before it are. All violations of the
+/// phase are listed, in the order of its objects.
+#[test]
+fn preflight_stops_a_phase_before_its_first_request() {
+    let revision = revision();
+    let fine = "{apiVersion: v1, kind: ConfigMap, metadata: {name: fine}}";
+    let later = "{apiVersion: x.io/v1, kind: Later, metadata: {name: later}}";
+    for (object, text) in [
+        (
+            "{apiVersion: x.io/v1, kind: Gone, metadata: {name: a}}",
+            "Gone /a: x.io/v1, Kind=Gone not registered on the api server.",
+        ),
+        (
+            "{apiVersion: v1, kind: Namespace, metadata: {name: a}}",
+            "Namespace /a: Must be namespaced scoped when part of an non-cluster-scoped API.",
+        ),
+        (
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}}",
+            "ConfigMap b/a: Must stay within the same namespace.",
+        ),
+        (
+            "{apiVersion: v1, kind: ConfigMap}",
+            "ConfigMap /: Object must have a metadata.name.",
+        ),
+    ] {
+        for (objects, count) in [
+            (&[object][..], 1),
+            (&[fine, object], 1),
+            (&[object, fine, object], 2),
+        ] {
+            let phases = [
+                phase(&revision, "first", &[fine]),
+                phase(&revision, "second", objects),
+                phase(&revision, "third", &[later]),
+            ];
+            let (probes, kinds) = (no_probes(), kinds());
+            let snapshot = Snapshot {
+                revision: &revision,
+                phases: &phases,
+                probes: &probes,
+                kinds: &kinds,
+                siblings: &Family,
+            };
+            let mut pass = Pass::new(snapshot, |_| (Live::Uncached, None));
+            let mut asked = Vec::new();
+            while let Step::Send(requests) = pass.step() {
+                for (at, request) in requests {
+                    asked.push((letter(&request), at.phase));
+                    pass.answer(at, &request, willing("", &request));
+                }
+            }
+            assert_eq!(asked, [('c', 0)], "{object}");
+            let outcome = pass.outcome();
+            let texts = vec![format!("Phase \"second\", {text}"); count];
+            assert_eq!(outcome.result, PassResult::Preflight(texts), "{object}");
+            assert_eq!(outcome.waiting_for, [], "{object}");
+        }
+    }
+}

@@ -1,0 +1,412 @@
+//! What a pass asks of phase objects, and what their reports mean for the revision.
+
+use baton_apis::{ObjectSetStatus, conditions::AVAILABLE};
+use jiff::Timestamp;
+
+use super::*;
+use crate::{
+    conditions::{Requeue, report_pass},
+    delegated::PhaseState,
+    tests::fixtures::delegation::{condition, done, nothing, pass, phases, reports},
+};
+
+/// Creating it is no failed pass: its report is an event, and there is no requeue.
+#[test]
+fn a_phase_object_is_created_when_its_phase_is_reached() {
+    let answer = |_: &Delegation| {
+        DelegationAnswer::Object(PhaseState {
+            uid: "new".to_owned(),
+            is_ours: true,
+            ..PhaseState::default()
+        })
+    };
+    let (asked, outcome) = pass(&revision(), None, answer);
+    assert_eq!(asked, "near Create(Object {\"the\": String(\"manifest\")})");
+    assert_eq!(
+        outcome.result,
+        PassResult::Delegated {
+            phase: "p-far".to_owned(),
+            status: "False".to_owned(),
+            reason: reasons::PROBE_FAILURE,
+            message: "no status reported".to_owned(),
+            is_silent: true,
+        }
+    );
+    let status = ObjectSetStatus::default();
+    let report = report_pass(
+        &status,
+        &revision(),
+        outcome.clone(),
+        0,
+        Timestamp::UNIX_EPOCH,
+    );
+    assert_eq!(report.requeue, Requeue::OnEvent);
+    assert!(!outcome.controls_all);
+    assert_eq!(outcome.remote_phases[0].name, "v1-p-far");
+    assert_eq!(outcome.remote_phases[0].uid, "new");
+    assert_eq!(outcome.waiting_for[0].kind, "ObjectSetPhase");
+}
+
+#[test]
+fn later_phases_follow_a_delegated_one_that_is_done() {
+    let mut state = done();
+    let mapped = condition("example.com/Ready", "True", "Ready", "");
+    let mut outdated = condition("example.com/Old", "True", "Old", "");
+    outdated.observed_generation = Some(1);
+    state.conditions.extend([mapped, outdated]);
+    let (asked, outcome) = pass(&revision(), Some(state), nothing);
+    assert_eq!(asked, "near last");
+    assert_eq!(outcome.result, PassResult::Passed);
+    let names: Vec<_> = outcome.controller_of.iter().map(|o| &*o.name).collect();
+    assert_eq!(names, ["near", "far", "last"]);
+    assert!(outcome.controls_all && outcome.pause_agreed);
+    let mapped: Vec<_> = outcome.mapped.iter().map(|c| &*c.type_).collect();
+    assert_eq!(mapped, ["example.com/Ready"]);
+    // It reports what it controls, so objects of others are missed.
+    let mut less = done();
+    less.controller_of.clear();
+    assert!(!pass(&revision(), Some(less), nothing).1.controls_all);
+}
+
+/// `Available` of the revision, by the state of the phase object.
+#[test]
+fn availability_follows_the_phase_object() {
+    let outdated = PhaseState {
+        generation: 3,
+        ..done()
+    };
+    let going = PhaseState {
+        is_deleting: true,
+        ..done()
+    };
+    let foreign = PhaseState {
+        is_ours: false,
+        ..done()
+    };
+    let prefix = "Phase \"p-far\" failed: ";
+    let unreachable = reports("Unknown", "ClusterUnreachable", "gone");
+    for (state, expected) in [
+        (
+            reports("False", "ProbeFailure", "x"),
+            format!("False ProbeFailure {prefix}x"),
+        ),
+        (
+            reports("False", "PreflightError", "x"),
+            format!("False PreflightError {prefix}x"),
+        ),
+        (
+            reports("False", "CollisionDetected", "x"),
+            format!("False CollisionDetected {prefix}x"),
+        ),
+        // Unknown reasons of other controllers are replaced by ours.
+        (
+            reports("False", "Whatever", "x"),
+            format!("False ProbeFailure {prefix}x"),
+        ),
+        (
+            unreachable,
+            format!("Unknown ClusterUnreachable {prefix}gone"),
+        ),
+        (
+            outdated,
+            format!("False ProbeFailure {prefix}no status reported"),
+        ),
+        (going, format!("False ProbeFailure {prefix}being deleted")),
+        (
+            foreign,
+            "False CollisionDetected Phase \"p-far\", ObjectSetPhase v1-p-far: \
+            refusing adoption, it belongs to another owner, or to none"
+                .to_owned(),
+        ),
+    ] {
+        let (_, outcome) = pass(&revision(), Some(state), nothing);
+        let status = ObjectSetStatus::default();
+        let report = report_pass(&status, &revision(), outcome, 0, Timestamp::UNIX_EPOCH);
+        let available = report
+            .status
+            .conditions
+            .iter()
+            .find(|c| c.type_ == AVAILABLE)
+            .unwrap();
+        assert_eq!(
+            format!(
+                "{} {} {}",
+                available.status, available.reason, available.message
+            ),
+            expected
+        );
+        assert!(
+            report
+                .status
+                .conditions
+                .iter()
+                .all(|c| c.type_ != "Succeeded")
+        );
+    }
+}
+
+#[test]
+fn refused_requests_are_reported_and_failed_ones_repeated() {
+    let refused = |_: &Delegation| DelegationAnswer::Refused("quota".to_owned());
+    let (_, outcome) = pass(&revision(), None, refused);
+    let text = "Phase \"p-far\", ObjectSetPhase v1-p-far: quota".to_owned();
+    assert_eq!(outcome.result, PassResult::Preflight(vec![text]));
+    for answer in [
+        DelegationAnswer::Failed("no route".to_owned()),
+        DelegationAnswer::Changed,
+    ] {
+        let (_, outcome) = pass(&revision(), None, |_| answer.clone());
+        assert!(matches!(outcome.result, PassResult::Failed(_)));
+    }
+}
+
+/// How a pass ends by the phase object: every status, reported for its generation or an older one, of an
+/// object that is ours or not, is being deleted or not.
+#[test]
+fn a_pass_by_the_whole_state_of_the_phase_object() {
+    let ready = "passed, 3 objects";
+    let silent = "silent, False: no status reported";
+    let deleted = "False: being deleted";
+    let foreign = "collision";
+    for (status, generation, by_ours_and_deletion) in [
+        //             ours, not ours; ours and being deleted, not ours and being deleted
+        ("True", 2, [ready, foreign, deleted, foreign]),
+        ("False", 2, ["False: x", foreign, deleted, foreign]),
+        ("Unknown", 2, ["Unknown: x", foreign, deleted, foreign]),
+        ("True", 3, [silent, foreign, deleted, foreign]),
+        ("False", 3, [silent, foreign, deleted, foreign]),
+        ("Unknown", 3, [silent, foreign, deleted, foreign]),
+    ] {
+        let cases = [(true, false), (false, false), (true, true), (false, true)];
+        for ((is_ours, is_deleting), expected) in cases.into_iter().zip(by_ours_and_deletion) {
+            let state = PhaseState {
+                generation,
+                is_ours,
+                is_deleting,
+                controller_of: done().controller_of,
+                ..reports(status, "ProbeFailure", "x")
+            };
+            let (asked, outcome) = pass(&revision(), Some(state), nothing);
+            let is_passed = outcome.result == PassResult::Passed;
+            assert_eq!(asked, if is_passed { "near last" } else { "near" });
+            assert_eq!(outcome.remote_phases.len(), usize::from(is_ours));
+            assert_eq!(outcome.waiting_for.len(), usize::from(!is_passed));
+            let result = match outcome.result {
+                PassResult::Passed => format!("passed, {} objects", outcome.controller_of.len()),
+                PassResult::Collision(_) => "collision".to_owned(),
+                PassResult::Delegated {
+                    status,
+                    message,
+                    is_silent,
+                    ..
+                } => {
+                    let silent = if is_silent { "silent, " } else { "" };
+                    format!("{silent}{status}: {message}")
+                }
+                other => panic!("{other:?}"),
+            };
+            assert_eq!(
+                result, expected,
+                "{status} {generation} {is_ours} {is_deleting}"
+            );
+        }
+    }
+}
+
+/// The phase object reports what it controls; objects of others are missing there.
+#[test]
+fn all_objects_are_controlled_when_the_phase_object_reports_as_many() {
+    for (reported, expected) in [(0, false), (1, false), (2, true)] {
+        let state = PhaseState {
+            controller_of: vec![done().controller_of[0].clone(); reported],
+            ..done()
+        };
+        let revision = revision();
+        let mut phases = phases(&revision, Some(state));
+        let second = phases[1].objects[0].clone();
+        phases[1].objects.push(second);
+        let (probes, kinds) = (no_probes(), kinds());
+        let snapshot = Snapshot {
+            revision: &revision,
+            phases: &phases[1..2],
+            probes: &probes,
+            kinds: &kinds,
+            siblings: &Family,
+        };
+        let mut pass = Pass::new(snapshot, |_| (Live::Uncached, None));
+        assert_eq!(pass.step(), Step::Done);
+        assert_eq!(pass.outcome().controls_all, expected, "{reported}");
+    }
+}
+
+/// What the answer to each request about the phase object leads to: what is asked in all, the result, and
+/// the reason and message of the entry in `waitingFor`.
+#[test]
+fn every_answer_to_every_request_about_a_phase_object() {
+    let unreported = || PhaseState {
+        conditions: Vec::new(),
+        ..done()
+    };
+    let stays_paused = || PhaseState {
+        paused: true,
+        ..done()
+    };
+    let at = "Phase \"p-far\", ObjectSetPhase v1-p-far:";
+    let adoption = format!("{at} refusing adoption, it belongs to another owner, or to none");
+    let changed = format!("{at} it has changed meanwhile");
+    let is = DelegationAnswer::Object;
+    for (answer, result, reason, message) in [
+        (is(done()), "Passed", "", ""),
+        (
+            is(unreported()),
+            "silent",
+            "ProbeFailure",
+            "no status reported",
+        ),
+        (
+            is(reports("False", "WriteError", "x")),
+            "Delegated",
+            "WriteError",
+            "x",
+        ),
+        (
+            is(reports("Unknown", "Else", "x")),
+            "Delegated",
+            "ProbeFailure",
+            "x",
+        ),
+        (
+            is(PhaseState {
+                is_ours: false,
+                ..done()
+            }),
+            "Collision",
+            "CollisionDetected",
+            &adoption,
+        ),
+        (
+            is(PhaseState {
+                is_deleting: true,
+                ..done()
+            }),
+            "Delegated",
+            "ProbeFailure",
+            "being deleted",
+        ),
+        // The pause is asked for once.
+        (is(stays_paused()), "Passed", "", ""),
+        (DelegationAnswer::Gone, "Failed", "WriteError", &changed),
+        (DelegationAnswer::Changed, "Failed", "WriteError", &changed),
+        (
+            DelegationAnswer::Refused("no".to_owned()),
+            "Preflight",
+            "PreflightError",
+            &format!("{at} no"),
+        ),
+        (
+            DelegationAnswer::Failed("cut".to_owned()),
+            "Failed",
+            "WriteError",
+            &format!("{at} cut"),
+        ),
+    ] {
+        for (state, expected) in [
+            (None, "near Create"),
+            (Some(stays_paused()), "Pause(false) near"),
+        ] {
+            let is_created = state.is_none();
+            let (asked, outcome) = pass(&revision(), state, |_| answer.clone());
+            let asked = asked.replace("(Object {\"the\": String(\"manifest\")})", "");
+            let then = match &answer {
+                // An object that was made without the pause of its manifest is edited at once.
+                DelegationAnswer::Object(PhaseState { paused: true, .. }) if is_created => {
+                    " Pause(false) last"
+                }
+                _ if result == "Passed" => " last",
+                _ => "",
+            };
+            assert_eq!(asked, format!("{expected}{then}"), "{answer:?}");
+            assert_eq!(kind(&outcome.result, message), result, "{answer:?}");
+            let waiting = outcome.waiting_for.first();
+            let waiting = waiting.map_or(("", ""), |w| (&*w.reason, &*w.message));
+            assert_eq!(waiting, (reason, message), "{answer:?}");
+        }
+    }
+}
+
+/// Every reason that `Available` can have is handed up, and no other.
+#[test]
+fn known_reasons_are_handed_up() {
+    for (reason, expected) in [
+        ("Available", "Available"),
+        ("ProbeFailure", "ProbeFailure"),
+        ("PreflightError", "PreflightError"),
+        ("WriteError", "WriteError"),
+        ("CollisionDetected", "CollisionDetected"),
+        ("ClusterUnreachable", "ClusterUnreachable"),
+        ("", "ProbeFailure"),
+        ("availableagain", "ProbeFailure"),
+        ("ArchivalInProgress", "ProbeFailure"),
+    ] {
+        for status in ["False", "Unknown"] {
+            let (_, outcome) = pass(&revision(), Some(reports(status, reason, "x")), nothing);
+            let PassResult::Delegated { reason: shown, .. } = outcome.result else {
+                panic!("{:?}", outcome.result)
+            };
+            assert_eq!(shown, expected, "{status} {reason}");
+            assert_eq!(outcome.waiting_for[0].reason, expected, "{status} {reason}");
+        }
+    }
+}
+
+/// A phase object that cannot have its name is not asked for; the phase before it is written.
+#[test]
+fn a_phase_object_with_an_impossible_name_is_a_violation() {
+    let revision = revision();
+    let mut phases = phases(&revision, None);
+    phases[1].delegated.as_mut().expect("delegated").name = "V1".to_owned();
+    let kinds = kinds();
+    let probes = no_probes();
+    let snapshot = Snapshot {
+        revision: &revision,
+        phases: &phases[1..],
+        probes: &probes,
+        kinds: &kinds,
+        siblings: &Family,
+    };
+    let mut pass = Pass::new(snapshot, |_| (Live::Uncached, None));
+    assert_eq!(pass.step(), Step::Done);
+    let outcome = pass.outcome();
+    let text = "Phase \"p-far\", ObjectSetPhase \"V1\": the name must be a DNS label of at most 63 characters that \
+        starts with a letter; shorten the name of the revision or of the phase.";
+    assert_eq!(outcome.result, PassResult::Preflight(vec![text.to_owned()]));
+    let waiting = &outcome.waiting_for[0];
+    assert_eq!(
+        (&*waiting.reason, &*waiting.message),
+        ("PreflightError", text)
+    );
+}
+
+/// The kind of a result, whose text must be this one.
+fn kind(result: &PassResult, message: &str) -> &'static str {
+    match result {
+        PassResult::Passed => "Passed",
+        PassResult::Delegated {
+            is_silent: true, ..
+        } => "silent",
+        PassResult::Delegated { .. } => "Delegated",
+        PassResult::Collision(text) => {
+            assert_eq!(text, message);
+            "Collision"
+        }
+        PassResult::Preflight(texts) => {
+            assert_eq!(*texts, [message]);
+            "Preflight"
+        }
+        PassResult::Failed(texts) => {
+            assert_eq!(*texts, [message]);
+            "Failed"
+        }
+        other => panic!("{other:?}"),
+    }
+}

@@ -1,0 +1,414 @@
+//! Deletes a revision's objects in reverse order, and leaves those of others alone.
+//!
+//! What clients can observe of it: `docs/contract/lifecycle.md`.
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use baton_apis::{WaitingForObject, conditions::reasons};
+use serde_json::Value;
+
+use crate::{
+    Answer, Precondition, Request,
+    delegated::{Delegated, Delegation, DelegationAnswer, PhaseState},
+    heirs::hand_back,
+    keep::is_kept,
+    object::{is_controller, is_terminating, owner_references, precondition, text},
+    object_pass::Live,
+    owners,
+    pass::{Position, Step},
+    revision::{KindState, Kinds, Phase, Revision, may_be_written},
+};
+
+/// A teardown in progress.
+///
+/// # Guarantees
+/// - An object is deleted only while the revision is its controller, in the very state that said
+///   so. Where the revision is one owner among others only its reference is removed.
+/// - An object that an heir wants ([`Revision::heirs`]) is not deleted: the heir becomes its controller. One that is to
+///   be kept ([`is_kept`]) is let go.
+/// - An earlier phase is asked for only when nothing of the later one is left: the server said that each
+///   object is gone or not the revision's, not the cache, which sees labelled objects only and may lag behind
+///   a write whose answer was lost.
+/// - A kind has no objects only if it exists in no version. One that may exist and cannot be looked at is waited for.
+/// - Of an abandoned revision what the server does not let go is left behind, and holds nothing up.
+#[derive(Clone)]
+pub struct Teardown<'a> {
+    revision: &'a Revision,
+    phases: &'a [Phase],
+    kinds: &'a Kinds,
+    objects: Vec<Vec<ObjectTeardown>>,
+    /// By phase; `None` for those that are run in-process.
+    delegates: Vec<Option<PhaseTeardown>>,
+    /// Phases that are not done yet; the last of them is the current one.
+    left: usize,
+    kept: Vec<Position>,
+}
+
+/// How far a teardown got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TeardownOutcome {
+    /// Nothing of the revision is left.
+    Done,
+    /// Objects that wait for finalizers; their deletion is an event.
+    Waiting(Vec<WaitingForObject>),
+    /// The server refused or failed requests, or does not show when objects go; trying again later may help.
+    Failed(Vec<WaitingForObject>),
+}
+
+#[derive(Clone, Debug)]
+struct PhaseTeardown {
+    state: Option<PhaseState>,
+    /// The server said that it does not exist. That the watch shows none is not enough: it may lag.
+    gone: bool,
+    attempts: Attempts,
+}
+
+#[derive(Clone, Debug)]
+struct ObjectTeardown {
+    live: Live,
+    /// The server itself said so, not the cache.
+    confirmed: bool,
+    deleting: bool,
+    attempts: Attempts,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Attempts {
+    conflicts: u8,
+    /// Why no more requests are sent.
+    problem: Option<String>,
+}
+
+enum Need<T> {
+    Nothing,
+    Send(T),
+    Wait,
+}
+
+const MAX_CONFLICTS: u8 = 8;
+
+impl Attempts {
+    fn conflict(&mut self) {
+        self.conflicts += 1;
+        if self.conflicts >= MAX_CONFLICTS {
+            self.problem = Some("the object keeps changing while it is removed".to_owned());
+        }
+    }
+}
+
+/// As that of a [`Pass`](crate::pass::Pass).
+impl fmt::Debug for Teardown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            revision: _,
+            phases: _,
+            kinds: _,
+            objects,
+            delegates,
+            left,
+            kept,
+        } = self;
+        f.debug_struct("Teardown")
+            .field("objects", objects)
+            .field("delegates", delegates)
+            .field("left", left)
+            .field("kept", kept)
+            .finish_non_exhaustive()
+    }
+}
+
+impl<'a> Teardown<'a> {
+    /// Starts a teardown; `observe` gives what a cache knows of an object.
+    pub fn new(
+        revision: &'a Revision,
+        phases: &'a [Phase],
+        kinds: &'a Kinds,
+        mut observe: impl FnMut(Position) -> Live,
+    ) -> Self {
+        let mut objects = |(phase, content): (usize, &Phase)| {
+            let own = 0..content.own_objects().len();
+            own.map(|object| {
+                let cause = match kinds.get(&content.objects[object].gvk) {
+                    Some(KindState::Unknown(cause)) => Some(cause.clone()),
+                    _ => None,
+                };
+                ObjectTeardown {
+                    live: observe(Position { phase, object }),
+                    confirmed: false,
+                    deleting: false,
+                    attempts: Attempts {
+                        problem: cause,
+                        ..Attempts::default()
+                    },
+                }
+            })
+            .collect()
+        };
+        let delegate = |phase: &Phase| {
+            phase.delegated.as_ref().map(|delegated| PhaseTeardown {
+                state: delegated.state.clone(),
+                gone: false,
+                attempts: Attempts::default(),
+            })
+        };
+        Self {
+            revision,
+            phases,
+            kinds,
+            objects: phases.iter().enumerate().map(&mut objects).collect(),
+            delegates: phases.iter().map(delegate).collect(),
+            left: phases.len(),
+            kept: Vec::new(),
+        }
+    }
+
+    /// The objects that were let go instead of deleted, because they are to be kept.
+    #[must_use]
+    pub fn kept(&self) -> &[Position] {
+        &self.kept
+    }
+
+    /// What to do next.
+    pub fn step(&mut self) -> Step {
+        while let Some(phase) = self.left.checked_sub(1) {
+            match self.need_of_phase(phase) {
+                Need::Nothing => {}
+                Need::Send(delegation) => return Step::Delegate(phase, delegation),
+                Need::Wait => break,
+            }
+            let mut requests = Vec::new();
+            let mut waiting = false;
+            for object in 0..self.objects[phase].len() {
+                let at = Position { phase, object };
+                match self.need(at) {
+                    Need::Nothing => {}
+                    Need::Wait => waiting = true,
+                    Need::Send(request) => requests.push((at, request)),
+                }
+            }
+            if !requests.is_empty() {
+                return Step::Send(requests);
+            }
+            if waiting {
+                break;
+            }
+            self.left = phase;
+        }
+        Step::Done
+    }
+
+    fn need(&self, at: Position) -> Need<Request> {
+        let object = &self.objects[at.phase][at.object];
+        let desired = &self.phases[at.phase].objects[at.object];
+        let may_be_there = match self.kinds.get(&desired.gvk) {
+            Some(KindState::Served { scope, .. }) => may_be_written(self.revision, desired, *scope),
+            Some(KindState::Unknown(_)) => true,
+            Some(KindState::Unmanageable) | None => false,
+        };
+        if !may_be_there || !desired.violations.is_empty() {
+            // Such an object was never written by this revision, or is gone with its kind.
+            return Need::Nothing;
+        }
+        if object.attempts.problem.is_some() {
+            return if self.revision.is_abandoned {
+                Need::Nothing
+            } else {
+                Need::Wait
+            };
+        }
+        let live = match &object.live {
+            Live::Gone => return Need::Nothing,
+            Live::Unread | Live::Uncached => return Need::Send(Request::Get),
+            Live::Present(live) => live,
+        };
+        match removal(live, &self.revision.identity.uid) {
+            None if object.confirmed => Need::Nothing,
+            // The cache may lag behind a write of ours whose answer was lost.
+            None => Need::Send(Request::Get),
+            Some(Request::Delete(_)) if object.deleting || is_terminating(live) => Need::Wait,
+            Some(Request::Delete(seen)) => {
+                let is_kept = || is_kept([&desired.manifest, live]);
+                let kept = || is_kept().then(|| release(live, &self.revision.identity.uid))?;
+                let request = hand_back(self.revision, desired, live).or_else(kept);
+                Need::Send(request.unwrap_or(Request::Delete(seen)))
+            }
+            Some(request) => Need::Send(request),
+        }
+    }
+
+    /// Whether the end of an object is an event.
+    fn is_watched(&self, at: Position) -> bool {
+        let gvk = &self.phases[at.phase].objects[at.object].gvk;
+        let state = self.kinds.get(gvk);
+        matches!(state, Some(KindState::Served { is_watched, .. }) if *is_watched)
+    }
+
+    fn need_of_phase(&self, phase: usize) -> Need<Delegation> {
+        let Some(delegate) = self.delegates[phase].as_ref().filter(|d| !d.gone) else {
+            return Need::Nothing;
+        };
+        let delegated = self.phases[phase].delegated.as_ref();
+        let is_impossible = delegated.is_some_and(Delegated::is_impossible);
+        match &delegate.state {
+            _ if delegate.attempts.problem.is_some() => Need::Wait,
+            // Such an object was never made.
+            None if is_impossible => Need::Nothing,
+            None => Need::Send(Delegation::Get),
+            // Orphaned, or the object of somebody else.
+            Some(state) if !state.is_ours => Need::Nothing,
+            Some(state) if state.is_deleting => Need::Wait,
+            Some(state) => Need::Send(Delegation::Delete {
+                uid: state.uid.clone(),
+                resource_version: state.resource_version,
+            }),
+        }
+    }
+
+    /// Takes the answer to what [`Teardown::step`] asked about a phase object.
+    pub fn answer_delegation(&mut self, phase: usize, answer: DelegationAnswer) {
+        let Some(Some(delegate)) = self.delegates.get_mut(phase) else {
+            return;
+        };
+        match answer {
+            DelegationAnswer::Object(state) => {
+                let was_deleted = delegate.state.replace(state.clone()).is_some();
+                if was_deleted && state.is_ours && !state.is_deleting {
+                    delegate.attempts.conflict();
+                }
+            }
+            DelegationAnswer::Gone => delegate.gone = true,
+            DelegationAnswer::Changed => {
+                delegate.state = None;
+                delegate.attempts.conflict();
+            }
+            DelegationAnswer::Refused(text) | DelegationAnswer::Failed(text) => {
+                delegate.attempts.problem = Some(text);
+            }
+        }
+    }
+
+    /// Takes the answer to a request that [`Teardown::step`] named.
+    pub fn answer(&mut self, at: Position, request: &Request, answer: Answer) {
+        let own_uid = &self.revision.identity.uid;
+        let is_undone = matches!(
+            (request, &answer),
+            (Request::Release { .. } | Request::HandBack(_), Answer::Object(live))
+                if removal(live, own_uid).is_some()
+        );
+        let object = &mut self.objects[at.phase][at.object];
+        if let (Request::Release { .. }, Answer::Object(_), Live::Present(live)) =
+            (request, &answer, &object.live)
+            && !is_undone
+            && matches!(removal(live, own_uid), Some(Request::Delete(_)))
+        {
+            self.kept.push(at);
+        }
+        if is_undone {
+            // A webhook puts the owner back: that is not repeated for ever.
+            object.attempts.conflict();
+        }
+        match answer {
+            Answer::Object(live) => {
+                object.deleting = matches!(request, Request::Delete(_));
+                object.live = Live::Present(live);
+                object.confirmed = true;
+            }
+            Answer::NotFound => object.live = Live::Gone,
+            // It was a moment ago. The next pass knows whether the kind is gone, or this version of it.
+            Answer::KindNotServed => {
+                let gvk = &self.phases[at.phase].objects[at.object].gvk;
+                object.attempts.problem = Some(format!("{gvk} is not served any more"));
+            }
+            Answer::Conflict => {
+                object.live = Live::Unread;
+                object.attempts.conflict();
+            }
+            Answer::Refused(text) | Answer::Failed(text) => object.attempts.problem = Some(text),
+            // No request of a teardown creates anything.
+            Answer::Created(_) | Answer::Merged(_) => object.live = Live::Unread,
+        }
+    }
+
+    /// Ends the teardown.
+    #[must_use]
+    pub fn outcome(self) -> TeardownOutcome {
+        let Some(index) = self.left.checked_sub(1) else {
+            return TeardownOutcome::Done;
+        };
+        let reason = reasons::ARCHIVAL_IN_PROGRESS;
+        let phase = &self.phases[index];
+        if let (Some(delegate), Some(delegated)) = (&self.delegates[index], &phase.delegated) {
+            let problem = delegate.attempts.problem.clone();
+            let failed = problem.is_some();
+            let message = problem.unwrap_or_else(|| {
+                let state = delegate.state.as_ref();
+                state.map_or_else(String::new, PhaseState::why_waiting)
+            });
+            let waiting = vec![delegated.waiting(&phase.name, reason, &message)];
+            return TeardownOutcome::unfinished(failed, waiting);
+        }
+        let mut failed = false;
+        let mut waiting = Vec::new();
+        for (object, teardown) in self.objects[index].iter().enumerate() {
+            let at = Position {
+                phase: index,
+                object,
+            };
+            if matches!(self.need(at), Need::Wait) {
+                let problem = teardown.attempts.problem.as_deref();
+                failed |= problem.is_some() || !self.is_watched(at);
+                waiting.push(phase.waiting(object, reason, problem.unwrap_or("being deleted")));
+            }
+        }
+        TeardownOutcome::unfinished(failed, waiting)
+    }
+}
+
+/// The request that takes an object away from an owner, bound to the state that is seen: a controller deletes it, any
+/// other owner only leaves. `None` when it is none of the owner's.
+fn removal(live: &Value, own_uid: &str) -> Option<Request> {
+    let mut references = owner_references(live).iter();
+    let reference = references.find(|reference| text(reference, "uid") == own_uid)?;
+    if is_controller(reference) {
+        return Some(Request::Delete(precondition(live)));
+    }
+    release(live, own_uid)
+}
+
+/// The request that takes an owner from an object, and nothing else; `None` when it is no owner.
+fn release(live: &Value, owner_uid: &str) -> Option<Request> {
+    let mut references = owner_references(live).iter();
+    let owner_index = references.position(|reference| text(reference, "uid") == owner_uid)?;
+    Some(Request::Release {
+        owner_uid: owner_uid.to_owned(),
+        live: Precondition {
+            owner_index,
+            ..precondition(live)
+        },
+        left: owners::without(live, owner_uid),
+    })
+}
+
+/// The request that takes an object away from an owner that has ended before it was observed: a write that was under
+/// way when the owner ended came late, and a newer revision may have taken the object over since. `None` when there is
+/// nothing to do, or nothing more.
+#[must_use]
+pub fn stray(live: &Value, ended_uid: &str) -> Option<Request> {
+    match removal(live, ended_uid).filter(|_| !is_terminating(live))? {
+        Request::Delete(_) if is_kept([live]) => release(live, ended_uid),
+        request => Some(request),
+    }
+}
+
+impl TeardownOutcome {
+    fn unfinished(failed: bool, waiting: Vec<WaitingForObject>) -> Self {
+        if failed {
+            Self::Failed(waiting)
+        } else {
+            Self::Waiting(waiting)
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What a revision cannot have written, or may not remove.
+
+use super::*;
+
+/// Nothing is asked about an object that the revision cannot have written.
+#[test]
+fn objects_out_of_reach_are_skipped() {
+    let revision = revision();
+    for object in [
+        "{apiVersion: x.io/v1, kind: Unserved, metadata: {name: a}}",
+        "{apiVersion: v1, kind: Namespace, metadata: {name: a}}",
+        "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: other}}",
+        "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: a}}",
+    ] {
+        let phases = [phase(&revision, "p", &[object])];
+        let kinds = kinds();
+        let observe = |_| Live::Present(live("2", "me*"));
+        let teardown = Teardown::new(&revision, &phases, &kinds, observe);
+        assert_eq!(next_letter(teardown), '.', "{object}");
+    }
+}
+
+/// A kind as the manifest names it, what is known of it, and the first request, or how it ends without one.
+#[test]
+fn only_a_kind_that_exists_in_no_version_has_no_objects() {
+    let revision = revision();
+    let object = "{apiVersion: x.io/v1alpha1, kind: Thing, metadata: {name: a}}";
+    let phases = [phase(&revision, "p", &[object])];
+    let gvk = &phases[0].objects[0].gvk;
+    let served = |other: Option<&str>, is_watched| KindState::Served {
+        scope: KindScope::Namespaced,
+        other_version: other.map(ToOwned::to_owned),
+        is_watched,
+    };
+    let unknown = || KindState::Unknown("the server behind it is down".to_owned());
+    for (state, is_abandoned, expected) in [
+        (None, false, '.'),
+        (Some(KindState::Unmanageable), false, '.'),
+        (Some(served(None, true)), false, 'g'),
+        (Some(served(None, false)), false, 'g'),
+        (Some(served(Some("v1"), true)), false, 'g'),
+        (Some(unknown()), false, 'F'),
+        (Some(unknown()), true, '.'),
+    ] {
+        let kinds: Kinds = state
+            .clone()
+            .map(|state| (gvk.clone(), state))
+            .into_iter()
+            .collect();
+        let revision = Revision {
+            is_abandoned,
+            ..revision.clone()
+        };
+        let teardown = Teardown::new(&revision, &phases, &kinds, |_| Live::Uncached);
+        assert_eq!(next_letter(teardown), expected, "{state:?}");
+        let through = state.map_or(gvk.clone(), |state| state.through(gvk));
+        let is_other = expected == 'g' && through.version == "v1";
+        assert!(is_other || through == *gvk, "{through}");
+    }
+}
+
+/// Without a watch nobody says when an object is gone, so it is looked at again.
+#[test]
+fn an_object_whose_end_is_no_event_is_polled() {
+    let revision = revision();
+    let phases = [phase(
+        &revision,
+        "p",
+        &["{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}"],
+    )];
+    for (is_watched, expected) in [(true, 'w'), (false, 'F')] {
+        let state = KindState::Served {
+            scope: KindScope::Namespaced,
+            other_version: None,
+            is_watched,
+        };
+        let kinds = Kinds::from([(Gvk::new("v1", "ConfigMap"), state)]);
+        let leaving = |_| Live::Present(terminating(live("2", "me*")));
+        let teardown = Teardown::new(&revision, &phases, &kinds, leaving);
+        assert_eq!(next_letter(teardown), expected);
+    }
+}
+
+/// What the server does not let go holds up neither the objects before it nor the end; what only takes its time does.
+#[test]
+fn an_abandoned_revision_leaves_behind_what_it_may_not_remove() {
+    for (name, is_abandoned, expected) in [
+        ("refused", false, "xb F"),
+        ("failed", false, "xb F"),
+        ("refused", true, "xb xa ."),
+        ("failed", true, "xb xa ."),
+        ("leaving", true, "xb w"),
+    ] {
+        let revision = Revision {
+            is_abandoned,
+            ..revision()
+        };
+        let phases = phases(&revision, &[&["a"], &["b"]]);
+        let kinds = kinds();
+        let ours = |_| Live::Present(live("2", "me*"));
+        let mut teardown = Teardown::new(&revision, &phases, &kinds, ours);
+        let mut steps = Vec::new();
+        while let Some((at, request)) = next(&mut teardown) {
+            let object = &phases[at.phase].objects[at.object].key.name;
+            steps.push(format!("{}{object}", letter(&request)));
+            teardown.answer(at, &request, answer(name));
+        }
+        steps.push(next_letter(teardown).to_string());
+        assert_eq!(steps.join(" "), expected, "{name}");
+    }
+}
+
+/// In other clusters an earlier version could write everywhere, and so can a revision whose reach was wider once.
+#[test]
+fn objects_out_of_reach_in_other_clusters_are_taken_away() {
+    let revision = Revision {
+        delivery: Delivery::Remote,
+        ..revision()
+    };
+    for (object, expected) in [
+        (
+            "{apiVersion: x.io/v1, kind: Unserved, metadata: {name: a}}",
+            '.',
+        ),
+        (
+            "{apiVersion: v1, kind: Namespace, metadata: {name: a}}",
+            'x',
+        ),
+        (
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: other}}",
+            'x',
+        ),
+        (
+            "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}",
+            '.',
+        ),
+        (
+            "{apiVersion: v1, kind: ConfigMap, metadata: {generateName: a}}",
+            '.',
+        ),
+    ] {
+        let phases = [phase(&revision, "p", &[object])];
+        let kinds = kinds();
+        // Where it may have written, only the server says that an object is not its own.
+        let others = if expected == 'x' { 'g' } else { '.' };
+        for (owners, expected) in [("me*", expected), ("foreign*", others), ("", others)] {
+            let observe = |_| Live::Present(live("2", owners));
+            let teardown = Teardown::new(&revision, &phases, &kinds, observe);
+            assert_eq!(next_letter(teardown), expected, "{object} {owners}");
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Bounds of what is reported: whatever a user, a server or another controller has to say, a status can be written.
+//!
+//! The texts of a status take 64 KiB at most: 32 KiB for the message of the one condition that tells what is wrong, 22
+//! KiB for the objects waited for, 10 KiB for mapped conditions. That leaves the spec nearly all of the 1.5 MiB that
+//! etcd takes.
+
+use std::borrow::Cow;
+
+use baton_apis::{WaitingForObject, conditions::MAX_MESSAGE_LENGTH};
+
+use crate::mapping::MappedCondition;
+
+/// Objects listed in `status.waitingFor` at most.
+pub(crate) const MAX_WAITING_FOR: usize = 16;
+/// Longest message of one of them, in bytes.
+const MAX_WAITING_MESSAGE: usize = 512;
+/// Longest name of anything; the longest that a server holds.
+const MAX_NAME: usize = 253;
+/// Longest name of a kind, a namespace or a phase; kinds and namespaces have 63 at most.
+const MAX_SHORT_NAME: usize = 128;
+/// All mapped conditions of an object, in bytes.
+const MAX_MAPPED: usize = 10 * 1024;
+/// What a condition takes besides its texts: status, time, generation.
+const CONDITION: usize = 160;
+
+/// The longest mark that stands for what was left out.
+const MARK: usize = "… (18446744073709551615 bytes left out)".len();
+
+/// A text of at most so many bytes. What is cut off is counted in it.
+#[must_use]
+pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
+    cut_and_count(text, most, 0)
+}
+
+/// As [`cut`], of a text that is kept.
+pub fn shorten(text: &mut String, most: usize) {
+    if text.len() > most {
+        *text = cut(text, most).into_owned();
+    }
+}
+
+/// As [`cut`], of a text whose end is missing already.
+fn cut_and_count(text: &str, most: usize, missing: usize) -> Cow<'_, str> {
+    if text.len() <= most && missing == 0 {
+        return Cow::Borrowed(text);
+    }
+    let Some(kept) = most.checked_sub(MARK) else {
+        return Cow::Borrowed(start(text, most));
+    };
+    let kept = start(text, kept);
+    let left_out = text.len() - kept.len() + missing;
+    Cow::Owned(format!("{kept}… ({left_out} bytes left out)"))
+}
+
+/// The first bytes of a text, whole characters of them.
+fn start(text: &str, most: usize) -> &str {
+    text.get(..text.floor_char_boundary(most))
+        .unwrap_or_default()
+}
+
+/// Texts joined into the message of a condition. What does not fit is not kept.
+#[derive(Debug, Default)]
+pub(crate) struct Joined {
+    text: String,
+    left_out: usize,
+}
+
+impl Joined {
+    /// Leaves room for what is put before the texts.
+    const MOST: usize = MAX_MESSAGE_LENGTH - 1024;
+
+    /// Adds a text.
+    pub(crate) fn push(&mut self, text: &str) {
+        if self.text.len() > Self::MOST {
+            self.left_out += text.len();
+            return;
+        }
+        if !self.text.is_empty() {
+            self.text.push_str(", ");
+        }
+        self.text.push_str(text);
+    }
+
+    /// Whether nothing was added.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_empty()
+    }
+
+    /// All of them, or as many as fit.
+    pub(crate) fn into_text(self) -> String {
+        cut_and_count(&self.text, Self::MOST, self.left_out).into_owned()
+    }
+}
+
+/// A list of objects that is fit for `status.waitingFor`.
+#[must_use]
+pub fn waiting_for(mut objects: Vec<WaitingForObject>) -> Vec<WaitingForObject> {
+    objects.truncate(MAX_WAITING_FOR);
+    for object in &mut objects {
+        let WaitingForObject {
+            phase,
+            group,
+            kind,
+            name,
+            namespace,
+            reason,
+            message,
+        } = object;
+        let texts = [
+            (Some(phase), MAX_SHORT_NAME),
+            (Some(group), MAX_NAME),
+            (Some(kind), MAX_SHORT_NAME),
+            (Some(name), MAX_NAME),
+            (namespace.as_mut(), MAX_SHORT_NAME),
+            (Some(reason), MAX_SHORT_NAME),
+            (Some(message), MAX_WAITING_MESSAGE),
+        ];
+        for (text, most) in texts {
+            if let Some(text) = text {
+                shorten(text, most);
+            }
+        }
+    }
+    objects
+}
+
+/// Mapped conditions that fit into a status: the message of the first one that does not is cut, and those after it are
+/// left out.
+pub(crate) fn mapped(conditions: Vec<MappedCondition>) -> impl Iterator<Item = MappedCondition> {
+    let mut left = MAX_MAPPED;
+    conditions.into_iter().map_while(move |mut condition| {
+        let fixed = CONDITION + condition.type_.len() + condition.reason.len();
+        left = left.checked_sub(fixed)?;
+        condition.message = cut(&condition.message, left).into_owned();
+        left -= condition.message.len();
+        Some(condition)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn what_is_cut_off_is_counted() {
+        let long = "x".repeat(200);
+        let wide = "ä".repeat(100);
+        for (text, most, expected) in [
+            ("short", 5, "short".to_owned()),
+            ("", 0, String::new()),
+            (&long, 200, long.clone()),
+            (
+                &long,
+                100,
+                format!("{}… (141 bytes left out)", "x".repeat(59)),
+            ),
+            // Characters stay whole.
+            (
+                &wide,
+                100,
+                format!("{}… (142 bytes left out)", "ä".repeat(29)),
+            ),
+            // No room for the mark.
+            ("äöü", 3, "ä".to_owned()),
+        ] {
+            assert_eq!(cut(text, most), expected, "{most}");
+        }
+    }
+
+    #[test]
+    fn joined_texts_take_no_more_than_a_message() {
+        let join = |texts: &[&str]| {
+            let mut joined = Joined::default();
+            for text in texts {
+                joined.push(text);
+            }
+            joined.into_text()
+        };
+        assert_eq!(join(&[]), "");
+        assert_eq!(join(&["a", "b"]), "a, b");
+        let long = "x".repeat(20_000);
+        let joined = join(&[long.as_str(); 1_000]);
+        assert!(joined.len() <= Joined::MOST);
+        // All but what is there, and the separator.
+        let kept = Joined::MOST - MARK;
+        let left_out = 20_000 * 1_000 + 2 - kept;
+        assert!(
+            joined.ends_with(&format!("x… ({left_out} bytes left out)")),
+            "{}",
+            &joined[kept..]
+        );
+    }
+
+    fn condition(number: usize, message: usize) -> MappedCondition {
+        MappedCondition {
+            type_: format!("example.com/{number}"),
+            status: "True".to_owned(),
+            reason: "Because".to_owned(),
+            message: "m".repeat(message),
+        }
+    }
+
+    #[test]
+    fn mapped_conditions_share_their_room() {
+        let sizes = |conditions: Vec<MappedCondition>| {
+            let mapped = mapped(conditions).map(|condition| condition.message.len());
+            mapped.collect::<Vec<_>>()
+        };
+        let few = (0..10).map(|i| condition(i, 500)).collect();
+        assert_eq!(sizes(few), [500; 10]);
+        let long = vec![condition(0, 4_000), condition(1, 90_000), condition(2, 5)];
+        assert_eq!(sizes(long), [4_000, 5_865]);
+        let many = (0..1_000).map(|i| condition(i, 0)).collect();
+        assert!(sizes(many).len() < 60);
+    }
+
+    proptest! {
+        /// Whatever there is to say, it fits.
+        #[test]
+        fn texts_stay_within_their_bounds(text in ".*", times in 1_usize..200, most in 0_usize..2_000) {
+            let text = text.repeat(times);
+            let shorter = cut(&text, most);
+            prop_assert!(shorter.len() <= most);
+            prop_assert!(text.len() > most || shorter == text);
+            prop_assert_eq!(cut(&shorter, most), &*shorter, "cutting twice is cutting once");
+            let object = WaitingForObject {
+                phase: text.clone(),
+                group: text.clone(),
+                kind: text.clone(),
+                name: text.clone(),
+                namespace: Some(text.clone()),
+                reason: text.clone(),
+                message: text.clone(),
+            };
+            let list = waiting_for(vec![object; 100]);
+            let bytes = |object: &WaitingForObject| {
+                let WaitingForObject { phase, group, kind, name, namespace, reason, message } = object;
+                [phase, group, kind, name, reason, message].map(String::len).iter().sum::<usize>()
+                    + namespace.as_ref().map_or(0, String::len)
+            };
+            prop_assert!(list.iter().map(bytes).sum::<usize>() <= 22 * 1024 + 3 * 1024);
+            let conditions = vec![condition(1, text.len()); 100];
+            let bytes = |condition: MappedCondition| condition.type_.len() + condition.message.len();
+            prop_assert!(mapped(conditions).map(bytes).sum::<usize>() <= MAX_MAPPED);
+        }
+    }
+}

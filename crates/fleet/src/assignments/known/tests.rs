@@ -1,0 +1,167 @@
+use baton_engine::revision::Reach;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn raw(object: &Value) -> Box<RawValue> {
+    RawValue::from_string(object.to_string()).unwrap()
+}
+
+fn assignment(name: &str, namespaces: &Value, clusters: &Value) -> Box<RawValue> {
+    raw(&json!({
+        "metadata": { "name": name },
+        "spec": { "namespaces": namespaces, "clusters": clusters },
+    }))
+}
+
+fn namespace(name: &str, team: &str) -> Box<RawValue> {
+    raw(&json!({ "metadata": { "name": name, "labels": { "team": team } } }))
+}
+
+const DONE: Event<'_> = Event::ListDone {
+    resource_version: 1,
+};
+
+fn decide(known: &Known, namespace: &str) -> Decision {
+    let (name, labels) = ("edge", &Labels::new());
+    known.decide(namespace, Subject { name, labels }, false)
+}
+
+fn of_team_a() -> Box<RawValue> {
+    let namespaces = json!({ "selector": { "matchLabels": { "team": "a" } } });
+    assignment("a", &namespaces, &json!({ "names": ["edge"] }))
+}
+
+fn own() -> Decision {
+    Decision::Allowed(Reach::default())
+}
+
+/// Letters: `n` a namespace, `a` an assignment about `edge`, `o` one about another cluster, `*` everything.
+fn letters(changes: &[AssignmentChange]) -> String {
+    let (name, labels) = ("edge", &Labels::new());
+    let letter = |change: &AssignmentChange| match change {
+        AssignmentChange::Namespace(_) => 'n',
+        AssignmentChange::Everything => '*',
+        AssignmentChange::Assignment(_) if change.concerns("", Subject { name, labels }) => 'a',
+        AssignmentChange::Assignment(_) => 'o',
+    };
+    changes.iter().map(letter).collect()
+}
+
+#[test]
+fn nothing_is_decided_before_all_assignments_are_known() {
+    let mut known = Known::default();
+    assert_eq!(decide(&known, "shop"), Decision::Unknown);
+    assert!(!known.is_settled());
+    known.assignment_event(&Event::ListStarted);
+    known.assignment_event(&Event::Listed(&of_team_a()));
+    assert_eq!(decide(&known, "shop"), Decision::Unknown);
+    // Its labels are not known yet.
+    assert_eq!(letters(&known.assignment_event(&DONE)), "*");
+    assert_eq!(decide(&known, "shop"), Decision::Unknown);
+    assert!(!known.is_settled());
+    known.namespace_event(&Event::ListStarted);
+    known.namespace_event(&Event::Listed(&namespace("shop", "a")));
+    known.namespace_event(&Event::Listed(&namespace("other", "b")));
+    assert_eq!(letters(&known.namespace_event(&DONE)), "*");
+    assert!(known.is_settled());
+    assert_eq!(decide(&known, "shop"), own());
+    assert!(matches!(decide(&known, "other"), Decision::Refused(_)));
+    // One that is so new that its labels are on their way: a selector could hold without them.
+    assert_eq!(decide(&known, "new"), Decision::Unknown);
+}
+
+#[test]
+fn labels_of_namespaces_matter_only_where_they_are_selected_by() {
+    let mut known = Known::default();
+    let elsewhere = assignment(
+        "a",
+        &json!({ "selector": {} }),
+        &json!({ "names": ["other"] }),
+    );
+    known.assignment_event(&Event::Listed(&elsewhere));
+    known.assignment_event(&DONE);
+    assert!(known.needs_namespace_labels());
+    assert_eq!(decide(&known, "shop"), own());
+}
+
+#[test]
+fn what_cannot_be_read_allows_nothing_and_what_was_known_stays() {
+    let mut known = Known::default();
+    let failed = Event::Failed("no right");
+    assert_eq!(letters(&known.assignment_event(&failed)), "*");
+    assert!(known.is_settled());
+    let text = "Namespace \"shop\" may not deliver into Cluster \"edge\" \
+        while SiteAssignments cannot be read: no right.";
+    assert_eq!(decide(&known, "shop"), Decision::Refused(text.to_owned()));
+    assert_eq!(letters(&known.assignment_event(&failed)), "");
+    known.assignment_event(&Event::Listed(&of_team_a()));
+    assert_eq!(letters(&known.assignment_event(&DONE)), "*");
+    known.namespace_event(&failed);
+    let text = "Namespace \"shop\" may not deliver into Cluster \"edge\" while Namespaces cannot be read: no right.";
+    assert_eq!(decide(&known, "shop"), Decision::Refused(text.to_owned()));
+    known.namespace_event(&Event::Listed(&namespace("shop", "a")));
+    known.namespace_event(&DONE);
+    for event in [&failed, &Event::Bookmark(7)] {
+        assert_eq!(letters(&known.assignment_event(event)), "");
+        assert_eq!(letters(&known.namespace_event(event)), "");
+        assert_eq!(decide(&known, "shop"), own());
+    }
+}
+
+/// There can be none where their definition is not.
+#[test]
+fn without_the_definition_there_are_no_assignments() {
+    let mut known = Known::default();
+    known.assignment_event(&Event::Unserved);
+    assert_eq!(decide(&known, "shop"), own());
+    let edge = Subject {
+        name: "edge",
+        labels: &Labels::new(),
+    };
+    assert!(matches!(
+        known.decide("shop", edge, true),
+        Decision::Refused(_)
+    ));
+}
+
+#[test]
+fn changes_are_those_of_what_matters() {
+    let mut known = Known::default();
+    known.assignment_event(&DONE);
+    known.namespace_event(&DONE);
+    let all = json!({ "selector": {} });
+    let of = |clusters| assignment("a", &all, &clusters);
+    let (edge, other) = (json!({ "names": ["edge"] }), json!({ "names": ["other"] }));
+    for (object, expected) in [
+        (of(other.clone()), "o"),
+        (of(other.clone()), ""),
+        // As it was, or as it is.
+        (of(edge.clone()), "a"),
+        (of(other), "a"),
+        (of(edge), "a"),
+    ] {
+        let changes = known.assignment_event(&Event::Upsert(&object));
+        assert_eq!(letters(&changes), expected, "{object}");
+    }
+    let deleted = of(json!({}));
+    assert_eq!(
+        letters(&known.assignment_event(&Event::Deleted(&deleted))),
+        "a"
+    );
+    assert_eq!(
+        letters(&known.assignment_event(&Event::Deleted(&deleted))),
+        ""
+    );
+    for (object, expected) in [
+        (namespace("shop", "a"), "n"),
+        (namespace("shop", "a"), ""),
+        (namespace("shop", "b"), "n"),
+    ] {
+        let changes = known.namespace_event(&Event::Upsert(&object));
+        assert_eq!(letters(&changes), expected, "{object}");
+    }
+    // A new list shows what has gone meanwhile.
+    known.namespace_event(&Event::ListStarted);
+    assert_eq!(letters(&known.namespace_event(&DONE)), "n");
+}

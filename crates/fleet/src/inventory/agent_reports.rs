@@ -1,0 +1,173 @@
+//! Follows the reports of an agent, and publishes the state of its cluster.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use baton_apis::conditions::reasons;
+use jiff::Timestamp;
+use parking_lot::Mutex;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep_until},
+};
+
+use super::{ClusterLink, Shared, health::Health, text::excerpt};
+
+/// The longest message, in characters.
+const MESSAGE: usize = 1_000;
+
+/// An agent that is silent for so many of its periods is lost.
+const MISSED: u32 = 3;
+
+/// What an agent reports about its API server: the version, or why it cannot reach it.
+pub type AgentReport = Result<String, String>;
+
+/// The last report of an agent.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Heartbeat {
+    at: Instant,
+    /// About its API server, from this report or an earlier one.
+    report: Option<AgentReport>,
+}
+
+/// The last reports of agents, by cluster. Also of clusters that are not known, or not yet.
+#[derive(Default)]
+pub(super) struct Heartbeats(Mutex<HashMap<String, watch::Sender<Option<Heartbeat>>>>);
+
+impl Heartbeats {
+    pub fn agent_reported(&self, cluster: &str, report: Option<AgentReport>) {
+        let mut heartbeats = self.0.lock();
+        let beat = heartbeats.entry(cluster.to_owned()).or_default();
+        beat.send_modify(|beat| {
+            let before = beat.take().and_then(|beat| beat.report);
+            *beat = Some(Heartbeat {
+                at: Instant::now(),
+                report: report.or(before),
+            });
+        });
+    }
+
+    fn of(&self, cluster: &str) -> watch::Receiver<Option<Heartbeat>> {
+        let mut heartbeats = self.0.lock();
+        heartbeats
+            .entry(cluster.to_owned())
+            .or_default()
+            .subscribe()
+    }
+}
+
+/// Publishes the state of a cluster until it is dropped. `was_known`: its agent reported before this process started.
+pub(super) async fn run(
+    shared: Arc<Shared>,
+    (name, id): (&str, u64),
+    was_known: bool,
+    health: watch::Sender<Health>,
+) {
+    let mut heartbeats = shared.heartbeats.of(name);
+    let started = Instant::now();
+    let silence = shared.heartbeat * MISSED;
+    loop {
+        let beat = heartbeats.borrow_and_update().clone();
+        let deadline = beat.as_ref().map_or(started, |beat| beat.at) + silence;
+        let now = health.borrow().clone();
+        if let Some(now) = standing(
+            now,
+            beat.as_ref(),
+            (Instant::now(), shared.clock.now()),
+            silence,
+            (started, was_known),
+        ) {
+            let link = ClusterLink::pull(&now);
+            shared.publish((name, id), now, (link, None), &health);
+        }
+        let is_late = deadline <= Instant::now();
+        tokio::select! {
+            // The sender lives as long as `shared`.
+            _ = heartbeats.changed() => {}
+            () = sleep_until(deadline), if !is_late => {}
+        }
+    }
+}
+
+/// The state of a cluster after this report since the start; `None` while there is none. `was_known`: it reported
+/// before.
+fn standing(
+    before: Health,
+    beat: Option<&Heartbeat>,
+    (now, time): (Instant, Timestamp),
+    silence: Duration,
+    (started, was_known): (Instant, bool),
+) -> Option<Health> {
+    if now < beat.map_or(started, |beat| beat.at) + silence {
+        return beat.map(|beat| match &beat.report {
+            Some(Err(cause)) => {
+                let text = format!("its agent cannot reach its API server: {cause}");
+                before.lost(reasons::UNREACHABLE, excerpt(&text, MESSAGE), time)
+            }
+            Some(Ok(version)) => before.answered(Some(version.clone()), time),
+            None => before.answered(None, time),
+        });
+    }
+    let text = if was_known || beat.is_some() {
+        let seconds = silence.as_secs();
+        format!(
+            "nothing was heard of its agent for {seconds} s; is it running, and can it reach this cluster?"
+        )
+    } else {
+        "nothing was heard of an agent yet; `baton cluster join --pull` makes what it needs"
+            .to_owned()
+    };
+    Some(before.lost(reasons::AGENT_SILENT, text, time))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inventory::health::Standing;
+
+    #[test]
+    fn an_agent_is_lost_when_it_is_silent() {
+        let started = Instant::now();
+        let silence = Duration::from_secs(30);
+        let at = |seconds| started + Duration::from_secs(seconds);
+        let shown = |beat: Option<(u64, Option<AgentReport>)>, now| {
+            let beat = beat.map(|(second, report)| Heartbeat {
+                at: at(second),
+                report,
+            });
+            let time = Timestamp::UNIX_EPOCH;
+            let first = Health::connecting(time);
+            let now = (at(now), time);
+            match standing(first, beat.as_ref(), now, silence, (started, true)) {
+                None => "nothing",
+                Some(health) => match health.standing {
+                    Standing::Connecting => "connecting",
+                    Standing::Up => "up",
+                    Standing::Down { reason, .. } => reason,
+                },
+            }
+        };
+        let version = || Some(Ok("v1.36.3".to_owned()));
+        let failure = || Some(Err("refused".to_owned()));
+        assert_eq!(shown(None, 29), "nothing");
+        assert_eq!(shown(None, 30), "AgentSilent");
+        assert_eq!(shown(Some((20, None)), 49), "up");
+        assert_eq!(shown(Some((20, version())), 49), "up");
+        assert_eq!(shown(Some((20, version())), 50), "AgentSilent");
+        assert_eq!(shown(Some((20, failure())), 49), "Unreachable");
+        assert_eq!(shown(Some((20, failure())), 50), "AgentSilent");
+    }
+
+    #[test]
+    fn a_report_stays_until_the_next_one() {
+        let heartbeats = Heartbeats::default();
+        let beats = heartbeats.of("edge");
+        let report = || beats.borrow().clone().and_then(|beat| beat.report);
+        assert_eq!(report(), None);
+        heartbeats.agent_reported("edge", Some(Err("refused".to_owned())));
+        heartbeats.agent_reported("edge", None);
+        assert_eq!(report(), Some(Err("refused".to_owned())));
+        heartbeats.agent_reported("edge", Some(Ok("v1".to_owned())));
+        heartbeats.agent_reported("other", Some(Ok("v2".to_owned())));
+        assert_eq!(report(), Some(Ok("v1".to_owned())));
+    }
+}

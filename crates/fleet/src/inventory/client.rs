@@ -1,0 +1,314 @@
+//! The client of a cluster: made like the manager's own, and with a connection that can be
+//! exchanged beneath it.
+//!
+//! # How credentials are exchanged
+//!
+//! The rest of the manager uses one [`Client`] for as long as the cluster has the same
+//! address. It counts and retries; beneath it is a cell with kube's own client, made from the
+//! credentials, to which every request is handed. New credentials are a new client in the cell. So
+//! all kinds of credentials, the CA among them, are exchanged in one way, and kube does the whole of
+//! TLS and authentication. A request under way, a watch for instance, ends on the connection it began on:
+//! servers check credentials when a request begins.
+//!
+//! Setting a header from shared state would do for tokens only, and a TLS configuration behind a lock
+//! would leave connections of the old one in the pool.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use http::{Request, Response, StatusCode};
+use kube::{
+    Client, Config,
+    client::{Body, ClientBuilder},
+};
+use parking_lot::RwLock;
+use tokio::sync::Notify;
+use tower::Service;
+
+use super::credentials::{Credentials, Identity};
+use baton_kubernetes::client::{counted, instrument, tune};
+use baton_kubernetes::fence::Fence;
+use baton_kubernetes::request_metrics::RequestMetrics;
+
+/// A client with an exchangeable connection.
+pub(super) struct Line {
+    /// For all requests but checks. Stays the same.
+    pub client: Client,
+    /// For checks: what the server says now, not what it says after some retries.
+    pub checks: Client,
+    /// Resolves when requests go other than expected.
+    pub pulse: Arc<Pulse>,
+    /// Ends the requests under way.
+    lost: Arc<Notify>,
+    config: Config,
+    fence: Fence,
+    current: Arc<RwLock<Client>>,
+}
+
+impl Line {
+    /// Connects nothing yet. Must be called within a tokio runtime.
+    pub fn new(
+        credentials: &Credentials,
+        metrics: &RequestMetrics,
+        fence: &Fence,
+    ) -> Result<Self, kube::Error> {
+        let config = config(credentials);
+        let current = Arc::new(RwLock::new(connection(config.clone(), fence)?));
+        let pulse = Arc::new(Pulse::default());
+        let beat = Arc::clone(&pulse);
+        let lost = Arc::new(Notify::new());
+        let requests = service(Arc::clone(&current), Arc::clone(&lost), move |result| {
+            beat.note(is_answer(result));
+        });
+        let client = instrument(ClientBuilder::new(requests, "default"), metrics, fence)?;
+        // Checks find out whether it is lost.
+        let checks = service(Arc::clone(&current), Arc::default(), |_| {});
+        let checks = counted(ClientBuilder::new(checks, "default"), metrics);
+        Ok(Self {
+            client,
+            checks,
+            pulse,
+            lost,
+            config,
+            fence: fence.clone(),
+            current,
+        })
+    }
+
+    /// Lets requests from now on use other credentials.
+    pub fn exchange(&mut self, credentials: &Credentials) -> Result<(), kube::Error> {
+        let config = config(credentials);
+        *self.current.write() = connection(config.clone(), &self.fence)?;
+        self.config = config;
+        Ok(())
+    }
+
+    /// Ends the requests that are under way, except for checks: nobody is to wait for a cluster that is lost.
+    pub fn cut(&self) {
+        self.lost.notify_waiters();
+    }
+
+    /// Lets requests from now on use new connections. Those in the pool may be dead without anybody
+    /// knowing: a request on each would have to time out first.
+    pub fn renew(&self) {
+        // It was made from the same configuration before; only the certificates of the system, on
+        // disk, can have become unreadable meanwhile.
+        match connection(self.config.clone(), &self.fence) {
+            Ok(client) => *self.current.write() = client,
+            Err(error) => tracing::debug!(%error, "cannot make a new connection"),
+        }
+    }
+}
+
+/// A request was ended.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection to the cluster was lost meanwhile")]
+struct Lost;
+
+type Answer = Result<Response<Body>, kube::Error>;
+
+/// Hands each request to the client that is in the cell when it comes, and shows its answer; `lost` ends those under
+/// way.
+fn service(
+    cell: Arc<RwLock<Client>>,
+    lost: Arc<Notify>,
+    answered: impl Fn(&Answer) + Clone + Send + 'static,
+) -> impl Service<
+    Request<Body>,
+    Response = Response<Body>,
+    Error = kube::Error,
+    Future = impl Future<Output = Answer> + Send,
+> + Send {
+    tower::service_fn(move |request| {
+        let (client, answered) = (cell.read().clone(), answered.clone());
+        let lost = Arc::clone(&lost).notified_owned();
+        async move {
+            tokio::select! {
+                result = client.send(request) => {
+                    answered(&result);
+                    result
+                }
+                () = lost => Err(kube::Error::Service(Lost.into())),
+            }
+        }
+    })
+}
+
+/// Whether an API server has taken the request, whatever it said.
+fn is_answer(result: &Answer) -> bool {
+    result.as_ref().is_ok_and(|response| {
+        let status = response.status();
+        status != StatusCode::UNAUTHORIZED && !status.is_server_error()
+    })
+}
+
+fn config(credentials: &Credentials) -> Config {
+    let mut config = Config::new(credentials.url.clone());
+    tune(&mut config);
+    config.root_cert.clone_from(&credentials.ca);
+    config.accept_invalid_certs = credentials.skip_verify;
+    match &credentials.identity {
+        Identity::Token(token) => config.auth_info.token = Some(token.clone().into()),
+        Identity::Certificate { certificate, key } => {
+            config.auth_info.client_certificate_data = Some(STANDARD.encode(certificate));
+            config.auth_info.client_key_data = Some(STANDARD.encode(key).into());
+        }
+        Identity::Anonymous => {}
+    }
+    config
+}
+
+/// kube's own client. It connects when it is first needed, and its connections end with the lease of `fence`.
+fn connection(config: Config, fence: &Fence) -> Result<Client, kube::Error> {
+    Ok(ClientBuilder::try_from((config, fence.clone()))?.build())
+}
+
+/// Signals that requests fail although the cluster counts as up, or are answered although it counts
+/// as down, so that it is checked at once and not at the next appointed time.
+#[derive(Debug, Default)]
+pub(super) struct Pulse {
+    expected: AtomicBool,
+    last: AtomicBool,
+    other: Notify,
+}
+
+impl Pulse {
+    /// What requests are expected to do from now on: to be answered or not.
+    pub fn expect(&self, answered: bool) {
+        self.last.store(answered, Ordering::Relaxed);
+        self.expected.store(answered, Ordering::Relaxed);
+    }
+
+    /// Resolves when the last request has gone other than expected.
+    pub async fn changed(&self) {
+        while self.last.load(Ordering::Relaxed) == self.expected.load(Ordering::Relaxed) {
+            self.other.notified().await;
+        }
+    }
+
+    fn note(&self, answered: bool) {
+        self.last.store(answered, Ordering::Relaxed);
+        if answered != self.expected.load(Ordering::Relaxed) {
+            self.other.notify_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+    use http::Uri;
+
+    use super::*;
+
+    fn credentials(identity: Identity) -> Credentials {
+        Credentials {
+            url: Uri::from_static("https://127.0.0.1:1/"),
+            identity,
+            ca: None,
+            skip_verify: true,
+            checksum: 0,
+        }
+    }
+
+    #[tokio::test]
+    async fn requests_to_a_cluster_that_is_lost_are_ended() {
+        // It takes connections and never says anything.
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = silent.local_addr().unwrap();
+        let line = Line::new(
+            &Credentials {
+                url: format!("http://{address}/").parse().unwrap(),
+                ..credentials(Identity::Anonymous)
+            },
+            &RequestMetrics::default(),
+            &Fence::closed(),
+        )
+        .unwrap();
+        let client = line.client.clone();
+        let request = tokio::spawn(async move { client.apiserver_version().await });
+        let _connection = silent.accept().await.unwrap();
+        assert!(!request.is_finished());
+        line.cut();
+        let error = request.await.unwrap().unwrap_err();
+        assert!(format!("{error:?}").contains("Lost"), "{error:?}");
+    }
+
+    /// A certificate that is none, in a form that looks like one.
+    const PEM: &[u8] = b"-----BEGIN CERTIFICATE-----\nAQID\n-----END CERTIFICATE-----\n";
+
+    #[tokio::test]
+    async fn what_the_library_refuses_leaves_the_connection_as_it_is() {
+        let metrics = RequestMetrics::default();
+        let mut line = Line::new(
+            &credentials(Identity::Token("a".to_owned())),
+            &metrics,
+            &Fence::closed(),
+        )
+        .unwrap();
+        let url = line.config.cluster_url.clone();
+        let no_key = credentials(Identity::Certificate {
+            certificate: PEM.to_owned(),
+            key: b"hunter2".to_vec(),
+        });
+        let no_ca = Credentials {
+            ca: Some(vec![vec![1, 2, 3]]),
+            ..credentials(Identity::Token("b".to_owned()))
+        };
+        for (bad, expected) in [
+            (no_key, "missing a private key"),
+            (no_ca, "root certificate"),
+        ] {
+            let error = line.exchange(&bad).unwrap_err().to_string();
+            assert!(error.contains(expected), "{error}");
+            assert!(!error.contains("hunter2"), "{error}");
+            assert_eq!(line.config.cluster_url, url);
+            assert!(line.config.auth_info.token.is_some());
+            assert!(Line::new(&bad, &metrics, &Fence::closed()).is_err());
+        }
+    }
+
+    #[test]
+    fn a_pulse_signals_what_is_unexpected() {
+        let pulse = Pulse::default();
+        let changed = || pulse.changed().now_or_never().is_some();
+        assert!(!changed());
+        pulse.note(false);
+        assert!(!changed(), "nothing else was expected");
+        pulse.note(true);
+        assert!(changed());
+        pulse.expect(true);
+        assert!(!changed(), "the check has looked already");
+        pulse.note(true);
+        assert!(!changed());
+        pulse.note(false);
+        pulse.note(true);
+        assert!(!changed(), "it has passed by itself");
+        pulse.note(false);
+        assert!(changed());
+        pulse.expect(false);
+        assert!(!changed());
+    }
+
+    #[test]
+    fn a_refusal_of_the_credentials_is_no_answer() {
+        for (status, expected) in [
+            (200, true),
+            (404, true),
+            (403, true),
+            (409, true),
+            (429, true),
+            (401, false),
+            (500, false),
+            (503, false),
+        ] {
+            let response = Response::builder().status(status).body(Body::empty());
+            assert_eq!(is_answer(&Ok(response.unwrap())), expected, "{status}");
+        }
+        let broken = kube::Error::Service("broken".into());
+        assert!(!is_answer(&Err(broken)));
+    }
+}

@@ -1,0 +1,316 @@
+//! Keeps the connection to one cluster: reads its Secret, connects, checks, and publishes its state.
+
+use std::{sync::Arc, time::Duration};
+
+use baton_apis::{conditions::reasons, constants::ANNOTATION_SKIP_TLS_VERIFY};
+use http::{StatusCode, Uri};
+use k8s_openapi::api::core::v1::Secret;
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until},
+};
+
+use super::{
+    ClusterLink, Shared,
+    check::check,
+    client::Line,
+    credentials::{self, Change, Credentials, CredentialsError, Fingerprint, Problem},
+    health::{Health, Standing},
+    text::excerpt,
+};
+use baton_kubernetes::{
+    backoff::{Backoff, spread},
+    error::innermost,
+    target::Target,
+    watch::number,
+    wire,
+};
+
+/// How often a cluster that answers is asked whether it still does, about.
+const CHECK_EVERY: Duration = Duration::from_secs(30);
+/// The longest pause between attempts to connect.
+const LONGEST_PAUSE: Duration = Duration::from_mins(1);
+/// The shortest pause between two checks, however many requests fail.
+const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
+/// A cluster that answered is given up when this many checks in a row fail: a single connection may break.
+const GIVE_UP: u32 = 2;
+/// The longest message, in characters.
+const MESSAGE: usize = 1_000;
+
+/// What the connection depends on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// `spec.apiMaster`, or why it cannot be read.
+    pub api_master: Result<String, String>,
+    /// The Secret has changed at this version last, as far as its watch has reported. 0 at first.
+    pub secret: u64,
+}
+
+/// The connection to one cluster.
+pub(super) struct Connector {
+    name: String,
+    /// Of the entry in the table of links.
+    id: u64,
+    shared: Arc<Shared>,
+    health: watch::Sender<Health>,
+    site: Option<Connection>,
+    /// `spec.apiMaster` and the version of the Secret that the connection was made from; `None` when
+    /// they have to be looked at again.
+    made_from: Option<(String, u64)>,
+    failures: u32,
+}
+
+struct Connection {
+    url: Uri,
+    fingerprint: Fingerprint,
+    line: Line,
+    /// From the first answer on.
+    target: Option<Target>,
+}
+
+/// Why there are no credentials.
+enum NoCredentials {
+    /// There are none that could be used.
+    CredentialsError(CredentialsError),
+    /// They cannot be read, for this reason.
+    Unknown(String),
+}
+
+impl Connector {
+    pub fn new(name: &str, id: u64, shared: Arc<Shared>, health: watch::Sender<Health>) -> Self {
+        Self {
+            name: name.to_owned(),
+            id,
+            shared,
+            health,
+            site: None,
+            made_from: None,
+            failures: 0,
+        }
+    }
+
+    /// Connects, and stays connected, until the sender of `wanted` is gone.
+    pub async fn run(mut self, mut wanted: watch::Receiver<Wanted>) {
+        loop {
+            let now = wanted.borrow_and_update().clone();
+            let round = async {
+                let pause = self.round(&now).await;
+                self.rest(pause).await;
+            };
+            tokio::select! {
+                // A change is not to wait for a server that does not answer.
+                changed = wanted.changed() => match changed {
+                    Ok(()) => self.failures = 0,
+                    Err(_) => return,
+                },
+                () = round => {}
+            }
+        }
+    }
+
+    /// Brings the connection up to date and checks it. Returns how long to wait until the next time.
+    async fn round(&mut self, wanted: &Wanted) -> Duration {
+        if !self.is_made_from(wanted) {
+            match self.remake(wanted).await {
+                Ok(()) => {}
+                Err(NoCredentials::CredentialsError(error)) => {
+                    self.site = None;
+                    self.made_from = None;
+                    return self.fail(error.reason(), &error.to_string());
+                }
+                Err(NoCredentials::Unknown(cause)) if self.site.is_none() => {
+                    return self.fail(reasons::NO_SECRET, &cause);
+                }
+                // What is connected stays so: the credentials have not been taken back.
+                Err(NoCredentials::Unknown(cause)) => {
+                    tracing::warn!(cluster = self.name, cause, "trying again");
+                }
+            }
+        }
+        let Some(site) = &mut self.site else {
+            return self.pause();
+        };
+        match check(&site.line.checks, &site.url).await {
+            Ok(version) => {
+                site.line.pulse.expect(true);
+                let target = site.target.get_or_insert_with(|| {
+                    Target::new(site.line.client.clone(), self.shared.children.clone())
+                });
+                let link = ClusterLink::Up(target.clone());
+                self.failures = 0;
+                let now = self.shared.clock.now();
+                self.publish(|health| health.answered(version, now), |_| link);
+                spread(CHECK_EVERY)
+            }
+            Err(loss) => {
+                site.line.pulse.expect(false);
+                if loss.silent {
+                    site.line.renew();
+                }
+                if loss.reason != reasons::UNREACHABLE {
+                    // The credentials may have been exchanged already, and the event be under way.
+                    self.made_from = None;
+                }
+                let was_up = self.health.borrow().standing == Standing::Up;
+                if was_up && self.failures + 1 < GIVE_UP {
+                    tracing::debug!(cluster = self.name, cause = loss.message, "check failed");
+                    return self.pause();
+                }
+                site.line.cut();
+                self.fail(loss.reason, &loss.message)
+            }
+        }
+    }
+
+    /// Waits, but no longer than until requests go other than expected.
+    async fn rest(&self, pause: Duration) {
+        let earliest = Instant::now() + SHORTEST_PAUSE;
+        match &self.site {
+            None => sleep(pause).await,
+            Some(site) => {
+                tokio::select! {
+                    () = sleep(pause) => {}
+                    () = site.line.pulse.changed() => {}
+                }
+                sleep_until(earliest).await;
+            }
+        }
+    }
+
+    fn is_made_from(&self, wanted: &Wanted) -> bool {
+        let made_from = self.made_from.as_ref();
+        made_from.is_some_and(|(api_master, secret)| {
+            wanted.api_master.as_ref() == Ok(api_master) && wanted.secret <= *secret
+        })
+    }
+
+    /// Reads the credentials and lets the connection use them.
+    async fn remake(&mut self, wanted: &Wanted) -> Result<(), NoCredentials> {
+        let api_master = match &wanted.api_master {
+            Ok(api_master) => api_master,
+            Err(cause) => {
+                return Err(NoCredentials::CredentialsError(CredentialsError::Spec(
+                    cause.clone(),
+                )));
+            }
+        };
+        let secret = self.secret().await?;
+        let version = number(
+            secret
+                .metadata
+                .resource_version
+                .as_deref()
+                .unwrap_or_default(),
+        );
+        credentials::read(api_master, &secret, self.shared.is_strict)
+            .and_then(|credentials| self.adopt(&credentials))
+            .map_err(NoCredentials::CredentialsError)?;
+        self.made_from = Some((api_master.clone(), version));
+        Ok(())
+    }
+
+    /// Reads the Secret. The server is asked and no cache, so that nothing of Secrets is kept.
+    async fn secret(&self) -> Result<Secret, NoCredentials> {
+        let named = self.secret_name();
+        let path = format!(
+            "/api/v1/namespaces/{}/secrets/{}",
+            wire::escape(&self.shared.namespace),
+            wire::escape(&self.name)
+        );
+        let unknown =
+            |cause: String| NoCredentials::Unknown(format!("cannot read Secret {named}: {cause}"));
+        let request =
+            wire::get(&path, "application/json").map_err(|error| unknown(error.to_string()))?;
+        let reply = self
+            .shared
+            .at_the_hub(wire::call(&self.shared.hub, request))
+            .await
+            .map_err(|error| unknown(error.to_string()))?;
+        match reply.status {
+            StatusCode::NOT_FOUND => Err(NoCredentials::CredentialsError(
+                CredentialsError::NoSecret { secret: named },
+            )),
+            status if status.is_success() => {
+                serde_json::from_slice(&reply.body).map_err(|error| unknown(error.to_string()))
+            }
+            status => Err(unknown(wire::failure(status, &reply.body).message)),
+        }
+    }
+
+    fn secret_name(&self) -> String {
+        format!("{}/{}", self.shared.namespace, self.name)
+    }
+
+    /// Lets the connection use these credentials.
+    fn adopt(&mut self, credentials: &Credentials) -> Result<(), CredentialsError> {
+        let secret = self.secret_name();
+        let refused = |error: kube::Error| CredentialsError::Secret {
+            secret,
+            problem: Problem::Tls(innermost(&error)),
+        };
+        let fingerprint = credentials.fingerprint();
+        let old = self.site.as_ref().map(|site| &site.fingerprint);
+        let change = Change::between(old, &fingerprint);
+        match (change, &mut self.site) {
+            (Change::Keep, _) => return Ok(()),
+            (Change::Exchange, Some(site)) => {
+                site.line.exchange(credentials).map_err(refused)?;
+                site.fingerprint = fingerprint;
+                tracing::info!(cluster = self.name, "credentials exchanged");
+            }
+            (Change::Exchange | Change::Rebuild, _) => {
+                let line = Line::new(credentials, &self.shared.metrics, &self.shared.fence)
+                    .map_err(refused)?;
+                let site = Connection {
+                    url: credentials.url.clone(),
+                    fingerprint,
+                    line,
+                    target: None,
+                };
+                if self.site.replace(site).is_some() {
+                    let now = self.shared.clock.now();
+                    self.publish(|_| Health::connecting(now), ClusterLink::down);
+                }
+            }
+        }
+        if credentials.skip_verify {
+            let annotation = ANNOTATION_SKIP_TLS_VERIFY;
+            tracing::warn!(
+                cluster = self.name,
+                annotation,
+                "any server's certificate is trusted"
+            );
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, reason: &'static str, message: &str) -> Duration {
+        let now = self.shared.clock.now();
+        // Some of it comes from the Cluster, and can have any length.
+        let message = excerpt(message, MESSAGE);
+        self.publish(
+            |health| health.lost(reason, message, now),
+            ClusterLink::down,
+        );
+        self.pause()
+    }
+
+    fn pause(&mut self) -> Duration {
+        self.failures = self.failures.saturating_add(1);
+        Backoff::up_to(LONGEST_PAUSE).delay(self.failures)
+    }
+
+    /// Publishes the state, to the status and to the controllers.
+    fn publish(
+        &self,
+        next: impl FnOnce(Health) -> Health,
+        link: impl FnOnce(&Health) -> ClusterLink,
+    ) {
+        let health = next(self.health.borrow().clone());
+        let link = link(&health);
+        let site = self.site.as_ref();
+        let target = site.and_then(|site| site.target.clone());
+        self.shared
+            .publish((&self.name, self.id), health, (link, target), &self.health);
+    }
+}

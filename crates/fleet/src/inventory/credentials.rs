@@ -1,0 +1,307 @@
+//! Where a cluster is and as whom to connect to it, read from its Cluster and its Secret.
+//!
+//! Nothing here does I/O.
+
+use std::fmt;
+
+use baton_apis::{
+    conditions::reasons,
+    constants::{
+        ANNOTATION_SERVER, ANNOTATION_SKIP_TLS_VERIFY, SECRET_CA, SECRET_TLS_CA,
+        SECRET_TLS_CERTIFICATE, SECRET_TLS_KEY, SECRET_TOKEN,
+    },
+};
+use http::Uri;
+use k8s_openapi::{ByteString, api::core::v1::Secret};
+use kube::ResourceExt as _;
+
+use super::address;
+use crate::url::is_same_server;
+
+/// All that it takes to connect to a cluster.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) struct Credentials {
+    /// The API server, with scheme and host.
+    pub url: Uri,
+    /// As whom to connect.
+    pub identity: Identity,
+    /// The CAs that the server's certificate may come from, as DER; those of the system when `None`.
+    pub ca: Option<Vec<Vec<u8>>>,
+    /// Whether the server's certificate is trusted unseen.
+    pub skip_verify: bool,
+    /// CRC-32 of the Secret's data.
+    pub checksum: u32,
+}
+
+/// As whom to connect.
+#[derive(Clone, PartialEq, Eq)]
+pub(super) enum Identity {
+    /// By a bearer token.
+    Token(String),
+    /// By a client certificate and its key, both as PEM.
+    Certificate {
+        /// The certificate, perhaps with intermediate ones.
+        certificate: Vec<u8>,
+        key: Vec<u8>,
+    },
+    /// As nobody, which only a server without TLS is asked.
+    Anonymous,
+}
+
+/// Why there is no way to connect to a cluster, whatever its state.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum CredentialsError {
+    #[error("the Cluster is not readable: {0}")]
+    Spec(String),
+    #[error("spec.apiMaster {0}")]
+    Address(#[from] address::Problem),
+    #[error(
+        "there is no Secret {secret}; it has to hold the credentials, as {SECRET_TOKEN} (with {SECRET_CA}) or as \
+         {SECRET_TLS_CERTIFICATE} and {SECRET_TLS_KEY} (with {SECRET_TLS_CA})"
+    )]
+    NoSecret { secret: String },
+    #[error("Secret {secret}: {problem}")]
+    Secret { secret: String, problem: Problem },
+}
+
+/// What is wrong with a Secret. Never quotes it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Problem {
+    #[error(
+        "there are no credentials in it; add {SECRET_TOKEN}, or {SECRET_TLS_CERTIFICATE} and {SECRET_TLS_KEY}"
+    )]
+    Nothing,
+    #[error("{key} is empty")]
+    Empty { key: &'static str },
+    #[error("there is {has}, but no {lacks}")]
+    Half {
+        has: &'static str,
+        lacks: &'static str,
+    },
+    #[error(
+        "it is for {named:?}, by its annotation {ANNOTATION_SERVER}, and not for {asked}, which spec.apiMaster of the \
+         Cluster names; nothing of it is sent there"
+    )]
+    OtherServer {
+        /// What the Secret names; it may be no URL at all.
+        named: String,
+        /// What the Cluster names.
+        asked: String,
+    },
+    #[error(
+        "it does not say which server it is for; `baton cluster join` adds the annotation {ANNOTATION_SERVER}, which \
+         --require-site-assignments asks for"
+    )]
+    NoServer,
+    #[error("{SECRET_TOKEN} has characters that no token has")]
+    Token,
+    #[error("{key} holds no certificate in PEM form")]
+    NotPem { key: &'static str },
+    #[error("it cannot be used for TLS: {0}")]
+    Tls(String),
+}
+
+impl CredentialsError {
+    /// The reason of the condition `Connected`.
+    pub(super) fn reason(&self) -> &'static str {
+        match self {
+            Self::Spec(_) | Self::Address(_) => reasons::INVALID_SPEC,
+            Self::NoSecret { .. } => reasons::NO_SECRET,
+            Self::Secret { .. } => reasons::INVALID_SECRET,
+        }
+    }
+}
+
+/// Reads what it takes to connect to the cluster at `api_master` (`spec.apiMaster`) from its Secret.
+///
+/// A token counts before a client certificate; beside a token neither the certificate nor the annotation counts. White
+/// space around a token is cut off, as files end with a line break. No error quotes the Secret.
+///
+/// The annotation of the Secret that names a server has to name this one, as whoever may change a Cluster could send
+/// the credentials anywhere otherwise. `is_strict`: there has to be one.
+pub(super) fn read(
+    api_master: &str,
+    secret: &Secret,
+    is_strict: bool,
+) -> Result<Credentials, CredentialsError> {
+    let url = address::parse(api_master)?;
+    let is_plain = url.scheme_str() == Some("http");
+    is_meant_for(secret, &url, is_strict)
+        .and_then(|()| read_secret(secret, is_plain))
+        .map(|(identity, ca, skip_verify)| Credentials {
+            url,
+            identity,
+            ca,
+            skip_verify,
+            checksum: checksum(secret),
+        })
+        .map_err(|problem| CredentialsError::Secret {
+            secret: format!(
+                "{}/{}",
+                secret.namespace().unwrap_or_default(),
+                secret.name_any()
+            ),
+            problem,
+        })
+}
+
+/// Whether the credentials of a Secret are for the server at a URL.
+fn is_meant_for(secret: &Secret, url: &Uri, is_strict: bool) -> Result<(), Problem> {
+    match secret.annotations().get(ANNOTATION_SERVER) {
+        None if is_strict => Err(Problem::NoServer),
+        None => Ok(()),
+        Some(named) => match address::parse(named) {
+            Ok(server) if is_same_server(&server, url) => Ok(()),
+            _ => Err(Problem::OtherServer {
+                named: named.clone(),
+                asked: url.to_string(),
+            }),
+        },
+    }
+}
+
+type Parts = (Identity, Option<Vec<Vec<u8>>>, bool);
+
+fn read_secret(secret: &Secret, is_plain: bool) -> Result<Parts, Problem> {
+    let value = |key: &str| Some(secret.data.as_ref()?.get(key)?.0.as_slice());
+    let filled = |key: &str| value(key).filter(|value| !value.trim_ascii().is_empty());
+    let authorities = |key| filled(key).map(|pem| certificates(key, pem)).transpose();
+    if let Some(token) = value(SECRET_TOKEN) {
+        return Ok((bearer(token)?, authorities(SECRET_CA)?, false));
+    }
+    let identity = match (filled(SECRET_TLS_CERTIFICATE), filled(SECRET_TLS_KEY)) {
+        (Some(certificate), Some(key)) => {
+            certificates(SECRET_TLS_CERTIFICATE, certificate)?;
+            Identity::Certificate {
+                certificate: certificate.to_owned(),
+                key: key.to_owned(),
+            }
+        }
+        (Some(_), None) => {
+            return Err(Problem::Half {
+                has: SECRET_TLS_CERTIFICATE,
+                lacks: SECRET_TLS_KEY,
+            });
+        }
+        (None, Some(_)) => {
+            return Err(Problem::Half {
+                has: SECRET_TLS_KEY,
+                lacks: SECRET_TLS_CERTIFICATE,
+            });
+        }
+        // A proxy on the same machine that authenticates by itself, as `kubectl proxy` does.
+        (None, None) if is_plain => Identity::Anonymous,
+        // A server gives its version to anybody, so this would look like a connection.
+        (None, None) => return Err(Problem::Nothing),
+    };
+    let skip_verify = secret
+        .annotations()
+        .get(ANNOTATION_SKIP_TLS_VERIFY)
+        .is_some_and(|text| is_true(text));
+    Ok((identity, authorities(SECRET_TLS_CA)?, skip_verify))
+}
+
+fn bearer(token: &[u8]) -> Result<Identity, Problem> {
+    let token = std::str::from_utf8(token)
+        .map_err(|_| Problem::Token)?
+        .trim();
+    if token.is_empty() {
+        return Err(Problem::Empty { key: SECRET_TOKEN });
+    }
+    if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Err(Problem::Token);
+    }
+    Ok(Identity::Token(token.to_owned()))
+}
+
+/// The certificates among PEM blocks, as DER; at least one.
+fn certificates(key: &'static str, text: &[u8]) -> Result<Vec<Vec<u8>>, Problem> {
+    let blocks = pem::parse_many(text).map_err(|_| Problem::NotPem { key })?;
+    let certificates: Vec<Vec<u8>> = blocks
+        .into_iter()
+        .filter(|block| block.tag() == "CERTIFICATE")
+        .map(pem::Pem::into_contents)
+        .collect();
+    if certificates.is_empty() {
+        return Err(Problem::NotPem { key });
+    }
+    Ok(certificates)
+}
+
+/// What Go's `strconv.ParseBool` takes for true. What it does not understand is ignored.
+fn is_true(text: &str) -> bool {
+    matches!(text, "1" | "t" | "T" | "TRUE" | "true" | "True")
+}
+
+/// CRC-32 (IEEE) over keys and values in the order of the keys, as Shipper's.
+fn checksum(secret: &Secret) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    for (key, ByteString(value)) in secret.data.iter().flatten() {
+        hasher.update(key.as_bytes());
+        hasher.update(value);
+    }
+    hasher.finalize()
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let identity = match self.identity {
+            Identity::Token(_) => "token",
+            Identity::Certificate { .. } => "certificate",
+            Identity::Anonymous => "anonymous",
+        };
+        let ca = self.ca.as_ref().map(Vec::len);
+        let Self {
+            url,
+            skip_verify,
+            checksum,
+            ..
+        } = self;
+        write!(
+            f,
+            "{url} {identity} ca={ca:?} skip_verify={skip_verify} {checksum:08x}"
+        )
+    }
+}
+
+/// What a connection was made from; equal for credentials that need no other connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Fingerprint {
+    url: Uri,
+    checksum: u32,
+    skip_verify: bool,
+}
+
+impl Credentials {
+    pub(super) fn fingerprint(&self) -> Fingerprint {
+        Fingerprint {
+            url: self.url.clone(),
+            checksum: self.checksum,
+            skip_verify: self.skip_verify,
+        }
+    }
+}
+
+/// What new credentials mean for a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Keep,
+    /// The same cluster with other credentials: what is known of it stays.
+    Exchange,
+    /// Another cluster, for all that is known: everything is made anew.
+    Rebuild,
+}
+
+impl Change {
+    /// What it takes to come from a connection, if there is one, to another.
+    pub(super) fn between(old: Option<&Fingerprint>, new: &Fingerprint) -> Self {
+        match old {
+            Some(old) if old == new => Self::Keep,
+            Some(old) if old.url == new.url => Self::Exchange,
+            _ => Self::Rebuild,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

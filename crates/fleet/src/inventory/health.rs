@@ -1,0 +1,289 @@
+//! The state of the connection to a cluster, and what the Cluster's status says of it.
+//!
+//! Nothing here does I/O or looks at a clock.
+
+use baton_apis::{
+    ClusterStatus,
+    conditions::{CONNECTED, reasons},
+};
+use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+/// How old the time of the last contact may become in the status while nothing else changes.
+const CONTACT_AGE: SignedDuration = SignedDuration::from_mins(5);
+
+/// The state of a connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// There is no answer yet.
+    Connecting,
+    /// The cluster answers and takes the credentials.
+    Up,
+    /// The cluster cannot be used.
+    Down {
+        /// Of the condition `Connected`.
+        reason: &'static str,
+        message: String,
+    },
+}
+
+/// What is known of the connection to a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Health {
+    pub standing: Standing,
+    /// Since when; for [`Standing::Down`], whatever the reasons were in between.
+    pub since: Timestamp,
+    /// When the cluster has answered last, if it has.
+    contact: Option<Timestamp>,
+    version: Option<String>,
+    /// Since when the cluster was down before this process started.
+    down_before: Option<Timestamp>,
+}
+
+impl Health {
+    /// Before the first answer; `recorded` is what the Cluster's status says from before.
+    pub fn first(recorded: &ClusterStatus, now: Timestamp) -> Self {
+        let condition = connected(recorded);
+        let is_down = condition.filter(|condition| condition.status == "False");
+        Self {
+            down_before: is_down.map(|condition| condition.last_transition_time.0),
+            ..Self::connecting(now)
+        }
+    }
+
+    /// Before the first answer from another address.
+    pub fn connecting(now: Timestamp) -> Self {
+        Self {
+            standing: Standing::Connecting,
+            since: now,
+            contact: None,
+            version: None,
+            down_before: None,
+        }
+    }
+
+    /// The cluster has answered, perhaps with its version.
+    pub fn answered(self, version: Option<String>, now: Timestamp) -> Self {
+        let was_up = self.standing == Standing::Up;
+        Self {
+            standing: Standing::Up,
+            since: if was_up { self.since } else { now },
+            contact: Some(now),
+            version: version.or(self.version),
+            down_before: None,
+        }
+    }
+
+    /// The cluster cannot be used.
+    pub fn lost(self, reason: &'static str, message: String, now: Timestamp) -> Self {
+        let was_down = matches!(self.standing, Standing::Down { .. });
+        let since = if was_down {
+            self.since
+        } else {
+            self.down_before.unwrap_or(now)
+        };
+        Self {
+            standing: Standing::Down { reason, message },
+            since,
+            down_before: None,
+            ..self
+        }
+    }
+
+    /// The status that the Cluster should have instead of `recorded`, if it should have another one.
+    ///
+    /// While there is no answer yet, the recorded state stays: a manager that starts has observed nothing new.
+    pub fn due(&self, recorded: &ClusterStatus, now: Timestamp) -> Option<ClusterStatus> {
+        let before = connected(recorded);
+        let (status, reason, message) = match &self.standing {
+            Standing::Connecting if before.is_some() => return None,
+            Standing::Connecting => ("Unknown", reasons::CONNECTING, ""),
+            Standing::Up => ("True", reasons::CONNECTED, ""),
+            Standing::Down { reason, message } => ("False", *reason, message.as_str()),
+        };
+        let same_status = before.filter(|before| before.status == status);
+        let condition = Condition {
+            type_: CONNECTED.to_owned(),
+            status: status.to_owned(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            observed_generation: None,
+            last_transition_time: same_status.map_or(Time(self.since), |before| {
+                before.last_transition_time.clone()
+            }),
+        };
+        let version = self.version.clone().or(recorded.server_version.clone());
+        let contact_is_old = self.contact.is_some_and(|contact| {
+            let written = recorded.last_contact_time.as_ref();
+            self.standing == Standing::Up
+                && written.is_none_or(|written| contact.duration_since(written.0) >= CONTACT_AGE)
+                // A clock that was ahead does not keep its time for ever.
+                || written.is_some_and(|written| written.0.duration_since(now) >= CONTACT_AGE)
+        });
+        if before == Some(&condition) && version == recorded.server_version && !contact_is_old {
+            return None;
+        }
+        let others = recorded.conditions.iter().filter(|c| c.type_ != CONNECTED);
+        let mut conditions: Vec<Condition> = others.cloned().chain([condition]).collect();
+        conditions.sort_by(|a, b| a.type_.cmp(&b.type_));
+        Some(ClusterStatus {
+            in_service: recorded.in_service,
+            conditions,
+            last_contact_time: self
+                .contact
+                .map(Time)
+                .or(recorded.last_contact_time.clone()),
+            server_version: version,
+        })
+    }
+}
+
+fn connected(status: &ClusterStatus) -> Option<&Condition> {
+    let conditions = &mut status.conditions.iter();
+    conditions.find(|condition| condition.type_ == CONNECTED)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + seconds).unwrap()
+    }
+
+    /// As the API server has it: whole seconds.
+    fn stored(status: &ClusterStatus) -> ClusterStatus {
+        serde_json::from_str(&serde_json::to_string(status).unwrap()).unwrap()
+    }
+
+    fn shown(status: &ClusterStatus) -> String {
+        let seconds = |time: &Time| time.0.as_second() - at(0).as_second();
+        let condition = connected(status).unwrap();
+        format!(
+            "{}/{} {:?} since {} contact {:?} version {:?}",
+            condition.status,
+            condition.reason,
+            condition.message,
+            seconds(&condition.last_transition_time),
+            status.last_contact_time.as_ref().map(seconds),
+            status.server_version,
+        )
+    }
+
+    /// Goes through a history; each step with the second and with what is written, if anything.
+    #[test]
+    fn only_changes_are_written() {
+        type Step = fn(Health, Timestamp) -> Health;
+        let up: Step = |health, now| health.answered(Some("v1".to_owned()), now);
+        let mute: Step = |health, now| health.answered(None, now);
+        let down: Step = |health, now| health.lost("Unreachable", "refused".to_owned(), now);
+        let other: Step = |health, now| health.lost("NoSecret", "none".to_owned(), now);
+        let moved: Step = |_, now| Health::connecting(now);
+        let restart: Step = |health, _| health;
+        let table: [(Step, i64, &str); 16] = [
+            (
+                restart,
+                0,
+                r#"Unknown/Connecting "" since 0 contact None version None"#,
+            ),
+            (restart, 1, ""),
+            (
+                up,
+                2,
+                r#"True/Connected "" since 2 contact Some(2) version Some("v1")"#,
+            ),
+            (up, 32, ""),
+            (mute, 299, ""),
+            (
+                up,
+                302,
+                r#"True/Connected "" since 2 contact Some(302) version Some("v1")"#,
+            ),
+            (up, 332, ""),
+            (
+                down,
+                362,
+                r#"False/Unreachable "refused" since 362 contact Some(332) version Some("v1")"#,
+            ),
+            (down, 363, ""),
+            (
+                other,
+                364,
+                r#"False/NoSecret "none" since 362 contact Some(332) version Some("v1")"#,
+            ),
+            (other, 9_000, ""),
+            (
+                up,
+                9_001,
+                r#"True/Connected "" since 9001 contact Some(9001) version Some("v1")"#,
+            ),
+            (moved, 9_002, ""),
+            (up, 9_003, ""),
+            (moved, 9_004, ""),
+            (
+                down,
+                9_005,
+                r#"False/Unreachable "refused" since 9005 contact Some(9001) version Some("v1")"#,
+            ),
+        ];
+        let mut health = Health::first(&ClusterStatus::default(), at(0));
+        let mut status = ClusterStatus::default();
+        for (number, (step, second, expected)) in table.into_iter().enumerate() {
+            health = step(health, at(second));
+            let due = health.due(&status, at(second));
+            let written = due.as_ref().map(shown).unwrap_or_default();
+            assert_eq!(written, expected, "step {number}");
+            status = due.as_ref().map_or(status, stored);
+        }
+    }
+
+    #[test]
+    fn a_restart_finds_everything_as_it_was() {
+        let fresh = Health::first(&ClusterStatus::default(), at(0));
+        let up = fresh.clone().answered(Some("v1".to_owned()), at(1));
+        let up = stored(&up.due(&ClusterStatus::default(), at(1)).unwrap());
+        let again = Health::first(&up, at(100));
+        assert_eq!(again.due(&up, at(100)), None);
+        let again = again.answered(Some("v1".to_owned()), at(101));
+        assert_eq!(again.due(&up, at(101)), None);
+
+        let down = fresh.lost("Unreachable", "refused".to_owned(), at(1));
+        let down = stored(&down.due(&ClusterStatus::default(), at(1)).unwrap());
+        let again = Health::first(&down, at(100));
+        assert_eq!(again.due(&down, at(100)), None);
+        let again = again.lost("Unreachable", "refused".to_owned(), at(101));
+        assert_eq!(again.since, at(1));
+        assert_eq!(again.due(&down, at(101)), None);
+    }
+
+    #[test]
+    fn conditions_of_others_stay_and_are_sorted() {
+        let other = |type_: &str| Condition {
+            type_: type_.to_owned(),
+            status: "True".to_owned(),
+            reason: "Given".to_owned(),
+            message: String::new(),
+            observed_generation: None,
+            last_transition_time: Time(at(0)),
+        };
+        let recorded = ClusterStatus {
+            in_service: Some(true),
+            conditions: vec![other("Audited"), other("Zoned")],
+            ..ClusterStatus::default()
+        };
+        let health = Health::first(&recorded, at(0)).answered(None, at(0));
+        let due = health.due(&recorded, at(0)).unwrap();
+        let types: Vec<&str> = due.conditions.iter().map(|c| c.type_.as_str()).collect();
+        assert_eq!(types, ["Audited", "Connected", "Zoned"]);
+        assert_eq!(due.in_service, Some(true));
+    }
+
+    #[test]
+    fn a_contact_in_the_future_is_put_right() {
+        let health = Health::first(&ClusterStatus::default(), at(0)).answered(None, at(9_000));
+        let ahead = health.due(&ClusterStatus::default(), at(9_000)).unwrap();
+        let health = Health::first(&ahead, at(0)).answered(None, at(1));
+        let due = health.due(&ahead, at(1)).unwrap();
+        assert_eq!(due.last_contact_time, Some(Time(at(1))));
+    }
+}

@@ -1,0 +1,326 @@
+//! The Clusters there are, and a task for each.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet},
+    sync::Arc,
+};
+
+use baton_apis::{ClusterConnection, ClusterStatus};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::sync::watch;
+
+use super::{
+    ClusterLink, Known, Shared, agent_reports,
+    connect::{Connector, Wanted},
+    health::Health,
+    report::{self, Recorded, Subject},
+};
+use baton_kubernetes::{
+    informers::Task,
+    watch::{Event, number},
+};
+
+/// All Clusters, by name.
+pub(super) struct Registry {
+    shared: Arc<Shared>,
+    entries: HashMap<String, Entry>,
+    /// Names in the list that is under way; of Secrets with their versions.
+    clusters_listed: HashSet<String>,
+    secrets_listed: HashMap<String, u64>,
+    /// Why they cannot be watched, as logged last.
+    clusters_error: String,
+    secrets_error: String,
+    last_id: u64,
+}
+
+struct Entry {
+    uid: String,
+    connection: ClusterConnection,
+    serving: Serving,
+}
+
+/// The task of a cluster. It ends with this.
+struct Serving {
+    wanted: watch::Sender<Wanted>,
+    recorded: watch::Sender<Recorded>,
+    _task: Task,
+}
+
+impl Registry {
+    pub fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            shared,
+            entries: HashMap::new(),
+            clusters_listed: HashSet::new(),
+            secrets_listed: HashMap::new(),
+            clusters_error: String::new(),
+            secrets_error: String::new(),
+            last_id: 0,
+        }
+    }
+
+    /// Handles an event of the watch on Clusters.
+    pub fn cluster_event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::ListStarted => self.clusters_listed.clear(),
+            Event::Listed(object) => {
+                if let Some(cluster) = Cluster::read(object) {
+                    self.clusters_listed.insert(cluster.name.clone());
+                    self.upsert(cluster);
+                }
+            }
+            Event::ListDone { .. } => {
+                let listed = std::mem::take(&mut self.clusters_listed);
+                self.retain(|name| listed.contains(name));
+                self.shared.set_known(Known::All);
+                self.clusters_error.clear();
+            }
+            Event::Upsert(object) => {
+                if let Some(cluster) = Cluster::read(object) {
+                    self.upsert(cluster);
+                }
+            }
+            Event::Deleted(object) => {
+                if let Some(cluster) = Cluster::read(object) {
+                    self.retain(|name| name != cluster.name);
+                }
+            }
+            Event::Unserved => {
+                self.retain(|_| false);
+                self.shared.set_known(Known::All);
+            }
+            Event::Failed(cause) => {
+                // A right that is missing would be logged twice a minute for ever.
+                if *cause != self.clusters_error {
+                    (*cause).clone_into(&mut self.clusters_error);
+                    tracing::warn!(cause, "cannot watch Clusters, trying again");
+                }
+                self.shared.set_known(Known::Unavailable);
+            }
+            Event::Bookmark(_) => {}
+        }
+    }
+
+    /// Handles an event of the watch on the metadata of Secrets. Only the versions of the Clusters' Secrets are kept.
+    pub fn secret_event(&mut self, event: &Event<'_>) {
+        match event {
+            Event::ListStarted => self.secrets_listed.clear(),
+            Event::Listed(object) => {
+                if let Some((name, version)) = secret(object)
+                    && self.entries.contains_key(&name)
+                {
+                    self.secrets_listed.insert(name, version);
+                }
+            }
+            Event::ListDone { resource_version } => {
+                let listed = std::mem::take(&mut self.secrets_listed);
+                for (name, entry) in &self.entries {
+                    // What is not there may have gone at any time until now.
+                    entry.set_secret(listed.get(name).copied().unwrap_or(*resource_version));
+                }
+                self.secrets_error.clear();
+            }
+            Event::Upsert(object) | Event::Deleted(object) => {
+                // An object that was deleted has the version of its deletion.
+                if let Some((name, version)) = secret(object)
+                    && let Some(entry) = self.entries.get(&name)
+                {
+                    entry.set_secret(version);
+                }
+            }
+            Event::Failed(cause) if *cause != self.secrets_error => {
+                (*cause).clone_into(&mut self.secrets_error);
+                let namespace = &self.shared.namespace;
+                tracing::warn!(
+                    namespace,
+                    cause,
+                    "cannot watch the Secrets of Clusters, trying again"
+                );
+            }
+            Event::Failed(_) | Event::Unserved | Event::Bookmark(_) => {}
+        }
+    }
+
+    fn upsert(&mut self, cluster: Cluster) {
+        let is_same = self.entries.get(&cluster.name).is_some_and(|entry| {
+            entry.uid == cluster.uid && entry.connection == cluster.connection
+        });
+        if !is_same {
+            // The task of the one before ends first.
+            self.entries.remove(&cluster.name);
+            let entry = self.serve(&cluster);
+            self.entries.insert(cluster.name, entry);
+            return;
+        }
+        self.shared.relabel(&cluster.name, cluster.labels);
+        if let Some(Entry { serving, .. }) = self.entries.get(&cluster.name) {
+            serving.wanted.send_if_modified(|wanted| {
+                let changed = wanted.api_master != cluster.api_master;
+                wanted.api_master = cluster.api_master;
+                changed
+            });
+            serving.recorded.send_if_modified(|recorded| {
+                let changed = *recorded != cluster.recorded;
+                *recorded = cluster.recorded;
+                changed
+            });
+        }
+    }
+
+    /// Starts the task of a cluster.
+    fn serve(&mut self, cluster: &Cluster) -> Entry {
+        self.last_id += 1;
+        let (id, name) = (self.last_id, cluster.name.as_str());
+        let first = Health::first(&cluster.recorded.status, self.shared.clock.now());
+        let link = match cluster.connection {
+            ClusterConnection::Pull => ClusterLink::pull(&first),
+            ClusterConnection::Push => ClusterLink::down(&first),
+        };
+        let labels = Arc::clone(&cluster.labels);
+        self.shared.insert(name, id, link, labels);
+        let (health, changes) = watch::channel(first);
+        let (wanted, wanted_changes) = watch::channel(Wanted {
+            api_master: cluster.api_master.clone(),
+            secret: 0,
+        });
+        let (recorded, statuses) = watch::channel(cluster.recorded.clone());
+        let subject = Subject {
+            name: name.to_owned(),
+            uid: cluster.uid.clone(),
+        };
+        let report = report::run(Arc::clone(&self.shared), subject, statuses, changes);
+        let (shared, named) = (Arc::clone(&self.shared), name.to_owned());
+        let task = match cluster.connection {
+            ClusterConnection::Pull => {
+                let was_known = cluster.recorded.status.last_contact_time.is_some();
+                Task::spawn(async move {
+                    tokio::join!(
+                        agent_reports::run(shared, (&named, id), was_known, health),
+                        report
+                    );
+                })
+            }
+            ClusterConnection::Push => {
+                let connector = Connector::new(name, id, shared, health);
+                Task::spawn(async move {
+                    tokio::join!(connector.run(wanted_changes), report);
+                })
+            }
+        };
+        let serving = Serving {
+            wanted,
+            recorded,
+            _task: task,
+        };
+        Entry {
+            uid: cluster.uid.clone(),
+            connection: cluster.connection,
+            serving,
+        }
+    }
+
+    /// Ends the tasks of clusters that are gone.
+    fn retain(&mut self, mut keep: impl FnMut(&str) -> bool) {
+        let shared = &self.shared;
+        self.entries.retain(|name, _| {
+            let keep = keep(name);
+            if !keep {
+                tracing::info!(cluster = name, "the Cluster is gone");
+                shared.remove(name);
+            }
+            keep
+        });
+    }
+}
+
+impl Entry {
+    fn set_secret(&self, version: u64) {
+        self.serving.wanted.send_if_modified(|wanted| {
+            let changed = wanted.secret != version;
+            wanted.secret = version;
+            changed
+        });
+    }
+}
+
+/// What the connection and its users depend on, of a Cluster.
+#[derive(Debug, PartialEq)]
+struct Cluster {
+    name: String,
+    uid: String,
+    labels: Arc<BTreeMap<String, String>>,
+    connection: ClusterConnection,
+    api_master: Result<String, String>,
+    recorded: Recorded,
+}
+
+#[derive(Deserialize)]
+struct Object<'a> {
+    metadata: ObjectMeta,
+    #[serde(borrow)]
+    spec: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+}
+
+/// Only what the connection depends on, so that nothing else in a spec can be in its way.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Spec {
+    api_master: Option<String>,
+    connection: Option<ClusterConnection>,
+}
+
+impl Cluster {
+    /// Reads a Cluster as far as it is readable; `None` when not even its name is.
+    fn read(object: &RawValue) -> Option<Self> {
+        let Object {
+            metadata,
+            spec,
+            status,
+        } = match serde_json::from_str(object.get()) {
+            Ok(object) => object,
+            Err(error) => {
+                tracing::warn!(%error, "a Cluster is not readable");
+                return None;
+            }
+        };
+        let spec: Result<Spec, String> = spec.map_or_else(
+            || Ok(Spec::default()),
+            |spec| serde_json::from_str(spec.get()).map_err(|error| error.to_string()),
+        );
+        // A status that is not readable is written anew.
+        let status: Option<ClusterStatus> =
+            status.and_then(|status| serde_json::from_str(status.get()).ok());
+        let connection = spec.as_ref().ok().and_then(|spec| spec.connection);
+        Some(Self {
+            name: metadata.name?,
+            uid: metadata.uid.unwrap_or_default(),
+            labels: metadata.labels.unwrap_or_default().into(),
+            connection: connection.unwrap_or_default(),
+            api_master: spec.map(|spec| spec.api_master.unwrap_or_default()),
+            recorded: Recorded {
+                version: version(metadata.resource_version.as_deref()),
+                status: status.unwrap_or_default(),
+            },
+        })
+    }
+}
+
+/// Name and version of a Secret.
+fn secret(object: &RawValue) -> Option<(String, u64)> {
+    let Object { metadata, .. } = serde_json::from_str(object.get()).ok()?;
+    Some((
+        metadata.name?,
+        version(metadata.resource_version.as_deref()),
+    ))
+}
+
+fn version(text: Option<&str>) -> u64 {
+    text.map_or(0, number)
+}
+
+#[cfg(test)]
+mod tests;

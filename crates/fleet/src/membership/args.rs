@@ -1,0 +1,301 @@
+//! `baton cluster`: which clusters there are, and how one is joined and removed.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum, builder::NonEmptyStringValueParser};
+
+use crate::{name::ClusterName, url::ServerUrl};
+use baton_terminal::{kubeconfig::ConnectionArgs, values::Namespace};
+
+/// Flags of `baton cluster`.
+#[derive(Clone, Debug, Args)]
+pub struct ClusterArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: ClusterCommand,
+}
+
+/// What can be done with clusters.
+#[derive(Clone, Debug, Subcommand)]
+pub enum ClusterCommand {
+    /// Let the hub deliver phases into a cluster
+    ///
+    /// Creates what the hub needs in the target cluster (namespace, service account, access rights, token), and the
+    /// Cluster and its Secret in the hub. With --pull only the hub is touched, and the manifest of an agent, which
+    /// connects out to the hub, is printed. Run again, it changes only what is not as it should be.
+    ///
+    /// Where the manager runs with --require-site-assignments, as config/install.yaml has it, no namespace may deliver
+    /// into the cluster before --for-namespaces or --for-all was given, or a SiteAssignment written.
+    Join(Box<JoinArgs>),
+    /// List the clusters that the hub knows
+    List(ListArgs),
+    /// Let the hub forget a cluster
+    ///
+    /// Deletes the Cluster, its Secret, its SiteAssignment and the namespace of its agent in the hub; and in the target
+    /// cluster, if one is named, what joining it has made there. What revisions have delivered stays where it is.
+    Remove(Box<RemoveArgs>),
+}
+
+/// Flags of `baton cluster join`.
+#[derive(Clone, Debug, Args)]
+pub struct JoinArgs {
+    /// Name of the cluster; its phases have the class "cluster.NAME"
+    #[arg(required_unless_present = "file")]
+    pub name: Option<ClusterName>,
+
+    /// Join the clusters that a file lists: applicationClusters[] of name, context, region, apiMaster, capabilities,
+    /// scheduler, connection
+    #[arg(
+        long,
+        short,
+        value_name = "FILE",
+        conflicts_with_all = ["name", "context", "region", "capability", "server", "pull"]
+    )]
+    pub file: Option<PathBuf>,
+
+    /// Region that the cluster is in [default: "default"]
+    #[arg(long, value_name = "NAME")]
+    pub region: Option<String>,
+
+    /// Something that the cluster offers; may be given several times
+    #[arg(long, value_name = "NAME")]
+    pub capability: Vec<String>,
+
+    /// URL of the target's API server, as the hub reaches it [default: that of the target's context]
+    #[arg(long, value_name = "URL")]
+    pub server: Option<ServerUrl>,
+
+    /// Let an agent in the target connect to the hub, instead of the hub to the target; prints the agent's manifest,
+    /// which holds its token
+    #[arg(long, conflicts_with = "server")]
+    pub pull: bool,
+
+    /// With --pull: apply the agent's manifest in the target, instead of printing it
+    #[arg(long)]
+    pub apply: bool,
+
+    /// The agent, where there is one.
+    #[command(flatten)]
+    pub agent: AgentManifestArgs,
+
+    /// Who may deliver into it.
+    #[command(flatten)]
+    pub admission: AdmissionArgs,
+
+    /// What the hub or the agent may do in the target. With "trusted" it writes whatever revisions contain; with
+    /// "tenants" it reads the usual kinds, and writes with the rights of service accounts only, in the namespaces of
+    /// --for-namespaces, which are made where they are missing. Rights that somebody has changed by hand stay as they
+    /// are, unless this is given [default: as joined before, else trusted]
+    #[arg(long, value_name = "trusted|tenants", hide_possible_values = true)]
+    pub rights: Option<RightsMode>,
+
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Which hub.
+    #[command(flatten)]
+    pub hub: HubArgs,
+
+    /// Which target.
+    #[command(flatten)]
+    pub target: TargetArgs,
+}
+
+/// Flags that say which namespaces of the hub may deliver into a cluster.
+#[derive(Clone, Debug, Default, Args)]
+pub struct AdmissionArgs {
+    /// Let these namespaces of the hub deliver into the cluster, and no others: writes a SiteAssignment
+    #[arg(
+        long,
+        value_name = "NAME,NAME",
+        value_delimiter = ',',
+        conflicts_with = "for_all"
+    )]
+    pub for_namespaces: Vec<Namespace>,
+
+    /// Let all namespaces of the hub deliver into the cluster: writes a SiteAssignment
+    #[arg(long)]
+    pub for_all: bool,
+}
+
+/// What whoever delivers into a cluster may do there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RightsMode {
+    /// Write whatever revisions contain.
+    #[default]
+    Trusted,
+    /// Read the usual kinds, and write with the rights of service accounts only.
+    Tenants,
+}
+
+/// Flags about the agent in a cluster. What is not given stays as it was given before.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
+pub struct AgentManifestArgs {
+    /// URL of the hub's API server, as the agent reaches it [default: that of the hub's context]
+    #[arg(long, value_name = "URL", help_heading = "Agent")]
+    pub hub_server: Option<ServerUrl>,
+
+    /// Image of the agent [default: that of this version]
+    #[arg(
+        long,
+        value_name = "IMAGE",
+        value_parser = NonEmptyStringValueParser::new(),
+        help_heading = "Agent"
+    )]
+    pub agent_image: Option<String>,
+
+    /// Where the agent keeps what it has to know while the hub cannot be reached: a claim of the default storage
+    /// class, or a directory that goes with the pod [default: claim]
+    #[arg(
+        long,
+        value_name = "claim|empty-dir",
+        hide_possible_values = true,
+        help_heading = "Agent"
+    )]
+    pub state_volume: Option<StateVolume>,
+}
+
+impl AgentManifestArgs {
+    /// Whether any of them was given.
+    #[must_use]
+    pub fn is_given(&self) -> bool {
+        *self != Self::default()
+    }
+}
+
+/// Where an agent keeps its state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum StateVolume {
+    /// In a volume that outlives the pod.
+    #[default]
+    Claim,
+    /// In a volume that outlives the container, and goes with the pod.
+    EmptyDir,
+}
+
+/// Flags of `baton cluster list`.
+#[derive(Clone, Debug, Args)]
+pub struct ListArgs {
+    /// How to print them
+    #[arg(
+        long,
+        short,
+        value_enum,
+        value_name = "FORMAT",
+        default_value = "table"
+    )]
+    pub output: ListFormat,
+
+    /// Which hub.
+    #[command(flatten)]
+    pub hub: HubArgs,
+}
+
+/// The form of a list of clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ListFormat {
+    /// One line per cluster
+    Table,
+    /// With server, capabilities, last contact, and why it is not connected
+    Wide,
+    /// As the hub has them, as JSON
+    Json,
+    /// As the hub has them, as YAML
+    Yaml,
+    /// cluster.shipper.booking.com/NAME, one per line
+    Name,
+}
+
+/// Flags of `baton cluster remove`.
+#[derive(Clone, Debug, Args)]
+pub struct RemoveArgs {
+    /// Name of the cluster
+    pub name: ClusterName,
+
+    /// Go on although phases are delivered into the cluster; their objects stay there
+    #[arg(long)]
+    pub force: bool,
+
+    /// Say what would be done, and do nothing
+    #[arg(long)]
+    pub dry_run: bool,
+
+    /// Which hub.
+    #[command(flatten)]
+    pub hub: HubArgs,
+
+    /// Which target, if what joining has made there is to be removed as well.
+    #[command(flatten)]
+    pub target: TargetArgs,
+}
+
+/// Flags that choose the hub: the cluster in which the manager runs.
+#[derive(Clone, Debug, Args)]
+pub struct HubArgs {
+    /// Kubeconfig of the hub, instead of KUBECONFIG, ~/.kube/config, or the service account of the pod
+    #[arg(
+        long,
+        env = "BATON_HUB_KUBECONFIG",
+        hide_env_values = true,
+        value_name = "FILE",
+        help_heading = "Hub"
+    )]
+    pub hub_kubeconfig: Option<PathBuf>,
+
+    /// Context of the hub, instead of the current one
+    #[arg(
+        long,
+        env = "BATON_HUB_CONTEXT",
+        hide_env_values = true,
+        value_name = "NAME",
+        help_heading = "Hub"
+    )]
+    pub hub_context: Option<String>,
+
+    /// Namespace on the hub with the Secrets of the clusters, as the manager's --clusters-namespace [default:
+    /// baton-system]
+    #[arg(
+        long,
+        short,
+        env = "BATON_CLUSTERS_NAMESPACE",
+        hide_env_values = true,
+        default_value = "baton-system",
+        hide_default_value = true,
+        value_name = "NAME",
+        help_heading = "Hub"
+    )]
+    pub namespace: Namespace,
+}
+
+impl HubArgs {
+    /// The same choice, as that of one cluster.
+    #[must_use]
+    pub fn connection(&self) -> ConnectionArgs {
+        ConnectionArgs {
+            kubeconfig: self.hub_kubeconfig.clone(),
+            context: self.hub_context.clone(),
+        }
+    }
+}
+
+/// Flags that choose the target: the cluster that phases are delivered into.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Target")]
+pub struct TargetArgs {
+    /// By kubeconfig and context.
+    #[command(flatten)]
+    pub connection: ConnectionArgs,
+
+    /// Go on although hub and target are the same cluster
+    #[arg(long)]
+    pub allow_same: bool,
+}
+
+impl TargetArgs {
+    /// Whether a target was named. By default there is one anyway: that of the current context.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        self.connection.kubeconfig.is_some() || self.connection.context.is_some()
+    }
+}

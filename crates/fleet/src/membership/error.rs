@@ -1,0 +1,295 @@
+//! What goes wrong, in one line for a person.
+
+use std::{fmt, io, path::PathBuf, time::Duration};
+
+use baton_terminal::{error::innermost, kubeconfig::ConfigError};
+
+use super::rights::Right;
+use crate::name::NameError;
+
+/// Which of the two clusters something is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Side {
+    /// The cluster in which the manager runs.
+    Hub,
+    /// The cluster that phases are delivered into.
+    Target,
+}
+
+impl fmt::Display for Side {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Hub => "hub",
+            Self::Target => "target",
+        })
+    }
+}
+
+/// One of the two clusters, with the URL of its API server.
+#[derive(Clone, Debug)]
+pub(super) struct Place {
+    pub side: Side,
+    pub url: String,
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the {} at {}", self.side, self.url)
+    }
+}
+
+/// Why clusters could not be joined, listed or removed. The text holds that of the causes, so none is a source.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Error {
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error("{0}")]
+    Usage(String),
+    #[error("{side}: {}", cause.with_flags(prefix(*side)))]
+    Config { side: Side, cause: Box<ConfigError> },
+    #[error("{at} cannot be connected to: {}", innermost(cause))]
+    Client { at: Place, cause: Box<kube::Error> },
+    #[error("{at} cannot be reached: {}", innermost(cause))]
+    Unreachable { at: Place, cause: Box<kube::Error> },
+    #[error(
+        "{at} does not accept the credentials of the kubeconfig (401 Unauthorized); renew them, or choose others with \
+         --{}context",
+        prefix(at.side)
+    )]
+    Unauthorized { at: Place },
+    #[error("{at} refused: {message}")]
+    Refused { at: Place, message: String },
+    #[error("{at} does not allow you to {}", list(missing))]
+    Lacking { at: Place, missing: Vec<Right> },
+    #[error(
+        "{at} does not serve all custom resources of this version; install their definitions there first: kubectl \
+         apply --server-side -f config/crds"
+    )]
+    NotInstalled { at: Place },
+    #[error(
+        "{at} has no namespace {namespace}; install Baton there first, or name its clusters namespace with --namespace"
+    )]
+    NoClustersNamespace { at: Place, namespace: String },
+    #[error(
+        "hub and target are the same cluster ({hub} and {target}); choose the target with --context or --kubeconfig, \
+         the hub with --hub-context or --hub-kubeconfig, or say --allow-same"
+    )]
+    Same { hub: String, target: String },
+    #[error(
+        "{at} is joined as {found}, not as {wanted}; choose another target with --context, or remove {found} first"
+    )]
+    JoinedAsAnother {
+        at: Place,
+        found: String,
+        wanted: String,
+    },
+    #[error(
+        "{name} is a {found} cluster on the hub, and both ways at once would make two writers; remove it first (baton \
+         cluster remove {name}), or join it as it is, {}",
+        if found == "Pull" { "with --pull" } else { "without --pull" }
+    )]
+    OtherConnection { name: String, found: String },
+    #[error(
+        "siteassignment {name} on the hub was not written by joining, so who may deliver is not changed; edit it, or \
+         join without --for-namespaces and --for-all"
+    )]
+    ForeignAssignment { name: String },
+    #[error("{object} on the {side} is being deleted; run the command again when it is gone")]
+    Terminating { side: Side, object: String },
+    #[error(
+        "{at} did not make a token in secret {secret} within {} s; its controller manager has to run the token \
+         controller",
+        limit.as_secs()
+    )]
+    NoToken {
+        at: Place,
+        secret: String,
+        limit: Duration,
+    },
+    #[error(
+        "the credentials made at {made_at} do not open {url}: {cause}; give the address of that very cluster with \
+         --{flag}"
+    )]
+    WrongServer {
+        url: String,
+        made_at: String,
+        flag: &'static str,
+        cause: String,
+    },
+    #[error("{at} has no cluster {name}")]
+    NoSuchCluster { at: Place, name: String },
+    #[error(
+        "{count} {} of class cluster.{name}: {}; delete or archive their revisions first, or go on with --force, \
+         which leaves their objects in the cluster",
+        if *count == 1 { "phase is" } else { "phases are" },
+        some(first, *count)
+    )]
+    InUse {
+        name: String,
+        count: usize,
+        first: Vec<String>,
+    },
+    #[error("cannot read {}: {cause}", path.display())]
+    Read { path: PathBuf, cause: io::Error },
+    #[error("{} is not a list of clusters: {cause}", path.display())]
+    File { path: PathBuf, cause: String },
+    #[error("{cause}. {}", state(done, missing))]
+    Halfway {
+        cause: Box<Error>,
+        done: Vec<String>,
+        missing: Vec<String>,
+    },
+    #[error(
+        "the phases in namespace {namespace} on the hub keep coming back, as a manager still takes the cluster for \
+         one of its own; run the command again"
+    )]
+    Unforgotten { namespace: String },
+    #[error("{failed} of {total} clusters could not be joined")]
+    Some { failed: usize, total: usize },
+    #[error("cannot write as YAML: {0}")]
+    Yaml(#[from] serde_saphyr::ser::Error),
+    #[error("cannot write to standard output: {0}")]
+    Output(io::Error),
+}
+
+/// The flags of the hub have a prefix.
+fn prefix(side: Side) -> &'static str {
+    match side {
+        Side::Hub => "hub-",
+        Side::Target => "",
+    }
+}
+
+/// Rights, with the verbs for the same objects together.
+fn list(rights: &[Right]) -> String {
+    let groups = rights.chunk_by(|one, next| one.object() == next.object());
+    let groups = groups.map(|group| {
+        let verbs: Vec<&str> = group.iter().map(|right| right.verb).collect();
+        let object = group.first().map(Right::object).unwrap_or_default();
+        format!("{} {object}", verbs.join(" and "))
+    });
+    groups.collect::<Vec<_>>().join(", ")
+}
+
+/// The first names, and how many more there are.
+fn some(first: &[String], count: usize) -> String {
+    let more = count.saturating_sub(first.len());
+    let names = first.join(", ");
+    if more == 0 {
+        names
+    } else {
+        format!("{names} and {more} more")
+    }
+}
+
+/// What is there and what is not.
+fn state(done: &[String], missing: &[String]) -> String {
+    if done.is_empty() {
+        return "Nothing was changed".to_owned();
+    }
+    let mut text = format!("Done before that: {}", done.join(", "));
+    if !missing.is_empty() {
+        text = format!("{text}; not done: {}", missing.join(", "));
+    }
+    format!("{text}. Running the command again goes on from there")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_those_of_the_cluster_that_is_meant() {
+        let error = |side| {
+            let cause = Box::new(ConfigError::UnknownContext {
+                origin: "FILE".to_owned(),
+                context: "x".to_owned(),
+                known: vec!["a".to_owned()],
+            });
+            Error::Config { side, cause }.to_string()
+        };
+        assert_eq!(
+            error(Side::Hub),
+            r#"hub: the kubeconfig FILE has no context "x"; choose one of ["a"] with --hub-context"#
+        );
+        assert_eq!(
+            error(Side::Target),
+            r#"target: the kubeconfig FILE has no context "x"; choose one of ["a"] with --context"#
+        );
+        let cause = Box::new(ConfigError::ContextWithoutFile {
+            context: "x".to_owned(),
+        });
+        let error = Error::Config {
+            side: Side::Hub,
+            cause,
+        };
+        assert_eq!(
+            error.to_string(),
+            "hub: --hub-context \"x\" needs a kubeconfig and none was found; give one with --hub-kubeconfig or \
+             KUBECONFIG"
+        );
+    }
+
+    #[test]
+    fn an_error_after_the_first_write_lists_what_was_done() {
+        let error = |done: &[&str], missing: &[&str]| {
+            let owned = |items: &[&str]| {
+                items
+                    .iter()
+                    .map(|item| (*item).to_owned())
+                    .collect::<Vec<_>>()
+            };
+            let cause = Box::new(Error::Usage("it broke".to_owned()));
+            let (done, missing) = (owned(done), owned(missing));
+            Error::Halfway {
+                cause,
+                done,
+                missing,
+            }
+            .to_string()
+        };
+        assert_eq!(
+            error(&["namespace a", "secret b"], &["cluster c"]),
+            "it broke. Done before that: namespace a, secret b; not done: cluster c. Running the command again goes \
+             on from there"
+        );
+        assert_eq!(error(&[], &["cluster c"]), "it broke. Nothing was changed");
+    }
+
+    #[test]
+    fn rights_to_the_same_objects_are_listed_together() {
+        let right = |verb, resource: &str, namespace: &str| Right {
+            verb,
+            group: String::new(),
+            resource: resource.to_owned(),
+            namespace: namespace.to_owned(),
+            name: "a".to_owned(),
+        };
+        let error = Error::Lacking {
+            at: Place {
+                side: Side::Target,
+                url: "https://a".to_owned(),
+            },
+            missing: vec![
+                right("create", "namespaces", ""),
+                right("create", "secrets", "b"),
+                right("patch", "secrets", "b"),
+            ],
+        };
+        assert_eq!(
+            error.to_string(),
+            "the target at https://a does not allow you to create namespaces, create and patch secrets in namespace b"
+        );
+    }
+
+    #[test]
+    fn of_many_phases_the_first_are_listed() {
+        let error = |count| {
+            let first = vec!["shop/a".to_owned(), "b".to_owned()];
+            let name = "eu".to_owned();
+            Error::InUse { name, count, first }.to_string()
+        };
+        assert!(error(2).starts_with("2 phases are of class cluster.eu: shop/a, b; delete"));
+        assert!(error(7).contains(": shop/a, b and 5 more; delete"));
+    }
+}

@@ -1,0 +1,146 @@
+//! `baton cluster join`.
+
+mod account_token;
+mod plan;
+mod pull;
+mod push;
+
+use baton_apis::ClusterConnection;
+use baton_terminal::output::say;
+use serde_json::{Value, json};
+
+use super::{
+    args::JoinArgs,
+    error::{Error, Side},
+    manifest::Change,
+    manifests::{assignment, cluster, is_made_for},
+    progress::Step,
+    request::{Request, Settings, requests},
+    server::Server,
+    spec::connection_of,
+};
+use crate::name::ClusterName;
+
+/// Joins a cluster, or those of a file.
+pub(super) async fn run(args: JoinArgs) -> Result<(), Error> {
+    let hub = args.hub.connection();
+    let is_file = args.file.is_some();
+    let (requests, settings) = requests(args)?;
+    let hub = Server::connect(Side::Hub, &hub).await?;
+    let total = requests.len();
+    let mut failed = 0;
+    for request in requests {
+        let name = request.name.clone();
+        match join(&hub, request, &settings).await {
+            Err(error) if is_file => {
+                say(&format!("baton: {name}: {error}"));
+                failed += 1;
+            }
+            joined => joined?,
+        }
+    }
+    if failed > 0 {
+        return Err(Error::Some { failed, total });
+    }
+    Ok(())
+}
+
+async fn join(hub: &Server, request: Request, settings: &Settings) -> Result<(), Error> {
+    request.name.class()?;
+    let plan = match request.given.connection {
+        ClusterConnection::Push => push::plan(hub, request, settings).await?,
+        ClusterConnection::Pull => pull::plan(hub, request, settings).await?,
+    };
+    plan.run(settings.dry_run).await
+}
+
+/// What lets namespaces deliver into the cluster, if it was said which.
+async fn plan_assignment(
+    hub: &Server,
+    name: &ClusterName,
+    settings: &Settings,
+) -> Result<Option<Step>, Error> {
+    let Some(admitted) = &settings.admitted else {
+        return Ok(None);
+    };
+    let manifest = assignment(name, admitted);
+    let live = hub.get(&manifest).await?;
+    if live.as_ref().is_some_and(|live| !is_made_for(live, name)) {
+        return Err(Error::ForeignAssignment {
+            name: name.to_string(),
+        });
+    }
+    Ok(Some(exactly(Step::new(Side::Hub, manifest, live)?)))
+}
+
+/// More namespaces than were asked for are too many.
+fn exactly(mut step: Step) -> Step {
+    let namespaces = |object: &Value| object.pointer("/spec/namespaces").cloned();
+    let wanted = namespaces(&step.manifest.0);
+    if step
+        .live
+        .as_ref()
+        .is_some_and(|live| namespaces(live) != wanted)
+    {
+        step.change = Change::Update;
+    }
+    step
+}
+
+/// Reads the Cluster, whose connection has to be that which was asked for.
+async fn read_cluster(
+    hub: &Server,
+    name: &ClusterName,
+    wanted: ClusterConnection,
+) -> Result<Option<Value>, Error> {
+    let found = hub.get(&cluster(name, &json!({}))).await?;
+    match found.as_ref().map(connection_of) {
+        Some(found) if found != wanted => Err(Error::OtherConnection {
+            name: name.to_string(),
+            found: found.to_string(),
+        }),
+        _ => Ok(found),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::membership::request::Admitted;
+
+    #[test]
+    fn an_assignment_names_exactly_who_was_asked_for() {
+        let name: ClusterName = "eu-1".parse().unwrap();
+        let names =
+            |names: &[&str]| Admitted::Names(names.iter().map(ToString::to_string).collect());
+        let all = [Admitted::All, names(&["a"]), names(&["a", "b"])];
+        for wanted in &all {
+            for there in &all {
+                let live = assignment(&name, there).0;
+                let step = Step::new(Side::Hub, assignment(&name, wanted), Some(live)).unwrap();
+                let expected = if wanted == there {
+                    Change::Keep
+                } else {
+                    Change::Update
+                };
+                assert_eq!(exactly(step).change, expected, "{wanted:?} over {there:?}");
+            }
+        }
+        // Somebody has added a selector. How far it reaches is theirs.
+        let mut live = assignment(&name, &all[1]).0;
+        live["spec"]["scope"] = "Cluster".into();
+        let step = |live: &Value| {
+            let step = Step::new(Side::Hub, assignment(&name, &all[1]), Some(live.clone()));
+            exactly(step.unwrap()).change
+        };
+        assert_eq!(step(&live), Change::Keep);
+        live["spec"]["namespaces"]["selector"] = json!({});
+        assert_eq!(step(&live), Change::Update);
+        assert!(is_made_for(&live, &name));
+        assert!(!is_made_for(&live, &"eu-2".parse().unwrap()));
+        assert!(!is_made_for(
+            &json!({ "metadata": { "name": "eu-1" } }),
+            &name
+        ));
+    }
+}

@@ -1,0 +1,110 @@
+//! The account that the other side connects with.
+
+use baton_terminal::output::{say, task};
+use serde_json::Value;
+
+use crate::membership::{
+    error::Error,
+    manifest::{Manifest, secret_value, uid},
+    manifests::Credentials,
+    progress::Step,
+    server::Server,
+    token::{self, Address},
+};
+
+/// The account that the other side connects with: its Secret, and its credentials if there is a token already.
+pub(super) struct AccountToken {
+    secret: Manifest,
+    /// Where the other side connects to.
+    pub address: Address,
+    credentials: Option<Credentials>,
+}
+
+impl AccountToken {
+    /// Looks whether there is a token already, and whether it opens that address. The last one of the steps that make
+    /// the account makes the token.
+    pub async fn look(server: &Server, account: &[Step], address: Address) -> Result<Self, Error> {
+        let step = account.last().expect("an account ends with its token");
+        let token = step
+            .live
+            .as_ref()
+            .filter(|live| secret_value(live, "token").is_some());
+        if token.is_some_and(|token| is_stale(token, live_account(account))) {
+            return Err(Error::Terminating {
+                side: server.side(),
+                object: step.manifest.title(),
+            });
+        }
+        let mut account_token = Self {
+            secret: step.manifest.clone(),
+            address,
+            credentials: None,
+        };
+        if let Some(secret) = token {
+            account_token.open(server, secret).await?;
+        }
+        Ok(account_token)
+    }
+
+    /// The Secret to wait for, unless there is a token already.
+    pub fn awaited(&self) -> Option<&Manifest> {
+        Some(&self.secret).filter(|_| self.credentials.is_none())
+    }
+
+    /// What is compared with what is there, before there is a token.
+    pub fn expected(&self) -> Credentials {
+        self.credentials.clone().unwrap_or_default()
+    }
+
+    /// What opens the cluster; waits for the token if there was none.
+    pub async fn credentials(&mut self, server: &Server) -> Result<Credentials, Error> {
+        if let Some(credentials) = &self.credentials {
+            return Ok(credentials.clone());
+        }
+        let doing = format!("Waiting for the token in {}", self.secret.title());
+        let secret = task(&doing, server.token(&self.secret)).await?;
+        self.open(server, &secret).await
+    }
+
+    async fn open(&mut self, server: &Server, secret: &Value) -> Result<Credentials, Error> {
+        let (credentials, doubt) = token::credentials(server, secret, &self.address).await?;
+        if let Some(doubt) = doubt {
+            say(&format!(
+                "Note: {} could not be tried out from here: {doubt}",
+                self.address.url
+            ));
+        }
+        self.credentials = Some(credentials.clone());
+        Ok(credentials)
+    }
+}
+
+/// The service account among these steps, as it is.
+fn live_account(steps: &[Step]) -> Option<&Value> {
+    let mut steps = steps.iter();
+    let step = steps.find(|step| step.manifest.kind() == "ServiceAccount");
+    step.and_then(|step| step.live.as_ref())
+}
+
+/// Whether a token is that of an account which is no longer there. The token controller is about to delete it.
+fn is_stale(token: &Value, account: Option<&Value>) -> bool {
+    let annotations = &token["metadata"]["annotations"];
+    let made_for = annotations["kubernetes.io/service-account.uid"].as_str();
+    made_for != Some(account.map_or("", uid))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_token_is_that_of_its_account() {
+        let account = json!({ "metadata": { "uid": "1" } });
+        let token = |uid: &str| json!({ "metadata": { "annotations": { "kubernetes.io/service-account.uid": uid } } });
+        assert!(!is_stale(&token("1"), Some(&account)));
+        assert!(is_stale(&token("2"), Some(&account)));
+        assert!(is_stale(&token("1"), None));
+    }
+}

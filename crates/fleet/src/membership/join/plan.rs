@@ -1,0 +1,246 @@
+//! What joining a cluster does, step by step, whoever connects to whom.
+
+use baton_terminal::output::{print, say};
+
+use super::account_token::AccountToken;
+use crate::{
+    membership::{
+        error::{Error, Side},
+        manifest::{Manifest, uid},
+        manifests::{
+            Credentials, HUB,
+            agent::{AGENT, Agent, AgentOptions},
+            cluster_secret,
+            target_rights::TargetRights,
+        },
+        progress::{Progress, Step},
+        rights::Right,
+        server::Server,
+    },
+    name::ClusterName,
+};
+
+/// What is to be done, in this order.
+pub(super) struct Plan<'a> {
+    pub name: ClusterName,
+    pub hub: &'a Server,
+    /// `None` where only the hub is touched.
+    pub target: Option<Server>,
+    /// In the cluster that is connected to. The last step makes the token.
+    pub account: Vec<Step>,
+    pub account_token: AccountToken,
+    /// On the hub, before the Cluster: that is never open to more namespaces than it is to be.
+    pub assignment: Option<Step>,
+    /// On the hub. Without what follows it is not used.
+    pub cluster: Step,
+    pub access: Access,
+    /// What whoever delivers may do in the target.
+    pub rights: TargetRights,
+    /// What makes the access, in the cluster that connects, with the token that there is now.
+    pub access_steps: Vec<Step>,
+}
+
+/// What uses the token.
+pub(super) enum Access {
+    /// The Secret of the Cluster, in this namespace on the hub.
+    Secret(String),
+    /// The agent, in the target.
+    Agent(AgentOptions),
+}
+
+impl Access {
+    pub fn manifests(
+        &self,
+        name: &ClusterName,
+        server: &str,
+        credentials: &Credentials,
+        cluster_uid: &str,
+    ) -> Result<Vec<Manifest>, Error> {
+        match self {
+            Self::Secret(namespace) => Ok(vec![cluster_secret(
+                name,
+                namespace,
+                cluster_uid,
+                server,
+                credentials,
+            )]),
+            Self::Agent(options) => {
+                let agent = Agent {
+                    cluster: name,
+                    options,
+                    hub: server,
+                    credentials,
+                };
+                Ok(agent.manifests()?)
+            }
+        }
+    }
+
+    /// The account in the target that delivers.
+    fn deliverer(&self) -> &'static str {
+        match self {
+            Self::Secret(_) => HUB,
+            Self::Agent(_) => AGENT,
+        }
+    }
+
+    /// Where it is, and where the account is that it uses.
+    fn sides(&self) -> (Side, Side) {
+        match self {
+            Self::Secret(_) => (Side::Hub, Side::Target),
+            Self::Agent(_) => (Side::Target, Side::Hub),
+        }
+    }
+}
+
+impl Plan<'_> {
+    /// Does it, or says what would be done. Missing rights are found before the first write.
+    pub async fn run(mut self, dry_run: bool) -> Result<(), Error> {
+        for side in [Side::Target, Side::Hub] {
+            if let Some(server) = self.server(side) {
+                server.demand(self.rights(side)).await?;
+            }
+        }
+        let connection = match self.access {
+            Access::Secret(_) => "which the hub connects to",
+            Access::Agent(_) => "whose agent connects to the hub",
+        };
+        say(&format!("Joining cluster {}, {connection}:", self.name));
+        if dry_run {
+            self.forecast();
+            return Ok(());
+        }
+        let mut progress = Progress::over(self.steps().map(|(_, step)| step));
+        match self.carry_out(&mut progress).await {
+            Ok(()) => self.finish(&progress),
+            Err(error) => return Err(progress.halfway(error)),
+        }
+        Ok(())
+    }
+
+    fn server(&self, side: Side) -> Option<&Server> {
+        match side {
+            Side::Hub => Some(self.hub),
+            Side::Target => self.target.as_ref(),
+        }
+    }
+
+    fn steps(&self) -> impl Iterator<Item = (Side, &Step)> {
+        let (access, account) = self.access.sides();
+        let steps = self.account.iter().map(move |step| (account, step));
+        steps
+            .chain(self.assignment.iter().map(|step| (Side::Hub, step)))
+            .chain([(Side::Hub, &self.cluster)])
+            .chain(self.access_steps.iter().map(move |step| (access, step)))
+    }
+
+    fn rights(&self, side: Side) -> Vec<Right> {
+        let steps = self.steps().filter(|(of, _)| *of == side);
+        let mut rights: Vec<Right> = steps.flat_map(|(_, step)| step.rights()).collect();
+        let (_, account) = self.access.sides();
+        if let Some(secret) = self.account_token.awaited().filter(|_| account == side) {
+            rights.extend(["list", "watch"].map(|verb| secret.right(verb)));
+        }
+        rights
+    }
+
+    fn forecast(&self) {
+        let mut at = None;
+        for (side, step) in self.steps() {
+            self.enter(&mut at, side);
+            say(&step.forecast());
+        }
+        if self.target.is_none() {
+            say("Would print the manifest of the agent");
+        }
+    }
+
+    /// A heading where the steps of another cluster begin.
+    fn enter(&self, at: &mut Option<Side>, side: Side) {
+        if *at != Some(side)
+            && let Some(server) = self.server(side)
+        {
+            say(&server.heading());
+        }
+        *at = Some(side);
+    }
+
+    async fn carry_out(&mut self, progress: &mut Progress) -> Result<(), Error> {
+        let (access, account) = self.access.sides();
+        let mut at = None;
+        self.enter(&mut at, account);
+        let server = match account {
+            Side::Hub => Some(self.hub),
+            Side::Target => self.target.as_ref(),
+        };
+        let Some(server) = server else { return Ok(()) };
+        for step in &self.account {
+            progress.carry_out(server, step).await?;
+        }
+        let credentials = self.account_token.credentials(server).await?;
+        self.enter(&mut at, Side::Hub);
+        if let Some(assignment) = &self.assignment {
+            progress.carry_out(self.hub, assignment).await?;
+        }
+        let cluster = progress.carry_out(self.hub, &self.cluster).await?;
+        let url = &self.account_token.address.url;
+        let manifests = self
+            .access
+            .manifests(&self.name, url, &credentials, uid(&cluster))?;
+        let Some(server) = self.server(access) else {
+            say(
+                "Printing the manifest of the agent, which is to be applied in the cluster and holds the agent's token",
+            );
+            return print(&documents(&manifests)?).map_err(Error::Output);
+        };
+        self.enter(&mut at, access);
+        let (made, others) = self.access_steps.split_at(manifests.len());
+        for (manifest, planned) in manifests.into_iter().zip(made) {
+            let mut step = Step::new(access, manifest, planned.live.clone())?;
+            self.rights.insist(&mut step);
+            progress.carry_out(server, &step).await?;
+        }
+        for step in others {
+            progress.carry_out(server, step).await?;
+        }
+        Ok(())
+    }
+
+    fn finish(&self, progress: &Progress) {
+        let name = &self.name;
+        if !progress.has_changed_something() {
+            say(&format!(
+                "Cluster {name} was joined already; nothing was changed"
+            ));
+            return;
+        }
+        say(&format!("Finished joining cluster {name}"));
+        if let Some(note) = self.rights.note(self.access.deliverer()) {
+            say(&note);
+        }
+        let address = &self.account_token.address;
+        if address.is_local() {
+            let reader = match self.access {
+                Access::Secret(_) => "the manager",
+                Access::Agent(_) => "the agent",
+            };
+            say(&format!(
+                "Note: {} is this machine; where {reader} runs elsewhere, give the address that it reaches with --{}",
+                address.url, address.flag
+            ));
+        }
+    }
+}
+
+/// Manifests as YAML, for `kubectl apply -f -`.
+fn documents(manifests: &[Manifest]) -> Result<String, Error> {
+    let mut text = String::new();
+    for manifest in manifests {
+        text.push_str("---\n");
+        text.push_str(&serde_saphyr::to_string(&manifest.0)?);
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+    }
+    Ok(text)
+}

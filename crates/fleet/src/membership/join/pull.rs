@@ -1,0 +1,96 @@
+//! A cluster whose agent connects to the hub.
+
+use baton_apis::ClusterConnection;
+
+use super::{
+    account_token::AccountToken,
+    plan::{Access, Plan},
+    plan_assignment, read_cluster,
+};
+use crate::membership::{
+    error::{Error, Side},
+    manifests::{
+        agent::{AGENT, AgentOptions},
+        agent_account, cluster,
+        target_rights::{TargetRights, mode_of},
+    },
+    progress::Step,
+    request::{Request, Settings},
+    server::Server,
+    spec::spec,
+    target::{differs, is_free},
+    tenants::{mode_in, revocations},
+    token::Address,
+};
+
+/// Reads what there is, and decides what is to be done.
+pub(super) async fn plan<'a>(
+    hub: &'a Server,
+    request: Request,
+    settings: &Settings,
+) -> Result<Plan<'a>, Error> {
+    let Request {
+        name,
+        target,
+        given,
+    } = request;
+    let account = agent_account(&name)?;
+    let target = if settings.apply {
+        let target = Server::connect(Side::Target, &target).await?;
+        differs(hub, &target, settings.allow_same).await?;
+        is_free(&target, &name).await?;
+        Some(target)
+    } else {
+        None
+    };
+    let live = read_cluster(hub, &name, ClusterConnection::Pull).await?;
+    let in_target = match &target {
+        Some(target) => mode_in(target, AGENT).await?,
+        None => None,
+    };
+    let before = in_target.or_else(|| live.as_ref().and_then(mode_of));
+    let rights = TargetRights::new(settings.rights, before, settings.admitted.as_ref());
+    let options = AgentOptions::new(&settings.agent, rights.clone(), live.as_ref());
+    let assignment = plan_assignment(hub, &name, settings).await?;
+    let account = Step::plan(hub, account).await?;
+    let given_server = options.hub_server.clone();
+    let place = Address {
+        is_given: given_server.is_some(),
+        url: given_server.unwrap_or_else(|| hub.url().to_owned()),
+        flag: "hub-server",
+    };
+    let account_token = AccountToken::look(hub, &account, place).await?;
+    let mut wanted = cluster(&name, &spec(&given, live.as_ref(), ""));
+    // The Cluster remembers what was asked for about its agent.
+    let annotations = options.annotations();
+    if !annotations.is_empty() {
+        wanted.0["metadata"]["annotations"] = annotations.into();
+    }
+    let cluster = Step::new(Side::Hub, wanted, live)?;
+    let access = Access::Agent(options);
+    let access_steps = match &target {
+        Some(target) => {
+            let url = &account_token.address.url;
+            let agent = access.manifests(&name, url, &account_token.expected(), "")?;
+            let mut steps = Step::plan(target, agent).await?;
+            for step in &mut steps {
+                rights.insist(step);
+            }
+            steps.extend(revocations(target, AGENT, &rights).await?);
+            steps
+        }
+        None => Vec::new(),
+    };
+    Ok(Plan {
+        name,
+        hub,
+        target,
+        account,
+        account_token,
+        assignment,
+        cluster,
+        access,
+        rights,
+        access_steps,
+    })
+}

@@ -1,0 +1,84 @@
+//! A cluster that the hub connects to.
+
+use baton_apis::ClusterConnection;
+
+use super::{
+    account_token::AccountToken,
+    plan::{Access, Plan},
+    plan_assignment, read_cluster,
+};
+use crate::membership::{
+    error::{Error, Side},
+    manifest::uid,
+    manifests::{HUB, cluster, hub_account, identity, target_rights::TargetRights},
+    progress::Step,
+    request::{Request, Settings},
+    server::Server,
+    spec::{address, spec},
+    target::{differs, is_free},
+    tenants::{mode_in, revocations},
+    token::Address,
+};
+
+/// Reads what there is, and decides what is to be done.
+pub(super) async fn plan<'a>(
+    hub: &'a Server,
+    request: Request,
+    settings: &Settings,
+) -> Result<Plan<'a>, Error> {
+    let Request {
+        name,
+        target,
+        given,
+    } = request;
+    let target = Server::connect(Side::Target, &target).await?;
+    differs(hub, &target, settings.allow_same).await?;
+    let live = read_cluster(hub, &name, ClusterConnection::Push).await?;
+    has_namespace(hub, &settings.namespace).await?;
+    is_free(&target, &name).await?;
+    let before = mode_in(&target, HUB).await?;
+    let rights = TargetRights::new(settings.rights, before, settings.admitted.as_ref());
+    let mut account = Step::plan(&target, hub_account(&name, &rights)).await?;
+    for step in &mut account {
+        rights.insist(step);
+    }
+    let spec = spec(&given, live.as_ref(), target.url());
+    let place = Address {
+        url: address(&spec, live.as_ref()).to_owned(),
+        is_given: given.api_master.is_some(),
+        flag: "server",
+    };
+    let account_token = AccountToken::look(&target, &account, place).await?;
+    account.extend(revocations(&target, HUB, &rights).await?);
+    let access = Access::Secret(settings.namespace.clone());
+    let owner = live.as_ref().map_or("", uid);
+    let url = &account_token.address.url;
+    let secret = access.manifests(&name, url, &account_token.expected(), owner)?;
+    Ok(Plan {
+        hub,
+        account,
+        assignment: plan_assignment(hub, &name, settings).await?,
+        cluster: Step::new(Side::Hub, cluster(&name, &spec), live)?,
+        access_steps: Step::plan(hub, secret).await?,
+        access,
+        rights,
+        account_token,
+        target: Some(target),
+        name,
+    })
+}
+
+/// The hub keeps the Secrets of its clusters somewhere; in a misspelt place nobody would find them.
+async fn has_namespace(hub: &Server, name: &str) -> Result<(), Error> {
+    if hub
+        .get(&identity("v1", "Namespace", "", name))
+        .await?
+        .is_some()
+    {
+        return Ok(());
+    }
+    Err(Error::NoClustersNamespace {
+        at: hub.place(),
+        namespace: name.to_owned(),
+    })
+}

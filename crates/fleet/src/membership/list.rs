@@ -1,0 +1,246 @@
+//! `baton cluster list`.
+
+use baton_kubernetes::error::collapse_whitespace;
+use baton_terminal::{
+    output::{print, say},
+    table,
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{
+    args::{ListArgs, ListFormat},
+    error::{Error, Side},
+    manifest::{Manifest, text},
+    server::Server,
+    spec::connection_of,
+};
+
+const NONE: &str = "<none>";
+
+/// Prints the clusters that the hub knows.
+pub(super) async fn run(args: &ListArgs) -> Result<(), Error> {
+    let hub = Server::connect(Side::Hub, &args.hub.connection()).await?;
+    let kind = Manifest(json!({ "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster" }));
+    let mut clusters = hub.list(&kind, "").await?;
+    for cluster in &mut clusters {
+        // As kubectl: it is long, and of little interest.
+        if let Some(Value::Object(metadata)) = cluster.get_mut("metadata") {
+            metadata.remove("managedFields");
+        }
+    }
+    if clusters.is_empty() && matches!(args.output, ListFormat::Table | ListFormat::Wide) {
+        say("No clusters found");
+        return Ok(());
+    }
+    let text = render(args.output, &clusters, Timestamp::now())?;
+    print(&text).map_err(Error::Output)
+}
+
+fn render(format: ListFormat, clusters: &[Value], now: Timestamp) -> Result<String, Error> {
+    let list = || json!({ "apiVersion": "v1", "kind": "List", "metadata": {}, "items": clusters });
+    Ok(match format {
+        ListFormat::Table => rows(clusters, false, now),
+        ListFormat::Wide => rows(clusters, true, now),
+        ListFormat::Json => format!("{:#}\n", list()),
+        ListFormat::Yaml => serde_saphyr::to_string(&list())?,
+        ListFormat::Name => {
+            let names = clusters
+                .iter()
+                .map(|cluster| text(cluster, "/metadata/name"));
+            names
+                .flat_map(|name| ["cluster.shipper.booking.com/", name, "\n"])
+                .collect()
+        }
+    })
+}
+
+fn rows(clusters: &[Value], wide: bool, now: Timestamp) -> String {
+    const HEADINGS: [&str; 11] = [
+        "NAME",
+        "CONNECTION",
+        "REGION",
+        "CONNECTED",
+        "SINCE",
+        "VERSION",
+        "AGE",
+        "SERVER",
+        "CAPABILITIES",
+        "LAST CONTACT",
+        "MESSAGE",
+    ];
+    let columns = if wide { HEADINGS.len() } else { 7 };
+    let mut table = table::kubectl_table(&HEADINGS[..columns]);
+    for cluster in clusters {
+        table.add_row(cells(cluster, now).into_iter().take(columns));
+    }
+    table::render(table)
+}
+
+/// The cells of a row, the wide ones last.
+fn cells(cluster: &Value, now: Timestamp) -> Vec<String> {
+    let at = |pointer| text(cluster, pointer);
+    let or_none = |text: &str| {
+        if text.is_empty() {
+            NONE.to_owned()
+        } else {
+            text.to_owned()
+        }
+    };
+    let age = |time: &str| match time.parse() {
+        Ok(then) => age(then, now),
+        Err(_) => NONE.to_owned(),
+    };
+    let connected = connected(cluster);
+    let part = |key| connected.map_or("", |condition| text(condition, key));
+    let capabilities = cluster
+        .pointer("/spec/capabilities")
+        .and_then(Value::as_array);
+    let capabilities: Vec<&str> = capabilities
+        .into_iter()
+        .flatten()
+        .filter_map(Value::as_str)
+        .collect();
+    let message = match part("/status") {
+        "True" => String::new(),
+        _ => collapse_whitespace(part("/message")),
+    };
+    vec![
+        at("/metadata/name").to_owned(),
+        connection_of(cluster).to_string(),
+        or_none(at("/spec/region")),
+        state(part("/status"), part("/reason")),
+        age(part("/lastTransitionTime")),
+        or_none(at("/status/serverVersion")),
+        age(at("/metadata/creationTimestamp")),
+        or_none(at("/spec/apiMaster")),
+        or_none(&capabilities.join(",")),
+        age(at("/status/lastContactTime")),
+        message,
+    ]
+}
+
+fn connected(cluster: &Value) -> Option<&Value> {
+    let conditions = cluster.pointer("/status/conditions")?.as_array()?;
+    let mut conditions = conditions.iter();
+    conditions.find(|condition| text(condition, "/type") == "Connected")
+}
+
+/// Whether it is connected, and if not, why.
+fn state(status: &str, reason: &str) -> String {
+    match (status, reason) {
+        ("", _) => "Unknown".to_owned(),
+        ("True", _) | (_, "") => status.to_owned(),
+        _ => format!("{status} ({reason})"),
+    }
+}
+
+/// How long ago something was: `90s`, `5m`, `3h`, `12d`. Never negative, as clocks differ.
+fn age(then: Timestamp, now: Timestamp) -> String {
+    let seconds = now.duration_since(then).as_secs().max(0);
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}m", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn now() -> Timestamp {
+        "2026-08-01T02:00:00Z".parse().unwrap()
+    }
+
+    fn clusters() -> [Value; 2] {
+        let condition = |status: &str, reason: &str, message: &str| {
+            json!({
+                "type": "Connected", "status": status, "reason": reason, "message": message,
+                "lastTransitionTime": "2026-08-01T01:55:00Z",
+            })
+        };
+        [
+            json!({
+                "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster",
+                "metadata": { "name": "eu-1", "creationTimestamp": "2026-07-20T02:00:00Z" },
+                "spec": { "region": "eu", "apiMaster": "https://10.0.0.1:6443", "capabilities": ["gpu", "ssd"] },
+                "status": {
+                    "conditions": [condition("False", "Unauthorized", "the token\nis too old")],
+                    "serverVersion": "v1.36.3", "lastContactTime": "2026-08-01T01:59:30Z",
+                },
+            }),
+            json!({
+                "apiVersion": "shipper.booking.com/v1alpha1", "kind": "Cluster",
+                "metadata": { "name": "edge", "creationTimestamp": "2026-08-01T02:00:01Z" },
+                "spec": { "connection": "Pull" },
+            }),
+        ]
+    }
+
+    #[test]
+    fn a_table_looks_like_that_of_kubectl() {
+        let shown = |format| render(format, &clusters(), now()).unwrap();
+        assert_eq!(
+            shown(ListFormat::Table),
+            "\
+NAME   CONNECTION   REGION   CONNECTED              SINCE    VERSION   AGE
+eu-1   Push         eu       False (Unauthorized)   5m       v1.36.3   12d
+edge   Pull         <none>   Unknown                <none>   <none>    0s
+"
+        );
+        assert_eq!(
+            shown(ListFormat::Wide),
+            "\
+NAME   CONNECTION   REGION   CONNECTED              SINCE    VERSION   AGE   \
+       SERVER                  CAPABILITIES   LAST CONTACT   MESSAGE
+eu-1   Push         eu       False (Unauthorized)   5m       v1.36.3   12d   \
+       https://10.0.0.1:6443   gpu,ssd        30s            the token is too old
+edge   Pull         <none>   Unknown                <none>   <none>    0s    \
+       <none>                  <none>         <none>
+"
+        );
+    }
+
+    #[test]
+    fn formats_for_programs_hold_the_objects_as_they_are() {
+        let shown = |format| render(format, &clusters(), now()).unwrap();
+        assert_eq!(
+            shown(ListFormat::Name),
+            "cluster.shipper.booking.com/eu-1\ncluster.shipper.booking.com/edge\n"
+        );
+        let json: Value = serde_json::from_str(&shown(ListFormat::Json)).unwrap();
+        let yaml: Value = serde_saphyr::from_str(&shown(ListFormat::Yaml)).unwrap();
+        assert_eq!(json["items"], json!(clusters()));
+        assert_eq!(json, yaml);
+    }
+
+    #[test]
+    fn a_state_names_its_reason_unless_it_is_true() {
+        for (status, reason, expected) in [
+            ("", "", "Unknown"),
+            ("True", "Connected", "True"),
+            ("False", "Unreachable", "False (Unreachable)"),
+            ("Unknown", "Connecting", "Unknown (Connecting)"),
+        ] {
+            assert_eq!(state(status, reason), expected);
+        }
+    }
+
+    #[test]
+    fn an_age_has_one_unit_and_is_never_negative() {
+        for (seconds, expected) in [
+            (-5, "0s"),
+            (119, "119s"),
+            (120, "2m"),
+            (7_199, "119m"),
+            (7_200, "2h"),
+            (172_799, "47h"),
+            (172_800, "2d"),
+        ] {
+            let then = now() - jiff::SignedDuration::from_secs(seconds);
+            assert_eq!(age(then, now()), expected);
+        }
+    }
+}

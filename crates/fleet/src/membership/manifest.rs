@@ -1,0 +1,340 @@
+//! A manifest, and what a server would have to do about it.
+
+use k8s_openapi::ByteString;
+use kube::core::{ApiResource, GroupVersionKind};
+use serde_json::Value;
+
+use super::rights::Right;
+
+/// Who the fields belong to that joining a cluster writes.
+pub(super) const FIELD_MANAGER: &str = "baton-cluster";
+
+/// The text at a JSON pointer; empty when there is none.
+pub(super) fn text<'a>(value: &'a Value, pointer: &str) -> &'a str {
+    let found = value.pointer(pointer).and_then(Value::as_str);
+    found.unwrap_or_default()
+}
+
+/// The uid of an object.
+pub(super) fn uid(object: &Value) -> &str {
+    text(object, "/metadata/uid")
+}
+
+/// A value of a Secret's `data`; `None` where it is missing, empty, or no base64.
+pub(super) fn secret_value(secret: &Value, key: &str) -> Option<Vec<u8>> {
+    let encoded = secret.get("data")?.get(key)?.clone();
+    let ByteString(bytes) = serde_json::from_value(encoded).ok()?;
+    (!bytes.is_empty()).then_some(bytes)
+}
+
+/// An object as it is to be, with `apiVersion`, `kind`, and its identity.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Manifest(pub Value);
+
+impl Manifest {
+    /// How the kind is served.
+    pub fn resource(&self) -> ApiResource {
+        let api_version = text(&self.0, "/apiVersion");
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        ApiResource::from_gvk(&GroupVersionKind::gvk(
+            group,
+            version,
+            text(&self.0, "/kind"),
+        ))
+    }
+
+    pub fn kind(&self) -> &str {
+        text(&self.0, "/kind")
+    }
+
+    pub fn name(&self) -> &str {
+        text(&self.0, "/metadata/name")
+    }
+
+    /// Empty for kinds without namespaces.
+    pub fn namespace(&self) -> &str {
+        text(&self.0, "/metadata/namespace")
+    }
+
+    /// Kind and name for messages: `cluster role baton-hub`. Of a role binding the namespace too, as there are some in
+    /// namespaces of others.
+    pub fn title(&self) -> String {
+        let mut kind = String::new();
+        for (index, letter) in self.kind().char_indices() {
+            if index > 0 && letter.is_uppercase() {
+                kind.push(' ');
+            }
+            kind.extend(letter.to_lowercase());
+        }
+        match self.kind() {
+            "RoleBinding" => format!("{kind} {} in namespace {}", self.name(), self.namespace()),
+            _ => format!("{kind} {}", self.name()),
+        }
+    }
+
+    /// The right to do something with it.
+    pub fn right(&self, verb: &'static str) -> Right {
+        let resource = self.resource();
+        Right {
+            verb,
+            group: resource.group,
+            resource: resource.plural,
+            namespace: self.namespace().to_owned(),
+            name: self.name().to_owned(),
+        }
+    }
+
+    /// What has to be done so that the object is as wanted.
+    pub fn compare(&self, live: Option<&Value>) -> Change {
+        let Some(live) = live else {
+            return Change::Create;
+        };
+        // A namespace that is there may be that of others too, and what can be changed of a claim is its size; what
+        // they are like is not ours to say.
+        if matches!(self.kind(), "Namespace" | "PersistentVolumeClaim") || holds(live, &self.0) {
+            return Change::Keep;
+        }
+        if self
+            .0
+            .get("rules")
+            .is_some_and(|rules| live.get("rules") != Some(rules))
+            && let Some(manager) = foreign_manager(live, "f:rules")
+        {
+            return Change::Leave { manager };
+        }
+        Change::Update
+    }
+}
+
+/// What has to be done so that an object is as wanted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Create,
+    /// It is not as wanted.
+    Update,
+    /// It is not wanted.
+    Delete,
+    /// It is as wanted.
+    Keep,
+    /// It has other rules, and somebody chose them: narrowed rights are not to be widened again.
+    Leave {
+        /// The field manager who did.
+        manager: String,
+    },
+}
+
+impl Change {
+    /// Whether a request has to be sent.
+    pub fn is_write(&self) -> bool {
+        matches!(self, Self::Create | Self::Update | Self::Delete)
+    }
+
+    /// The verbs that the request needs. Server-side apply asks for both to create something.
+    pub fn verbs(&self) -> &'static [&'static str] {
+        match self {
+            Self::Create => &["create", "patch"],
+            Self::Update => &["patch"],
+            Self::Delete => &["delete"],
+            Self::Keep | Self::Leave { .. } => &[],
+        }
+    }
+}
+
+/// Whether an object holds everything that is wanted of it. What else it holds does not matter.
+fn holds(live: &Value, wanted: &Value) -> bool {
+    match (live, wanted) {
+        (Value::Object(live), Value::Object(wanted)) => wanted.iter().all(|(key, wanted)| {
+            match (live.get(key), wanted) {
+                // Servers leave empty maps and lists out of what they store.
+                (None, Value::Object(map)) => map.is_empty(),
+                (None, Value::Array(list)) => list.is_empty(),
+                (None, _) => false,
+                // A list by key: others may have added their own.
+                (Some(Value::Array(live)), Value::Array(wanted)) if key == "ownerReferences" => {
+                    let is_there = |wanted| live.iter().any(|live| holds(live, wanted));
+                    wanted.iter().all(is_there)
+                }
+                (Some(live), wanted) => holds(live, wanted),
+            }
+        }),
+        (Value::Array(live), Value::Array(wanted)) => {
+            live.len() == wanted.len()
+                && live
+                    .iter()
+                    .zip(wanted)
+                    .all(|(live, wanted)| holds(live, wanted))
+        }
+        _ => live == wanted,
+    }
+}
+
+/// Who applied or wrote a field at the top of an object, unless we did.
+fn foreign_manager(live: &Value, field: &str) -> Option<String> {
+    let entries = live.pointer("/metadata/managedFields")?.as_array()?;
+    let mut managers = entries
+        .iter()
+        .filter(|entry| entry.pointer(&format!("/fieldsV1/{field}")).is_some())
+        .map(|entry| text(entry, "/manager"));
+    let first = managers.clone().next()?;
+    let ours = managers.any(|manager| manager == FIELD_MANAGER);
+    (!ours).then(|| first.to_owned())
+}
+
+/// Whether a field of the spec is ours by server-side apply, so that leaving it out would remove it.
+pub(super) fn owns_spec_field(live: &Value, field: &str) -> bool {
+    let entries = live.pointer("/metadata/managedFields");
+    let entries = entries.and_then(Value::as_array).into_iter().flatten();
+    entries
+        .filter(|entry| {
+            text(entry, "/manager") == FIELD_MANAGER && text(entry, "/operation") == "Apply"
+        })
+        .any(|entry| {
+            entry
+                .pointer(&format!("/fieldsV1/f:spec/f:{field}"))
+                .is_some()
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn role(rules: &Value) -> Value {
+        json!({
+            "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole",
+            "metadata": { "name": "baton-hub", "labels": { "a": "b" } },
+            "rules": rules,
+        })
+    }
+
+    fn managed(mut object: Value, manager: &str, field: &str) -> Value {
+        object["metadata"]["managedFields"] = json!([
+            { "manager": manager, "operation": "Apply", "fieldsV1": { field: {} } },
+        ]);
+        object
+    }
+
+    #[test]
+    fn what_is_missing_is_created_and_what_is_there_is_kept() {
+        let wanted = Manifest(role(&json!([{ "verbs": ["get"] }])));
+        assert_eq!(wanted.compare(None), Change::Create);
+        let mut live = wanted.0.clone();
+        assert_eq!(wanted.compare(Some(&live)), Change::Keep);
+        live["metadata"]["labels"]["mine"] = "too".into();
+        live["aggregationRule"] = json!({});
+        assert_eq!(wanted.compare(Some(&live)), Change::Keep);
+        live["metadata"]["labels"]["a"] = "c".into();
+        assert_eq!(wanted.compare(Some(&live)), Change::Update);
+    }
+
+    #[test]
+    fn rules_that_somebody_chose_are_left_alone() {
+        let wanted = Manifest(role(&json!([{ "verbs": ["get", "list"] }])));
+        let narrow = role(&json!([{ "verbs": ["get"] }]));
+        assert_eq!(wanted.compare(Some(&narrow)), Change::Update);
+        let ours = managed(narrow.clone(), FIELD_MANAGER, "f:rules");
+        assert_eq!(wanted.compare(Some(&ours)), Change::Update);
+        let other = managed(narrow, "kubectl-edit", "f:rules");
+        let manager = "kubectl-edit".to_owned();
+        assert_eq!(wanted.compare(Some(&other)), Change::Leave { manager });
+        // Who wrote the same rules does not matter.
+        let same = managed(wanted.0.clone(), "kubectl-edit", "f:rules");
+        assert_eq!(wanted.compare(Some(&same)), Change::Keep);
+    }
+
+    #[test]
+    fn namespaces_and_claims_that_are_there_are_left_as_they_are() {
+        let claim = |size: &str| {
+            json!({
+                "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "a" },
+                "spec": { "resources": { "requests": { "storage": size } } },
+            })
+        };
+        let live = claim("1Gi");
+        assert_eq!(Manifest(claim("1Mi")).compare(Some(&live)), Change::Keep);
+        let namespace = |level| {
+            json!({
+                "apiVersion": "v1", "kind": "Namespace",
+                "metadata": { "name": "a", "labels": { "pod-security.kubernetes.io/enforce": level } },
+            })
+        };
+        let live = namespace("baseline");
+        assert_eq!(
+            Manifest(namespace("restricted")).compare(Some(&live)),
+            Change::Keep
+        );
+    }
+
+    #[test]
+    fn lists() {
+        let owners = |uids: &[&str]| {
+            let owners: Vec<Value> = uids.iter().map(|uid| json!({ "uid": uid })).collect();
+            json!({ "ownerReferences": owners, "a": uids })
+        };
+        for (live, wanted, expected) in [
+            (owners(&["1"]), owners(&["1"]), true),
+            (
+                json!({ "ownerReferences": [{ "uid": "1" }, { "uid": "2" }] }),
+                json!({ "ownerReferences": [{ "uid": "2" }] }),
+                true,
+            ),
+            (owners(&["1"]), json!({ "a": ["1", "2"] }), false),
+            (
+                owners(&["1"]),
+                json!({ "ownerReferences": [{ "uid": "2" }] }),
+                false,
+            ),
+            (json!({}), json!({ "capabilities": [] }), true),
+            (json!({}), json!({ "capabilities": ["gpu"] }), false),
+            (
+                json!({ "v": [{ "a": 1, "default": 2 }] }),
+                json!({ "v": [{ "a": 1 }] }),
+                true,
+            ),
+        ] {
+            assert_eq!(holds(&live, &wanted), expected, "{live} {wanted}");
+        }
+    }
+
+    #[test]
+    fn whose_a_field_is() {
+        let mut live = json!({});
+        assert!(!owns_spec_field(&live, "region"));
+        live["metadata"]["managedFields"] = json!([
+            { "manager": "kubectl-edit", "operation": "Update", "fieldsV1": { "f:spec": { "f:region": {} } } },
+            { "manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": { "f:spec": { "f:apiMaster": {} } } },
+        ]);
+        assert!(!owns_spec_field(&live, "region"));
+        assert!(owns_spec_field(&live, "apiMaster"));
+    }
+
+    #[test]
+    fn titles_and_rights() {
+        let role = Manifest(role(&json!([])));
+        assert_eq!(role.title(), "cluster role baton-hub");
+        assert_eq!(role.resource().plural, "clusterroles");
+        let binding = Manifest(json!({
+            "kind": "RoleBinding", "metadata": { "name": "a", "namespace": "n" },
+        }));
+        assert_eq!(binding.title(), "role binding a in namespace n");
+        let claim = Manifest(json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": { "name": "a", "namespace": "n" },
+        }));
+        assert_eq!(claim.title(), "persistent volume claim a");
+        assert_eq!(
+            claim.right("create").object(),
+            "persistentvolumeclaims in namespace n"
+        );
+    }
+
+    #[test]
+    fn values_of_secrets() {
+        let secret = json!({ "data": { "token": "YWJj", "empty": "", "broken": "*" } });
+        assert_eq!(secret_value(&secret, "token"), Some(b"abc".to_vec()));
+        for key in ["empty", "broken", "none"] {
+            assert_eq!(secret_value(&secret, key), None, "{key}");
+        }
+    }
+}

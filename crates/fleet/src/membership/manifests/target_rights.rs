@@ -1,0 +1,232 @@
+//! What whoever delivers into a cluster may do there, be it the hub or the cluster's agent.
+
+use baton_apis::rights;
+use clap::ValueEnum as _;
+use serde_json::{Map, Value, json};
+
+use super::{fill, identity};
+use crate::membership::{
+    args::RightsMode,
+    manifest::{Change, Manifest},
+    progress::Step,
+    request::Admitted,
+};
+
+/// Annotation on the cluster role of whoever delivers, and on a Cluster with an agent: the mode that was asked for.
+const ANNOTATION_RIGHTS: &str = "baton.run/rights";
+
+/// What was asked for about the rights in a target, now or before.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(in crate::membership) struct TargetRights {
+    /// `None` if that was never said.
+    mode: Option<RightsMode>,
+    /// Whether it was said now, which counts more than what somebody has made of them.
+    is_given: bool,
+    /// The namespaces whose service accounts it may act as; `None` for those that it may act as already.
+    tenants: Option<Vec<String>>,
+}
+
+impl TargetRights {
+    /// What is asked for now, else the mode of an earlier run.
+    pub fn new(
+        given: Option<RightsMode>,
+        before: Option<RightsMode>,
+        admitted: Option<&Admitted>,
+    ) -> Self {
+        let mode = given.or(before);
+        let tenants = match (mode.unwrap_or_default(), admitted) {
+            (RightsMode::Tenants, Some(Admitted::Names(names))) => Some(names.clone()),
+            // Those of all would be those of kube-system as well.
+            (RightsMode::Tenants, Some(Admitted::All) | None) => None,
+            // It may act as all of them without.
+            (RightsMode::Trusted, _) => given.map(|_| Vec::new()),
+        };
+        Self {
+            mode,
+            is_given: given.is_some(),
+            tenants,
+        }
+    }
+
+    /// The annotation that an object remembers the mode by, if there is something to remember.
+    pub fn annotations(&self) -> Map<String, Value> {
+        let mode = self.mode.and_then(|mode| mode.to_possible_value());
+        let said = mode.map(|mode| (ANNOTATION_RIGHTS.to_owned(), mode.get_name().into()));
+        said.into_iter().collect()
+    }
+
+    /// The rules of the role that is bound everywhere.
+    pub fn rules(&self) -> Vec<Value> {
+        match self.mode.unwrap_or_default() {
+            RightsMode::Trusted => rights::delivery(),
+            RightsMode::Tenants => rights::delivery_for_tenants(),
+        }
+    }
+
+    /// What lets an account act as the service accounts of tenants, where it needs to be let.
+    pub fn of_tenants(&self, account: &str) -> Vec<Manifest> {
+        if self.mode != Some(RightsMode::Tenants) {
+            return Vec::new();
+        }
+        let mut values = vec![
+            ("role", json!(tenants_role(account))),
+            ("account", account.into()),
+            ("impersonation", rights::impersonation().into()),
+        ];
+        let mut manifests = fill(include_str!("tenants.yaml"), &values);
+        for namespace in self.tenants.iter().flatten() {
+            values.push(("namespace", namespace.as_str().into()));
+            manifests.extend(fill(include_str!("tenant.yaml"), &values));
+            values.pop();
+        }
+        manifests
+    }
+
+    /// Lets a step replace rules that somebody else has chosen, if the mode was asked for now.
+    pub fn insist(&self, step: &mut Step) {
+        if self.is_given && matches!(step.change, Change::Leave { .. }) {
+            step.change = Change::Update;
+        }
+    }
+
+    /// Whether the account is no longer to act as the service accounts of a namespace.
+    pub fn revokes(&self, namespace: &str) -> bool {
+        let tenants = self.tenants.as_ref();
+        tenants.is_some_and(|tenants| !tenants.iter().any(|tenant| tenant == namespace))
+    }
+
+    /// Whether there may be any such namespace.
+    pub fn may_revoke(&self) -> bool {
+        self.tenants.is_some()
+    }
+
+    /// What is left to be done by hand before anything can be delivered, if so.
+    pub fn note(&self, account: &str) -> Option<String> {
+        let is_open = self.mode == Some(RightsMode::Tenants) && self.tenants.is_none();
+        is_open.then(|| {
+            let role = tenants_role(account);
+            format!(
+                "Note: objects are written as service accounts of namespaces in which the cluster role {role} is \
+                 bound; bind it with --for-namespaces, or by kubectl create rolebinding {role} --clusterrole={role} \
+                 --serviceaccount=baton-system:{account} --namespace=NAMESPACE"
+            )
+        })
+    }
+}
+
+/// The mode that an object remembers.
+pub(in crate::membership) fn mode_of(object: &Value) -> Option<RightsMode> {
+    let annotations = object.pointer("/metadata/annotations")?;
+    let text = annotations.get(ANNOTATION_RIGHTS)?.as_str()?;
+    RightsMode::from_str(text, false).ok()
+}
+
+/// The role that lets an account act as service accounts.
+pub(in crate::membership) fn tenants_role(account: &str) -> String {
+    format!("{account}-tenant")
+}
+
+/// The identity of a cluster role.
+pub(in crate::membership) fn cluster_role(name: &str) -> Manifest {
+    identity("rbac.authorization.k8s.io/v1", "ClusterRole", "", name)
+}
+
+/// The identity of the bindings of an account to the service accounts of tenants, which are in several namespaces.
+pub(in crate::membership) fn tenants_binding(account: &str) -> Manifest {
+    let role = tenants_role(account);
+    identity("rbac.authorization.k8s.io/v1", "RoleBinding", "", &role)
+}
+
+#[cfg(test)]
+mod tests {
+    use RightsMode::{Tenants, Trusted};
+
+    use super::*;
+    use crate::membership::error::Side;
+
+    fn names(names: &[&str]) -> Admitted {
+        Admitted::Names(names.iter().map(ToString::to_string).collect())
+    }
+
+    /// The objects of tenants that are made.
+    fn made(rights: &TargetRights) -> Vec<String> {
+        let manifests = rights.of_tenants("baton-hub");
+        manifests.iter().map(Manifest::title).collect()
+    }
+
+    #[test]
+    fn what_is_asked_for_counts_and_else_what_was_asked_for_before() {
+        let (role, shop) = ("cluster role baton-hub-tenant", "namespace shop");
+        let binding = "role binding baton-hub-tenant in namespace shop";
+        let shops = names(&["shop"]);
+        for (given, before, admitted, is_tenants, expected) in [
+            (None, None, None, false, &[][..]),
+            (None, None, Some(&shops), false, &[]),
+            (Some(Trusted), Some(Tenants), Some(&shops), false, &[]),
+            (Some(Tenants), Some(Trusted), None, true, &[role]),
+            (None, Some(Tenants), Some(&Admitted::All), true, &[role]),
+            (
+                None,
+                Some(Tenants),
+                Some(&shops),
+                true,
+                &[role, shop, binding],
+            ),
+        ] {
+            let rights = TargetRights::new(given, before, admitted);
+            assert_eq!(made(&rights), expected, "{rights:?}");
+            let rules = json!(rights.rules()).to_string();
+            assert_eq!(!rules.contains(r#""*""#), is_tenants, "{rights:?}");
+            let object = json!({ "metadata": { "annotations": rights.annotations() } });
+            assert_eq!(mode_of(&object), given.or(before));
+        }
+    }
+
+    #[test]
+    fn only_namespaces_that_are_known_to_be_unwanted_are_taken_away() {
+        let some = names(&["shop", "bar"]);
+        for (given, before, admitted, expected) in [
+            (None, None, None, false),
+            (None, None, Some(&some), false),
+            (Some(Tenants), None, None, false),
+            (Some(Tenants), None, Some(&Admitted::All), false),
+            (None, Some(Tenants), Some(&some), true),
+            (Some(Trusted), Some(Tenants), None, true),
+        ] {
+            let rights = TargetRights::new(given, before, admitted);
+            assert_eq!(rights.revokes("other"), expected, "{rights:?}");
+            assert_eq!(rights.may_revoke(), expected, "{rights:?}");
+        }
+        let rights = TargetRights::new(Some(Tenants), None, Some(&some));
+        assert!(!rights.revokes("shop") && !rights.revokes("bar"));
+    }
+
+    #[test]
+    fn rules_that_somebody_chose_are_replaced_when_asked_for() {
+        for (given, expected) in [(Some(Tenants), true), (Some(Trusted), true), (None, false)] {
+            let rights = TargetRights::new(given, Some(Tenants), None);
+            let mut role = cluster_role("baton-hub");
+            role.0["rules"] = rights.rules().into();
+            let mut live = role.0.clone();
+            live["rules"] = json!([]);
+            live["metadata"]["managedFields"] =
+                json!([{ "manager": "kubectl-edit", "fieldsV1": { "f:rules": {} } }]);
+            let mut step = Step::new(Side::Target, role, Some(live)).unwrap();
+            rights.insist(&mut step);
+            assert_eq!(step.change == Change::Update, expected, "{given:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_left_to_be_bound_is_told() {
+        let shop = names(&["shop"]);
+        let note = |given, admitted| TargetRights::new(given, None, admitted).note("baton-hub");
+        assert_eq!(note(Some(Tenants), Some(&shop)), None);
+        assert_eq!(note(Some(Trusted), None), None);
+        assert_eq!(note(None, None), None);
+        for admitted in [None, Some(&Admitted::All)] {
+            let note = note(Some(Tenants), admitted).unwrap();
+            assert!(note.contains("--clusterrole=baton-hub-tenant"), "{note}");
+        }
+    }
+}

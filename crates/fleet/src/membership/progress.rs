@@ -1,0 +1,211 @@
+//! The steps of the work, and what is printed about them while they are done.
+
+use baton_terminal::output::{say, task};
+use futures::future::try_join_all;
+use serde_json::Value;
+
+use super::{
+    error::{Error, Side},
+    manifest::{Change, Manifest, text},
+    rights::Right,
+    server::Server,
+};
+
+/// An object that is to be as its manifest says.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Step {
+    /// As it is to be.
+    pub manifest: Manifest,
+    pub live: Option<Value>,
+    /// What has to be done.
+    pub change: Change,
+}
+
+impl Step {
+    /// By comparison with what there is.
+    pub fn new(side: Side, manifest: Manifest, live: Option<Value>) -> Result<Self, Error> {
+        let deletion = live
+            .as_ref()
+            .map(|live| text(live, "/metadata/deletionTimestamp"));
+        if deletion.is_some_and(|time| !time.is_empty()) {
+            let object = manifest.title();
+            return Err(Error::Terminating { side, object });
+        }
+        let change = manifest.compare(live.as_ref());
+        Ok(Self {
+            manifest,
+            live,
+            change,
+        })
+    }
+
+    /// Reads what there is. Fails where something is being deleted.
+    pub async fn plan(server: &Server, manifests: Vec<Manifest>) -> Result<Vec<Self>, Error> {
+        let live = try_join_all(manifests.iter().map(|manifest| server.get(manifest))).await?;
+        let steps = manifests.into_iter().zip(live);
+        steps
+            .map(|(manifest, live)| Self::new(server.side(), manifest, live))
+            .collect()
+    }
+
+    /// The rights that it needs.
+    pub fn rights(&self) -> impl Iterator<Item = Right> {
+        let verbs = self.change.verbs().iter();
+        verbs.map(|verb| self.manifest.right(verb))
+    }
+
+    /// What would be done about it.
+    pub fn forecast(&self) -> String {
+        let title = self.manifest.title();
+        match &self.change {
+            Change::Create => format!("Would create {title}"),
+            Change::Update => format!("Would update {title}"),
+            Change::Delete => format!("Would delete {title}"),
+            Change::Keep => format!("Would leave {title} as it is"),
+            Change::Leave { manager } => {
+                format!("Would leave {title} as it is: its rules are those of {manager}")
+            }
+        }
+    }
+}
+
+/// What was written and what is still to be written, for the case that not all can be done.
+#[derive(Debug, Default)]
+pub(super) struct Progress {
+    done: Vec<String>,
+    missing: Vec<String>,
+}
+
+impl Progress {
+    /// With nothing done yet of what these steps will write.
+    pub fn over<'a>(steps: impl IntoIterator<Item = &'a Step>) -> Self {
+        let writes = steps.into_iter().filter(|step| step.change.is_write());
+        Self::over_titles(writes.map(|step| step.manifest.title()).collect())
+    }
+
+    /// With nothing done yet of all this.
+    pub fn over_titles(missing: Vec<String>) -> Self {
+        Self {
+            done: Vec::new(),
+            missing,
+        }
+    }
+
+    /// Whether anything was written.
+    pub fn has_changed_something(&self) -> bool {
+        !self.done.is_empty()
+    }
+
+    /// Does a step. Returns the object as it is then.
+    pub async fn carry_out(&mut self, server: &Server, step: &Step) -> Result<Value, Error> {
+        let title = step.manifest.title();
+        let live = || step.live.clone().unwrap_or_default();
+        match &step.change {
+            Change::Keep => {
+                say(&format!("Creating {title}... already exists. Skipping"));
+                Ok(live())
+            }
+            Change::Leave { manager } => {
+                say(&format!(
+                    "Updating {title}... its rules are those of {manager}. Skipping"
+                ));
+                Ok(live())
+            }
+            Change::Create => self.write("Creating", server, step).await,
+            Change::Update => self.write("Updating", server, step).await,
+            Change::Delete => {
+                let live = live();
+                let delete = server.delete(&step.manifest, &live);
+                task(&format!("Deleting {title}"), delete).await?;
+                self.is_done(&title);
+                Ok(live)
+            }
+        }
+    }
+
+    async fn write(&mut self, doing: &str, server: &Server, step: &Step) -> Result<Value, Error> {
+        let title = step.manifest.title();
+        let write = server.apply(&step.manifest);
+        let applied = task(&format!("{doing} {title}"), write).await?;
+        let version = |object: &Value| text(object, "/metadata/resourceVersion").to_owned();
+        if step.live.as_ref().map(version) == Some(version(&applied)) {
+            // Fields of others differed only, so the server had nothing to change.
+            self.missing.retain(|missing| *missing != title);
+        } else {
+            self.is_done(&title);
+        }
+        Ok(applied)
+    }
+
+    /// Remembers that this was written.
+    pub fn is_done(&mut self, title: &str) {
+        self.missing.retain(|missing| missing != title);
+        self.done.push(title.to_owned());
+    }
+
+    /// The error, with what was done before it and what was not.
+    pub fn halfway(self, error: Error) -> Error {
+        Error::Halfway {
+            cause: Box::new(error),
+            done: self.done,
+            missing: self.missing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn step(change: Change) -> Step {
+        let manifest = Manifest(json!({ "kind": "ClusterRole", "metadata": { "name": "a" } }));
+        Step {
+            manifest,
+            live: None,
+            change,
+        }
+    }
+
+    #[test]
+    fn a_dry_run_prints_what_would_be_done() {
+        let manager = "kubectl-edit".to_owned();
+        for (change, expected) in [
+            (Change::Create, "Would create cluster role a"),
+            (Change::Update, "Would update cluster role a"),
+            (Change::Delete, "Would delete cluster role a"),
+            (Change::Keep, "Would leave cluster role a as it is"),
+            (
+                Change::Leave { manager },
+                "Would leave cluster role a as it is: its rules are those of kubectl-edit",
+            ),
+        ] {
+            assert_eq!(step(change).forecast(), expected);
+        }
+    }
+
+    #[test]
+    fn what_is_being_deleted_has_to_be_gone_first() {
+        let manifest = step(Change::Create).manifest;
+        let live = json!({ "metadata": { "deletionTimestamp": "2026-08-01T00:00:00Z" } });
+        let error = Step::new(Side::Hub, manifest, Some(live)).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "cluster role a on the hub is being deleted; run the command again when it is gone"
+        );
+    }
+
+    #[test]
+    fn what_is_done_is_no_longer_missing() {
+        let mut progress = Progress::over(&[step(Change::Create), step(Change::Keep)]);
+        assert_eq!(progress.missing, ["cluster role a"]);
+        assert!(!progress.has_changed_something());
+        progress.is_done("cluster role a");
+        assert!(progress.has_changed_something());
+        let error = progress.halfway(Error::Usage("x".to_owned())).to_string();
+        assert_eq!(
+            error,
+            "x. Done before that: cluster role a. Running the command again goes on from there"
+        );
+    }
+}

@@ -1,0 +1,289 @@
+//! What `baton cluster join` was asked for.
+
+use std::collections::BTreeSet;
+
+use baton_apis::ClusterConnection;
+use baton_terminal::kubeconfig::ConnectionArgs;
+
+use super::{
+    args::{AdmissionArgs, AgentManifestArgs, JoinArgs, RightsMode},
+    error::Error,
+    file,
+    spec::Given,
+};
+use crate::name::ClusterName;
+
+/// A cluster to join.
+pub(super) struct Request {
+    pub name: ClusterName,
+    /// Which kubeconfig and context lead to it.
+    pub target: ConnectionArgs,
+    pub given: Given,
+}
+
+/// What applies to all clusters of a run.
+pub(super) struct Settings {
+    /// Namespace of the clusters' Secrets.
+    pub namespace: String,
+    pub agent: AgentManifestArgs,
+    /// Who may deliver, if that was said.
+    pub admitted: Option<Admitted>,
+    /// What may be done in the target, if that was said.
+    pub rights: Option<RightsMode>,
+    pub apply: bool,
+    pub dry_run: bool,
+    pub allow_same: bool,
+}
+
+/// The namespaces of the hub that may deliver into a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Admitted {
+    All,
+    Names(Vec<String>),
+}
+
+impl Admitted {
+    /// `None` if nothing was said.
+    fn of(args: &AdmissionArgs) -> Option<Self> {
+        if args.for_all {
+            return Some(Self::All);
+        }
+        let names = args.for_namespaces.iter();
+        let names: BTreeSet<String> = names.map(|name| name.as_str().to_owned()).collect();
+        (!names.is_empty()).then(|| Self::Names(names.into_iter().collect()))
+    }
+}
+
+/// The clusters to join, and what applies to all of them.
+pub(super) fn requests(args: JoinArgs) -> Result<(Vec<Request>, Settings), Error> {
+    let JoinArgs {
+        name,
+        file,
+        region,
+        capability,
+        server,
+        pull,
+        apply,
+        agent,
+        admission,
+        rights,
+        dry_run,
+        hub,
+        target,
+    } = args;
+    let connection = target.connection;
+    let requests = match (file, name) {
+        (Some(path), _) => {
+            let listed = file::read(&path)?.into_iter().map(|listed| Request {
+                name: listed.name,
+                target: ConnectionArgs {
+                    context: Some(listed.context),
+                    ..connection.clone()
+                },
+                given: listed.given,
+            });
+            listed.collect()
+        }
+        (None, Some(name)) => vec![Request {
+            name,
+            target: connection,
+            given: Given {
+                connection: if pull {
+                    ClusterConnection::Pull
+                } else {
+                    ClusterConnection::Push
+                },
+                region,
+                api_master: server.map(|server| server.to_string()),
+                capabilities: Some(capability).filter(|all| !all.is_empty()),
+                scheduler: None,
+            },
+        }],
+        (None, None) => return Err(Error::Usage("name a cluster, or a --file".to_owned())),
+    };
+    let mut pulled = requests
+        .iter()
+        .filter(|request| request.given.connection == ClusterConnection::Pull);
+    match pulled.next() {
+        None if apply || agent.is_given() => {
+            return Err(Error::Usage(
+                "--apply, --hub-server, --agent-image and --state-volume are about an agent, which there is with \
+                 --pull only".to_owned(),
+            ));
+        }
+        Some(first) if requests.len() > 1 && !apply && !dry_run => {
+            return Err(Error::Usage(format!(
+                "{} is a Pull cluster, and the manifests of several clusters are not printed into one stream; say \
+                 --apply, or join it alone",
+                first.name
+            )));
+        }
+        _ => {}
+    }
+    let settings = Settings {
+        namespace: hub.namespace.as_str().to_owned(),
+        agent,
+        admitted: Admitted::of(&admission),
+        rights,
+        apply,
+        dry_run,
+        allow_same: target.allow_same,
+    };
+    Ok((requests, settings))
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::membership::args::{ClusterArgs, ClusterCommand};
+
+    #[derive(Debug, clap::Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: ClusterArgs,
+    }
+
+    fn asked(flags: &[&str]) -> Result<(Vec<Request>, Settings), String> {
+        let args = ["cluster", "join"].iter().chain(flags);
+        let cli = Cli::try_parse_from(args).map_err(|error| error.to_string())?;
+        match cli.args.command {
+            ClusterCommand::Join(args) => requests(*args).map_err(|error| error.to_string()),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn flags_that_are_not_given_set_nothing() {
+        let (requests, settings) = asked(&["eu-1"]).unwrap();
+        assert_eq!(requests[0].given, Given::default());
+        assert_eq!(settings.namespace, "baton-system");
+        let flags = [
+            "eu-1",
+            "--region=eu",
+            "--capability=gpu",
+            "--capability=ssd",
+            "--server=https://a:6443/",
+            "-n=shipper-system",
+        ];
+        let (requests, settings) = asked(&flags).unwrap();
+        assert_eq!(
+            requests[0].given,
+            Given {
+                connection: ClusterConnection::Push,
+                region: Some("eu".to_owned()),
+                api_master: Some("https://a:6443".to_owned()),
+                capabilities: Some(vec!["gpu".to_owned(), "ssd".to_owned()]),
+                scheduler: None,
+            }
+        );
+        assert_eq!(settings.namespace, "shipper-system");
+    }
+
+    #[test]
+    fn who_may_deliver_is_said_by_names_or_for_all() {
+        let admitted = |flags: &[&str]| asked(flags).unwrap().1.admitted;
+        assert_eq!(admitted(&["eu-1"]), None);
+        assert_eq!(admitted(&["eu-1", "--for-all"]), Some(Admitted::All));
+        let names = |names: &[&str]| {
+            let names = names.iter().map(ToString::to_string);
+            Some(Admitted::Names(names.collect()))
+        };
+        assert_eq!(
+            admitted(&["eu-1", "--for-namespaces=shop,bar", "--for-namespaces=shop"]),
+            names(&["bar", "shop"])
+        );
+        for (flags, expected) in [
+            (
+                &["a", "--for-all", "--for-namespaces=b"][..],
+                "cannot be used with",
+            ),
+            (&["a", "--for-namespaces=B"], "invalid value"),
+            (&["a", "--for-namespaces="], "invalid value"),
+        ] {
+            let error = asked(flags).err().unwrap();
+            assert!(error.contains(expected), "{flags:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn rights_in_the_target_are_said_by_their_mode() {
+        let rights = |flags: &[&str]| asked(flags).map(|(_, settings)| settings.rights);
+        assert_eq!(rights(&["eu-1"]), Ok(None));
+        for (flag, expected) in [
+            ("--rights=trusted", RightsMode::Trusted),
+            ("--rights=tenants", RightsMode::Tenants),
+        ] {
+            assert_eq!(rights(&["eu-1", flag]), Ok(Some(expected)));
+            assert_eq!(rights(&["eu-1", "--pull", flag]), Ok(Some(expected)));
+        }
+        let error = rights(&["eu-1", "--rights=all"]).unwrap_err();
+        assert!(error.contains("invalid value"), "{error}");
+    }
+
+    #[test]
+    fn contexts_of_a_file_belong_to_the_kubeconfig_of_the_flag() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text =
+            "applicationClusters: [{name: a, region: eu}, {name: b, context: x, region: eu}]";
+        std::fs::write(file.path(), text).unwrap();
+        let path = file.path().to_str().unwrap();
+        let (requests, _) = asked(&["-f", path, "--kubeconfig=k"]).unwrap();
+        let targets: Vec<_> = requests
+            .iter()
+            .map(|request| {
+                let ConnectionArgs {
+                    kubeconfig,
+                    context,
+                } = &request.target;
+                (
+                    kubeconfig.as_deref().unwrap().to_str().unwrap(),
+                    context.as_deref().unwrap(),
+                )
+            })
+            .collect();
+        assert_eq!(targets, [("k", "a"), ("k", "x")]);
+    }
+
+    #[test]
+    fn flags_that_do_not_go_together_are_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let text =
+            "applicationClusters: [{name: a, region: eu}, {name: b, region: eu, connection: Pull}]";
+        std::fs::write(file.path(), text).unwrap();
+        let path = file.path().to_str().unwrap();
+        for (flags, expected) in [
+            (&[][..], "required arguments were not provided"),
+            (&["a", "-f", path], "cannot be used with"),
+            (&["-f", path, "--region=eu"], "cannot be used with"),
+            (&["-f", path, "--pull"], "cannot be used with"),
+            (
+                &["a", "--pull", "--server=https://a"],
+                "cannot be used with",
+            ),
+            (&["-f", path], "b is a Pull cluster"),
+            (&["a", "--apply"], "are about an agent"),
+            (&["a", "--hub-server=https://hub"], "are about an agent"),
+            (&["a", "--agent-image=b"], "are about an agent"),
+            (&["a", "--state-volume=claim"], "are about an agent"),
+            (&["a", "--pull", "--state-volume=x"], "invalid value"),
+            (
+                &["a", "--pull", "--hub-server=x"],
+                "is not the URL of an API server",
+            ),
+            (&["a", "--server=x"], "is not the URL of an API server"),
+            (&["A"], "cannot be the name of a cluster"),
+        ] {
+            let error = asked(flags).err().unwrap();
+            assert!(error.contains(expected), "{flags:?}: {error}");
+        }
+        assert!(asked(&["-f", path, "--apply"]).is_ok());
+        assert!(asked(&["-f", path, "--dry-run"]).is_ok());
+        let agent = ["--hub-server=https://hub", "--state-volume=empty-dir"];
+        let (requests, settings) =
+            asked(&[&["a", "--pull", "--apply"], &agent[..]].concat()).unwrap();
+        assert_eq!(requests[0].given.connection, ClusterConnection::Pull);
+        assert!(settings.apply && settings.agent.is_given());
+    }
+}

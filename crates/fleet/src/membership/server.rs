@@ -1,0 +1,320 @@
+//! One of the two clusters: the few requests that joining and removing are made of.
+
+use std::time::Duration;
+
+use baton_terminal::{
+    connection::{CONNECT_TIMEOUT, server_url},
+    error::{innermost, is_absent, is_not_served, refusal},
+    kubeconfig::{ConnectionArgs, load_client_config},
+};
+use futures::future::join_all;
+use k8s_openapi::api::{
+    authorization::v1::SelfSubjectAccessReview,
+    core::v1::{Namespace, Secret},
+};
+use kube::{
+    Api, Client, Config,
+    api::{DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams, Preconditions},
+    runtime::wait::await_condition,
+};
+use serde_json::{Value, json};
+
+use super::{
+    error::{Error, Place, Side},
+    manifest::{FIELD_MANAGER, Manifest, text},
+    rights::Right,
+};
+
+/// A server that says nothing for so long will not answer any more.
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long the token controller may take. It takes milliseconds where it runs.
+const TOKEN_TIMEOUT: Duration = Duration::from_secs(20);
+
+/// A cluster that a kubeconfig leads to.
+pub(super) struct Server {
+    place: Place,
+    client: Client,
+    /// The authorities that the kubeconfig checks the server against, as PEM.
+    ca: Option<String>,
+}
+
+impl Server {
+    /// Connects, and has the server answer a first request.
+    pub async fn connect(side: Side, args: &ConnectionArgs) -> Result<Self, Error> {
+        let config = load_client_config(args).await;
+        let mut config = config.map_err(|cause| Error::Config {
+            side,
+            cause: Box::new(cause),
+        })?;
+        limit(&mut config);
+        let url = server_url(&config.cluster_url);
+        let place = Place { side, url };
+        let ca = config.root_cert.as_deref().map(pem_of);
+        let client = Client::try_from(config).map_err(|cause| Error::Client {
+            at: place.clone(),
+            cause: Box::new(cause),
+        })?;
+        let server = Self { place, client, ca };
+        let version = server.client.apiserver_version().await;
+        version.map_err(|error| server.failure(error))?;
+        Ok(server)
+    }
+
+    pub fn place(&self) -> Place {
+        self.place.clone()
+    }
+
+    pub fn side(&self) -> Side {
+        self.place.side
+    }
+
+    /// URL of the API server, without a slash at its end.
+    pub fn url(&self) -> &str {
+        &self.place.url
+    }
+
+    /// What stands above the steps in this cluster.
+    pub fn heading(&self) -> String {
+        let place = match self.side() {
+            Side::Hub => "On the hub",
+            Side::Target => "In the target",
+        };
+        format!("{place} {}:", self.url())
+    }
+
+    /// The authorities that the kubeconfig checks the server against, as PEM.
+    pub fn ca(&self) -> Option<&str> {
+        self.ca.as_deref()
+    }
+
+    /// Identifies the cluster, by whichever address it is reached.
+    pub async fn uid(&self) -> Result<String, Error> {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        let system = namespaces.get("kube-system").await;
+        let system = system.map_err(|error| self.failure(error))?;
+        Ok(system.metadata.uid.unwrap_or_default())
+    }
+
+    /// Reads the object that has the identity of a manifest; `None` when there is none.
+    pub async fn get(&self, manifest: &Manifest) -> Result<Option<Value>, Error> {
+        match self.api(manifest).get(manifest.name()).await {
+            Ok(object) => Ok(Some(json_of(&object))),
+            Err(kube::Error::Api(status)) if is_absent(&status) => Ok(None),
+            Err(error) => Err(self.failure(error)),
+        }
+    }
+
+    /// Applies a manifest, and returns what the server has then.
+    pub async fn apply(&self, manifest: &Manifest) -> Result<Value, Error> {
+        let params = PatchParams::apply(FIELD_MANAGER)
+            .force()
+            .validation_strict();
+        let patch = Patch::Apply(&manifest.0);
+        let api = self.api(manifest);
+        let applied = api.patch(manifest.name(), &params, &patch).await;
+        let applied = applied.map_err(|error| self.failure(error))?;
+        Ok(json_of(&applied))
+    }
+
+    /// Deletes the object that was read as `live`. Returns whether there was one.
+    pub async fn delete(&self, manifest: &Manifest, live: &Value) -> Result<bool, Error> {
+        let uid = text(live, "/metadata/uid").to_owned();
+        let params = DeleteParams::background().preconditions(Preconditions {
+            uid: Some(uid),
+            resource_version: None,
+        });
+        match self.api(manifest).delete(manifest.name(), &params).await {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(status)) if is_absent(&status) => Ok(false),
+            Err(error) => Err(self.failure(error)),
+        }
+    }
+
+    /// Deletes an object that was read without waiting for anybody: its finalizers go first, so that its watchers see
+    /// it vanish and never see it being deleted. Returns false where somebody has written it meanwhile.
+    pub async fn drop_object(&self, manifest: &Manifest, live: &Value) -> Result<bool, Error> {
+        let api = self.api(manifest);
+        let uid = text(live, "/metadata/uid");
+        let free = json!({ "metadata": { "uid": uid, "finalizers": null } });
+        let params = PatchParams {
+            field_manager: Some(FIELD_MANAGER.to_owned()),
+            ..PatchParams::default()
+        };
+        let freed = api
+            .patch(manifest.name(), &params, &Patch::Merge(free))
+            .await;
+        let freed = match freed {
+            Ok(freed) => freed,
+            Err(error) => return self.gone_or_overtaken(error),
+        };
+        let params = DeleteParams::background().preconditions(Preconditions {
+            uid: Some(uid.to_owned()),
+            resource_version: freed.metadata.resource_version,
+        });
+        match api.delete(manifest.name(), &params).await {
+            Ok(_) => Ok(true),
+            Err(error) => self.gone_or_overtaken(error),
+        }
+    }
+
+    /// Whether an object that could not be dropped is gone; if not, somebody has written it meanwhile.
+    fn gone_or_overtaken(&self, error: kube::Error) -> Result<bool, Error> {
+        match error {
+            kube::Error::Api(status) if is_absent(&status) => Ok(true),
+            kube::Error::Api(status) if status.is_conflict() => Ok(false),
+            error => Err(self.failure(error)),
+        }
+    }
+
+    /// Lists the objects of a manifest's kind that carry a label, in its namespace if it has one, else in all of them.
+    pub async fn list(&self, like: &Manifest, labels: &str) -> Result<Vec<Value>, Error> {
+        let found = self.try_list(like, labels).await;
+        found.map_err(|error| self.failure(error))
+    }
+
+    /// As [`Server::list`], but there are no objects of a kind that is not served.
+    pub async fn list_if_served(&self, like: &Manifest, labels: &str) -> Result<Vec<Value>, Error> {
+        match self.try_list(like, labels).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(Vec::new()),
+            found => found.map_err(|error| self.failure(error)),
+        }
+    }
+
+    /// Finds the objects that have the kind and name of a manifest, in all namespaces.
+    pub async fn find(&self, like: &Manifest) -> Result<Vec<(Manifest, Value)>, Error> {
+        let named = ListParams::default().fields(&format!("metadata.name={}", like.name()));
+        let found = self.list_with(like, named).await;
+        let found = found.map_err(|error| self.failure(error))?.into_iter();
+        let found = found.map(|live| {
+            let mut manifest = like.clone();
+            manifest.0["metadata"]["namespace"] = text(&live, "/metadata/namespace").into();
+            (manifest, live)
+        });
+        Ok(found.collect())
+    }
+
+    async fn try_list(&self, like: &Manifest, labels: &str) -> Result<Vec<Value>, kube::Error> {
+        let labelled = ListParams::default().labels(labels);
+        self.list_with(like, labelled).await
+    }
+
+    async fn list_with(
+        &self,
+        like: &Manifest,
+        params: ListParams,
+    ) -> Result<Vec<Value>, kube::Error> {
+        let api = self.api(like);
+        let mut params = params.limit(500);
+        let mut items = Vec::new();
+        loop {
+            let page = api.list(&params).await?;
+            let types = page.types;
+            items.extend(page.items.iter().map(|item| {
+                let mut item = json_of(item);
+                // Servers may leave it out of the items of a list.
+                if item.get("kind").is_none() {
+                    let kind = types.kind.strip_suffix("List").unwrap_or(&types.kind);
+                    item["apiVersion"] = types.api_version.clone().into();
+                    item["kind"] = kind.into();
+                }
+                item
+            }));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(items),
+            }
+        }
+    }
+
+    /// Refuses to begin something for which rights are missing.
+    pub async fn demand(&self, rights: Vec<Right>) -> Result<(), Error> {
+        let api: Api<SelfSubjectAccessReview> = Api::all(self.client.clone());
+        let params = PostParams::default();
+        let reviews: Vec<_> = rights.iter().map(Right::review).collect();
+        let answers = join_all(reviews.iter().map(|review| api.create(&params, review))).await;
+        let mut missing = Vec::new();
+        for (right, answer) in rights.into_iter().zip(answers) {
+            let answer = answer.map_err(|error| self.failure(error))?;
+            if !answer.status.is_some_and(|status| status.allowed) {
+                missing.push(right);
+            }
+        }
+        missing.dedup_by(|one, next| one.verb == next.verb && one.object() == next.object());
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let at = self.place();
+        Err(Error::Lacking { at, missing })
+    }
+
+    /// Waits until the token controller has filled a Secret, and returns it.
+    pub async fn token(&self, secret: &Manifest) -> Result<Value, Error> {
+        let api: Api<Secret> = Api::namespaced(self.client.clone(), secret.namespace());
+        let is_filled = |secret: Option<&Secret>| {
+            let data = secret.and_then(|secret| secret.data.as_ref());
+            let token = data.and_then(|data| data.get("token"));
+            token.is_some_and(|token| !token.0.is_empty())
+        };
+        let filled = await_condition(api, secret.name(), is_filled);
+        match tokio::time::timeout(TOKEN_TIMEOUT, filled).await {
+            Ok(Ok(found)) => Ok(serde_json::to_value(found).unwrap_or_default()),
+            Ok(Err(error)) => Err(Error::Refused {
+                at: self.place(),
+                message: innermost(&error),
+            }),
+            Err(_elapsed) => Err(Error::NoToken {
+                at: self.place(),
+                secret: format!("{}/{}", secret.namespace(), secret.name()),
+                limit: TOKEN_TIMEOUT,
+            }),
+        }
+    }
+
+    fn api(&self, manifest: &Manifest) -> Api<DynamicObject> {
+        let (client, resource) = (self.client.clone(), manifest.resource());
+        match manifest.namespace() {
+            "" => Api::all_with(client, &resource),
+            namespace => Api::namespaced_with(client, namespace, &resource),
+        }
+    }
+
+    /// What a failed request means to a person.
+    fn failure(&self, error: kube::Error) -> Error {
+        let at = self.place();
+        match error {
+            kube::Error::Api(status) if status.code == 401 => Error::Unauthorized { at },
+            kube::Error::Api(status) if at.side == Side::Hub && is_not_served(&status) => {
+                Error::NotInstalled { at }
+            }
+            kube::Error::Api(status) => Error::Refused {
+                at,
+                message: refusal(&status),
+            },
+            cause => Error::Unreachable {
+                at,
+                cause: Box::new(cause),
+            },
+        }
+    }
+}
+
+/// A person waits for every answer.
+pub(super) fn limit(config: &mut Config) {
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    config.read_timeout = Some(READ_TIMEOUT);
+    // Retries would go on for minutes without a message.
+    config.default_retry = false;
+}
+
+fn pem_of(certificates: &[Vec<u8>]) -> String {
+    let pems: Vec<pem::Pem> = certificates
+        .iter()
+        .map(|der| pem::Pem::new("CERTIFICATE", der.clone()))
+        .collect();
+    let config = pem::EncodeConfig::new().set_line_ending(pem::LineEnding::LF);
+    pem::encode_many_config(&pems, config)
+}
+
+fn json_of(object: &DynamicObject) -> Value {
+    serde_json::to_value(object).unwrap_or_default()
+}

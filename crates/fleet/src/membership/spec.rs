@@ -1,0 +1,193 @@
+//! What a Cluster is to say, from what was asked for and what it says already.
+
+use baton_apis::ClusterConnection;
+use serde_json::{Map, Value, json};
+
+use super::manifest::{owns_spec_field, text};
+
+/// Who connects to whom, by a Cluster.
+pub(super) fn connection_of(cluster: &Value) -> ClusterConnection {
+    match text(cluster, "/spec/connection") {
+        "Pull" => ClusterConnection::Pull,
+        _ => ClusterConnection::Push,
+    }
+}
+
+/// What was asked for. What is `None` is to stay as it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Given {
+    /// Who connects to whom.
+    pub connection: ClusterConnection,
+    /// Region of the cluster.
+    pub region: Option<String>,
+    /// URL of its API server.
+    pub api_master: Option<String>,
+    pub capabilities: Option<Vec<String>>,
+    /// How it takes part in the choice of clusters.
+    pub scheduler: Option<Value>,
+}
+
+/// The spec to apply: what was asked for; else what we said before, as leaving it out would take it back; else what
+/// a new Cluster starts with. What somebody else has said stays theirs.
+///
+/// `server` is the address of a push cluster that nobody has given another one.
+pub(super) fn spec(given: &Given, live: Option<&Value>, server: &str) -> Value {
+    let Given {
+        connection,
+        region,
+        api_master,
+        capabilities,
+        scheduler,
+    } = given;
+    let server = match connection {
+        ClusterConnection::Push => Some(json!(server)),
+        ClusterConnection::Pull => None,
+    };
+    let mut spec = Map::new();
+    spec.insert("connection".to_owned(), connection.to_string().into());
+    for (field, given, initial) in [
+        (
+            "region",
+            region.as_ref().map(|region| json!(region)),
+            Some(json!("default")),
+        ),
+        (
+            "apiMaster",
+            api_master.as_ref().map(|url| json!(url)),
+            server,
+        ),
+        (
+            "capabilities",
+            capabilities.as_ref().map(|all| json!(all)),
+            Some(json!([])),
+        ),
+        ("scheduler", scheduler.clone(), None),
+    ] {
+        let present = live.and_then(|live| live.get("spec")?.get(field));
+        let kept = present.filter(|_| live.is_some_and(|live| owns_spec_field(live, field)));
+        // Where a Cluster is, only what it cannot be without is filled in.
+        let needed = live.is_none() || (present.is_none() && field != "capabilities");
+        let value = given
+            .or_else(|| kept.cloned())
+            .or_else(|| initial.filter(|_| needed));
+        if let Some(value) = value {
+            spec.insert(field.to_owned(), value);
+        }
+    }
+    Value::Object(spec)
+}
+
+/// The address that a Cluster has once `spec` is applied.
+pub(super) fn address<'a>(spec: &'a Value, live: Option<&'a Value>) -> &'a str {
+    let applied = text(spec, "/apiMaster");
+    if applied.is_empty() {
+        live.map_or("", |live| text(live, "/spec/apiMaster"))
+    } else {
+        applied
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::membership::manifest::FIELD_MANAGER;
+
+    const SERVER: &str = "https://target:6443";
+
+    /// A Cluster with this spec, of which these fields are ours.
+    fn live(spec: &Value, ours: &[&str]) -> Value {
+        let fields: Map<String, Value> = ours
+            .iter()
+            .map(|field| (format!("f:{field}"), json!({})))
+            .collect();
+        json!({
+            "metadata": { "managedFields": [
+                { "manager": FIELD_MANAGER, "operation": "Apply", "fieldsV1": { "f:spec": fields } },
+            ] },
+            "spec": spec,
+        })
+    }
+
+    fn eu() -> Given {
+        Given {
+            region: Some("eu".to_owned()),
+            ..Given::default()
+        }
+    }
+
+    #[test]
+    fn a_new_cluster_has_all_it_needs() {
+        assert_eq!(
+            spec(&Given::default(), None, SERVER),
+            json!({ "connection": "Push", "region": "default", "apiMaster": SERVER, "capabilities": [] })
+        );
+        let mut eu = Given {
+            scheduler: Some(json!({ "weight": 1 })),
+            ..eu()
+        };
+        assert_eq!(
+            spec(&eu, None, SERVER),
+            json!({
+                "connection": "Push", "region": "eu", "apiMaster": SERVER, "capabilities": [],
+                "scheduler": { "weight": 1 },
+            })
+        );
+        eu.connection = ClusterConnection::Pull;
+        assert_eq!(
+            spec(&eu, None, SERVER),
+            json!({ "connection": "Pull", "region": "eu", "capabilities": [], "scheduler": { "weight": 1 } })
+        );
+    }
+
+    #[test]
+    fn what_was_not_given_stays() {
+        let before = json!({
+            "connection": "Push", "region": "us", "apiMaster": "https://old:6443",
+            "capabilities": ["gpu"], "scheduler": { "weight": 5 },
+        });
+        let all = [
+            "connection",
+            "region",
+            "apiMaster",
+            "capabilities",
+            "scheduler",
+        ];
+        let ours = live(&before, &all);
+        assert_eq!(spec(&Given::default(), Some(&ours), SERVER), before);
+        let mut after = before.clone();
+        after["region"] = "eu".into();
+        assert_eq!(spec(&eu(), Some(&ours), SERVER), after);
+        // Not ours: not applied, so it stays theirs.
+        let theirs = live(&before, &[]);
+        assert_eq!(
+            spec(&eu(), Some(&theirs), SERVER),
+            json!({ "connection": "Push", "region": "eu" })
+        );
+    }
+
+    #[test]
+    fn what_a_cluster_lacks_is_filled_in() {
+        let bare = live(&json!({ "region": "eu" }), &[]);
+        assert_eq!(
+            spec(&Given::default(), Some(&bare), SERVER),
+            json!({ "connection": "Push", "apiMaster": SERVER })
+        );
+    }
+
+    #[test]
+    fn the_address_is_that_which_will_be_there() {
+        let old = live(&json!({ "apiMaster": "https://old" }), &[]);
+        let given = Given {
+            api_master: Some("https://new".to_owned()),
+            ..Given::default()
+        };
+        for (given, live, expected) in [
+            (&given, Some(&old), "https://new"),
+            (&Given::default(), Some(&old), "https://old"),
+            (&Given::default(), None, SERVER),
+        ] {
+            let spec = spec(given, live, SERVER);
+            assert_eq!(address(&spec, live), expected);
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! Checks of a target before anything is written.
+
+use futures::future::try_join_all;
+use serde_json::Value;
+
+use super::{
+    error::Error,
+    manifests::{ANNOTATION_CLUSTER, HUB, NAMESPACE, agent::AGENT, identity},
+    server::Server,
+};
+use crate::name::ClusterName;
+
+/// Makes sure that hub and target are two clusters.
+pub(super) async fn differs(hub: &Server, target: &Server, allow_same: bool) -> Result<(), Error> {
+    if !allow_same && hub.uid().await? == target.uid().await? {
+        return Err(Error::Same {
+            hub: hub.url().to_owned(),
+            target: target.url().to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Makes sure that a target is not that of another Cluster, by the service accounts that joining makes there: a cluster
+/// with two names would have two writers.
+pub(super) async fn is_free(target: &Server, name: &ClusterName) -> Result<(), Error> {
+    let accounts = [HUB, AGENT].map(|account| identity("v1", "ServiceAccount", NAMESPACE, account));
+    let found = try_join_all(accounts.iter().map(|account| target.get(account))).await?;
+    match found.iter().flatten().find_map(joined_as) {
+        Some(found) if found != name.as_str() => Err(Error::JoinedAsAnother {
+            at: target.place(),
+            found: found.to_owned(),
+            wanted: name.to_string(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// The Cluster that a service account was made for.
+fn joined_as(account: &Value) -> Option<&str> {
+    let annotations = account.pointer("/metadata/annotations")?;
+    annotations.get(ANNOTATION_CLUSTER)?.as_str()
+}

@@ -1,0 +1,136 @@
+//! The token that one cluster gives to the other, and whether it opens the server at the address to be written down.
+
+use std::{error::Error as StdError, io::ErrorKind, time::Duration};
+
+use baton_terminal::{
+    connection::is_local,
+    error::{innermost, is_io, refusal},
+};
+use http::Uri;
+use jiff::{SignedDuration, Timestamp};
+use kube::{Client, Config};
+use serde_json::Value;
+use tokio::time::sleep;
+
+use super::{
+    error::Error,
+    manifest::{secret_value, text},
+    manifests::Credentials,
+    server::{Server, limit},
+};
+use crate::url::ServerUrl;
+
+/// How long a server may take to know the token that it has made.
+const FRESH: SignedDuration = SignedDuration::from_secs(10);
+/// The pause before a token is tried again.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Where the one cluster finds the other one.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Address {
+    /// URL of the API server.
+    pub url: String,
+    /// Whether somebody gave it, so that it need not be reachable from here.
+    pub is_given: bool,
+    /// The flag that gives it.
+    pub flag: &'static str,
+}
+
+impl Address {
+    /// Whether only this very machine is reached there.
+    pub fn is_local(&self) -> bool {
+        self.url.parse().is_ok_and(|uri: Uri| is_local(&uri))
+    }
+}
+
+/// The credentials of a server at an address, by the token in a Secret, and why they could not be tried, if so.
+///
+/// The server there is checked against the authority that the cluster gives to its own pods, else against that of the
+/// kubeconfig, for addresses with a certificate from elsewhere. An address that somebody has given may be one that only
+/// the other cluster reaches; any other one has just been used.
+pub(super) async fn credentials(
+    server: &Server,
+    secret: &Value,
+    address: &Address,
+) -> Result<(Credentials, Option<String>), Error> {
+    let utf8 = |key| secret_value(secret, key).and_then(|bytes| String::from_utf8(bytes).ok());
+    let of_pods = Credentials {
+        token: utf8("token").unwrap_or_default(),
+        ca: utf8("ca.crt"),
+    };
+    let mut opened = try_out(&address.url, &of_pods).await;
+    // A server checks a token against what its watches have delivered.
+    while matches!(opened, Err(Closed::Refused(_))) && is_fresh(secret) {
+        sleep(PAUSE).await;
+        opened = try_out(&address.url, &of_pods).await;
+    }
+    let Err(closed) = opened else {
+        return Ok((of_pods, None));
+    };
+    let of_kubeconfig = Credentials {
+        ca: server.ca().map(str::to_owned),
+        ..of_pods.clone()
+    };
+    if of_kubeconfig != of_pods && try_out(&address.url, &of_kubeconfig).await.is_ok() {
+        return Ok((of_kubeconfig, None));
+    }
+    match closed {
+        Closed::Unreachable(cause) if address.is_given => Ok((of_pods, Some(cause))),
+        Closed::Refused(cause) | Closed::Untrusted(cause) | Closed::Unreachable(cause) => {
+            Err(Error::WrongServer {
+                url: address.url.clone(),
+                made_at: server.url().to_owned(),
+                flag: address.flag,
+                cause,
+            })
+        }
+    }
+}
+
+/// Whether a server may not know an object yet.
+fn is_fresh(object: &Value) -> bool {
+    let created = text(object, "/metadata/creationTimestamp").parse::<Timestamp>();
+    created.is_ok_and(|created| Timestamp::now().duration_since(created) < FRESH)
+}
+
+/// Why credentials do not open a server.
+enum Closed {
+    /// It answers, and does not know them.
+    Refused(String),
+    /// Its certificate is not trusted.
+    Untrusted(String),
+    Unreachable(String),
+}
+
+impl Closed {
+    fn of(error: &(dyn StdError + 'static)) -> Self {
+        // What a TLS library rejects.
+        if is_io(error, ErrorKind::InvalidData) {
+            Self::Untrusted(innermost(error))
+        } else {
+            Self::Unreachable(innermost(error))
+        }
+    }
+}
+
+/// Asks the server at an address with a token. A server that knows it answers; one that does not, with 401.
+async fn try_out(url: &str, credentials: &Credentials) -> Result<(), Closed> {
+    // The client relies on a host.
+    url.parse::<ServerUrl>()
+        .map_err(|error| Closed::of(&error))?;
+    let address = url.parse::<Uri>().map_err(|error| Closed::of(&error))?;
+    let mut config = Config::new(address);
+    limit(&mut config);
+    config.auth_info.token = Some(credentials.token.clone().into());
+    if let Some(ca) = &credentials.ca {
+        let certificates = pem::parse_many(ca).map_err(|error| Closed::of(&error))?;
+        let contents = certificates.into_iter().map(pem::Pem::into_contents);
+        config.root_cert = Some(contents.collect());
+    }
+    let client = Client::try_from(config).map_err(|error| Closed::of(&error))?;
+    match client.apiserver_version().await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) => Err(Closed::Refused(refusal(&status))),
+        Err(error) => Err(Closed::of(&error)),
+    }
+}

@@ -1,0 +1,515 @@
+//! What stands on the hub for the phases of a cluster that an agent serves.
+//!
+//! RBAC knows no label selectors, so an agent has a namespace of its own on the hub, and sees of the hub
+//! what is in there. Each phase of class `cluster.<name>`, of either scope, has a mirror in it: an
+//! `ObjectSetPhase` of the same content, with an annotation that says which phase it is, and what the
+//! agent has to know of the revisions around it to judge whom an object belongs to. The agent reads its
+//! phases back from there, and works on them as the manager would: the owner in its cluster is the
+//! phase itself, not the mirror. So who connects to whom can be changed without a change of owners.
+//!
+//! What clients can observe of it: `docs/contract/clusters.md`.
+
+use std::sync::Arc;
+
+use baton_apis::{
+    ObjectSetPhaseStatus,
+    conditions::ARCHIVED,
+    constants::{
+        ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, API_VERSION, CLASS_AGENT,
+        FINALIZER_MIRROR, HEARTBEAT, LABEL_OBJECT_DEPLOYMENT, LABEL_PHASE_CLASS,
+        NAMESPACE_CLUSTER_PREFIX,
+    },
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use baton_engine::{diff::content_fingerprint, revision::Reach};
+use baton_records::{
+    key::{Key, OwnKind as _},
+    phase::{PhaseKey, PhaseKind, PhaseRecord},
+    record::{ReadError, Record},
+    revision::{RevisionKind, RevisionRecord},
+};
+
+/// The kind of all mirrors, whatever the scope of the phases.
+pub const KIND: PhaseKind = PhaseKind(RevisionKind::ObjectSet);
+
+/// The longest name of an object.
+const LONGEST_NAME: usize = 253;
+
+/// The phase that a mirror stands for.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Origin {
+    kind: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    namespace: String,
+    name: String,
+    uid: String,
+    /// Its generation, which the conditions speak of.
+    generation: i64,
+    /// Name of the service account that its objects are written as: in the namespace of the phase, in the cluster of
+    /// the agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    service_account: Option<String>,
+    /// The revision that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    revision: Option<Relative>,
+    /// The revisions that it may take objects over from.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    before: Vec<Relative>,
+    /// Where its objects may be.
+    #[serde(default, skip_serializing_if = "is_usual")]
+    reach: Reach,
+    /// UIDs of the phases that get its objects back when it is deleted, the first that wants them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    heirs: Vec<String>,
+}
+
+/// In its own namespace, as is said by nothing.
+fn is_usual(reach: &Reach) -> bool {
+    *reach == Reach::default()
+}
+
+/// What is to be known of a revision.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Relative {
+    name: String,
+    uid: String,
+    number: i64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    deployment: Option<String>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    previous: Vec<String>,
+    /// UIDs of its delegated phases: objects can name them as owners.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    phases: Vec<String>,
+}
+
+impl Relative {
+    fn of(record: &RevisionRecord) -> Self {
+        Self {
+            name: record.key.name.to_string(),
+            uid: record.uid.to_string(),
+            number: record.number.unwrap_or(0),
+            deployment: record.deployment.as_deref().map(ToOwned::to_owned),
+            previous: Vec::new(),
+            phases: Vec::new(),
+        }
+    }
+
+    /// One to take objects over from.
+    fn before(record: &RevisionRecord) -> Self {
+        Self {
+            phases: record.remote_phases.clone(),
+            ..Self::of(record)
+        }
+    }
+
+    /// The revision that the phase belongs to. Without its phases: those that matter have mirrors.
+    fn itself(record: &RevisionRecord) -> Self {
+        Self {
+            previous: record.previous.iter().map(ToString::to_string).collect(),
+            ..Self::of(record)
+        }
+    }
+
+    fn record(
+        &self,
+        kind: RevisionKind,
+        origin: &Origin,
+        version: u64,
+    ) -> Result<RevisionRecord, ReadError> {
+        let named = |key: &str, names: &[String]| -> Value {
+            names.iter().map(|name| json!({ key: name })).collect()
+        };
+        let mut object = json!({
+            "metadata": {
+                "name": self.name,
+                "namespace": origin.namespace,
+                "uid": self.uid,
+                "resourceVersion": version.to_string(),
+            },
+            "spec": { "revision": self.number, "previous": named("name", &self.previous) },
+            "status": { "remotePhases": self
+                .phases
+                .iter()
+                .map(|uid| json!({ "name": "", "uid": uid }))
+                .collect::<Value>() },
+        });
+        if let Some(deployment) = &self.deployment {
+            object["metadata"]["labels"] = json!({ LABEL_OBJECT_DEPLOYMENT: deployment });
+        }
+        Record::read(kind, &object.to_string())
+    }
+}
+
+impl Origin {
+    /// Describes a phase. `set`: the revision that it belongs to; `before`: those that it may take objects over from.
+    #[must_use]
+    pub fn of(
+        phase: &PhaseRecord,
+        set: Option<&RevisionRecord>,
+        before: &[Arc<RevisionRecord>],
+        reach: Reach,
+    ) -> Self {
+        Self {
+            kind: phase.key.kind.kind().to_owned(),
+            namespace: phase.key.namespace.to_string(),
+            name: phase.key.name.to_string(),
+            uid: phase.uid.to_string(),
+            generation: phase.generation,
+            service_account: None,
+            revision: set.map(Relative::itself),
+            before: before
+                .iter()
+                .map(|record| Relative::before(record))
+                .collect(),
+            reach,
+            heirs: Vec::new(),
+        }
+    }
+
+    /// Names the phases that get the objects back, by their uids.
+    #[must_use]
+    pub fn handing_back(mut self, heirs: Vec<String>) -> Self {
+        self.heirs = heirs;
+        self
+    }
+
+    /// UIDs of the phases that get the objects back, in the order of preference.
+    pub fn heirs(&self) -> impl Iterator<Item = &str> {
+        self.heirs.iter().map(String::as_str)
+    }
+
+    /// Names the service account that the objects are written as. A cluster-scoped phase has none.
+    #[must_use]
+    pub fn acting_as(mut self, service_account: Option<&str>) -> Self {
+        let is_namespaced = !self.namespace.is_empty();
+        self.service_account = service_account
+            .filter(|_| is_namespaced)
+            .map(ToOwned::to_owned);
+        self
+    }
+
+    /// Name of the service account that the objects are written as, if not as the agent itself.
+    #[must_use]
+    pub fn service_account(&self) -> Option<&str> {
+        self.service_account.as_deref()
+    }
+
+    /// Reads the phase that a mirror stands for.
+    ///
+    /// # Errors
+    /// The mirror names none.
+    pub fn read(mirror: &PhaseRecord) -> Result<Self, ReadError> {
+        let text = mirror.annotations.get(ANNOTATION_ORIGIN);
+        let origin: Self = serde_json::from_str(text.map_or("", String::as_str))
+            .map_err(ReadError::of(KIND, "origin"))?;
+        if origin.phase_kind().is_none() {
+            let error = serde::de::Error::custom(format!("{} is no kind of phases", origin.kind));
+            return Err(ReadError::of(KIND, "origin")(error));
+        }
+        Ok(origin)
+    }
+
+    fn phase_kind(&self) -> Option<PhaseKind> {
+        let mut kinds = RevisionKind::ALL.into_iter().map(PhaseKind);
+        kinds.find(|kind| kind.kind() == self.kind)
+    }
+
+    /// Identity of the phase.
+    #[must_use]
+    pub fn key(&self) -> PhaseKey {
+        Key {
+            // That there is one was looked at when it was read.
+            kind: self.phase_kind().unwrap_or(KIND),
+            namespace: self.namespace.as_str().into(),
+            name: self.name.as_str().into(),
+        }
+    }
+
+    /// UID of the phase.
+    #[must_use]
+    pub fn uid(&self) -> &str {
+        &self.uid
+    }
+
+    /// Where its objects may be, if it has a namespace.
+    #[must_use]
+    pub fn reach(&self) -> &Reach {
+        &self.reach
+    }
+
+    /// The phase itself, as its mirror describes it. What is written about it goes to the mirror.
+    #[must_use]
+    pub fn phase(&self, mirror: &PhaseRecord) -> PhaseRecord {
+        let controller = self.revision.as_ref().map(|set| set.uid.as_str().into());
+        mirror.standing_for(
+            self.key(),
+            self.uid.as_str().into(),
+            self.generation,
+            controller,
+        )
+    }
+
+    /// UIDs of the revisions in it.
+    pub fn revision_uids(&self) -> impl Iterator<Item = &str> {
+        self.relatives().map(|relative| relative.uid.as_str())
+    }
+
+    /// The revisions in it, as far as described; with a version, so that newer ones replace older ones.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    pub fn revisions(&self, version: u64) -> Result<Vec<RevisionRecord>, ReadError> {
+        let kind = self.key().kind.0;
+        self.relatives()
+            .map(|relative| relative.record(kind, self, version))
+            .collect()
+    }
+
+    fn relatives(&self) -> impl Iterator<Item = &Relative> {
+        self.revision.iter().chain(&self.before)
+    }
+
+    /// The text of the annotation.
+    #[must_use]
+    pub fn text(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// The namespace of a cluster's agent.
+#[must_use]
+pub fn namespace(cluster: &str) -> String {
+    format!("{NAMESPACE_CLUSTER_PREFIX}{cluster}")
+}
+
+/// The object whose status an agent writes to show that it is there.
+#[must_use]
+pub fn heartbeat(cluster: &str) -> PhaseKey {
+    mirror_key(cluster, HEARTBEAT)
+}
+
+/// The mirror of a phase. The uid distinguishes phases of one name in several namespaces, and one that was created
+/// again.
+#[must_use]
+pub fn key(cluster: &str, phase: &PhaseRecord) -> PhaseKey {
+    let print = content_fingerprint(&json!(&*phase.uid)) & 0xffff_ffff;
+    let mut name = phase.key.name.to_string();
+    name.truncate(name.floor_char_boundary(LONGEST_NAME - 9));
+    mirror_key(cluster, &format!("{name}-{print:08x}"))
+}
+
+fn mirror_key(cluster: &str, name: &str) -> PhaseKey {
+    Key {
+        kind: KIND,
+        namespace: namespace(cluster).into(),
+        name: name.into(),
+    }
+}
+
+/// A mirror to be made.
+///
+/// # Errors
+/// When the spec of the phase is no JSON.
+pub fn manifest(key: &PhaseKey, phase: &PhaseRecord, origin: &Origin) -> Result<Value, ReadError> {
+    let mut manifest = object(key, ANNOTATION_ORIGIN, &origin.text());
+    manifest["metadata"]["finalizers"] = json!([FINALIZER_MIRROR]);
+    manifest["spec"] =
+        serde_json::from_str(phase.raw_spec()).map_err(ReadError::of(KIND, "spec"))?;
+    Ok(manifest)
+}
+
+/// The object for the heartbeat to be made; its status is to be written every so many seconds.
+#[must_use]
+pub fn heartbeat_manifest(key: &PhaseKey, seconds: &str) -> Value {
+    object(key, ANNOTATION_HEARTBEAT_SECONDS, seconds)
+}
+
+/// An object for an agent, without objects of its own.
+fn object(key: &PhaseKey, annotation: &str, text: &str) -> Value {
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": key.kind.kind(),
+        "metadata": {
+            "name": &*key.name,
+            "namespace": &*key.namespace,
+            "labels": { LABEL_PHASE_CLASS: CLASS_AGENT },
+            "annotations": { annotation: text },
+        },
+        "spec": { "revision": 0, "objects": [] },
+    })
+}
+
+/// Whether a status says that the objects have been taken away.
+#[must_use]
+pub fn is_archived(status: &ObjectSetPhaseStatus) -> bool {
+    let mut conditions = status.conditions.iter();
+    conditions.any(|condition| condition.type_ == ARCHIVED && condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_records::{phase::Phases, revision::Revisions};
+
+    fn phase(kind: RevisionKind, name: &str) -> PhaseRecord {
+        let object = json!({
+            "metadata": {
+                "name": name, "namespace": "shop", "uid": "u-phase", "resourceVersion": "9", "generation": 3,
+                "ownerReferences": [{"apiVersion": API_VERSION, "kind": "ObjectSet", "name": "web-2", "uid": "u-2",
+                    "controller": true}],
+            },
+            "spec": {"revision": 2, "objects": [{"object": {"kind": "ConfigMap"}}], "paused": true},
+            "status": {"conditions": []},
+        });
+        Record::read(PhaseKind(kind), &object.to_string()).unwrap()
+    }
+
+    fn set(name: &str, number: i64, previous: &[&str]) -> RevisionRecord {
+        let previous: Vec<_> = previous.iter().map(|name| json!({"name": name})).collect();
+        let object = json!({
+            "metadata": {
+                "name": name, "namespace": "shop", "uid": format!("u-{number}"), "resourceVersion": "7",
+                "labels": {LABEL_OBJECT_DEPLOYMENT: "web"},
+            },
+            "spec": {"revision": number, "previous": previous, "phases": []},
+            "status": {"remotePhases": [{"name": "x", "uid": format!("p-{number}")}]},
+        });
+        Record::read(RevisionKind::ObjectSet, &object.to_string()).unwrap()
+    }
+
+    fn mirrored(phase: &PhaseRecord, origin: &Origin) -> PhaseRecord {
+        let mut object = manifest(&key("edge", phase), phase, origin).unwrap();
+        object["metadata"]["uid"] = "u-mirror".into();
+        object["metadata"]["resourceVersion"] = "12".into();
+        Record::read(KIND, &object.to_string()).unwrap()
+    }
+
+    #[test]
+    fn a_phase_is_read_back_from_its_mirror() {
+        let phase = phase(RevisionKind::ObjectSet, "web-2-deploy");
+        let own = set("web-2", 2, &["web-1"]);
+        let before = [set("web-1", 1, &[]).into()];
+        let origin = Origin::of(&phase, Some(&own), &before, Reach::default());
+        let origin = origin.acting_as(Some("deployer"));
+        assert!(
+            !origin.text().contains("heirs"),
+            "nothing is said of nobody"
+        );
+        let origin = origin.handing_back(vec!["p-1".to_owned()]);
+        let mirror = mirrored(&phase, &origin);
+        assert_eq!(mirror.agent(), Some("edge"));
+        assert_eq!(mirror.cluster(), None);
+        let read = Origin::read(&mirror).unwrap();
+        assert_eq!(read, origin);
+        assert_eq!(read.service_account(), Some("deployer"));
+        assert_eq!(read.heirs().collect::<Vec<_>>(), ["p-1"]);
+        let back = read.phase(&mirror);
+        assert_eq!(back.key, phase.key);
+        assert_eq!(back.uid, phase.uid);
+        assert_eq!(back.generation, 3);
+        assert_eq!(back.controller.as_deref(), Some("u-2"));
+        assert_eq!(back.spec().unwrap(), phase.spec().unwrap());
+        assert!(back.is_paused().unwrap());
+
+        let revisions = Revisions::default();
+        for record in read.revisions(12).unwrap() {
+            revisions.observe(record);
+        }
+        let own = revisions.by_uid("u-2").unwrap();
+        assert_eq!(own.number, Some(2));
+        assert_eq!(own.deployment.as_deref(), Some("web"));
+        assert_eq!(own.previous.len(), 1);
+        // An object of an older revision names the older phase as its owner.
+        assert_eq!(revisions.by_uid("p-1").unwrap().key.name, "web-1".into());
+        assert_eq!(revisions.before(&own).len(), 1);
+        let phases = Phases::default();
+        phases.observe(back);
+        assert_eq!(phases.controlled_by(&own).len(), 1);
+    }
+
+    /// A mirror that says nothing of it, as one of an earlier version, allows nothing beyond the namespace.
+    #[test]
+    fn the_reach_of_a_phase_is_told_to_its_agent() {
+        let phase = phase(RevisionKind::ObjectSet, "web");
+        let further = Reach::Namespaces(["x".to_owned()].into());
+        for (reach, text) in [
+            (Reach::default(), None),
+            (further, Some(r#""reach":{"namespaces":["x"]}"#)),
+            (Reach::Cluster, Some(r#""reach":"cluster""#)),
+        ] {
+            let origin = Origin::of(&phase, None, &[], reach.clone());
+            match text {
+                Some(text) => assert!(origin.text().contains(text), "{}", origin.text()),
+                None => assert!(!origin.text().contains("reach"), "{}", origin.text()),
+            }
+            let read = Origin::read(&mirrored(&phase, &origin)).unwrap();
+            assert_eq!(*read.reach(), reach);
+        }
+    }
+
+    #[test]
+    fn both_scopes_have_their_mirrors_in_one_namespace() {
+        let mut cluster_wide = phase(RevisionKind::ClusterObjectSet, "web");
+        cluster_wide.key.namespace = "".into();
+        let origin = Origin::of(&cluster_wide, None, &[], Reach::default());
+        let origin = origin.acting_as(Some("deployer"));
+        assert_eq!(origin.service_account(), None);
+        let mirror = mirrored(&cluster_wide, &origin);
+        assert_eq!(
+            mirror.key.path().unwrap(),
+            format!(
+                "/apis/package-operator.run/v1alpha1/namespaces/baton-cluster-edge/objectsetphases/{}",
+                mirror.key.name
+            )
+        );
+        let back = Origin::read(&mirror).unwrap().phase(&mirror);
+        assert_eq!(back.key.to_string(), "ClusterObjectSetPhase /web");
+        assert_eq!(back.controller, None);
+    }
+
+    #[test]
+    fn mirrors_of_phases_that_share_a_name_do_not() {
+        let one = phase(RevisionKind::ObjectSet, "web");
+        let mut other = one.clone();
+        other.uid = "u-other".into();
+        assert_ne!(key("edge", &one), key("edge", &other));
+        let long = phase(RevisionKind::ObjectSet, &"x".repeat(253));
+        assert_eq!(key("edge", &long).name.len(), 253);
+        assert_ne!(key("edge", &one).name, heartbeat("edge").name);
+    }
+
+    #[test]
+    fn what_is_no_mirror_is_not_read_as_one() {
+        let phase = phase(RevisionKind::ObjectSet, "web");
+        assert!(Origin::read(&phase).is_err());
+        let mut mirror = mirrored(&phase, &Origin::of(&phase, None, &[], Reach::default()));
+        for text in [
+            "",
+            "{}",
+            r#"{"kind":"Pod","name":"x","uid":"u","generation":1}"#,
+        ] {
+            mirror
+                .annotations
+                .insert(ANNOTATION_ORIGIN.to_owned(), text.to_owned());
+            let error = Origin::read(&mirror).unwrap_err().to_string();
+            assert!(error.contains("origin"), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_kept_of_a_phase_can_be_written_down() {
+        let mut phase = phase(RevisionKind::ObjectSet, "web");
+        phase.controller = None;
+        for deleting in [false, true] {
+            phase.deleting = deleting;
+            let text = phase.to_object().to_string();
+            let back = Record::read(phase.key.kind, &text).unwrap();
+            assert_eq!(format!("{back:?}"), format!("{phase:?}"));
+        }
+    }
+}

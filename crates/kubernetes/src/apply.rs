@@ -1,0 +1,628 @@
+//! The only writer of children.
+//!
+//! # Guarantees
+//!
+//! - Each request is sent once, except that a server that demands a pause (429 or 503 with
+//!   `Retry-After`) is granted it once.
+//! - A write carries a precondition. An apply to an existing object has its UID and version: on a
+//!   1.36 server the version alone does not keep an apply from creating the object anew when it was
+//!   deleted in between; the UID does (409). A create has a version alone, one that no object has: it
+//!   creates (201), and is refused where there is an object (409), be it of ours.
+//! - A create that finds the object in the store, put there by another revision's create a moment
+//!   ago, is a conflict and not sent. All revisions share one field manager: for the server the
+//!   second create would be the first one's next version, and would replace its content and owner.
+//! - The object in an answer is in the store before the answer is returned.
+//! - Nothing is written, also as a dry run, with other rights than those of the account that is given.
+//! - No name from a manifest leads to another path than the object's.
+//!
+//! # Options of the requests
+//!
+//! `fieldValidation=Ignore` everywhere. It decides about unknown and duplicate fields only. An apply
+//! to a built-in kind refuses unknown fields under any setting, and our bodies have no duplicates.
+//! For a custom resource the default (`Warn`) accepts what the schema does not know and prunes it;
+//! so does `Ignore`, without the second, strict parse of the body and the warnings nobody reads.
+//! `Strict` would refuse manifests that Package Operator accepts.
+
+mod migrate;
+
+use std::{borrow::Cow, time::Duration};
+
+use baton_apis::constants::{ANNOTATION_OWNERS, FIELD_MANAGER};
+use bytes::Bytes;
+use http::{Method, StatusCode, header};
+use kube::client::Body;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::{
+    account::{Account, IMPERSONATE_USER},
+    answer::{Operation, Subject, interpret},
+    discovery::Resource,
+    object::Parts,
+    target::Target,
+    wire::{self, Reply, WireError},
+};
+use baton_engine::{
+    Answer, Gvk, ObjectKey, Precondition, Request, object::owner_references, owners,
+};
+
+/// The longest pause that is granted to a server.
+const LONGEST_PATIENCE: Duration = Duration::from_secs(5);
+/// How often an empty apply is tried on an object that keeps changing.
+const TAKE_BACK_ROUNDS: usize = 5;
+
+const APPLY: &str = "application/apply-patch+yaml";
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+const JSON: &str = "application/json";
+
+impl Target {
+    /// Sends a request about a child: writes and dry runs as the account, if there is one, and reads as ourselves.
+    ///
+    /// # Caveats
+    /// After [`Answer::Failed`] the write may have happened nevertheless: read the object again.
+    pub async fn send(
+        &self,
+        account: Option<&Account>,
+        gvk: &Gvk,
+        key: &ObjectKey,
+        request: &Request,
+    ) -> Answer {
+        let resource = match self.resolve(gvk).await {
+            Ok(Some(resource)) => resource,
+            Ok(None) => return Answer::KindNotServed,
+            Err(error) => return Answer::Failed(error.to_string()),
+        };
+        let path = match resource.path_of(key) {
+            Ok(path) => path,
+            Err(error) => return Answer::Refused(error.to_string()),
+        };
+        let child = Child {
+            account,
+            gvk,
+            key,
+            resource: &resource,
+            path,
+        };
+        let answer = match request {
+            Request::TakeBack => self.take_back(&child).await,
+            Request::Migrate(decided) => self.migrate(&child, decided).await,
+            Request::Create(_) => {
+                let _creating = self.0.creating.lock(key).await;
+                if self.0.informers.knows(key) {
+                    return Answer::Conflict;
+                }
+                self.send_once(&child, request).await
+            }
+            _ => self.send_once(&child, request).await,
+        };
+        if answer == Answer::KindNotServed {
+            self.0.discovery.invalidate(&gvk.group);
+        }
+        answer
+    }
+
+    async fn send_once(&self, child: &Child<'_>, request: &Request) -> Answer {
+        match child.call(request) {
+            Ok(call) => self.execute(child, &call).await.0,
+            Err(answer) => answer,
+        }
+    }
+
+    /// Sends a call and stores the object of its answer. Returns the answer's text as well.
+    async fn execute(&self, child: &Child<'_>, call: &Call) -> (Answer, Bytes) {
+        let store = self.0.informers.store(child.gvk);
+        let known = store
+            .as_ref()
+            .and_then(|store| store.get(&child.key.namespace, &child.key.name))
+            .map(|stored| stored.uid.clone());
+        let _permit = self.0.permits.acquire(&child.key.namespace).await;
+        let pending = store
+            .as_ref()
+            .filter(|_| call.is_write())
+            .map(|store| store.begin_write(&child.key.namespace, &child.key.name));
+        let reply = self.send_patiently(call).await;
+        let Reply { status, body, .. } = match reply {
+            Ok(reply) => reply,
+            Err(error) => return (Answer::Failed(error.to_string()), Bytes::new()),
+        };
+        let answer = decoded(interpret(call.operation, child.subject(), status, &body));
+        let text = String::from_utf8_lossy(&body);
+        let result = match (&answer, store, pending) {
+            (Answer::Object(_) | Answer::Created(_) | Answer::Merged(_), _, Some(pending)) => {
+                pending.written(&text)
+            }
+            (Answer::Object(_), Some(store), None) if call.operation == Operation::Get => {
+                store.insert_read(&text)
+            }
+            // What was known before the request is gone for good: an object that exists by now
+            // has another UID.
+            (Answer::NotFound, store, pending) => {
+                match (call.deletes.as_deref().or(known.as_deref()), store, pending) {
+                    (Some(uid), _, Some(pending)) => pending.gone(uid),
+                    (Some(uid), Some(store), None) => {
+                        store.read_gone(&child.key.namespace, &child.key.name, uid);
+                    }
+                    _ => {}
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        };
+        if let Err(error) = result {
+            tracing::warn!(%error, "answer not cached");
+        }
+        drop(text);
+        (answer, body)
+    }
+
+    async fn send_patiently(&self, call: &Call) -> Result<Reply, WireError> {
+        let reply = wire::call(&self.0.client, call.request()?).await?;
+        let busy = [
+            StatusCode::TOO_MANY_REQUESTS,
+            StatusCode::SERVICE_UNAVAILABLE,
+        ];
+        match reply.retry_after {
+            Some(delay) if busy.contains(&reply.status) => {
+                sleep(delay.min(LONGEST_PATIENCE)).await;
+                wire::call(&self.0.client, call.request()?).await
+            }
+            _ => Ok(reply),
+        }
+    }
+
+    /// Gives up all that an unforced apply merged into a stranger.
+    ///
+    /// The object is read first: an empty apply on an object that has gone meanwhile would create an
+    /// empty one, and its UID prevents that.
+    async fn take_back(&self, child: &Child<'_>) -> Answer {
+        for _ in 0..TAKE_BACK_ROUNDS {
+            let (answer, text) = self.execute(child, &child.get()).await;
+            let Answer::Object(live) = answer else {
+                return answer;
+            };
+            let text = String::from_utf8_lossy(&text);
+            match Parts::of(&text, child.gvk) {
+                Ok(parts) if !parts.managed_by_us() => return Answer::Object(live),
+                Ok(parts) => {
+                    let call = child.apply_nothing(&parts);
+                    let (answer, _) = self.execute(child, &call).await;
+                    if answer != Answer::Conflict {
+                        return answer;
+                    }
+                }
+                Err(error) => return Answer::Failed(error.to_string()),
+            }
+        }
+        Answer::Conflict
+    }
+}
+
+/// An object and where it is.
+struct Child<'a> {
+    /// As whom it is written.
+    account: Option<&'a Account>,
+    gvk: &'a Gvk,
+    key: &'a ObjectKey,
+    resource: &'a Resource,
+    path: String,
+}
+
+/// A request, ready to be sent, also twice.
+#[derive(Debug, PartialEq)]
+struct Call {
+    operation: Operation,
+    dry_run: bool,
+    /// UID of the object that it deletes.
+    deletes: Option<String>,
+    method: Method,
+    url: String,
+    content_type: Option<&'static str>,
+    /// The user that it is carried out as, if not ourselves.
+    user: Option<String>,
+    body: Bytes,
+}
+
+impl Child<'_> {
+    fn subject(&self) -> Subject<'_> {
+        Subject {
+            plural: &self.resource.plural,
+            kind: &self.gvk.kind,
+            name: &self.key.name,
+        }
+    }
+
+    fn call(&self, request: &Request) -> Result<Call, Answer> {
+        Ok(match request {
+            // Giving up what was merged needs the object's UID first, and a migration the entries
+            // of all managers.
+            Request::Get | Request::TakeBack | Request::Migrate(_) => self.get(),
+            Request::DryRunCreate(body) => self.apply(&encoded(body), Operation::Create, true),
+            Request::Create(body) => self.apply(&encoded(body), Operation::Create, false),
+            Request::DryRunApply(body) => {
+                self.apply(&encoded(bound(body)?), Operation::Apply, true)
+            }
+            Request::Apply(body) => self.apply(&encoded(bound(body)?), Operation::Apply, false),
+            Request::Release {
+                owner_uid,
+                live,
+                left,
+            } => self.release(owner_uid, live, left.as_deref()),
+            Request::HandBack(body) => {
+                self.patch(Operation::Patch, MERGE_PATCH, &encoded(bound(body)?))
+            }
+            Request::Delete(live) => self.delete(live),
+        })
+    }
+
+    fn get(&self) -> Call {
+        Call::new(Operation::Get, Method::GET, self.path.clone())
+    }
+
+    fn apply(&self, body: &Value, operation: Operation, dry_run: bool) -> Call {
+        let mut call = self.patch(operation, APPLY, body);
+        // Whoever believes an object absent must not overwrite what another manager set.
+        call.url.push_str(if operation == Operation::Create {
+            "&force=false"
+        } else {
+            "&force=true"
+        });
+        if dry_run {
+            call.url.push_str("&dryRun=All");
+        }
+        Call { dry_run, ..call }
+    }
+
+    fn apply_nothing(&self, live: &Parts<'_>) -> Call {
+        let mut metadata = json!({
+            "name": self.key.name,
+            "uid": live.uid,
+            "resourceVersion": live.resource_version.to_string(),
+        });
+        if !live.namespace.is_empty() {
+            metadata["namespace"] = self.key.namespace.as_str().into();
+        }
+        let body = json!({
+            "apiVersion": self.gvk.api_version(),
+            "kind": self.gvk.kind,
+            "metadata": metadata,
+        });
+        let mut call = self.patch(Operation::Apply, APPLY, &body);
+        call.url.push_str("&force=false");
+        call
+    }
+
+    fn release(&self, owner_uid: &str, live: &Precondition, left: Option<&str>) -> Call {
+        let mut patch = vec![
+            json!({"op": "test", "path": "/metadata/uid", "value": live.uid}),
+            json!({"op": "test", "path": "/metadata/resourceVersion", "value": live.resource_version}),
+        ];
+        if let Some(left) = left {
+            let annotation = ANNOTATION_OWNERS.replace('/', "~1");
+            let annotation = format!("/metadata/annotations/{annotation}");
+            patch.push(json!({"op": "replace", "path": annotation, "value": left}));
+        } else {
+            let owner = format!("/metadata/ownerReferences/{}", live.owner_index);
+            patch.push(json!({"op": "test", "path": format!("{owner}/uid"), "value": owner_uid}));
+            // The server leaves a list out that this empties, so nothing else is to be removed.
+            patch.push(json!({"op": "remove", "path": owner}));
+        }
+        self.patch(Operation::Patch, JSON_PATCH, &patch.into())
+    }
+
+    fn delete(&self, live: &Precondition) -> Call {
+        let body = json!({
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": live.uid, "resourceVersion": live.resource_version},
+        });
+        Call {
+            deletes: Some(live.uid.clone()),
+            content_type: Some(JSON),
+            user: self.user(),
+            body: body.to_string().into(),
+            ..Call::new(Operation::Delete, Method::DELETE, self.path.clone())
+        }
+    }
+
+    fn user(&self) -> Option<String> {
+        self.account.map(ToString::to_string)
+    }
+
+    fn patch(&self, operation: Operation, content_type: &'static str, body: &Value) -> Call {
+        let options = format!("?fieldManager={FIELD_MANAGER}&fieldValidation=Ignore");
+        Call {
+            content_type: Some(content_type),
+            user: self.user(),
+            body: body.to_string().into(),
+            ..Call::new(operation, Method::PATCH, format!("{}{options}", self.path))
+        }
+    }
+}
+
+/// What is sent in the place of a body that names its owners in one list.
+fn encoded(body: &Value) -> Cow<'_, Value> {
+    if !owner_references(body).iter().any(owners::is_remote) {
+        return Cow::Borrowed(body);
+    }
+    let mut body = body.clone();
+    owners::encode(&mut body);
+    Cow::Owned(body)
+}
+
+/// An answer whose object names its owners in one list.
+fn decoded(mut answer: Answer) -> Answer {
+    if let Answer::Object(live) | Answer::Created(live) | Answer::Merged(live) = &mut answer {
+        owners::decode(live);
+    }
+    answer
+}
+
+/// The body of a write to an existing object, if it says which.
+fn bound(body: &Value) -> Result<&Value, Answer> {
+    let has = |field: &str| {
+        body["metadata"][field]
+            .as_str()
+            .is_some_and(|text| !matches!(text, "" | "0"))
+    };
+    if has("uid") && has("resourceVersion") {
+        return Ok(body);
+    }
+    Err(Answer::Failed(
+        "not sent: a write to an existing object must carry its uid and resourceVersion".to_owned(),
+    ))
+}
+
+impl Call {
+    fn new(operation: Operation, method: Method, url: String) -> Self {
+        Self {
+            operation,
+            dry_run: false,
+            deletes: None,
+            method,
+            url,
+            content_type: None,
+            user: None,
+            body: Bytes::new(),
+        }
+    }
+
+    fn is_write(&self) -> bool {
+        !self.dry_run && self.operation != Operation::Get
+    }
+
+    fn request(&self) -> Result<http::Request<Body>, WireError> {
+        let mut builder = http::Request::builder()
+            .method(self.method.clone())
+            .uri(&self.url)
+            .header(header::ACCEPT, JSON);
+        if let Some(content_type) = self.content_type {
+            builder = builder.header(header::CONTENT_TYPE, content_type);
+        }
+        if let Some(user) = &self.user {
+            builder = builder.header(IMPERSONATE_USER, user);
+        }
+        builder
+            .body(Body::from(self.body.clone()))
+            .map_err(|source| WireError::Build {
+                path: self.url.clone(),
+                source,
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_engine::revision::KindScope;
+
+    fn check(
+        request: &Request,
+        method: &Method,
+        query: &str,
+        content_type: Option<&str>,
+        body: &str,
+    ) {
+        let call = with_child(|child| child.call(request)).unwrap();
+        check_call(&call, method, query, content_type, body);
+    }
+
+    pub(super) fn check_call(
+        call: &Call,
+        method: &Method,
+        query: &str,
+        content_type: Option<&str>,
+        body: &str,
+    ) {
+        assert_eq!(call.method, *method);
+        assert_eq!(
+            call.url,
+            format!("/apis/apps/v1/namespaces/n/deployments/a{query}")
+        );
+        assert_eq!(call.content_type, content_type);
+        assert_eq!(call.body, body.as_bytes());
+        assert_eq!(call.dry_run, query.contains("dryRun"));
+        assert_eq!(call.deletes.is_some(), *method == Method::DELETE);
+    }
+
+    /// Does something with a deployment `a` in the namespace `n`.
+    pub(super) fn with_child<T>(work: impl FnOnce(&Child<'_>) -> T) -> T {
+        with_child_of(None, work)
+    }
+
+    fn with_child_of<T>(account: Option<&Account>, work: impl FnOnce(&Child<'_>) -> T) -> T {
+        let gvk = Gvk::new("apps/v1", "Deployment");
+        let key = ObjectKey {
+            group: "apps".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: "n".to_owned(),
+            name: "a".to_owned(),
+        };
+        let resource = Resource {
+            prefix: "/apis/apps/v1".to_owned(),
+            plural: "deployments".to_owned(),
+            scope: KindScope::Namespaced,
+            watchable: true,
+        };
+        let path = resource.path_of(&key).unwrap();
+        work(&Child {
+            account,
+            gvk: &gvk,
+            key: &key,
+            resource: &resource,
+            path,
+        })
+    }
+
+    /// Whatever may change anything, or tells whether it could be changed.
+    #[test]
+    fn all_but_reads_are_sent_as_the_account() {
+        let live = Precondition {
+            uid: "u".to_owned(),
+            resource_version: "7".to_owned(),
+            owner_index: 0,
+        };
+        let known = json!({"metadata": {"name": "a", "resourceVersion": "7", "uid": "u"}});
+        let release = |left| Request::Release {
+            owner_uid: "o".to_owned(),
+            live: live.clone(),
+            left,
+        };
+        let writes = [
+            Request::DryRunCreate(known.clone()),
+            Request::Create(known.clone()),
+            Request::DryRunApply(known.clone()),
+            Request::Apply(known.clone()),
+            Request::HandBack(known),
+            release(None),
+            release(Some("[]".to_owned())),
+            Request::Delete(live.clone()),
+        ];
+        let account = Account::new("shop", "deployer");
+        let user = |account: Option<&Account>, request: &Request| {
+            let call = with_child_of(account, |child| child.call(request)).unwrap();
+            let request = call.request().unwrap();
+            let user = request.headers().get("Impersonate-User");
+            user.map(|user| user.to_str().unwrap().to_owned())
+        };
+        for request in &writes {
+            let found = user(account.as_ref(), request);
+            let expected = "system:serviceaccount:shop:deployer";
+            assert_eq!(found.as_deref(), Some(expected), "{request:?}");
+            assert_eq!(user(None, request), None, "{request:?}");
+        }
+        // These begin with a read.
+        for request in [Request::Get, Request::TakeBack, Request::Migrate(live)] {
+            assert_eq!(user(account.as_ref(), &request), None, "{request:?}");
+        }
+        let object = Parts::of(
+            r#"{"metadata":{"name":"a","uid":"u","resourceVersion":"7"}}"#,
+            &Gvk::new("apps/v1", "Deployment"),
+        );
+        let object = object.unwrap();
+        let call = with_child_of(account.as_ref(), |child| child.apply_nothing(&object));
+        assert!(call.user.is_some(), "taking back");
+    }
+
+    #[test]
+    fn builds_requests() {
+        let live = Precondition {
+            uid: "u".to_owned(),
+            resource_version: "7".to_owned(),
+            owner_index: 2,
+        };
+        let new = json!({"metadata": {"name": "a"}});
+        let known = json!({"metadata": {"name": "a", "resourceVersion": "7", "uid": "u"}});
+        let base = "?fieldManager=package-operator&fieldValidation=Ignore";
+        let apply = Some(APPLY);
+        check(&Request::Get, &Method::GET, "", None, "");
+        check(
+            &Request::Create(new.clone()),
+            &Method::PATCH,
+            &format!("{base}&force=false"),
+            apply,
+            &new.to_string(),
+        );
+        check(
+            &Request::DryRunCreate(new.clone()),
+            &Method::PATCH,
+            &format!("{base}&force=false&dryRun=All"),
+            apply,
+            &new.to_string(),
+        );
+        check(
+            &Request::Apply(known.clone()),
+            &Method::PATCH,
+            &format!("{base}&force=true"),
+            apply,
+            &known.to_string(),
+        );
+        check(
+            &Request::DryRunApply(known.clone()),
+            &Method::PATCH,
+            &format!("{base}&force=true&dryRun=All"),
+            apply,
+            &known.to_string(),
+        );
+        check(
+            &Request::Release {
+                owner_uid: "o".to_owned(),
+                live: live.clone(),
+                left: None,
+            },
+            &Method::PATCH,
+            base,
+            Some(JSON_PATCH),
+            concat!(
+                r#"[{"op":"test","path":"/metadata/uid","value":"u"},"#,
+                r#"{"op":"test","path":"/metadata/resourceVersion","value":"7"},"#,
+                r#"{"op":"test","path":"/metadata/ownerReferences/2/uid","value":"o"},"#,
+                r#"{"op":"remove","path":"/metadata/ownerReferences/2"}]"#
+            ),
+        );
+        let owned = |owners: Value, annotations: Value| {
+            json!({"metadata": {
+                "uid": "u", "resourceVersion": "7", "ownerReferences": owners, "annotations": annotations,
+            }})
+        };
+        let merge = Some(MERGE_PATCH);
+        let here = owned(json!([{"uid": "heir"}]), json!({"n": "1"}));
+        let request = Request::HandBack(here.clone());
+        check(&request, &Method::PATCH, base, merge, &here.to_string());
+        // In another cluster the owners are in the annotation.
+        let elsewhere = owned(
+            json!([{"uid": "pod"}, {"uid": "heir", "namespace": "shop"}]),
+            json!({"n": "1"}),
+        );
+        let annotation =
+            r#"[{"apiVersion":"","kind":"","name":"","namespace":"shop","uid":"heir"}]"#;
+        let sent = owned(
+            json!([{"uid": "pod"}]),
+            json!({"n": "1", ANNOTATION_OWNERS: annotation}),
+        );
+        let request = Request::HandBack(elsewhere);
+        check(&request, &Method::PATCH, base, merge, &sent.to_string());
+        check(
+            &Request::Delete(live),
+            &Method::DELETE,
+            "",
+            Some(JSON),
+            r#"{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"resourceVersion":"7","uid":"u"}}"#,
+        );
+    }
+
+    #[test]
+    fn an_apply_without_preconditions_is_not_sent() {
+        for metadata in [
+            json!({}),
+            json!({"uid": "u"}),
+            json!({"resourceVersion": "7"}),
+            json!({"uid": "u", "resourceVersion": ""}),
+            json!({"uid": "u", "resourceVersion": "0"}),
+            json!({"uid": "", "resourceVersion": "7"}),
+        ] {
+            let body = json!({"metadata": metadata});
+            assert!(matches!(bound(&body), Err(Answer::Failed(_))), "{body}");
+        }
+    }
+}

@@ -1,0 +1,267 @@
+//! Watches on single objects that keep a revision from going on: strangers without our label, that
+//! no other watch sees.
+//!
+//! # Guarantees
+//!
+//! - A user is notified when a blocker goes, or when anything changes in it that decides
+//!   about adoption: its UID, owners, labels, annotations, or the start of its deletion. A blocker
+//!   whose status or content changes every second disturbs nobody.
+//!
+//! # Caveats
+//!
+//! - At most `MOST` blockers are watched. Beyond that, and while a watch fails, the caller's own
+//!   timer is what remains.
+
+use std::{
+    collections::{HashMap, hash_map::DefaultHasher},
+    hash::{Hash as _, Hasher as _},
+    sync::Arc,
+};
+
+use kube::Client;
+use parking_lot::Mutex;
+use serde_json::value::RawValue;
+
+use crate::{
+    discovery::Discovery,
+    informers::Task,
+    metadata::Metadata,
+    user::User,
+    watch::{Event, WatchSpec, run},
+};
+use baton_engine::{Gvk, ObjectKey};
+
+/// How many blockers are watched at a time; each takes a connection.
+const MOST: usize = 256;
+
+/// An object that a revision waits for.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Blocker {
+    /// Its kind and version.
+    pub gvk: Gvk,
+    /// The object.
+    pub key: ObjectKey,
+}
+
+/// All watches on blockers of one cluster.
+pub(crate) struct Blockers {
+    client: Client,
+    discovery: Arc<Discovery>,
+    report: Arc<dyn Fn(User) + Send + Sync>,
+    watched: Mutex<HashMap<User, HashMap<Blocker, Task>>>,
+}
+
+impl Blockers {
+    pub fn new(
+        client: Client,
+        discovery: Arc<Discovery>,
+        report: Arc<dyn Fn(User) + Send + Sync>,
+    ) -> Self {
+        Self {
+            client,
+            discovery,
+            report,
+            watched: Mutex::default(),
+        }
+    }
+
+    /// Watches exactly these objects for a user. Those that were watched before go on undisturbed.
+    /// `version` is the state that the user knows, if any.
+    pub fn set(&self, user: &User, blockers: impl IntoIterator<Item = (Blocker, Option<u64>)>) {
+        let mut watched = self.watched.lock();
+        let mut before = watched.remove(user).unwrap_or_default();
+        let elsewhere: usize = watched.values().map(HashMap::len).sum();
+        let mut after = HashMap::new();
+        for (blocker, version) in blockers {
+            if elsewhere + after.len() >= MOST {
+                tracing::debug!(%user, key = %blocker.key, "too many blockers, not watched");
+                break;
+            }
+            let task = before
+                .remove(&blocker)
+                // It ends when the kind could not be looked up.
+                .filter(|task| !task.is_finished())
+                .unwrap_or_else(|| self.start(user.clone(), blocker.clone(), version));
+            after.insert(blocker, task);
+        }
+        if !after.is_empty() {
+            watched.insert(user.clone(), after);
+        }
+    }
+
+    fn start(&self, user: User, blocker: Blocker, version: Option<u64>) -> Task {
+        let client = self.client.clone();
+        let (discovery, report) = (Arc::clone(&self.discovery), Arc::clone(&self.report));
+        Task::spawn(async move {
+            let Blocker { gvk, key } = blocker;
+            let Ok(Some(resource)) = discovery.resolve(&gvk).await else {
+                return;
+            };
+            // It was read a moment ago, so it has a path.
+            let Ok(path) = resource.path_in(&key.namespace) else {
+                return;
+            };
+            let spec = WatchSpec {
+                field_selector: Some(format!("metadata.name={}", key.name)),
+                metadata_only: true,
+                page_size: 1,
+                ..WatchSpec::new(path)
+            };
+            let mut state = Observed {
+                version,
+                ..Observed::default()
+            };
+            run(client, spec, move |event| {
+                if state.changed_by(&event) {
+                    report(user.clone());
+                }
+            })
+            .await;
+        })
+    }
+}
+
+/// The observed state of a blocker.
+#[derive(Default)]
+struct Observed {
+    /// The version that the user had seen before the watch began.
+    version: Option<u64>,
+    /// Fingerprint; `None` when it does not exist.
+    now: Option<u64>,
+    listing: Option<(u64, u64)>,
+    listed: bool,
+}
+
+impl Observed {
+    fn changed_by(&mut self, event: &Event<'_>) -> bool {
+        match event {
+            Event::ListStarted => {
+                self.listing = None;
+                false
+            }
+            Event::Listed(object) => {
+                self.listing = fingerprint(object);
+                false
+            }
+            Event::ListDone { .. } => {
+                let now = self.listing.map(|(_, print)| print);
+                let before = std::mem::replace(&mut self.now, now);
+                if std::mem::replace(&mut self.listed, true) {
+                    before != now
+                } else {
+                    // The user took it for existing.
+                    self.listing
+                        .is_none_or(|(version, _)| self.version.is_some_and(|seen| seen != version))
+                }
+            }
+            Event::Upsert(object) => {
+                let now = fingerprint(object).map(|(_, print)| print);
+                std::mem::replace(&mut self.now, now) != now
+            }
+            Event::Deleted(_) | Event::Unserved => self.now.take().is_some(),
+            Event::Bookmark(_) | Event::Failed(_) => false,
+        }
+    }
+}
+
+/// The version, and a hash of all that decides about adoption.
+fn fingerprint(object: &RawValue) -> Option<(u64, u64)> {
+    let metadata = Metadata::of(object.get()).ok()?;
+    let mut hasher = DefaultHasher::new();
+    let maps = [
+        metadata.owner_references,
+        metadata.labels,
+        metadata.annotations,
+    ];
+    (
+        &metadata.uid,
+        metadata.deletion_timestamp,
+        maps.map(|raw| raw.map(RawValue::get)),
+    )
+        .hash(&mut hasher);
+    Some((metadata.version(), hasher.finish()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn object(version: u64, extra: &Value) -> Box<RawValue> {
+        let mut object =
+            json!({"metadata": {"name": "a", "uid": "1", "resourceVersion": version.to_string()}});
+        for (key, value) in extra.as_object().unwrap() {
+            object["metadata"][key] = value.clone();
+        }
+        RawValue::from_string(object.to_string()).unwrap()
+    }
+
+    fn listed(version: Option<u64>, found: Option<u64>) -> (Observed, bool) {
+        let mut observed = Observed {
+            version,
+            ..Observed::default()
+        };
+        assert!(!observed.changed_by(&Event::ListStarted));
+        if let Some(found) = found {
+            assert!(!observed.changed_by(&Event::Listed(&object(found, &json!({})))));
+        }
+        let changed = observed.changed_by(&Event::ListDone {
+            resource_version: 9,
+        });
+        (observed, changed)
+    }
+
+    #[test]
+    fn the_first_list_reports_what_was_missed() {
+        for (version, found, expected) in [
+            (Some(5), Some(5), false),
+            (Some(5), Some(6), true),
+            (Some(5), None, true),
+            (None, Some(5), false),
+            (None, None, true),
+        ] {
+            assert_eq!(listed(version, found).1, expected, "{version:?} {found:?}");
+        }
+    }
+
+    #[test]
+    fn only_what_decides_about_adoption_counts() {
+        let (mut observed, _) = listed(Some(5), Some(5));
+        let labels = json!({"labels": {"x": "y"}});
+        let steps = [
+            (
+                object(6, &json!({"managedFields": [{}], "generation": 2})),
+                false,
+            ),
+            (object(7, &labels), true),
+            (object(8, &labels), false),
+            (object(9, &json!({"ownerReferences": [{}]})), true),
+            (
+                object(
+                    10,
+                    &json!({"ownerReferences": [{}], "deletionTimestamp": "2026-01-01T00:00:00Z"}),
+                ),
+                true,
+            ),
+        ];
+        for (object, expected) in steps {
+            assert_eq!(
+                observed.changed_by(&Event::Upsert(&object)),
+                expected,
+                "{}",
+                object.get()
+            );
+        }
+        let last = object(11, &json!({}));
+        assert!(observed.changed_by(&Event::Deleted(&last)));
+        assert!(!observed.changed_by(&Event::Unserved));
+        assert!(observed.changed_by(&Event::Upsert(&last)));
+        assert!(!observed.changed_by(&Event::ListStarted));
+        assert!(!observed.changed_by(&Event::Listed(&last)));
+        assert!(!observed.changed_by(&Event::ListDone {
+            resource_version: 12
+        }));
+        assert!(observed.changed_by(&Event::Unserved));
+    }
+}

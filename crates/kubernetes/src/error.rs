@@ -1,0 +1,82 @@
+//! Errors as text for people.
+
+use std::error::Error;
+use std::fmt::Write as _;
+
+/// An error and its causes in one line, each said once.
+///
+/// Some libraries repeat a cause in the text of the error itself and some leave it to the reader, so a cause that was
+/// said already is left out.
+#[must_use]
+pub fn one_line(error: &dyn Error) -> String {
+    let mut line = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        let text = cause.to_string();
+        if !line.contains(&text) {
+            // Writing into a string cannot fail.
+            let _ = write!(line, ": {text}");
+        }
+        source = cause.source();
+    }
+    collapse_whitespace(&line)
+}
+
+/// The last cause of an error. That of a failed connection is the one that a person can act upon; those around it name
+/// layers of the client.
+#[must_use]
+pub fn innermost(error: &(dyn Error + 'static)) -> String {
+    let mut last = error;
+    while let Some(source) = last.source() {
+        last = source;
+    }
+    last.to_string()
+}
+
+/// A text in one line: every run of blanks and line ends becomes one blank.
+#[must_use]
+pub fn collapse_whitespace(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("{text}")]
+    struct Step {
+        text: &'static str,
+        source: Option<Box<Step>>,
+    }
+
+    fn chain(texts: &[&'static str]) -> Step {
+        let (text, rest) = texts.split_first().unwrap();
+        Step {
+            text,
+            source: (!rest.is_empty()).then(|| Box::new(chain(rest))),
+        }
+    }
+
+    #[test]
+    fn an_error_is_one_line_and_does_not_repeat_itself() {
+        for (texts, expected) in [
+            (&["a"][..], "a"),
+            (&["a", "b", "c"], "a: b: c"),
+            (
+                &["cannot read: no such file", "no such file"],
+                "cannot read: no such file",
+            ),
+            (&["two\n  lines", "cause"], "two lines: cause"),
+        ] {
+            assert_eq!(one_line(&chain(texts)), expected);
+        }
+    }
+
+    #[test]
+    fn the_innermost_cause_is_shown() {
+        let inner = std::io::Error::other("refused");
+        let outer = kube::Error::Service(Box::new(std::io::Error::other(inner)));
+        assert_eq!(innermost(&outer), "refused");
+    }
+}

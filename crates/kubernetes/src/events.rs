@@ -1,0 +1,515 @@
+//! Kubernetes Events, for people who run `kubectl describe`.
+//!
+//! # Guarantees
+//!
+//! - [`EventPublisher::publish`] never waits and never fails: what does not fit into the queue is dropped and counted.
+//! - The same event about the same object is written once in five minutes; repetitions are counted into its series.
+//! - An object that produces ever new events is cut off after a burst and earns one write per minute.
+//! - One request at a time, so that events take next to nothing from the reconciles.
+//!
+//! Why not kube's `Recorder` (kube-runtime 5), not even behind this filter: it counts only what it writes itself, by
+//! a key without the note, so suppressed repetitions and later notes are lost; a repetition fails for six minutes once
+//! the server has forgotten the event; and it does not shorten the name of an event to what the API takes.
+
+mod filter;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+pub use kube::runtime::events::EventType as EventKind;
+use kube::{Api, Client};
+use parking_lot::Mutex;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family},
+    registry::Registry,
+};
+use serde_json::json;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout};
+use tower::util::rng::{HasherRng, Rng as _};
+use tracing::{debug, warn};
+
+use baton_engine::texts::shorten;
+use filter::{Admission, Filter};
+
+/// Shown by `kubectl describe` under `From`.
+const CONTROLLER: &str = "baton";
+/// A field that the API requires and nothing shows.
+const ACTION: &str = "Reconcile";
+/// Where events about cluster-scoped objects go, by the rule of the API.
+const CLUSTER_NAMESPACE: &str = "default";
+
+/// Events that wait for their turn.
+const QUEUE: usize = 512;
+/// How long one event may take.
+const REQUEST: Duration = Duration::from_secs(10);
+/// How long the end of the process may be put off for events.
+const FLUSH: Duration = Duration::from_secs(2);
+
+/// Limits of the API, in bytes.
+const NOTE_LIMIT: usize = 1024;
+const INSTANCE_LIMIT: usize = 128;
+/// What of the object's name goes into that of the event, which may have 253 characters.
+const NAME_LIMIT: usize = 230;
+
+crate::label_values! {
+    /// The outcome of a Kubernetes Event, as the label `outcome` of `baton_events_total`.
+    pub enum EventOutcome {
+        /// Written to the API server.
+        Published = "published",
+        /// The same event was written a short time ago; it is counted in the next write.
+        Duplicate = "duplicate",
+        /// The object had too many events lately.
+        Spam = "spam",
+        /// The queue was full.
+        Dropped = "dropped",
+        /// The API server refused it or could not be reached.
+        Failed = "failed",
+    }
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OutcomeLabel {
+    outcome: &'static str,
+}
+
+/// Counts events by their outcome. A clone counts into the same series.
+#[derive(Clone, Debug, Default)]
+pub struct EventMetrics {
+    counters: Arc<[Counter; EventOutcome::ALL.len()]>,
+}
+
+impl EventMetrics {
+    /// Registers the family `baton_events_total` with a series per outcome.
+    #[must_use]
+    pub fn register(registry: &mut Registry) -> Self {
+        let family = Family::<OutcomeLabel, Counter>::default();
+        registry.register(
+            "baton_events",
+            "Kubernetes Events by what became of them",
+            family.clone(),
+        );
+        let counters = EventOutcome::ALL.map(|outcome| {
+            family.get_or_create_owned(&OutcomeLabel {
+                outcome: outcome.as_str(),
+            })
+        });
+        Self {
+            counters: Arc::new(counters),
+        }
+    }
+
+    fn count(&self, outcome: EventOutcome) {
+        self.counters[outcome as usize].inc();
+    }
+
+    /// Events with that outcome so far.
+    #[must_use]
+    pub fn total(&self, outcome: EventOutcome) -> u64 {
+        self.counters[outcome as usize].get()
+    }
+}
+
+/// Publishes events in the background. A clone feeds the same queue.
+#[derive(Clone, Debug)]
+pub struct EventPublisher {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    instance: String,
+    /// A random number of this process; with the serial of an event it makes the name unique.
+    series: u64,
+    queue: mpsc::Sender<Message>,
+    filter: Mutex<Filter>,
+    metrics: EventMetrics,
+    writer: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug)]
+enum Message {
+    /// An event that passed the filter, and how often it happened.
+    Write(Box<Event>, i32),
+    Stop,
+}
+
+impl EventPublisher {
+    /// A publisher that reports as `instance`, the identity of this process. Call it inside of a tokio runtime.
+    #[must_use]
+    pub fn new(client: Client, instance: &str, metrics: &EventMetrics) -> Self {
+        let (queue, messages) = mpsc::channel(QUEUE);
+        let writer = Writer {
+            client,
+            metrics: metrics.clone(),
+            warned: false,
+        };
+        let writer = tokio::spawn(writer.run(messages));
+        Self {
+            inner: Arc::new(Inner {
+                instance: truncated(instance, INSTANCE_LIMIT).to_owned(),
+                series: HasherRng::new().next_u64(),
+                queue,
+                filter: Mutex::default(),
+                metrics: metrics.clone(),
+                writer: Mutex::new(Some(writer)),
+            }),
+        }
+    }
+
+    /// Publishes an event about an object, unless the same was written a short time ago. Returns at once.
+    ///
+    /// `reason` is in `CamelCase`, from a small set; `note` is cut to 1024 bytes.
+    pub fn publish(
+        &self,
+        regarding: ObjectReference,
+        kind: EventKind,
+        reason: &'static str,
+        note: String,
+    ) {
+        self.publish_as(CONTROLLER, regarding, kind, reason, note);
+    }
+
+    /// As [`EventPublisher::publish`], in the name of a controller that clients know the event of.
+    pub fn publish_as(
+        &self,
+        controller: &'static str,
+        regarding: ObjectReference,
+        kind: EventKind,
+        reason: &'static str,
+        mut note: String,
+    ) {
+        let inner = &self.inner;
+        // Room first: an event that the filter has let through counts as written.
+        let Ok(place) = inner.queue.try_reserve() else {
+            return inner.metrics.count(EventOutcome::Dropped);
+        };
+        shorten(&mut note, NOTE_LIMIT);
+        let mut filter = inner.filter.lock();
+        let admission = filter.offer(&regarding, kind, reason, &note, Instant::now());
+        drop(filter);
+        let (serial, count) = match admission {
+            Admission::Write { serial, count } => (serial, count),
+            Admission::Duplicate => return inner.metrics.count(EventOutcome::Duplicate),
+            Admission::Spam => return inner.metrics.count(EventOutcome::Spam),
+        };
+        let event = Event {
+            metadata: metadata(&regarding, inner.series.wrapping_add(serial)),
+            action: Some(ACTION.to_owned()),
+            event_time: Some(MicroTime(Timestamp::now())),
+            note: Some(note),
+            reason: Some(reason.to_owned()),
+            regarding: Some(regarding),
+            reporting_controller: Some(controller.to_owned()),
+            reporting_instance: Some(inner.instance.clone()),
+            type_: Some(match kind {
+                EventKind::Normal => "Normal".to_owned(),
+                EventKind::Warning => "Warning".to_owned(),
+            }),
+            ..Event::default()
+        };
+        place.send(Message::Write(Box::new(event), count));
+    }
+
+    /// Writes what waits, for two seconds at most, and ends. Events published later are dropped.
+    pub async fn shutdown(&self) {
+        let writer = self.inner.writer.lock().take();
+        let Some(mut writer) = writer else {
+            return;
+        };
+        let flushed = timeout(FLUSH, async {
+            // An error means that the writer has ended already.
+            let _ = self.inner.queue.send(Message::Stop).await;
+            let _ = (&mut writer).await;
+        });
+        if flushed.await.is_err() {
+            debug!("some events were not written before the end");
+            writer.abort();
+        }
+    }
+}
+
+/// Writes one event after the other.
+struct Writer {
+    client: Client,
+    metrics: EventMetrics,
+    warned: bool,
+}
+
+impl Writer {
+    async fn run(mut self, mut messages: mpsc::Receiver<Message>) {
+        while let Some(Message::Write(event, count)) = messages.recv().await {
+            let reason = event.reason.as_deref();
+            let outcome = match timeout(REQUEST, self.write(&event, count)).await {
+                Ok(Ok(())) => EventOutcome::Published,
+                Ok(Err(error)) => {
+                    self.log(reason, &error);
+                    EventOutcome::Failed
+                }
+                Err(_elapsed) => {
+                    debug!(reason, "no answer to an event");
+                    EventOutcome::Failed
+                }
+            };
+            self.metrics.count(outcome);
+        }
+    }
+
+    /// Warns once when events are forbidden altogether. A namespace that is being deleted refuses them too.
+    fn log(&mut self, reason: Option<&str>, error: &kube::Error) {
+        let is_forbidden = matches!(
+            error,
+            kube::Error::Api(status)
+                if status.code == 403 && !status.message.contains("being terminated")
+        );
+        if is_forbidden && !self.warned {
+            self.warned = true;
+            warn!(%error, "events cannot be written; apply config/rbac to see them");
+        } else {
+            debug!(reason, %error, "an event was not written");
+        }
+    }
+
+    async fn write(&self, event: &Event, count: i32) -> Result<(), kube::Error> {
+        let ObjectMeta {
+            name, namespace, ..
+        } = &event.metadata;
+        let namespace = namespace.as_deref().unwrap_or(CLUSTER_NAMESPACE);
+        let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
+        if count > 1 {
+            let series = json!({ "count": count, "lastObservedTime": event.event_time });
+            let patch = Patch::Merge(json!({ "series": series }));
+            let name = name.as_deref().unwrap_or_default();
+            match events
+                .patch_metadata(name, &PatchParams::default(), &patch)
+                .await
+            {
+                // The server has forgotten the event.
+                Err(kube::Error::Api(status)) if status.code == 404 => {}
+                written => return written.map(drop),
+            }
+        }
+        events.create(&PostParams::default(), event).await.map(drop)
+    }
+}
+
+/// Names an event after its object and a number.
+fn metadata(regarding: &ObjectReference, number: u64) -> ObjectMeta {
+    let object = truncated(regarding.name.as_deref().unwrap_or(CONTROLLER), NAME_LIMIT);
+    // Cut in the middle, a name may end in what must not stand before a dot.
+    let object = object.trim_end_matches(['.', '-']);
+    let namespace = regarding
+        .namespace
+        .as_deref()
+        .filter(|namespace| !namespace.is_empty());
+    ObjectMeta {
+        name: Some(format!("{object}.{number:016x}")),
+        namespace: Some(namespace.unwrap_or(CLUSTER_NAMESPACE).to_owned()),
+        ..ObjectMeta::default()
+    }
+}
+
+/// The first bytes of a text, up to a whole character.
+fn truncated(text: &str, limit: usize) -> &str {
+    &text[..text.floor_char_boundary(limit)]
+}
+
+#[cfg(test)]
+mod tests {
+    use http::{Request, Response};
+    use http_body_util::BodyExt as _;
+    use kube::client::Body;
+    use serde_json::Value;
+    use tower::BoxError;
+
+    use super::*;
+
+    /// A server that takes down what it is sent, and answers with `status` or never.
+    #[derive(Clone, Default)]
+    struct Server {
+        requests: Arc<Mutex<Vec<(String, Value)>>>,
+        patch_status: Option<u16>,
+        silent: bool,
+    }
+
+    impl Server {
+        fn publisher(&self, metrics: &EventMetrics) -> EventPublisher {
+            let server = self.clone();
+            let service = tower::service_fn(move |request| server.clone().answer(request));
+            EventPublisher::new(Client::new(service, "default"), "me", metrics)
+        }
+
+        async fn answer(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+            if self.silent {
+                std::future::pending::<()>().await;
+            }
+            let (parts, body) = request.into_parts();
+            let body: Value = serde_json::from_slice(&body.collect().await?.to_bytes())?;
+            let is_patch = parts.method == http::Method::PATCH;
+            let line = format!("{} {}", parts.method, parts.uri.path());
+            self.requests.lock().push((line, body));
+            let status = self.patch_status.filter(|_| is_patch).unwrap_or(200);
+            let answer = if status == 200 {
+                json!({"metadata": {}})
+            } else {
+                json!({"code": status, "reason": "NotFound"})
+            };
+            Ok(Response::builder()
+                .status(status)
+                .body(serde_json::to_vec(&answer)?.into())?)
+        }
+
+        fn lines(&self) -> Vec<String> {
+            self.requests
+                .lock()
+                .iter()
+                .map(|(line, _)| line.clone())
+                .collect()
+        }
+    }
+
+    fn set(name: &str, namespace: Option<&str>) -> ObjectReference {
+        ObjectReference {
+            api_version: Some("package-operator.run/v1alpha1".to_owned()),
+            kind: Some("ObjectSet".to_owned()),
+            name: Some(name.to_owned()),
+            namespace: namespace.map(str::to_owned),
+            uid: Some(format!("uid-of-{name}")),
+            ..ObjectReference::default()
+        }
+    }
+
+    fn say(publisher: &EventPublisher, note: &str) {
+        publisher.publish(
+            set("web-1", Some("shop")),
+            EventKind::Normal,
+            "Handover",
+            note.to_owned(),
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_is_created_beside_its_object() {
+        let (server, metrics) = (Server::default(), EventMetrics::default());
+        let publisher = server.publisher(&metrics);
+        say(&publisher, "took 3 objects over");
+        publisher.publish(
+            set("web", None),
+            EventKind::Warning,
+            "Collision",
+            String::new(),
+        );
+        publisher.shutdown().await;
+
+        let path = |namespace| format!("POST /apis/events.k8s.io/v1/namespaces/{namespace}/events");
+        assert_eq!(server.lines(), [path("shop"), path("default")]);
+        let event = server.requests.lock()[0].1.clone();
+        for (pointer, expected) in [
+            ("/action", "Reconcile"),
+            ("/metadata/namespace", "shop"),
+            ("/note", "took 3 objects over"),
+            ("/reason", "Handover"),
+            ("/regarding/uid", "uid-of-web-1"),
+            ("/reportingController", "baton"),
+            ("/reportingInstance", "me"),
+            ("/type", "Normal"),
+        ] {
+            assert_eq!(event.pointer(pointer), Some(&json!(expected)), "{pointer}");
+        }
+        assert_eq!(metrics.total(EventOutcome::Published), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn repetitions_are_counted_into_the_series() {
+        for (patch_status, last) in [(None, "PATCH"), (Some(404), "POST")] {
+            let server = Server {
+                patch_status,
+                ..Server::default()
+            };
+            let metrics = EventMetrics::default();
+            let publisher = server.publisher(&metrics);
+            say(&publisher, "x");
+            say(&publisher, "x");
+            say(&publisher, "y");
+            tokio::time::sleep(Duration::from_mins(6)).await;
+            say(&publisher, "x");
+            publisher.shutdown().await;
+
+            let requests = server.requests.lock();
+            assert!(
+                requests.last().unwrap().0.starts_with(last),
+                "{requests:#?}"
+            );
+            let name = requests[0]
+                .1
+                .pointer("/metadata/name")
+                .unwrap()
+                .as_str()
+                .unwrap();
+            let (line, patch) = &requests[2];
+            assert_eq!(
+                *line,
+                format!("PATCH /apis/events.k8s.io/v1/namespaces/shop/events/{name}")
+            );
+            assert_eq!(patch.pointer("/series/count"), Some(&json!(3)));
+            assert_eq!(metrics.total(EventOutcome::Duplicate), 1);
+            assert_eq!(metrics.total(EventOutcome::Published), 3);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_server_holds_nobody_up() {
+        let (server, metrics) = (
+            Server {
+                silent: true,
+                ..Server::default()
+            },
+            EventMetrics::default(),
+        );
+        let publisher = server.publisher(&metrics);
+        let start = Instant::now();
+        for index in 0..QUEUE + 7 {
+            publisher.publish(
+                set(&format!("web-{index}"), Some("shop")),
+                EventKind::Normal,
+                "Handover",
+                String::new(),
+            );
+        }
+        assert_eq!(start.elapsed(), Duration::ZERO);
+        assert_eq!(metrics.total(EventOutcome::Dropped), 7);
+        publisher.shutdown().await;
+        assert!(
+            start.elapsed() <= Duration::from_secs(3),
+            "{:?}",
+            start.elapsed()
+        );
+
+        say(&publisher, "too late");
+        assert_eq!(metrics.total(EventOutcome::Dropped), 8);
+        publisher.shutdown().await;
+    }
+
+    #[test]
+    fn names_of_events_are_valid_however_long_the_objects_is() {
+        for name in [
+            "web".to_owned(),
+            "a".repeat(253),
+            format!("{}.-.{}", "a".repeat(228), "b".repeat(20)),
+        ] {
+            let made = metadata(&set(&name, None), 0).name.unwrap();
+            assert!(
+                made.len() <= 253 && made.ends_with(".0000000000000000"),
+                "{made}"
+            );
+            assert!(!made.contains("..") && !made.contains("-."), "{made}");
+        }
+    }
+}

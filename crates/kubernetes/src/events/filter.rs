@@ -1,0 +1,288 @@
+//! Which events are worth a request. No client and no clock.
+
+use std::collections::HashMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher as _;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use tokio::time::Instant;
+
+use super::EventKind;
+
+/// How long the same event is only counted after it was written.
+const WINDOW: Duration = Duration::from_mins(5);
+/// How long an event is remembered after it was last seen. API servers delete events an hour after the last write.
+const MEMORY: Duration = Duration::from_hours(1);
+/// Events remembered at once; beyond that, those that were not seen for the longest time are forgotten.
+const REMEMBERED: usize = 4096;
+/// Writes an object may cause in a burst. A revision of a few dozen objects should get through a handover.
+const BURST: u32 = 25;
+/// How long it takes an object to earn one more write.
+const REFILL: Duration = Duration::from_mins(1);
+
+/// What to do with an event.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// Write it under its number. It has happened so many times by now, 1 when it is new.
+    Write { serial: u64, count: i32 },
+    /// It was written a short time ago and is counted.
+    Duplicate,
+    /// The object has had too many.
+    Spam,
+}
+
+/// An event that was written.
+#[derive(Debug)]
+struct Known {
+    serial: u64,
+    written: Instant,
+    seen: Instant,
+    count: i32,
+}
+
+/// What an object may still write.
+#[derive(Debug)]
+struct Allowance {
+    left: u32,
+    since: Instant,
+}
+
+impl Allowance {
+    fn refill(&mut self, now: Instant) {
+        let mut missing = BURST.saturating_sub(self.left);
+        while missing > 0 && now.duration_since(self.since) >= REFILL {
+            self.since += REFILL;
+            self.left += 1;
+            missing -= 1;
+        }
+        if missing == 0 {
+            self.since = now;
+        }
+    }
+}
+
+/// The memory of the publisher. Keys are hashes, so that notes are not kept.
+#[derive(Debug, Default)]
+pub(super) struct Filter {
+    hasher: RandomState,
+    known: HashMap<u64, Known>,
+    allowances: HashMap<u64, Allowance>,
+    cleaned: Option<Instant>,
+    serials: u64,
+}
+
+impl Filter {
+    /// Decides about an event that happened `now`, and remembers the decision.
+    pub(super) fn offer(
+        &mut self,
+        regarding: &ObjectReference,
+        kind: EventKind,
+        reason: &str,
+        note: &str,
+        now: Instant,
+    ) -> Admission {
+        self.clean(now);
+        let object = self.object_key(regarding);
+        let event = self.hasher.hash_one((object, kind, reason, note));
+        if let Some(known) = self.known.get_mut(&event) {
+            known.seen = now;
+            known.count = known.count.saturating_add(1);
+            if now.duration_since(known.written) < WINDOW {
+                return Admission::Duplicate;
+            }
+        }
+        if !self.allow(object, now) {
+            return Admission::Spam;
+        }
+        if let Some(known) = self.known.get_mut(&event) {
+            known.written = now;
+            let Known { serial, count, .. } = *known;
+            return Admission::Write { serial, count };
+        }
+        self.make_room();
+        let serial = self.serials;
+        self.serials += 1;
+        self.known.insert(
+            event,
+            Known {
+                serial,
+                written: now,
+                seen: now,
+                count: 1,
+            },
+        );
+        Admission::Write { serial, count: 1 }
+    }
+
+    fn object_key(&self, object: &ObjectReference) -> u64 {
+        match object.uid.as_deref() {
+            Some(uid) if !uid.is_empty() => self.hasher.hash_one(uid),
+            _ => self
+                .hasher
+                .hash_one((&object.kind, &object.namespace, &object.name)),
+        }
+    }
+
+    fn allow(&mut self, object: u64, now: Instant) -> bool {
+        let (left, since) = (BURST, now);
+        let allowance = self.allowances.entry(object);
+        let allowance = allowance.or_insert(Allowance { left, since });
+        allowance.refill(now);
+        let is_allowed = allowance.left > 0;
+        allowance.left -= u32::from(is_allowed);
+        is_allowed
+    }
+
+    /// Forgets a part of what was not seen for the longest time when there is no room left. Should it
+    /// happen again, it is written as if for the first time.
+    fn make_room(&mut self) {
+        if self.known.len() < REMEMBERED {
+            return;
+        }
+        let seen = self.known.values().map(|known| (known.seen, known.serial));
+        let mut serials: Vec<_> = seen.collect();
+        let (_, last, _) = serials.select_nth_unstable(REMEMBERED / 4);
+        let last = *last;
+        self.known
+            .retain(|_, known| (known.seen, known.serial) > last);
+    }
+
+    /// Forgets now and then what has no influence any more.
+    fn clean(&mut self, now: Instant) {
+        let cleaned = *self.cleaned.get_or_insert(now);
+        if now.duration_since(cleaned) < REFILL {
+            return;
+        }
+        self.cleaned = Some(now);
+        self.known
+            .retain(|_, known| now.duration_since(known.seen) < MEMORY);
+        self.allowances.retain(|_, allowance| {
+            allowance.refill(now);
+            allowance.left < BURST
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(uid: &str) -> ObjectReference {
+        ObjectReference {
+            uid: Some(uid.to_owned()),
+            ..ObjectReference::default()
+        }
+    }
+
+    /// Offers an event about the object `uid` at that second, and names the decision in short.
+    fn offer(filter: &mut Filter, start: Instant, second: u64, uid: &str, note: &str) -> String {
+        let now = start + Duration::from_secs(second);
+        match filter.offer(&object(uid), EventKind::Normal, "Handover", note, now) {
+            Admission::Write { serial, count: 1 } => format!("first {serial}"),
+            Admission::Write { serial, count } => format!("again {serial} x{count}"),
+            Admission::Duplicate => "duplicate".to_owned(),
+            Admission::Spam => "spam".to_owned(),
+        }
+    }
+
+    #[test]
+    fn the_same_event_is_written_once_per_window_and_counted() {
+        let start = Instant::now();
+        let mut filter = Filter::default();
+        for (second, uid, note, expected) in [
+            (0, "a", "x", "first 0"),
+            (1, "a", "x", "duplicate"),
+            (1, "a", "y", "first 1"),
+            (1, "b", "x", "first 2"),
+            (299, "a", "x", "duplicate"),
+            (300, "a", "x", "again 0 x4"),
+            (301, "a", "x", "duplicate"),
+            (599, "a", "x", "duplicate"),
+            (601, "a", "x", "again 0 x7"),
+            // An hour after it was last seen it is forgotten, as it is by the API server.
+            (601 + 3600, "a", "x", "first 3"),
+        ] {
+            assert_eq!(
+                offer(&mut filter, start, second, uid, note),
+                expected,
+                "{note} of {uid} at {second} s"
+            );
+        }
+    }
+
+    #[test]
+    fn kind_and_reason_make_an_event_another_one() {
+        let now = Instant::now();
+        let mut filter = Filter::default();
+        for (kind, reason) in [
+            (EventKind::Normal, "Handover"),
+            (EventKind::Warning, "Handover"),
+            (EventKind::Normal, "Archived"),
+        ] {
+            let verdict = filter.offer(&object("a"), kind, reason, "x", now);
+            assert!(
+                matches!(verdict, Admission::Write { count: 1, .. }),
+                "{kind:?} {reason}: {verdict:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn objects_without_a_uid_are_distinguished_by_name() {
+        let now = Instant::now();
+        let mut filter = Filter::default();
+        for name in ["a", "b"] {
+            let reference = ObjectReference {
+                name: Some(name.to_owned()),
+                ..ObjectReference::default()
+            };
+            let verdict = filter.offer(&reference, EventKind::Normal, "Handover", "x", now);
+            assert!(
+                matches!(verdict, Admission::Write { count: 1, .. }),
+                "{name}: {verdict:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_object_has_a_burst_and_earns_more_slowly() {
+        let start = Instant::now();
+        let mut filter = Filter::default();
+        let mut spam = |second: u64, uid: &str, notes: std::ops::Range<u32>| {
+            notes
+                .filter(|note| offer(&mut filter, start, second, uid, &note.to_string()) == "spam")
+                .count()
+        };
+        assert_eq!(spam(0, "a", 0..30), 5);
+        assert_eq!(spam(0, "b", 0..25), 0);
+        assert_eq!(spam(59, "a", 30..31), 1);
+        assert_eq!(spam(60, "a", 31..33), 1);
+        assert_eq!(spam(240, "a", 33..37), 1);
+        // Never more than the burst, however long it was quiet.
+        assert_eq!(spam(240 + 100 * 60, "a", 37..67), 5);
+    }
+
+    #[test]
+    fn memory_is_bounded() {
+        let start = Instant::now();
+        let mut filter = Filter::default();
+        for index in 0..=REMEMBERED {
+            let verdict = offer(&mut filter, start, 0, &index.to_string(), "x");
+            assert_eq!(
+                verdict,
+                format!("first {index}"),
+                "new ones are always written"
+            );
+            assert!(filter.known.len() <= REMEMBERED);
+        }
+        // The latest are known, and the first are not any more.
+        let latest = REMEMBERED.to_string();
+        assert_eq!(offer(&mut filter, start, 1, &latest, "x"), "duplicate");
+        let again = format!("first {}", REMEMBERED + 1);
+        assert_eq!(offer(&mut filter, start, 1, "0", "x"), again);
+        let later = format!("first {}", REMEMBERED + 2);
+        assert_eq!(offer(&mut filter, start, 3601, "other", "x"), later);
+        assert_eq!((filter.known.len(), filter.allowances.len()), (1, 1));
+    }
+}

@@ -1,0 +1,515 @@
+//! Keeps a process that leads no more from writing: what a lease alone cannot do.
+//!
+//! A process can be stopped between its decision and its write for as long as it takes another one to be elected: by a
+//! signal, a frozen container, a suspended machine. When it goes on, its timers have not fired yet, and requests are
+//! ready to be sent, some of them inside of a connection already. So every write is checked against the clock at the
+//! last moment before it is sent, and a connection does nothing more once the lease has run out.
+//!
+//! # Guarantees
+//! - A write is sent only within [`Term::renew_by`] of the last renewal, and it is refused each time that it would go
+//!   on after that without having been sent: while it waits for a connection, for instance, or in the buffers of one.
+//! - The API server is told to give it up before the lease may be taken over (`timeout` in its query), also when this
+//!   process does not run at that time; the process itself waits no longer either.
+//! - Time that the machine was suspended counts.
+//!
+//! # Caveats
+//! - Reads, dry runs, leases and events pass, but not through connections that were made with a fence ([`Executor`])
+//!   whose lease has run out. The lease needs a connection without.
+//! - What the kernel or the network holds back may arrive later than the server's clock starts. So children carry
+//!   preconditions, and what an ended revision controls nevertheless is taken away when it is observed.
+
+use std::{
+    future::Future,
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use http::{Request, Response, Uri, uri::PathAndQuery};
+use hyper::rt::Executor;
+use parking_lot::Mutex;
+use rustix::time::{ClockId, clock_gettime};
+use tokio::time::{Sleep, sleep};
+use tower::{BoxError, Layer, Service};
+
+use crate::request_metrics::Verb;
+
+/// A moment on a clock that goes on while the machine is suspended. It starts at an arbitrary time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Moment(Duration);
+
+impl Moment {
+    /// The present one. `tokio`'s and the standard library's clock stands still in a suspended machine.
+    #[must_use]
+    pub fn now() -> Self {
+        #[cfg(target_os = "linux")]
+        const CLOCK: ClockId = ClockId::Boottime;
+        // Elsewhere the monotonic clock goes on by itself.
+        #[cfg(not(target_os = "linux"))]
+        const CLOCK: ClockId = ClockId::Monotonic;
+        let time = clock_gettime(CLOCK);
+        // Never negative: it counts from the start of the machine.
+        let seconds = u64::try_from(time.tv_sec).unwrap_or_default();
+        let nanos = u32::try_from(time.tv_nsec).unwrap_or_default();
+        Self(Duration::new(seconds, nanos))
+    }
+
+    fn after(self, duration: Duration) -> Self {
+        Self(self.0.saturating_add(duration))
+    }
+}
+
+/// For how long a lease certainly holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Term {
+    /// When the last renewal was sent.
+    pub since: Moment,
+    /// How long after that a write may be sent.
+    pub renew_by: Duration,
+    /// How long after that nobody else takes the lease.
+    pub duration: Duration,
+}
+
+/// Who may write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Standing {
+    /// Nobody.
+    Closed,
+    /// Nobody any more.
+    Lost,
+    /// Whoever holds the lease, in its term.
+    Held(Term),
+    /// Everybody: there is no lease.
+    Open,
+}
+
+impl Standing {
+    /// Whether a write may be sent, and how long it may take; `None` when that does not matter.
+    fn allows(self, now: Moment) -> Result<Option<Duration>, NotLeading> {
+        match self {
+            Self::Open => Ok(None),
+            Self::Held(term) if now < term.since.after(term.renew_by) => {
+                let end = term.since.after(term.duration);
+                Ok(Some(end.0.saturating_sub(now.0)))
+            }
+            Self::Held(_) | Self::Closed | Self::Lost => Err(NotLeading),
+        }
+    }
+
+    /// Whether there may be writes that were let through, and are not to be sent any more.
+    fn has_ended(self, now: Moment) -> bool {
+        match self {
+            Self::Open | Self::Closed => false,
+            Self::Lost => true,
+            Self::Held(_) => self.allows(now).is_err(),
+        }
+    }
+}
+
+/// A write was not sent.
+#[derive(Debug, thiserror::Error)]
+#[error("not sent: this process does not certainly hold the lease any more")]
+pub struct NotLeading;
+
+/// A write was sent, and not answered within the lease.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer from the API server for as long as the lease certainly holds")]
+pub struct TermEnded;
+
+/// Decides whether this process may write. Clones are one fence.
+#[derive(Clone, Debug)]
+pub struct Fence(Arc<Mutex<Standing>>);
+
+impl Fence {
+    /// Nothing may be written until the lease is held.
+    #[must_use]
+    pub fn closed() -> Self {
+        Self(Arc::new(Mutex::new(Standing::Closed)))
+    }
+
+    /// Everything may be written: for processes without a lease.
+    pub fn open(&self) {
+        *self.0.lock() = Standing::Open;
+    }
+
+    /// Nothing is written any more, and nothing is under way unless the lease has run out before.
+    pub fn close(&self) {
+        let mut standing = self.0.lock();
+        if !standing.has_ended(Moment::now()) {
+            *standing = Standing::Closed;
+        }
+    }
+
+    /// Nothing may be written any more, also not what is under way.
+    pub fn lose(&self) {
+        *self.0.lock() = Standing::Lost;
+    }
+
+    /// The lease was taken or renewed.
+    pub fn hold(&self, term: Term) {
+        *self.0.lock() = Standing::Held(term);
+    }
+
+    /// Whether a write may be sent now, and how long it may take; `None` when that does not matter.
+    ///
+    /// # Errors
+    /// When it may not.
+    pub fn check(&self) -> Result<Option<Duration>, NotLeading> {
+        self.0.lock().allows(Moment::now())
+    }
+}
+
+/// Runs the connections of a client, for as long as there can be no write in their buffers that is not to be sent any
+/// more. Then they end.
+impl<F> Executor<F> for Fence
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    fn execute(&self, connection: F) {
+        tokio::spawn(Connection {
+            connection: Box::pin(connection),
+            fence: self.clone(),
+        });
+    }
+}
+
+struct Connection<F> {
+    connection: Pin<Box<F>>,
+    fence: Fence,
+}
+
+impl<F: Future<Output = ()>> Future for Connection<F> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
+        let standing = *self.fence.0.lock();
+        if standing.has_ended(Moment::now()) {
+            return Poll::Ready(());
+        }
+        self.connection.as_mut().poll(context)
+    }
+}
+
+/// Whether a request persists anything that only a leader may.
+fn is_fenced(verb: Verb) -> bool {
+    match verb {
+        Verb::Create | Verb::Apply | Verb::Patch | Verb::Update | Verb::Status | Verb::Delete => {
+            true
+        }
+        // Leases are bound to the version that was decided upon, and events tell what has happened. Children of these
+        // kinds are written by other verbs.
+        Verb::Lease
+        | Verb::Event
+        | Verb::Get
+        | Verb::List
+        | Verb::Watch
+        | Verb::DryRun
+        | Verb::Discovery => false,
+    }
+}
+
+impl<S> Layer<S> for Fence {
+    type Service = Fenced<S>;
+
+    fn layer(&self, inner: S) -> Fenced<S> {
+        Fenced {
+            inner,
+            fence: self.clone(),
+        }
+    }
+}
+
+/// The service made by a [`Fence`].
+#[derive(Clone, Debug)]
+pub struct Fenced<S> {
+    inner: S,
+    fence: Fence,
+}
+
+type Answer<R> = Result<Response<R>, BoxError>;
+
+impl<S, B, R> Service<Request<B>> for Fenced<S>
+where
+    S: Service<Request<B>, Response = Response<R>>,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+    R: 'static,
+{
+    type Response = Response<R>;
+    type Error = BoxError;
+    type Future = Pin<Box<dyn Future<Output = Answer<R>> + Send>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.inner.poll_ready(context).map_err(Into::into)
+    }
+
+    fn call(&mut self, mut request: Request<B>) -> Self::Future {
+        if !is_fenced(Verb::of(&request)) {
+            let answer = self.inner.call(request);
+            return Box::pin(async move { answer.await.map_err(Into::into) });
+        }
+        let left = match self.fence.check() {
+            Ok(Some(left)) => left,
+            Ok(None) => {
+                let answer = self.inner.call(request);
+                return Box::pin(async move { answer.await.map_err(Into::into) });
+            }
+            Err(refusal) => return Box::pin(async move { Err(refusal.into()) }),
+        };
+        if let Some(uri) = bounded(request.uri(), left) {
+            *request.uri_mut() = uri;
+        }
+        Box::pin(Guarded {
+            answer: Box::pin(self.inner.call(request)),
+            end: Box::pin(sleep(left)),
+            fence: self.fence.clone(),
+        })
+    }
+}
+
+/// The same address with a time limit for the server.
+fn bounded(uri: &Uri, limit: Duration) -> Option<Uri> {
+    let path = uri.path();
+    let query = uri
+        .query()
+        .map_or_else(String::new, |query| format!("{query}&"));
+    let bounded = format!("{path}?{query}timeout={}ms", limit.as_millis().max(1));
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(bounded.parse::<PathAndQuery>().ok()?);
+    Uri::from_parts(parts).ok()
+}
+
+/// A write under way. Each step towards its answer, such as that from a new connection to the request on it, is taken
+/// only while the lease holds; a request that is dropped before it was sent never is.
+struct Guarded<F> {
+    answer: Pin<Box<F>>,
+    end: Pin<Box<Sleep>>,
+    fence: Fence,
+}
+
+impl<F, R, E> Future for Guarded<F>
+where
+    F: Future<Output = Result<Response<R>, E>>,
+    E: Into<BoxError>,
+{
+    type Output = Answer<R>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Answer<R>> {
+        if self.fence.check().is_err() {
+            // It may have been sent, and the answer be there: what was written is observed by the next leader.
+            return Poll::Ready(Err(TermEnded.into()));
+        }
+        if let Poll::Ready(answer) = self.answer.as_mut().poll(context) {
+            return Poll::Ready(answer.map_err(Into::into));
+        }
+        self.end
+            .as_mut()
+            .poll(context)
+            .map(|()| Err(TermEnded.into()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::Notify;
+
+    use super::*;
+
+    fn at(seconds: u64) -> Moment {
+        Moment(Duration::from_secs(seconds))
+    }
+
+    fn term(since: Moment) -> Term {
+        Term {
+            since,
+            renew_by: Duration::from_secs(10),
+            duration: Duration::from_secs(15),
+        }
+    }
+
+    #[test]
+    fn a_write_may_be_sent_while_the_lease_certainly_holds_and_take_as_long_as_nobody_else_takes_it()
+     {
+        let held = Standing::Held(term(at(100)));
+        for (standing, now, expected) in [
+            (Standing::Closed, 0, None),
+            (Standing::Open, 0, Some(None)),
+            (held, 100, Some(Some(15))),
+            (held, 109, Some(Some(6))),
+            (held, 110, None),
+            (held, 115, None),
+            (held, 1_000_000, None),
+        ] {
+            let allowed = standing.allows(at(now)).ok();
+            let expected = expected.map(|left| left.map(Duration::from_secs));
+            assert_eq!(allowed, expected, "{standing:?} at {now}");
+        }
+    }
+
+    #[test]
+    fn only_what_a_leader_alone_may_do_is_fenced() {
+        let fenced: Vec<&str> = Verb::ALL
+            .into_iter()
+            .filter(|verb| is_fenced(*verb))
+            .map(Verb::as_str)
+            .collect();
+        let expected = ["create", "apply", "patch", "update", "status", "delete"];
+        assert_eq!(fenced, expected);
+    }
+
+    /// What is in a connection when the process is stopped would be sent when it goes on, before any request is looked
+    /// at.
+    #[tokio::test]
+    async fn a_connection_does_nothing_more_when_the_lease_has_ended() {
+        type End = fn(&Fence);
+        let ends: [(End, usize); 5] = [
+            (|fence| fence.hold(term(at(0))), 1),
+            (Fence::lose, 1),
+            (
+                |fence| {
+                    fence.lose();
+                    fence.close();
+                },
+                1,
+            ),
+            (Fence::close, 2),
+            (|fence| fence.hold(term(Moment::now())), 2),
+        ];
+        for (end, expected) in ends {
+            let fence = Fence::closed();
+            fence.hold(term(Moment::now()));
+            let (go_on, sent) = (Arc::new(Notify::new()), Arc::new(Mutex::new(0)));
+            let (woken, writes) = (Arc::clone(&go_on), Arc::clone(&sent));
+            fence.execute(async move {
+                *writes.lock() += 1;
+                woken.notified().await;
+                *writes.lock() += 1;
+            });
+            tokio::task::yield_now().await;
+            end(&fence);
+            go_on.notify_one();
+            // The connection is gone when nobody else has a part of it.
+            while Arc::strong_count(&go_on) > 1 {
+                tokio::task::yield_now().await;
+            }
+            assert_eq!(*sent.lock(), expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn children_of_the_kinds_that_pass_are_fenced() {
+        const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/a/leases/b";
+        const EVENT: &str = "/api/v1/namespaces/a/events/b";
+        let sent = tower::service_fn(async |_: Request<()>| Ok::<_, BoxError>(Response::new(())));
+        let mut service = Fence::closed().layer(sent);
+        for (method, path, content_type, passes) in [
+            ("PUT", LEASE, "application/json", true),
+            ("GET", LEASE, "", true),
+            ("PATCH", LEASE, "application/apply-patch+yaml", false),
+            ("PATCH", LEASE, "application/json-patch+json", false),
+            ("DELETE", LEASE, "", false),
+            ("PATCH", EVENT, "application/merge-patch+json", true),
+            ("PATCH", EVENT, "application/apply-patch+yaml", false),
+            ("DELETE", EVENT, "", false),
+        ] {
+            let request = Request::builder().method(method).uri(path);
+            let request = request.header(http::header::CONTENT_TYPE, content_type);
+            let answer = service.call(request.body(()).unwrap()).await;
+            assert_eq!(answer.is_ok(), passes, "{method} {path} {content_type}");
+        }
+    }
+
+    #[test]
+    fn the_server_is_told_when_to_give_up() {
+        for (uri, expected) in [
+            ("/api/v1/pods/a", "/api/v1/pods/a?timeout=1500ms"),
+            (
+                "https://h:1/api/v1/pods/a?force=true",
+                "https://h:1/api/v1/pods/a?force=true&timeout=1500ms",
+            ),
+        ] {
+            let bounded = bounded(&uri.parse().unwrap(), Duration::from_millis(1500));
+            assert_eq!(bounded.unwrap().to_string(), expected);
+        }
+    }
+
+    /// Sends a write through a fence to a server that the connection takes a while to: `meanwhile` happens in between.
+    /// Returns how often the write arrived, with which query, and how it was answered.
+    async fn write(fence: &Fence, method: &str, meanwhile: impl FnOnce()) -> (usize, String, bool) {
+        let connected = Arc::new(Notify::new());
+        let arrived = Arc::new(Mutex::new(Vec::new()));
+        let (connection, arrivals) = (Arc::clone(&connected), Arc::clone(&arrived));
+        let mut service = fence.layer(tower::service_fn(move |request: Request<()>| {
+            let (connection, arrivals) = (Arc::clone(&connection), Arc::clone(&arrivals));
+            async move {
+                connection.notified().await;
+                arrivals.lock().push(request.uri().to_string());
+                Ok::<_, BoxError>(Response::new(()))
+            }
+        }));
+        let path = "/api/v1/namespaces/a/configmaps/b";
+        let request = Request::builder().method(method).uri(path);
+        let mut answer = service.call(request.body(()).unwrap());
+        let first = futures::poll!(&mut answer);
+        meanwhile();
+        connected.notify_one();
+        let answer = match first {
+            Poll::Ready(answer) => answer,
+            Poll::Pending => answer.await,
+        };
+        let arrived = arrived.lock();
+        let query = arrived.first().map(|uri| uri.replace(path, ""));
+        (arrived.len(), query.unwrap_or_default(), answer.is_ok())
+    }
+
+    #[tokio::test]
+    async fn a_write_that_waits_for_its_connection_when_the_lease_ends_is_not_sent() {
+        let fence = Fence::closed();
+        assert_eq!(
+            write(&fence, "PATCH", || ()).await,
+            (0, String::new(), false)
+        );
+        assert_eq!(write(&fence, "GET", || ()).await, (1, String::new(), true));
+        fence.hold(term(Moment::now()));
+        let (arrived, query, is_ok) = write(&fence, "PATCH", || ()).await;
+        assert_eq!((arrived, is_ok), (1, true));
+        assert!(query.starts_with("?timeout=1"), "{query}");
+        let lost = || fence.hold(term(at(0)));
+        assert_eq!(
+            write(&fence, "PATCH", lost).await,
+            (0, String::new(), false)
+        );
+        assert_eq!(write(&fence, "GET", || ()).await, (1, String::new(), true));
+        fence.open();
+        assert_eq!(
+            write(&fence, "PATCH", || ()).await,
+            (1, String::new(), true)
+        );
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_write_that_is_not_answered_ends_with_the_lease() {
+        let fence = Fence::closed();
+        fence.hold(term(Moment::now()));
+        let mut service = fence.layer(tower::service_fn(|_: Request<()>| {
+            std::future::pending::<Answer<()>>()
+        }));
+        let request = Request::delete("/api/v1/namespaces/a/configmaps/b").body(());
+        let started = tokio::time::Instant::now();
+        let error = service.call(request.unwrap()).await.unwrap_err();
+        assert!(error.is::<TermEnded>(), "{error}");
+        let took = started.elapsed().as_secs();
+        assert!((14..=15).contains(&took), "{took} s");
+    }
+
+    #[test]
+    fn the_clock_goes_on() {
+        let before = Moment::now();
+        assert!(before > at(0));
+        while Moment::now() == before {
+            std::thread::yield_now();
+        }
+        assert!(Moment::now() > before);
+    }
+}

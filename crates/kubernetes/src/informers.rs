@@ -1,0 +1,360 @@
+//! The watches on children: one per kind and version in use, shared by all its users.
+//!
+//! # Guarantees
+//!
+//! - A kind is watched while anybody uses it, and a minute longer, so that nothing is listed again
+//!   when one revision lets go of it right before the next one takes it up.
+//! - A user waits until the first list is complete: what is not in the store then did not exist, or
+//!   had no label, at the time of the list.
+//! - When the kind goes, its store empties, and that is reported. When it comes back, whoever uses
+//!   it next starts a new watch at once, without waiting for the old one's next attempt.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Arc, Weak},
+    time::{Duration, Instant},
+};
+
+use baton_apis::constants::{LABEL_CACHE, LABEL_CACHE_VALUE};
+use kube::Client;
+use parking_lot::Mutex;
+use tokio::{sync::watch, task::JoinHandle};
+
+use crate::{
+    discovery::{Discovery, Resource},
+    store::{IsOwner, Store},
+    target::TargetEvent,
+    user::User,
+    watch::{Event, WatchSpec, run},
+};
+use baton_engine::{Gvk, ObjectKey};
+
+/// How long a kind without users is still watched.
+const GRACE: Duration = Duration::from_mins(1);
+
+/// A task that ends when it is dropped.
+pub struct Task(JoinHandle<()>);
+
+impl Task {
+    /// Starts it. Must be called within a tokio runtime.
+    pub fn spawn(future: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(future))
+    }
+
+    /// Whether it has ended by itself.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.0.is_finished()
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// How far a watch has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// The first list is under way.
+    Listing,
+    /// The store is complete.
+    Ready,
+    /// There is no complete list, because of this. It is tried again.
+    Failed(Arc<str>),
+    /// The server does not serve the kind.
+    Unserved,
+}
+
+/// All watches on children of one cluster.
+pub(crate) struct Informers {
+    client: Client,
+    discovery: Arc<Discovery>,
+    is_owner: IsOwner,
+    report: Arc<dyn Fn(TargetEvent) + Send + Sync>,
+    registry: Mutex<Registry>,
+}
+
+#[derive(Default)]
+struct Registry {
+    running: HashMap<Gvk, Informer>,
+    /// What each user uses, served or not.
+    users: HashMap<User, BTreeSet<Gvk>>,
+    /// How many users a kind has.
+    uses: HashMap<Gvk, usize>,
+}
+
+struct Informer {
+    resource: Arc<Resource>,
+    store: Arc<Store>,
+    state: watch::Receiver<State>,
+    idle_since: Option<Instant>,
+    _task: Task,
+}
+
+/// A watch that somebody waits for.
+pub(crate) type Watched = watch::Receiver<State>;
+
+impl Informers {
+    pub fn new(
+        client: Client,
+        discovery: Arc<Discovery>,
+        is_owner: IsOwner,
+        report: Arc<dyn Fn(TargetEvent) + Send + Sync>,
+    ) -> Self {
+        Self {
+            client,
+            discovery,
+            is_owner,
+            report,
+            registry: Mutex::default(),
+        }
+    }
+
+    /// Registers exactly these kinds for a user, and starts the watches that are missing on those
+    /// that are served.
+    pub fn register(
+        self: &Arc<Self>,
+        user: &User,
+        gvks: &BTreeSet<Gvk>,
+        served: &[(&Gvk, Arc<Resource>)],
+    ) -> Vec<Watched> {
+        let mut registry = self.registry.lock();
+        let unused = registry.set_uses(user, Some(gvks));
+        let mut watched = Vec::with_capacity(served.len());
+        for (gvk, resource) in served {
+            // A CRD that was made anew may have another plural or scope.
+            let usable = registry.running.get(gvk).is_some_and(|informer| {
+                informer.resource == *resource && *informer.state.borrow() != State::Unserved
+            });
+            if !usable {
+                // Who used the kind before it went is not waiting for its first list.
+                let awaited = !registry.running.contains_key(gvk);
+                let informer = self.start(gvk, resource, awaited);
+                registry.running.insert((*gvk).clone(), informer);
+            }
+            if let Some(informer) = registry.running.get_mut(gvk) {
+                informer.idle_since = None;
+                watched.push(informer.state.clone());
+            }
+        }
+        drop(registry);
+        self.stop_later(unused);
+        watched
+    }
+
+    /// Forgets a user.
+    pub fn release(self: &Arc<Self>, user: &User) {
+        let unused = self.registry.lock().set_uses(user, None);
+        self.stop_later(unused);
+    }
+
+    /// The store of a kind that is watched.
+    pub fn store(&self, gvk: &Gvk) -> Option<Arc<Store>> {
+        self.registry
+            .lock()
+            .running
+            .get(gvk)
+            .map(|informer| Arc::clone(&informer.store))
+    }
+
+    /// Whether an object is in the store of any version of its kind.
+    pub fn knows(&self, key: &ObjectKey) -> bool {
+        self.registry.lock().running.iter().any(|(gvk, informer)| {
+            gvk.kind == key.kind
+                && gvk.group == key.group
+                && informer.store.get(&key.namespace, &key.name).is_some()
+        })
+    }
+
+    /// Whether anybody uses a kind of this group that is not watched, as it is not served.
+    pub fn awaited(&self, group: &str) -> bool {
+        let registry = self.registry.lock();
+        registry
+            .uses
+            .keys()
+            .filter(|gvk| gvk.group == group)
+            .any(|gvk| {
+                let informer = registry.running.get(gvk);
+                informer.is_none_or(|informer| *informer.state.borrow() == State::Unserved)
+            })
+    }
+
+    /// The kinds that are watched, with their number of objects.
+    pub fn stats(&self) -> Vec<(Gvk, usize)> {
+        let registry = self.registry.lock();
+        let mut stats: Vec<_> = registry
+            .running
+            .iter()
+            .map(|(gvk, i)| (gvk.clone(), i.store.len()))
+            .collect();
+        stats.sort();
+        stats
+    }
+
+    fn start(&self, gvk: &Gvk, resource: &Arc<Resource>, awaited: bool) -> Informer {
+        tracing::debug!(%gvk, "starting to watch");
+        let report = Arc::clone(&self.report);
+        let store = Store::new(
+            Arc::new(gvk.clone()),
+            Arc::clone(&self.is_owner),
+            move |change| {
+                report(TargetEvent::Changed(change));
+            },
+        );
+        let store = Arc::new(if awaited {
+            store
+        } else {
+            store.reporting_first_list()
+        });
+        let (progress, state) = watch::channel(State::Listing);
+        let spec = WatchSpec {
+            label_selector: Some(format!("{LABEL_CACHE}={LABEL_CACHE_VALUE}")),
+            ..WatchSpec::new(resource.path())
+        };
+        let (sink, gvk) = (Arc::clone(&store), gvk.clone());
+        let discovery = Arc::clone(&self.discovery);
+        let report = Arc::clone(&self.report);
+        let task = Task::spawn(run(self.client.clone(), spec, move |event| {
+            sink.on_event(&event);
+            match event {
+                Event::ListDone { .. } => {
+                    tracing::debug!(%gvk, objects = sink.len(), "listed");
+                    if progress.send_replace(State::Ready) != State::Ready {
+                        report(TargetEvent::Listed { gvk: gvk.clone() });
+                    }
+                }
+                Event::Unserved => {
+                    discovery.invalidate(&gvk.group);
+                    progress.send_replace(State::Unserved);
+                }
+                Event::Failed(cause) => {
+                    // The store is stale while a watch is interrupted. Nothing is written because
+                    // of that: every write names the version it was decided upon.
+                    progress.send_if_modified(|state| {
+                        let ready = *state == State::Ready;
+                        if !ready {
+                            *state = State::Failed(cause.into());
+                        }
+                        !ready
+                    });
+                    tracing::warn!(%gvk, cause, "watching failed, trying again");
+                }
+                _ => {}
+            }
+        }));
+        Informer {
+            resource: Arc::clone(resource),
+            store,
+            state,
+            idle_since: None,
+            _task: task,
+        }
+    }
+
+    fn stop_later(self: &Arc<Self>, unused: Vec<Gvk>) {
+        if unused.is_empty() {
+            return;
+        }
+        let informers = Arc::downgrade(self);
+        tokio::spawn(async move {
+            tokio::time::sleep(GRACE).await;
+            let Some(informers) = Weak::upgrade(&informers) else {
+                return;
+            };
+            let mut registry = informers.registry.lock();
+            for gvk in unused {
+                let idle = registry
+                    .running
+                    .get(&gvk)
+                    .and_then(|informer| informer.idle_since);
+                if idle.is_some_and(|since| since.elapsed() >= GRACE) {
+                    tracing::debug!(%gvk, "unused, no longer watched");
+                    registry.running.remove(&gvk);
+                }
+            }
+        });
+    }
+}
+
+impl Registry {
+    /// Replaces what a user uses. Returns the kinds that were used before and no longer are.
+    fn set_uses(&mut self, user: &User, gvks: Option<&BTreeSet<Gvk>>) -> Vec<Gvk> {
+        let before = self.users.get(user);
+        if before == gvks {
+            return Vec::new();
+        }
+        let before = before.cloned().unwrap_or_default();
+        match gvks {
+            Some(gvks) => self.users.insert(user.clone(), gvks.clone()),
+            None => self.users.remove(user),
+        };
+        for gvk in gvks
+            .into_iter()
+            .flatten()
+            .filter(|gvk| !before.contains(*gvk))
+        {
+            *self.uses.entry(gvk.clone()).or_default() += 1;
+        }
+        let mut unused = Vec::new();
+        for gvk in before {
+            if gvks.is_some_and(|gvks| gvks.contains(&gvk)) {
+                continue;
+            }
+            if let Some(uses) = self.uses.get_mut(&gvk) {
+                *uses -= 1;
+                if *uses == 0 {
+                    self.uses.remove(&gvk);
+                    if let Some(informer) = self.running.get_mut(&gvk) {
+                        informer.idle_since = Some(Instant::now());
+                        unused.push(gvk);
+                    }
+                }
+            }
+        }
+        unused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(kinds: &[&str]) -> BTreeSet<Gvk> {
+        kinds.iter().map(|kind| Gvk::new("v1", kind)).collect()
+    }
+
+    #[test]
+    fn a_kind_is_in_use_as_long_as_any_user_names_it() {
+        let mut registry = Registry::default();
+        let uses = |registry: &Registry| {
+            let mut uses: Vec<String> = registry
+                .uses
+                .iter()
+                .map(|(gvk, uses)| format!("{}{uses}", gvk.kind))
+                .collect();
+            uses.sort();
+            uses.join(" ")
+        };
+        let table: [(&str, Option<&[&str]>, &str); 8] = [
+            ("a", Some(&["X", "Y"]), "X1 Y1"),
+            ("a", Some(&["X", "Y"]), "X1 Y1"),
+            ("b", Some(&["Y"]), "X1 Y2"),
+            ("a", Some(&["Y", "Z"]), "Y2 Z1"),
+            ("b", None, "Y1 Z1"),
+            ("b", None, "Y1 Z1"),
+            ("a", Some(&[]), ""),
+            ("a", None, ""),
+        ];
+        for (user, kinds, expected) in table {
+            let named = User {
+                kind: "ObjectSet",
+                uid: user.into(),
+            };
+            registry.set_uses(&named, kinds.map(set).as_ref());
+            assert_eq!(uses(&registry), expected, "{user} {kinds:?}");
+        }
+        assert!(registry.users.is_empty());
+    }
+}

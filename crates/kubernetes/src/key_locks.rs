@@ -1,0 +1,31 @@
+//! Locks by object.
+
+use std::hash::{BuildHasher as _, RandomState};
+
+use baton_engine::ObjectKey;
+use tokio::sync::{Mutex, MutexGuard};
+
+/// Objects share a lock with a few others: for the short time of a create that costs less than
+/// keeping account of the locks in use.
+pub(crate) struct KeyLocks {
+    hasher: RandomState,
+    locks: Box<[Mutex<()>]>,
+}
+
+impl Default for KeyLocks {
+    fn default() -> Self {
+        Self {
+            hasher: RandomState::new(),
+            locks: (0..1021).map(|_| Mutex::default()).collect(),
+        }
+    }
+}
+
+impl KeyLocks {
+    /// Waits for the lock of an object.
+    pub async fn lock(&self, key: &ObjectKey) -> MutexGuard<'_, ()> {
+        let hash = self.hasher.hash_one(key);
+        let at = usize::try_from(hash % self.locks.len() as u64).unwrap_or_default();
+        self.locks[at].lock().await
+    }
+}

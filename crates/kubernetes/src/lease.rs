@@ -1,0 +1,764 @@
+//! Leader election: one manager works at a time.
+//!
+//! The record is a Lease in the form of client-go, under the name that Package Operator uses. So a Package Operator
+//! that was left running in the same namespace and Baton never act at the same time: whichever holds the lease works,
+//! the other one waits.
+//!
+//! # Guarantees
+//!
+//! - Every write to the lease carries the `resourceVersion` that the decision was made on. Of two candidates that see
+//!   it vacant, one wins.
+//! - No clock of another machine is trusted. A holder is given up on once its record has not changed for the duration
+//!   it promised, as measured here since it was first seen so.
+//! - A leader that cannot renew knows it [`Timing::renew_deadline`] after its last renewal was *sent*, which is before
+//!   anybody else may take over. [`Leadership::lost`] resolves then, and the process has to stop writing at once.
+//! - A cluster that was restored from a backup is noticed by the version of its lease, by leaders and by those that
+//!   wait, before it has caught up with what they remember; both give up.
+//! - After [`Leadership::release`] the lease is vacant, and a waiting candidate is woken by it.
+//! - Writes pass a [`Fence`] that is open for as long as the lease certainly holds. A process that was stopped for
+//!   longer finds it closed when it goes on, before its timers have fired.
+//!
+//! Why not the crate kube-lease-manager: it takes an expired lease over without a precondition, so
+//! that two candidates can win for a moment, compares the holder's clock with its own, and its release may clear a
+//! lease that somebody else has taken meanwhile.
+
+mod candidate;
+mod keeper;
+mod record;
+
+use std::time::Duration;
+
+use kube::Client;
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tower::util::rng::{HasherRng, Rng as _};
+use tracing::{info, warn};
+
+use candidate::{Candidate, Grant, Round};
+use keeper::Keeper;
+
+use crate::fence::Fence;
+
+/// The Lease of Package Operator's manager.
+pub const LEASE_NAME: &str = "8a4hp84a6s.package-operator-lock";
+
+/// How long one request may take. A connection that died silently costs this much, and the next attempt opens another.
+const ATTEMPT: Duration = Duration::from_secs(4);
+/// How long a release may take in all.
+const RELEASE: Duration = Duration::from_secs(5);
+/// Refusals in a row after which a candidate gives up. Rights and namespace may arrive a moment after the process.
+const REFUSALS: u32 = 3;
+
+/// How fast a lease goes round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Timing {
+    /// How long others leave the lease to a holder that does not renew it.
+    pub duration: Duration,
+    /// How long a leader goes on without a renewal; shorter than `duration`.
+    pub renew_deadline: Duration,
+    /// How often a leader renews and a candidate looks.
+    pub retry: Duration,
+}
+
+impl Default for Timing {
+    /// The values of the control plane's own components.
+    fn default() -> Self {
+        Self {
+            duration: Duration::from_secs(15),
+            renew_deadline: Duration::from_secs(10),
+            retry: Duration::from_secs(2),
+        }
+    }
+}
+
+/// Which lease, and who wants it.
+#[derive(Clone, Debug)]
+pub struct LeaseParams {
+    /// Where the lease is.
+    pub namespace: String,
+    /// How it is called.
+    pub name: String,
+    /// Who wants it. A candidate that finds its own identity in the lease takes it without waiting, so it has to be
+    /// unique among the processes that run.
+    pub identity: String,
+    /// How fast it goes round.
+    pub timing: Timing,
+}
+
+impl LeaseParams {
+    /// The lease of the manager in `namespace`. Without an identity, one is made of the host name and a random part.
+    #[must_use]
+    pub fn new(namespace: &str, identity: Option<&str>) -> Self {
+        Self {
+            namespace: namespace.to_owned(),
+            name: LEASE_NAME.to_owned(),
+            identity: identity.map_or_else(random_identity, str::to_owned),
+            timing: Timing::default(),
+        }
+    }
+
+    fn path(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+
+    /// What an answer means that will be the same the next time; `None` when the next attempt may succeed.
+    fn refusal(&self, error: &kube::Error) -> Option<AcquireError> {
+        let kube::Error::Api(status) = error else {
+            return None;
+        };
+        match status.code {
+            401 | 403 => Some(AcquireError::Refused {
+                lease: self.path(),
+                cause: status.message.clone(),
+            }),
+            // Only a create is answered like this, and what it misses is the namespace.
+            404 => Some(AcquireError::NoNamespace {
+                namespace: self.namespace.clone(),
+            }),
+            _ => None,
+        }
+    }
+}
+
+fn random_identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    let host = host
+        .or_else(|| std::env::var("HOSTNAME").ok())
+        .unwrap_or_default();
+    let host = if host.trim().is_empty() {
+        "baton"
+    } else {
+        host.trim()
+    };
+    format!("{host}_{:016x}", HasherRng::new().next_u64())
+}
+
+/// Candidacy is pointless.
+#[derive(Debug, thiserror::Error)]
+pub enum AcquireError {
+    /// The namespace of the lease does not exist.
+    #[error(
+        "the namespace {namespace:?} for the lease does not exist; create it or choose another with --namespace"
+    )]
+    NoNamespace {
+        /// Which.
+        namespace: String,
+    },
+    /// The cluster was restored from a backup.
+    #[error(
+        "the lease {lease} is older than it was: the cluster was restored from a backup; \
+         this process ends, to be started again without what it remembers"
+    )]
+    Restored {
+        /// Which lease shows it.
+        lease: String,
+    },
+    /// The lease may not be read or written.
+    #[error(
+        "the lease {lease} cannot be used: {cause}; \
+         apply config/rbac/leader-election.yaml or run with --leader-elect=false"
+    )]
+    Refused {
+        /// Which.
+        lease: String,
+        /// What the server said.
+        cause: String,
+    },
+}
+
+/// Why a leader is none any more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Lost {
+    /// Somebody else holds the lease.
+    #[error(
+        "the lease {lease} was taken over by {holder:?}; \
+         this process stops, so that two managers never write at the same time"
+    )]
+    TakenOver {
+        /// Which.
+        lease: String,
+        /// By whom.
+        holder: String,
+    },
+    /// The cluster was restored from a backup: it does not know what was written since, and uses the same versions
+    /// again for other states, so nothing that this process remembers counts.
+    #[error(
+        "the lease {lease} is older than it was: the cluster was restored from a backup; \
+         this process ends, to be started again without what it remembers"
+    )]
+    Restored {
+        /// Which lease shows it.
+        lease: String,
+    },
+    /// It could not be renewed in time.
+    #[error(
+        "the lease {lease} could not be renewed in time ({cause}); \
+         this process stops, so that two managers never write at the same time"
+    )]
+    NotRenewed {
+        /// Which.
+        lease: String,
+        /// What came in between.
+        cause: String,
+    },
+}
+
+/// Waits for the lease for as long as it takes, and opens `fence` while it holds.
+///
+/// A server that cannot be reached is waited for. Cancel it by dropping the future: no lease is taken before it
+/// resolves, except for the moment between the server's answer and the return.
+///
+/// # Errors
+///
+/// Fails when the server refuses again and again, and says in one line what to do.
+pub async fn acquire(
+    client: Client,
+    params: LeaseParams,
+    fence: Fence,
+) -> Result<Leadership, AcquireError> {
+    let mut candidate = Candidate::new(client, params);
+    let mut vacancy = None;
+    let mut refusals = 0;
+    let mut logged = String::new();
+    let mut log_once = |text: String| {
+        if logged != text {
+            info!("{text}");
+            logged = text;
+        }
+    };
+    info!(
+        lease = candidate.params.path(),
+        identity = candidate.params.identity,
+        "waiting for the lease"
+    );
+    loop {
+        match timeout(ATTEMPT, candidate.round()).await {
+            Ok(Ok(Round::Won(grant))) => {
+                info!(lease = candidate.params.path(), "leading");
+                return Ok(Leadership::start(candidate, grant, fence));
+            }
+            Ok(Ok(Round::Held { holder })) => {
+                refusals = 0;
+                log_once(format!(
+                    "the lease is held by {holder:?}, waiting until it is free"
+                ));
+            }
+            Ok(Ok(Round::Restored)) => {
+                let lease = candidate.params.path();
+                return Err(AcquireError::Restored { lease });
+            }
+            Ok(Ok(Round::Raced)) => refusals = 0,
+            Ok(Err(error)) => match candidate.params.refusal(&error) {
+                Some(refusal) => {
+                    refusals += 1;
+                    if refusals >= REFUSALS {
+                        return Err(refusal);
+                    }
+                    log_once(format!("{refusal}; trying again"));
+                }
+                None => log_once(format!(
+                    "cannot read or write the lease, trying again: {}",
+                    brief(&error)
+                )),
+            },
+            Err(_elapsed) => log_once("the API server does not answer, trying again".to_owned()),
+        }
+        candidate.pause(&mut vacancy).await;
+    }
+}
+
+/// The lease in the hands of this process, renewed in the background. Dropped without [`Self::release`] it is not
+/// renewed any more, and others wait until it runs out.
+#[derive(Debug)]
+pub struct Leadership {
+    path: String,
+    lost: watch::Receiver<Option<Lost>>,
+    stop: Option<oneshot::Sender<()>>,
+    fence: Fence,
+    keeper: JoinHandle<Option<Keeper>>,
+}
+
+impl Leadership {
+    fn start(candidate: Candidate, grant: Grant, fence: Fence) -> Self {
+        let path = candidate.params.path();
+        let (report, lost) = watch::channel(None);
+        let (stop, stopped) = oneshot::channel();
+        let keeper = Keeper {
+            candidate,
+            grant,
+            fence: fence.clone(),
+        };
+        // Not in its task: whoever has the leadership may write.
+        keeper.hold();
+        let keeper = tokio::spawn(keeper.keep(report, stopped));
+        Self {
+            path,
+            lost,
+            stop: Some(stop),
+            fence,
+            keeper,
+        }
+    }
+
+    /// Resolves when the lease is lost. From then on the process must not write.
+    pub async fn lost(&self) -> Lost {
+        let mut lost = self.lost.clone();
+        let reason = lost
+            .wait_for(Option::is_some)
+            .await
+            .ok()
+            .and_then(|reason| reason.clone());
+        // Without a reason the renewing task is gone, and so is the renewal.
+        let cause = "nothing renews it any more".to_owned();
+        reason.unwrap_or(Lost::NotRenewed {
+            lease: self.path.clone(),
+            cause,
+        })
+    }
+
+    /// Gives the lease back, so that a successor starts at once. To be called when no write is in flight any more.
+    ///
+    /// It takes a few seconds at the very most. Where it fails the lease runs out by itself, with a warning.
+    pub async fn release(mut self) {
+        if let Some(stop) = self.stop.take() {
+            // A closed channel means that the lease is lost already.
+            let _ = stop.send(());
+        }
+        let path = self.path.clone();
+        let release = async {
+            match (&mut self.keeper).await {
+                Ok(Some(keeper)) => keeper.vacate().await,
+                Ok(None) | Err(_) => Ok(()),
+            }
+        };
+        match timeout(RELEASE, release).await {
+            Ok(Ok(())) => info!(lease = path, "released the lease"),
+            Ok(Err(error)) => warn!(
+                lease = path,
+                error = brief(&error),
+                "cannot release the lease, it runs out by itself"
+            ),
+            Err(_elapsed) => warn!(
+                lease = path,
+                "cannot release the lease in time, it runs out by itself"
+            ),
+        }
+    }
+}
+
+impl Drop for Leadership {
+    fn drop(&mut self) {
+        self.keeper.abort();
+        self.fence.close();
+    }
+}
+
+/// A short text of an error.
+fn brief(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => status.message.clone(),
+        error => crate::error::one_line(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http::{Method, Request, Response};
+    use http_body_util::BodyExt as _;
+    use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+    use kube::client::Body;
+    use parking_lot::Mutex;
+    use serde_json::{Value, json};
+    use tokio::time::Instant;
+    use tower::BoxError;
+
+    use super::*;
+
+    /// How the server is doing.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Mood {
+        Well,
+        Silent,
+        Forbids,
+        LacksNamespace,
+    }
+
+    /// A server that holds one lease. It takes and gives the requests of the real one, and no watch.
+    #[derive(Clone)]
+    struct Server {
+        state: Arc<Mutex<(Mood, Option<Lease>, u64)>>,
+    }
+
+    impl Server {
+        fn new(mood: Mood, lease: Option<Lease>) -> Self {
+            Self {
+                state: Arc::new(Mutex::new((mood, lease, 1))),
+            }
+        }
+
+        fn held_by(holder: &str, duration: i32) -> Self {
+            let server = Self::new(Mood::Well, None);
+            server.write(Some(LeaseSpec {
+                holder_identity: Some(holder.to_owned()),
+                lease_duration_seconds: Some(duration),
+                lease_transitions: Some(7),
+                ..LeaseSpec::default()
+            }));
+            server
+        }
+
+        fn set_mood(&self, mood: Mood) {
+            self.state.lock().0 = mood;
+        }
+
+        /// Writes to the lease or deletes it, as somebody else.
+        fn write(&self, spec: Option<LeaseSpec>) {
+            let mut state = self.state.lock();
+            state.2 += 1;
+            let mut lease = Lease {
+                spec,
+                ..Lease::default()
+            };
+            lease.metadata.resource_version = Some(state.2.to_string());
+            state.1 = lease.spec.is_some().then_some(lease);
+        }
+
+        fn spec(&self) -> LeaseSpec {
+            self.state
+                .lock()
+                .1
+                .clone()
+                .and_then(|lease| lease.spec)
+                .unwrap_or_default()
+        }
+
+        fn holder(&self) -> Option<String> {
+            record::holder(&self.spec()).map(str::to_owned)
+        }
+
+        fn client(&self) -> Client {
+            let server = self.clone();
+            Client::new(
+                tower::service_fn(move |request| server.clone().answer(request)),
+                "default",
+            )
+        }
+
+        async fn answer(self, request: Request<Body>) -> Result<Response<Body>, BoxError> {
+            let (parts, body) = request.into_parts();
+            let body = body.collect().await?.to_bytes();
+            if self.state.lock().0 == Mood::Silent {
+                std::future::pending::<()>().await;
+            }
+            let (status, answer) = self.decide(&parts.method, parts.uri.path(), &body)?;
+            Ok(Response::builder()
+                .status(status)
+                .body(serde_json::to_vec(&answer)?.into())?)
+        }
+
+        fn decide(
+            &self,
+            method: &Method,
+            path: &str,
+            body: &[u8],
+        ) -> Result<(u16, Value), BoxError> {
+            let mut state = self.state.lock();
+            let (mood, stored, version) = &mut *state;
+            let refuse = |code: u16, message: &str| {
+                let reason = match code {
+                    403 => "Forbidden",
+                    404 => "NotFound",
+                    _ => "Conflict",
+                };
+                let status = json!({
+                    "kind": "Status",
+                    "status": "Failure",
+                    "code": code,
+                    "reason": reason,
+                    "message": message,
+                });
+                Ok((code, status))
+            };
+            let one = path.ends_with(LEASE_NAME);
+            if *mood == Mood::Forbids || (*method == Method::GET && !one) {
+                return refuse(403, "no right to leases");
+            }
+            if *method == Method::GET {
+                return match stored {
+                    Some(lease) => Ok((200, serde_json::to_value(lease)?)),
+                    None => refuse(404, "no such lease"),
+                };
+            }
+            if *mood == Mood::LacksNamespace {
+                return refuse(404, "no such namespace");
+            }
+            let mut sent: Lease = serde_json::from_slice(body)?;
+            let current = stored
+                .as_ref()
+                .and_then(|lease| lease.metadata.resource_version.clone());
+            if *method == Method::PUT && stored.is_none() {
+                return refuse(404, "no such lease");
+            }
+            if sent.metadata.resource_version != current {
+                return refuse(409, "changed meanwhile");
+            }
+            *version += 1;
+            sent.metadata.resource_version = Some(version.to_string());
+            *stored = Some(sent.clone());
+            Ok((200, serde_json::to_value(sent)?))
+        }
+    }
+
+    fn params(identity: &str) -> LeaseParams {
+        LeaseParams::new("baton-system", Some(identity))
+    }
+
+    async fn lead(server: &Server, identity: &str) -> Leadership {
+        acquire(server.client(), params(identity), Fence::closed())
+            .await
+            .unwrap()
+    }
+
+    /// Whether the lease is lost within that time.
+    async fn lost_within(leadership: &Leadership, seconds: u64) -> Option<Lost> {
+        timeout(Duration::from_secs(seconds), leadership.lost())
+            .await
+            .ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_keeps_the_lease_and_gives_it_back() {
+        let server = Server::new(Mood::Well, None);
+        let first = lead(&server, "first").await;
+        let acquired = server.spec().acquire_time;
+        assert_eq!(lost_within(&first, 3600).await, None);
+        assert_eq!(server.spec().acquire_time, acquired);
+
+        let start = Instant::now();
+        let (second, ()) = tokio::join!(lead(&server, "second"), first.release());
+        assert!(
+            start.elapsed() < Duration::from_secs(5),
+            "{:?}",
+            start.elapsed()
+        );
+        assert_eq!(server.spec().lease_transitions, Some(1));
+        second.release().await;
+        assert_eq!(server.holder(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn writes_are_let_through_while_the_lease_is_held() {
+        let server = Server::new(Mood::Well, None);
+        let fence = Fence::closed();
+        let lead = || acquire(server.client(), params("me"), fence.clone());
+        let leadership = lead().await.unwrap();
+        let left = fence.check().unwrap().unwrap();
+        assert!(left > Duration::from_secs(14), "{left:?}");
+        leadership.release().await;
+        fence.check().unwrap_err();
+
+        let leadership = lead().await.unwrap();
+        fence.check().unwrap();
+        server.write(Some(LeaseSpec {
+            holder_identity: Some("other".to_owned()),
+            ..server.spec()
+        }));
+        leadership.lost().await;
+        fence.check().unwrap_err();
+
+        server.write(None);
+        drop(lead().await.unwrap());
+        fence.check().unwrap_err();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn of_many_candidates_one_leads() {
+        let server = Server::new(Mood::Well, None);
+        let names = ["a", "b", "c", "d"];
+        let fence = Fence::closed();
+        let candidates =
+            names.map(|name| Box::pin(acquire(server.client(), params(name), fence.clone())));
+        let (winner, _, waiting) = futures::future::select_all(candidates).await;
+        let winner = winner.unwrap();
+        let others = futures::future::select_all(waiting);
+        assert!(timeout(Duration::from_mins(10), others).await.is_err());
+        assert_eq!(lost_within(&winner, 1).await, None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_holder_is_outwaited_for_as_long_as_it_promised() {
+        // What Package Operator leaves behind when it is killed.
+        let server = Server::held_by("package-operator_1234", 137);
+        let start = Instant::now();
+        let leadership = lead(&server, "me").await;
+        let waited = start.elapsed().as_secs();
+        assert!((137..145).contains(&waited), "{waited} s");
+        assert_eq!(server.spec().lease_transitions, Some(8));
+        assert_eq!(server.spec().lease_duration_seconds, Some(15));
+        leadership.release().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_process_under_its_old_name_goes_on_at_once() {
+        let server = Server::held_by("me", 15);
+        let start = Instant::now();
+        let leadership = lead(&server, "me").await;
+        assert!(start.elapsed() < Duration::from_secs(1));
+        assert_eq!(server.spec().lease_transitions, Some(7));
+        leadership.release().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_that_was_replaced_knows_it_at_the_next_renewal() {
+        let server = Server::new(Mood::Well, None);
+        let leadership = lead(&server, "me").await;
+        server.write(Some(LeaseSpec {
+            holder_identity: Some("other".to_owned()),
+            ..server.spec()
+        }));
+        let lost = lost_within(&leadership, 3).await;
+        let lease = format!("baton-system/{LEASE_NAME}");
+        assert_eq!(
+            lost,
+            Some(Lost::TakenOver {
+                lease,
+                holder: "other".to_owned()
+            })
+        );
+        leadership.release().await;
+        assert_eq!(server.holder().as_deref(), Some("other"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_release_leaves_the_lease_of_somebody_else_alone() {
+        let server = Server::new(Mood::Well, None);
+        let leadership = lead(&server, "me").await;
+        server.write(Some(LeaseSpec {
+            holder_identity: Some("other".to_owned()),
+            ..server.spec()
+        }));
+        leadership.release().await;
+        assert_eq!(server.holder().as_deref(), Some("other"));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_leader_without_a_server_gives_up_before_others_may_take_over() {
+        let server = Server::new(Mood::Well, None);
+        let leadership = lead(&server, "me").await;
+        assert_eq!(lost_within(&leadership, 60).await, None);
+        server.set_mood(Mood::Silent);
+        let start = Instant::now();
+        let lost = lost_within(&leadership, 60).await;
+        assert!(matches!(lost, Some(Lost::NotRenewed { .. })), "{lost:?}");
+        assert!(
+            start.elapsed() <= Duration::from_secs(10),
+            "{:?}",
+            start.elapsed()
+        );
+    }
+
+    /// As it was when the backup was made: whether the lease was there already or not.
+    #[tokio::test(start_paused = true)]
+    async fn a_cluster_that_was_restored_from_a_backup_is_noticed() {
+        for lease_was_there in [true, false] {
+            let server = Server::new(Mood::Well, None);
+            server.write(Some(LeaseSpec::default()));
+            let backup = server.state.lock().clone();
+            let leader = lead(&server, "leader").await;
+            let client = server.client();
+            let waiting =
+                tokio::spawn(
+                    async move { acquire(client, params("other"), Fence::closed()).await },
+                );
+            assert_eq!(lost_within(&leader, 60).await, None);
+            assert!(!waiting.is_finished());
+            *server.state.lock() = backup;
+            if !lease_was_there {
+                server.state.lock().1 = None;
+            }
+            let lease = format!("baton-system/{LEASE_NAME}");
+            // Whoever takes the restored lease first, both know.
+            let lost = lost_within(&leader, 5).await;
+            assert_eq!(lost, Some(Lost::Restored { lease }), "{lease_was_there}");
+            let error = waiting.await.unwrap().unwrap_err();
+            assert!(matches!(error, AcquireError::Restored { .. }), "{error}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_short_outage_costs_nothing() {
+        let server = Server::new(Mood::Well, None);
+        let leadership = lead(&server, "me").await;
+        for _ in 0..5 {
+            server.set_mood(Mood::Silent);
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            server.set_mood(Mood::Well);
+            assert_eq!(lost_within(&leadership, 10).await, None);
+        }
+        leadership.release().await;
+        assert_eq!(server.holder(), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_lease_that_is_edited_or_deleted_is_written_again() {
+        let server = Server::new(Mood::Well, None);
+        let leadership = lead(&server, "me").await;
+        for spec in [None, Some(LeaseSpec::default()), Some(server.spec())] {
+            server.write(spec);
+            assert_eq!(lost_within(&leadership, 5).await, None);
+            assert_eq!(server.holder().as_deref(), Some("me"));
+        }
+        leadership.release().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_refusal_says_what_to_do() {
+        for (mood, expected) in [
+            (
+                Mood::Forbids,
+                "the lease baton-system/8a4hp84a6s.package-operator-lock cannot be used: no right to leases; \
+                 apply config/rbac/leader-election.yaml or run with --leader-elect=false",
+            ),
+            (
+                Mood::LacksNamespace,
+                "the namespace \"baton-system\" for the lease does not exist; \
+                 create it or choose another with --namespace",
+            ),
+        ] {
+            let server = Server::new(mood, None);
+            let start = Instant::now();
+            let fence = Fence::closed();
+            let error = acquire(server.client(), params("me"), fence.clone())
+                .await
+                .unwrap_err();
+            assert_eq!(error.to_string(), expected);
+            assert!(
+                start.elapsed() < Duration::from_secs(6),
+                "{:?}",
+                start.elapsed()
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_unreachable_server_is_waited_for() {
+        let server = Server::new(Mood::Silent, None);
+        let client = server.client();
+        let candidate =
+            tokio::spawn(async move { acquire(client, params("me"), Fence::closed()).await });
+        tokio::time::sleep(Duration::from_mins(10)).await;
+        assert!(!candidate.is_finished());
+        server.set_mood(Mood::Well);
+        candidate.await.unwrap().unwrap().release().await;
+    }
+
+    #[test]
+    fn identities_are_unique() {
+        let first = LeaseParams::new("a", None).identity;
+        assert_ne!(first, LeaseParams::new("a", None).identity);
+        assert_eq!(LeaseParams::new("a", Some("pod")).identity, "pod");
+    }
+}

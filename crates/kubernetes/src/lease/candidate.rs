@@ -1,0 +1,172 @@
+//! Looking at the lease, and taking it when that is allowed.
+
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ObjectMeta, PostParams};
+use kube::runtime::wait::await_condition;
+use kube::{Api, Client};
+use tokio::time::{Instant, sleep};
+use tracing::debug;
+
+use super::LeaseParams;
+use super::record::{Sighting, Standing, claimed, holder, standing};
+use crate::backoff::jittered;
+use crate::fence::Moment;
+use crate::metadata::number;
+
+/// The lease as written last, and when that was sent.
+#[derive(Debug)]
+pub(super) struct Grant {
+    pub(super) lease: Box<Lease>,
+    pub(super) since: Instant,
+    /// The same moment, for the fence.
+    pub(super) sent: Moment,
+}
+
+/// The outcome of one attempt at the lease.
+#[derive(Debug)]
+pub(super) enum Round {
+    Won(Grant),
+    Held {
+        holder: String,
+    },
+    /// Somebody else wrote in between.
+    Raced,
+    /// The lease is older than it was.
+    Restored,
+}
+
+/// Who wants the lease, and what it saw of it so far.
+#[derive(Debug)]
+pub(super) struct Candidate {
+    pub(super) api: Api<Lease>,
+    pub(super) params: LeaseParams,
+    pub(super) seen: Option<Sighting>,
+    /// The highest version of the lease that the server has shown.
+    version: u64,
+}
+
+impl Candidate {
+    pub(super) fn new(client: Client, params: LeaseParams) -> Self {
+        Self {
+            api: Api::namespaced(client, &params.namespace),
+            params,
+            seen: None,
+            version: 0,
+        }
+    }
+
+    /// Looks at the lease and takes it if it may.
+    pub(super) async fn round(&mut self) -> Result<Round, kube::Error> {
+        let found = self.api.get_opt(&self.params.name).await?;
+        if found.as_ref().is_some_and(|lease| self.is_older(lease)) {
+            return Ok(Round::Restored);
+        }
+        let me = &self.params.identity;
+        let spec = found
+            .as_ref()
+            .map(|lease| lease.spec.clone().unwrap_or_default());
+        if let Some(spec) = &spec {
+            let now = Instant::now();
+            let seen = Sighting::update(self.seen.take(), spec, now);
+            let seen = self.seen.insert(seen);
+            if let Standing::Held { holder } = standing(seen, me, now) {
+                return Ok(Round::Held { holder });
+            }
+        }
+        let claim = claimed(
+            spec.as_ref(),
+            me,
+            self.params.timing.duration,
+            Timestamp::now(),
+        );
+        let (since, sent) = (Instant::now(), Moment::now());
+        let params = PostParams::default();
+        let written = if let Some(lease) = &found {
+            let lease = with_spec(lease, claim);
+            self.api.replace(&self.params.name, &params, &lease).await
+        } else {
+            let name = Some(self.params.name.clone());
+            let metadata = ObjectMeta {
+                name,
+                ..ObjectMeta::default()
+            };
+            self.api
+                .create(
+                    &params,
+                    &Lease {
+                        metadata,
+                        spec: Some(claim),
+                    },
+                )
+                .await
+        };
+        match written {
+            Ok(lease) => Ok(self.won(lease, since, sent)),
+            Err(error) if changed_meanwhile(&error, found.is_some()) => Ok(Round::Raced),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What the answer to a claim means.
+    pub(super) fn won(&mut self, lease: Lease, since: Instant, sent: Moment) -> Round {
+        if self.is_older(&lease) {
+            return Round::Restored;
+        }
+        Round::Won(Grant {
+            lease: Box::new(lease),
+            since,
+            sent,
+        })
+    }
+
+    /// Whether the lease has a lower version than one that was seen before. Versions count up in the whole cluster, so
+    /// this happens only when the cluster was restored from a backup.
+    fn is_older(&mut self, lease: &Lease) -> bool {
+        let version = lease.metadata.resource_version.as_deref();
+        let version = number(version.unwrap_or_default());
+        let is_older = version != 0 && version < self.version;
+        self.version = self.version.max(version);
+        is_older
+    }
+
+    /// Waits for the next round: a moment, or until the lease becomes vacant.
+    pub(super) async fn pause(&self, vacancy: &mut Option<BoxFuture<'static, ()>>) {
+        let watch = vacancy.get_or_insert_with(|| {
+            let (api, name) = (self.api.clone(), self.params.name.clone());
+            let is_vacant = |lease: Option<&Lease>| {
+                lease
+                    .and_then(|lease| lease.spec.as_ref())
+                    .and_then(holder)
+                    .is_none()
+            };
+            async move {
+                if let Err(error) = await_condition(api, &name, is_vacant).await {
+                    debug!(%error, "cannot watch the lease, looking at it from time to time");
+                    // The pace of the rounds is that of the timer then.
+                    std::future::pending::<()>().await;
+                }
+            }
+            .boxed()
+        });
+        tokio::select! {
+            () = sleep(jittered(self.params.timing.retry, 1.0..1.2)) => {}
+            () = watch => *vacancy = None,
+        }
+    }
+}
+
+/// Whether a write failed because the object is not what it was decided on.
+pub(super) fn changed_meanwhile(error: &kube::Error, existed: bool) -> bool {
+    matches!(error, kube::Error::Api(status) if status.code == 409 || (existed && status.code == 404))
+}
+
+/// The object with another record and the same `resourceVersion`.
+pub(super) fn with_spec(lease: &Lease, spec: LeaseSpec) -> Lease {
+    Lease {
+        spec: Some(spec),
+        ..lease.clone()
+    }
+}

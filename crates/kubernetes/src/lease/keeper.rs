@@ -1,0 +1,142 @@
+//! Renewing the lease while this process leads, and giving it back.
+
+use k8s_openapi::jiff::Timestamp;
+use kube::api::PostParams;
+use tokio::sync::{oneshot, watch};
+use tokio::time::{Instant, sleep_until, timeout_at};
+use tracing::warn;
+
+use super::candidate::{Candidate, Grant, Round, changed_meanwhile, with_spec};
+use super::record::{claimed, holder, vacated};
+use super::{ATTEMPT, Lost, brief};
+use crate::fence::{Fence, Moment, Term};
+
+/// Renews a lease that was won.
+#[derive(Debug)]
+pub(super) struct Keeper {
+    pub(super) candidate: Candidate,
+    pub(super) grant: Grant,
+    pub(super) fence: Fence,
+}
+
+impl Keeper {
+    /// Renews until stopped, when it returns itself, or until the lease is lost.
+    pub(super) async fn keep(
+        mut self,
+        report: watch::Sender<Option<Lost>>,
+        mut stop: oneshot::Receiver<()>,
+    ) -> Option<Self> {
+        let timing = self.candidate.params.timing;
+        let lease = self.candidate.params.path();
+        let mut next = self.grant.since + timing.retry;
+        let mut cause = "no answer from the API server".to_owned();
+        loop {
+            tokio::select! {
+                biased;
+                _ = &mut stop => return Some(self),
+                () = sleep_until(next) => {}
+            }
+            let deadline = self.grant.since + timing.renew_deadline;
+            let attempt = deadline.min(Instant::now() + ATTEMPT);
+            match timeout_at(attempt, self.renew()).await {
+                Ok(Ok(Round::Won(grant))) => {
+                    self.grant = grant;
+                    self.hold();
+                }
+                Ok(Ok(Round::Held { holder })) => {
+                    self.fence.lose();
+                    report.send_replace(Some(Lost::TakenOver { lease, holder }));
+                    return None;
+                }
+                Ok(Ok(Round::Restored)) => {
+                    self.fence.lose();
+                    report.send_replace(Some(Lost::Restored { lease }));
+                    return None;
+                }
+                Ok(Ok(Round::Raced)) => {}
+                Ok(Err(error)) => {
+                    cause = brief(&error);
+                    warn!(lease, error = cause, "cannot renew the lease, trying again");
+                }
+                Err(_elapsed) => {
+                    warn!(lease, "no answer to the renewal of the lease, trying again");
+                }
+            }
+            let now = Instant::now();
+            let deadline = self.grant.since + timing.renew_deadline;
+            if now >= deadline {
+                self.fence.lose();
+                report.send_replace(Some(Lost::NotRenewed { lease, cause }));
+                return None;
+            }
+            next = deadline.min(now + timing.retry);
+        }
+    }
+
+    /// Lets writes through for the term that was granted last.
+    pub(super) fn hold(&self) {
+        let timing = self.candidate.params.timing;
+        self.fence.hold(Term {
+            since: self.grant.sent,
+            renew_by: timing.renew_deadline,
+            duration: timing.duration,
+        });
+    }
+
+    /// Writes the next renewal. Any other holder that is found in the lease means that it is lost.
+    async fn renew(&mut self) -> Result<Round, kube::Error> {
+        let Candidate { api, params, .. } = &self.candidate;
+        let lease = &self.grant.lease;
+        let claim = claimed(
+            lease.spec.as_ref(),
+            &params.identity,
+            params.timing.duration,
+            Timestamp::now(),
+        );
+        let (since, sent) = (Instant::now(), Moment::now());
+        match api
+            .replace(
+                &params.name,
+                &PostParams::default(),
+                &with_spec(lease, claim),
+            )
+            .await
+        {
+            Ok(lease) => Ok(self.candidate.won(lease, since, sent)),
+            Err(error) if changed_meanwhile(&error, true) => {
+                // Somebody wrote to the lease or deleted it, or an earlier renewal arrived whose answer was lost.
+                // What is found now counts as seen for the first time, so no other holder is ever outwaited here.
+                self.candidate.seen = None;
+                self.candidate.round().await
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Clears the holder, unless somebody else is it by now.
+    pub(super) async fn vacate(self) -> Result<(), kube::Error> {
+        self.fence.close();
+        let Candidate { api, params, .. } = &self.candidate;
+        let mut lease = *self.grant.lease;
+        loop {
+            let spec = lease.spec.clone().unwrap_or_default();
+            if holder(&spec) != Some(&params.identity) {
+                return Ok(());
+            }
+            let vacant = with_spec(&lease, vacated(&spec, Timestamp::now()));
+            match api
+                .replace(&params.name, &PostParams::default(), &vacant)
+                .await
+            {
+                Ok(_) => return Ok(()),
+                Err(error) if changed_meanwhile(&error, true) => {
+                    match api.get_opt(&params.name).await? {
+                        Some(found) => lease = found,
+                        None => return Ok(()),
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The record in a Lease, and what a candidate may conclude from it. No client and no clock.
+
+use std::time::Duration;
+
+use k8s_openapi::api::coordination::v1::LeaseSpec;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use tokio::time::Instant;
+
+/// How long a holder is waited for that did not say how long.
+const UNSTATED_DURATION: Duration = Duration::from_secs(15);
+
+/// A record that was seen, and since when it has not changed.
+#[derive(Debug)]
+pub(super) struct Sighting {
+    pub(super) spec: LeaseSpec,
+    pub(super) since: Instant,
+}
+
+impl Sighting {
+    /// What is known after the record was seen as `spec`.
+    pub(super) fn update(seen: Option<Self>, spec: &LeaseSpec, now: Instant) -> Self {
+        match seen {
+            // A new resourceVersion alone is no sign of life: a label may have been edited.
+            Some(seen) if seen.spec == *spec => seen,
+            _ => Self {
+                spec: spec.clone(),
+                since: now,
+            },
+        }
+    }
+}
+
+/// How a record stands to a candidate.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// Nobody holds it.
+    Vacant,
+    /// The candidate itself holds it.
+    Mine,
+    /// Its holder has not renewed it for as long as it promised.
+    Stale,
+    /// Somebody holds it.
+    Held { holder: String },
+}
+
+/// Who holds the lease. Nobody is written as no holder or, by older clients, as an empty one.
+pub(super) fn holder(spec: &LeaseSpec) -> Option<&str> {
+    spec.holder_identity
+        .as_deref()
+        .filter(|holder| !holder.is_empty())
+}
+
+/// Decides how the record stands to the candidate `me`.
+pub(super) fn standing(seen: &Sighting, me: &str, now: Instant) -> Standing {
+    let Some(holder) = holder(&seen.spec) else {
+        return Standing::Vacant;
+    };
+    if holder == me {
+        return Standing::Mine;
+    }
+    let promised = seen
+        .spec
+        .lease_duration_seconds
+        .and_then(|seconds| u64::try_from(seconds).ok());
+    let promised = promised.map_or(UNSTATED_DURATION, Duration::from_secs);
+    if now.duration_since(seen.since) >= promised {
+        Standing::Stale
+    } else {
+        Standing::Held {
+            holder: holder.to_owned(),
+        }
+    }
+}
+
+/// The record with `me` as its holder. Fields that are not about the holder stay.
+pub(super) fn claimed(
+    old: Option<&LeaseSpec>,
+    me: &str,
+    duration: Duration,
+    now: Timestamp,
+) -> LeaseSpec {
+    let mut spec = old.cloned().unwrap_or_default();
+    if old.and_then(holder) != Some(me) {
+        // A fresh lease counts no transition, as with client-go.
+        spec.lease_transitions = Some(old.map_or(0, |old| {
+            old.lease_transitions.unwrap_or(0).saturating_add(1)
+        }));
+        spec.acquire_time = Some(MicroTime(now));
+        spec.holder_identity = Some(me.to_owned());
+    }
+    spec.lease_duration_seconds = Some(i32::try_from(duration.as_secs()).unwrap_or(i32::MAX));
+    spec.renew_time = Some(MicroTime(now));
+    spec
+}
+
+/// The record without a holder, as client-go leaves it behind.
+pub(super) fn vacated(old: &LeaseSpec, now: Timestamp) -> LeaseSpec {
+    LeaseSpec {
+        holder_identity: None,
+        lease_duration_seconds: Some(1),
+        acquire_time: Some(MicroTime(now)),
+        renew_time: Some(MicroTime(now)),
+        ..old.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ME: &str = "me";
+
+    fn time(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    fn held(holder: &str, duration: i32) -> LeaseSpec {
+        LeaseSpec {
+            holder_identity: Some(holder.to_owned()),
+            lease_duration_seconds: Some(duration),
+            acquire_time: Some(MicroTime(time(1))),
+            renew_time: Some(MicroTime(time(2))),
+            lease_transitions: Some(3),
+            ..LeaseSpec::default()
+        }
+    }
+
+    #[test]
+    fn a_holder_is_outwaited_for_as_long_as_it_promised() {
+        let other = || Standing::Held {
+            holder: "other".to_owned(),
+        };
+        let unstated = LeaseSpec {
+            lease_duration_seconds: None,
+            ..held("other", 1)
+        };
+        let nobody = LeaseSpec {
+            holder_identity: None,
+            ..held("", 1)
+        };
+        for (spec, seen_for, expected) in [
+            (LeaseSpec::default(), 0, Standing::Vacant),
+            (nobody, 0, Standing::Vacant),
+            (held("", 100), 0, Standing::Vacant),
+            (held(ME, 15), 0, Standing::Mine),
+            (held(ME, 15), 100, Standing::Mine),
+            (held("other", 15), 0, other()),
+            (held("other", 15), 14, other()),
+            (held("other", 15), 15, Standing::Stale),
+            (held("other", 137), 100, other()),
+            (held("other", 137), 137, Standing::Stale),
+            (unstated.clone(), 14, other()),
+            (unstated, 15, Standing::Stale),
+        ] {
+            let since = Instant::now();
+            let seen = Sighting {
+                spec: spec.clone(),
+                since,
+            };
+            let now = since + Duration::from_secs(seen_for);
+            assert_eq!(
+                standing(&seen, ME, now),
+                expected,
+                "{spec:?} for {seen_for} s"
+            );
+        }
+    }
+
+    #[test]
+    fn only_a_change_of_the_record_is_a_sign_of_life() {
+        let start = Instant::now();
+        let later = start + Duration::from_secs(5);
+        let seen = Sighting::update(None, &held("other", 15), start);
+        let seen = Sighting::update(Some(seen), &held("other", 15), later);
+        assert_eq!(seen.since, start);
+        let renewed = LeaseSpec {
+            renew_time: Some(MicroTime(time(9))),
+            ..held("other", 15)
+        };
+        let seen = Sighting::update(Some(seen), &renewed, later);
+        assert_eq!((seen.since, seen.spec), (later, renewed));
+    }
+
+    #[test]
+    fn claims_have_the_form_of_client_go() {
+        let duration = Duration::from_secs(15);
+        let fresh = claimed(None, ME, duration, time(9));
+        let first = LeaseSpec {
+            holder_identity: Some(ME.to_owned()),
+            lease_duration_seconds: Some(15),
+            acquire_time: Some(MicroTime(time(9))),
+            renew_time: Some(MicroTime(time(9))),
+            lease_transitions: Some(0),
+            ..LeaseSpec::default()
+        };
+        assert_eq!(fresh, first);
+
+        let renewed = claimed(Some(&held(ME, 15)), ME, duration, time(9));
+        let expected = LeaseSpec {
+            renew_time: Some(MicroTime(time(9))),
+            ..held(ME, 15)
+        };
+        assert_eq!(renewed, expected);
+
+        let theirs = LeaseSpec {
+            strategy: Some("OldestEmulationVersion".to_owned()),
+            ..held("other", 137)
+        };
+        let taken = claimed(Some(&theirs), ME, duration, time(9));
+        let expected = LeaseSpec {
+            lease_transitions: Some(4),
+            strategy: theirs.strategy,
+            ..first
+        };
+        assert_eq!(taken, expected);
+    }
+
+    #[test]
+    fn a_vacated_lease_keeps_its_count() {
+        let left = vacated(&held(ME, 15), time(9));
+        assert_eq!(holder(&left), None);
+        assert_eq!(left.lease_transitions, Some(3));
+        assert_eq!(left.lease_duration_seconds, Some(1));
+        assert_eq!(
+            claimed(Some(&left), ME, Duration::from_secs(15), time(10)).lease_transitions,
+            Some(4)
+        );
+    }
+}

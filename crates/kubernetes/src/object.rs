@@ -1,0 +1,586 @@
+//! A child as the store keeps it: the bytes of its JSON without what nobody reads.
+//!
+//! A parsed tree of an object takes several times the memory of its text and one allocation per
+//! field, so an object stays text until somebody looks into it. What goes before it is kept:
+//!
+//! - `managedFields` other than our own apply's, and legacy entries of Package Operator where there
+//!   are any ([`legacy`]). They are about half of a typical object, and nobody else's entry is ever
+//!   compared with.
+//! - the annotation `kubectl.kubernetes.io/last-applied-configuration`, a second copy of the object.
+//!
+//! Values are copied as they stand in the server's answer, never re-rendered.
+
+use std::{borrow::Cow, collections::HashSet, fmt, sync::Arc};
+
+use baton_apis::constants::{
+    ANNOTATION_LAST_APPLIED as LAST_APPLIED, ANNOTATION_OWNERS, FIELD_MANAGER, LABEL_CACHE,
+    LABEL_CACHE_VALUE,
+};
+use serde::{
+    Deserialize, Deserializer, Serialize, Serializer,
+    de::{MapAccess, Visitor},
+};
+use serde_json::{Value, value::RawValue};
+
+use crate::metadata::{OwnerReference, number};
+use baton_engine::{Gvk, diff::legacy, owners};
+
+/// What a server sent as an object is none, or has no name.
+#[derive(Debug, thiserror::Error)]
+#[error("reading an object of {gvk}: {source}")]
+pub struct ObjectError {
+    /// The kind that was listed, watched or written.
+    pub gvk: Box<Gvk>,
+    /// What is wrong with it.
+    pub source: serde_json::Error,
+}
+
+/// An owner, as an object names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// API group, empty for the core group.
+    pub group: Arc<str>,
+    /// Kind.
+    pub kind: Arc<str>,
+    /// Name; the namespace is the object's own, or none.
+    pub name: Box<str>,
+    /// UID.
+    pub uid: Box<str>,
+    /// Whether it is the controller.
+    pub controller: bool,
+}
+
+/// One state of an object.
+#[derive(Clone, Debug)]
+pub struct Stored {
+    /// Its JSON, stripped as the module says; always has `apiVersion` and `kind`. `None` of a stranger's.
+    pub body: Option<Box<str>>,
+    /// Its UID.
+    pub uid: Box<str>,
+    /// Its version; 0 when that is no integer.
+    pub resource_version: u64,
+    /// Its owners, controllers or not.
+    pub owners: Box<[Owner]>,
+    /// What the caller has settled about it: fingerprint of what was wanted, and of the live
+    /// object that was found equal to it.
+    pub settled: Option<(u64, u64)>,
+}
+
+impl Stored {
+    /// The object as a tree.
+    ///
+    /// # Errors
+    /// When the text is not kept, or deeper than what can be parsed without exhausting the stack; the API server
+    /// accepts such custom resources.
+    pub fn parse(&self) -> Result<Value, serde_json::Error> {
+        let not_kept = || serde::de::Error::custom("the object is not kept");
+        let body = self.body.as_deref().ok_or_else(not_kept)?;
+        let mut live = serde_json::from_str(body)?;
+        owners::decode(&mut live);
+        Ok(live)
+    }
+}
+
+/// An object's text, taken apart as far as needed. Borrows from the text.
+pub(crate) struct Parts<'a> {
+    top: Vec<(Cow<'a, str>, &'a RawValue)>,
+    metadata: Vec<(Cow<'a, str>, &'a RawValue)>,
+    /// Empty for cluster-scoped objects.
+    pub namespace: Cow<'a, str>,
+    pub name: Cow<'a, str>,
+    pub uid: Cow<'a, str>,
+    pub resource_version: u64,
+    /// Whether one of its owners is known; see [`crate::store`].
+    pub is_owned: bool,
+}
+
+impl<'a> Parts<'a> {
+    /// Takes apart an object that the server sent.
+    pub fn of(text: &'a str, gvk: &Gvk) -> Result<Self, ObjectError> {
+        let shape = |source| ObjectError {
+            gvk: Box::new(gvk.clone()),
+            source,
+        };
+        let Fields(top) = serde_json::from_str(text).map_err(shape)?;
+        let metadata = find(&top, "metadata").map_or("{}", RawValue::get);
+        let Fields(metadata) = serde_json::from_str(metadata).map_err(shape)?;
+        let string = |key| find(&metadata, key).and_then(string).unwrap_or_default();
+        let (name, uid) = (string("name"), string("uid"));
+        if name.is_empty() {
+            return Err(shape(serde::de::Error::missing_field("metadata.name")));
+        }
+        Ok(Self {
+            namespace: string("namespace"),
+            name,
+            uid,
+            resource_version: number(&string("resourceVersion")),
+            is_owned: false,
+            metadata,
+            top,
+        })
+    }
+
+    /// Namespace and name.
+    pub fn id(&self) -> (&str, &str) {
+        (&self.namespace, &self.name)
+    }
+
+    /// Whether the watches of children select this object.
+    pub fn labelled(&self) -> bool {
+        let labels = self.get("labels").map_or("null", RawValue::get);
+        let Ok(Some(Fields(labels))) = serde_json::from_str::<Option<Fields<'_>>>(labels) else {
+            return false;
+        };
+        find(&labels, LABEL_CACHE)
+            .and_then(string)
+            .is_some_and(|value| value == LABEL_CACHE_VALUE)
+    }
+
+    /// The text of a field of the metadata.
+    pub fn get(&self, key: &str) -> Option<&'a RawValue> {
+        find(&self.metadata, key)
+    }
+
+    /// Whether any entry of the managed fields is our apply.
+    pub fn managed_by_us(&self) -> bool {
+        self.get("managedFields")
+            .is_some_and(|list| entries(list, is_our_apply).is_some())
+    }
+
+    /// Packs the object for keeping: all of it, or just that it exists.
+    pub fn pack(&self, gvk: &Gvk, names: &mut Names) -> Stored {
+        Stored {
+            body: self.is_owned.then(|| self.strip(gvk).into_boxed_str()),
+            uid: self.uid.as_ref().into(),
+            resource_version: self.resource_version,
+            owners: if self.is_owned {
+                self.owners(names)
+            } else {
+                Box::default()
+            },
+            settled: None,
+        }
+    }
+
+    /// The object's text without what is never read.
+    fn strip(&self, gvk: &Gvk) -> String {
+        let metadata = self.metadata.iter().filter_map(|(key, value)| {
+            let part = match key.as_ref() {
+                "managedFields" => Part::List(entries(value, is_read)?),
+                "annotations" => annotations(value)?,
+                _ => Part::Text(value),
+            };
+            Some((key.as_ref(), part))
+        });
+        let metadata: Vec<_> = metadata.collect();
+        let api_version = gvk.api_version();
+        // Lists of built-in kinds leave these two out of their items.
+        let mut top = vec![
+            ("apiVersion", Part::Name(&api_version)),
+            ("kind", Part::Name(&gvk.kind)),
+        ];
+        for (key, value) in &self.top {
+            match key.as_ref() {
+                "apiVersion" | "kind" => {}
+                "metadata" => top.push(("metadata", Part::Fields(&metadata))),
+                _ => top.push((key, Part::Text(value))),
+            }
+        }
+        let mut text = serde_json::to_string(&Part::Fields(&top)).expect("keys are strings");
+        text.shrink_to_fit();
+        text
+    }
+}
+
+impl Parts<'_> {
+    /// The owners in the same cluster, and those that the annotation lists.
+    fn owners(&self, names: &mut Names) -> Box<[Owner]> {
+        self.each_owner(|reference| {
+            let (group, _) = reference.api_version.split_once('/').unwrap_or_default();
+            Some(Owner {
+                group: names.get(group),
+                kind: names.get(&reference.kind),
+                name: reference.name.into(),
+                uid: reference.uid.into(),
+                controller: reference.controller.unwrap_or_default(),
+            })
+        })
+    }
+
+    /// Whether any owner has a uid of this kind.
+    pub fn has_owner(&self, is_owner: impl Fn(&str) -> bool) -> bool {
+        let known = self.each_owner(|reference| is_owner(&reference.uid).then_some(()));
+        !known.is_empty()
+    }
+
+    fn each_owner<T>(&self, each: impl FnMut(OwnerReference<'_>) -> Option<T>) -> Box<[T]> {
+        let native = self
+            .get("ownerReferences")
+            .and_then(|list| serde_json::from_str::<Vec<OwnerReference<'_>>>(list.get()).ok())
+            .unwrap_or_default();
+        let annotations = self.get("annotations").map_or("null", RawValue::get);
+        let annotation = serde_json::from_str::<Option<Fields<'_>>>(annotations)
+            .ok()
+            .flatten()
+            .and_then(|fields| find(&fields.0, ANNOTATION_OWNERS).and_then(string));
+        let remote = annotation
+            .as_deref()
+            .and_then(|list| serde_json::from_str::<Vec<OwnerReference<'_>>>(list).ok())
+            .unwrap_or_default();
+        native.into_iter().chain(remote).filter_map(each).collect()
+    }
+}
+
+/// Shares strings that occur in every object.
+#[derive(Debug, Default)]
+pub(crate) struct Names(HashSet<Arc<str>>);
+
+impl Names {
+    /// Owners can name any kind: what is shared must not grow with what is written into them.
+    const LIMIT: usize = 256;
+
+    fn get(&mut self, name: &str) -> Arc<str> {
+        if let Some(shared) = self.0.get(name) {
+            return Arc::clone(shared);
+        }
+        let shared = Arc::<str>::from(name);
+        if self.0.len() < Self::LIMIT {
+            self.0.insert(Arc::clone(&shared));
+        }
+        shared
+    }
+}
+
+/// The entries that are wanted; `None` if there is none.
+fn entries(list: &RawValue, is_wanted: impl Fn(&Entry<'_>) -> bool) -> Option<Vec<&RawValue>> {
+    let mut entries: Vec<&RawValue> = serde_json::from_str(list.get()).ok()?;
+    entries.retain(|raw| serde_json::from_str(raw.get()).is_ok_and(|entry| is_wanted(&entry)));
+    (!entries.is_empty()).then_some(entries)
+}
+
+/// The annotations without the one that is a second copy of the object; `None` if there is no other.
+fn annotations(value: &RawValue) -> Option<Part<'_>> {
+    match serde_json::from_str::<Fields<'_>>(value.get()) {
+        Ok(Fields(mut fields)) if find(&fields, LAST_APPLIED).is_some() => {
+            fields.retain(|(key, _)| key != LAST_APPLIED);
+            (!fields.is_empty()).then_some(Part::Kept(Fields(fields)))
+        }
+        _ => Some(Part::Text(value)),
+    }
+}
+
+/// Whether anything ever looks into an entry.
+fn is_read(entry: &Entry<'_>) -> bool {
+    is_our_apply(entry) || legacy::is_legacy(&entry.manager, &entry.operation, entry.subresource())
+}
+
+fn is_our_apply(entry: &Entry<'_>) -> bool {
+    entry.manager == FIELD_MANAGER && entry.operation == "Apply" && entry.subresource().is_empty()
+}
+
+fn find<'a>(fields: &[(Cow<'a, str>, &'a RawValue)], key: &str) -> Option<&'a RawValue> {
+    fields
+        .iter()
+        .find(|(name, _)| name == key)
+        .map(|(_, value)| *value)
+}
+
+fn string(value: &RawValue) -> Option<Cow<'_, str>> {
+    serde_json::from_str::<&str>(value.get())
+        .map(Cow::Borrowed)
+        // Borrowing works unless the text has escapes.
+        .or_else(|_| serde_json::from_str::<String>(value.get()).map(Cow::Owned))
+        .ok()
+}
+
+/// A part of a stripped object. Values are written as they stand in the server's answer.
+enum Part<'a> {
+    Name(&'a str),
+    Text(&'a RawValue),
+    List(Vec<&'a RawValue>),
+    Kept(Fields<'a>),
+    Fields(&'a [(&'a str, Part<'a>)]),
+}
+
+impl Serialize for Part<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Name(name) => name.serialize(serializer),
+            Self::Text(text) => text.serialize(serializer),
+            Self::List(list) => list.serialize(serializer),
+            Self::Kept(Fields(fields)) => {
+                serializer.collect_map(fields.iter().map(|(key, value)| (key, value)))
+            }
+            Self::Fields(fields) => {
+                serializer.collect_map(fields.iter().map(|(key, part)| (key, part)))
+            }
+        }
+    }
+}
+
+/// The fields of a JSON object, in order.
+struct Fields<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
+
+impl<'de> Deserialize<'de> for Fields<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Collect;
+
+        impl<'de> Visitor<'de> for Collect {
+            type Value = Fields<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut fields = Vec::with_capacity(8);
+                while let Some((Key(key), value)) = map.next_entry()? {
+                    fields.push((key, value));
+                }
+                Ok(Fields(fields))
+            }
+        }
+
+        deserializer.deserialize_map(Collect)
+    }
+}
+
+#[derive(Deserialize)]
+struct Key<'a>(#[serde(borrow)] Cow<'a, str>);
+
+#[derive(Deserialize)]
+struct Entry<'a> {
+    #[serde(borrow, default)]
+    manager: Cow<'a, str>,
+    #[serde(borrow, default)]
+    operation: Cow<'a, str>,
+    #[serde(borrow)]
+    subresource: Option<Cow<'a, str>>,
+}
+
+impl Entry<'_> {
+    fn subresource(&self) -> &str {
+        self.subresource.as_deref().unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn strip(object: &Value) -> Value {
+        let text = object.to_string();
+        let gvk = Gvk::new("v1", "ConfigMap");
+        let parts = Parts::of(&text, &gvk).unwrap();
+        serde_json::from_str(&parts.strip(&gvk)).unwrap()
+    }
+
+    fn entry(manager: &str, operation: &str, subresource: Option<&str>) -> Value {
+        let mut entry =
+            json!({"manager": manager, "operation": operation, "fieldsV1": {"f:data": {}}});
+        if let Some(name) = subresource {
+            entry["subresource"] = name.into();
+        }
+        entry
+    }
+
+    #[test]
+    fn strips_what_is_never_read_and_nothing_else() {
+        let ours = entry("package-operator", "Apply", None);
+        let table = [
+            // Items of lists lack the type; it comes first, as everywhere.
+            (
+                json!({"metadata": {"name": "a"}}),
+                json!({"metadata": {"name": "a"}}),
+            ),
+            (
+                json!({"metadata": {"name": "a", "managedFields": [
+                    entry("kubectl", "Update", None),
+                    ours,
+                    entry("package-operator", "Update", Some("status")),
+                    entry("package-operator", "Apply", Some("status")),
+                ]}}),
+                json!({"metadata": {"name": "a", "managedFields": [ours]}}),
+            ),
+            // What Package Operator wrote in another way than we do.
+            (
+                json!({"metadata": {"name": "a", "managedFields": [
+                    entry("package-operator", "Update", None),
+                    entry("kubectl", "Apply", None),
+                    entry("package-operator-manager", "Update", None),
+                    entry("remote-phase-manger", "Apply", None),
+                    entry("package-operator-manager", "Update", Some("scale")),
+                ]}}),
+                json!({"metadata": {"name": "a", "managedFields": [
+                    entry("package-operator", "Update", None),
+                    entry("package-operator-manager", "Update", None),
+                    entry("remote-phase-manger", "Apply", None),
+                ]}}),
+            ),
+            (
+                json!({"metadata": {"name": "a", "managedFields": [entry("kubectl", "Apply", None)]}}),
+                json!({"metadata": {"name": "a"}}),
+            ),
+            (
+                json!({"metadata": {"name": "a", "annotations": {"x": "1", LAST_APPLIED: "{}", "y": "\"2\n"}}}),
+                json!({"metadata": {"name": "a", "annotations": {"x": "1", "y": "\"2\n"}}}),
+            ),
+            (
+                json!({"metadata": {"name": "a", "annotations": {LAST_APPLIED: "{}"}}}),
+                json!({"metadata": {"name": "a"}}),
+            ),
+            (
+                json!({"metadata": {"name": "a", "annotations": null, "managedFields": null}}),
+                json!({"metadata": {"name": "a", "annotations": null}}),
+            ),
+            (
+                json!({"metadata": {"name": "a"}, "data": {"k\"ä\\": "v", "": "x"}, "status": [1, 2.50, null, true]}),
+                json!({"metadata": {"name": "a"}, "data": {"k\"ä\\": "v", "": "x"}, "status": [1, 2.50, null, true]}),
+            ),
+        ];
+        for (object, mut expected) in table {
+            expected["apiVersion"] = "v1".into();
+            expected["kind"] = "ConfigMap".into();
+            assert_eq!(strip(&object), expected);
+        }
+    }
+
+    #[test]
+    fn keeps_numbers_as_they_are_written() {
+        let text =
+            r#"{"metadata":{"name":"a"},"spec":{"big":12345678901234567890123,"small":1.0}}"#;
+        let gvk = Gvk::new("x/v1", "X");
+        let stripped = Parts::of(text, &gvk).unwrap().strip(&gvk);
+        assert!(
+            stripped.contains(r#""spec":{"big":12345678901234567890123,"small":1.0}"#),
+            "{stripped}"
+        );
+        assert!(
+            stripped.starts_with(r#"{"apiVersion":"x/v1","kind":"X","metadata":"#),
+            "{stripped}"
+        );
+    }
+
+    /// The last digit counts: a comparison with what a manifest says would see a difference for ever.
+    #[test]
+    fn reads_fractions_to_the_last_digit() {
+        let gvk = Gvk::new("x/v1", "X");
+        for number in [
+            "0.1234567890123456789",
+            "2.0641599999999995",
+            "31.245270191439438",
+            "121.48791951161945",
+            "1.7976931348623157e308",
+        ] {
+            let text = format!(r#"{{"metadata":{{"name":"a"}},"spec":{number}}}"#);
+            let mut parts = Parts::of(&text, &gvk).unwrap();
+            parts.is_owned = true;
+            let stored = parts.pack(&gvk, &mut Names::default());
+            let read = stored.parse().unwrap()["spec"].as_f64();
+            assert_eq!(read, number.parse().ok(), "{number}");
+        }
+    }
+
+    #[test]
+    fn reads_identity_owners_and_label() {
+        let text = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {
+            "name": "a", "namespace": "n", "uid": "u", "resourceVersion": "12",
+            "labels": {LABEL_CACHE: "True"},
+            "ownerReferences": [
+                {"apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet", "name": "r\u{e4}\"1",
+                    "uid": "u1", "controller": true},
+                {"apiVersion": "v1", "kind": "ConfigMap", "name": "c", "uid": "u2"},
+            ],
+        }})
+        .to_string();
+        let gvk = Gvk::new("v1", "ConfigMap");
+        let mut names = Names::default();
+        let mut parts = Parts::of(&text, &gvk).unwrap();
+        parts.is_owned = true;
+        assert_eq!((parts.namespace.as_ref(), parts.name.as_ref()), ("n", "a"));
+        assert!(parts.labelled());
+        assert!(!parts.managed_by_us());
+        let update = json!({"metadata": {"name": "a", "managedFields": [
+            entry("package-operator", "Update", None)]}})
+        .to_string();
+        assert!(!Parts::of(&update, &gvk).unwrap().managed_by_us());
+        let stored = parts.pack(&gvk, &mut names);
+        assert_eq!((stored.uid.as_ref(), stored.resource_version), ("u", 12));
+        let owners: Vec<_> = stored
+            .owners
+            .iter()
+            .map(|o| {
+                (
+                    o.group.as_ref(),
+                    o.kind.as_ref(),
+                    o.name.as_ref(),
+                    o.uid.as_ref(),
+                    o.controller,
+                )
+            })
+            .collect();
+        assert_eq!(
+            owners,
+            [
+                (
+                    "package-operator.run",
+                    "ObjectSet",
+                    "r\u{e4}\"1",
+                    "u1",
+                    true
+                ),
+                ("", "ConfigMap", "c", "u2", false),
+            ]
+        );
+        assert_eq!(stored.parse().unwrap()["metadata"]["name"], "a");
+    }
+
+    #[test]
+    fn the_label_counts_only_with_its_value() {
+        let gvk = Gvk::new("v1", "ConfigMap");
+        for (labels, expected) in [
+            (json!({LABEL_CACHE: "True"}), true),
+            (json!({LABEL_CACHE: "true"}), false),
+            (json!({"x": "True"}), false),
+            (json!(null), false),
+        ] {
+            let text = json!({"metadata": {"name": "a", "labels": labels}}).to_string();
+            assert_eq!(
+                Parts::of(&text, &gvk).unwrap().labelled(),
+                expected,
+                "{text}"
+            );
+        }
+    }
+
+    #[test]
+    fn refuses_what_is_no_object() {
+        let gvk = Gvk::new("v1", "ConfigMap");
+        for text in [
+            "",
+            "[]",
+            "{}",
+            "null",
+            r#"{"metadata":[]}"#,
+            r#"{"metadata":{}}"#,
+            r#"{"metadata":{"name":1}}"#,
+        ] {
+            assert!(Parts::of(text, &gvk).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn shares_a_bounded_number_of_names() {
+        let mut names = Names::default();
+        assert!(Arc::ptr_eq(
+            &names.get("ObjectSet"),
+            &names.get("ObjectSet")
+        ));
+        for n in 0..1000 {
+            names.get(&n.to_string());
+        }
+        assert_eq!(names.0.len(), Names::LIMIT);
+    }
+}

@@ -1,0 +1,166 @@
+//! Takes the values of fields out of a server's messages.
+//!
+//! A refusal goes into conditions and events, which more people may read than the object. The server quotes values in
+//! few forms: those of Kubernetes' validation (`data[k]: Invalid value: "hunter2": must ...`), of a typed patch
+//! (`expected string, got &value.valueUnstructured{...}`) and of Go's parsers (`parsing "hunter2": ...`). What
+//! admission webhooks write is free text, and stays.
+
+use baton_probes::shape::Shape;
+use serde_json::Value;
+
+/// What stands before a value, up to its quote where it has one: types of errors of Kubernetes' validation, and
+/// parsers.
+const VALUE_FOLLOWS: [&str; 6] = [
+    "Invalid value: ",
+    "Unsupported value: ",
+    "Duplicate value: ",
+    "Not found: ",
+    "parsing time \"",
+    "parsing \"",
+];
+
+/// What the validation of custom resources names in the place of a value.
+const TYPES: [&str; 7] = [
+    "\"object\"",
+    "\"array\"",
+    "\"string\"",
+    "\"integer\"",
+    "\"number\"",
+    "\"boolean\"",
+    "\"null\"",
+];
+
+/// A message without the values that it quotes; of each the kind and length are told.
+#[must_use]
+pub fn without_values(message: &str) -> String {
+    let mut out = String::with_capacity(message.len());
+    let mut rest = message;
+    loop {
+        let next = VALUE_FOLLOWS
+            .iter()
+            .filter_map(|marker| Some((rest.find(marker)?, marker.trim_end_matches('"').len())))
+            .min();
+        let Some((at, length)) = next else { break };
+        let (before, value) = rest.split_at(at + length);
+        out.push_str(before);
+        let (value, after) = value.split_at(end_of_value(value));
+        out.push_str(&told(value));
+        rest = after;
+    }
+    // The last in its message, and without an end that could be told from its content.
+    match rest.find(", got ") {
+        Some(at)
+            if rest
+                .get(..at)
+                .is_some_and(|text| text.contains("expected ")) =>
+        {
+            let (before, _) = rest.split_at(at);
+            out.push_str(before);
+            out.push_str(", got another kind");
+        }
+        _ => out.push_str(rest),
+    }
+    out
+}
+
+/// Where a value ends: a quoted one with its quote, any other before `: ` or `, ` outside of brackets, or with the
+/// brackets around the whole list of errors.
+fn end_of_value(text: &str) -> usize {
+    let mut depth = 0_usize;
+    let mut quoted = false;
+    let mut escaped = false;
+    for (at, character) in text.char_indices() {
+        match character {
+            _ if escaped => escaped = false,
+            '\\' if quoted => escaped = true,
+            '"' => {
+                quoted = !quoted;
+                if !quoted && depth == 0 && text.starts_with('"') {
+                    return at + 1;
+                }
+            }
+            _ if quoted => {}
+            '{' | '[' | '(' => depth += 1,
+            '}' | ')' | ']' if depth == 0 => return at,
+            '}' | ')' | ']' => depth -= 1,
+            ':' | ','
+                if depth == 0 && text.get(at + 1..).is_none_or(|rest| rest.starts_with(' ')) =>
+            {
+                return at;
+            }
+            _ => {}
+        }
+    }
+    text.len()
+}
+
+fn told(value: &str) -> String {
+    if TYPES.contains(&value) {
+        return value.to_owned();
+    }
+    match serde_json::from_str::<Value>(value) {
+        Ok(value) => Shape(&value).to_string(),
+        // A string with Go's escapes, or a structure as Go prints it.
+        Err(_) => "a value".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_are_told_by_kind_and_length() {
+        for (message, expected) in [
+            (
+                r#"Secret "s" is invalid: data[k]: Invalid value: "hunter2": must be short"#,
+                r#"Secret "s" is invalid: data[k]: Invalid value: a string of 7 bytes: must be short"#,
+            ),
+            (
+                r#"[a: Invalid value: -31337: must be >= 0, c: Duplicate value: {"a":"x, y","b":[1]}]"#,
+                "[a: Invalid value: an integer: must be >= 0, c: Duplicate value: a map of 2 keys]",
+            ),
+            (
+                r#"a: Unsupported value: "hun\"ter: 2": supported values: "A", "B""#,
+                r#"a: Unsupported value: a string of 10 bytes: supported values: "A", "B""#,
+            ),
+            (
+                r#"spec.l: Invalid value: map[string]string{"a":"hunter2: x, y"}: does not match"#,
+                "spec.l: Invalid value: a value: does not match",
+            ),
+            (
+                r#"spec.l: Invalid value: core.Spec{A:(*int)(nil), B:[]string{"hunter2"}}"#,
+                "spec.l: Invalid value: a value",
+            ),
+            // Of a type that is wrong, and of rules of custom resources, the server names the type.
+            (
+                r#"spec: Invalid value: "object": phases is immutable"#,
+                r#"spec: Invalid value: "object": phases is immutable"#,
+            ),
+            (
+                r#"spec.n: Invalid value: "hun\x00ter2": no"#,
+                "spec.n: Invalid value: a value: no",
+            ),
+            (
+                "failed to create typed patch object (a/b; /v1, Kind=Secret): .stringData.pin: expected string, \
+                 got &value.valueUnstructured{Value:31337}",
+                "failed to create typed patch object (a/b; /v1, Kind=Secret): .stringData.pin: expected string, \
+                 got another kind",
+            ),
+            (
+                r#"strconv.ParseInt: parsing "hunter2": invalid syntax"#,
+                "strconv.ParseInt: parsing a string of 7 bytes: invalid syntax",
+            ),
+            (
+                r#"parsing time "hunter2" as "2006": cannot parse"#,
+                r#"parsing time a string of 7 bytes as "2006": cannot parse"#,
+            ),
+            // An unfinished value reaches to the end.
+            (r#"a: Invalid value: "hunter2"#, "a: Invalid value: a value"),
+            (r#"configmaps "a" not found"#, r#"configmaps "a" not found"#),
+            ("", ""),
+        ] {
+            assert_eq!(without_values(message), expected);
+        }
+    }
+}

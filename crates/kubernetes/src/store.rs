@@ -1,0 +1,253 @@
+//! The children of one kind, as last observed by their watch or returned by a write of ours.
+//!
+//! # Freshness
+//!
+//! Versions of one resource are integers that compare, and a watch reports changes in their order.
+//! So an object has at most two states, and one rule says which of them is current:
+//!
+//! - **observed**: what the list or watch reported last. It is replaced by whatever they report
+//!   next, even by a lower version: that happens when the cluster was restored from a backup.
+//! - **written**: the answer to a write or to a live read, as long as the watch has not come to its
+//!   version. Once the watch has passed it, that state or a later one was observed, and the answer
+//!   is dropped. An answer that arrives later than that is dropped at once.
+//!
+//! The newer of the two is current. It follows:
+//!
+//! - A written object is current without waiting for the watch; the echo of the write changes
+//!   nothing and is not reported.
+//! - A deleted object cannot come back: a watch that reports the deletion has passed every older
+//!   answer, and a newer answer is a new object.
+//! - A list removes what it does not contain, except answers newer than the list.
+//!
+//! # Reports
+//!
+//! Every change of the current state is reported once, and says whether this process caused it. The
+//! watch is often faster than the answer to the write that it echoes: what it observes while a write
+//! to the object is under way is current at once, but reported only with the answer, which decides
+//! whether it was the echo. Otherwise a writer would be woken by its own writes.
+//!
+//! # Strangers
+//!
+//! Anybody can give an object the label by which children are watched. Of one that no known owner owns only the version
+//! is kept: whoever wants it reads it, as one without the label.
+//!
+//! # What versions do not say
+//!
+//! The answer to a deletion has no version, so the UID of the deleted object is remembered until the
+//! watch reports the deletion: no older event can revive it. And an answer whose object lacks the
+//! label by which the watch selects would never be confirmed or removed by it: such an object is no
+//! child, and leaves the store.
+
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+
+use self::table::{Changes, Id, Table, WriteEnd};
+use crate::{
+    object::{ObjectError, Owner, Parts, Stored},
+    watch::Event,
+};
+use baton_engine::{Gvk, ObjectKey};
+
+/// Who caused a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// Somebody else: it was observed by the list, the watch or a read.
+    Watch,
+    /// A write of this process.
+    Write,
+}
+
+/// An object has another current state than before, or none any more, or its first.
+#[derive(Clone, Debug)]
+pub struct ObjectChange {
+    /// The kind and version it is watched in.
+    pub gvk: Arc<Gvk>,
+    /// The object.
+    pub key: ObjectKey,
+    /// Its owners after, then those that were owners before only. Who controls is as of after, or
+    /// as of before when the object is gone.
+    pub owners: Vec<Owner>,
+    /// Who caused the change.
+    pub source: Source,
+}
+
+/// The children of one kind; see the module.
+pub struct Store {
+    gvk: Arc<Gvk>,
+    table: Mutex<Table>,
+    is_owner: IsOwner,
+    report: Box<dyn Fn(ObjectChange) + Send + Sync>,
+}
+
+/// Whether a uid is that of an object that may own children.
+pub type IsOwner = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
+/// A write that is under way. Dropping it means that its result is unknown.
+pub(crate) struct PendingWrite {
+    store: Arc<Store>,
+    namespace: Box<str>,
+    name: Box<str>,
+    ended: bool,
+}
+
+impl Store {
+    /// An empty store, whose changes go to `report`.
+    pub fn new(
+        gvk: Arc<Gvk>,
+        is_owner: IsOwner,
+        report: impl Fn(ObjectChange) + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            gvk,
+            is_owner,
+            table: Mutex::default(),
+            report: Box::new(report),
+        }
+    }
+
+    /// Reports what the first list contains as well. By default it does not, because whoever needs
+    /// those objects waits for the list.
+    #[must_use]
+    pub fn reporting_first_list(self) -> Self {
+        self.table.lock().report_first_list();
+        self
+    }
+
+    /// The current state of an object.
+    #[must_use]
+    pub fn get(&self, namespace: &str, name: &str) -> Option<Arc<Stored>> {
+        self.table.lock().current((namespace, name)).cloned()
+    }
+
+    /// How many objects there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.table.lock().len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The objects that have one of these owners, by its uid.
+    pub fn owned(&self, by: impl Fn(&str) -> bool) -> Vec<(ObjectKey, Box<str>)> {
+        self.table.lock().owned(&self.gvk, by)
+    }
+
+    /// Remembers what the caller has settled about an object, until another one takes its place.
+    pub fn set_settled(&self, namespace: &str, name: &str, settled: (u64, u64)) {
+        self.table.lock().set_settled((namespace, name), settled);
+    }
+
+    /// Takes an event of the watch.
+    pub fn on_event(&self, event: &Event<'_>) {
+        let parts = match event {
+            Event::Listed(object) | Event::Upsert(object) | Event::Deleted(object) => {
+                match self.parts(object.get()) {
+                    Ok(parts) => Some(parts),
+                    Err(error) => {
+                        tracing::warn!(%error, "object not cached");
+                        return;
+                    }
+                }
+            }
+            _ => None,
+        };
+        let mut changes = Changes::new(self, Source::Watch);
+        let mut table = self.table.lock();
+        match (event, &parts) {
+            (Event::Listed(_), Some(parts)) => table.listed(parts, &mut changes),
+            (Event::Upsert(_), Some(parts)) => table.upsert(parts, &mut changes),
+            (Event::Deleted(_), Some(parts)) => table.deleted(parts, &mut changes),
+            (Event::ListStarted, _) => table.list_started(),
+            (Event::ListDone { resource_version }, _) => {
+                table.list_done(*resource_version, &mut changes);
+            }
+            (Event::Bookmark(version), _) => table.advance(*version, &mut changes),
+            (Event::Unserved, _) => table.clear(&mut changes),
+            _ => {}
+        }
+        drop(table);
+        changes.report();
+    }
+
+    /// Takes the object in the answer to a live read.
+    ///
+    /// # Errors
+    /// When the text is no object.
+    pub fn insert_read(&self, object: &str) -> Result<(), ObjectError> {
+        let mut changes = Changes::new(self, Source::Watch);
+        let parts = self.parts(object)?;
+        self.table.lock().written(&parts, &mut changes);
+        changes.report();
+        Ok(())
+    }
+
+    /// Removes an object after a read has shown that it does not exist any more.
+    pub fn read_gone(&self, namespace: &str, name: &str, uid: &str) {
+        let mut changes = Changes::new(self, Source::Watch);
+        let mut table = self.table.lock();
+        table.deletion_answered((namespace, name), uid, &mut changes);
+        drop(table);
+        changes.report();
+    }
+
+    /// A write to an object is about to be sent.
+    pub(crate) fn begin_write(self: &Arc<Self>, namespace: &str, name: &str) -> PendingWrite {
+        self.table.lock().begin_write((namespace, name));
+        PendingWrite {
+            store: Arc::clone(self),
+            namespace: namespace.into(),
+            name: name.into(),
+            ended: false,
+        }
+    }
+
+    /// Takes an object apart. Who may own children is asked before anything is locked.
+    fn parts<'a>(&self, object: &'a str) -> Result<Parts<'a>, ObjectError> {
+        let mut parts = Parts::of(object, &self.gvk)?;
+        parts.is_owned = parts.has_owner(|uid| (self.is_owner)(uid));
+        Ok(parts)
+    }
+
+    fn end_write(&self, id: Id<'_>, end: &WriteEnd<'_>) {
+        let mut changes = Changes::new(self, Source::Write);
+        self.table.lock().end_write(id, end, &mut changes);
+        changes.report();
+    }
+}
+
+impl PendingWrite {
+    /// The write was answered with this object.
+    pub fn written(mut self, object: &str) -> Result<(), ObjectError> {
+        let store = Arc::clone(&self.store);
+        let parts = store.parts(object)?;
+        self.end(&WriteEnd::Written(&parts));
+        Ok(())
+    }
+
+    /// The answer was that the object with this UID does not exist, or no longer.
+    pub fn gone(mut self, uid: &str) {
+        self.end(&WriteEnd::Gone(uid));
+    }
+
+    fn end(&mut self, end: &WriteEnd<'_>) {
+        self.ended = true;
+        self.store.end_write((&self.namespace, &self.name), end);
+    }
+}
+
+impl Drop for PendingWrite {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.end(&WriteEnd::Unknown);
+        }
+    }
+}

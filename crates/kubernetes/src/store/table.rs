@@ -1,0 +1,456 @@
+//! The states of the children of one kind, and the rules by which they replace each other.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use super::{ObjectChange, Source, Store};
+use crate::object::{Names, Owner, Parts, Stored};
+use baton_engine::{Gvk, ObjectKey};
+
+/// Namespace and name of an object.
+pub(super) type Id<'a> = (&'a str, &'a str);
+
+/// Objects by namespace, then by name.
+type Objects = HashMap<Box<str>, HashMap<Box<str>, Entry>>;
+
+/// Everything behind the lock of a [`Store`].
+#[derive(Default)]
+pub(super) struct Table {
+    objects: Objects,
+    /// The version that the watch has come to.
+    version: u64,
+    /// Written states by version: they are dropped as the watch passes them.
+    unconfirmed: BTreeSet<(u64, Box<str>, Box<str>)>,
+    /// UIDs of objects that were deleted here, and the number of the list during or after which.
+    deleted: HashMap<Box<str>, u64>,
+    /// Number of the list that is running, or was the last.
+    list: u64,
+    /// Whether a list was ever complete; until then what is listed is no change.
+    listed: bool,
+    names: Names,
+    /// Objects with writes under way; a handful at most.
+    pending: Vec<Pending>,
+}
+
+struct Pending {
+    namespace: Box<str>,
+    name: Box<str>,
+    writes: usize,
+    /// The owners to report what was observed meanwhile to, if anything was.
+    observed: Option<Vec<Owner>>,
+}
+
+/// How much is kept beside the objects.
+#[cfg(test)]
+pub(super) struct Sizes {
+    pub(super) written: usize,
+    pub(super) unconfirmed: usize,
+    pub(super) deleted: usize,
+    pub(super) pending: usize,
+}
+
+/// How a write ended.
+pub(super) enum WriteEnd<'a> {
+    Written(&'a Parts<'a>),
+    /// The object with this UID does not exist, or no longer.
+    Gone(&'a str),
+    Unknown,
+}
+
+/// The states of an object: at least one.
+#[derive(Debug, Default)]
+struct Entry {
+    observed: Option<Arc<Stored>>,
+    written: Option<Arc<Stored>>,
+    /// The last list that contained the object, or that ran when it was observed.
+    list: u64,
+}
+
+impl Entry {
+    fn is_written_newer(&self) -> bool {
+        let observed = self.observed.as_ref().map(|state| state.resource_version);
+        let written = self.written.as_ref().map(|state| state.resource_version);
+        written > observed
+    }
+
+    fn current(&self) -> Option<&Arc<Stored>> {
+        if self.is_written_newer() {
+            self.written.as_ref()
+        } else {
+            self.observed.as_ref()
+        }
+    }
+
+    fn current_mut(&mut self) -> Option<&mut Arc<Stored>> {
+        if self.is_written_newer() {
+            self.written.as_mut()
+        } else {
+            self.observed.as_mut()
+        }
+    }
+}
+
+impl Table {
+    pub(super) fn current(&self, (namespace, name): Id<'_>) -> Option<&Arc<Stored>> {
+        self.objects.get(namespace)?.get(name)?.current()
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.objects.values().map(HashMap::len).sum()
+    }
+
+    #[cfg(test)]
+    pub(super) fn sizes(&self) -> Sizes {
+        let entries = self.objects.values().flat_map(HashMap::values);
+        Sizes {
+            written: entries.filter(|entry| entry.written.is_some()).count(),
+            unconfirmed: self.unconfirmed.len(),
+            deleted: self.deleted.len(),
+            pending: self.pending.len(),
+        }
+    }
+
+    pub(super) fn owned(&self, gvk: &Gvk, by: impl Fn(&str) -> bool) -> Vec<(ObjectKey, Box<str>)> {
+        let entries = self.objects.iter().flat_map(|(namespace, names)| {
+            let entries = names.iter();
+            entries.map(move |(name, entry)| ((&**namespace, &**name), entry))
+        });
+        let owned = entries.filter_map(|(id, entry)| {
+            let mut owners = entry.current()?.owners.iter();
+            let found = owners.find(|owner| by(&owner.uid))?;
+            Some((object_key(gvk, id), found.uid.clone()))
+        });
+        owned.collect()
+    }
+
+    pub(super) fn set_settled(&mut self, id: Id<'_>, settled: (u64, u64)) {
+        if let Some(current) = known(&mut self.objects, id).and_then(Entry::current_mut) {
+            Arc::make_mut(current).settled = Some(settled);
+        }
+    }
+
+    pub(super) fn report_first_list(&mut self) {
+        self.listed = true;
+    }
+
+    pub(super) fn list_started(&mut self) {
+        self.list += 1;
+    }
+
+    pub(super) fn listed(&mut self, parts: &Parts<'_>, changes: &mut Changes<'_>) {
+        self.observe(parts, changes);
+        if !self.listed {
+            changes.found.clear();
+        }
+    }
+
+    pub(super) fn upsert(&mut self, parts: &Parts<'_>, changes: &mut Changes<'_>) {
+        self.observe(parts, changes);
+        self.advance(parts.resource_version, changes);
+    }
+
+    pub(super) fn deleted(&mut self, parts: &Parts<'_>, changes: &mut Changes<'_>) {
+        self.deleted.remove(parts.uid.as_ref());
+        self.edit(parts.id(), changes, |entry| entry.observed = None);
+        self.advance(parts.resource_version, changes);
+    }
+
+    fn observe(&mut self, parts: &Parts<'_>, changes: &mut Changes<'_>) {
+        if self.deleted.contains_key(parts.uid.as_ref()) {
+            return;
+        }
+        let entry = known_or_new(&mut self.objects, parts.id());
+        let before = entry.current().cloned();
+        entry.list = self.list;
+        let version = parts.resource_version;
+        let is_same = |state: &&Arc<Stored>| {
+            version != 0 && state.resource_version == version && *state.uid == *parts.uid
+        };
+        let mut states = entry.observed.iter().chain(&entry.written);
+        // The echo of a write, or an object that is listed again, is not unpacked.
+        let same = states.find(is_same).cloned();
+        let gvk = &changes.store.gvk;
+        let same = same.filter(|state| state.body.is_some() == parts.is_owned);
+        entry.observed = Some(same.unwrap_or_else(|| Arc::new(parts.pack(gvk, &mut self.names))));
+        self.compare(parts.id(), before.as_ref(), changes);
+    }
+
+    pub(super) fn written(&mut self, parts: &Parts<'_>, changes: &mut Changes<'_>) {
+        let version = parts.resource_version;
+        if version <= self.version || self.deleted.contains_key(parts.uid.as_ref()) {
+            return;
+        }
+        let id @ (namespace, name) = parts.id();
+        let is_older = |state: &Arc<Stored>| state.resource_version < version;
+        if !parts.labelled() {
+            self.edit(id, changes, |entry| {
+                entry.observed.take_if(|state| is_older(state));
+                entry.written.take_if(|state| is_older(state));
+            });
+            return;
+        }
+        let entry = known_or_new(&mut self.objects, id);
+        let before = entry.current().cloned();
+        if before.as_ref().is_none_or(is_older) {
+            let state = parts.pack(&changes.store.gvk, &mut self.names);
+            if let Some(old) = entry.written.replace(Arc::new(state)) {
+                let old = (old.resource_version, namespace.into(), name.into());
+                self.unconfirmed.remove(&old);
+            }
+            self.unconfirmed
+                .insert((version, namespace.into(), name.into()));
+        }
+        self.compare(id, before.as_ref(), changes);
+    }
+
+    pub(super) fn deletion_answered(&mut self, id: Id<'_>, uid: &str, changes: &mut Changes<'_>) {
+        let mut was_known = false;
+        self.edit(id, changes, |entry| {
+            for state in [&mut entry.observed, &mut entry.written] {
+                was_known |= state.take_if(|state| *state.uid == *uid).is_some();
+            }
+        });
+        if was_known {
+            // The watch may never report the deletion of an object that it never reported.
+            self.deleted.insert(uid.into(), self.list);
+        }
+    }
+
+    pub(super) fn begin_write(&mut self, id @ (namespace, name): Id<'_>) {
+        if let Some(pending) = self.pending(id) {
+            pending.writes += 1;
+        } else {
+            self.pending.push(Pending {
+                namespace: namespace.into(),
+                name: name.into(),
+                writes: 1,
+                observed: None,
+            });
+        }
+    }
+
+    pub(super) fn end_write(&mut self, id: Id<'_>, end: &WriteEnd<'_>, changes: &mut Changes<'_>) {
+        let result = match end {
+            WriteEnd::Written(parts) => {
+                self.written(parts, changes);
+                // For the watch, an object that lost the label is gone.
+                Some(parts.labelled().then_some(parts.resource_version))
+            }
+            WriteEnd::Gone(uid) => {
+                self.deletion_answered(id, uid, changes);
+                Some(None)
+            }
+            WriteEnd::Unknown => None,
+        };
+        let ours = result == Some(self.current(id).map(|state| state.resource_version));
+        let Some(pending) = self.pending(id) else {
+            return;
+        };
+        pending.writes -= 1;
+        let last = pending.writes == 0;
+        if ours || last {
+            // What was observed is this write's echo, or no write is left whose echo it could be.
+            let source = if ours { Source::Write } else { Source::Watch };
+            if let Some(owners) = pending.observed.take() {
+                changes.add(id, owners, source);
+            }
+        }
+        if last {
+            self.pending.retain(|pending| pending.writes > 0);
+        }
+    }
+
+    fn pending(&mut self, (namespace, name): Id<'_>) -> Option<&mut Pending> {
+        let mut pending = self.pending.iter_mut();
+        pending.find(|pending| *pending.namespace == *namespace && *pending.name == *name)
+    }
+
+    pub(super) fn list_done(&mut self, version: u64, changes: &mut Changes<'_>) {
+        // Versions only go back when the cluster was restored: then no answer counts any more.
+        let rewound = version < self.version;
+        let list = self.list;
+        let is_gone = |entry: &Entry| entry.list != list && entry.observed.is_some();
+        let entries = self.objects.iter().flat_map(|(namespace, names)| {
+            let entries = names.iter().filter(|(_, entry)| is_gone(entry));
+            entries.map(move |(name, _)| (namespace.clone(), name.clone()))
+        });
+        let gone: Vec<(Box<str>, Box<str>)> = entries.collect();
+        for (namespace, name) in &gone {
+            self.edit((namespace, name), changes, |entry| entry.observed = None);
+        }
+        self.advance(if rewound { u64::MAX } else { version }, changes);
+        self.version = version;
+        self.listed = true;
+        // A list that began after a deletion does not contain the object, and neither will the
+        // watch from there on.
+        self.deleted.retain(|_, during| *during >= list);
+    }
+
+    /// The watch has reported everything up to this version.
+    pub(super) fn advance(&mut self, version: u64, changes: &mut Changes<'_>) {
+        self.version = self.version.max(version);
+        while let Some(first) = self.unconfirmed.first()
+            && first.0 <= version
+            && let Some((passed, namespace, name)) = self.unconfirmed.pop_first()
+        {
+            self.edit((&namespace, &name), changes, |entry| {
+                entry
+                    .written
+                    .take_if(|state| state.resource_version == passed);
+            });
+        }
+    }
+
+    pub(super) fn clear(&mut self, changes: &mut Changes<'_>) {
+        for (namespace, names) in std::mem::take(&mut self.objects) {
+            for (name, entry) in names {
+                let owners = owners(entry.current(), None);
+                changes.add((&namespace, &name), owners, Source::Watch);
+            }
+        }
+        self.version = 0;
+        self.unconfirmed.clear();
+        self.deleted.clear();
+    }
+
+    /// Changes an entry, if there is one.
+    fn edit(&mut self, id: Id<'_>, changes: &mut Changes<'_>, edit: impl FnOnce(&mut Entry)) {
+        if let Some(entry) = known(&mut self.objects, id) {
+            let before = entry.current().cloned();
+            edit(entry);
+            self.compare(id, before.as_ref(), changes);
+        }
+    }
+
+    /// After an entry was changed: removes it if it has no state left, keeps what was settled, and
+    /// notes the change if another state is current.
+    fn compare(
+        &mut self,
+        id @ (namespace, name): Id<'_>,
+        before: Option<&Arc<Stored>>,
+        changes: &mut Changes<'_>,
+    ) {
+        let Some(names) = self.objects.get_mut(namespace) else {
+            return;
+        };
+        let owners = if let Some(after) = names.get_mut(name).and_then(Entry::current_mut) {
+            if let Some(before) = before.filter(|before| before.uid == after.uid) {
+                if after.settled.is_none() && before.settled.is_some() {
+                    Arc::make_mut(after).settled = before.settled;
+                }
+                if after.resource_version != 0 && after.resource_version == before.resource_version
+                {
+                    return;
+                }
+            }
+            owners(before, Some(after))
+        } else {
+            names.remove(name);
+            if names.is_empty() {
+                self.objects.remove(namespace);
+            }
+            if before.is_none() {
+                return;
+            }
+            owners(before, None)
+        };
+        match (changes.source, self.pending(id)) {
+            (Source::Watch, Some(pending)) => {
+                merge(pending.observed.get_or_insert_default(), owners);
+            }
+            (source, _) => changes.add(id, owners, source),
+        }
+    }
+}
+
+/// The owners of after, then those of before only: these do not control any more, unless the
+/// object is gone.
+pub(super) fn owners(before: Option<&Arc<Stored>>, after: Option<&Arc<Stored>>) -> Vec<Owner> {
+    let of =
+        |state: Option<&Arc<Stored>>| state.map_or_else(Vec::new, |state| state.owners.to_vec());
+    let (mut owners, mut former) = (of(after), of(before));
+    for owner in &mut former {
+        owner.controller &= after.is_none();
+    }
+    merge(&mut owners, former);
+    owners
+}
+
+/// Adds owners that are not there yet.
+fn merge(owners: &mut Vec<Owner>, more: Vec<Owner>) {
+    for owner in more {
+        if !owners.iter().any(|known| known.uid == owner.uid) {
+            owners.push(owner);
+        }
+    }
+}
+
+fn object_key(gvk: &Gvk, (namespace, name): Id<'_>) -> ObjectKey {
+    ObjectKey {
+        group: gvk.group.clone(),
+        kind: gvk.kind.clone(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn known<'a>(objects: &'a mut Objects, (namespace, name): Id<'_>) -> Option<&'a mut Entry> {
+    objects.get_mut(namespace)?.get_mut(name)
+}
+
+fn known_or_new<'a>(objects: &'a mut Objects, (namespace, name): Id<'_>) -> &'a mut Entry {
+    // Not the entry API: it would copy both names each time, and most objects are known.
+    if !objects.contains_key(namespace) {
+        objects.insert(namespace.into(), HashMap::new());
+    }
+    let names = objects.get_mut(namespace).expect("inserted above");
+    if !names.contains_key(name) {
+        names.insert(name.into(), Entry::default());
+    }
+    names.get_mut(name).expect("inserted above")
+}
+
+/// Collects changes under the lock, to be reported without it.
+pub(super) struct Changes<'a> {
+    store: &'a Store,
+    source: Source,
+    found: Vec<ObjectChange>,
+}
+
+impl<'a> Changes<'a> {
+    pub(super) fn new(store: &'a Store, source: Source) -> Self {
+        Self {
+            store,
+            source,
+            found: Vec::new(),
+        }
+    }
+
+    fn add(&mut self, (namespace, name): Id<'_>, owners: Vec<Owner>, source: Source) {
+        let known = self.found.iter_mut().find(|change| {
+            // A write and what was observed meanwhile are one change.
+            self.source == Source::Write
+                && *change.key.namespace == *namespace
+                && *change.key.name == *name
+        });
+        if let Some(known) = known {
+            merge(&mut known.owners, owners);
+            known.source = source;
+            return;
+        }
+        self.found.push(ObjectChange {
+            gvk: Arc::clone(&self.store.gvk),
+            key: object_key(&self.store.gvk, (namespace, name)),
+            owners,
+            source,
+        });
+    }
+
+    pub(super) fn report(self) {
+        for change in self.found {
+            (self.store.report)(change);
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! One cluster that holds objects of revisions: the only way to its children.
+//!
+//! The manager has one [`Target`] for its own cluster. Which revision owns an object, and what is
+//! to be done about it, is not known here.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use futures::future::join_all;
+use kube::Client;
+use tokio::{sync::mpsc::UnboundedSender, time::timeout};
+
+use crate::{
+    account::Rights,
+    blockers::{Blocker, Blockers},
+    discovery::{Discovery, DiscoveryError, Location, Resource},
+    informers::{Informers, State, Task},
+    key_locks::KeyLocks,
+    kind_watch,
+    object::Stored,
+    permits::Permits,
+    store::{IsOwner, ObjectChange},
+    user::User,
+};
+use baton_engine::{
+    Gvk, ObjectKey,
+    revision::{KindScope, KindState, Kinds},
+};
+
+/// Child requests side by side; more than this gains nothing.
+pub(crate) const IN_FLIGHT: usize = 16;
+/// How long a first list may take before observing fails.
+const FIRST_LIST: Duration = Duration::from_secs(30);
+
+/// Something happened that concerns revisions.
+#[derive(Clone, Debug)]
+pub enum TargetEvent {
+    /// A child changed.
+    Changed(ObjectChange),
+    /// A kind was listed for the first time. What the list contains is not reported by itself.
+    Listed {
+        /// The kind.
+        gvk: Gvk,
+    },
+    /// An object that a user waits for has changed in what decides about adoption, or is gone.
+    Blocker {
+        /// The object that it blocks.
+        user: User,
+    },
+    /// A kind of this group may have appeared, changed or gone.
+    KindsChanged {
+        /// API group, empty for the core group.
+        group: String,
+    },
+}
+
+/// Who watches the children in clusters.
+#[derive(Clone)]
+pub struct Watcher {
+    /// Takes what happens.
+    pub events: UnboundedSender<TargetEvent>,
+    /// Knows the owners: only objects of theirs are kept whole without being asked for.
+    pub is_owner: IsOwner,
+}
+
+/// The kinds of a revision cannot be observed.
+#[derive(Debug, thiserror::Error)]
+pub enum ObserveError {
+    /// Whether the kind is served is unknown.
+    #[error("{0}: {1}")]
+    Discover(Gvk, #[source] DiscoveryError),
+    /// Listing failed, for instance because it is forbidden. It is tried again meanwhile.
+    #[error("listing {0}: {1}")]
+    List(Gvk, Arc<str>),
+    /// The list takes too long.
+    #[error("listing {0}: no complete list within {secs} s", secs = FIRST_LIST.as_secs())]
+    Slow(Gvk),
+}
+
+/// What is known of the kinds that a user names.
+#[derive(Debug, Default)]
+pub struct Observation {
+    /// The kinds, as far as they exist.
+    pub kinds: Kinds,
+    /// Why not all of them are watched that could be. It may pass.
+    pub failure: Option<ObserveError>,
+}
+
+impl Observation {
+    /// Notes why a kind is not watched; `state` is what is known of it nevertheless.
+    fn fail(&mut self, gvk: &Gvk, state: Option<KindState>, error: ObserveError) {
+        let state = state.unwrap_or_else(|| KindState::Unknown(error.to_string()));
+        self.kinds.insert(gvk.clone(), state);
+        self.failure = Some(error);
+    }
+}
+
+/// A cluster; cheap to clone.
+///
+/// # Guarantees
+/// - After [`Target::observe`] a child of one of the kinds that [`Target::get`] does not find did
+///   not exist with our label when the kind was listed, and no write of ours has created it since.
+/// - Every change of a child is sent as an event once, with its owners of before and after.
+///
+/// # Caveats
+/// - Children are seen by their label. An object without it has to be read ([`Target::send`] with a
+///   `Get`), and watched as a [`Blocker`].
+/// - Must be made and used within a tokio runtime. Its watches end with the last clone.
+/// - The client must not retry by itself (`kube::Config::default_retry`, which is on by default):
+///   it would hide that a server is busy, and repeat writes that may have happened.
+#[derive(Clone)]
+pub struct Target(pub(super) Arc<Inner>);
+
+pub(super) struct Inner {
+    pub client: Client,
+    pub discovery: Arc<Discovery>,
+    pub informers: Arc<Informers>,
+    pub permits: Arc<Permits>,
+    pub creating: KeyLocks,
+    pub rights: Rights,
+    blockers: Blockers,
+    /// The custom resource definitions that exist.
+    definitions: Arc<kind_watch::Names>,
+    _definitions: Task,
+}
+
+impl Target {
+    /// Connects to a cluster.
+    #[must_use]
+    pub fn new(client: Client, Watcher { events, is_owner }: Watcher) -> Self {
+        let discovery = Arc::new(Discovery::new(client.clone()));
+        let changes = events.clone();
+        // The receiver of events is gone when the manager shuts down.
+        let informers = Arc::new(Informers::new(
+            client.clone(),
+            Arc::clone(&discovery),
+            is_owner,
+            Arc::new(move |event| {
+                let _ = changes.send(event);
+            }),
+        ));
+        let blocked = events.clone();
+        let blockers = Blockers::new(
+            client.clone(),
+            Arc::clone(&discovery),
+            Arc::new(move |user| {
+                let _ = blocked.send(TargetEvent::Blocker { user });
+            }),
+        );
+        let names = Arc::new(kind_watch::Names::new(None));
+        let definitions = Task::spawn(kind_watch::watch(
+            client.clone(),
+            Arc::clone(&discovery),
+            Arc::downgrade(&informers),
+            Arc::clone(&names),
+            Arc::new(move |group| {
+                let _ = events.send(TargetEvent::KindsChanged { group });
+            }),
+        ));
+        Self(Arc::new(Inner {
+            client,
+            discovery,
+            informers,
+            permits: Permits::new(IN_FLIGHT),
+            creating: KeyLocks::default(),
+            rights: Rights::default(),
+            blockers,
+            definitions: names,
+            _definitions: definitions,
+        }))
+    }
+
+    /// The client of its API server, for requests about what are no children. Its requests are counted, and its writes
+    /// let through as those on children are.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.0.client.clone()
+    }
+
+    /// Makes sure that children of these kinds are seen, for a user that uses exactly these kinds
+    /// from now on.
+    ///
+    /// A kind that is not served in the version that is named is observed through another one. When something cannot
+    /// be observed now the user stays registered, so its watch goes on trying; the user is to try again later.
+    pub async fn observe(&self, user: &User, gvks: &BTreeSet<Gvk>) -> Observation {
+        let locate = |gvk| async move { (gvk, self.0.discovery.locate(gvk).await) };
+        let mut observation = Observation::default();
+        let mut served = Vec::new();
+        for (gvk, location) in join_all(gvks.iter().map(locate)).await {
+            let (through, resource) = match location {
+                Ok(Location::Here(resource)) => (gvk.clone(), resource),
+                Ok(Location::Elsewhere(other, resource)) => (other, resource),
+                Ok(Location::Nowhere) => {
+                    if let Some(state) = self.unserved(gvk).await {
+                        observation.kinds.insert(gvk.clone(), state);
+                    }
+                    continue;
+                }
+                Err(source) => {
+                    observation.fail(gvk, None, ObserveError::Discover(gvk.clone(), source));
+                    continue;
+                }
+            };
+            if resource.watchable {
+                served.push((gvk, through, resource));
+            } else {
+                let kinds = &mut observation.kinds;
+                kinds.insert(gvk.clone(), KindState::Unmanageable);
+            }
+        }
+        // Also those that are not served are in use: they are waited for.
+        let mut in_use = gvks.clone();
+        in_use.extend(served.iter().map(|(_, through, _)| through.clone()));
+        let watchable: Vec<_> = served
+            .iter()
+            .map(|(_, through, resource)| (through, Arc::clone(resource)))
+            .collect();
+        let watched = self.0.informers.register(user, &in_use, &watchable);
+        for ((gvk, through, resource), mut state) in served.into_iter().zip(watched) {
+            let settled = timeout(FIRST_LIST, state.wait_for(|state| *state != State::Listing));
+            let other_version = (through != *gvk).then(|| through.version.clone());
+            let as_served = |is_watched| KindState::Served {
+                scope: resource.scope,
+                other_version: other_version.clone(),
+                is_watched,
+            };
+            let error = match settled.await.map(|state| state.map(|state| state.clone())) {
+                Ok(Ok(State::Ready)) => {
+                    observation.kinds.insert(gvk.clone(), as_served(true));
+                    continue;
+                }
+                Ok(Ok(State::Failed(cause))) => ObserveError::List(through, cause),
+                // Discovery is behind. Nothing is known before it is asked again.
+                Ok(Ok(State::Unserved)) => {
+                    let cause = "it is not served any more, or not everywhere yet".into();
+                    observation.fail(gvk, None, ObserveError::List(through, cause));
+                    continue;
+                }
+                // Another caller has started a new watch, as the kind came back.
+                Ok(Err(_)) => ObserveError::List(through, "the kind has just come back".into()),
+                Ok(Ok(State::Listing)) | Err(_) => ObserveError::Slow(through),
+            };
+            observation.fail(gvk, Some(as_served(false)), error);
+        }
+        observation
+    }
+
+    /// What is known of a kind that is served in no version; `None` when it does not exist.
+    async fn unserved(&self, gvk: &Gvk) -> Option<KindState> {
+        match kind_watch::defining(&self.0.client, &self.0.definitions, gvk).await {
+            Ok(None) => None,
+            Ok(Some(definition)) => Some(KindState::Unknown(format!(
+                "{gvk}: CustomResourceDefinition {definition} serves no version of it"
+            ))),
+            Err(cause) => Some(KindState::Unknown(format!("{gvk}: {cause}"))),
+        }
+    }
+
+    /// Whether both are clones of one.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    /// Forgets a user, with the blockers it waits for.
+    pub fn release(&self, user: &User) {
+        self.0.informers.release(user);
+        self.watch_blockers(user, []);
+    }
+
+    /// The current state of a child, see [`crate::store`].
+    #[must_use]
+    pub fn get(&self, gvk: &Gvk, namespace: &str, name: &str) -> Option<Arc<Stored>> {
+        self.0.informers.store(gvk)?.get(namespace, name)
+    }
+
+    /// The children of a kind that have one of these owners, by its uid.
+    #[must_use]
+    pub fn owned(&self, gvk: &Gvk, by: impl Fn(&str) -> bool) -> Vec<(ObjectKey, Box<str>)> {
+        let store = self.0.informers.store(gvk);
+        store.map_or_else(Vec::new, |store| store.owned(by))
+    }
+
+    /// Remembers fingerprints with a child: of what was wanted, and of the live object that was
+    /// found equal to it. They are kept until the object is replaced by another one.
+    pub fn settle(&self, gvk: &Gvk, key: &ObjectKey, settled: (u64, u64)) {
+        if let Some(store) = self.0.informers.store(gvk) {
+            store.set_settled(&key.namespace, &key.name, settled);
+        }
+    }
+
+    /// Watches exactly these objects for a user that cannot go on because of them; none to stop.
+    /// With each comes the version that the user has seen, if any: an event follows at
+    /// once when that is not the object's present one.
+    pub fn watch_blockers(
+        &self,
+        user: &User,
+        blockers: impl IntoIterator<Item = (Blocker, Option<u64>)>,
+    ) {
+        self.0.blockers.set(user, blockers);
+    }
+
+    /// The kinds that are watched, with their number of objects.
+    #[must_use]
+    pub fn stats(&self) -> Vec<(Gvk, usize)> {
+        self.0.informers.stats()
+    }
+
+    /// How a kind is served; `None` when it is not.
+    ///
+    /// # Errors
+    /// When the server does not say.
+    pub async fn resolve(&self, gvk: &Gvk) -> Result<Option<Arc<Resource>>, DiscoveryError> {
+        self.0.discovery.resolve(gvk).await
+    }
+
+    /// Whether a kind is served, and whether its objects have namespaces.
+    ///
+    /// # Errors
+    /// When the server does not say.
+    pub async fn scope(&self, gvk: &Gvk) -> Result<Option<KindScope>, DiscoveryError> {
+        Ok(self.resolve(gvk).await?.map(|resource| resource.scope))
+    }
+}

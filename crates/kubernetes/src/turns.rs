@@ -1,0 +1,130 @@
+//! Waiting in turns: who makes a lot of work waits behind itself, and others do not.
+
+use std::{
+    collections::{HashMap, VecDeque},
+    hash::Hash,
+};
+
+/// What waits, in a lane each: lanes take turns, and within a lane the first comes first.
+#[derive(Debug)]
+pub struct Turns<L, T> {
+    /// The lanes in which anything waits, in the order of their turns.
+    order: VecDeque<L>,
+    lanes: HashMap<L, VecDeque<T>>,
+    len: usize,
+}
+
+impl<L, T> Default for Turns<L, T> {
+    fn default() -> Self {
+        Self {
+            order: VecDeque::new(),
+            lanes: HashMap::new(),
+            len: 0,
+        }
+    }
+}
+
+impl<L: Clone + Eq + Hash, T> Turns<L, T> {
+    /// Appends to a lane.
+    pub fn push(&mut self, lane: L, item: T) {
+        let waiting = self.lanes.entry(lane.clone()).or_default();
+        if waiting.is_empty() {
+            self.order.push_back(lane);
+        }
+        waiting.push_back(item);
+        self.len += 1;
+    }
+
+    /// Takes the first of the lane whose turn it is, of those that may have one.
+    pub fn pop(&mut self, may: impl Fn(&L) -> bool) -> Option<(L, T)> {
+        let at = self.order.iter().position(may)?;
+        let lane = self.order.remove(at)?;
+        let waiting = self.lanes.get_mut(&lane)?;
+        let item = waiting.pop_front()?;
+        self.len -= 1;
+        if waiting.is_empty() {
+            self.lanes.remove(&lane);
+        } else {
+            self.order.push_back(lane.clone());
+        }
+        Some((lane, item))
+    }
+
+    /// Whether anything waits in a lane of this kind.
+    #[must_use]
+    pub fn any(&self, is_wanted: impl Fn(&L) -> bool) -> bool {
+        self.order.iter().any(is_wanted)
+    }
+
+    /// How many wait, in all lanes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing waits.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn lanes_take_turns() {
+        let mut turns = Turns::default();
+        for item in ["a1", "a2", "a3", "b1", "a4", "c1", "b2"] {
+            turns.push(&item[..1], item);
+        }
+        let mut order = Vec::new();
+        order.extend(turns.pop(|lane| *lane != "a"));
+        turns.push("c", "c2");
+        while let Some(next) = turns.pop(|_| true) {
+            order.push(next);
+        }
+        let order: Vec<&str> = order.into_iter().map(|(_, item)| item).collect();
+        assert_eq!(order, ["b1", "a1", "c1", "b2", "a2", "c2", "a3", "a4"]);
+        assert!(turns.is_empty());
+    }
+
+    proptest! {
+        /// Nobody is passed over: between two turns of a lane, each other lane that waits all the time has one.
+        #[test]
+        fn each_lane_waits_for_no_more_than_one_turn_of_each_other(
+            steps in prop::collection::vec(prop::option::weighted(0.6, 0_u8..5), 1..200),
+        ) {
+            let mut turns = Turns::default();
+            let mut waiting: HashMap<u8, VecDeque<usize>> = HashMap::new();
+            let mut passed: HashMap<u8, Vec<u8>> = HashMap::new();
+            for (number, step) in steps.into_iter().enumerate() {
+                if let Some(lane) = step {
+                    turns.push(lane, number);
+                    waiting.entry(lane).or_default().push_back(number);
+                    continue;
+                }
+                let Some((lane, item)) = turns.pop(|_| true) else {
+                    prop_assert!(waiting.values().all(VecDeque::is_empty));
+                    continue;
+                };
+                prop_assert_eq!(waiting.get_mut(&lane).and_then(VecDeque::pop_front), Some(item));
+                passed.remove(&lane);
+                for (other, _) in waiting.iter().filter(|(other, items)| **other != lane && !items.is_empty()) {
+                    let before = passed.entry(*other).or_default();
+                    prop_assert!(!before.contains(&lane), "{other} waits for two turns of {lane}");
+                    before.push(lane);
+                }
+                if waiting[&lane].is_empty() {
+                    // Whoever comes back waits anew.
+                    passed.remove(&lane);
+                }
+                let len: usize = waiting.values().map(VecDeque::len).sum();
+                prop_assert_eq!(turns.len(), len);
+            }
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! Who uses watches.
+
+use std::{fmt, sync::Arc};
+
+/// The object that a watch is kept for. One that is made anew under the same name is another user.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct User {
+    /// Kind of the object.
+    pub kind: &'static str,
+    /// UID of the object.
+    pub uid: Arc<str>,
+}
+
+/// Prints `ObjectSet 8d3e…` for logs.
+impl fmt::Display for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.kind, self.uid)
+    }
+}

@@ -1,0 +1,673 @@
+//! List and watch one collection, over raw JSON.
+//!
+//! Why not `kube::runtime::watcher` (kube-runtime 5): it keeps the list's `resourceVersion` and the
+//! versions of bookmarks to itself, by which [`crate::store`] decides whether the answer to a write
+//! is newer than what was observed; it resumes from the same version after any `ERROR` event but a 410
+//! and whenever a watch falls silent (for 295 s), where a restored cluster needs a new list; and it
+//! drops `Retry-After` and parses each object in full, where here it stays the text that was sent.
+//!
+//! # Guarantees
+//!
+//! - A list is one consistent state: [`Event::ListStarted`], one [`Event::Listed`] per object,
+//!   [`Event::ListDone`]. A list that fails half-way starts again with `ListStarted`.
+//! - After `ListDone` come the changes since that state, in the order of their `resourceVersion`.
+//!   A watch that ends is resumed from the last version seen (but see [`WatchSpec::resumes`]). When
+//!   the server no longer knows that version (410), everything is listed again.
+//! - [`Event::Unserved`] says that the collection is gone. The loop goes on asking, and lists again
+//!   when it is back.
+//! - [`run`] never ends and never panics on what a server sends. Dropping its future ends it and
+//!   closes its connection.
+//!
+//! # Caveats
+//!
+//! The sink is called on the task of the loop and must not block.
+
+mod error;
+mod stream;
+
+use std::{ops::Range, time::Duration};
+
+use http::header::{ACCEPT_ENCODING, HeaderValue};
+use http_body_util::BodyExt as _;
+use kube::{Client, core::Status};
+use serde_json::value::RawValue;
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+
+use self::{
+    error::{Next, WatchError},
+    stream::{Line, Lines, ListMeta, Page, Position, version_of},
+};
+pub use crate::metadata::number;
+use crate::{
+    backoff::{Backoff, jittered},
+    wire::{self, WireError},
+};
+
+/// For how many seconds a watch is requested.
+const WATCH_SECONDS: Range<f64> = 270.0..311.0;
+/// Pauses between attempts.
+const BACKOFF: Backoff = Backoff {
+    first: Duration::from_millis(200),
+    longest: Duration::from_secs(30),
+};
+/// A watch that the server should have ended by now is ended from here.
+const WATCH_GRACE: Duration = Duration::from_secs(15);
+/// After this silence the server is asked whether there is a reason for it, and after as much again the watch is made
+/// anew where it was.
+///
+/// Silence of a kind that does not change is normal. The API server sends a bookmark every minute, but only if it knows
+/// of a version newer than the one asked for; and of versions of other kinds it hears when somebody lists this one, or
+/// else from etcd, every ten minutes unless that is told otherwise. So the question is a small list: with the answer
+/// the server has something to send with its next bookmark. Silence after that means a half-open connection, or a
+/// server that does not work this way. A cluster that was restored from a backup answers with a version older than
+/// ours; it would send nothing until it reaches that.
+const WATCH_SILENCE: Duration = Duration::from_secs(70);
+/// How many bytes a page of more than one object may have. Most objects have 1 to 5 kB, so that whole pages of 500
+/// pass; a few times as much is in memory while a page is read.
+const PAGE_BYTES: usize = 4 << 20;
+/// A watch that lived as long as this was a success, even without an event.
+const HEALTHY_WATCH: Duration = Duration::from_secs(2);
+
+const JSON: &str = "application/json";
+const LIST_METADATA: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json";
+const WATCH_METADATA: &str =
+    "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
+
+/// What to watch.
+#[derive(Clone, Debug)]
+pub struct WatchSpec {
+    /// Path of the collection, such as `/apis/apps/v1/deployments`.
+    pub path: String,
+    /// Selects by labels, in the syntax of the API.
+    pub label_selector: Option<String>,
+    /// Selects by fields, in the syntax of the API.
+    pub field_selector: Option<String>,
+    /// Whether to fetch `PartialObjectMetadata` only.
+    pub metadata_only: bool,
+    /// The most objects per page of a list. Where they are long there are fewer.
+    pub page_size: u32,
+    /// Whether a watch that broke goes on where it was. Otherwise everything is listed again, and
+    /// what has happened in between is no event.
+    pub resumes: bool,
+}
+
+impl WatchSpec {
+    /// Whole objects, all of the collection, in pages of 500.
+    #[must_use]
+    pub fn new(path: String) -> Self {
+        Self {
+            path,
+            label_selector: None,
+            field_selector: None,
+            metadata_only: false,
+            page_size: 500,
+            resumes: true,
+        }
+    }
+
+    /// The `Accept` header of a list or a watch.
+    fn accept(&self, partial: &'static str) -> &'static str {
+        if self.metadata_only { partial } else { JSON }
+    }
+
+    /// The path with the selectors and more parameters.
+    fn url(&self, parameters: &str) -> String {
+        let selector = |name: &str, selector: &Option<String>| {
+            let selector = selector.as_deref().map(wire::escape);
+            selector.map_or_else(String::new, |text| format!("{name}={text}&"))
+        };
+        format!(
+            "{}?{}{}{parameters}",
+            self.path,
+            selector("labelSelector", &self.label_selector),
+            selector("fieldSelector", &self.field_selector),
+        )
+    }
+}
+
+/// What the loop reports.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A list begins; the state it reports is at least as new as this moment.
+    ListStarted,
+    /// An object of the list. Lists of built-in kinds leave `apiVersion` and `kind` out.
+    Listed(&'a RawValue),
+    /// The list is complete.
+    ListDone {
+        /// The version of the list; 0 when the server's versions are no integers.
+        resource_version: u64,
+    },
+    /// An object appeared or changed.
+    Upsert(&'a RawValue),
+    /// An object is gone, or no longer selected. Its `resourceVersion` is that of the deletion.
+    Deleted(&'a RawValue),
+    /// Everything up to this version has been reported.
+    Bookmark(u64),
+    /// The server does not serve the collection (any more).
+    Unserved,
+    /// Listing or watching failed, for this reason. It is tried again. Not reported when the server
+    /// only asks to wait.
+    Failed(&'a str),
+}
+
+/// Lists and watches for ever; see the module's guarantees.
+pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>) + Send) {
+    let mut failures = 0;
+    let mut limit = spec.page_size;
+    loop {
+        let mut position = match list(&client, &spec, &mut limit, &mut sink).await {
+            Ok(position) => position,
+            Err(error) => {
+                pause(&mut failures, &error, &spec, &mut sink).await;
+                continue;
+            }
+        };
+        loop {
+            let started = Instant::now();
+            let end = watch(&client, &spec, &mut position, &mut sink).await;
+            let lasted = started.elapsed() >= HEALTHY_WATCH;
+            if position.moved() || (lasted && is_regular(&end)) {
+                failures = 0;
+            }
+            match end {
+                Ok(()) if lasted => {}
+                // Some proxies close a stream at once; without a pause this would be a busy loop.
+                Ok(()) => {
+                    failures += 1;
+                    sleep(BACKOFF.delay(failures)).await;
+                }
+                Err(error) => {
+                    pause(&mut failures, &error, &spec, &mut sink).await;
+                    let resumes = matches!(error.next, Next::Resume | Next::Reconnect);
+                    if !resumes || !spec.resumes {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether a watch ended as it may while all is well.
+fn is_regular(end: &Result<(), WatchError>) -> bool {
+    matches!(
+        end,
+        Ok(())
+            | Err(WatchError {
+                next: Next::Reconnect,
+                ..
+            })
+    )
+}
+
+/// Reports a failure and waits, at least as long as the server asks for.
+async fn pause(
+    failures: &mut u32,
+    error: &WatchError,
+    spec: &WatchSpec,
+    sink: &mut (impl FnMut(Event<'_>) + Send),
+) {
+    tracing::debug!(path = spec.path, next = ?error.next, cause = error.text, "watch interrupted");
+    match error.next {
+        // Expected after a long silence, and whenever the server has compacted its history.
+        Next::RelistNow | Next::Reconnect => {}
+        Next::Unserved => sink(Event::Unserved),
+        // A server that names a time is not failing: it starts, or holds back load. The first list
+        // of a new custom resource is answered so for a second.
+        Next::Relist | Next::Resume if error.retry_after.is_some() => {}
+        Next::Relist | Next::Resume => sink(Event::Failed(&error.text)),
+    }
+    *failures = failures.saturating_add(1);
+    if *failures > 1 || !matches!(error.next, Next::RelistNow | Next::Reconnect) {
+        let asked = error.retry_after.unwrap_or_default();
+        sleep(BACKOFF.delay(*failures).max(asked.min(BACKOFF.longest))).await;
+    }
+}
+
+/// Lists everything, in pages of up to `limit` objects, which is adapted. Returns where to start watching.
+async fn list(
+    client: &Client,
+    spec: &WatchSpec,
+    limit: &mut u32,
+    sink: &mut (impl FnMut(Event<'_>) + Send),
+) -> Result<Position, WatchError> {
+    // Before the request: the caller relies on the list being no older than this event.
+    sink(Event::ListStarted);
+    let mut token = String::new();
+    loop {
+        // An empty token is as good as none.
+        let page = format!("limit={limit}&continue={}", wire::escape(&token));
+        // No resourceVersion: the list is as new as the request, not as old as some cache.
+        let request = wire::get(&spec.url(&page), spec.accept(LIST_METADATA))?;
+        let most = if *limit > 1 {
+            PAGE_BYTES
+        } else {
+            wire::LONGEST_ANSWER
+        };
+        let reply = match wire::call_within(client, request, most).await {
+            Err(WireError::TooLong { .. }) if *limit > 1 => {
+                *limit = (*limit / 4).max(1);
+                tracing::debug!(
+                    path = spec.path,
+                    limit,
+                    "a page is too long, asking for less"
+                );
+                continue;
+            }
+            reply => reply?,
+        };
+        if !reply.status.is_success() {
+            return Err(WatchError::refused(
+                reply.status,
+                &reply.body,
+                reply.retry_after,
+            ));
+        }
+        let page: Page<'_> = serde_json::from_slice(&reply.body)
+            .map_err(|error| WatchError::unreadable("list", &error))?;
+        let items = page.items.unwrap_or_default();
+        *limit = next_limit(items.len(), reply.body.len(), spec.page_size);
+        for object in items {
+            sink(Event::Listed(object));
+        }
+        let ListMeta {
+            resource_version,
+            next,
+        } = page.metadata;
+        match next {
+            // All pages are of the same state; the server answers 410 when it cannot keep that up.
+            Some(next) if !next.is_empty() => token = next.into_owned(),
+            _ => {
+                sink(Event::ListDone {
+                    resource_version: number(&resource_version),
+                });
+                return Ok(Position::at(resource_version.into_owned()));
+            }
+        }
+    }
+}
+
+/// How many objects to ask for, after `objects` came in `bytes`, so that a page has half of what it may have.
+fn next_limit(objects: usize, bytes: usize, most: u32) -> u32 {
+    let fitting = (PAGE_BYTES / 2).saturating_mul(objects.max(1)) / bytes.max(1);
+    u32::try_from(fitting).unwrap_or(most).clamp(1, most.max(1))
+}
+
+/// Watches once. `Ok` when the server ended the watch as agreed, or because it shuts down.
+async fn watch(
+    client: &Client,
+    spec: &WatchSpec,
+    position: &mut Position,
+    sink: &mut (impl FnMut(Event<'_>) + Send),
+) -> Result<(), WatchError> {
+    let lifetime = Duration::from_secs(jittered(Duration::from_secs(1), WATCH_SECONDS).as_secs());
+    let url = spec.url(&format!(
+        "watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}",
+        lifetime.as_secs(),
+        wire::escape(position.version()?)
+    ));
+    let mut request = wire::get(&url, spec.accept(WATCH_METADATA))?;
+    // From 1.37 on servers compress watches, one gzip member per event.
+    let headers = request.headers_mut();
+    headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+
+    let deadline = Instant::now() + lifetime + WATCH_GRACE;
+    let response = timeout(wire::REQUEST_TIMEOUT, client.send(request)).await;
+    let response = response
+        .map_err(|_elapsed| WireError::Timeout {
+            limit: wire::REQUEST_TIMEOUT,
+        })?
+        .map_err(WireError::send)?;
+    let status = response.status();
+    let retry_after = wire::retry_after(response.headers());
+    let mut body = response.into_body();
+    if !status.is_success() {
+        let text = timeout_at(deadline, wire::collect(body, wire::LONGEST_ANSWER)).await;
+        let text = text.ok().and_then(Result::ok).unwrap_or_default();
+        return Err(WatchError::refused(status, &text, retry_after));
+    }
+
+    let mut lines = Lines::default();
+    let mut has_asked = false;
+    loop {
+        let patience = deadline.min(Instant::now() + WATCH_SILENCE);
+        let frame = match timeout_at(patience, body.frame()).await {
+            Err(_) if Instant::now() < deadline => {
+                if has_asked {
+                    return Err(WatchError::silent(2 * WATCH_SILENCE));
+                }
+                ask(client, spec, position).await?;
+                has_asked = true;
+                continue;
+            }
+            Err(_) | Ok(None) => return Ok(()),
+            Ok(Some(frame)) => frame.map_err(WireError::read)?,
+        };
+        has_asked = false;
+        if let Some(data) = frame.data_ref() {
+            lines.feed(data, |line| event(line, position, sink))?;
+            if lines.begun() > wire::LONGEST_ANSWER {
+                let most = wire::LONGEST_ANSWER;
+                return Err(WireError::TooLong { most }.into());
+            }
+        }
+    }
+}
+
+/// Asks a server that is silent for its version: whether it answers at all, and knows what we know.
+async fn ask(client: &Client, spec: &WatchSpec, position: &mut Position) -> Result<(), WatchError> {
+    // One object at most, of all; to find one with certain labels a server may have to read all others.
+    let any = WatchSpec {
+        label_selector: None,
+        ..spec.clone()
+    };
+    let reply = wire::call(client, wire::get(&any.url("limit=1"), LIST_METADATA)?).await?;
+    if !reply.status.is_success() {
+        return Err(WatchError::refused(
+            reply.status,
+            &reply.body,
+            reply.retry_after,
+        ));
+    }
+    let page: Page<'_> = serde_json::from_slice(&reply.body)
+        .map_err(|error| WatchError::unreadable("list", &error))?;
+    let (now, ours) = (page.metadata.resource_version, position.version()?);
+    if number(&now) < number(ours) {
+        return Err(WatchError::rewound(&now, ours));
+    }
+    Ok(())
+}
+
+/// Reports one line of a watch.
+fn event(
+    line: &[u8],
+    position: &mut Position,
+    sink: &mut (impl FnMut(Event<'_>) + Send),
+) -> Result<(), WatchError> {
+    let unreadable = |error| WatchError::unreadable("watch event", &error);
+    let Line { kind, object } = serde_json::from_slice(line).map_err(unreadable)?;
+    match kind {
+        "ADDED" | "MODIFIED" => sink(Event::Upsert(object)),
+        "DELETED" => sink(Event::Deleted(object)),
+        "BOOKMARK" => {
+            let version = version_of(object.get())?;
+            sink(Event::Bookmark(number(&version)));
+        }
+        "ERROR" => {
+            let status: Status = serde_json::from_str(object.get())
+                .map_err(|error| WatchError::unreadable("watch error", &error))?;
+            return Err(WatchError::error_event(&status));
+        }
+        other => {
+            tracing::debug!(kind = other, "watch event of an unknown kind");
+            return Ok(());
+        }
+    }
+    position.note(object.get());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::ready, sync::Arc};
+
+    use bytes::Bytes;
+    use futures::stream::unfold;
+    use http::{Request, Response};
+    use http_body_util::{Full, StreamBody, combinators::UnsyncBoxBody};
+    use hyper::body::Frame;
+    use kube::client::Body;
+    use parking_lot::Mutex;
+    use tower::BoxError;
+
+    use super::*;
+
+    /// A server whose watches send nothing unless told to. It takes down its requests.
+    #[derive(Clone, Default)]
+    struct Quiet {
+        /// The versions of its lists; the last one stays.
+        versions: Arc<Mutex<Vec<u64>>>,
+        /// Whether its watches have a bookmark every two minutes, as the first minute brings nothing new.
+        sends_bookmarks: bool,
+        requests: Arc<Mutex<Vec<String>>>,
+    }
+
+    impl Quiet {
+        fn answer(self, query: &str) -> Response<UnsyncBoxBody<Bytes, BoxError>> {
+            let is_watch = query.contains("watch=true");
+            let version = {
+                let mut versions = self.versions.lock();
+                if is_watch || versions.len() == 1 {
+                    versions[0]
+                } else {
+                    versions.remove(0)
+                }
+            };
+            let line = if is_watch {
+                let (_, from) = query.rsplit_once('=').unwrap_or_default();
+                format!("watch {from}")
+            } else if query.ends_with("limit=1") {
+                "ask".to_owned()
+            } else {
+                "list".to_owned()
+            };
+            self.requests.lock().push(line);
+            if !is_watch {
+                let list =
+                    format!(r#"{{"metadata":{{"resourceVersion":"{version}"}},"items":[]}}"#);
+                return Response::new(Full::from(list).map_err(Into::into).boxed_unsync());
+            }
+            let bookmarks = unfold(self, async |server| {
+                if !server.sends_bookmarks {
+                    std::future::pending::<()>().await;
+                }
+                sleep(2 * MINUTE).await;
+                let version = server.versions.lock()[0];
+                let line = format!(
+                    "{{\"type\":\"BOOKMARK\",\"object\":{{\"metadata\":{{\"resourceVersion\":\"{version}\"}}}}}}\n"
+                );
+                Some((Ok(Frame::data(line.into())), server))
+            });
+            Response::new(StreamBody::new(bookmarks).boxed_unsync())
+        }
+
+        /// What is requested and reported within that time.
+        async fn watched(self, resumes: bool, time: Duration) -> (Vec<String>, Vec<String>) {
+            let server = self.clone();
+            let service = tower::service_fn(move |request: Request<Body>| {
+                let query = request.uri().query().unwrap_or_default();
+                ready(Ok::<_, BoxError>(server.clone().answer(query)))
+            });
+            let spec = WatchSpec {
+                resumes,
+                ..WatchSpec::new("/api/v1/configmaps".to_owned())
+            };
+            let failures = Arc::new(Mutex::new(Vec::new()));
+            let sink = Arc::clone(&failures);
+            let run = run(Client::new(service, "default"), spec, move |event| {
+                if let Event::Failed(cause) = event {
+                    sink.lock().push(cause.to_owned());
+                }
+            });
+            let _ = timeout(time, run).await;
+            let failures = failures.lock().clone();
+            let requests = self.requests.lock().clone();
+            (requests, failures)
+        }
+    }
+
+    const MINUTE: Duration = Duration::from_mins(1);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_silent_watch_is_asked_about_and_goes_on_where_it_was() {
+        let server = Quiet {
+            versions: Arc::new(Mutex::new(vec![7, 7, 9])),
+            ..Quiet::default()
+        };
+        let (requests, failures) = server.watched(true, 5 * MINUTE).await;
+        let expected = ["list", "watch 7", "ask", "watch 7", "ask", "watch 7"];
+        assert_eq!(requests, expected);
+        assert_eq!(failures, [""; 0], "silence is no failure");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_must_not_miss_an_event_is_listed_again_after_a_silence() {
+        let server = Quiet {
+            versions: Arc::new(Mutex::new(vec![7])),
+            ..Quiet::default()
+        };
+        let (requests, failures) = server.watched(false, 3 * MINUTE).await;
+        assert_eq!(requests, ["list", "watch 7", "ask", "list", "watch 7"]);
+        assert_eq!(failures, [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_watch_with_bookmarks_stays() {
+        let server = Quiet {
+            versions: Arc::new(Mutex::new(vec![7, 8, 9, 10])),
+            sends_bookmarks: true,
+            ..Quiet::default()
+        };
+        let (requests, failures) = server.watched(true, 4 * MINUTE).await;
+        assert_eq!(requests, ["list", "watch 7", "ask", "ask"]);
+        assert_eq!(failures, [""; 0]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_server_that_knows_less_than_we_do_is_listed_again() {
+        let server = Quiet {
+            versions: Arc::new(Mutex::new(vec![7, 3])),
+            ..Quiet::default()
+        };
+        let (requests, failures) = server.watched(true, 2 * MINUTE).await;
+        assert_eq!(requests, ["list", "watch 7", "ask", "list", "watch 3"]);
+        assert_eq!(failures.len(), 1);
+        assert!(failures[0].contains("version 3"), "{failures:?}");
+    }
+
+    /// A page of a list of that many objects of that many bytes.
+    fn page(objects: usize, length: usize, limit: usize, from: usize) -> String {
+        let end = objects.min(from + limit);
+        let next = if end < objects {
+            end.to_string()
+        } else {
+            String::new()
+        };
+        let data = "x".repeat(length);
+        let items: Vec<_> = (from..end)
+            .map(|at| format!(r#"{{"n":{at},"x":"{data}"}}"#))
+            .collect();
+        let items = items.join(",");
+        format!(r#"{{"metadata":{{"resourceVersion":"7","continue":"{next}"}},"items":[{items}]}}"#)
+    }
+
+    /// Lists that many objects of that many bytes. Returns the limits of the requests, and the numbers of the objects.
+    async fn listed(objects: usize, length: usize) -> (Vec<usize>, Vec<usize>) {
+        let limits = Arc::new(Mutex::new(Vec::new()));
+        let asked = Arc::clone(&limits);
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let query = request.uri().query().unwrap_or_default();
+            let (limit, from) = query.split_once('&').unwrap();
+            let number = |text: &str| text.split_once('=').unwrap().1.parse().unwrap_or(0);
+            asked.lock().push(number(limit));
+            let page = page(objects, length, number(limit), number(from));
+            ready(Ok::<_, BoxError>(Response::new(Full::from(page))))
+        });
+        let spec = WatchSpec::new("/api/v1/configmaps".to_owned());
+        let (mut limit, mut found) = (spec.page_size, Vec::new());
+        let mut sink = |event: Event<'_>| {
+            if let Event::Listed(object) = event {
+                let (number, _) = object.get()[5..].split_once(',').unwrap();
+                found.push(number.parse().unwrap());
+            }
+        };
+        let client = Client::new(service, "default");
+        list(&client, &spec, &mut limit, &mut sink).await.unwrap();
+        let limits = limits.lock().clone();
+        (limits, found)
+    }
+
+    #[tokio::test]
+    async fn pages_adapt_to_the_size_of_objects_and_miss_none() {
+        for (objects, length, expected) in [
+            (1_200, 3_000, &[500, 500, 500][..]),
+            (8, 900_000, &[500, 125, 31, 7, 1, 2, 2, 2, 2]),
+            (3, 12_000_000, &[500, 125, 31, 7, 1, 1, 1]),
+        ] {
+            let (limits, found) = listed(objects, length).await;
+            assert_eq!(limits, expected, "{objects} of {length}");
+            assert_eq!(found, (0..objects).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn an_error_event_never_resumes_from_the_same_version() {
+        let table = [
+            (
+                r#"{"status":"Failure","message":"too old resource version: 1 (2)","reason":"Expired","code":410}"#,
+                Next::RelistNow,
+            ),
+            (
+                r#"{"status":"Failure","message":"etcd event received with PrevKv=nil","code":500}"#,
+                Next::Relist,
+            ),
+        ];
+        for (status, next) in table {
+            let line = format!(r#"{{"type":"ERROR","object":{status}}}"#);
+            let error = event(line.as_bytes(), &mut Position::default(), &mut |_| {}).unwrap_err();
+            assert_eq!(error.next, next, "{status}");
+        }
+    }
+
+    #[test]
+    fn events_are_reported_and_the_last_version_is_kept() {
+        let mut position = Position::at("7".to_owned());
+        assert_eq!(position.version().unwrap(), "7");
+        assert!(!position.moved());
+        let mut reported = Vec::new();
+        for line in [
+            r#"{"type":"ADDED","object":{"metadata":{"name":"a","resourceVersion":"8"}}}"#,
+            r#"{"object":{"metadata":{"resourceVersion":"9","name":"a"},"data":{"x":"\u00e4"}},"type":"MODIFIED"}"#,
+            r#"{"type":"DELETED","object":{"metadata":{"name":"a","resourceVersion":"10"}}}"#,
+            r#"{"type":"FUTURE","object":{}}"#,
+            r#"{"type":"BOOKMARK","object":{"kind":"X","metadata":{"resourceVersion":"12"}}}"#,
+        ] {
+            let mut sink = |event: Event<'_>| reported.push(format!("{event:?}"));
+            event(line.as_bytes(), &mut position, &mut sink).unwrap();
+        }
+        let kinds: Vec<&str> = reported
+            .iter()
+            .map(|event| event.split(['(', ' ']).next().unwrap())
+            .collect();
+        assert_eq!(kinds, ["Upsert", "Upsert", "Deleted", "Bookmark"]);
+        assert!(position.moved());
+        assert_eq!(position.version().unwrap(), "12");
+    }
+
+    #[test]
+    fn unreadable_lines_lead_to_a_new_list() {
+        for line in [
+            "{",
+            "null",
+            r#"{"type":"BOOKMARK","object":{}}"#,
+            "\u{fffd}",
+        ] {
+            let error = event(line.as_bytes(), &mut Position::default(), &mut |_| {}).unwrap_err();
+            assert_eq!(error.next, Next::Relist, "{line}");
+        }
+    }
+
+    #[test]
+    fn selectors_are_escaped_in_the_query() {
+        let spec = WatchSpec {
+            label_selector: Some("a/b=c".to_owned()),
+            field_selector: Some("metadata.name=d&e".to_owned()),
+            ..WatchSpec::new("/api/v1/configmaps".to_owned())
+        };
+        assert_eq!(
+            spec.url("limit=1"),
+            "/api/v1/configmaps?labelSelector=a%2Fb%3Dc&fieldSelector=metadata.name%3Dd%26e&limit=1"
+        );
+    }
+}

@@ -1,0 +1,135 @@
+//! How to go on when listing or watching fails.
+
+use std::time::Duration;
+
+use http::StatusCode;
+use kube::core::Status;
+
+use crate::wire::{self, WireError};
+
+/// How to go on after a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    /// Watch again from the last version.
+    Resume,
+    /// As [`Next::Resume`], at once: nothing has failed that anybody knows of.
+    Reconnect,
+    /// The history is gone: list again, the first time without a pause.
+    RelistNow,
+    /// Watching from the last version does not work: list again after a pause.
+    Relist,
+    /// The collection is gone: list again after a pause.
+    Unserved,
+}
+
+#[derive(Debug)]
+pub(super) struct WatchError {
+    pub(super) next: Next,
+    pub(super) text: String,
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl WatchError {
+    fn new(next: Next, text: String) -> Self {
+        Self {
+            next,
+            text,
+            retry_after: None,
+        }
+    }
+
+    pub(super) fn silent(limit: Duration) -> Self {
+        Self::new(
+            Next::Reconnect,
+            format!("the watch was silent for {} s", limit.as_secs()),
+        )
+    }
+
+    /// The server has gone back in time.
+    pub(super) fn rewound(now: &str, ours: &str) -> Self {
+        let text = format!("the server is at version {now}, before {ours}, which it was at before");
+        Self::new(Next::Relist, text)
+    }
+
+    pub(super) fn unreadable(what: &str, error: &serde_json::Error) -> Self {
+        Self::new(
+            Next::Relist,
+            format!("the server sent an unreadable {what}: {error}"),
+        )
+    }
+
+    /// A request that was answered with a failure.
+    pub(super) fn refused(code: StatusCode, body: &[u8], retry_after: Option<Duration>) -> Self {
+        let status = wire::failure(code, body);
+        Self {
+            retry_after,
+            ..Self::new(judge(code.as_u16(), &status), status.message)
+        }
+    }
+
+    /// An `ERROR` event: the version cannot be watched from, whatever the reason.
+    pub(super) fn error_event(status: &Status) -> Self {
+        let next = match judge(status.code, status) {
+            Next::Resume => Next::Relist,
+            next => next,
+        };
+        Self::new(next, status.message.clone())
+    }
+}
+
+fn judge(code: u16, status: &Status) -> Next {
+    // The version is from a future that a restored backup has undone.
+    let ahead = status.details.as_ref().is_some_and(|details| {
+        details
+            .causes
+            .iter()
+            .any(|cause| cause.reason == "ResourceVersionTooLarge")
+    });
+    match code {
+        _ if ahead => Next::Relist,
+        410 => Next::RelistNow,
+        404 => Next::Unserved,
+        400 | 422 => Next::Relist,
+        _ => Next::Resume,
+    }
+}
+
+impl From<WireError> for WatchError {
+    fn from(error: WireError) -> Self {
+        Self::new(Next::Resume, error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_refusal_has_its_way_to_go_on() {
+        let too_large = concat!(
+            r#"{"status":"Failure","message":"Too large resource version: 9, current: 5","reason":"Timeout","#,
+            r#""details":{"causes":[{"reason":"ResourceVersionTooLarge","message":"Too large resource version"}],"#,
+            r#""retryAfterSeconds":1},"code":504}"#
+        );
+        let table = [
+            (410, "", Next::RelistNow),
+            (404, "404 page not found", Next::Unserved),
+            (400, "", Next::Relist),
+            (401, "", Next::Resume),
+            (403, "", Next::Resume),
+            (429, "", Next::Resume),
+            (500, "", Next::Resume),
+            (503, "", Next::Resume),
+            (504, "", Next::Resume),
+            (504, too_large, Next::Relist),
+        ];
+        for (code, body, next) in table {
+            let code = StatusCode::from_u16(code).unwrap();
+            assert_eq!(
+                WatchError::refused(code, body.as_bytes(), None).next,
+                next,
+                "{code} {body}"
+            );
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! One request, one reply: the thin layer over [`kube::Client`] that keeps exact status codes.
+//!
+//! `kube::Api` folds what the server said into typed results: whether an apply answered 200 or
+//! 201, by which a merge into a stranger differs from a create, is lost there. Here a reply
+//! stays a status code and bytes.
+
+use std::{fmt::Write as _, time::Duration};
+
+use baton_apis::conditions::MAX_MESSAGE_LENGTH;
+use baton_engine::texts::shorten;
+use bytes::Bytes;
+use http::{Request, StatusCode, header};
+use http_body_util::{BodyExt as _, Collected, LengthLimitError, Limited};
+use kube::{
+    Client,
+    client::Body,
+    core::{Status, response::StatusDetails},
+};
+use tokio::time::timeout;
+
+use crate::{error::one_line, redact::without_values};
+
+/// How long a request other than a watch may take, the reading of its answer included. The API
+/// server gives up on a write after 34 s by itself.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The longest answer that is taken. The API server takes requests of 3 MiB, and objects grow by what it notes in them.
+pub const LONGEST_ANSWER: usize = 16 << 20;
+
+/// What a server answered.
+#[derive(Debug)]
+pub struct Reply {
+    /// Status code.
+    pub status: StatusCode,
+    /// When the server takes the next attempt.
+    pub retry_after: Option<Duration>,
+    /// The whole body.
+    pub body: Bytes,
+}
+
+/// A request that got no whole answer. Whether the server acted upon it is unknown.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    /// A name cannot be part of a URL.
+    #[error("building a request for {path}: {source}")]
+    Build {
+        /// Path and query of the request.
+        path: String,
+        /// What is wrong with it.
+        source: http::Error,
+    },
+    /// No connection, or it broke before the answer began.
+    #[error("no answer from the API server: {}", one_line(source))]
+    Send {
+        /// What the client reported.
+        source: Box<kube::Error>,
+    },
+    /// The connection broke within the answer.
+    #[error("reading the API server's answer: {}", one_line(source))]
+    Read {
+        /// What the client reported.
+        source: Box<kube::Error>,
+    },
+    /// It is longer than it may be, and was not read.
+    #[error("the API server's answer is longer than {} MiB", most >> 20)]
+    TooLong {
+        /// How many bytes it may have.
+        most: usize,
+    },
+    /// The time was up.
+    #[error("no answer from the API server within {} s", limit.as_secs())]
+    Timeout {
+        /// The time it had.
+        limit: Duration,
+    },
+}
+
+impl WireError {
+    pub(crate) fn send(source: kube::Error) -> Self {
+        let source = Box::new(source);
+        Self::Send { source }
+    }
+
+    pub(crate) fn read(source: kube::Error) -> Self {
+        let source = Box::new(source);
+        Self::Read { source }
+    }
+
+    fn unread(error: Box<dyn std::error::Error + Send + Sync>, most: usize) -> Self {
+        match error.downcast::<kube::Error>() {
+            Ok(source) => Self::Read { source },
+            Err(error) if error.is::<LengthLimitError>() => Self::TooLong { most },
+            Err(error) => Self::read(kube::Error::Service(error)),
+        }
+    }
+}
+
+/// Sends a request and reads its whole answer, whatever the status, within [`REQUEST_TIMEOUT`], and unless it is longer
+/// than [`LONGEST_ANSWER`].
+///
+/// # Errors
+/// When there is no whole answer.
+pub async fn call(client: &Client, request: Request<Body>) -> Result<Reply, WireError> {
+    call_within(client, request, LONGEST_ANSWER).await
+}
+
+/// As [`call`], with an answer of at most that many bytes.
+pub(crate) async fn call_within(
+    client: &Client,
+    request: Request<Body>,
+    most: usize,
+) -> Result<Reply, WireError> {
+    let answer = async {
+        let response = client.send(request).await.map_err(WireError::send)?;
+        let status = response.status();
+        let retry_after = retry_after(response.headers());
+        let body = collect(response.into_body(), most).await?;
+        Ok(Reply {
+            status,
+            retry_after,
+            body,
+        })
+    };
+    timeout(REQUEST_TIMEOUT, answer)
+        .await
+        .unwrap_or(Err(WireError::Timeout {
+            limit: REQUEST_TIMEOUT,
+        }))
+}
+
+/// Reads an answer, unless it is longer than that.
+pub(crate) async fn collect(body: Body, most: usize) -> Result<Bytes, WireError> {
+    let whole = Limited::new(body, most).collect().await;
+    whole
+        .map(Collected::to_bytes)
+        .map_err(|error| WireError::unread(error, most))
+}
+
+/// Builds a GET.
+///
+/// # Errors
+/// When the path is no part of a URL.
+pub fn get(path: &str, accept: &str) -> Result<Request<Body>, WireError> {
+    Request::get(path)
+        .header(header::ACCEPT, accept)
+        .body(Body::empty())
+        .map_err(|source| WireError::Build {
+            path: path.to_owned(),
+            source,
+        })
+}
+
+/// The `Retry-After` of an answer. API servers send seconds, never a date.
+#[must_use]
+pub fn retry_after(headers: &header::HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(header::RETRY_AFTER)?.to_str().ok()?;
+    seconds.trim().parse().ok().map(Duration::from_secs)
+}
+
+/// The `Status` in the body of a failed request, without the values that its message quotes; made up from the body's
+/// text when there is none, as proxies and paths outside of every API group answer in plain text.
+#[must_use]
+pub fn failure(code: StatusCode, body: &[u8]) -> Status {
+    let mut status = quoted_failure(code, body);
+    status.message = without_values(&status.message);
+    // Each object of a phase has an answer, and no condition shows more of one.
+    shorten(&mut status.message, MAX_MESSAGE_LENGTH);
+    status
+}
+
+fn quoted_failure(code: StatusCode, body: &[u8]) -> Status {
+    if let Ok(status) = serde_json::from_slice::<Status>(body)
+        && (!status.message.is_empty() || !status.reason.is_empty() || status.code != 0)
+    {
+        return status;
+    }
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim();
+    let mut message = if text.is_empty() {
+        code.to_string()
+    } else {
+        text.chars().take(500).collect()
+    };
+    if !message.contains(code.as_str()) {
+        message = format!("{code}: {message}");
+    }
+    Status::failure(&message, "").with_code(code.as_u16())
+}
+
+/// Details of a `Status`, if it names what it is about.
+#[must_use]
+pub fn subject(status: &Status) -> Option<&StatusDetails> {
+    status
+        .details
+        .as_ref()
+        .filter(|details| !details.kind.is_empty() || !details.name.is_empty())
+}
+
+/// Escapes a path segment, or the value of a query parameter.
+#[must_use]
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            out.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+
+    use futures::stream;
+    use http::Response;
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_answer_that_is_too_long_is_refused() {
+        let server = |size: usize| {
+            let answer = move |_| async move {
+                let pieces = (0..size.div_ceil(1 << 20)).map(|_| Bytes::from(vec![b'x'; 1 << 20]));
+                let frames = pieces.map(|data| Ok::<_, Infallible>(Frame::data(data)));
+                Ok::<_, Infallible>(Response::new(StreamBody::new(stream::iter(frames))))
+            };
+            Client::new(tower::service_fn(answer), "default")
+        };
+        let request = || get("/api/v1/namespaces/a/configmaps/b", "application/json").unwrap();
+        let reply = call(&server(3 << 20), request()).await.unwrap();
+        assert_eq!(reply.body.len(), 3 << 20);
+        let error = call(&server(1 << 30), request()).await.unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "the API server's answer is longer than 16 MiB"
+        );
+    }
+
+    #[test]
+    fn escapes_what_a_path_or_query_would_interpret() {
+        assert_eq!(escape("system:node/a b%"), "system%3Anode%2Fa%20b%25");
+        assert_eq!(
+            escape("package-operator.run/cache=True"),
+            "package-operator.run%2Fcache%3DTrue"
+        );
+        assert_eq!(escape("ä"), "%C3%A4");
+    }
+
+    #[test]
+    fn makes_a_status_of_plain_text() {
+        let status = failure(StatusCode::NOT_FOUND, b"404 page not found\n");
+        assert_eq!(status.message, "404 page not found");
+        assert_eq!(status.code, 404);
+        assert_eq!(
+            failure(StatusCode::BAD_GATEWAY, b"").message,
+            "502 Bad Gateway"
+        );
+        assert_eq!(
+            failure(StatusCode::BAD_GATEWAY, b"oops").message,
+            "502 Bad Gateway: oops"
+        );
+        assert_eq!(
+            failure(StatusCode::BAD_GATEWAY, b"{}").message,
+            "502 Bad Gateway: {}"
+        );
+    }
+
+    #[test]
+    fn keeps_the_status_that_the_server_sent() {
+        let body = concat!(
+            r#"{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","#,
+            r#""message":"configmaps \"a\" not found","reason":"NotFound","#,
+            r#""details":{"name":"a","kind":"configmaps"},"code":404}"#
+        );
+        let status = failure(StatusCode::NOT_FOUND, body.as_bytes());
+        assert_eq!(status.reason, "NotFound");
+        assert_eq!(
+            subject(&status).map(|d| (d.kind.as_str(), d.name.as_str())),
+            Some(("configmaps", "a"))
+        );
+    }
+}

@@ -1,0 +1,93 @@
+//! Whatever a rule says: it is refused or runs, within its cost, to the same end each time.
+
+use crate::budget::Budget;
+use crate::cel::error::{EvaluationError, RuleError};
+use crate::cel::testing::{object, quotes, stranger};
+use crate::cel::{MAX_RULE, Rule};
+
+/// Stands between a rule and the object to try it on, instead of that of the tests.
+const SEPARATOR: &str = "\n---\n";
+/// The longest text about a rule, in bytes: types are shown in full, and nest as deeply as the rule.
+const LONGEST_ERROR: usize = 2 * MAX_RULE;
+
+#[test]
+fn rules_keep_their_promises() {
+    bolero::check!(name = "cel")
+        .with_iterations(300)
+        .for_each(|input: &[u8]| {
+            if let Ok(text) = str::from_utf8(input) {
+                check(text);
+            }
+        });
+}
+
+fn check(text: &str) {
+    let (text, object) = match text.split_once(SEPARATOR) {
+        Some((rule, object)) => (rule, serde_json::from_str(object).ok()),
+        None => (text, None),
+    };
+    let object = object.unwrap_or_else(self::object);
+    let rule = match Rule::compile(text) {
+        Ok(rule) => rule,
+        Err(error) => {
+            assert!(!matches!(error, RuleError::Aborted(_)), "{error}");
+            assert!(error.to_string().len() <= LONGEST_ERROR, "{error}");
+            return;
+        }
+    };
+    let run = |rule: &Rule, units: u64, object| {
+        let mut budget = Budget::new(units);
+        let result = rule.evaluate_within(&mut budget, object);
+        if let Err(error) = &result {
+            assert!(!matches!(error, EvaluationError::Aborted(_)), "{error}");
+            assert!(error.to_string().len() <= LONGEST_ERROR, "{error}");
+        }
+        (result, units - budget.left())
+    };
+    let all = Budget::default().left();
+    let (result, spent) = run(&rule, all, &object);
+    assert_eq!(
+        run(&rule, all, &object),
+        (result.clone(), spent),
+        "the same each time"
+    );
+    if result != Err(EvaluationError::TooExpensive) {
+        assert_eq!(
+            run(&rule, spent, &object).0,
+            result,
+            "it costs what it has spent"
+        );
+    }
+    let less = run(&rule, spent / 2, &object).0;
+    assert!(
+        less == result || less == Err(EvaluationError::PassTooExpensive),
+        "{less:?}, with all it may spend {result:?}"
+    );
+    negated(text, &result, |rule| run(rule, all, &object).0);
+    // Nobody may see in a condition what the object says, unless the rule says it too.
+    if !quotes(text)
+        && let (Err(error), _) = run(&rule, all, &stranger(&object))
+    {
+        assert!(!quotes(&error.to_string()), "{error}");
+    }
+}
+
+/// The opposite of a rule is a rule, and has the opposite result.
+fn negated(
+    text: &str,
+    result: &Result<bool, EvaluationError>,
+    run: impl FnOnce(&Rule) -> Result<bool, EvaluationError>,
+) {
+    // A comment may end the rule.
+    match Rule::compile(&format!("!({text}\n)")) {
+        Ok(rule) => match (result, run(&rule)) {
+            (_, Err(EvaluationError::TooExpensive)) => {}
+            (Ok(value), opposite) => assert_eq!(opposite, Ok(!value)),
+            (Err(_), opposite) => assert!(opposite.is_err(), "{opposite:?}"),
+        },
+        Err(error) => assert!(
+            matches!(error, RuleError::TooLong | RuleError::TooDeep),
+            "{error}"
+        ),
+    }
+}

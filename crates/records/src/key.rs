@@ -1,0 +1,152 @@
+//! How objects of our own kinds are named, in queues, indexes and URLs.
+
+use std::{fmt, hash::Hash, sync::Arc};
+
+use baton_kubernetes::path::{self, NameError};
+use baton_runtime::controller::ReconcileKey;
+use tracing::{Span, info_span};
+
+/// A kind of ours in one of its two scopes.
+pub trait OwnKind: Copy + Eq + Ord + Hash + fmt::Debug + Send + Sync + 'static {
+    /// The kind as objects name it.
+    fn kind(self) -> &'static str;
+
+    /// The resource in URLs.
+    fn plural(self) -> &'static str;
+}
+
+/// The identity of an object of ours.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key<R> {
+    /// Kind.
+    pub kind: R,
+    /// Namespace, empty for the cluster scope.
+    pub namespace: Arc<str>,
+    /// Name.
+    pub name: Arc<str>,
+}
+
+impl<R: OwnKind> Key<R> {
+    /// An object of the same kind and namespace.
+    #[must_use]
+    pub fn sibling(&self, name: &str) -> Self {
+        self.beside(self.kind, name)
+    }
+
+    /// As [`Key::sibling`], sharing the name.
+    #[must_use]
+    pub fn named(&self, name: &Arc<str>) -> Self {
+        Self {
+            name: name.clone(),
+            ..self.clone()
+        }
+    }
+
+    /// An object of another kind in the same namespace.
+    #[must_use]
+    pub fn beside<S>(&self, kind: S, name: &str) -> Key<S> {
+        Key {
+            kind,
+            namespace: self.namespace.clone(),
+            name: name.into(),
+        }
+    }
+
+    /// URL path of the object.
+    ///
+    /// # Errors
+    /// When no object can have this name; names come from manifests.
+    pub fn path(&self) -> Result<String, NameError> {
+        path::object(&self.collection()?, &self.name)
+    }
+
+    /// URL path of the objects of its kind in its namespace.
+    ///
+    /// # Errors
+    /// When no namespace can have this name.
+    pub fn collection(&self) -> Result<String, NameError> {
+        self.beside_collection(self.kind.plural())
+    }
+
+    /// URL path of the objects of a resource of ours in its namespace.
+    pub(crate) fn beside_collection(&self, plural: &str) -> Result<String, NameError> {
+        if self.namespace.is_empty() {
+            return Ok(collection(plural));
+        }
+        collection_in(plural, &self.namespace)
+    }
+}
+
+impl<R: OwnKind> ReconcileKey for Key<R> {
+    fn span(&self) -> Span {
+        info_span!(
+            "reconcile",
+            kind = self.kind.kind(),
+            namespace = &*self.namespace,
+            name = &*self.name
+        )
+    }
+
+    fn namespace(&self) -> Arc<str> {
+        self.namespace.clone()
+    }
+}
+
+/// Prints `ObjectSet shop/web-v2`.
+impl<R: OwnKind> fmt::Display for Key<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}/{}", self.kind.kind(), self.namespace, self.name)
+    }
+}
+
+/// URL path of all objects of a resource of ours.
+#[must_use]
+pub fn collection(plural: &str) -> String {
+    path::everywhere(GROUP_VERSION, plural)
+}
+
+/// URL path of the objects of a resource of ours in a namespace.
+///
+/// # Errors
+/// When no namespace can have this name.
+pub fn collection_in(plural: &str, namespace: &str) -> Result<String, NameError> {
+    path::within(GROUP_VERSION, namespace, plural)
+}
+
+/// URL path of our group and version.
+const GROUP_VERSION: &str = "/apis/package-operator.run/v1alpha1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::revision::RevisionKind::{ClusterObjectSet, ObjectSet};
+
+    #[test]
+    fn paths_are_those_of_the_api() {
+        assert_eq!(
+            GROUP_VERSION,
+            format!("/apis/{}", baton_apis::constants::API_VERSION)
+        );
+        let key = |kind, namespace: &str, name: &str| Key {
+            kind,
+            namespace: namespace.into(),
+            name: name.into(),
+        };
+        let namespaced = key(ObjectSet, "shop", "?watch=1");
+        assert_eq!(
+            namespaced.path().unwrap(),
+            format!("{GROUP_VERSION}/namespaces/shop/objectsets/%3Fwatch%3D1")
+        );
+        assert_eq!(
+            namespaced.slice("a b").path().unwrap(),
+            format!("{GROUP_VERSION}/namespaces/shop/objectslices/a%20b")
+        );
+        assert!(namespaced.slice("../configmaps/a").path().is_err());
+        let cluster = key(ClusterObjectSet, "", "a");
+        assert_eq!(
+            cluster.path().unwrap(),
+            format!("{GROUP_VERSION}/clusterobjectsets/a")
+        );
+        assert!(key(ObjectSet, "shop", "..").path().is_err());
+    }
+}

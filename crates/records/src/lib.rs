@@ -1,0 +1,16 @@
+//! Objects of our own kinds, as raw records: read, kept fresh, found by indexes, and written.
+
+pub mod api;
+pub mod beside;
+pub mod deployment;
+pub mod key;
+mod orphaned;
+pub mod phase;
+mod phase_api;
+pub mod record;
+pub mod reflector;
+pub mod revision;
+mod revision_api;
+pub mod siblings;
+pub mod slice;
+pub mod store;

@@ -1,0 +1,186 @@
+//! Delegated phases as they are kept.
+
+use std::sync::Arc;
+
+use baton_apis::{
+    ObjectSetPhaseSpec, ObjectSetPhaseStatus,
+    constants::{
+        ANNOTATION_ABANDON, ANNOTATION_PHASE_CLASS, CLASS_AGENT, CLASS_CLUSTER_PREFIX,
+        FINALIZER_CACHED, LABEL_PHASE_CLASS, NAMESPACE_CLUSTER_PREFIX,
+    },
+};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    beside::{BesideRevision, ByController},
+    key::{Key, OwnKind},
+    record::{ReadError, Record},
+    revision::{RevisionKind, RevisionRecord},
+    store::Store,
+};
+
+/// The delegated phases of revisions of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PhaseKind(pub RevisionKind);
+
+impl OwnKind for PhaseKind {
+    fn kind(self) -> &'static str {
+        match self.0 {
+            RevisionKind::ObjectSet => "ObjectSetPhase",
+            RevisionKind::ClusterObjectSet => "ClusterObjectSetPhase",
+        }
+    }
+
+    fn plural(self) -> &'static str {
+        match self.0 {
+            RevisionKind::ObjectSet => "objectsetphases",
+            RevisionKind::ClusterObjectSet => "clusterobjectsetphases",
+        }
+    }
+}
+
+impl BesideRevision for PhaseKind {
+    type Spec = ObjectSetPhaseSpec;
+    type Status = ObjectSetPhaseStatus;
+
+    fn of_revisions(kind: RevisionKind) -> Self {
+        Self(kind)
+    }
+
+    fn revision_kind(self) -> RevisionKind {
+        self.0
+    }
+}
+
+/// A delegated phase's identity.
+pub type PhaseKey = Key<PhaseKind>;
+/// What is kept of a delegated phase.
+pub type PhaseRecord = Record<PhaseKind>;
+/// All delegated phases.
+pub type Phases = Store<PhaseKind>;
+
+impl PhaseRecord {
+    /// The class that the phase is handed to; empty when there is none. Once it may have been delivered that is the
+    /// class that it was delivered by, whatever the label says since.
+    #[must_use]
+    pub fn class(&self) -> &str {
+        self.pinned_class().unwrap_or_else(|| self.labelled_class())
+    }
+
+    /// The class that the label names now.
+    #[must_use]
+    pub fn labelled_class(&self) -> &str {
+        let label = self.labels.get(LABEL_PHASE_CLASS);
+        label.map_or("", String::as_str)
+    }
+
+    /// The class that was noted before anything was delivered.
+    #[must_use]
+    pub fn pinned_class(&self) -> Option<&str> {
+        let noted = self.annotations.get(ANNOTATION_PHASE_CLASS);
+        noted
+            .filter(|_| self.has_finalizer(FINALIZER_CACHED))
+            .map(String::as_str)
+    }
+
+    /// The cluster that the phase is delivered into, if its class names one.
+    #[must_use]
+    pub fn cluster(&self) -> Option<&str> {
+        self.class().strip_prefix(CLASS_CLUSTER_PREFIX)
+    }
+
+    /// The cluster whose agent it is there for, if it stands for a phase of another place.
+    #[must_use]
+    pub fn agent(&self) -> Option<&str> {
+        let cluster = self.key.namespace.strip_prefix(NAMESPACE_CLUSTER_PREFIX);
+        cluster.filter(|_| self.class() == CLASS_AGENT)
+    }
+
+    /// Whether it is to be paused, without a look at its manifests.
+    ///
+    /// # Errors
+    /// When the spec does not parse, although the API server accepted it.
+    pub fn is_paused(&self) -> Result<bool, ReadError> {
+        #[derive(Default, Deserialize)]
+        struct Spec {
+            #[serde(default)]
+            paused: bool,
+        }
+        Ok(self.part_of_spec::<Spec>()?.paused)
+    }
+
+    /// The service account that its objects are written as, if it names one.
+    ///
+    /// # Errors
+    /// When the API server let a spec pass that is none of ours.
+    pub fn service_account(&self) -> Result<Option<String>, ReadError> {
+        #[derive(Default, Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Spec {
+            #[serde(default)]
+            service_account_name: Option<String>,
+        }
+        Ok(self.part_of_spec::<Spec>()?.service_account_name)
+    }
+
+    /// The number of its revision; 0 when it has none.
+    #[must_use]
+    pub fn revision_number(&self) -> i64 {
+        #[derive(Default, Deserialize)]
+        struct Spec {
+            #[serde(default)]
+            revision: i64,
+        }
+        self.part_of_spec::<Spec>().map_or(0, |spec| spec.revision)
+    }
+
+    /// All that is kept of it as [`Record::read`] reads it, but for the owners.
+    #[must_use]
+    pub fn to_object(&self) -> Value {
+        self.object_with(json!({ "labels": self.labels, "annotations": self.annotations }))
+    }
+
+    /// Whether its objects are given up while their cluster cannot be reached.
+    #[must_use]
+    pub fn is_abandoned(&self) -> bool {
+        self.annotations
+            .get(ANNOTATION_ABANDON)
+            .is_some_and(|value| value == "true")
+    }
+}
+
+impl Phases {
+    /// The phase objects of a revision, in the order of their names.
+    #[must_use]
+    pub fn controlled_by(&self, revision: &RevisionRecord) -> Vec<Arc<PhaseRecord>> {
+        self.mentioning(ByController, &PhaseKey::of(&revision.key, &revision.uid))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What was noted counts together with the finalizer only: without it nothing was delivered.
+    #[test]
+    fn a_phase_keeps_the_class_that_it_was_delivered_by() {
+        for (noted, finalizer, expected) in [
+            (None, "x", "new"),
+            (None, FINALIZER_CACHED, "new"),
+            (Some("cluster.old"), "x", "new"),
+            (Some("cluster.old"), FINALIZER_CACHED, "cluster.old"),
+        ] {
+            let object = json!({"metadata": {
+                "name": "web", "uid": "u", "resourceVersion": "1", "finalizers": [finalizer],
+                "labels": {LABEL_PHASE_CLASS: "new"}, "annotations": noted.map(|class| json!({
+                    ANNOTATION_PHASE_CLASS: class,
+                })).unwrap_or(json!({})),
+            }});
+            let kind = PhaseKind(RevisionKind::ObjectSet);
+            let phase = PhaseRecord::read(kind, &object.to_string()).unwrap();
+            assert_eq!(phase.class(), expected, "{object}");
+            assert_eq!(phase.labelled_class(), "new");
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! What is kept of an object of ours: indexed fields over the raw JSON, parsed in full only when the object is worked
+//! on.
+//!
+//! A fleet's worth of revisions consists mostly of manifests that nobody looks at, so they are kept as the text they
+//! came in, and those of archived revisions are not kept at all.
+
+use std::{
+    collections::HashMap,
+    fmt,
+    hash::Hash,
+    ops::{Deref, DerefMut},
+    sync::Arc,
+};
+
+use baton_apis::constants::FINALIZER_ORPHAN;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json, value::RawValue};
+
+use crate::{
+    key::{Key, OwnKind},
+    orphaned::was_orphaned,
+};
+
+/// A kind whose objects are kept as records.
+pub trait RecordKind: OwnKind {
+    /// The spec.
+    type Spec: DeserializeOwned;
+    /// The status.
+    type Status: DeserializeOwned + Serialize + Default + PartialEq + Send + Sync;
+    /// What the kind's controllers look up without parsing the manifests.
+    type Fields: Clone + fmt::Debug + PartialEq + Send + Sync;
+    /// Names the indexes over what objects mention.
+    type Index: Copy + Eq + Hash + fmt::Debug + Send + Sync;
+
+    /// Reads the fields; `has_controller` says whether the object has a managing owner.
+    ///
+    /// # Errors
+    /// When the spec or the status is none of this kind.
+    fn fields(
+        self,
+        metadata: Metadata,
+        has_controller: bool,
+        spec: Option<&RawValue>,
+        status: Option<&RawValue>,
+    ) -> Result<Self::Fields, ReadError>;
+
+    /// Brings fields that depend on the status in step with a new one.
+    fn status_changed(_fields: &mut Self::Fields, _status: &Self::Status) {}
+
+    /// Whether nothing reads the object's manifests any more; then they are not kept.
+    fn is_tombstone(_fields: &Self::Fields) -> bool {
+        false
+    }
+
+    /// The names that an object mentions, by the index that finds it by them. They are of its own namespace.
+    fn references(record: &Record<Self>) -> Vec<(Self::Index, &str)>;
+
+    /// Further uids that lead to the object.
+    fn further_uids(_fields: &Self::Fields) -> &[String] {
+        &[]
+    }
+
+    /// Lets a record share memory with those that are kept already.
+    fn share(_record: &mut Record<Self>, _kept: &HashMap<Key<Self>, Arc<Record<Self>>>) {}
+}
+
+/// What is kept of an object. The fields of its kind are read like its own.
+#[derive(Clone, Debug)]
+pub struct Record<K: RecordKind> {
+    /// Identity.
+    pub key: Key<K>,
+    /// UID.
+    pub uid: Arc<str>,
+    /// Version of the whole object, comparable within its kind.
+    pub resource_version: u64,
+    /// Counts changes of the spec.
+    pub generation: i64,
+    /// Whether it is being deleted.
+    pub deleting: bool,
+    /// Whether its objects are to be left behind. Stays so once it was observed: garbage collection removes the
+    /// finalizer that says it when its own part is done. What nobody observed is read from `managedFields`.
+    pub orphaning: bool,
+    /// Its finalizers.
+    pub finalizers: Vec<String>,
+    /// UID of its managing owner.
+    pub controller: Option<Arc<str>>,
+    /// The fields of its kind.
+    pub fields: K::Fields,
+    spec: Option<Box<RawValue>>,
+    status: Option<Box<RawValue>>,
+}
+
+impl<K: RecordKind> Deref for Record<K> {
+    type Target = K::Fields;
+
+    fn deref(&self) -> &K::Fields {
+        &self.fields
+    }
+}
+
+impl<K: RecordKind> DerefMut for Record<K> {
+    fn deref_mut(&mut self) -> &mut K::Fields {
+        &mut self.fields
+    }
+}
+
+/// An object's JSON could not be read.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot read the {part} of the {kind}: {source}")]
+pub struct ReadError {
+    kind: &'static str,
+    part: &'static str,
+    source: serde_json::Error,
+}
+
+impl ReadError {
+    /// Names the kind and the part that could not be read.
+    pub fn of(kind: impl OwnKind, part: &'static str) -> impl FnOnce(serde_json::Error) -> Self {
+        let kind = kind.kind();
+        move |source| Self { kind, part, source }
+    }
+
+    /// The parser's error.
+    #[must_use]
+    pub fn into_source(self) -> serde_json::Error {
+        self.source
+    }
+}
+
+#[derive(Deserialize)]
+struct Object<'a> {
+    metadata: Metadata,
+    /// Slices have their content at the top level.
+    #[serde(borrow, alias = "objects")]
+    spec: Option<&'a RawValue>,
+    #[serde(borrow)]
+    status: Option<&'a RawValue>,
+}
+
+/// The metadata of an object of ours, as far as it is looked at.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Metadata {
+    name: String,
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    uid: String,
+    resource_version: String,
+    #[serde(default)]
+    generation: i64,
+    pub(crate) creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<String>,
+    #[serde(default)]
+    finalizers: Vec<String>,
+    #[serde(default)]
+    pub(crate) labels: HashMap<String, String>,
+    #[serde(default)]
+    pub(crate) annotations: HashMap<String, String>,
+    #[serde(default)]
+    owner_references: Vec<Owner>,
+}
+
+impl Metadata {
+    /// The uids of its owners, controllers or not.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = &str> {
+        self.owner_references.iter().map(|owner| owner.uid.as_str())
+    }
+}
+
+/// An owner of an object of ours.
+#[derive(Deserialize)]
+struct Owner {
+    uid: String,
+    #[serde(default)]
+    controller: bool,
+}
+
+/// What an answer to a write says about an object, its manifests left out.
+#[derive(Clone, Copy, Debug)]
+pub struct Versions {
+    /// Version of the whole object.
+    pub resource_version: u64,
+    /// Counts changes of the spec.
+    pub generation: i64,
+}
+
+impl Versions {
+    /// Reads the versions in an answer.
+    ///
+    /// # Errors
+    /// When it is no object.
+    pub fn read(answer: &[u8]) -> Result<Self, serde_json::Error> {
+        #[derive(Deserialize)]
+        struct Answer {
+            metadata: Numbers,
+        }
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Numbers {
+            #[serde(rename = "name")]
+            _name: String,
+            resource_version: String,
+            #[serde(default)]
+            generation: i64,
+        }
+        let Answer { metadata } = serde_json::from_slice(answer)?;
+        Ok(Self {
+            resource_version: metadata.resource_version.parse().unwrap_or(0),
+            generation: metadata.generation,
+        })
+    }
+}
+
+impl<K: RecordKind> Record<K> {
+    /// Reads a record from what a watch, a list or a write sent.
+    ///
+    /// # Errors
+    /// When it is no object of this kind.
+    pub fn read(kind: K, object: &str) -> Result<Self, ReadError> {
+        let Object {
+            mut metadata,
+            spec,
+            status,
+        } = serde_json::from_str(object).map_err(ReadError::of(kind, "metadata"))?;
+        let mut owners = metadata.owner_references.iter();
+        let controller = owners.find(|owner| owner.controller);
+        let controller = controller.map(|owner| owner.uid.as_str().into());
+        let finalizers = std::mem::take(&mut metadata.finalizers);
+        let (resource_version, generation) = (
+            metadata.resource_version.parse().unwrap_or(0),
+            metadata.generation,
+        );
+        let deleting = metadata.deletion_timestamp.is_some();
+        let key = Key {
+            kind,
+            namespace: std::mem::take(&mut metadata.namespace).into(),
+            name: std::mem::take(&mut metadata.name).into(),
+        };
+        let uid = std::mem::take(&mut metadata.uid).into();
+        let fields = kind.fields(metadata, controller.is_some(), spec, status)?;
+        let is_kept = !K::is_tombstone(&fields);
+        let is_asked_for = finalizers.iter().any(|f| f == FINALIZER_ORPHAN);
+        let orphaning = is_asked_for
+            || (deleting && was_orphaned(object).map_err(ReadError::of(kind, "managed fields"))?);
+        Ok(Self {
+            key,
+            uid,
+            resource_version,
+            generation,
+            deleting,
+            orphaning,
+            finalizers,
+            controller,
+            fields,
+            spec: spec.filter(|_| is_kept).map(ToOwned::to_owned),
+            status: status.filter(|_| is_kept).map(ToOwned::to_owned),
+        })
+    }
+
+    /// The whole spec.
+    ///
+    /// # Errors
+    /// When the API server let a spec pass that is none of this kind.
+    pub fn spec(&self) -> Result<K::Spec, ReadError> {
+        let spec = serde_json::from_str(self.raw_spec());
+        spec.map_err(ReadError::of(self.key.kind, "spec"))
+    }
+
+    /// Whether its content is kept, and not only what is indexed.
+    #[must_use]
+    pub fn has_content(&self) -> bool {
+        self.spec.is_some()
+    }
+
+    /// The record without its content.
+    #[must_use]
+    pub fn without_content(mut self) -> Self {
+        (self.spec, self.status) = (None, None);
+        self
+    }
+
+    /// The whole status; empty for a tombstone.
+    ///
+    /// # Errors
+    /// When the status is none of this kind.
+    pub fn status(&self) -> Result<K::Status, ReadError> {
+        parse(self.key.kind, "status", self.status.as_deref())
+    }
+
+    /// A part of the spec, without a look at the rest.
+    ///
+    /// # Errors
+    /// As [`Record::spec`].
+    pub fn part_of_spec<T: Default + DeserializeOwned>(&self) -> Result<T, ReadError> {
+        parse(self.key.kind, "spec", self.spec.as_deref())
+    }
+
+    /// The spec as the API server sent it.
+    #[must_use]
+    pub fn raw_spec(&self) -> &str {
+        self.spec.as_deref().map_or("{}", RawValue::get)
+    }
+
+    /// Replaces the status, as an answer to a write of it says.
+    ///
+    /// # Errors
+    /// Never for a status of ours; the serialiser's signature says otherwise.
+    pub fn set_status(&mut self, status: &K::Status) -> Result<(), serde_json::Error> {
+        self.status = Some(serde_json::value::to_raw_value(status)?);
+        K::status_changed(&mut self.fields, status);
+        if K::is_tombstone(&self.fields) {
+            (self.spec, self.status) = (None, None);
+        }
+        Ok(())
+    }
+
+    /// The record with the versions of the answer to a write of it.
+    #[must_use]
+    pub fn at(&self, versions: Versions) -> Self {
+        Self {
+            resource_version: versions.resource_version,
+            generation: versions.generation,
+            ..self.clone()
+        }
+    }
+
+    /// Whether it has a finalizer.
+    #[must_use]
+    pub fn has_finalizer(&self, finalizer: &str) -> bool {
+        self.finalizers.iter().any(|present| present == finalizer)
+    }
+
+    /// The same content as that of another object.
+    #[must_use]
+    pub fn standing_for(
+        &self,
+        key: Key<K>,
+        uid: Arc<str>,
+        generation: i64,
+        controller: Option<Arc<str>>,
+    ) -> Self {
+        Self {
+            key,
+            uid,
+            generation,
+            controller,
+            ..self.clone()
+        }
+    }
+
+    /// Takes over the status of another one.
+    pub fn set_status_of(&mut self, other: &Self) {
+        self.status.clone_from(&other.status);
+    }
+
+    /// Whether a reconcile of the other one could have another result than one of this.
+    #[must_use]
+    pub fn differs(&self, other: &Self) -> bool {
+        self.uid != other.uid
+            || self.generation != other.generation
+            || self.deleting != other.deleting
+            || self.finalizers != other.finalizers
+            || self.controller != other.controller
+            || self.fields != other.fields
+            || self.status_differs(other)
+    }
+
+    /// Whether the statuses say something else.
+    #[must_use]
+    pub fn status_differs(&self, other: &Self) -> bool {
+        let (own, its) = (self.status.as_deref(), other.status.as_deref());
+        own.map(RawValue::get) != its.map(RawValue::get)
+            && self.status().ok() != other.status().ok()
+    }
+
+    /// The object as [`Record::read`] reads it, without owners; `metadata` has what the kind keeps of it.
+    pub(crate) fn object_with(&self, mut metadata: Value) -> Value {
+        let raw = |text: &Option<Box<RawValue>>| {
+            let text = text.as_deref().map_or("null", RawValue::get);
+            serde_json::from_str::<Value>(text).unwrap_or_default()
+        };
+        metadata["name"] = (*self.key.name).into();
+        metadata["namespace"] = (*self.key.namespace).into();
+        metadata["uid"] = (*self.uid).into();
+        metadata["resourceVersion"] = self.resource_version.to_string().into();
+        metadata["generation"] = self.generation.into();
+        metadata["finalizers"] = json!(self.finalizers);
+        if self.deleting {
+            metadata["deletionTimestamp"] = "".into();
+        }
+        json!({ "metadata": metadata, "spec": raw(&self.spec), "status": raw(&self.status) })
+    }
+}
+
+/// Parses a part of an object; a missing one is empty.
+pub(crate) fn parse<T: Default + DeserializeOwned>(
+    kind: impl OwnKind,
+    part: &'static str,
+    raw: Option<&RawValue>,
+) -> Result<T, ReadError> {
+    raw.map_or_else(
+        || Ok(T::default()),
+        |raw| serde_json::from_str(raw.get()).map_err(ReadError::of(kind, part)),
+    )
+}

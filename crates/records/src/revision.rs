@@ -1,0 +1,557 @@
+//! Revisions as they are kept.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
+
+use baton_apis::{
+    LifecycleState, ObjectSetSpec, ObjectSetStatus, PreviousRevisionReference,
+    RemotePhaseReference,
+    conditions::ARCHIVED,
+    constants::{
+        ANNOTATION_ABANDON, ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_ON_DELETION,
+        ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT, ANNOTATION_TEMPLATE_METADATA,
+        LABEL_CHAIN, LABEL_INSTANCE, LABEL_OBJECT_DEPLOYMENT, LABEL_PACKAGE, ON_DELETION_HAND_BACK,
+        shipper::LABEL_RELEASE,
+    },
+};
+use baton_engine::chain::ChainLink;
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::{
+    key::{Key, OwnKind},
+    record::{Metadata, ReadError, Record, RecordKind, parse},
+    store::Store,
+};
+
+/// The two kinds of revisions. All that differs between them stands here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RevisionKind {
+    /// Namespaced.
+    ObjectSet,
+    /// Cluster-scoped.
+    ClusterObjectSet,
+}
+
+impl RevisionKind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::ObjectSet, Self::ClusterObjectSet];
+}
+
+impl OwnKind for RevisionKind {
+    fn kind(self) -> &'static str {
+        match self {
+            Self::ObjectSet => "ObjectSet",
+            Self::ClusterObjectSet => "ClusterObjectSet",
+        }
+    }
+
+    fn plural(self) -> &'static str {
+        match self {
+            Self::ObjectSet => "objectsets",
+            Self::ClusterObjectSet => "clusterobjectsets",
+        }
+    }
+}
+
+/// A revision's identity.
+pub type RevisionKey = Key<RevisionKind>;
+/// What is kept of a revision.
+pub type RevisionRecord = Record<RevisionKind>;
+/// All revisions.
+pub type Revisions = Store<RevisionKind>;
+
+/// What controllers look up of a revision.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RevisionFields {
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// Label of package origin.
+    pub package: Option<String>,
+    /// Label of package origin.
+    pub instance: Option<String>,
+    /// Name of the deployment that made it, as its label says.
+    pub deployment: Option<Arc<str>>,
+    /// The Release that it installs, and the chain of such revisions that it belongs to, as its labels say.
+    pub release: Option<Box<ReleaseOf>>,
+    /// What a deployment noted on it.
+    pub notes: Notes,
+    /// Image of the package it came from.
+    pub image: Option<String>,
+    /// Whether objects that cannot be removed are to be left behind.
+    pub is_abandoned: bool,
+    /// Whether its deletion hands objects back to older revisions that want them as well.
+    pub hands_back: bool,
+    /// The service account that it names.
+    pub service_account: Option<Box<str>>,
+    /// Its number, if it has one.
+    pub number: Option<i64>,
+    /// Wanted life cycle state.
+    pub lifecycle: LifecycleState,
+    /// The revisions it takes objects over from.
+    pub previous: Vec<Arc<str>>,
+    /// Slices that its phases use.
+    pub slices: Vec<String>,
+    /// UIDs of its delegated phases.
+    pub remote_phases: Vec<String>,
+    /// What its delegated phases inherit; `None` when it has none of these, or has ended.
+    pub inherited: Option<Box<Inherited>>,
+    /// Whether the condition `Archived` is true: final.
+    pub archived: bool,
+}
+
+/// What a revision says of the Release that it installs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ReleaseOf {
+    /// Name of the Release.
+    pub release: String,
+    /// Label of its chain.
+    pub chain: String,
+}
+
+/// What the objects of delegated phases get from their revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Inherited {
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
+    /// Its annotations.
+    pub annotations: BTreeMap<String, String>,
+}
+
+/// What is noted on a revision by the deployment that makes revisions of its kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// Hash of the template it was made from, as whoever made it computed it.
+    pub hash: Option<String>,
+    /// Digest of the metadata of that template, if Baton made it or took it over.
+    pub digest: Option<String>,
+    /// Why it was made, as its author wrote it.
+    pub change_cause: Option<String>,
+    /// Whether the deployment paused it.
+    pub paused_by_parent: bool,
+    /// Its labels, kept only while they say what its controller or `digest` would say.
+    pub labels: BTreeMap<String, String>,
+}
+
+impl Notes {
+    fn take(
+        annotations: &mut HashMap<String, String>,
+        labels: HashMap<String, String>,
+        is_owned: bool,
+    ) -> Self {
+        let digest = annotations.remove(ANNOTATION_TEMPLATE_METADATA);
+        let is_known =
+            (is_owned && digest.is_some()) || !labels.contains_key(LABEL_OBJECT_DEPLOYMENT);
+        let paused_by_parent = annotations
+            .get(ANNOTATION_PAUSED_BY_PARENT)
+            .is_some_and(|value| value == "true");
+        Self {
+            hash: annotations.remove(ANNOTATION_HASH),
+            digest,
+            change_cause: annotations.remove(ANNOTATION_CHANGE_CAUSE),
+            paused_by_parent,
+            labels: if is_known {
+                BTreeMap::new()
+            } else {
+                labels.into_iter().collect()
+            },
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Spec {
+    lifecycle_state: LifecycleState,
+    service_account_name: Option<Box<str>>,
+    revision: Option<i64>,
+    previous: Option<Vec<PreviousRevisionReference>>,
+    phases: Option<Vec<Phase>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Phase {
+    class: String,
+    slices: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Status {
+    conditions: Vec<Condition>,
+    remote_phases: Vec<RemotePhaseReference>,
+}
+
+#[derive(Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+}
+
+/// Indexes over what revisions mention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum RevisionIndex {
+    /// The revisions listed as previous; they need not exist.
+    Previous,
+    /// The slices in use.
+    Slice,
+    /// The deployment that made it, by its name.
+    Deployment,
+    /// The managing owner, by its uid.
+    Controller,
+    /// The chain of revisions of Releases, by its label.
+    Chain,
+}
+
+impl RecordKind for RevisionKind {
+    type Spec = ObjectSetSpec;
+    type Status = ObjectSetStatus;
+    type Fields = RevisionFields;
+    type Index = RevisionIndex;
+
+    fn fields(
+        self,
+        metadata: Metadata,
+        has_controller: bool,
+        spec: Option<&RawValue>,
+        status: Option<&RawValue>,
+    ) -> Result<RevisionFields, ReadError> {
+        let spec: Spec = parse(self, "spec", spec)?;
+        let status: Status = parse(self, "status", status)?;
+        let Metadata {
+            creation_timestamp,
+            labels,
+            mut annotations,
+            ..
+        } = metadata;
+        let archived = status
+            .conditions
+            .iter()
+            .any(|condition| condition.type_ == ARCHIVED && condition.status == "True");
+        let phases = spec.phases.unwrap_or_default();
+        let delegates = !archived && phases.iter().any(|phase| !phase.class.is_empty());
+        let inherited = delegates.then(|| {
+            Box::new(Inherited {
+                labels: labels.clone().into_iter().collect(),
+                annotations: annotations.clone().into_iter().collect(),
+            })
+        });
+        let deployment = labels.get(LABEL_OBJECT_DEPLOYMENT);
+        let release = labels.get(LABEL_CHAIN).map(|chain| {
+            Box::new(ReleaseOf {
+                release: labels.get(LABEL_RELEASE).cloned().unwrap_or_default(),
+                chain: chain.clone(),
+            })
+        });
+        let previous = spec.previous.unwrap_or_default().into_iter();
+        let remote_phases = status.remote_phases.into_iter();
+        Ok(RevisionFields {
+            created: creation_timestamp,
+            package: labels.get(LABEL_PACKAGE).cloned(),
+            instance: labels.get(LABEL_INSTANCE).cloned(),
+            deployment: deployment.map(|name| name.as_str().into()),
+            release,
+            notes: Notes::take(&mut annotations, labels, has_controller),
+            image: annotations.remove(ANNOTATION_PACKAGE_SOURCE_IMAGE),
+            is_abandoned: is_abandoned(&annotations),
+            hands_back: annotations
+                .get(ANNOTATION_ON_DELETION)
+                .is_some_and(|value| value == ON_DELETION_HAND_BACK),
+            service_account: spec.service_account_name,
+            number: spec.revision.filter(|number| *number != 0),
+            lifecycle: spec.lifecycle_state,
+            previous: previous.map(|previous| previous.name.into()).collect(),
+            slices: phases.into_iter().flat_map(|phase| phase.slices).collect(),
+            remote_phases: remote_phases.map(|phase| phase.uid).collect(),
+            inherited,
+            archived,
+        })
+    }
+
+    fn status_changed(fields: &mut RevisionFields, status: &ObjectSetStatus) {
+        fields.archived = status
+            .conditions
+            .iter()
+            .any(|c| c.type_ == ARCHIVED && c.status == "True");
+        if fields.archived {
+            fields.inherited = None;
+        }
+        let remote_phases = status.remote_phases.iter();
+        fields.remote_phases = remote_phases.map(|phase| phase.uid.clone()).collect();
+    }
+
+    /// Nothing reads an archived revision's manifests again, and its status says nothing but that.
+    fn is_tombstone(fields: &RevisionFields) -> bool {
+        fields.archived
+    }
+
+    fn references(record: &RevisionRecord) -> Vec<(RevisionIndex, &str)> {
+        use RevisionIndex::{Chain, Controller, Deployment, Previous, Slice};
+        let previous = record.previous.iter().map(|name| (Previous, &**name));
+        let slices = record.slices.iter().map(|slice| (Slice, slice.as_str()));
+        let deployment = record.deployment.iter().map(|name| (Deployment, &**name));
+        let controller = record.controller.iter().map(|uid| (Controller, &**uid));
+        let chain = record.release.iter().map(|of| (Chain, &*of.chain));
+        previous
+            .chain(slices)
+            .chain(deployment)
+            .chain(controller)
+            .chain(chain)
+            .collect()
+    }
+
+    fn further_uids(fields: &RevisionFields) -> &[String] {
+        &fields.remote_phases
+    }
+
+    /// Shares what is the same in all of a chain: with a history of ten revisions the names alone would be more than
+    /// all else that is kept of an archived one.
+    fn share(record: &mut RevisionRecord, kept: &HashMap<RevisionKey, Arc<RevisionRecord>>) {
+        let key = record.key.clone();
+        let mut before = None;
+        for name in &mut record.previous {
+            if let Some(known) = kept.get(&key.sibling(name)) {
+                *name = known.key.name.clone();
+                before = Some(known);
+            }
+        }
+        let Some(before) = before else { return };
+        record.key.namespace = before.key.namespace.clone();
+        if record.deployment == before.deployment {
+            record.deployment.clone_from(&before.deployment);
+        }
+        if record.controller == before.controller {
+            record.controller.clone_from(&before.controller);
+        }
+    }
+}
+
+fn is_abandoned(annotations: &HashMap<String, String>) -> bool {
+    annotations
+        .get(ANNOTATION_ABANDON)
+        .is_some_and(|value| value == "true")
+}
+
+impl RevisionRecord {
+    /// The revision with a number that is not stored yet.
+    #[must_use]
+    pub fn with_number(&self, number: i64) -> Arc<Self> {
+        let mut record = self.clone();
+        record.number = Some(number);
+        Arc::new(record)
+    }
+
+    /// Whether it takes no part in its chain any more.
+    #[must_use]
+    pub fn is_closed(&self) -> bool {
+        self.archived || self.deleting
+    }
+
+    /// What the numbering needs to know of it.
+    #[must_use]
+    pub fn link(&self) -> ChainLink {
+        ChainLink {
+            number: self.number,
+            previous: self.previous.iter().map(ToString::to_string).collect(),
+            is_closed: self.is_closed(),
+        }
+    }
+}
+
+impl Revisions {
+    /// The revisions that list this one as previous.
+    #[must_use]
+    pub fn successors(&self, key: &RevisionKey) -> Vec<Arc<RevisionRecord>> {
+        self.mentioning(RevisionIndex::Previous, key)
+    }
+
+    /// The revisions with a deployment's name, by the key of one of its revisions.
+    #[must_use]
+    pub fn of_deployment(
+        &self,
+        member: &RevisionKey,
+        deployment: &str,
+    ) -> Vec<Arc<RevisionRecord>> {
+        self.mentioning(RevisionIndex::Deployment, &member.sibling(deployment))
+    }
+
+    /// The revisions that one may take objects over from, in the order of their names: those that it lists as
+    /// previous, and the older ones of its deployment.
+    #[must_use]
+    pub fn before(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
+        let key = &record.key;
+        let mut found = BTreeMap::new();
+        let listed = record.previous.iter().map(|name| key.named(name));
+        for earlier in listed.filter_map(|key| self.get(&key)) {
+            found.insert(earlier.key.clone(), earlier);
+        }
+        if let Some(deployment) = &record.deployment {
+            let made = self.of_deployment(key, deployment);
+            let older = made.into_iter().filter(|made| made.number < record.number);
+            found.extend(older.map(|made| (made.key.clone(), made)));
+        }
+        found.into_values().collect()
+    }
+
+    /// The revisions of a chain of Releases, by its label, in a namespace.
+    #[must_use]
+    pub fn of_chain(&self, namespace: &str, chain: &str) -> Vec<Arc<RevisionRecord>> {
+        let key = Key {
+            kind: RevisionKind::ObjectSet,
+            namespace: namespace.into(),
+            name: chain.into(),
+        };
+        self.mentioning(RevisionIndex::Chain, &key)
+    }
+
+    /// The revisions whose managing owner an object is, by its uid.
+    #[must_use]
+    pub fn controlled_by_uid(&self, namespace: &str, uid: &str) -> Vec<Arc<RevisionRecord>> {
+        let key = Key {
+            kind: RevisionKind::ObjectSet,
+            namespace: namespace.into(),
+            name: uid.into(),
+        };
+        self.mentioning(RevisionIndex::Controller, &key)
+    }
+
+    /// The revisions that get back what a deleted one has, the newest first: those before it, over any number of
+    /// `previous` steps, that have a lower number and are neither archived, nor to be, nor deleted. None if it is not
+    /// deleted, or does not hand anything back.
+    #[must_use]
+    pub fn heirs(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
+        if !record.deleting || !record.hands_back {
+            return Vec::new();
+        }
+        let mut found = BTreeMap::new();
+        let mut walk = self.before(record);
+        while let Some(earlier) = walk.pop() {
+            let key = earlier.key.clone();
+            if found.insert(key, Arc::clone(&earlier)).is_none() {
+                walk.extend(self.before(&earlier));
+            }
+        }
+        let is_alive = |heir: &Arc<RevisionRecord>| {
+            !heir.is_closed() && heir.lifecycle != LifecycleState::Archived
+        };
+        let is_older = |heir: &Arc<RevisionRecord>| {
+            let number = heir.number.unwrap_or(0);
+            0 < number && record.number.is_some_and(|own| number < own)
+        };
+        let mut heirs: Vec<_> = found.into_values().collect();
+        heirs.retain(|heir| is_alive(heir) && is_older(heir));
+        heirs.sort_by_key(|heir| Reverse(heir.number));
+        heirs
+    }
+
+    /// What the numbering needs to know of a revision.
+    #[must_use]
+    pub fn link(&self, key: &RevisionKey) -> Option<ChainLink> {
+        self.get(key).map(|record| record.link())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Revisions as `name number previous,previous state`, the last one of which hands back.
+    #[test]
+    fn what_a_deleted_revision_has_goes_to_older_ones_in_force() {
+        let heirs = |chain: &[&str], annotation: &str, deleting: bool| {
+            let revisions = Revisions::default();
+            for (at, line) in (1..).zip(chain) {
+                let [name, number, previous, state] =
+                    line.split(' ').collect::<Vec<_>>().try_into().unwrap();
+                let previous = previous.split(',').map(|name| json!({ "name": name }));
+                let mut object = json!({
+                    "metadata": {"name": name, "namespace": "shop", "uid": format!("u-{name}"),
+                        "resourceVersion": at.to_string(), "labels": {}},
+                    "spec": {"previous": previous.collect::<Vec<_>>()},
+                });
+                if let Ok(number @ 1..) = number.parse::<i64>() {
+                    object["spec"]["revision"] = number.into();
+                }
+                let is_last = at == chain.len();
+                match state {
+                    "archived" => {
+                        object["status"] =
+                            json!({"conditions": [{"type": "Archived", "status": "True"}]});
+                    }
+                    "archiving" => object["spec"]["lifecycleState"] = "Archived".into(),
+                    "paused" => object["spec"]["lifecycleState"] = "Paused".into(),
+                    "made" => {
+                        object["metadata"]["labels"] = json!({ LABEL_OBJECT_DEPLOYMENT: "web" });
+                    }
+                    _ => {}
+                }
+                if state == "deleted" || (is_last && deleting) {
+                    object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+                }
+                if is_last {
+                    object["metadata"]["annotations"] =
+                        json!({ ANNOTATION_ON_DELETION: annotation });
+                }
+                let record = Record::read(RevisionKind::ObjectSet, &object.to_string());
+                revisions.observe(record.unwrap());
+            }
+            let last = format!("u-{}", chain.last().unwrap().split(' ').next().unwrap());
+            let heirs = revisions.heirs(&revisions.by_uid(&last).unwrap());
+            let names: Vec<_> = heirs.iter().map(|heir| heir.key.name.to_string()).collect();
+            names.join(" ")
+        };
+        let chain = ["a 1 - -", "b 2 a -", "c 3 b -"];
+        for (annotation, deleting, expected) in [
+            ("hand-back", true, "b a"),
+            ("hand-back", false, ""),
+            ("delete", true, ""),
+        ] {
+            assert_eq!(
+                heirs(&chain, annotation, deleting),
+                expected,
+                "{annotation}"
+            );
+        }
+        for (chain, expected) in [
+            (&["a 1 - -", "b 2 a archived", "c 3 b -"][..], "a"),
+            (&["a 1 - -", "b 2 a archiving", "c 3 b -"], "a"),
+            (&["a 1 - -", "b 2 a deleted", "c 3 b -"], "a"),
+            (&["a 1 - paused", "c 3 a -"], "a"),
+            // What is between them is gone, and nobody knows what that listed.
+            (&["a 1 - -", "c 3 b -"], ""),
+            (&["a 1 - -", "b 2 - -", "c 3 b,a -"], "b a"),
+            // Without a number it has never written anything; a higher one never gave anything away.
+            (&["a 0 - -", "b 7 - -", "d 3 - -", "c 3 a,b,d -"], ""),
+            (&["a 1 c -", "c 3 a -"], "a"),
+            // Revisions of one deployment need not list each other.
+            (&["a 1 - made", "b 2 - -", "c 3 - made"], "a"),
+        ] {
+            assert_eq!(heirs(chain, "hand-back", true), expected, "{chain:?}");
+        }
+    }
+
+    /// The echo of our own write changes nothing, so the answer has to say what an event would.
+    #[test]
+    fn fields_follow_a_status_of_our_own() {
+        let object = json!({"metadata": {
+            "name": "web", "namespace": "shop", "uid": "u", "resourceVersion": "5",
+        }});
+        let mut record = Record::read(RevisionKind::ObjectSet, &object.to_string()).unwrap();
+        let revisions = Revisions::default();
+        revisions.observe(record.clone());
+        let status = json!({"remotePhases": [{"name": "web-a", "uid": "p"}]});
+        record.resource_version = 6;
+        let set = record.set_status(&serde_json::from_value(status).unwrap());
+        set.unwrap();
+        revisions.updated(record, "test");
+        assert_eq!(&*revisions.by_uid("p").unwrap().uid, "u");
+    }
+}

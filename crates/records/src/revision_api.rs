@@ -1,0 +1,272 @@
+//! The requests about revisions and their slices.
+
+use std::collections::BTreeMap;
+
+use baton_apis::{
+    LifecycleState, ObjectSetSpec,
+    constants::{ANNOTATION_PAUSED_BY_PARENT, API_VERSION},
+};
+use http::Method;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use kube::core::ObjectMeta;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{
+    api::{Api, ApiError, JSON_PATCH, METADATA_ONLY, parse, precondition, versions},
+    deployment::DeploymentRecord,
+    record::{Record, RecordKind, Versions},
+    revision::{RevisionKey, RevisionRecord},
+    slice::SliceRecord,
+};
+
+impl<K: RecordKind> Record<K> {
+    /// The reference that makes it an owner of another object, or the managing one.
+    #[must_use]
+    pub fn owner_reference(&self, is_controller: bool) -> OwnerReference {
+        OwnerReference {
+            api_version: API_VERSION.to_owned(),
+            kind: self.key.kind.kind().to_owned(),
+            name: self.key.name.to_string(),
+            uid: self.uid.to_string(),
+            controller: is_controller.then_some(true),
+            block_owner_deletion: is_controller.then_some(true),
+        }
+    }
+}
+
+impl Api {
+    /// Sets finalizers and, if given, the number of a revision in one patch; the record as it is now.
+    ///
+    /// # Errors
+    /// [`ApiError::Changed`] when the revision is no longer the one that was read.
+    pub async fn set_up(
+        &self,
+        record: &RevisionRecord,
+        finalizers: Vec<String>,
+        number: Option<i64>,
+    ) -> Result<RevisionRecord, ApiError> {
+        let mut body = json!({ "metadata": { "finalizers": finalizers } });
+        if let Some(number) = number {
+            body["spec"] = json!({ "revision": number });
+        }
+        let mut record = self.patch(record, body).await?;
+        record.finalizers = finalizers;
+        record.number = number.or(record.number);
+        Ok(record)
+    }
+
+    /// Changes the life cycle state of a revision, and whether it is marked as paused by its deployment; the record as
+    /// it is now.
+    ///
+    /// # Errors
+    /// [`ApiError::Changed`] when the revision is no longer the one that was read.
+    pub async fn set_lifecycle(
+        &self,
+        record: &RevisionRecord,
+        state: LifecycleState,
+        paused_by_parent: bool,
+    ) -> Result<RevisionRecord, ApiError> {
+        let mut body = json!({ "metadata": {}, "spec": { "lifecycleState": state } });
+        if paused_by_parent != record.notes.paused_by_parent {
+            let mark = paused_by_parent.then_some("true");
+            body["metadata"]["annotations"] = json!({ ANNOTATION_PAUSED_BY_PARENT: mark });
+        }
+        let mut record = self.patch(record, body).await?;
+        record.lifecycle = state;
+        record.notes.paused_by_parent = paused_by_parent;
+        Ok(record)
+    }
+
+    /// Sets annotations of a revision. The record's notes are up to the caller.
+    ///
+    /// # Errors
+    /// [`ApiError::Changed`] when the revision is no longer the one that was read.
+    pub async fn annotate(
+        &self,
+        record: &RevisionRecord,
+        annotations: &BTreeMap<&str, String>,
+    ) -> Result<RevisionRecord, ApiError> {
+        let body = json!({ "metadata": { "annotations": annotations } });
+        self.patch(record, body).await
+    }
+
+    /// Makes a deployment the managing owner of a revision that has none and whose labels are selected, whatever the
+    /// record says of both. Whether the deployment is its managing owner now.
+    ///
+    /// # Errors
+    /// [`ApiError::Changed`] when the revision has changed meanwhile, or another one has its name.
+    pub async fn adopt(
+        &self,
+        record: &RevisionRecord,
+        deployment: &DeploymentRecord,
+        is_selected: impl Fn(&BTreeMap<String, String>) -> bool,
+    ) -> Result<bool, ApiError> {
+        let path = record.key.path()?;
+        let Some(metadata) = self.metadata(&path).await? else {
+            return Err(ApiError::Changed { path });
+        };
+        if metadata.uid.as_deref() != Some(&*record.uid) {
+            return Err(ApiError::Changed { path });
+        }
+        let mut owners = metadata.owner_references.iter().flatten();
+        if let Some(controller) = owners.find(|owner| owner.controller == Some(true)) {
+            return Ok(*controller.uid == *deployment.uid);
+        }
+        if !is_selected(&metadata.labels.clone().unwrap_or_default()) {
+            return Ok(false);
+        }
+        self.add_owner(&path, &metadata, deployment.owner_reference(true))
+            .await?;
+        Ok(true)
+    }
+
+    /// Deletes a revision; its own finalizers decide when it is gone. The record as it is until then.
+    ///
+    /// # Errors
+    /// [`ApiError::Changed`] when the revision is no longer the one that was read, or gone, which one without
+    /// finalizers is at once.
+    pub async fn delete(&self, record: &RevisionRecord) -> Result<RevisionRecord, ApiError> {
+        let options = json!({
+            "preconditions": precondition(record),
+            "propagationPolicy": "Background",
+        });
+        let path = record.key.path()?;
+        let answer = self.delete_at(&path, &options).await?;
+        // Of an object that is gone the server sends a Status, which has no name.
+        let Ok(versions) = Versions::read(&answer) else {
+            return Err(ApiError::Changed { path });
+        };
+        let mut record = record.clone();
+        record.resource_version = versions.resource_version;
+        record.deleting = true;
+        Ok(record)
+    }
+
+    /// The content of a revision, also of an archived one, whose content is not kept here.
+    ///
+    /// # Errors
+    /// When the request fails.
+    pub async fn content(&self, key: &RevisionKey) -> Result<ObjectSetSpec, ApiError> {
+        #[derive(Deserialize)]
+        struct Object {
+            spec: ObjectSetSpec,
+        }
+        let path = key.path()?;
+        match self.read(&path).await? {
+            Some(answer) => Ok(parse::<Object>(&path, &answer)?.spec),
+            None => Err(ApiError::Changed { path }),
+        }
+    }
+
+    /// Makes a revision an owner of a slice, in place of the deployment that made both: from now on the slice lives as
+    /// long as its revisions. The record of the slice as it is now.
+    ///
+    /// # Errors
+    /// [`ApiError::Changed`] when the slice is no longer the one that was read.
+    pub async fn own_slice(
+        &self,
+        revision: &RevisionRecord,
+        slice: &SliceRecord,
+    ) -> Result<SliceRecord, ApiError> {
+        let path = slice.key.path()?;
+        let body = ownership(revision, slice);
+        let answer = self.write(Method::PATCH, JSON_PATCH, METADATA_ONLY, &path, &body);
+        let mut slice = slice.at(versions(&path, &answer.await?)?);
+        match place(revision, &slice) {
+            Some(at) => slice.owners[at] = revision.uid.clone(),
+            None => slice.owners.push(revision.uid.clone()),
+        }
+        Ok(slice)
+    }
+
+    /// The metadata of what is at a path; `None` when there is nothing.
+    async fn metadata(&self, path: &str) -> Result<Option<ObjectMeta>, ApiError> {
+        #[derive(Deserialize)]
+        struct Object {
+            metadata: ObjectMeta,
+        }
+        let answer = self.read_metadata(path).await?;
+        let answer = answer.map(|answer| parse::<Object>(path, &answer));
+        Ok(answer.transpose()?.map(|object| object.metadata))
+    }
+
+    /// Adds an owner to an object in the state that was read.
+    async fn add_owner(
+        &self,
+        path: &str,
+        metadata: &ObjectMeta,
+        owner: OwnerReference,
+    ) -> Result<(), ApiError> {
+        let mut owners = metadata.owner_references.clone().unwrap_or_default();
+        owners.push(owner);
+        let body: Value = json!({"metadata": {
+            "uid": metadata.uid,
+            "resourceVersion": metadata.resource_version,
+            "ownerReferences": owners,
+        }});
+        self.patch_at(path, body).await.map(drop)
+    }
+}
+
+/// The JSON patch that adds a revision to the owners of a slice. It needs their places only, not all that is said of
+/// them.
+fn ownership(revision: &RevisionRecord, slice: &SliceRecord) -> Value {
+    const OWNERS: &str = "/metadata/ownerReferences";
+    let own = revision.owner_reference(false);
+    let (op, path, value) = match place(revision, slice) {
+        Some(at) => ("replace", format!("{OWNERS}/{at}"), json!(own)),
+        None if slice.owners.is_empty() => ("add", OWNERS.to_owned(), json!([own])),
+        None => ("add", format!("{OWNERS}/-"), json!(own)),
+    };
+    let version = slice.resource_version.to_string();
+    json!([
+        // A version that is written is a precondition.
+        { "op": "add", "path": "/metadata/resourceVersion", "value": version },
+        { "op": op, "path": path, "value": value },
+    ])
+}
+
+/// Where the deployment of a revision stands among the owners of a slice, if it does.
+fn place(revision: &RevisionRecord, slice: &SliceRecord) -> Option<usize> {
+    let mut owners = slice.owners.iter();
+    owners.position(|owner| Some(owner) == revision.controller.as_ref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{revision::RevisionKind::ObjectSet, slice::SliceKind};
+
+    #[test]
+    fn a_revision_takes_the_place_of_its_deployment_among_the_owners_of_a_slice() {
+        let object = |owners: Value| {
+            let metadata = json!({
+                "name": "web-1", "namespace": "shop", "uid": "r", "resourceVersion": "7",
+                "ownerReferences": owners,
+            });
+            json!({ "metadata": metadata }).to_string()
+        };
+        let controller = json!([{"uid": "d", "controller": true}]);
+        let revision = Record::read(ObjectSet, &object(controller)).unwrap();
+        let own = json!(revision.owner_reference(false));
+        for (owners, op, path, value) in [
+            (json!([]), "add", "", json!([own])),
+            (json!([{"uid": "d"}]), "replace", "/0", own.clone()),
+            (
+                json!([{"uid": "x"}, {"uid": "d"}]),
+                "replace",
+                "/1",
+                own.clone(),
+            ),
+            (json!([{"uid": "x"}]), "add", "/-", own.clone()),
+        ] {
+            let slice = Record::read(SliceKind(ObjectSet), &object(owners)).unwrap();
+            let expected = json!([
+                {"op": "add", "path": "/metadata/resourceVersion", "value": "7"},
+                {"op": op, "path": format!("/metadata/ownerReferences{path}"), "value": value},
+            ]);
+            assert_eq!(ownership(&revision, &slice), expected);
+        }
+    }
+}

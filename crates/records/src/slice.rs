@@ -1,0 +1,171 @@
+//! Slices as they are kept: the content of those that a revision in force uses, and who owns the others.
+
+use std::sync::Arc;
+
+use baton_apis::{ObjectSetObject, constants::LABEL_OBJECT_DEPLOYMENT};
+use serde_json::{Value, value::RawValue};
+
+use crate::{
+    beside::ByController,
+    key::{Key, OwnKind},
+    record::{Metadata, ReadError, Record, RecordKind},
+    revision::{RevisionIndex, RevisionKey, RevisionKind, RevisionRecord, Revisions},
+    store::Store,
+};
+
+/// The slices that revisions of a kind use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SliceKind(pub RevisionKind);
+
+impl OwnKind for SliceKind {
+    fn kind(self) -> &'static str {
+        match self.0 {
+            RevisionKind::ObjectSet => "ObjectSlice",
+            RevisionKind::ClusterObjectSet => "ClusterObjectSlice",
+        }
+    }
+
+    fn plural(self) -> &'static str {
+        match self.0 {
+            RevisionKind::ObjectSet => "objectslices",
+            RevisionKind::ClusterObjectSet => "clusterobjectslices",
+        }
+    }
+}
+
+/// A slice's identity.
+pub type SliceKey = Key<SliceKind>;
+/// What is kept of a slice. Its spec are the objects, which it has at the top level.
+pub type SliceRecord = Record<SliceKind>;
+/// All slices.
+pub type Slices = Store<SliceKind>;
+
+/// What controllers look up of a slice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SliceFields {
+    /// UIDs of its owners.
+    pub owners: Vec<Arc<str>>,
+    /// Name of the deployment that made it, as its label says.
+    pub deployment: Option<Arc<str>>,
+}
+
+impl RecordKind for SliceKind {
+    type Spec = Vec<ObjectSetObject>;
+    type Status = Value;
+    type Fields = SliceFields;
+    type Index = ByController;
+
+    fn fields(
+        self,
+        metadata: Metadata,
+        _has_controller: bool,
+        _spec: Option<&RawValue>,
+        _status: Option<&RawValue>,
+    ) -> Result<SliceFields, ReadError> {
+        let deployment = metadata.labels.get(LABEL_OBJECT_DEPLOYMENT);
+        Ok(SliceFields {
+            deployment: deployment.map(|name| name.as_str().into()),
+            owners: metadata.owners().map(Into::into).collect(),
+        })
+    }
+
+    fn references(record: &Record<Self>) -> Vec<(ByController, &str)> {
+        let controller = record.controller.iter();
+        controller.map(|uid| (ByController, &**uid)).collect()
+    }
+}
+
+impl SliceRecord {
+    /// Whether an object is among its owners.
+    #[must_use]
+    pub fn is_owned_by(&self, uid: &str) -> bool {
+        self.owners.iter().any(|owner| **owner == *uid)
+    }
+}
+
+impl RevisionKey {
+    /// One of its slices.
+    #[must_use]
+    pub fn slice(&self, name: &str) -> SliceKey {
+        self.beside(SliceKind(self.kind), name)
+    }
+}
+
+impl Revisions {
+    /// The keys of the revisions that use a slice and are still in force.
+    #[must_use]
+    pub fn users_of(&self, slice: &SliceKey) -> Vec<RevisionKey> {
+        let users = self.slice_users(slice).into_iter();
+        let users = users.filter(|user| !user.archived);
+        users.map(|user| user.key.clone()).collect()
+    }
+
+    /// The revisions that name a slice, archived ones included.
+    #[must_use]
+    pub fn slice_users(&self, slice: &SliceKey) -> Vec<Arc<RevisionRecord>> {
+        let name = slice.beside(slice.kind.0, &slice.name);
+        self.mentioning(RevisionIndex::Slice, &name)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use RevisionKind::ObjectSet;
+
+    fn slice(version: u64) -> SliceRecord {
+        let object = json!({
+            "metadata": {
+                "name": "web-a", "namespace": "shop", "uid": "s", "resourceVersion": version.to_string(),
+                "labels": {"package-operator.run/object-deployment": "web"},
+                "ownerReferences": [{"uid": "d"}, {"uid": "r"}],
+            },
+            "objects": [{"object": {"kind": "ConfigMap"}}],
+        });
+        Record::read(SliceKind(ObjectSet), &object.to_string()).unwrap()
+    }
+
+    #[test]
+    fn objects_are_read_from_the_top_level() {
+        let slice = slice(5);
+        assert_eq!(slice.spec().unwrap()[0].object["kind"], "ConfigMap");
+        assert_eq!(slice.deployment.as_deref(), Some("web"));
+        assert!(slice.is_owned_by("r") && !slice.is_owned_by("x"));
+    }
+
+    #[test]
+    fn content_comes_and_goes_without_the_slice() {
+        let slices = Slices::default();
+        slices.observe(slice(5).without_content());
+        let key = slice(5).key;
+        let has_content = || slices.get(&key).unwrap().has_content();
+        assert!(!has_content());
+        slices.fill(slice(4));
+        assert!(!has_content(), "that of an older state");
+        slices.fill(slice(5));
+        assert!(has_content());
+        slices.drop_content(&key);
+        assert!(!has_content());
+        slices.remove(&key);
+        slices.fill(slice(6));
+        assert!(slices.get(&key).is_none(), "the watch says what is there");
+    }
+
+    #[test]
+    fn users_are_revisions_in_force() {
+        let revisions = Revisions::default();
+        for (name, archived) in [("web-1", "True"), ("web-2", "False")] {
+            let object = json!({
+                "metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "5"},
+                "spec": {"phases": [{"slices": ["web-a"]}]},
+                "status": {"conditions": [{"type": "Archived", "status": archived}]},
+            });
+            revisions.observe(Record::read(ObjectSet, &object.to_string()).unwrap());
+        }
+        let users = revisions.users_of(&slice(5).key);
+        let names: Vec<_> = users.iter().map(|key| &*key.name).collect();
+        assert_eq!(names, ["web-2"]);
+    }
+}

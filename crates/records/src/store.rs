@@ -1,0 +1,431 @@
+//! The objects of our own kinds, as their watches and the answers to our own writes say, with indexes.
+//!
+//! # Freshness
+//! - A record is replaced by a newer version of it only. The echo of a write, and an answer that the watch has
+//!   overtaken, change nothing.
+//! - The answer to a creation is kept until a watch or a list as new as it has observed the object, or its end.
+//! - The answer to any other write never brings back an object that the watch has seen go.
+//! - A list removes what it does not contain, but for objects created after it.
+//!
+//! Every change is emitted once, by the one who brought it about ([`Change::writer`]).
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use baton_runtime::source::Source;
+use parking_lot::RwLock;
+
+use crate::{
+    key::Key,
+    record::{Record, RecordKind},
+};
+
+/// A record was replaced, appeared, or went.
+#[derive(Clone, Debug)]
+pub struct Change<K: RecordKind> {
+    /// The record before.
+    pub old: Option<Arc<Record<K>>>,
+    /// The record now.
+    pub new: Option<Arc<Record<K>>>,
+    /// The name of the controller of this process whose write this is; `None` for what a watch observed.
+    pub writer: Option<&'static str>,
+}
+
+impl<K: RecordKind> Change<K> {
+    /// The record now, or the last one before it went.
+    #[must_use]
+    pub fn record(&self) -> Option<&Arc<Record<K>>> {
+        self.new.as_ref().or(self.old.as_ref())
+    }
+}
+
+impl<K: RecordKind> Change<K> {
+    /// Predicate: whether a pass could have another result after the change.
+    #[must_use]
+    pub fn matters(&self) -> bool {
+        match (&self.old, &self.new) {
+            (Some(old), Some(new)) => old.differs(new),
+            _ => true,
+        }
+    }
+}
+
+/// The names of those that mention a name, in order; they are of the same namespace. Mostly one or a few, so a vector
+/// is all it takes.
+type Users<K> = HashMap<(<K as RecordKind>::Index, Key<K>), Vec<Arc<str>>>;
+
+/// All objects of a kind, in both scopes.
+pub struct Store<K: RecordKind> {
+    inner: RwLock<Inner<K>>,
+    changes: Source<Change<K>>,
+}
+
+struct Inner<K: RecordKind> {
+    records: HashMap<Key<K>, Arc<Record<K>>>,
+    by_uid: HashMap<Arc<str>, Arc<Record<K>>>,
+    users: Users<K>,
+    /// The highest version that the watch of a kind has observed.
+    observed: HashMap<K, u64>,
+    /// Objects of our own making that the watch has not observed yet.
+    unobserved: BTreeSet<Key<K>>,
+}
+
+impl<K: RecordKind> Default for Store<K> {
+    fn default() -> Self {
+        let inner = Inner {
+            records: HashMap::new(),
+            by_uid: HashMap::new(),
+            users: HashMap::new(),
+            observed: HashMap::new(),
+            unobserved: BTreeSet::new(),
+        };
+        Self {
+            inner: RwLock::new(inner),
+            changes: Source::default(),
+        }
+    }
+}
+
+impl<K: RecordKind> Store<K> {
+    /// All changes from now on.
+    #[must_use]
+    pub fn changes(&self) -> &Source<Change<K>> {
+        &self.changes
+    }
+
+    /// Takes a record from a watch or a list; whether it is newer than what was known.
+    pub fn observe(&self, record: Record<K>) -> bool {
+        let change = {
+            let mut inner = self.inner.write();
+            let observed = inner.observed.entry(record.key.kind).or_default();
+            *observed = record.resource_version.max(*observed);
+            inner.unobserved.remove(&record.key);
+            inner.replace(record)
+        };
+        self.emit(change, None)
+    }
+
+    /// Takes an object that `writer` has made or read, so that nobody misses it before the watch observes it. When the
+    /// watch is further already it has observed the object, and perhaps its end.
+    pub fn created(&self, record: Record<K>, writer: &'static str) {
+        let change = {
+            let mut inner = self.inner.write();
+            let observed = inner.observed.get(&record.key.kind);
+            if observed.is_some_and(|observed| *observed >= record.resource_version) {
+                return;
+            }
+            inner.unobserved.insert(record.key.clone());
+            inner.replace(record)
+        };
+        self.emit(change, Some(writer));
+    }
+
+    /// Takes the answer to a write of `writer`.
+    pub fn updated(&self, record: Record<K>, writer: &'static str) {
+        let change = {
+            let mut inner = self.inner.write();
+            let known = inner.records.get(&record.key);
+            let is_same = known.is_some_and(|known| known.uid == record.uid);
+            is_same.then(|| inner.replace(record)).flatten()
+        };
+        self.emit(change, Some(writer));
+    }
+
+    /// Takes the content of an object that is kept without, as the server has sent it. Nothing is emitted.
+    pub fn fill(&self, record: Record<K>) {
+        let mut inner = self.inner.write();
+        let known = inner.records.get(&record.key);
+        if known.is_some_and(|known| {
+            !known.has_content() && known.resource_version == record.resource_version
+        }) {
+            inner.put(record);
+        }
+    }
+
+    /// Lets the content of an object go, until [`Store::fill`] brings it back. Nothing is emitted.
+    pub fn drop_content(&self, key: &Key<K>) {
+        let mut inner = self.inner.write();
+        if let Some(known) = inner.records.get(key).filter(|known| known.has_content()) {
+            let bare = Record::clone(known).without_content();
+            inner.put(bare);
+        }
+    }
+
+    /// Notes a status that the server may not know yet; whether there is such an object. Nothing is emitted.
+    ///
+    /// # Errors
+    /// Never for a status of ours; the serialiser's signature says otherwise.
+    pub fn note_status(
+        &self,
+        key: &Key<K>,
+        uid: &str,
+        status: &K::Status,
+    ) -> Result<bool, serde_json::Error> {
+        let mut inner = self.inner.write();
+        let known = inner.records.get(key).filter(|known| &*known.uid == uid);
+        let Some(mut record) = known.map(|known| Record::clone(known)) else {
+            return Ok(false);
+        };
+        record.set_status(status)?;
+        inner.put(record);
+        Ok(true)
+    }
+
+    /// Removes an object that a watch has seen go; the last record of it.
+    pub fn remove(&self, key: &Key<K>) -> Option<Arc<Record<K>>> {
+        let old = {
+            let mut inner = self.inner.write();
+            inner.unobserved.remove(key);
+            inner.remove(key)
+        };
+        self.emit_end(old.as_ref());
+        old
+    }
+
+    /// Removes the objects of a kind that a new list of this version does not name. Those that were made after it
+    /// stay.
+    pub fn retain(&self, kind: K, listed: &BTreeSet<Key<K>>, version: u64) {
+        let gone: Vec<_> = {
+            let mut inner = self.inner.write();
+            let is_gone = |record: &Record<K>| {
+                let key = &record.key;
+                let is_newer = inner.unobserved.contains(key) && record.resource_version > version;
+                key.kind == kind && !listed.contains(key) && !is_newer
+            };
+            let records = inner.records.values().filter(|record| is_gone(record));
+            let gone: Vec<_> = records.map(|record| record.key.clone()).collect();
+            inner.unobserved.retain(|key| !gone.contains(key));
+            gone.iter().filter_map(|key| inner.remove(key)).collect()
+        };
+        for old in &gone {
+            self.emit_end(Some(old));
+        }
+    }
+
+    fn emit(&self, change: Option<Change<K>>, writer: Option<&'static str>) -> bool {
+        let Some(change) = change else {
+            return false;
+        };
+        self.changes.emit(&Change { writer, ..change });
+        true
+    }
+
+    fn emit_end(&self, old: Option<&Arc<Record<K>>>) {
+        if let Some(old) = old {
+            self.changes.emit(&Change {
+                old: Some(Arc::clone(old)),
+                new: None,
+                writer: None,
+            });
+        }
+    }
+
+    /// An object.
+    #[must_use]
+    pub fn get(&self, key: &Key<K>) -> Option<Arc<Record<K>>> {
+        self.inner.read().records.get(key).cloned()
+    }
+
+    /// The object that a uid leads to.
+    #[must_use]
+    pub fn by_uid(&self, uid: &str) -> Option<Arc<Record<K>>> {
+        self.inner.read().by_uid.get(uid).cloned()
+    }
+
+    /// The objects that mention the name of `name` in a way that an index knows, in the order of their names.
+    #[must_use]
+    pub fn mentioning(&self, index: K::Index, name: &Key<K>) -> Vec<Arc<Record<K>>> {
+        let inner = self.inner.read();
+        let users = inner.users.get(&(index, name.clone()));
+        let keys = users.into_iter().flatten().map(|user| name.named(user));
+        keys.filter_map(|key| inner.records.get(&key).cloned())
+            .collect()
+    }
+
+    /// The objects that a test picks, in no particular order.
+    pub fn filter(&self, pick: impl Fn(&Record<K>) -> bool) -> Vec<Arc<Record<K>>> {
+        let inner = self.inner.read();
+        let records = inner.records.values();
+        records.filter(|record| pick(record)).cloned().collect()
+    }
+
+    /// All objects, in no particular order.
+    #[must_use]
+    pub fn all(&self) -> Vec<Arc<Record<K>>> {
+        self.filter(|_| true)
+    }
+}
+
+impl<K: RecordKind> Inner<K> {
+    /// Takes a record, if it is newer than what is known.
+    fn replace(&mut self, mut record: Record<K>) -> Option<Change<K>> {
+        let old = self.records.get(&record.key).cloned();
+        if let Some(old) = &old {
+            if old.resource_version >= record.resource_version {
+                return None;
+            }
+            record.orphaning |= old.orphaning && old.uid == record.uid;
+        }
+        let new = self.put(record);
+        Some(Change {
+            old,
+            new: Some(new),
+            writer: None,
+        })
+    }
+
+    fn put(&mut self, mut record: Record<K>) -> Arc<Record<K>> {
+        self.remove(&record.key);
+        K::share(&mut record, &self.records);
+        let new = Arc::new(record);
+        let uids = K::further_uids(&new.fields);
+        let uids = uids.iter().map(|uid| uid.as_str().into());
+        for uid in uids.chain([new.uid.clone()]) {
+            self.by_uid.insert(uid, new.clone());
+        }
+        let key = new.key.clone();
+        for (index, name) in K::references(&new) {
+            let users = self.users.entry((index, key.sibling(name))).or_default();
+            if let Err(at) = users.binary_search(&key.name) {
+                users.reserve_exact(1);
+                users.insert(at, key.name.clone());
+            }
+        }
+        self.records.insert(key, new.clone());
+        new
+    }
+
+    fn remove(&mut self, key: &Key<K>) -> Option<Arc<Record<K>>> {
+        let old = self.records.remove(key)?;
+        self.by_uid.remove(&old.uid);
+        for uid in K::further_uids(&old.fields) {
+            self.by_uid.remove(uid.as_str());
+        }
+        for (index, name) in K::references(&old) {
+            let named = (index, key.sibling(name));
+            if let Some(users) = self.users.get_mut(&named) {
+                if let Ok(at) = users.binary_search(&key.name) {
+                    users.remove(at);
+                }
+                if users.is_empty() {
+                    self.users.remove(&named);
+                }
+            }
+        }
+        Some(old)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use serde_json::json;
+
+    use super::*;
+    use crate::revision::{RevisionKind, RevisionRecord, Revisions};
+
+    const KIND: RevisionKind = RevisionKind::ObjectSet;
+
+    fn record(name: &str, uid: &str, version: u64) -> RevisionRecord {
+        let object = json!({"metadata": {
+            "name": name, "namespace": "shop", "uid": uid, "resourceVersion": version.to_string(),
+        }});
+        Record::read(KIND, &object.to_string()).unwrap()
+    }
+
+    fn version(revisions: &Revisions, name: &str) -> Option<u64> {
+        let key = record(name, "any", 0).key;
+        revisions.get(&key).map(|record| record.resource_version)
+    }
+
+    /// Garbage collection may be done with its part before a pass has let go of the revision.
+    #[test]
+    fn an_object_that_was_to_be_orphaned_stays_so() {
+        let revisions = Revisions::default();
+        let going = |version: u64, finalizers: &[&str], uid: &str| {
+            let object = json!({"metadata": {
+                "name": "web", "namespace": "shop", "uid": uid, "resourceVersion": version.to_string(),
+                "deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": finalizers,
+            }});
+            Record::read(KIND, &object.to_string()).unwrap()
+        };
+        let key = record("web", "any", 0).key;
+        let is_left = || revisions.get(&key).unwrap().orphaning;
+        revisions.observe(going(5, &["orphan", "x"], "a"));
+        revisions.observe(going(6, &["x"], "a"));
+        assert!(is_left());
+        revisions.updated(going(7, &["x"], "a"), "test");
+        assert!(is_left());
+        revisions.observe(going(8, &["x"], "b"));
+        assert!(!is_left());
+    }
+
+    #[test]
+    fn an_object_of_our_own_making_is_there_at_once() {
+        let revisions = Revisions::default();
+        revisions.observe(record("old", "a", 5));
+        revisions.created(record("web", "b", 6), "test");
+        assert_eq!(version(&revisions, "web"), Some(6));
+        // The watch has nothing new to say about it then.
+        assert!(!revisions.observe(record("web", "b", 6)));
+        assert!(revisions.observe(record("web", "b", 7)));
+    }
+
+    #[test]
+    fn an_object_that_is_gone_does_not_come_back() {
+        let revisions = Revisions::default();
+        let made = record("web", "a", 6);
+        revisions.observe(made.clone());
+        revisions.remove(&made.key);
+        revisions.created(made.clone(), "test");
+        revisions.updated(record("web", "a", 7), "test");
+        assert_eq!(version(&revisions, "web"), None);
+        // Nor does its answer replace what was observed since.
+        revisions.observe(record("web", "b", 9));
+        revisions.created(made, "test");
+        revisions.updated(record("web", "a", 10), "test");
+        assert_eq!(version(&revisions, "web"), Some(9));
+    }
+
+    #[test]
+    fn a_list_from_before_says_nothing_about_a_new_object() {
+        let revisions = Revisions::default();
+        revisions.observe(record("old", "a", 5));
+        revisions.created(record("web", "b", 8), "test");
+        revisions.retain(KIND, &BTreeSet::new(), 7);
+        assert_eq!(version(&revisions, "old"), None);
+        assert_eq!(version(&revisions, "web"), Some(8));
+        revisions.retain(KIND, &BTreeSet::new(), 8);
+        assert_eq!(version(&revisions, "web"), None);
+    }
+
+    #[test]
+    fn each_change_is_emitted_once_with_its_writer() {
+        let revisions = Revisions::default();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = Arc::clone(&seen);
+        revisions.changes().subscribe(move |change| {
+            let version = |record: &Option<Arc<RevisionRecord>>| {
+                record.as_ref().map_or(0, |record| record.resource_version)
+            };
+            let entry = (version(&change.old), version(&change.new), change.writer);
+            sink.lock().unwrap().push(entry);
+        });
+        revisions.created(record("web", "a", 5), "deployment");
+        revisions.observe(record("web", "a", 5));
+        revisions.updated(record("web", "a", 6), "revision");
+        revisions.observe(record("web", "a", 6));
+        revisions.observe(record("web", "a", 7));
+        revisions.remove(&record("web", "a", 7).key);
+        let expected = [
+            (0, 5, Some("deployment")),
+            (5, 6, Some("revision")),
+            (6, 7, None),
+            (7, 0, None),
+        ];
+        assert_eq!(*seen.lock().unwrap(), expected);
+    }
+}

@@ -1,0 +1,158 @@
+//! The Releases of an Application, in order, and which of them go (section 2.6 of the contract).
+
+use std::borrow::Cow;
+
+use baton_apis::{
+    Release, conditions::shipper::COMPLETE, constants::shipper::ANNOTATION_RELEASE_GENERATION,
+};
+
+use super::error::GenerationError;
+use crate::{conditions::is_true, hash::environment_hash, texts::parse_number};
+
+/// The Releases of an Application, the oldest first.
+#[derive(Clone, Debug)]
+pub struct History<'a>(Vec<Member<'a>>);
+
+/// A Release with its place in the history.
+#[derive(Clone, Debug)]
+pub struct Member<'a> {
+    /// The Release.
+    pub release: Cow<'a, Release>,
+    /// The number that orders them.
+    pub generation: i64,
+}
+
+/// The Releases to delete. That one is gone already is no error.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CleanUp {
+    /// Those that never completed, and are not the newest.
+    pub unfinished: Vec<String>,
+    /// Completed ones beyond the limit, to be deleted in this order: the first error ends it, so that none is left
+    /// behind that is older than those that stay.
+    pub surplus: Vec<String>,
+}
+
+impl<'a> History<'a> {
+    /// Puts Releases into order. Of the same generation, the older one comes first.
+    ///
+    /// # Errors
+    /// If one has no generation: the first by name.
+    pub fn read(releases: &'a [Release]) -> Result<Self, GenerationError> {
+        let mut releases: Vec<_> = releases.iter().collect();
+        releases.sort_by_key(|release| &release.metadata.name);
+        let members = releases.into_iter().map(|release| {
+            Ok(Member {
+                generation: generation(release)?,
+                release: Cow::Borrowed(release),
+            })
+        });
+        let mut members = members.collect::<Result<Vec<_>, _>>()?;
+        members.sort_by(|a, b| {
+            let created = |it: &Member<'_>| it.release.metadata.creation_timestamp.clone();
+            let order = a.generation.cmp(&b.generation);
+            order.then_with(|| created(a).cmp(&created(b)))
+        });
+        Ok(Self(members))
+    }
+
+    /// Adds a Release that is newer than all others.
+    pub(super) fn push(&mut self, release: Release, generation: i64) {
+        self.0.push(Member {
+            release: Cow::Owned(release),
+            generation,
+        });
+    }
+
+    /// All of them, the oldest first.
+    #[must_use]
+    pub fn members(&self) -> &[Member<'a>] {
+        &self.0
+    }
+
+    /// The newest one, which is or will be rolled out: the contender.
+    #[must_use]
+    pub fn newest(&self) -> Option<&Member<'a>> {
+        self.0.last()
+    }
+
+    /// The one that the newest replaces: the newest of the others that was complete once.
+    #[must_use]
+    pub fn incumbent(&self) -> Option<&Member<'a>> {
+        self.others()
+            .iter()
+            .rev()
+            .find(|member| member.is_complete())
+    }
+
+    /// Their names, the oldest first.
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.0
+            .iter()
+            .map(|member| member.name().to_owned())
+            .collect()
+    }
+
+    /// Which of them go when so many completed ones stay besides the newest (ruling S8).
+    #[must_use]
+    pub fn clean_up(&self, limit: usize) -> CleanUp {
+        let (completed, unfinished): (Vec<_>, Vec<_>) = self
+            .others()
+            .iter()
+            .partition(|member| member.is_complete());
+        let surplus = completed.len().saturating_sub(limit);
+        // Those on their way out count, but are not deleted again.
+        let names = |members: &[&Member<'_>]| {
+            let members = members.iter().filter(|member| !member.is_deleting());
+            members.map(|member| member.name().to_owned()).collect()
+        };
+        CleanUp {
+            unfinished: names(&unfinished),
+            surplus: names(&completed[..surplus]),
+        }
+    }
+
+    fn others(&self) -> &[Member<'a>] {
+        self.0.split_last().map_or(&[], |(_, others)| others)
+    }
+}
+
+impl Member<'_> {
+    /// Name of the Release.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.release.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    /// Whether its last step was reached once.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        let status = self.release.status.as_ref();
+        status.is_some_and(|status| is_true(&status.conditions, COMPLETE))
+    }
+
+    /// Hash of its environment, whatever its label says.
+    #[must_use]
+    pub fn hash(&self) -> String {
+        environment_hash(&self.release.spec.environment)
+    }
+
+    fn is_deleting(&self) -> bool {
+        self.release.metadata.deletion_timestamp.is_some()
+    }
+}
+
+/// The number that orders the Releases of an Application.
+///
+/// # Errors
+/// If it is missing, or no number.
+pub fn generation(release: &Release) -> Result<i64, GenerationError> {
+    let name = || release.metadata.name.clone().unwrap_or_default();
+    let annotations = release.metadata.annotations.as_ref();
+    let text = annotations.and_then(|all| all.get(ANNOTATION_RELEASE_GENERATION));
+    let text = text.ok_or_else(|| GenerationError::Missing { release: name() })?;
+    parse_number(text).map_err(|source| GenerationError::Invalid {
+        release: name(),
+        source,
+    })
+}

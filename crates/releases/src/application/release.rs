@@ -1,0 +1,101 @@
+//! The next Release of an Application (section 2.2 of the contract).
+
+use baton_apis::{
+    Application, Release, ReleaseSpec,
+    constants::shipper::{
+        ANNOTATION_BLOCK_OVERRIDE, ANNOTATION_RELEASE_GENERATION, ANNOTATION_RELEASE_ITERATION,
+        API_VERSION, LABEL_APP, LABEL_RELEASE, LABEL_RELEASE_HASH,
+    },
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+
+use super::history::{History, Member};
+use crate::{hash::environment_hash, texts::parse_number};
+
+/// The Release of a generation, made from the template.
+pub(super) fn next(application: &Application, history: &History<'_>, generation: i64) -> Release {
+    let owner = &application.metadata;
+    let app = owner.name.clone().unwrap_or_default();
+    let hash = environment_hash(&application.spec.template);
+    let (name, iteration) = free_name(&app, &hash, history);
+
+    // The labels of the Application come along, but none that says what the Release is (W38).
+    let mut labels = owner.labels.clone().unwrap_or_default();
+    let own = [
+        (LABEL_APP, app.clone()),
+        (LABEL_RELEASE, name.clone()),
+        (LABEL_RELEASE_HASH, hash),
+    ];
+    labels.extend(own.map(|(key, value)| (key.to_owned(), value)));
+
+    let annotations = owner.annotations.as_ref();
+    let overrides = annotations.and_then(|all| all.get(ANNOTATION_BLOCK_OVERRIDE));
+    let annotations = [
+        (ANNOTATION_RELEASE_GENERATION, generation.to_string()),
+        (ANNOTATION_RELEASE_ITERATION, iteration.to_string()),
+        (
+            ANNOTATION_BLOCK_OVERRIDE,
+            overrides.cloned().unwrap_or_default(),
+        ),
+    ];
+
+    let metadata = ObjectMeta {
+        name: Some(name),
+        namespace: owner.namespace.clone(),
+        labels: Some(labels),
+        annotations: Some(
+            annotations
+                .map(|(key, value)| (key.to_owned(), value))
+                .into(),
+        ),
+        owner_references: Some(vec![OwnerReference {
+            api_version: API_VERSION.to_owned(),
+            kind: "Application".to_owned(),
+            name: app,
+            uid: owner.uid.clone().unwrap_or_default(),
+            ..OwnerReference::default()
+        }]),
+        ..ObjectMeta::default()
+    };
+    Release {
+        metadata,
+        spec: ReleaseSpec {
+            target_step: 0,
+            environment: application.spec.template.clone(),
+        },
+        status: None,
+    }
+}
+
+/// The name of the next Release with a hash, and the number that makes it one of its own: one more than that of any
+/// with the same hash, which may have been deleted by hand out of order, or edited.
+fn free_name(app: &str, hash: &str, history: &History<'_>) -> (String, i64) {
+    let label = |member: &Member<'_>| {
+        let labels = member.release.metadata.labels.as_ref();
+        labels
+            .and_then(|labels| labels.get(LABEL_RELEASE_HASH))
+            .cloned()
+    };
+    let members = history.members().iter();
+    let same = members.filter(|member| label(member).as_deref() == Some(hash));
+    let mut iteration = same
+        .map(iteration_of)
+        .max()
+        .map_or(0, |highest| highest.saturating_add(1));
+    loop {
+        let name = format!("{app}-{hash}-{iteration}");
+        if history.members().iter().all(|member| member.name() != name) {
+            return (name, iteration);
+        }
+        // After the highest number the count starts anew; there are fewer Releases than numbers.
+        iteration = iteration.checked_add(1).unwrap_or(0);
+    }
+}
+
+/// A number that cannot be read keeps nobody from the next one.
+fn iteration_of(member: &Member<'_>) -> i64 {
+    let annotations = member.release.metadata.annotations.as_ref();
+    let text = annotations.and_then(|all| all.get(ANNOTATION_RELEASE_ITERATION));
+    let number = text.and_then(|text| parse_number(text).ok());
+    number.map_or(0, |number| number.max(0))
+}

@@ -1,0 +1,77 @@
+//! What a sync reports: conditions, and events about them (sections 2.5 and 9.2 of the contract).
+
+use baton_apis::{
+    ConditionStatus,
+    conditions::shipper::{
+        ABORTING, RELEASE_SYNCED, ROLLING_OUT, VALID_HISTORY,
+        reasons::{
+            BROKEN_APPLICATION_OBSERVED_GENERATION, BROKEN_RELEASE_GENERATION,
+            CHART_VERSION_RESOLUTION_FAILED, CREATE_RELEASE_FAILED,
+        },
+    },
+};
+
+use super::{Sync, error::SyncError, history::History};
+use crate::{event::Event, texts::Quoted};
+
+impl Sync<'_> {
+    /// Sets the conditions of a sync that went well. What changed of them is told before the rest (section 9.2).
+    pub(super) fn wrap_up(&mut self, history: &History<'_>) {
+        let before = self.conditions.take_changes();
+        self.conditions.set_plain(ABORTING, false);
+        self.conditions.set_plain(VALID_HISTORY, true);
+        self.conditions.set_plain(RELEASE_SYNCED, true);
+        let (status, message) = self.progress(history);
+        self.conditions.set(ROLLING_OUT, status, "", &message);
+        self.tell_changes();
+        self.events.extend(before.map(condition_event));
+    }
+
+    /// What the condition `RollingOut` says.
+    fn progress(&self, history: &History<'_>) -> (ConditionStatus, String) {
+        let Some(newest) = history.newest() else {
+            let name = Quoted(self.name());
+            let message = format!("no contender release found for application {name}");
+            return (ConditionStatus::Unknown, message);
+        };
+        let name = Quoted(newest.name());
+        if newest.is_complete() {
+            return (ConditionStatus::False, format!("Release {name} is active"));
+        }
+        let message = match history.incumbent() {
+            Some(old) => format!("Transitioning from {} to {name}", Quoted(old.name())),
+            None => format!("Rolling out initial release {name}"),
+        };
+        (ConditionStatus::True, message)
+    }
+
+    /// Sets the conditions of a sync that failed (ruling S3).
+    pub(super) fn report(&mut self, error: &SyncError) {
+        let text = error.to_string();
+        let conditions: &[_] = match error {
+            SyncError::BrokenReleaseGeneration(_) => &[(VALID_HISTORY, BROKEN_RELEASE_GENERATION)],
+            SyncError::BrokenObservedGeneration { .. } => {
+                &[(VALID_HISTORY, BROKEN_APPLICATION_OBSERVED_GENERATION)]
+            }
+            SyncError::Resolution(_) => &[(ROLLING_OUT, CHART_VERSION_RESOLUTION_FAILED)],
+            SyncError::Create { first: true, .. } => &[(RELEASE_SYNCED, CREATE_RELEASE_FAILED)],
+            SyncError::Create { first: false, .. } => &[
+                (RELEASE_SYNCED, CREATE_RELEASE_FAILED),
+                (ROLLING_OUT, CREATE_RELEASE_FAILED),
+            ],
+        };
+        for (type_, reason) in conditions {
+            self.conditions.set(type_, false, reason, &text);
+        }
+    }
+
+    /// Makes an event of what changed.
+    pub(super) fn tell_changes(&mut self) {
+        let changes = self.conditions.take_changes();
+        self.events.extend(changes.map(condition_event));
+    }
+}
+
+fn condition_event(changes: String) -> Event {
+    Event::normal("ApplicationConditionChanged", changes)
+}

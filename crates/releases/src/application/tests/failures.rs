@@ -1,0 +1,280 @@
+use baton_apis::{
+    conditions::shipper::reasons,
+    constants::shipper::{
+        ANNOTATION_HIGHEST_OBSERVED_GENERATION, ANNOTATION_RELEASE_GENERATION,
+        ANNOTATION_RELEASE_ITERATION,
+    },
+};
+
+use super::fixtures::{World, environment, in_region, name_of};
+use crate::application::error::{Refusal, SyncError};
+
+fn annotate(world: &mut World, release: usize, key: &str, value: Option<&str>) {
+    let annotations = world.releases[release].metadata.annotations.as_mut();
+    let annotations = annotations.unwrap();
+    match value {
+        Some(value) => annotations.insert(key.into(), value.into()),
+        None => annotations.remove(key),
+    };
+}
+
+/// A11.
+#[test]
+fn a_chart_that_is_not_found_is_told_and_changes_nothing_else() {
+    for (version, index, message, permanent) in [
+        (
+            "0.0.1",
+            None,
+            "failed to resolve chart version [name: \"simple\", version: \"0.0.1\", \
+             repo: \"https://charts\"]: no chart name found",
+            false,
+        ),
+        (
+            ">5",
+            Some("0.0.1"),
+            "failed to resolve chart version [name: \"simple\", version: \">5\", \
+             repo: \"https://charts\"]: no chart version found",
+            false,
+        ),
+        (
+            "latest",
+            Some("0.0.1"),
+            "broken shipper chart spec [name: \"simple\", version: \"latest\", \
+             repo: \"https://charts\"]: improper constraint: latest",
+            true,
+        ),
+    ] {
+        let mut world = World::new(environment(version)).with(&[(in_region("a"), true)]);
+        let index = index.map(|version| ("simple".to_owned(), vec![version.to_owned()]));
+        world.index = index.into_iter().collect();
+        let outcome = world.sync();
+        let error = outcome.error.unwrap();
+        assert_eq!(error.to_string(), message);
+        assert_eq!(error.is_permanent(), permanent);
+        let told = format!("RollingOut=False/ChartVersionResolutionFailed {message}");
+        assert_eq!(world.conditions(), [told]);
+        assert_eq!(world.history(), [""; 0]);
+        assert_eq!(outcome.events.len(), 1);
+        assert_eq!(world.log[1..], ["status"], "{:?}", world.log);
+        assert_eq!(world.application.spec.template.chart.version, version);
+    }
+}
+
+/// Ruling S3.
+#[test]
+fn a_release_without_a_readable_generation_is_told() {
+    let key = ANNOTATION_RELEASE_GENERATION;
+    let name = name_of(&in_region("a"), 0);
+    for (value, text) in [
+        (
+            None,
+            format!("missing label \"{key}\" in release \"{name}\""),
+        ),
+        (
+            Some("one"),
+            format!(
+                "invalid value for label \"{key}\" in release \"{name}\": \
+                 strconv.Atoi: parsing \"one\": invalid syntax"
+            ),
+        ),
+    ] {
+        let two = [(in_region("a"), true), (in_region("b"), true)];
+        let mut world = World::resolved(in_region("c")).with(&two);
+        annotate(&mut world, 0, key, value);
+        let outcome = world.sync();
+        let error = outcome.error.unwrap();
+        assert_eq!(error.to_string(), text);
+        assert!(!error.is_permanent());
+        assert_eq!(world.log, ["status"]);
+        let told = format!(
+            "ValidHistory=False/{} {text}",
+            reasons::BROKEN_RELEASE_GENERATION
+        );
+        assert_eq!(world.conditions(), [told]);
+
+        // Repaired, it goes on.
+        annotate(&mut world, 0, key, Some("0"));
+        world.sync();
+        assert_eq!(world.releases.len(), 3);
+        assert_eq!(world.conditions()[4], "ValidHistory=True");
+    }
+}
+
+/// The error does not depend on the order in which Releases are listed.
+#[test]
+fn of_several_broken_releases_the_first_by_name_is_told() {
+    let two = [(in_region("a"), true), (in_region("b"), true)];
+    let mut world = World::resolved(in_region("b")).with(&two);
+    for index in [0, 1] {
+        annotate(&mut world, index, ANNOTATION_RELEASE_GENERATION, None);
+    }
+    let error = world.clone().sync().error;
+    assert!(error.is_some());
+    world.releases.reverse();
+    assert_eq!(world.sync().error, error);
+}
+
+/// Ruling S3.
+#[test]
+fn a_highest_generation_that_cannot_be_read_is_told() {
+    let key = ANNOTATION_HIGHEST_OBSERVED_GENERATION;
+    let mut world = World::resolved(in_region("b")).with(&[(in_region("a"), true)]);
+    world.annotate(key, "1.5");
+    let outcome = world.sync();
+    let text = format!(
+        "error decoding annotation \"{key}\" in application \"app\": \
+         strconv.Atoi: parsing \"1.5\": invalid syntax"
+    );
+    let error = outcome.error.unwrap();
+    assert_eq!(error.to_string(), text);
+    assert!(!error.is_permanent());
+    let reason = reasons::BROKEN_APPLICATION_OBSERVED_GENERATION;
+    let told = format!("ValidHistory=False/{reason} {text}");
+    assert_eq!(world.conditions(), ["Blocked=False".to_owned(), told]);
+    assert_eq!(world.log, ["status"]);
+    assert_eq!(world.annotation(key), Some("1.5"));
+
+    // Without it, nothing was seen yet.
+    world
+        .application
+        .metadata
+        .annotations
+        .as_mut()
+        .unwrap()
+        .remove(key);
+    world.sync();
+    assert_eq!(world.annotation(key), Some("1"));
+}
+
+/// Without a Release there is nothing to compare it with.
+#[test]
+fn a_highest_generation_that_cannot_be_read_keeps_nobody_from_the_first_release() {
+    let mut world = World::new(environment("0.0.1"));
+    world.annotate(ANNOTATION_HIGHEST_OBSERVED_GENERATION, "x");
+    world.sync();
+    assert_eq!(
+        world.annotation(ANNOTATION_HIGHEST_OBSERVED_GENERATION),
+        Some("0")
+    );
+}
+
+/// Ruling S3.
+#[test]
+fn a_release_that_is_not_created_is_told() {
+    let refusal = |is_permanent| Refusal {
+        message: "releases \"x\" is forbidden".into(),
+        is_permanent,
+    };
+    let mut first = World::new(environment("0.0.1"));
+    first.refusal = Some(refusal(true));
+    let error = first.sync().error.unwrap();
+    assert!(error.is_permanent());
+    let text = r#"could not create a new release: "releases \"x\" is forbidden""#;
+    assert_eq!(error.to_string(), text);
+    assert_eq!(
+        first.conditions(),
+        [
+            "Blocked=False".to_owned(),
+            format!("ReleaseSynced=False/CreateReleaseFailed {text}")
+        ]
+    );
+    assert_eq!(first.history(), [""; 0]);
+    assert_eq!(
+        first.annotation(ANNOTATION_HIGHEST_OBSERVED_GENERATION),
+        None
+    );
+
+    let two = [(in_region("a"), true), (in_region("b"), false)];
+    let mut later = World::resolved(in_region("c")).with(&two);
+    later.refusal = Some(refusal(false));
+    let outcome = later.sync();
+    let error = outcome.error.unwrap();
+    assert!(!error.is_permanent());
+    let text = "releases \"x\" is forbidden";
+    assert_eq!(error.to_string(), text);
+    assert_eq!(
+        later.conditions(),
+        [
+            "Blocked=False".to_owned(),
+            format!("ReleaseSynced=False/CreateReleaseFailed {text}"),
+            format!("RollingOut=False/CreateReleaseFailed {text}"),
+        ]
+    );
+    assert_eq!(outcome.clean_up, super::super::history::CleanUp::default());
+    assert_eq!(
+        later.annotation(ANNOTATION_HIGHEST_OBSERVED_GENERATION),
+        Some("1")
+    );
+
+    later.refusal = None;
+    later.sync();
+    assert_eq!(later.releases.len(), 2, "the unfinished one is gone");
+    assert_eq!(later.conditions()[2], "ReleaseSynced=True");
+}
+
+/// Section 2.2: the version of a Release has to be had when it is created, even if it was resolved long ago.
+#[test]
+fn a_version_that_the_repository_lost_is_not_released() {
+    let mut world = World::resolved(in_region("b")).with(&[(in_region("a"), true)]);
+    world.index.get_mut("simple").unwrap().clear();
+    let error = world.sync().error.unwrap();
+    assert!(
+        matches!(error, SyncError::Create { first: false, .. }),
+        "{error:?}"
+    );
+    let text = "failed to resolve chart version [name: \"simple\", version: \"0.0.1\", \
+                repo: \"https://charts\"]: no chart version found";
+    assert_eq!(error.to_string(), text);
+    assert_eq!(world.releases.len(), 1);
+    assert_eq!(
+        world.conditions()[1],
+        format!("ReleaseSynced=False/CreateReleaseFailed {text}")
+    );
+}
+
+/// Were the Release made from the other one, it would differ from the template for ever.
+#[test]
+fn a_release_has_the_version_of_the_template_whatever_else_that_may_stand_for() {
+    let mut world = World::new(environment("=1.0.0"));
+    world.index = [("simple".into(), vec!["1".into(), "1.5.0".into()])].into();
+    world.sync();
+    assert_eq!(world.application.spec.template.chart.version, "1");
+    world.complete(0);
+    world.application.spec.template.values = Some(serde_json::json!({"a": 1}));
+    world.sync();
+    assert_eq!(world.releases.len(), 2);
+    assert_eq!(
+        world.releases[1].spec.environment,
+        world.application.spec.template
+    );
+    world.sync();
+    assert!(world.log.is_empty(), "{:?}", world.log);
+}
+
+/// Edited by hand, or out of order: the name is free all the same.
+#[test]
+fn iterations_that_say_nothing_keep_nobody_from_a_name() {
+    for (edited, expected) in [
+        (None, 1),
+        (Some("x"), 1),
+        (Some("-5"), 1),
+        (Some("6"), 7),
+        (Some("9223372036854775807"), i64::MAX),
+    ] {
+        let two = [(in_region("a"), true), (in_region("b"), true)];
+        let mut world = World::resolved(in_region("a")).with(&two);
+        annotate(&mut world, 0, ANNOTATION_RELEASE_ITERATION, edited);
+        world.sync();
+        let name = name_of(&in_region("a"), expected);
+        assert_eq!(world.releases[2].metadata.name, Some(name), "{edited:?}");
+    }
+    // A name that is taken by a Release of another hash.
+    let two = [(in_region("a"), true), (in_region("b"), true)];
+    let mut world = World::resolved(in_region("c")).with(&two);
+    world.releases[0].metadata.name = Some(name_of(&in_region("c"), 0));
+    world.sync();
+    assert_eq!(
+        world.releases[2].metadata.name,
+        Some(name_of(&in_region("c"), 1))
+    );
+}

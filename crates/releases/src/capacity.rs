@@ -1,0 +1,174 @@
+//! How many pods of a Release run in a cluster (section 5 of the contract).
+//!
+//! What is scaled is a few facts in here, so no kind of workload is special.
+
+pub mod choice;
+pub mod report;
+pub mod sad;
+#[cfg(test)]
+mod tests;
+pub mod workload;
+
+use baton_apis::{CapacityReport, SadPod};
+use k8s_openapi::api::core::v1::Pod;
+
+use workload::Workload;
+
+/// A workload of a Release in a cluster.
+#[derive(Clone, Copy, Debug)]
+pub struct Part<'a> {
+    /// The workload as it is.
+    pub workload: &'a Workload,
+    /// The number of pods that the chart asks for.
+    pub total: i32,
+    /// The pods that it selects.
+    pub pods: &'a [Pod],
+}
+
+/// What is to be done and said about the workloads of a Release in a cluster.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// The workloads to be scaled.
+    pub scale: Vec<Scale>,
+    /// How many pods there are to be.
+    pub desired: i32,
+    /// How many are available.
+    pub available: i32,
+    /// Percentage of the total that is available, rounded up.
+    pub achieved_percent: i32,
+    /// Whether there are as many as there are to be.
+    pub verdict: Verdict,
+    /// Some of the pods that are not as they should be; none once everything is ready.
+    pub sad_pods: Vec<SadPod>,
+    /// All pods, counted by what is known of them: a report on each workload.
+    pub reports: Vec<CapacityReport>,
+}
+
+/// A workload to be scaled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale {
+    /// Its place among the parts.
+    pub place: usize,
+    /// The number of pods that it is to have.
+    pub replicas: i32,
+}
+
+/// Whether there are as many pods as there are to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It does.
+    Ready,
+    /// It will, as far as is known.
+    InProgress,
+    /// The controller of a workload gave up, for this reason.
+    DeploymentStuck(String),
+    /// Pods are not as they should be: these ones.
+    PodsNotReady(String),
+}
+
+impl Verdict {
+    /// Status, reason and message of the cluster's condition `Ready`.
+    #[must_use]
+    pub fn condition(&self) -> (bool, &'static str, &str) {
+        match self {
+            Self::Ready => (true, "", ""),
+            Self::InProgress => (false, "InProgress", ""),
+            Self::DeploymentStuck(message) => (false, "DeploymentStuck", message),
+            Self::PodsNotReady(message) => (false, "PodsNotReady", message),
+        }
+    }
+}
+
+/// A percentage of a number of pods, rounded up: any share of some pods is one at least.
+#[must_use]
+pub fn desired_replicas(total: i32, percent: i32) -> i32 {
+    let (total, percent) = (i64::from(total.max(0)), i64::from(percent.clamp(0, 100)));
+    let desired = total * percent;
+    // At most `total`, so it fits.
+    i32::try_from((desired + 99) / 100).unwrap_or(i32::MAX)
+}
+
+/// The percentage of a number of pods that are available, rounded up. More than 100 while there are too many; 0 of
+/// nothing.
+#[must_use]
+pub fn achieved_percent(available: i32, total: i32) -> i32 {
+    let (available, total) = (i64::from(available.max(0)), i64::from(total));
+    if total <= 0 {
+        return 0;
+    }
+    i32::try_from((available * 100 + total - 1) / total).unwrap_or(i32::MAX)
+}
+
+/// Decides about the workloads of a Release in one cluster, each of which gets its percentage. There is one of them,
+/// unless the chart says otherwise (W1).
+#[must_use]
+pub fn plan(percent: i32, parts: &[Part]) -> Plan {
+    let states: Vec<_> = parts.iter().map(|part| State::of(percent, part)).collect();
+    let scale = states.iter().enumerate().filter_map(|(place, state)| {
+        let replicas = state.desired;
+        state.is_scaled.then_some(Scale { place, replicas })
+    });
+    let sum = |numbers: &mut dyn Iterator<Item = i32>| numbers.fold(0, i32::saturating_add);
+    let desired = sum(&mut states.iter().map(|state| state.desired));
+    let available = sum(&mut parts.iter().map(|part| part.workload.available));
+    let total = sum(&mut parts.iter().map(|part| part.total));
+    let unready = || {
+        parts
+            .iter()
+            .zip(&states)
+            .filter(|(_, state)| !state.is_ready)
+    };
+    let sad_pods = sad::pods(unready().flat_map(|(part, _)| part.pods));
+
+    let failure = unready()
+        .filter(|(_, state)| state.is_settled)
+        .find_map(|(part, _)| part.workload.failure.clone());
+    let verdict = if let Some(failure) = failure {
+        Verdict::DeploymentStuck(failure)
+    } else if parts.is_empty() || states.iter().any(|state| !state.is_settled) {
+        Verdict::InProgress
+    } else if states.iter().all(|state| state.is_ready) {
+        Verdict::Ready
+    } else if sad_pods.is_empty() {
+        Verdict::InProgress
+    } else {
+        let summary = sad::summary(&sad_pods);
+        Verdict::PodsNotReady(format!("{}/{desired}: {summary}", sad_pods.len()))
+    };
+    Plan {
+        scale: scale.collect(),
+        desired,
+        available,
+        achieved_percent: achieved_percent(available, total),
+        verdict,
+        sad_pods,
+        reports: parts
+            .iter()
+            .map(|part| report::of(&part.workload.name, part.pods))
+            .collect(),
+    }
+}
+
+/// How far a workload is.
+struct State {
+    desired: i32,
+    /// It is to be scaled.
+    is_scaled: bool,
+    /// Its status speaks about the number of pods that it is to have.
+    is_settled: bool,
+    is_ready: bool,
+}
+
+impl State {
+    fn of(percent: i32, part: &Part) -> Self {
+        let desired = part.workload.desired(part.total, percent);
+        let is_scaled = part.workload.replicas != Some(desired);
+        let is_settled = !is_scaled && part.workload.is_observed();
+        Self {
+            desired,
+            is_scaled,
+            is_settled,
+            is_ready: is_settled && part.workload.available == desired,
+        }
+    }
+}

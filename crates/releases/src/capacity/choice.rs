@@ -1,0 +1,339 @@
+//! Which objects of a cluster are the workloads of a Release, and how many pods each of them is to have (W1).
+//!
+//! With Shipper it is the one Deployment with the labels of the Release. A chart may say otherwise; what it says is
+//! carried by annotations, so that a cluster is never asked for kinds that nobody uses.
+
+use baton_engine::Gvk;
+use thiserror::Error;
+
+use super::workload::Scaling;
+use crate::{
+    chart::workloads::{ANNOTATION_REPLICAS, ANNOTATION_SCALING, Workload},
+    texts::Quoted,
+};
+
+/// Annotation on `CapacityTargets`: the kinds of the workloads, as `apps/v1/StatefulSet`, each as often as the chart
+/// has one of them, with commas. Without it there is one Deployment.
+pub const ANNOTATION_WORKLOADS: &str = "baton.run/workloads";
+
+/// The annotation of a chart with these workloads; none for the one Deployment that is meant without it.
+#[must_use]
+pub fn annotation(workloads: &[Workload]) -> Option<String> {
+    let kinds = workloads
+        .iter()
+        .map(|workload| format!("{}/{}", workload.api_version, workload.kind));
+    let kinds = kinds.collect::<Vec<_>>().join(",");
+    (kinds != "apps/v1/Deployment").then_some(kinds)
+}
+
+/// Why it is not known which objects are the workloads. It helps only when an object or the target changes.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Error {
+    /// The target names no kind.
+    #[error(
+        "annotation {ANNOTATION_WORKLOADS} of the CapacityTarget: {} is no kind, such as apps/v1/StatefulSet",
+        Quoted(.0)
+    )]
+    Kind(String),
+    /// There is another number of them.
+    #[error("expected {expected} {kind} for selector {}, got {found} instead", Quoted(.selector))]
+    Count {
+        /// How many the chart has.
+        expected: usize,
+        /// Version and kind.
+        kind: String,
+        /// What they were looked for by.
+        selector: String,
+        /// How many there are.
+        found: usize,
+    },
+    /// An object says in an unknown way who scales it.
+    #[error("annotation {ANNOTATION_SCALING} of {kind} {} has to be steps or autoscaler", Quoted(.name))]
+    Scaling {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
+    /// Of several workloads one does not say how many pods it is to have.
+    #[error("annotation {ANNOTATION_REPLICAS} of {kind} {} has to be a number of pods", Quoted(.name))]
+    Replicas {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
+}
+
+/// The kinds that a target names: one for each workload.
+///
+/// # Errors
+/// If a part of the annotation is no kind.
+pub fn kinds(annotation: Option<&str>) -> Result<Vec<Gvk>, Error> {
+    let Some(annotation) = annotation else {
+        return Ok(vec![Gvk::new("apps/v1", "Deployment")]);
+    };
+    let kind = |text: &str| {
+        let parts: Vec<_> = text.trim().split('/').collect();
+        let kind = match parts[..] {
+            [version, kind] => Gvk::new(version, kind),
+            [group, version, kind] => Gvk::new(&format!("{group}/{version}"), kind),
+            _ => return Err(Error::Kind(text.to_owned())),
+        };
+        let is_named = parts.iter().all(|part| !part.is_empty());
+        is_named
+            .then_some(kind)
+            .ok_or_else(|| Error::Kind(text.to_owned()))
+    };
+    annotation.split(',').map(kind).collect()
+}
+
+/// An object with the labels of a Release.
+#[derive(Clone, Copy, Debug)]
+pub struct Candidate<'a> {
+    /// Its kind.
+    pub kind: &'a Gvk,
+    /// Its name.
+    pub name: &'a str,
+    /// Its annotation [`ANNOTATION_SCALING`].
+    pub scaling: Option<&'a str>,
+    /// Its annotation [`ANNOTATION_REPLICAS`].
+    pub replicas: Option<&'a str>,
+}
+
+/// A workload of a Release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chosen {
+    /// Its place among the candidates.
+    pub place: usize,
+    /// How many pods it has at 100 percent.
+    pub total: i32,
+    /// Who decides about the number of its pods.
+    pub scaling: Scaling,
+}
+
+/// Chooses the workloads, and divides the total between them as the chart does.
+///
+/// # Guarantees
+/// Either all workloads of the chart are there, or nothing is chosen.
+///
+/// # Errors
+/// If there are others than those that the chart has.
+pub fn choose(
+    kinds: &[Gvk],
+    candidates: &[Candidate],
+    total: i32,
+    selector: &str,
+) -> Result<Vec<Chosen>, Error> {
+    let mut places = Vec::new();
+    let mut distinct: Vec<_> = kinds.iter().collect();
+    distinct.sort();
+    distinct.dedup();
+    for kind in distinct {
+        let expected = kinds.iter().filter(|other| *other == kind).count();
+        let of_kind = |marked: bool| {
+            let all = candidates.iter().enumerate();
+            let found = all.filter(move |(_, candidate)| {
+                candidate.kind == kind && (!marked || candidate.scaling.is_some())
+            });
+            found.map(|(place, _)| place).collect::<Vec<_>>()
+        };
+        let marked = of_kind(true);
+        let found = if marked.is_empty() {
+            of_kind(false)
+        } else {
+            marked
+        };
+        if found.len() != expected {
+            return Err(Error::Count {
+                expected,
+                kind: shown(kind),
+                selector: selector.to_owned(),
+                found: found.len(),
+            });
+        }
+        places.extend(found);
+    }
+    let totals = totals(&places, candidates, total)?;
+    let chosen = places.into_iter().zip(totals).map(|(place, total)| {
+        let candidate = &candidates[place];
+        let scaling = match candidate.scaling {
+            None | Some("steps") => Scaling::Steps,
+            Some("autoscaler") => Scaling::Autoscaler,
+            Some(_) => {
+                return Err(Error::Scaling {
+                    kind: candidate.kind.kind.clone(),
+                    name: candidate.name.to_owned(),
+                });
+            }
+        };
+        Ok(Chosen {
+            place,
+            total,
+            scaling,
+        })
+    });
+    chosen.collect()
+}
+
+/// The total of each. If somebody has changed the total of the target, each gets its share of it, rounded up.
+fn totals(places: &[usize], candidates: &[Candidate], total: i32) -> Result<Vec<i32>, Error> {
+    if let [_] = places {
+        return Ok(vec![total]);
+    }
+    let wanted = places.iter().map(|place| {
+        let candidate = &candidates[*place];
+        let number = candidate.replicas.and_then(|text| text.parse().ok());
+        number
+            .filter(|number: &i32| *number >= 0)
+            .ok_or_else(|| Error::Replicas {
+                kind: candidate.kind.kind.clone(),
+                name: candidate.name.to_owned(),
+            })
+    });
+    let wanted = wanted.collect::<Result<Vec<_>, _>>()?;
+    let sum: i64 = wanted.iter().map(|wanted| i64::from(*wanted)).sum();
+    if sum == i64::from(total) || sum == 0 {
+        return Ok(wanted);
+    }
+    let share = |wanted: i32| {
+        let share = (i64::from(total.max(0)) * i64::from(wanted) + sum - 1) / sum;
+        // No more than `total`, as no part is more than the sum.
+        i32::try_from(share).unwrap_or(i32::MAX)
+    };
+    Ok(wanted.into_iter().map(share).collect())
+}
+
+/// As Go prints a kind.
+fn shown(kind: &Gvk) -> String {
+    let Gvk {
+        group,
+        version,
+        kind,
+    } = kind;
+    format!("{group}/{version}, Kind={kind}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn deployment() -> Gvk {
+        Gvk::new("apps/v1", "Deployment")
+    }
+
+    fn stateful() -> Gvk {
+        Gvk::new("apps/v1", "StatefulSet")
+    }
+
+    fn candidate<'a>(
+        kind: &'a Gvk,
+        name: &'a str,
+        scaling: Option<&'a str>,
+        replicas: Option<&'a str>,
+    ) -> Candidate<'a> {
+        Candidate {
+            kind,
+            name,
+            scaling,
+            replicas,
+        }
+    }
+
+    fn chosen(found: &Result<Vec<Chosen>, Error>) -> Vec<(usize, i32)> {
+        let chosen = found.as_ref().unwrap().iter();
+        chosen.map(|chosen| (chosen.place, chosen.total)).collect()
+    }
+
+    #[test]
+    fn without_an_annotation_it_is_the_one_deployment() {
+        let (kind, other) = (deployment(), stateful());
+        let kinds = kinds(None).unwrap();
+        let web = candidate(&kind, "web", None, None);
+        let db = candidate(&other, "db", None, None);
+        assert_eq!(
+            chosen(&choose(&kinds, &[db, web], 10, "a=b")),
+            [(1, 10)],
+            "what is not named is no workload"
+        );
+        for (candidates, found) in [(&[db][..], 0), (&[web, web][..], 2)] {
+            assert_eq!(
+                choose(&kinds, candidates, 10, "a=b")
+                    .unwrap_err()
+                    .to_string(),
+                format!(
+                    "expected 1 apps/v1, Kind=Deployment for selector \"a=b\", got {found} instead"
+                )
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_marked_is_meant() {
+        let kind = deployment();
+        let kinds = kinds(None).unwrap();
+        let worker = candidate(&kind, "worker", None, None);
+        let web = candidate(&kind, "web", Some("autoscaler"), None);
+        let found = choose(&kinds, &[worker, web], 3, "").unwrap();
+        let expected = Chosen {
+            place: 1,
+            total: 3,
+            scaling: Scaling::Autoscaler,
+        };
+        assert_eq!(found, [expected]);
+        let odd = candidate(&kind, "web", Some("Steps"), None);
+        assert_eq!(
+            choose(&kinds, &[odd], 3, "").unwrap_err().to_string(),
+            "annotation baton.run/scaling of Deployment \"web\" has to be steps or autoscaler"
+        );
+    }
+
+    #[test]
+    fn several_workloads_share_the_total_as_the_chart_has_it() {
+        let (kind, other) = (deployment(), stateful());
+        let kinds = kinds(Some("apps/v1/Deployment,apps/v1/StatefulSet")).unwrap();
+        let steps = Some("steps");
+        let web = candidate(&kind, "web", steps, Some("6"));
+        let db = candidate(&other, "db", steps, Some("3"));
+        for (total, expected) in [
+            (9, [(0, 6), (1, 3)]),
+            (90, [(0, 60), (1, 30)]),
+            (4, [(0, 3), (1, 2)]),
+            (0, [(0, 0), (1, 0)]),
+        ] {
+            assert_eq!(chosen(&choose(&kinds, &[web, db], total, "")), expected);
+        }
+        let error = choose(&kinds, &[web], 9, "x=y").unwrap_err();
+        assert!(matches!(
+            error,
+            Error::Count {
+                expected: 1,
+                found: 0,
+                ..
+            }
+        ));
+        for replicas in [None, Some("-1"), Some("many"), Some("99999999999")] {
+            let db = candidate(&other, "db", steps, replicas);
+            assert_eq!(
+                choose(&kinds, &[web, db], 9, "").unwrap_err().to_string(),
+                "annotation baton.run/replicas of StatefulSet \"db\" has to be a number of pods"
+            );
+        }
+    }
+
+    #[test]
+    fn kinds_are_named_in_full() {
+        let found = kinds(Some(
+            "argoproj.io/v1alpha1/Rollout, v1/ReplicationController",
+        ))
+        .unwrap();
+        let expected = [
+            Gvk::new("argoproj.io/v1alpha1", "Rollout"),
+            Gvk::new("v1", "ReplicationController"),
+        ];
+        assert_eq!(found, expected);
+        for odd in ["", "Rollout", "a/b/c/d", "apps/v1/Deployment,", "/v1/X"] {
+            assert!(kinds(Some(odd)).is_err(), "{odd}");
+        }
+    }
+}

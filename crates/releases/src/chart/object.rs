@@ -1,0 +1,130 @@
+//! An object as a chart renders it.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+use super::Error;
+use crate::texts::Quoted;
+
+/// An object that has a kind and a name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Object {
+    pub(super) api_version: String,
+    pub(super) kind: String,
+    pub(super) name: String,
+    pub(super) value: Value,
+}
+
+impl Object {
+    /// Whether a document is an object, with labels and annotations that are texts.
+    pub(super) fn decode(value: Value) -> Result<Self, Error> {
+        let text = |path: &str| {
+            let text = value
+                .pointer(path)
+                .and_then(Value::as_str)
+                .unwrap_or_default();
+            if text.is_empty() {
+                let field = path[1..].replace('/', ".");
+                return Err(Error::Decode(format!(
+                    "{field} is missing or no text in {}",
+                    start(&value)
+                )));
+            }
+            Ok(text.to_owned())
+        };
+        let (api_version, kind) = (text("/apiVersion")?, text("/kind")?);
+        let name = text("/metadata/name")?;
+        let object = Self {
+            api_version,
+            kind,
+            name,
+            value,
+        };
+        for field in ["labels", "annotations"] {
+            object.texts(&["metadata", field])?;
+        }
+        Ok(object)
+    }
+
+    /// Whether the object is of a kind that is built in.
+    pub(super) fn is(&self, api_version: &str, kind: &str) -> bool {
+        self.api_version == api_version && self.kind == kind
+    }
+
+    /// The group of its kind, empty for the core group.
+    pub(super) fn group(&self) -> &str {
+        self.api_version
+            .split_once('/')
+            .map_or("", |(group, _)| group)
+    }
+
+    /// The value of a field, `null` if it is not there.
+    pub(super) fn at(&self, path: &[&str]) -> &Value {
+        path.iter().fold(&self.value, |value, key| {
+            value.get(key).unwrap_or(&Value::Null)
+        })
+    }
+
+    /// A map of texts; one that is not there is empty.
+    pub(super) fn texts(&self, path: &[&str]) -> Result<BTreeMap<&str, &str>, Error> {
+        match self.at(path) {
+            Value::Null => Ok(BTreeMap::new()),
+            Value::Object(map) => map
+                .iter()
+                .map(|(key, value)| match value {
+                    Value::Null => Ok((key.as_str(), "")),
+                    Value::String(text) => Ok((key.as_str(), text.as_str())),
+                    _ => Err(self.odd(path, &format!("{} is no text", Quoted(key)))),
+                })
+                .collect(),
+            _ => Err(self.odd(path, "is no map")),
+        }
+    }
+
+    /// A map, which is made if it is not there.
+    pub(super) fn map(&mut self, path: &[&str]) -> Result<&mut Map<String, Value>, Error> {
+        let odd = self.odd(path, "is no map");
+        let mut value = &mut self.value;
+        for key in path {
+            let Some(map) = as_map(value) else {
+                return Err(odd);
+            };
+            value = map.entry(*key).or_insert(Value::Null);
+        }
+        as_map(value).ok_or(odd)
+    }
+
+    fn odd(&self, path: &[&str], what: &str) -> Error {
+        let Self { kind, name, .. } = self;
+        Error::Decode(format!(
+            "{kind} {}: {}: {what}",
+            Quoted(name),
+            path.join(".")
+        ))
+    }
+}
+
+/// A value as a map; `null` becomes an empty one.
+fn as_map(value: &mut Value) -> Option<&mut Map<String, Value>> {
+    if value.is_null() {
+        *value = Value::Object(Map::new());
+    }
+    value.as_object_mut()
+}
+
+/// Adds texts to a map; they take precedence.
+pub(super) fn merge(map: &mut Map<String, Value>, texts: &BTreeMap<String, String>) {
+    for (key, text) in texts {
+        map.insert(key.clone(), Value::String(text.clone()));
+    }
+}
+
+/// The start of a document, to find it by.
+fn start(value: &Value) -> String {
+    const MOST: usize = 80;
+    let text = value.to_string();
+    let end = text.floor_char_boundary(MOST);
+    let rest = if end < text.len() { "..." } else { "" };
+    format!("{}{rest}", &text[..end])
+}

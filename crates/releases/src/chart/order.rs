@@ -1,0 +1,41 @@
+//! The order in which objects are installed (section 4.2 of the contract).
+
+/// Kinds, first to last. All others come after them.
+const KINDS: [&str; 25] = [
+    "Namespace",
+    "ResourceQuota",
+    "LimitRange",
+    "Secret",
+    "ConfigMap",
+    "StorageClass",
+    "PersistentVolume",
+    "PersistentVolumeClaim",
+    "ServiceAccount",
+    "CustomResourceDefinition",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "Role",
+    "RoleBinding",
+    "Service",
+    "DaemonSet",
+    "Pod",
+    "ReplicationController",
+    "ReplicaSet",
+    "Deployment",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+    "Ingress",
+    "APIService",
+];
+
+/// Sorts objects into the order in which they are installed.
+#[must_use]
+pub fn key(kind: &str, name: &str) -> (usize, String, String) {
+    let place = KINDS.iter().position(|known| *known == kind);
+    (
+        place.unwrap_or(KINDS.len()),
+        kind.to_owned(),
+        name.to_owned(),
+    )
+}

@@ -1,0 +1,269 @@
+//! Conditions being brought up to date, as Shipper's kinds have them (section 1.3 of the contract).
+
+use std::fmt;
+
+use baton_apis::{ConditionStatus, ShipperCondition, conditions::MAX_MESSAGE_LENGTH};
+use baton_engine::texts::cut;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+/// The conditions of an object, or of a cluster in it, being brought up to date.
+///
+/// # Guarantees
+/// - The list is sorted by type, and has each type once.
+/// - The transition time of a condition moves only when its status changes, so a list that says the same as before
+///   equals it.
+/// - What changed is kept until it is taken by [`take_changes`](Self::take_changes), in the order in which it was set.
+#[derive(Clone, Debug)]
+pub struct Conditions {
+    list: Vec<ShipperCondition>,
+    now: Timestamp,
+    changes: Vec<String>,
+}
+
+impl Conditions {
+    /// Starts from the conditions as they were.
+    #[must_use]
+    pub fn new(previous: &[ShipperCondition], now: Timestamp) -> Self {
+        let mut list = previous.to_vec();
+        list.sort_by(|a, b| a.type_.cmp(&b.type_));
+        list.dedup_by(|next, first| next.type_ == first.type_);
+        Self {
+            list,
+            now,
+            changes: Vec::new(),
+        }
+    }
+
+    /// The condition of a type.
+    #[must_use]
+    pub fn get(&self, type_: &str) -> Option<&ShipperCondition> {
+        find(&self.list, type_)
+    }
+
+    /// Sets a condition for which there is nothing to say.
+    pub fn set_plain(&mut self, type_: &str, status: impl Into<ConditionStatus>) {
+        self.set(type_, status, "", "");
+    }
+
+    /// Sets a condition; a message that is too long is cut.
+    pub fn set(
+        &mut self,
+        type_: &str,
+        status: impl Into<ConditionStatus>,
+        reason: &str,
+        message: &str,
+    ) {
+        let mut condition = ShipperCondition {
+            type_: type_.to_owned(),
+            status: status.into(),
+            last_transition_time: Some(Time(self.now)),
+            reason: reason.to_owned(),
+            message: cut(message, MAX_MESSAGE_LENGTH).into_owned(),
+        };
+        let place = self
+            .list
+            .binary_search_by(|other| other.type_.as_str().cmp(type_));
+        match place {
+            Ok(place) => {
+                let old = &mut self.list[place];
+                if old.status == condition.status && old.last_transition_time.is_some() {
+                    condition
+                        .last_transition_time
+                        .clone_from(&old.last_transition_time);
+                }
+                if *old != condition {
+                    if says(old) != says(&condition) {
+                        self.changes.push(change(Some(old), Some(&condition)));
+                    }
+                    *old = condition;
+                }
+            }
+            Err(place) => {
+                self.changes.push(change(None, Some(&condition)));
+                self.list.insert(place, condition);
+            }
+        }
+    }
+
+    /// Removes a condition.
+    pub fn remove(&mut self, type_: &str) {
+        if let Some(place) = self.list.iter().position(|other| other.type_ == type_) {
+            let old = self.list.remove(place);
+            self.changes.push(change(Some(&old), None));
+        }
+    }
+
+    /// What changed since the last call, as an event says it: `[<old>] -> [<new>]`, joined by commas. Nothing if
+    /// nothing did. (Section 9.2.)
+    pub fn take_changes(&mut self) -> Option<String> {
+        let changes = std::mem::take(&mut self.changes);
+        (!changes.is_empty()).then(|| changes.join(", "))
+    }
+
+    /// The conditions as they are now.
+    #[must_use]
+    pub fn into_list(self) -> Vec<ShipperCondition> {
+        self.list
+    }
+}
+
+/// The condition of a type.
+#[must_use]
+pub fn find<'a>(list: &'a [ShipperCondition], type_: &str) -> Option<&'a ShipperCondition> {
+    list.iter().find(|condition| condition.type_ == type_)
+}
+
+/// Whether the condition of a type is there and true.
+#[must_use]
+pub fn is_true(list: &[ShipperCondition], type_: &str) -> bool {
+    find(list, type_).is_some_and(|condition| condition.status == ConditionStatus::True)
+}
+
+/// A condition but for its time.
+fn says(condition: &ShipperCondition) -> (&str, ConditionStatus, &str, &str) {
+    let ShipperCondition {
+        type_,
+        status,
+        last_transition_time: _,
+        reason,
+        message,
+    } = condition;
+    (type_, *status, reason, message)
+}
+
+fn change(old: Option<&ShipperCondition>, new: Option<&ShipperCondition>) -> String {
+    format!("[{}] -> [{}]", Side(old), Side(new))
+}
+
+/// One side of a change: what is in the condition, separated by single spaces.
+struct Side<'a>(Option<&'a ShipperCondition>);
+
+impl fmt::Display for Side<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some(condition) = self.0 else {
+            return Ok(());
+        };
+        let (type_, status, reason, message) = says(condition);
+        write!(f, "{type_} {status}")?;
+        for text in [reason, message] {
+            if !text.is_empty() {
+                write!(f, " {text}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const T0: Timestamp = Timestamp::UNIX_EPOCH;
+    const T1: Timestamp = Timestamp::constant(1, 0);
+
+    fn condition(type_: &str, status: ConditionStatus, at: Timestamp) -> ShipperCondition {
+        ShipperCondition {
+            type_: type_.into(),
+            status,
+            last_transition_time: Some(Time(at)),
+            ..Default::default()
+        }
+    }
+
+    /// T4 of the contract.
+    #[test]
+    fn the_transition_time_moves_only_with_the_status() {
+        for (previous, expected) in [
+            (None, T1),
+            (Some(ConditionStatus::True), T0),
+            (Some(ConditionStatus::False), T1),
+            (Some(ConditionStatus::Unknown), T1),
+        ] {
+            let previous = previous.map(|status| condition("Ready", status, T0));
+            let mut conditions = Conditions::new(previous.as_slice(), T1);
+            conditions.set("Ready", true, "Some", "text");
+            let ready = conditions.get("Ready").unwrap();
+            assert_eq!(ready.last_transition_time, Some(Time(expected)));
+            assert_eq!(
+                (ready.reason.as_str(), ready.message.as_str()),
+                ("Some", "text")
+            );
+        }
+    }
+
+    #[test]
+    fn a_missing_transition_time_is_set_and_is_no_change() {
+        let mut previous = condition("Ready", ConditionStatus::True, T0);
+        previous.last_transition_time = None;
+        let mut conditions = Conditions::new(&[previous], T1);
+        conditions.set_plain("Ready", true);
+        assert_eq!(conditions.take_changes(), None);
+        assert_eq!(
+            conditions.into_list(),
+            [condition("Ready", ConditionStatus::True, T1)]
+        );
+    }
+
+    #[test]
+    fn lists_are_sorted_and_have_each_type_once() {
+        let previous = ["C", "A", "C"].map(|type_| condition(type_, ConditionStatus::True, T0));
+        let mut conditions = Conditions::new(&previous, T1);
+        conditions.set_plain("B", false);
+        let list = conditions.into_list();
+        let types: Vec<_> = list.iter().map(|found| found.type_.as_str()).collect();
+        assert_eq!(types, ["A", "B", "C"]);
+    }
+
+    #[test]
+    fn changes_are_told_once_in_the_order_in_which_they_were_made() {
+        let previous = ["A", "B"].map(|type_| condition(type_, ConditionStatus::False, T0));
+        let mut conditions = Conditions::new(&previous, T1);
+        conditions.set("B", true, "Why", "with a text");
+        conditions.set_plain("A", false);
+        conditions.set("C", ConditionStatus::Unknown, "", "text");
+        conditions.remove("A");
+        conditions.remove("A");
+        let told = "[B False] -> [B True Why with a text], [] -> [C Unknown text], [A False] -> []";
+        assert_eq!(conditions.take_changes().as_deref(), Some(told));
+        assert_eq!(conditions.take_changes(), None);
+    }
+
+    #[test]
+    fn long_messages_are_cut() {
+        let mut conditions = Conditions::new(&[], T0);
+        conditions.set("A", false, "", &"x".repeat(2 * MAX_MESSAGE_LENGTH));
+        assert!(conditions.get("A").unwrap().message.len() <= MAX_MESSAGE_LENGTH);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_set_twice_is_told_once(
+            previous in any::<Vec<(u8, bool)>>(),
+            set in any::<Vec<(u8, bool, bool)>>(),
+        ) {
+            let previous: Vec<_> = previous
+                .iter()
+                .map(|&(type_, holds)| condition(&type_.to_string(), holds.into(), T0))
+                .collect();
+            let last = |type_| set.iter().rev().find(|(other, ..)| *other == type_);
+            let apply = |conditions: &mut Conditions| {
+                for &(type_, ..) in &set {
+                    let &(_, holds, reason) = last(type_).unwrap();
+                    let reason = if reason { "Some" } else { "" };
+                    conditions.set(&type_.to_string(), holds, reason, "");
+                }
+            };
+            let mut conditions = Conditions::new(&previous, T1);
+            apply(&mut conditions);
+            let list = conditions.into_list();
+            prop_assert!(list.is_sorted_by(|a, b| a.type_ < b.type_));
+            let mut again = Conditions::new(&list, Timestamp::MAX);
+            apply(&mut again);
+            prop_assert_eq!(again.take_changes(), None);
+            prop_assert_eq!(again.into_list(), list);
+        }
+    }
+}

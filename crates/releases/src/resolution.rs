@@ -1,0 +1,155 @@
+//! Which version of a chart is meant, by the index of its repository (section 2.7 of the contract).
+
+use std::fmt;
+
+use baton_apis::Chart;
+
+use crate::{
+    texts::Quoted,
+    versions::{ImproperConstraint, highest},
+};
+
+/// Why a chart has no version, with the chart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ResolutionError {
+    /// The chart as it was asked for.
+    pub chart: Chart,
+    /// Why.
+    pub cause: Cause,
+}
+
+/// Why a chart has no version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// Its version is neither a version nor a range of them.
+    Improper(ImproperConstraint),
+    /// The repository does not have it.
+    NoSuchChart,
+    /// The repository has it, but in no version that is meant.
+    NoSuchVersion,
+    /// The repository cannot tell, for people.
+    Repository(String),
+}
+
+/// Finds the version of a chart that is meant. `versions` are those that the index of the repository has of the chart,
+/// if it has the chart.
+///
+/// # Errors
+/// With the chart, if there is none.
+pub fn resolve<'a>(
+    chart: &Chart,
+    versions: Option<&[&'a str]>,
+) -> Result<&'a str, ResolutionError> {
+    let found = highest(&chart.version, versions.unwrap_or_default());
+    let cause = match (found, versions) {
+        (Err(improper), _) => Cause::Improper(improper),
+        (Ok(Some(version)), _) => return Ok(version),
+        (Ok(None), None) => Cause::NoSuchChart,
+        (Ok(None), Some(_)) => Cause::NoSuchVersion,
+    };
+    Err(ResolutionError {
+        chart: chart.clone(),
+        cause,
+    })
+}
+
+impl ResolutionError {
+    /// Whether only a change of the object helps, and not to try again.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        matches!(self.cause, Cause::Improper(_))
+    }
+}
+
+impl fmt::Display for ResolutionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let chart = Coordinates(&self.chart);
+        match &self.cause {
+            Cause::Improper(improper) => write!(f, "broken shipper chart spec {chart}: {improper}"),
+            Cause::NoSuchChart => failed(f, chart, "no chart name found"),
+            Cause::NoSuchVersion => failed(f, chart, "no chart version found"),
+            Cause::Repository(text) => failed(f, chart, text),
+        }
+    }
+}
+
+impl std::error::Error for ResolutionError {}
+
+fn failed(f: &mut fmt::Formatter<'_>, chart: Coordinates<'_>, cause: &str) -> fmt::Result {
+    write!(f, "failed to resolve chart version {chart}: {cause}")
+}
+
+/// A chart in a message: `[name: "<n>", version: "<v>", repo: "<u>"]`.
+#[derive(Clone, Copy, Debug)]
+pub struct Coordinates<'a>(pub &'a Chart);
+
+impl fmt::Display for Coordinates<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Chart {
+            name,
+            version,
+            repo_url,
+        } = self.0;
+        let [name, version, repo] = [name, version, repo_url].map(|text| Quoted(text));
+        write!(f, "[name: {name}, version: {version}, repo: {repo}]")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_resolved_is_told_with_the_chart() {
+        let index: &[&str] = &["0.0.1", "0.0.2"];
+        for (version, versions, expected) in [
+            ("~0.0.0", Some(index), Ok("0.0.2")),
+            (
+                ">1",
+                Some(index),
+                Err((
+                    "failed to resolve chart version [name: \"nginx\", version: \">1\", \
+                     repo: \"https://charts\"]: no chart version found",
+                    false,
+                )),
+            ),
+            (
+                "1",
+                None,
+                Err((
+                    "failed to resolve chart version [name: \"nginx\", version: \"1\", \
+                     repo: \"https://charts\"]: no chart name found",
+                    false,
+                )),
+            ),
+            (
+                "1, \"b\"",
+                None,
+                Err((
+                    "broken shipper chart spec [name: \"nginx\", version: \"1, \\\"b\\\"\", \
+                     repo: \"https://charts\"]: improper constraint:  \"b\"",
+                    true,
+                )),
+            ),
+        ] {
+            let chart = Chart {
+                name: "nginx".into(),
+                version: version.into(),
+                repo_url: "https://charts".into(),
+            };
+            let found = resolve(&chart, versions)
+                .map_err(|error| (error.to_string(), error.is_permanent()));
+            let expected = expected.map_err(|(text, permanent)| (text.to_owned(), permanent));
+            assert_eq!(found, expected);
+        }
+        let down = ResolutionError {
+            chart: Chart::default(),
+            cause: Cause::Repository("the repository is down".into()),
+        };
+        assert_eq!(
+            down.to_string(),
+            "failed to resolve chart version [name: \"\", version: \"\", repo: \"\"]: the repository is down"
+        );
+        assert!(!down.is_permanent());
+    }
+}

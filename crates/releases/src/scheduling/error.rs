@@ -1,0 +1,311 @@
+//! Why a Release is not scheduled (section 3.7 of the contract).
+
+use baton_apis::{Chart, conditions::shipper::reasons};
+
+use crate::{resolution::Coordinates, texts::Quoted};
+
+/// Why no clusters were chosen. Only a change of the Release or of the clusters helps.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectionError {
+    /// No region is asked for.
+    #[error("No regions specified in clusterRequirements. Must list at least one region")]
+    NoRegions,
+    /// A region has too few clusters that take Releases.
+    #[error(
+        "Not enough clusters in region {}. Required: {required} / Available: {available}",
+        Quoted(.region)
+    )]
+    NotEnoughClusters {
+        /// Name of the region.
+        region: String,
+        /// How many are asked for.
+        required: i32,
+        /// How many there are.
+        available: usize,
+    },
+    /// Too few of them offer what is asked for.
+    #[error(
+        "Not enough clusters in region {} with required capabilities {}. \
+         Required: {required} / Available: {available}",
+        Quoted(.region), Quoted(&.capabilities.join(","))
+    )]
+    NotEnoughCapableClusters {
+        /// Name of the region.
+        region: String,
+        /// What each must offer.
+        capabilities: Vec<String>,
+        /// How many are asked for.
+        required: i32,
+        /// How many there are.
+        available: usize,
+    },
+    /// A capability is asked for twice.
+    #[error("Capability {} listed more than once in clusterRequirements", Quoted(.0))]
+    DuplicateCapability(String),
+}
+
+/// Why a Release is not scheduled. What others report is passed on as text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ScheduleError {
+    /// No clusters were chosen.
+    #[error(transparent)]
+    Selection(#[from] SelectionError),
+    /// The chart cannot be fetched.
+    #[error("{0}")]
+    ChartFetch(String),
+    /// The archive of the chart is none, or one that would do harm.
+    #[error("{0}")]
+    CorruptedChart(String),
+    /// The chart cannot be rendered.
+    #[error("broken shipper chart spec {}: {cause}", Coordinates(.chart))]
+    BrokenChart {
+        /// The chart.
+        chart: Chart,
+        /// What the renderer says.
+        cause: String,
+    },
+    /// The chart has another number of Deployments than it must have.
+    #[error("chart {name}-{version} should have exactly 1 Deployment object, but it has {found}")]
+    WrongDeployments {
+        /// Name of the chart.
+        name: String,
+        /// Its version.
+        version: String,
+        /// How many it has.
+        found: usize,
+    },
+    /// Rollout blocks are in the way.
+    #[error("{0}")]
+    Blocked(String),
+    /// The repository cannot be used.
+    #[error("{0}")]
+    Repository(String),
+    /// The repository has not answered, and no index of it is at hand.
+    #[error("{0}")]
+    NoIndex(String),
+    /// A request failed.
+    #[error("{0}")]
+    Request(String),
+    /// A target of the name of the Release is not the Release's.
+    #[error("{kind} {} does not belong to {owner_kind} {}", Quoted(.name), Quoted(.owner))]
+    WrongOwner {
+        /// Kind of the target.
+        kind: String,
+        /// Its namespace and name.
+        name: String,
+        /// Kind of the object that should own it.
+        owner_kind: String,
+        /// Its namespace and name.
+        owner: String,
+    },
+    /// The index of the repository lacks the version of the chart.
+    #[error("{0}")]
+    NoSuchVersion(String),
+    /// Several errors at once.
+    #[error("{} errors occurred: {}", .0.len(), listed(.0))]
+    Several(Vec<ScheduleError>),
+}
+
+impl ScheduleError {
+    /// Several errors as one: the only one as it is. None without any.
+    #[must_use]
+    pub fn collect(mut errors: Vec<Self>) -> Option<Self> {
+        match errors.len() {
+            0 | 1 => errors.pop(),
+            _ => Some(Self::Several(errors)),
+        }
+    }
+
+    /// The reason of the condition `Scheduled`.
+    #[must_use]
+    pub fn reason(&self) -> String {
+        let reason = match self {
+            Self::Selection(SelectionError::NoRegions) => reasons::NO_REGIONS_SPECIFIED,
+            Self::Selection(SelectionError::NotEnoughClusters { .. }) => {
+                reasons::NOT_ENOUGH_CLUSTERS_IN_REGION
+            }
+            Self::Selection(SelectionError::NotEnoughCapableClusters { .. }) => {
+                reasons::NOT_ENOUGH_CAPABLE_CLUSTERS_IN_REGION
+            }
+            Self::Selection(SelectionError::DuplicateCapability(_)) => {
+                reasons::DUPLICATE_CAPABILITY_REQUIREMENT
+            }
+            Self::ChartFetch(_) => reasons::CHART_FETCH_FAILURE,
+            Self::BrokenChart { .. } | Self::CorruptedChart(_) => reasons::BROKEN_CHART_SPEC,
+            Self::WrongDeployments { .. } => reasons::WRONG_CHART_DEPLOYMENTS,
+            Self::Blocked(_) => reasons::ROLLOUT_BLOCK,
+            Self::Repository(_) => reasons::CHART_REPO_INTERNAL,
+            Self::NoIndex(_) => reasons::NO_CACHED_CHART_REPO_INDEX,
+            Self::Request(_) => reasons::FAILED_API_CALL,
+            Self::WrongOwner { .. } => return unknown("WrongOwner"),
+            Self::NoSuchVersion(_) => return unknown("NoSuchVersion"),
+            Self::Several(_) => return unknown("Several"),
+        };
+        reason.to_owned()
+    }
+
+    /// Whether only a change of an object helps, and not to try again. A chart that was broken once stays so: a version
+    /// of a chart never changes. Of several errors all have to be such.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Selection(_)
+            | Self::BrokenChart { .. }
+            | Self::CorruptedChart(_)
+            | Self::WrongDeployments { .. }
+            | Self::Blocked(_)
+            | Self::WrongOwner { .. } => true,
+            Self::ChartFetch(_)
+            | Self::Repository(_)
+            | Self::NoIndex(_)
+            | Self::Request(_)
+            | Self::NoSuchVersion(_) => false,
+            Self::Several(errors) => errors.iter().all(Self::is_permanent),
+        }
+    }
+}
+
+/// What the contract has for everything without a reason of its own.
+fn unknown(name: &str) -> String {
+    format!("unknown error {name}! tell Shipper devs to classify it")
+}
+
+fn listed(errors: &[ScheduleError]) -> String {
+    let listed: Vec<_> = errors.iter().map(|error| format!("* {error}")).collect();
+    listed.join(";")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Error, reason, message, whether to try again.
+    fn check(error: &ScheduleError, reason: &str, message: &str, again: bool) {
+        assert_eq!(error.reason(), reason);
+        assert_eq!(error.to_string(), message);
+        assert_eq!(error.is_permanent(), !again, "{error}");
+    }
+
+    #[test]
+    fn missing_clusters_have_the_reasons_and_messages_of_the_contract() {
+        for (error, reason, message) in [
+            (
+                SelectionError::NoRegions,
+                "NoRegionsSpecified",
+                "No regions specified in clusterRequirements. Must list at least one region",
+            ),
+            (
+                SelectionError::NotEnoughClusters {
+                    region: "eu".into(),
+                    required: 2,
+                    available: 1,
+                },
+                "NotEnoughClustersInRegion",
+                "Not enough clusters in region \"eu\". Required: 2 / Available: 1",
+            ),
+            (
+                SelectionError::NotEnoughCapableClusters {
+                    region: "eu".into(),
+                    capabilities: vec!["b".into(), "a".into()],
+                    required: 2,
+                    available: 1,
+                },
+                "NotEnoughCapableClustersInRegion",
+                "Not enough clusters in region \"eu\" with required capabilities \"b,a\". Required: 2 / Available: 1",
+            ),
+            (
+                SelectionError::DuplicateCapability("gpu".into()),
+                "DuplicateCapabilityRequirement",
+                "Capability \"gpu\" listed more than once in clusterRequirements",
+            ),
+        ] {
+            check(&error.into(), reason, message, false);
+        }
+    }
+
+    #[test]
+    fn broken_charts_have_the_reasons_and_messages_of_the_contract() {
+        let broken = ScheduleError::BrokenChart {
+            chart: Chart {
+                name: "n".into(),
+                version: "v".into(),
+                repo_url: "u".into(),
+            },
+            cause: "text".into(),
+        };
+        let message = "broken shipper chart spec [name: \"n\", version: \"v\", repo: \"u\"]: text";
+        check(&broken, "BrokenChartSpec", message, false);
+
+        let wrong = ScheduleError::WrongDeployments {
+            name: "nginx".into(),
+            version: "0.0.1".into(),
+            found: 2,
+        };
+        let message = "chart nginx-0.0.1 should have exactly 1 Deployment object, but it has 2";
+        check(&wrong, "WrongChartDeployments", message, false);
+    }
+
+    #[test]
+    fn what_others_report_is_passed_on() {
+        for (error, reason, again) in [
+            (
+                ScheduleError::ChartFetch as fn(String) -> _,
+                "ChartFetchFailure",
+                true,
+            ),
+            (ScheduleError::Repository, "ChartRepoInternal", true),
+            (ScheduleError::NoIndex, "NoCachedChartRepoIndex", true),
+            (ScheduleError::Request, "FailedAPICall", true),
+            (ScheduleError::Blocked, "RolloutBlock", false),
+            (ScheduleError::CorruptedChart, "BrokenChartSpec", false),
+        ] {
+            check(&error("text".into()), reason, "text", again);
+        }
+    }
+
+    #[test]
+    fn all_other_errors_have_a_reason_that_names_them() {
+        let several = ScheduleError::Several(vec![
+            ScheduleError::Request("a".into()),
+            SelectionError::DuplicateCapability("b".into()).into(),
+        ]);
+        let owner = ScheduleError::WrongOwner {
+            kind: "InstallationTarget".into(),
+            name: "ns/r".into(),
+            owner_kind: "Release".into(),
+            owner: "ns/r".into(),
+        };
+        for (error, name, message, again) in [
+            (
+                owner,
+                "WrongOwner",
+                "InstallationTarget \"ns/r\" does not belong to Release \"ns/r\"",
+                false,
+            ),
+            (
+                ScheduleError::NoSuchVersion("text".into()),
+                "NoSuchVersion",
+                "text",
+                true,
+            ),
+            (
+                several,
+                "Several",
+                "2 errors occurred: * a;* Capability \"b\" listed more than once in clusterRequirements",
+                true,
+            ),
+        ] {
+            let reason = format!("unknown error {name}! tell Shipper devs to classify it");
+            check(&error, &reason, message, again);
+        }
+    }
+
+    #[test]
+    fn a_single_error_is_not_wrapped() {
+        let error = || ScheduleError::Request("a".into());
+        assert_eq!(ScheduleError::collect(vec![]), None);
+        assert_eq!(ScheduleError::collect(vec![error()]), Some(error()));
+        let both = ScheduleError::collect(vec![error(), error()]);
+        assert_eq!(both, Some(ScheduleError::Several(vec![error(), error()])));
+    }
+}

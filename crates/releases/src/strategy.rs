@@ -1,0 +1,394 @@
+//! How far a Release goes with its strategy: the next change of its targets and of those of the Release that it
+//! replaces, and what is reported (sections 3.4 to 3.7 of the contract).
+//!
+//! The newest Release, the head, drives its own targets and those of the Release before it through the stages of a
+//! step. All older ones follow their successor. A stage that is not satisfied yet ends the pass: no later one is
+//! looked at, so at most one target is changed at a time.
+
+mod conditions;
+#[cfg(test)]
+mod fixtures;
+pub mod order;
+mod party;
+#[cfg(test)]
+mod properties;
+mod reached;
+mod stages;
+mod target;
+#[cfg(test)]
+mod tests;
+
+use std::cmp::Ordering;
+
+use baton_apis::{
+    AchievedStep, CapacityTarget, InstallationTarget, Release, RolloutStep, StrategyStatus,
+    TrafficTarget,
+};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use thiserror::Error;
+
+use crate::{conditions::Conditions, event::Event, texts::Quoted};
+use order::{Direction, Position};
+use stages::Pass;
+
+pub use conditions::{ConditionType, state};
+pub use reached::{Reached, reached};
+
+/// Condition of a Release: the strategy can be followed.
+pub const STRATEGY_EXECUTED: &str = "StrategyExecuted";
+/// Reason of [`STRATEGY_EXECUTED`].
+pub const STRATEGY_EXECUTION_FAILED: &str = "StrategyExecutionFailed";
+/// Condition of a Release: it reached the last step once.
+pub const COMPLETE: &str = "Complete";
+
+/// A Release with what is to be found of its targets.
+#[derive(Clone, Copy, Debug)]
+pub struct Member<'a> {
+    /// The Release.
+    pub release: &'a Release,
+    /// Its `InstallationTarget`.
+    pub installation: Option<&'a InstallationTarget>,
+    /// Its `CapacityTarget`.
+    pub capacity: Option<&'a CapacityTarget>,
+    /// Its `TrafficTarget`.
+    pub traffic: Option<&'a TrafficTarget>,
+}
+
+/// The neighbours of a Release that its strategy has to do with.
+#[derive(Clone, Copy, Debug)]
+pub enum Neighbours<'a> {
+    /// It is the newest, and replaces the one before it.
+    Head {
+        /// The one before it, if there is one.
+        previous: Option<Member<'a>>,
+    },
+    /// There are newer ones.
+    Follower {
+        /// The next one.
+        successor: Member<'a>,
+        /// Whether that is the newest.
+        successor_is_head: bool,
+    },
+}
+
+/// What is to be done and said about a Release.
+///
+/// The order of writes is Shipper's: `achieved` with the conditions of the Release, then `target`, then the patch of
+/// `strategy`. (Section 3.1.)
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// Where the Release stands.
+    pub position: Position,
+    /// The one change of a target.
+    pub target: Option<TargetPatch>,
+    /// The new `status.strategy`.
+    pub strategy: StrategyStatus,
+    /// The new `status.achievedStep`, if it changes.
+    pub achieved: Option<AchievedStep>,
+    /// Whether the last step is reached.
+    pub complete: bool,
+    /// Events about the Release.
+    pub events: Vec<Event>,
+}
+
+impl Plan {
+    /// The merge patch that brings `status.strategy` up to date, unless it is.
+    #[must_use]
+    pub fn strategy_patch(&self, release: &Release) -> Option<Value> {
+        let stored = release
+            .status
+            .as_ref()
+            .and_then(|status| status.strategy.as_ref());
+        (stored.unwrap_or(&StrategyStatus::default()) != &self.strategy)
+            .then(|| json!({"status": {"strategy": self.strategy}}))
+    }
+}
+
+/// A merge patch of a target.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TargetPatch {
+    /// Which of its targets.
+    pub kind: TargetKind,
+    /// Name of the Release, and of the target.
+    pub name: String,
+    /// The patch, with the whole of `spec.clusters`.
+    pub body: Value,
+}
+
+/// The targets of a Release that its strategy changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TargetKind {
+    /// `CapacityTarget`
+    Capacity,
+    /// `TrafficTarget`
+    Traffic,
+}
+
+/// Why a strategy cannot be followed. Trying again helps only after something else has changed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum Error {
+    /// The step does not exist.
+    #[error("no step {step} in strategy for Release {}", Quoted(.release))]
+    NoStep {
+        /// Index of the step.
+        step: i32,
+        /// The Release that should be at it, as `namespace/name`.
+        release: String,
+    },
+    /// A Release that has a successor was sent to another step than its last.
+    #[error(
+        "Release {release} target step is inconsistent: unexpected value {found} (expected: {expected})"
+    )]
+    InconsistentStep {
+        /// The Release, as `namespace/name`.
+        release: String,
+        /// Its target step.
+        found: i32,
+        /// The index of its last step, -1 if it has none.
+        expected: i32,
+    },
+    /// A target does not exist.
+    #[error(
+        "failed to GET {kind} {}: {}.shipper.booking.com {} not found",
+        Quoted(.release), .kind.to_lowercase(), Quoted(.name)
+    )]
+    MissingTarget {
+        /// Kind of the target.
+        kind: &'static str,
+        /// The Release, as `namespace/name`.
+        release: String,
+        /// Its name, and that of the target.
+        name: String,
+    },
+}
+
+/// Whether a Release goes back: it has reached a later step than the one it is to be at.
+#[must_use]
+pub fn is_stepping_backwards(achieved: Option<i32>, target: i32) -> bool {
+    achieved.is_some_and(|achieved| achieved > target)
+}
+
+/// The neighbours in the line of Releases: the last before, and the first after. The Release itself need not be in
+/// `releases` any more. Each is given by the key that orders it: its generation, then its name.
+#[must_use]
+pub fn neighbours<T, K: Ord>(
+    releases: impl IntoIterator<Item = T>,
+    own: &K,
+    key: impl Fn(&T) -> K,
+) -> (Option<T>, Option<T>) {
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    for release in releases {
+        let found = key(&release);
+        match found.cmp(own) {
+            Ordering::Less => before.push((found, release)),
+            Ordering::Greater => after.push((found, release)),
+            Ordering::Equal => {}
+        }
+    }
+    let before = before.into_iter().max_by(|(a, _), (b, _)| a.cmp(b));
+    let after = after.into_iter().min_by(|(a, _), (b, _)| a.cmp(b));
+    (
+        before.map(|(_, release)| release),
+        after.map(|(_, release)| release),
+    )
+}
+
+/// Decides about one Release.
+///
+/// # Guarantees
+/// - Capacity is added before traffic comes, and removed after it has gone, whatever `spec.targetStep` was before.
+/// - If nobody changes anything, passes end at the step: each changes a target, or waits for one.
+///
+/// # Errors
+/// If the strategy cannot be followed. Nothing is to be written then but the conditions of the Release.
+pub fn plan(own: Member, neighbours: Neighbours, now: Timestamp) -> Result<Plan, Error> {
+    let targets = Targets::of(own)?;
+    match neighbours {
+        Neighbours::Head { previous } => {
+            let previous = previous.map(Targets::of).transpose()?;
+            let steps = steps(own.release);
+            let target = own.release.spec.target_step;
+            let step = step_at(steps, target, own.release)?;
+            let position = Position::Head {
+                previous: previous.is_some(),
+                direction: Direction::of(achieved(own.release), target),
+            };
+            Ok(
+                Pass::head(position, targets, previous, step, now).run(AchievedStep {
+                    step: target,
+                    name: step.values.name.clone(),
+                }),
+            )
+        }
+        Neighbours::Follower {
+            successor,
+            successor_is_head,
+        } => {
+            let leader = Targets::of(successor)?;
+            let last = last_step(own.release)?;
+            let target = successor.release.spec.target_step;
+            let step = step_at(steps(successor.release), target, own.release)?;
+            let achieved = achieved(successor.release);
+            // The step that the head was sent to may be one that it has left again without reaching the other.
+            // What follows must not take away then what it still needs.
+            let left = successor_is_head && !leader.is_at(step.values);
+            if achieved != Some(target) || left {
+                return Ok(waiting(own.release));
+            }
+            let position = Position::Follower {
+                direction: Direction::of(achieved, target),
+            };
+            Ok(Pass::follower(position, targets, step, now).run(last))
+        }
+    }
+}
+
+/// Reports of a pass in the conditions of the Release.
+pub fn report(conditions: &mut Conditions, result: Result<&Plan, &Error>) {
+    match result {
+        Ok(plan) => {
+            conditions.set_plain(STRATEGY_EXECUTED, true);
+            if plan.complete {
+                conditions.set_plain(COMPLETE, true);
+            }
+        }
+        Err(error) => {
+            let message = format!("failed to execute strategy: {}", Quoted(&error.to_string()));
+            conditions.set(
+                STRATEGY_EXECUTED,
+                false,
+                STRATEGY_EXECUTION_FAILED,
+                &message,
+            );
+        }
+    }
+}
+
+/// A Release with all of its targets.
+#[derive(Clone, Copy, Debug)]
+struct Targets<'a> {
+    release: &'a Release,
+    installation: &'a InstallationTarget,
+    capacity: &'a CapacityTarget,
+    traffic: &'a TrafficTarget,
+}
+
+impl<'a> Targets<'a> {
+    fn of(member: Member<'a>) -> Result<Self, Error> {
+        let Member {
+            release,
+            installation,
+            capacity,
+            traffic,
+        } = member;
+        let missing = |kind| Error::MissingTarget {
+            kind,
+            release: full_name(release),
+            name: name(release).to_owned(),
+        };
+        Ok(Self {
+            release,
+            installation: installation.ok_or_else(|| missing("InstallationTarget"))?,
+            capacity: capacity.ok_or_else(|| missing("CapacityTarget"))?,
+            traffic: traffic.ok_or_else(|| missing("TrafficTarget"))?,
+        })
+    }
+
+    /// Whether the Release has what it is to have at a step that it leads.
+    fn is_at(&self, step: &RolloutStep) -> bool {
+        let (percent, weight) = (step.capacity.contender, step.traffic.contender);
+        self.capacity
+            .spec
+            .clusters
+            .iter()
+            .all(|cluster| cluster.percent == percent)
+            && self
+                .traffic
+                .spec
+                .clusters
+                .iter()
+                .all(|cluster| cluster.weight == weight)
+            && target::is_ready(self.capacity)
+            && target::is_ready(self.traffic)
+    }
+}
+
+/// A step to be at.
+#[derive(Clone, Copy, Debug)]
+struct Step<'a> {
+    index: i32,
+    is_last: bool,
+    values: &'a RolloutStep,
+}
+
+fn steps(release: &Release) -> &[RolloutStep] {
+    let strategy = release.spec.environment.strategy.as_ref();
+    strategy.map_or(&[], |strategy| &strategy.steps)
+}
+
+/// A step of a strategy; `release` is the one that is to be at it.
+fn step_at<'a>(steps: &'a [RolloutStep], index: i32, release: &Release) -> Result<Step<'a>, Error> {
+    let place = usize::try_from(index).ok();
+    let values = place.and_then(|place| steps.get(place));
+    let values = values.ok_or_else(|| Error::NoStep {
+        step: index,
+        release: full_name(release),
+    })?;
+    Ok(Step {
+        index,
+        is_last: place.is_some_and(|place| place + 1 == steps.len()),
+        values,
+    })
+}
+
+/// The last step of a Release that has a successor. It has to be there.
+fn last_step(release: &Release) -> Result<AchievedStep, Error> {
+    let steps = steps(release);
+    let expected = i32::try_from(steps.len()).map_or(i32::MAX, |count| count - 1);
+    match steps.last() {
+        Some(last) if release.spec.target_step == expected => Ok(AchievedStep {
+            step: expected,
+            name: last.name.clone(),
+        }),
+        _ => Err(Error::InconsistentStep {
+            release: full_name(release),
+            found: release.spec.target_step,
+            expected,
+        }),
+    }
+}
+
+fn achieved(release: &Release) -> Option<i32> {
+    let achieved = release.status.as_ref()?.achieved_step.as_ref()?;
+    Some(achieved.step)
+}
+
+/// What a Release says of its strategy so far.
+fn stored(release: &Release) -> StrategyStatus {
+    let status = release.status.as_ref();
+    status
+        .and_then(|status| status.strategy.clone())
+        .unwrap_or_default()
+}
+
+/// Nothing is done or said until the successor is where it is to be.
+fn waiting(release: &Release) -> Plan {
+    Plan {
+        position: Position::Waiting,
+        target: None,
+        strategy: stored(release),
+        achieved: None,
+        complete: false,
+        events: Vec::new(),
+    }
+}
+
+fn name(release: &Release) -> &str {
+    release.metadata.name.as_deref().unwrap_or_default()
+}
+
+fn full_name(release: &Release) -> String {
+    let namespace = release.metadata.namespace.as_deref().unwrap_or_default();
+    format!("{namespace}/{}", name(release))
+}

@@ -1,0 +1,148 @@
+//! What a Release says of a step: five conditions, and what it waits for (section 3.6 of the contract).
+
+use baton_apis::{
+    ConditionStatus, StrategyCondition, StrategyState, conditions::MAX_MESSAGE_LENGTH,
+};
+use baton_engine::texts::cut;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::order::{Position, Side, Stage};
+
+/// A stage of a step, as the conditions have it. The contender is the Release that the conditions are in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ConditionType {
+    /// The contender has its pods.
+    ContenderAchievedCapacity,
+    /// The contender is installed.
+    ContenderAchievedInstallation,
+    /// The contender has its traffic.
+    ContenderAchievedTraffic,
+    /// The incumbent has no more pods than it is to have.
+    IncumbentAchievedCapacity,
+    /// The incumbent has no more traffic than it is to have.
+    IncumbentAchievedTraffic,
+}
+
+impl ConditionType {
+    /// The condition of a stage; the last one has none.
+    #[must_use]
+    pub fn of(stage: Stage) -> Option<Self> {
+        Some(match stage {
+            Stage::Installation => Self::ContenderAchievedInstallation,
+            Stage::Capacity(Side::Own) => Self::ContenderAchievedCapacity,
+            Stage::Traffic(Side::Own) => Self::ContenderAchievedTraffic,
+            Stage::Capacity(Side::Previous) => Self::IncumbentAchievedCapacity,
+            Stage::Traffic(Side::Previous) => Self::IncumbentAchievedTraffic,
+            Stage::State => return None,
+        })
+    }
+
+    /// The type as it is written.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::ContenderAchievedCapacity => "ContenderAchievedCapacity",
+            Self::ContenderAchievedInstallation => "ContenderAchievedInstallation",
+            Self::ContenderAchievedTraffic => "ContenderAchievedTraffic",
+            Self::IncumbentAchievedCapacity => "IncumbentAchievedCapacity",
+            Self::IncumbentAchievedTraffic => "IncumbentAchievedTraffic",
+        }
+    }
+
+    fn is_of_incumbent(type_: &str) -> bool {
+        type_.starts_with("Incumbent")
+    }
+}
+
+/// Reason of all conditions that do not hold.
+const CLUSTERS_NOT_READY: &str = "ClustersNotReady";
+
+/// The conditions of a step, being brought up to date.
+#[derive(Clone, Debug)]
+pub(super) struct StrategyConditions {
+    list: Vec<StrategyCondition>,
+    step: i32,
+    now: Timestamp,
+}
+
+impl StrategyConditions {
+    /// Starts from those of the last pass. Without an incumbent nothing is said of one.
+    pub(super) fn new(
+        mut list: Vec<StrategyCondition>,
+        position: Position,
+        step: i32,
+        now: Timestamp,
+    ) -> Self {
+        list.sort_by(|a, b| a.type_.cmp(&b.type_));
+        list.dedup_by(|next, first| next.type_ == first.type_);
+        if !position.has_incumbent() {
+            list.retain(|condition| !ConditionType::is_of_incumbent(&condition.type_));
+        }
+        Self { list, step, now }
+    }
+
+    /// The stage is satisfied, or else why it is not.
+    pub(super) fn set(&mut self, type_: ConditionType, unsatisfied: Option<&str>) {
+        let mut condition = StrategyCondition {
+            type_: type_.as_str().to_owned(),
+            status: unsatisfied.is_none().into(),
+            last_transition_time: Some(Time(self.now)),
+            reason: unsatisfied.map_or("", |_| CLUSTERS_NOT_READY).to_owned(),
+            message: cut(unsatisfied.unwrap_or_default(), MAX_MESSAGE_LENGTH).into_owned(),
+            step: self.step,
+        };
+        let place = self
+            .list
+            .binary_search_by(|other| other.type_.cmp(&condition.type_));
+        match place {
+            Ok(place) => {
+                let old = &mut self.list[place];
+                if old.status == condition.status && old.last_transition_time.is_some() {
+                    condition.last_transition_time = old.last_transition_time.take();
+                }
+                *old = condition;
+            }
+            Err(place) => self.list.insert(place, condition),
+        }
+    }
+
+    pub(super) fn into_list(self) -> Vec<StrategyCondition> {
+        self.list
+    }
+}
+
+/// What a Release waits for. Only what was said of this step counts.
+#[must_use]
+pub fn state(
+    conditions: &[StrategyCondition],
+    position: Position,
+    step: i32,
+    is_last: bool,
+) -> StrategyState {
+    let holds = |type_: ConditionType| {
+        conditions.iter().any(|condition| {
+            condition.type_ == type_.as_str()
+                && condition.status == ConditionStatus::True
+                && condition.step == step
+        })
+    };
+    let installed = holds(ConditionType::ContenderAchievedInstallation);
+    let capacity = holds(ConditionType::ContenderAchievedCapacity);
+    let traffic = holds(ConditionType::ContenderAchievedTraffic);
+    let incumbent_capacity = holds(ConditionType::IncumbentAchievedCapacity);
+    let incumbent_traffic = holds(ConditionType::IncumbentAchievedTraffic);
+
+    let contender = installed && capacity && traffic;
+    let waits_for_incumbent = position.has_incumbent() && contender && !incumbent_capacity;
+    let for_capacity = installed && !capacity || waits_for_incumbent && incumbent_traffic;
+    let for_traffic =
+        installed && capacity && !traffic || waits_for_incumbent && !incumbent_traffic;
+    let for_command = position.is_head() && !is_last && installed && !for_capacity && !for_traffic;
+    StrategyState {
+        waiting_for_installation: (!installed).into(),
+        waiting_for_capacity: for_capacity.into(),
+        waiting_for_traffic: for_traffic.into(),
+        waiting_for_command: for_command.into(),
+    }
+}

@@ -1,0 +1,90 @@
+//! A Release of a rollout, compared to how it is to be.
+
+use std::cmp::Ordering;
+
+use baton_apis::RolloutStep;
+
+use super::{Targets, order::Present};
+
+/// A Release with its targets, and what they are to be.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Party<'a> {
+    /// The targets as they are.
+    pub(super) targets: Targets<'a>,
+    /// The percentage that the clusters of its `CapacityTarget` are to have.
+    pub(super) percent: i32,
+    /// The weight that the clusters of its `TrafficTarget` are to have.
+    pub(super) weight: u32,
+}
+
+impl<'a> Party<'a> {
+    /// What a Release is to have that leads.
+    pub(super) fn contender(targets: Targets<'a>, step: &RolloutStep) -> Self {
+        Self {
+            targets,
+            percent: step.capacity.contender,
+            weight: step.traffic.contender,
+        }
+    }
+
+    /// What a Release is to have that follows.
+    pub(super) fn incumbent(targets: Targets<'a>, step: &RolloutStep) -> Self {
+        Self {
+            targets,
+            percent: step.capacity.incumbent,
+            weight: step.traffic.incumbent,
+        }
+    }
+
+    /// How the targets are compared to how they are to be, beside another Release.
+    pub(super) fn present(&self, other: Option<&Self>) -> Present {
+        let clusters = &self.targets.capacity.spec.clusters;
+        let capacity = clusters
+            .iter()
+            .map(|cluster| cluster.percent.cmp(&self.percent));
+        let clusters = &self.targets.traffic.spec.clusters;
+        let weight = clusters
+            .iter()
+            .map(|cluster| cluster.weight.cmp(&self.weight));
+        let share = |weights: fn(&Self) -> u128| {
+            let own = weights(self);
+            (own, own + other.map_or(0, weights))
+        };
+        Present {
+            capacity: together(capacity),
+            weight: together(weight),
+            share: compare(share(Self::weights), share(Self::wanted_weights)),
+        }
+    }
+
+    fn weights(&self) -> u128 {
+        let clusters = &self.targets.traffic.spec.clusters;
+        clusters
+            .iter()
+            .map(|cluster| u128::from(cluster.weight))
+            .sum()
+    }
+
+    fn wanted_weights(&self) -> u128 {
+        u128::from(self.weight) * self.targets.traffic.spec.clusters.len() as u128
+    }
+}
+
+/// Of several clusters, the one with too much counts: nothing is taken away too early.
+fn together(clusters: impl Iterator<Item = Ordering>) -> Ordering {
+    let mut found = Ordering::Equal;
+    for cluster in clusters {
+        match cluster {
+            Ordering::Greater => return cluster,
+            Ordering::Less => found = cluster,
+            Ordering::Equal => {}
+        }
+    }
+    found
+}
+
+/// Compares two fractions; nothing of nothing is nothing.
+fn compare((part, whole): (u128, u128), (other_part, other_whole): (u128, u128)) -> Ordering {
+    let cross = |part: u128, whole: u128| part.saturating_mul(whole.max(1));
+    cross(part, other_whole).cmp(&cross(other_part, whole))
+}

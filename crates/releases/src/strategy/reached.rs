@@ -1,0 +1,101 @@
+//! What a Release has reached, for targets of it that are made anew.
+
+use baton_apis::{Release, RolloutStep};
+
+use super::{achieved, steps};
+
+/// Shares of a Release in each of its clusters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reached {
+    /// Of the pods that its chart asks for.
+    pub percent: i32,
+    /// Of the traffic.
+    pub weight: u32,
+}
+
+/// What a Release has at the step that was reached: that of its successor, which drives it, else its own.
+///
+/// A target that somebody has deleted is made anew with this. Made with nothing, as the first time, it would take the
+/// pods of a Release that is served.
+///
+/// # Guarantees
+/// Nothing, for a Release that has not reached a step yet (section 3.3 of the contract).
+#[must_use]
+pub fn reached(release: &Release, successor: Option<&Release>) -> Reached {
+    let follows = successor.and_then(step).map(|step| Reached {
+        percent: step.capacity.incumbent,
+        weight: step.traffic.incumbent,
+    });
+    let leads = || {
+        step(release).map(|step| Reached {
+            percent: step.capacity.contender,
+            weight: step.traffic.contender,
+        })
+    };
+    follows.or_else(leads).unwrap_or_default()
+}
+
+/// The step that a Release has reached.
+fn step(release: &Release) -> Option<&RolloutStep> {
+    let index = usize::try_from(achieved(release)?).ok()?;
+    steps(release).get(index)
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::{AchievedStep, ReleaseStatus, StepCapacity, StepTraffic};
+
+    use super::super::fixtures::Parts;
+    use super::*;
+
+    fn release(achieved: Option<i32>) -> Release {
+        let step = |incumbent, contender| RolloutStep {
+            capacity: StepCapacity {
+                incumbent,
+                contender,
+            },
+            traffic: StepTraffic {
+                incumbent: 2 * incumbent.unsigned_abs(),
+                contender: 2 * contender.unsigned_abs(),
+            },
+            ..RolloutStep::default()
+        };
+        let steps = [step(100, 1), step(50, 60), step(0, 100)];
+        let mut release = Parts::new("web", &steps, &[], 0, 0).release;
+        release.status = Some(ReleaseStatus {
+            achieved_step: achieved.map(|step| AchievedStep {
+                step,
+                name: String::new(),
+            }),
+            ..ReleaseStatus::default()
+        });
+        release
+    }
+
+    #[test]
+    fn a_release_has_what_the_step_gives_it_that_was_reached() {
+        for (own, successor, percent) in [
+            // The newest.
+            (None, None, 0),
+            (Some(0), None, 1),
+            (Some(1), None, 60),
+            (Some(2), None, 100),
+            // With a newer one, which has reached nothing yet.
+            (None, Some(None), 0),
+            (Some(2), Some(None), 100),
+            // Which has.
+            (Some(2), Some(Some(0)), 100),
+            (Some(2), Some(Some(1)), 50),
+            (Some(2), Some(Some(2)), 0),
+            // No such step.
+            (Some(7), None, 0),
+            (Some(2), Some(Some(-1)), 100),
+        ] {
+            let text = format!("{own:?}, {successor:?}");
+            let successor = successor.map(release);
+            let reached = reached(&release(own), successor.as_ref());
+            assert_eq!(reached.percent, percent, "{text}");
+            assert_eq!(reached.weight, 2 * percent.unsigned_abs(), "{text}");
+        }
+    }
+}

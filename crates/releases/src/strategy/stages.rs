@@ -1,0 +1,338 @@
+//! One pass through the stages of a step.
+
+use baton_apis::{AchievedStep, StrategyState, StrategyStatus};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{
+    Plan, Step, TargetPatch, Targets, achieved,
+    conditions::{ConditionType, StrategyConditions, state},
+    full_name, name,
+    order::{Position, Present, Side, Stage, ordered},
+    party::Party,
+    stored,
+    target::{READY, Target},
+};
+use crate::{
+    conditions::{find, is_true},
+    event::Event,
+    texts::Quoted,
+};
+
+/// What a stage makes of things as they are.
+enum Verdict {
+    Satisfied,
+    Unsatisfied {
+        /// The condition that tells so, which need not be that of the stage.
+        type_: ConditionType,
+        message: String,
+        patch: Option<TargetPatch>,
+    },
+}
+
+/// One pass over a Release.
+pub(super) struct Pass<'a> {
+    position: Position,
+    own: Party<'a>,
+    previous: Option<Party<'a>>,
+    step: Step<'a>,
+    now: Timestamp,
+}
+
+impl<'a> Pass<'a> {
+    /// The newest Release, which goes by its own strategy.
+    pub(super) fn head(
+        position: Position,
+        own: Targets<'a>,
+        previous: Option<Targets<'a>>,
+        step: Step<'a>,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            position,
+            own: Party::contender(own, step.values),
+            previous: previous.map(|targets| Party::incumbent(targets, step.values)),
+            step,
+            now,
+        }
+    }
+
+    /// Another Release, which goes by the strategy of its successor.
+    pub(super) fn follower(
+        position: Position,
+        own: Targets<'a>,
+        step: Step<'a>,
+        now: Timestamp,
+    ) -> Self {
+        Self {
+            position,
+            own: Party::incumbent(own, step.values),
+            previous: None,
+            step,
+            now,
+        }
+    }
+
+    /// Goes through the stages up to the first that is not satisfied; `end` is what is achieved with the last.
+    pub(super) fn run(self, end: AchievedStep) -> Plan {
+        let release = self.own.targets.release;
+        let before = stored(release);
+        let old_state = before.state.unwrap_or_default();
+        let mut conditions =
+            StrategyConditions::new(before.conditions, self.position, self.step.index, self.now);
+        let mut stopped = None;
+        for stage in self.order() {
+            match self.judge(stage) {
+                Verdict::Satisfied => {
+                    if let Some(type_) = ConditionType::of(stage) {
+                        conditions.set(type_, None);
+                    }
+                }
+                Verdict::Unsatisfied {
+                    type_,
+                    message,
+                    patch,
+                } => {
+                    conditions.set(type_, Some(&message));
+                    stopped = Some(patch);
+                    break;
+                }
+            }
+        }
+        let conditions = conditions.into_list();
+        let state = state(
+            &conditions,
+            self.position,
+            self.step.index,
+            self.step.is_last,
+        );
+        let finished = stopped.is_none();
+        let achieved_anew = finished && achieved(release) != Some(end.step);
+        let mut events = Vec::new();
+        if finished {
+            if achieved_anew {
+                let text = format!("step [{}] finished", end.step);
+                events.push(Event::normal("StrategyApplied", text));
+            }
+            events.extend(transitions(&full_name(release), old_state, state));
+        }
+        Plan {
+            position: self.position,
+            target: stopped.flatten(),
+            strategy: StrategyStatus {
+                state: Some(state),
+                conditions,
+            },
+            achieved: achieved_anew.then_some(end),
+            complete: finished && self.step.is_last,
+            events,
+        }
+    }
+
+    fn order(&self) -> Vec<Stage> {
+        let own = self.own.present(self.previous.as_ref());
+        let previous = self.previous.as_ref();
+        let previous = previous.map(|party| party.present(Some(&self.own)));
+        ordered(self.position, own, previous.unwrap_or(Present::SETTLED))
+    }
+
+    fn party(&self, side: Side) -> Option<&Party<'a>> {
+        match side {
+            Side::Own => Some(&self.own),
+            Side::Previous => self.previous.as_ref(),
+        }
+    }
+
+    fn judge(&self, stage: Stage) -> Verdict {
+        let (Stage::Capacity(side) | Stage::Traffic(side)) = stage else {
+            return self.judge_installation(stage);
+        };
+        match (self.party(side), stage) {
+            (Some(party), Stage::Capacity(_)) => self.judge_capacity(side, party),
+            (Some(party), _) => judge_traffic(side, party),
+            (None, _) => Verdict::Satisfied,
+        }
+    }
+
+    fn judge_installation(&self, stage: Stage) -> Verdict {
+        let status = self.own.targets.installation.status.as_ref();
+        let conditions = status.map_or(&[][..], |status| &status.conditions);
+        if stage == Stage::State || is_true(conditions, READY) {
+            return Verdict::Satisfied;
+        }
+        let message = find(conditions, READY).map_or("", |ready| &ready.message);
+        let name = name(self.own.targets.release);
+        Verdict::Unsatisfied {
+            type_: ConditionType::ContenderAchievedInstallation,
+            message: format!(
+                "clusters pending installation: {message}. for more details try `kubectl describe it {name}`"
+            ),
+            patch: None,
+        }
+    }
+
+    fn judge_capacity(&self, side: Side, party: &Party) -> Verdict {
+        let target = party.targets.capacity;
+        let other = |percent: i32| percent != party.percent;
+        let clusters = &target.spec.clusters;
+        let changed: Vec<_> = clusters
+            .iter()
+            .filter(|cluster| other(cluster.percent))
+            .collect();
+        if !changed.is_empty() {
+            // Traffic that has not arrived where its targets send it may still need the capacity. In the order of a
+            // position it has always arrived.
+            let shrinks = changed
+                .iter()
+                .any(|cluster| cluster.percent > party.percent);
+            if shrinks && let Some(unsettled) = self.unsettled_traffic() {
+                return unsettled;
+            }
+        }
+        let changed = changed
+            .into_iter()
+            .map(|cluster| cluster.name.as_str())
+            .collect();
+        unless_ready(target, changed, |why| {
+            let mut clusters = clusters.clone();
+            for cluster in &mut clusters {
+                cluster.percent = party.percent;
+            }
+            let type_ = match side {
+                Side::Own => ConditionType::ContenderAchievedCapacity,
+                Side::Previous => ConditionType::IncumbentAchievedCapacity,
+            };
+            (
+                type_,
+                pending(party, "capacity", "ct", why),
+                json!(clusters),
+            )
+        })
+        .unwrap_or(Verdict::Satisfied)
+    }
+
+    /// The first traffic that has not arrived where its target sends it.
+    fn unsettled_traffic(&self) -> Option<Verdict> {
+        [Side::Own, Side::Previous].into_iter().find_map(|side| {
+            let party = self.party(side)?;
+            unless_ready(party.targets.traffic, Vec::new(), |why| {
+                (
+                    traffic_type(side),
+                    pending(party, "traffic", "tt", why),
+                    Value::Null,
+                )
+            })
+        })
+    }
+}
+
+fn judge_traffic(side: Side, party: &Party) -> Verdict {
+    let target = party.targets.traffic;
+    let clusters = &target.spec.clusters;
+    let changed = clusters
+        .iter()
+        .filter(|cluster| cluster.weight != party.weight);
+    let changed = changed.map(|cluster| cluster.name.as_str()).collect();
+    unless_ready(target, changed, |why| {
+        let mut clusters = clusters.clone();
+        for cluster in &mut clusters {
+            cluster.weight = party.weight;
+        }
+        (
+            traffic_type(side),
+            pending(party, "traffic", "tt", why),
+            json!(clusters),
+        )
+    })
+    .unwrap_or(Verdict::Satisfied)
+}
+
+fn traffic_type(side: Side) -> ConditionType {
+    match side {
+        Side::Own => ConditionType::ContenderAchievedTraffic,
+        Side::Previous => ConditionType::IncumbentAchievedTraffic,
+    }
+}
+
+/// The condition's message while a target is not what it is to be.
+fn pending(party: &Party, what: &str, short: &str, why: &str) -> String {
+    let name = name(party.targets.release);
+    format!(
+        "release {} hasn't achieved {what} in clusters: {why}. for more details try `kubectl describe {short} {name}`",
+        Quoted(name)
+    )
+}
+
+/// Nothing if a target is what it is to be and ready in all clusters. `changed` are the clusters whose spec has to
+/// change, `tell` makes a condition with its message and the new clusters of the reason.
+fn unless_ready<T: Target>(
+    target: &T,
+    mut changed: Vec<&str>,
+    tell: impl Fn(&str) -> (ConditionType, String, Value),
+) -> Option<Verdict> {
+    let is_changed = !changed.is_empty();
+    let why = if is_changed {
+        bracketed(&mut changed)
+    } else if !target.is_observed() {
+        bracketed(&mut target.cluster_names())
+    } else if is_true(target.conditions(), READY) {
+        return None;
+    } else {
+        let ready = find(target.conditions(), READY);
+        ready.map_or(String::new(), |ready| ready.message.clone())
+    };
+    let (type_, message, clusters) = tell(&why);
+    let patch = is_changed.then(|| TargetPatch {
+        kind: T::KIND,
+        name: target.name().to_owned(),
+        body: json!({"spec": {"clusters": clusters}}),
+    });
+    Some(Verdict::Unsatisfied {
+        type_,
+        message,
+        patch,
+    })
+}
+
+fn bracketed(names: &mut [&str]) -> String {
+    names.sort_unstable();
+    format!("[{}]", names.join(" "))
+}
+
+/// Events about what a Release waits for, and did not before. (Section 9.2.)
+fn transitions(release: &str, old: StrategyState, new: StrategyState) -> Vec<Event> {
+    [
+        (
+            "WaitingForCapacity",
+            old.waiting_for_capacity,
+            new.waiting_for_capacity,
+        ),
+        (
+            "WaitingForCommand",
+            old.waiting_for_command,
+            new.waiting_for_command,
+        ),
+        (
+            "WaitingForInstallation",
+            old.waiting_for_installation,
+            new.waiting_for_installation,
+        ),
+        (
+            "WaitingForTraffic",
+            old.waiting_for_traffic,
+            new.waiting_for_traffic,
+        ),
+    ]
+    .into_iter()
+    .filter(|(_, old, new)| old != new)
+    .map(|(what, _, new)| {
+        let message = format!(
+            "Release {} had its state {} transitioned to {}",
+            Quoted(release),
+            Quoted(what),
+            Quoted(&new.to_string())
+        );
+        Event::normal("ReleaseStateTransitioned", message)
+    })
+    .collect()
+}

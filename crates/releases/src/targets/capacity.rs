@@ -1,0 +1,62 @@
+//! The status of a `CapacityTarget`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_apis::{CapacityTarget, CapacityTargetStatus, ClusterCapacityStatus};
+
+use super::{
+    Clusters, Update, Updated,
+    reasons::{Failure, Kind},
+};
+use crate::capacity::Plan;
+
+/// What became of a cluster: what was planned and done, or why it could not be.
+pub type CapacityOutcome = Result<Plan, Failure>;
+
+/// The status of a target whose clusters were all worked in. What is not known of a cluster stays as it was.
+#[must_use]
+pub fn capacity(
+    target: &CapacityTarget,
+    outcomes: &BTreeMap<String, CapacityOutcome>,
+    update: Update,
+) -> Updated<CapacityTargetStatus> {
+    let previous = target.status.clone().unwrap_or_default();
+    let mut clusters = Clusters::new(Kind::Capacity, update);
+    let untried = Err(Failure::untried());
+    let names: BTreeSet<_> = target
+        .spec
+        .clusters
+        .iter()
+        .map(|cluster| &cluster.name)
+        .collect();
+    let statuses = names.into_iter().map(|name| {
+        let status = previous.clusters.iter().find(|status| status.name == *name);
+        let mut status = status.cloned().unwrap_or_default();
+        let outcome = outcomes.get(name).unwrap_or(&untried);
+        let verdict = outcome.as_ref().map(|plan| plan.verdict.condition());
+        let (conditions, summary) = clusters.set(name, &status.conditions, verdict);
+        if let Ok(plan) = outcome {
+            status.available_replicas = plan.available;
+            status.achieved_percent = plan.achieved_percent;
+            status.sad_pods.clone_from(&plan.sad_pods);
+            status.reports.clone_from(&plan.reports);
+        }
+        ClusterCapacityStatus {
+            name: name.clone(),
+            status: summary.status.to_owned(),
+            message: summary.message,
+            conditions,
+            ..status
+        }
+    });
+    let statuses = statuses.collect();
+    let (conditions, events) = clusters.finish(&previous.conditions);
+    Updated {
+        status: CapacityTargetStatus {
+            observed_generation: target.metadata.generation,
+            clusters: statuses,
+            conditions,
+        },
+        events,
+    }
+}

@@ -1,0 +1,78 @@
+//! The status of an `InstallationTarget`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_apis::{ClusterInstallationStatus, InstallationTarget, InstallationTargetStatus};
+
+use super::{
+    Clusters, Update, Updated, inoperative,
+    reasons::{Failure, Kind},
+};
+
+/// What became of a cluster: how far it is, or why it could not be worked in.
+pub type InstallationOutcome = Result<Progress, Failure>;
+
+/// How far a cluster is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// All objects are there.
+    Installed,
+    /// They are being installed: what is waited for.
+    InProgress(String),
+}
+
+/// The status of a target whose chart was rendered, with what became of each cluster. If it was not, with the reason
+/// why: no cluster is touched then, and what was said of them stays.
+#[must_use]
+pub fn installation(
+    target: &InstallationTarget,
+    outcomes: Result<&BTreeMap<String, InstallationOutcome>, &str>,
+    update: Update,
+) -> Updated<InstallationTargetStatus> {
+    let previous = target.status.clone().unwrap_or_default();
+    let outcomes = match outcomes {
+        Ok(outcomes) => outcomes,
+        Err(message) => {
+            let (conditions, events) = inoperative(
+                Kind::Installation,
+                &previous.conditions,
+                "ChartError",
+                message,
+                update.now,
+            );
+            let status = InstallationTargetStatus {
+                conditions,
+                ..previous
+            };
+            return Updated { status, events };
+        }
+    };
+    let mut clusters = Clusters::new(Kind::Installation, update);
+    let untried = Err(Failure::untried());
+    let names: BTreeSet<_> = target.spec.clusters.iter().collect();
+    let statuses = names.into_iter().map(|name| {
+        let status = previous.clusters.iter().find(|status| status.name == *name);
+        let status = status.cloned().unwrap_or_default();
+        let outcome = outcomes.get(name).unwrap_or(&untried);
+        let verdict = outcome.as_ref().map(|progress| match progress {
+            Progress::Installed => (true, "", ""),
+            Progress::InProgress(message) => (false, "InProgress", message.as_str()),
+        });
+        let (conditions, summary) = clusters.set(name, &status.conditions, verdict);
+        ClusterInstallationStatus {
+            name: name.clone(),
+            status: summary.status.to_owned(),
+            message: summary.message,
+            conditions,
+        }
+    });
+    let statuses = statuses.collect();
+    let (conditions, events) = clusters.finish(&previous.conditions);
+    Updated {
+        status: InstallationTargetStatus {
+            clusters: statuses,
+            conditions,
+        },
+        events,
+    }
+}

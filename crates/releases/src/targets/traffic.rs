@@ -1,0 +1,90 @@
+//! The status of a `TrafficTarget`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_apis::{ClusterTrafficStatus, TrafficTarget, TrafficTargetStatus};
+
+use super::{
+    Clusters, Update, Updated, inoperative,
+    reasons::{Failure, Kind},
+};
+use crate::traffic::Plan;
+
+/// What became of a cluster: what was planned and done, or why it could not be.
+pub type TrafficOutcome = Result<Plan, Failure>;
+
+/// The status of a target whose clusters were all worked in. What is not known of a cluster stays as it was.
+#[must_use]
+pub fn traffic(
+    target: &TrafficTarget,
+    outcomes: &BTreeMap<String, TrafficOutcome>,
+    update: Update,
+) -> Updated<TrafficTargetStatus> {
+    let previous = target.status.clone().unwrap_or_default();
+    let mut clusters = Clusters::new(Kind::Traffic, update);
+    let untried = Err(Failure::untried());
+    let names: BTreeSet<_> = target
+        .spec
+        .clusters
+        .iter()
+        .map(|cluster| &cluster.name)
+        .collect();
+    let statuses = names.into_iter().map(|name| {
+        let status = previous.clusters.iter().find(|status| status.name == *name);
+        let status = status.cloned().unwrap_or_default();
+        let outcome = outcomes.get(name).unwrap_or(&untried);
+        let said = outcome.as_ref().map(|plan| plan.verdict.condition());
+        let verdict = said
+            .as_ref()
+            .map(|(ready, reason, message)| (*ready, *reason, message.as_str()));
+        let (conditions, summary) = clusters.set(
+            name,
+            &status.conditions,
+            verdict.map_err(|failure| *failure),
+        );
+        ClusterTrafficStatus {
+            name: name.clone(),
+            achieved_traffic: outcome
+                .as_ref()
+                .map_or(status.achieved_traffic, |plan| plan.achieved),
+            status: summary.status.to_owned(),
+            message: summary.message,
+            conditions,
+        }
+    });
+    let statuses = statuses.collect();
+    let (conditions, events) = clusters.finish(&previous.conditions);
+    Updated {
+        status: TrafficTargetStatus {
+            observed_generation: target.metadata.generation,
+            clusters: statuses,
+            conditions,
+        },
+        events,
+    }
+}
+
+/// The status of a target whose weights are not known, for this reason. Nobody has looked at its clusters, so the spec
+/// counts as not observed, and a strategy does not go on from it.
+#[must_use]
+pub fn traffic_unknown(
+    target: &TrafficTarget,
+    message: &str,
+    update: Update,
+) -> Updated<TrafficTargetStatus> {
+    let previous = target.status.clone().unwrap_or_default();
+    let (conditions, events) = inoperative(
+        Kind::Traffic,
+        &previous.conditions,
+        "InternalError",
+        message,
+        update.now,
+    );
+    Updated {
+        status: TrafficTargetStatus {
+            conditions,
+            ..previous
+        },
+        events,
+    }
+}

@@ -1,0 +1,310 @@
+//! Controllers: what each declares, and the workers that run them.
+
+use std::{any::Any, fmt, hash::Hash, panic::AssertUnwindSafe, sync::Arc, time::Instant};
+
+use baton_engine::conditions::Requeue;
+use futures::FutureExt as _;
+use tokio::{sync::watch, task::JoinSet};
+use tracing::{Instrument as _, Span, debug, error, warn};
+
+use crate::{
+    metrics::{ControllerMetrics, Metrics},
+    outcomes::ReconcileOutcome,
+    queue::{Lane, Queue},
+};
+
+/// The result of a reconcile, for the queue and the metrics.
+pub type Reconciled = (ReconcileOutcome, Requeue);
+
+/// Why a reconcile ended early. The object is requeued with a growing delay.
+pub trait ReconcileError: std::error::Error + Send {
+    /// Whether the object has changed meanwhile: no failure, the next reconcile observes the change.
+    fn is_change(&self) -> bool;
+}
+
+/// Identifies what a controller reconciles.
+pub trait ReconcileKey: Clone + Eq + Ord + Hash + fmt::Debug + Send + Sync + 'static {
+    /// The span of a reconcile, with kind, namespace and name of the object.
+    fn span(&self) -> Span;
+
+    /// The namespace that the work is done for; empty for objects that have none.
+    fn namespace(&self) -> Arc<str>;
+}
+
+/// One control loop over one kind of objects, in both scopes.
+///
+/// The state that a controller needs beside what all of them share is in the type that implements it.
+pub trait Controller: Send + Sync + 'static {
+    /// The label of the controller in metrics: mostly its kind in lower case. Its writes go by this name too.
+    const NAME: &'static str;
+
+    /// What it reconciles.
+    type Key: ReconcileKey;
+
+    /// Why a reconcile ends early.
+    type Error: ReconcileError;
+
+    /// Declares what wakes the controller: maps the changes of its sources to keys, by [`Queue::wake_on`].
+    fn watches(self: &Arc<Self>, queue: &Arc<Queue<Self::Key>>);
+
+    /// The other cluster in which the work on an object is done, if it is in one.
+    fn cluster(&self, _key: &Self::Key) -> Option<Arc<str>> {
+        None
+    }
+
+    /// Brings one object closer to what it should be. `failures` reconciles of it have failed in a row before.
+    ///
+    /// # Errors
+    /// When a request failed for a reason that may pass. What is wrong with the object goes into its status.
+    fn reconcile(
+        &self,
+        key: &Self::Key,
+        failures: u32,
+    ) -> impl Future<Output = Result<Reconciled, Self::Error>> + Send;
+}
+
+/// Starts the work of a controller.
+type Start = Box<dyn FnOnce(&mut JoinSet<()>, &watch::Sender<bool>) + Send>;
+
+/// The controllers of a process.
+pub struct Controllers {
+    metrics: Metrics,
+    starts: Vec<Start>,
+}
+
+impl Controllers {
+    /// None yet; they will count into `metrics`.
+    #[must_use]
+    pub fn new(metrics: &Metrics) -> Self {
+        Self {
+            metrics: metrics.clone(),
+            starts: Vec::new(),
+        }
+    }
+
+    /// Adds a controller that reconciles up to `workers` objects side by side, and more where some are slow, see
+    /// [`Queue`]. Its triggers fill the queue from now on; its work starts with [`Controllers::run`].
+    #[must_use]
+    pub fn with<C: Controller>(
+        mut self,
+        controller: C,
+        queue: Arc<Queue<C::Key>>,
+        workers: usize,
+    ) -> Self {
+        let controller = Arc::new(controller);
+        // The queue does not keep its controller.
+        let lanes = Arc::downgrade(&controller);
+        queue.share(workers, move |key: &C::Key| Lane {
+            namespace: key.namespace(),
+            cluster: lanes.upgrade().and_then(|lanes| lanes.cluster(key)),
+        });
+        controller.watches(&queue);
+        let metrics = self.metrics.controller(C::NAME);
+        self.starts.push(Box::new(move |tasks, closing| {
+            tasks.spawn(work(controller, queue, metrics, closing.subscribe()));
+        }));
+        self
+    }
+
+    /// Runs the controllers until `stop` resolves; reconciles under way are finished first.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        let mut tasks = JoinSet::new();
+        let (closing, _) = watch::channel(false);
+        for start in self.starts {
+            start(&mut tasks, &closing);
+        }
+        stop.await;
+        closing.send_replace(true);
+        while tasks.join_next().await.is_some() {}
+    }
+}
+
+/// Starts a pass over each key whose turn it is; ends when those under way have.
+async fn work<C: Controller>(
+    controller: Arc<C>,
+    queue: Arc<Queue<C::Key>>,
+    metrics: ControllerMetrics,
+    mut closing: watch::Receiver<bool>,
+) {
+    let mut passes = JoinSet::new();
+    loop {
+        tokio::select! {
+            biased;
+            _ = closing.changed() => break,
+            Some(_) = passes.join_next() => {}
+            (key, waited) = queue.next() => {
+                metrics.waited(waited);
+                let pass = Pass { key, queue: Arc::clone(&queue) };
+                let (controller, metrics) = (Arc::clone(&controller), metrics.clone());
+                passes.spawn(async move {
+                    reconcile(&*controller, &pass.queue, &metrics, &pass.key).await;
+                });
+            }
+        }
+    }
+    while passes.join_next().await.is_some() {}
+}
+
+/// A key that is worked on, given back when dropped, however the pass ends.
+struct Pass<K: ReconcileKey> {
+    key: K,
+    queue: Arc<Queue<K>>,
+}
+
+impl<K: ReconcileKey> Drop for Pass<K> {
+    fn drop(&mut self) {
+        self.queue.done(&self.key);
+    }
+}
+
+/// One reconcile, its log, its metrics, and the requeue policy.
+///
+/// A panic is a bug, and ends no more than the reconcile: the locks that are held meanwhile are those of `parking_lot`,
+/// which stay usable, and what a reconcile has not written down the next one finds out again.
+async fn reconcile<C: Controller>(
+    controller: &C,
+    queue: &Queue<C::Key>,
+    metrics: &ControllerMetrics,
+    key: &C::Key,
+) {
+    let started = Instant::now();
+    let span = key.span();
+    let failures = queue.failures(key);
+    let reconciled = controller.reconcile(key, failures);
+    let reconciled = AssertUnwindSafe(reconciled.instrument(span.clone()));
+    let reconciled = reconciled.catch_unwind().await;
+    let _entered = span.enter();
+    let (outcome, requeue) = match reconciled {
+        Ok(Ok(reconciled)) => reconciled,
+        Err(panic) => {
+            let cause = panic_text(&*panic);
+            error!(
+                cause,
+                "pass panicked, requeued; this is a bug, please report it"
+            );
+            metrics.panicked();
+            (ReconcileOutcome::Failed, Requeue::Backoff)
+        }
+        Ok(Err(error)) if error.is_change() => {
+            debug!(%error, "the object has changed, requeued");
+            (ReconcileOutcome::Conflict, Requeue::Backoff)
+        }
+        Ok(Err(error)) => {
+            warn!(%error, "pass failed, requeued");
+            (ReconcileOutcome::Failed, Requeue::Backoff)
+        }
+    };
+    metrics.reconciled(outcome, started.elapsed());
+    metrics.set_queue_depth(queue.depth());
+    debug!(outcome = outcome.as_str(), ?requeue, elapsed = ?started.elapsed(), "pass done");
+    match requeue {
+        Requeue::OnEvent => queue.forget(key),
+        Requeue::After(delay) => {
+            queue.forget(key);
+            queue.add_after(key.clone(), delay);
+        }
+        Requeue::Backoff => queue.retry(key.clone()),
+        Requeue::Refused => queue.refused(key.clone()),
+    }
+}
+
+/// What a panic says.
+fn panic_text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{convert::Infallible, time::Duration};
+
+    use parking_lot::Mutex;
+    use tokio::{sync::oneshot, time::Instant};
+
+    use super::*;
+
+    #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    struct Name(&'static str);
+
+    impl ReconcileKey for Name {
+        fn span(&self) -> Span {
+            Span::none()
+        }
+
+        fn namespace(&self) -> Arc<str> {
+            Arc::default()
+        }
+    }
+
+    impl ReconcileError for Infallible {
+        fn is_change(&self) -> bool {
+            match *self {}
+        }
+    }
+
+    /// Panics over `bad` while it still has to; takes down what it was asked for, and when.
+    struct Panics {
+        left: Mutex<u32>,
+        seen: Arc<Mutex<Vec<(Name, u32, Duration)>>>,
+        start: Instant,
+        done: Mutex<Option<oneshot::Sender<()>>>,
+    }
+
+    impl Controller for Panics {
+        const NAME: &'static str = "panics";
+        type Key = Name;
+        type Error = Infallible;
+
+        fn watches(self: &Arc<Self>, queue: &Arc<Queue<Name>>) {
+            queue.add(Name("bad"));
+            queue.add(Name("good"));
+        }
+
+        async fn reconcile(&self, key: &Name, failures: u32) -> Result<Reconciled, Infallible> {
+            let seen = (key.clone(), failures, self.start.elapsed());
+            self.seen.lock().push(seen);
+            if key.0 == "bad" {
+                let mut left = self.left.lock();
+                if *left > 0 {
+                    *left -= 1;
+                    panic!("with the lock held");
+                }
+                self.done.lock().take().unwrap().send(()).unwrap();
+            }
+            Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent))
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_panic_ends_one_reconcile_and_is_counted_and_backed_off() {
+        let metrics = Metrics::new();
+        let (done, finished) = oneshot::channel();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let controller = Panics {
+            left: Mutex::new(3),
+            seen: Arc::clone(&seen),
+            start: Instant::now(),
+            done: Mutex::new(Some(done)),
+        };
+        let queue = Arc::new(Queue::default());
+        let controllers = Controllers::new(&metrics).with(controller, Arc::clone(&queue), 1);
+        let ended = controllers.run(async { finished.await.unwrap() });
+        tokio::time::timeout(Duration::from_mins(1), ended)
+            .await
+            .expect("the worker lives on and tries again");
+        let seen = seen.lock().clone();
+        let names: Vec<_> = seen
+            .iter()
+            .map(|(name, failures, _)| (name.0, *failures))
+            .collect();
+        let expected = [("bad", 0), ("good", 0), ("bad", 1), ("bad", 2), ("bad", 3)];
+        assert_eq!(names, expected);
+        assert!(seen[4].2 > seen[2].2, "the delay grows: {seen:?}");
+        assert_eq!(queue.failures(&Name("bad")), 0, "forgotten after a success");
+        assert_eq!(
+            metrics.series("baton_reconcile_panics_total"),
+            [r#"baton_reconcile_panics_total{controller="panics"} 3"#]
+        );
+    }
+}

@@ -1,0 +1,10 @@
+//! The controller framework: sources and triggers, queue, workers, requeue policy, metrics, health endpoints.
+
+pub mod clock;
+pub mod controller;
+pub mod metrics;
+pub mod outcomes;
+mod process;
+pub mod queue;
+pub mod server;
+pub mod source;

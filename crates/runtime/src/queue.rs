@@ -1,0 +1,617 @@
+//! The work queue: each key at most once in it, never worked on twice at the same time, shared fairly, bounded
+//! memory of failures for the backoff.
+
+use std::{
+    collections::{BTreeSet, HashMap, HashSet},
+    fmt,
+    hash::Hash,
+    sync::{Arc, OnceLock},
+    time::Duration,
+};
+
+use baton_kubernetes::{backoff::Backoff, turns::Turns};
+use parking_lot::Mutex;
+use tokio::{
+    sync::Notify,
+    time::{Instant, sleep_until},
+};
+
+/// The requeue policy: delays after failed passes.
+const BACKOFF: Backoff = Backoff {
+    first: Duration::from_millis(50),
+    longest: Duration::from_mins(5),
+};
+
+/// The delays after passes that were refused what they had been refused before. The first is that of a first refusal,
+/// since the pass that the report of that one causes is refused the same.
+const REFUSED: Backoff = Backoff {
+    first: Duration::from_secs(30),
+    longest: Duration::from_mins(10),
+};
+
+/// A pass that takes longer waits for somebody else, and others need not wait for it.
+const SLOW: Duration = Duration::from_millis(250);
+/// How many passes there may be at most, slow ones included, for each worker.
+const MOST_SLOW: usize = 32;
+
+/// Whose work a key is. Lanes take turns.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Lane {
+    /// The namespace that it is done for; empty for all that have none.
+    pub namespace: Arc<str>,
+    /// The cluster that it is done in, if that is another one.
+    pub cluster: Option<Arc<str>>,
+}
+
+/// What can be so slow that all passes in it stand still: another cluster, or a namespace, say by its webhooks.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Place {
+    Cluster(Arc<str>),
+    Namespace(Arc<str>),
+}
+
+impl Lane {
+    fn place(&self) -> Place {
+        match &self.cluster {
+            Some(cluster) => Place::Cluster(cluster.clone()),
+            None => Place::Namespace(self.namespace.clone()),
+        }
+    }
+}
+
+/// A queue of keys to be worked on.
+///
+/// # Guarantees
+/// - Lanes take turns: however many keys of one are ready, one of another waits for no more than one of each lane.
+/// - Slow passes hold up nobody but those of the same place: no place has more passes under way than there are workers,
+///   and slow ones do not count as at work.
+/// - A key added while it is worked on is handed out once more afterwards.
+/// - A key that waits for a time is handed out earlier when it is added in between; the
+///   earliest of several times counts.
+#[derive(Debug)]
+pub struct Queue<K> {
+    state: Mutex<State<K>>,
+    changed: Notify,
+    shares: OnceLock<Shares<K>>,
+}
+
+/// What a queue has to do, and had.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// Keys that are ready and not yet worked on.
+    pub depth: usize,
+    /// How often a key was queued.
+    pub adds: usize,
+    /// How often a key was queued again because its pass had failed.
+    pub retries: usize,
+    /// How long the passes under way have taken, added up.
+    pub unfinished: Duration,
+    /// How long the longest pass under way has taken.
+    pub longest: Duration,
+}
+
+/// How the work is shared.
+struct Shares<K> {
+    workers: usize,
+    lane: Box<dyn Fn(&K) -> Lane + Send + Sync>,
+}
+
+impl<K> fmt::Debug for Shares<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let workers = self.workers;
+        f.debug_struct("Shares")
+            .field("workers", &workers)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Debug)]
+struct State<K> {
+    ready: Turns<Lane, (K, Instant)>,
+    queued: HashSet<K>,
+    /// Where each key is worked on, and since when.
+    running: HashMap<K, (Place, Instant)>,
+    /// How many are running in each place.
+    busy: HashMap<Place, usize>,
+    /// Added while running.
+    again: HashSet<K>,
+    due: HashMap<K, Instant>,
+    timers: BTreeSet<(Instant, K)>,
+    failures: HashMap<K, u32>,
+    refusals: HashMap<K, Refusals>,
+    adds: usize,
+    retries: usize,
+}
+
+/// Passes of one key that were refused the same, in a row.
+#[derive(Debug)]
+struct Refusals {
+    count: u32,
+    /// When the key is due again.
+    due: Instant,
+}
+
+impl<K> Default for Queue<K> {
+    fn default() -> Self {
+        let state = State {
+            ready: Turns::default(),
+            queued: HashSet::new(),
+            running: HashMap::new(),
+            busy: HashMap::new(),
+            again: HashSet::new(),
+            due: HashMap::new(),
+            timers: BTreeSet::new(),
+            failures: HashMap::new(),
+            refusals: HashMap::new(),
+            adds: 0,
+            retries: 0,
+        };
+        Self {
+            state: Mutex::new(state),
+            changed: Notify::new(),
+            shares: OnceLock::new(),
+        }
+    }
+}
+
+impl<K: Clone + Eq + Ord + Hash> Queue<K> {
+    /// Says how many passes may be at work at the same time, and whose work a key is; without it, all keys are in one
+    /// lane without bounds. To be called once. `lane` is called without any lock of the queue.
+    pub fn share(&self, workers: usize, lane: impl Fn(&K) -> Lane + Send + Sync + 'static) {
+        let lane = Box::new(lane);
+        let set = self.shares.set(Shares { workers, lane });
+        debug_assert!(set.is_ok(), "shared once");
+    }
+
+    fn lane(&self, key: &K) -> Lane {
+        let shares = self.shares.get();
+        shares.map_or_else(Lane::default, |shares| (shares.lane)(key))
+    }
+
+    fn workers(&self) -> usize {
+        self.shares
+            .get()
+            .map_or(usize::MAX, |shares| shares.workers)
+    }
+
+    /// Adds a key to be worked on as soon as possible.
+    pub fn add(&self, key: K) {
+        let lane = self.lane(&key);
+        self.state.lock().add(key, lane);
+        self.changed.notify_one();
+    }
+
+    /// Adds a key to be worked on after a delay. Changes that come in bursts, say the children
+    /// of one phase, are worked on together that way.
+    pub fn add_after(&self, key: K, delay: Duration) {
+        let at = Instant::now() + delay;
+        {
+            let mut state = self.state.lock();
+            if state.queued.contains(&key) {
+                return;
+            }
+            match state.due.get(&key).copied() {
+                Some(due) if due <= at => return,
+                Some(due) => {
+                    state.timers.remove(&(due, key.clone()));
+                }
+                None => {}
+            }
+            state.due.insert(key.clone(), at);
+            state.timers.insert((at, key));
+        }
+        self.changed.notify_one();
+    }
+
+    /// Waits for the next key, until a pass may begin; also how long the key was ready. Give it back with
+    /// [`Queue::done`]. For one caller at a time.
+    pub async fn next(&self) -> (K, Duration) {
+        loop {
+            let changed = self.changed.notified();
+            let timer = {
+                let now = Instant::now();
+                for key in self.expired(now) {
+                    self.add(key);
+                }
+                let mut state = self.state.lock();
+                match state.take(self.workers(), now) {
+                    Ok((key, since)) => return (key, now - since),
+                    Err(slow) => {
+                        let timer = state.timers.first().map(|(at, _)| *at);
+                        timer.into_iter().chain(slow).min()
+                    }
+                }
+            };
+            match timer {
+                Some(at) => tokio::select! {
+                    () = changed => {}
+                    () = sleep_until(at) => {}
+                },
+                None => changed.await,
+            }
+        }
+    }
+
+    /// Takes the keys out that have waited for their time.
+    fn expired(&self, now: Instant) -> Vec<K> {
+        let mut state = self.state.lock();
+        let mut expired = Vec::new();
+        while let Some((at, _)) = state.timers.first()
+            && *at <= now
+            && let Some((_, key)) = state.timers.pop_first()
+        {
+            state.due.remove(&key);
+            expired.push(key);
+        }
+        expired
+    }
+
+    /// Gives a key back after work.
+    pub fn done(&self, key: &K) {
+        let lane = self.lane(key);
+        {
+            let mut state = self.state.lock();
+            state.end(key);
+            if state.again.remove(key) {
+                state.add(key.clone(), lane);
+            }
+        }
+        // There is room for another one.
+        self.changed.notify_one();
+    }
+
+    /// Counts a failed pass and adds the key again after a delay that doubles with each.
+    pub fn retry(&self, key: K) {
+        let failures = {
+            let mut state = self.state.lock();
+            state.retries += 1;
+            let failures = state.failures.entry(key.clone()).or_default();
+            *failures = failures.saturating_add(1);
+            *failures
+        };
+        self.add_after(key, BACKOFF.delay(failures));
+    }
+
+    /// Adds the key of a pass that was refused the same as the one before again, after a delay that doubles each time
+    /// it has passed. Passes that events cause in between are due when the key was due anyway.
+    pub fn refused(&self, key: K) {
+        let now = Instant::now();
+        let due = {
+            let mut state = self.state.lock();
+            state.failures.remove(&key);
+            let refusals = state.refusals.entry(key.clone());
+            let refusals = refusals.or_insert(Refusals { count: 0, due: now });
+            if refusals.due <= now {
+                refusals.count = refusals.count.saturating_add(1);
+                refusals.due = now + REFUSED.delay(refusals.count);
+            }
+            refusals.due
+        };
+        self.add_after(key, due - now);
+    }
+
+    /// Forgets the failures and refusals of a key: its pass went well, or it is gone.
+    pub fn forget(&self, key: &K) {
+        let mut state = self.state.lock();
+        state.failures.remove(key);
+        state.refusals.remove(key);
+    }
+
+    /// Failed passes in a row.
+    #[must_use]
+    pub fn failures(&self, key: &K) -> u32 {
+        self.state.lock().failures.get(key).copied().unwrap_or(0)
+    }
+
+    /// Keys that are ready and not yet worked on.
+    #[must_use]
+    pub fn depth(&self) -> usize {
+        self.state.lock().ready.len()
+    }
+
+    /// What there is to do, and was.
+    #[must_use]
+    pub fn work(&self) -> Work {
+        let (state, now) = (self.state.lock(), Instant::now());
+        let under_way = state.running.values().map(|(_, since)| now - *since);
+        Work {
+            depth: state.ready.len(),
+            adds: state.adds,
+            retries: state.retries,
+            unfinished: under_way.clone().sum(),
+            longest: under_way.max().unwrap_or_default(),
+        }
+    }
+
+    /// Whether nothing is at work, and nothing is ready that could be. Keys that wait for a time do not count, nor do
+    /// slow passes and what waits for their place.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        let (state, now) = (self.state.lock(), Instant::now());
+        let room = |lane: &Lane| has_room(&state.busy, lane, self.workers());
+        state.at_work(now).next().is_none() && !state.ready.any(room)
+    }
+}
+
+impl<K: Clone + Eq + Ord + Hash> State<K> {
+    fn add(&mut self, key: K, lane: Lane) {
+        if let Some(due) = self.due.remove(&key) {
+            self.timers.remove(&(due, key.clone()));
+        }
+        if self.running.contains_key(&key) {
+            self.again.insert(key);
+        } else if self.queued.insert(key.clone()) {
+            self.adds += 1;
+            self.ready.push(lane, (key, Instant::now()));
+        }
+    }
+
+    /// When each pass that is not slow yet will be.
+    fn at_work(&self, now: Instant) -> impl Iterator<Item = Instant> {
+        let slow = self.running.values().map(|(_, since)| *since + SLOW);
+        slow.filter(move |slow| *slow > now)
+    }
+
+    /// Takes the key whose turn it is. Without one, says when the next of those at work becomes a slow one, if that
+    /// would make a difference.
+    fn take(&mut self, workers: usize, now: Instant) -> Result<(K, Instant), Option<Instant>> {
+        if self.at_work(now).count() >= workers {
+            return Err(self.at_work(now).min());
+        }
+        if self.running.len() >= workers.saturating_mul(MOST_SLOW) {
+            return Err(None);
+        }
+        let room = |lane: &Lane| has_room(&self.busy, lane, workers);
+        let (lane, (key, since)) = self.ready.pop(room).ok_or(None)?;
+        let place = lane.place();
+        self.queued.remove(&key);
+        *self.busy.entry(place.clone()).or_default() += 1;
+        self.running.insert(key.clone(), (place, now));
+        Ok((key, since))
+    }
+
+    fn end(&mut self, key: &K) {
+        let Some((place, _)) = self.running.remove(key) else {
+            return;
+        };
+        if let Some(busy) = self.busy.get_mut(&place) {
+            *busy -= 1;
+            if *busy == 0 {
+                self.busy.remove(&place);
+            }
+        }
+    }
+}
+
+/// Whether another pass may begin in the place of a lane.
+fn has_room(busy: &HashMap<Place, usize>, lane: &Lane, workers: usize) -> bool {
+    busy.get(&lane.place()).is_none_or(|busy| *busy < workers)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::FutureExt as _;
+
+    use super::*;
+
+    /// A queue whose keys start with the namespace, and end with `@` and the cluster.
+    fn shared(workers: usize) -> Queue<&'static str> {
+        let queue = Queue::default();
+        queue.share(workers, |key: &&str| Lane {
+            namespace: key[..1].into(),
+            cluster: key.split_once('@').map(|(_, cluster)| cluster.into()),
+        });
+        queue
+    }
+
+    fn add(queue: &Queue<&'static str>, keys: &'static str) {
+        for key in keys.split(' ') {
+            queue.add(key);
+        }
+    }
+
+    fn done(queue: &Queue<&'static str>, keys: &'static str) {
+        for key in keys.split(' ') {
+            queue.done(&key);
+        }
+    }
+
+    /// The keys that are handed out at once.
+    fn handed_out(queue: &Queue<&'static str>) -> String {
+        let mut out = Vec::new();
+        while let Some((key, _)) = queue.next().now_or_never() {
+            out.push(key);
+        }
+        out.join(" ")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_tells_what_there_is_to_do() {
+        let queue = shared(2);
+        add(&queue, "a1 a2 a2 b1");
+        assert_eq!(handed_out(&queue), "a1 b1");
+        tokio::time::advance(Duration::from_millis(50)).await;
+        queue.retry("c1");
+        done(&queue, "b1");
+        let half = Duration::from_millis(50);
+        let expected = Work {
+            depth: 1,
+            adds: 3,
+            retries: 1,
+            unfinished: half,
+            longest: half,
+        };
+        assert_eq!(queue.work(), expected);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn namespaces_and_clusters_take_turns() {
+        let queue = shared(2);
+        add(&queue, "a1 a2 a3 a4@x a5@x b1 c1 b2");
+        assert_eq!(handed_out(&queue), "a1 a4@x");
+        done(&queue, "a1 a4@x");
+        assert_eq!(handed_out(&queue), "b1 c1");
+        done(&queue, "b1 c1");
+        assert_eq!(handed_out(&queue), "a2 a5@x");
+        done(&queue, "a2 a5@x");
+        assert_eq!(handed_out(&queue), "b2 a3");
+    }
+
+    /// However many keys of one namespace are ready: another one's first key is among the next two, one for each.
+    #[tokio::test(start_paused = true)]
+    async fn a_namespace_with_a_thousand_keys_delays_another_one_by_one() {
+        let queue = Queue::default();
+        queue.share(1, |key: &(&str, u32)| Lane {
+            namespace: key.0.into(),
+            cluster: None,
+        });
+        for number in 0..1000 {
+            queue.add(("many", number));
+        }
+        for number in 0..100 {
+            let (first, _) = queue.next().await;
+            queue.add(("one", number));
+            queue.done(&first);
+            let (second, _) = queue.next().await;
+            queue.done(&second);
+            let (third, _) = queue.next().await;
+            queue.done(&third);
+            assert!([second.0, third.0].contains(&"one"), "{second:?} {third:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_passes_hold_up_their_own_place_only() {
+        let queue = shared(2);
+        add(&queue, "a1@x a2@x b1@x a3@y a4 b2");
+        // Two are at work, and stand still.
+        assert_eq!(handed_out(&queue), "a1@x b1@x");
+        tokio::time::advance(SLOW).await;
+        assert_eq!(handed_out(&queue), "a3@y a4");
+        let start = Instant::now();
+        assert_eq!(queue.next().await.0, "b2");
+        assert_eq!(start.elapsed(), SLOW, "somebody waits for nothing");
+        tokio::time::advance(SLOW * 100).await;
+        assert_eq!(handed_out(&queue), "", "two stand still there already");
+        assert!(queue.is_idle(), "nobody else waits");
+        queue.done(&"b1@x");
+        assert!(!queue.is_idle());
+        assert_eq!(handed_out(&queue), "a2@x");
+        done(&queue, "a1@x a2@x a3@y a4 b2");
+        assert!(queue.is_idle());
+        assert!(queue.state.lock().busy.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn there_is_an_end_to_slow_passes() {
+        let queue = Queue::default();
+        queue.share(1, |key: &usize| Lane {
+            namespace: key.to_string().into(),
+            cluster: None,
+        });
+        for key in 0..1000 {
+            queue.add(key);
+        }
+        let mut passes = 0;
+        while queue.next().now_or_never().is_some() {
+            passes += 1;
+            tokio::time::advance(SLOW).await;
+        }
+        assert_eq!(passes, MOST_SLOW);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_is_handed_out_once_and_again_if_added_meanwhile() {
+        let queue = Queue::default();
+        queue.add("a");
+        queue.add("a");
+        queue.add("b");
+        assert_eq!(queue.depth(), 2);
+        assert_eq!(queue.next().await.0, "a");
+        queue.add("a");
+        assert_eq!(queue.next().await.0, "b");
+        assert_eq!(
+            queue.depth(),
+            0,
+            "a is worked on and must not be handed out twice"
+        );
+        queue.done(&"a");
+        assert_eq!(queue.next().await.0, "a");
+        queue.done(&"a");
+        queue.done(&"b");
+        assert!(queue.is_idle());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_earliest_time_counts() {
+        let queue = Queue::default();
+        let start = Instant::now();
+        queue.add_after("a", Duration::from_secs(30));
+        queue.add_after("a", Duration::from_secs(5));
+        queue.add_after("a", Duration::from_mins(1));
+        assert_eq!(queue.next().await.0, "a");
+        assert_eq!(start.elapsed().as_secs(), 5);
+        queue.done(&"a");
+        queue.add_after("a", Duration::from_secs(30));
+        queue.add("a");
+        assert_eq!(queue.next().await.0, "a");
+        assert_eq!(start.elapsed().as_secs(), 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_of_a_running_key_is_kept() {
+        let queue = Queue::default();
+        queue.add("a");
+        queue.next().await;
+        queue.add_after("a", Duration::from_secs(3));
+        queue.done(&"a");
+        assert_eq!(queue.next().await.0, "a");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn refusals_wait_longer_each_time_until_something_changes() {
+        let queue = Queue::default();
+        let mut delays = Vec::new();
+        for _ in 0..9 {
+            let start = Instant::now();
+            queue.refused("a");
+            assert_eq!(queue.failures(&"a"), 0, "no request has failed");
+            queue.next().await;
+            queue.done(&"a");
+            delays.push(start.elapsed().as_secs());
+        }
+        // Jitter takes up to half of them.
+        let expected = [30..=30, 30..=60, 60..=120, 120..=240, 240..=480, 300..=600];
+        for (delay, expected) in delays.iter().zip(expected) {
+            assert!(expected.contains(delay), "{delays:?}");
+        }
+        assert!(delays[6..].iter().all(|delay| (300..=600).contains(delay)));
+
+        let start = Instant::now();
+        queue.refused("a");
+        queue.add("a");
+        queue.next().await;
+        assert_eq!(start.elapsed().as_secs(), 0, "an event does not wait");
+        queue.done(&"a");
+        queue.forget(&"a");
+        queue.refused("a");
+        queue.next().await;
+        assert_eq!(start.elapsed().as_secs(), 30, "another refusal starts anew");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn events_neither_hasten_nor_delay_the_pass_after_a_refusal() {
+        let queue = Queue::default();
+        let start = Instant::now();
+        for _ in 0..5 {
+            queue.refused("a");
+            tokio::time::advance(Duration::from_secs(5)).await;
+            queue.add("a");
+            queue.next().await;
+            queue.done(&"a");
+        }
+        queue.refused("a");
+        queue.next().await;
+        assert_eq!(start.elapsed().as_secs(), 30);
+    }
+}

@@ -1,0 +1,494 @@
+//! The HTTP endpoints: `/metrics`, `/healthz`, `/readyz`.
+
+use std::{
+    fmt,
+    future::ready,
+    io,
+    net::{Ipv4Addr, Ipv6Addr, SocketAddr},
+    str::FromStr,
+    sync::Arc,
+    time::Duration,
+};
+
+use axum::{
+    Router,
+    http::{
+        HeaderMap, Method, StatusCode,
+        header::{ACCEPT, ALLOW, CONTENT_TYPE},
+    },
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
+use hyper::server::conn::http1;
+use hyper_util::{
+    rt::{TokioIo, TokioTimer},
+    service::TowerToHyperService,
+};
+use parking_lot::Mutex;
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+use tracing::{debug, info, warn};
+
+use crate::metrics::Metrics;
+
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PLAIN_METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// How long a connection may take over its request line and headers, and stay idle between requests.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Connections served side by side per listener; more wait in the kernel.
+const CONNECTIONS: usize = 64;
+
+/// Where an endpoint listens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListenAddr {
+    /// Nowhere.
+    Off,
+    /// On that port of every address, IPv6 and IPv4. Port 0 is a free one.
+    AnyAddress(u16),
+    /// There. Port 0 is a free one.
+    Socket(SocketAddr),
+}
+
+impl ListenAddr {
+    /// The port, unless a free one is to be taken.
+    #[must_use]
+    pub fn fixed_port(self) -> Option<u16> {
+        match self {
+            Self::Off => None,
+            Self::AnyAddress(port) => Some(port),
+            Self::Socket(address) => Some(address.port()),
+        }
+        .filter(|port| *port != 0)
+    }
+}
+
+impl FromStr for ListenAddr {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const EXPECTED: &str = "expected :PORT, IP:PORT, localhost:PORT, or 0 to turn it off";
+        if matches!(text, "" | "0") {
+            return Ok(Self::Off);
+        }
+        let port = |port: &str| port.parse::<u16>().map_err(|_| EXPECTED);
+        match text.split_once(':') {
+            Some(("", digits)) => port(digits).map(Self::AnyAddress),
+            Some(("localhost", digits)) => {
+                Ok(Self::Socket((Ipv4Addr::LOCALHOST, port(digits)?).into()))
+            }
+            _ => text.parse().map(Self::Socket).map_err(|_| EXPECTED),
+        }
+    }
+}
+
+impl fmt::Display for ListenAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("0"),
+            Self::AnyAddress(port) => write!(f, ":{port}"),
+            Self::Socket(address) => write!(f, "{address}"),
+        }
+    }
+}
+
+/// Whether the manager is ready, shared by the process and its endpoint.
+#[derive(Clone, Debug)]
+pub struct Readiness {
+    waiting_for: Arc<Mutex<Option<String>>>,
+}
+
+impl Readiness {
+    /// Not ready, and why.
+    #[must_use]
+    pub fn waiting_for(reason: impl Into<String>) -> Self {
+        Self {
+            waiting_for: Arc::new(Mutex::new(Some(reason.into()))),
+        }
+    }
+
+    /// From now on ready.
+    pub fn set_ready(&self) {
+        *self.waiting_for.lock() = None;
+    }
+
+    /// From now on not ready, and why, in one line.
+    pub fn set_waiting_for(&self, reason: impl Into<String>) {
+        *self.waiting_for.lock() = Some(reason.into());
+    }
+
+    /// Why it is not ready; `None` when it is.
+    #[must_use]
+    pub fn reason(&self) -> Option<String> {
+        self.waiting_for.lock().clone()
+    }
+}
+
+/// An address could not be listened on.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "cannot listen on {address} for {purpose}: {source}; choose another with {flag}, or 0 to turn it off"
+)]
+pub struct BindError {
+    address: ListenAddr,
+    purpose: &'static str,
+    flag: &'static str,
+    source: io::Error,
+}
+
+/// The running endpoints. They end, with every connection, when this is dropped.
+#[derive(Debug)]
+pub struct Servers {
+    /// Where `/metrics` is served; `None` when turned off.
+    pub metrics: Option<SocketAddr>,
+    /// Where `/healthz` and `/readyz` are served; `None` when turned off.
+    pub health: Option<SocketAddr>,
+    _listeners: JoinSet<()>,
+}
+
+/// Starts the endpoints. One address given for both serves all paths.
+///
+/// `/healthz` answers 200 as long as the process can answer at all. `/readyz` answers 503 with the reason in one line
+/// until `readiness` says otherwise.
+///
+/// # Errors
+///
+/// Fails when an address cannot be listened on, and says which flag to change.
+pub async fn serve(
+    metrics_addr: &ListenAddr,
+    health_addr: &ListenAddr,
+    metrics: Metrics,
+    readiness: Readiness,
+) -> Result<Servers, BindError> {
+    let mut listeners = JoinSet::new();
+    let mut start = |(listener, address), router| {
+        listeners.spawn(accept(listener, router));
+        address
+    };
+    let both = metrics_addr == health_addr && metrics_addr.fixed_port().is_some();
+    let routes = router(Some(metrics), both.then(|| readiness.clone()));
+    let metrics = bind(metrics_addr, "metrics", "--metrics-addr").await?;
+    let metrics = metrics.map(|listener| start(listener, routes));
+    let health = if both {
+        metrics
+    } else {
+        let routes = router(None, Some(readiness));
+        let health = bind(health_addr, "health", "--health-addr").await?;
+        health.map(|listener| start(listener, routes))
+    };
+    for (address, paths) in [(metrics, "/metrics"), (health, "/healthz and /readyz")] {
+        if let Some(address) = address {
+            info!(%address, "serving {paths}");
+        }
+    }
+    Ok(Servers {
+        metrics,
+        health,
+        _listeners: listeners,
+    })
+}
+
+async fn bind(
+    address: &ListenAddr,
+    purpose: &'static str,
+    flag: &'static str,
+) -> Result<Option<(TcpListener, SocketAddr)>, BindError> {
+    let bound = match address {
+        ListenAddr::Off => return Ok(None),
+        ListenAddr::Socket(socket) => TcpListener::bind(socket).await,
+        // A socket on [::] takes IPv4 as well, except where the kernel has no IPv6.
+        ListenAddr::AnyAddress(port) => {
+            match TcpListener::bind((Ipv6Addr::UNSPECIFIED, *port)).await {
+                Err(error) if error.kind() != io::ErrorKind::AddrInUse => {
+                    TcpListener::bind((Ipv4Addr::UNSPECIFIED, *port)).await
+                }
+                bound => bound,
+            }
+        }
+    };
+    bound
+        .and_then(|listener| listener.local_addr().map(|local| Some((listener, local))))
+        .map_err(|source| BindError {
+            address: *address,
+            purpose,
+            flag,
+            source,
+        })
+}
+
+/// `axum::serve` limits neither the number of connections nor the time that a client takes over its headers.
+async fn accept(listener: TcpListener, router: Router) {
+    let mut connections = JoinSet::new();
+    loop {
+        while connections.try_join_next().is_some() {}
+        if connections.len() >= CONNECTIONS {
+            connections.join_next().await;
+        }
+        match listener.accept().await {
+            Ok((stream, _peer)) => {
+                connections.spawn(serve_connection(stream, router.clone()));
+            }
+            Err(error) => {
+                // Out of file descriptors, as a rule. It heals when others are closed.
+                warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+            }
+        }
+    }
+}
+
+async fn serve_connection(stream: TcpStream, router: Router) {
+    let service = TowerToHyperService::new(router);
+    let served = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = served.await {
+        debug!(%error, "a connection to an endpoint ended early");
+    }
+}
+
+/// What one listener serves.
+fn router(metrics: Option<Metrics>, readiness: Option<Readiness>) -> Router {
+    let mut router = Router::new();
+    if let Some(metrics) = metrics {
+        let answer = move |headers: HeaderMap| ready(render(&metrics, &headers));
+        router = router.route("/metrics", get(answer));
+    }
+    if let Some(readiness) = readiness {
+        let answer = move || {
+            ready(match readiness.reason() {
+                None => Ok("ok\n"),
+                Some(reason) => Err((
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    format!("not ready: {reason}\n"),
+                )),
+            })
+        };
+        router = router
+            .route("/healthz", get("ok\n"))
+            .route("/readyz", get(answer));
+    }
+    router.fallback(refuse).method_not_allowed_fallback(refuse)
+}
+
+async fn refuse(method: Method) -> Response {
+    if matches!(method, Method::GET | Method::HEAD) {
+        return (StatusCode::NOT_FOUND, "not found\n").into_response();
+    }
+    let headers = [(ALLOW, "GET, HEAD")];
+    (
+        StatusCode::METHOD_NOT_ALLOWED,
+        headers,
+        "only GET and HEAD\n",
+    )
+        .into_response()
+}
+
+/// The metrics, under the content type that the client accepts.
+///
+/// Prometheus accepts `OpenMetrics`. Others get the same text under the older type: its parsers take the few additions
+/// for comments.
+fn render(metrics: &Metrics, headers: &HeaderMap) -> Response {
+    let mut accepted = headers
+        .get_all(ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok());
+    let content_type = if accepted.any(|value| value.contains("application/openmetrics-text")) {
+        OPEN_METRICS
+    } else {
+        PLAIN_METRICS
+    };
+    match metrics.render() {
+        Ok(body) => ([(CONTENT_TYPE, content_type)], body).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")).into_response(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_parsed() {
+        let socket = |text: &str| ListenAddr::Socket(text.parse().unwrap());
+        for (text, expected) in [
+            (":8080", Some(ListenAddr::AnyAddress(8080))),
+            (":0", Some(ListenAddr::AnyAddress(0))),
+            ("0", Some(ListenAddr::Off)),
+            ("", Some(ListenAddr::Off)),
+            ("127.0.0.1:80", Some(socket("127.0.0.1:80"))),
+            ("localhost:80", Some(socket("127.0.0.1:80"))),
+            ("0.0.0.0:0", Some(socket("0.0.0.0:0"))),
+            ("[::1]:80", Some(socket("[::1]:80"))),
+            ("[::]:80", Some(socket("[::]:80"))),
+            (":65536", None),
+            (":", None),
+            ("8080", None),
+            ("example.org:80", None),
+            ("127.0.0.1", None),
+        ] {
+            assert_eq!(text.parse().ok(), expected, "{text:?}");
+        }
+        assert_eq!(ListenAddr::AnyAddress(0).fixed_port(), None);
+        assert_eq!(ListenAddr::AnyAddress(8080).to_string(), ":8080");
+    }
+
+    const LOCAL: &str = "127.0.0.1:0";
+
+    async fn servers(readiness: &Readiness) -> Servers {
+        let any = LOCAL.parse().unwrap();
+        serve(&any, &any, Metrics::new(), readiness.clone())
+            .await
+            .unwrap()
+    }
+
+    /// Sends a request as it goes over the wire and gives the whole answer.
+    async fn fetch(address: Option<SocketAddr>, request: &str) -> String {
+        let mut stream = TcpStream::connect(address.unwrap()).await.unwrap();
+        let request = format!("{request}\r\nHost: test\r\nConnection: close\r\n\r\n");
+        stream.write_all(request.as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+        answer
+    }
+
+    #[tokio::test]
+    async fn ready_only_once_somebody_says_so() {
+        let readiness = Readiness::waiting_for("the cache of ObjectSets");
+        let servers = servers(&readiness).await;
+        let answer = fetch(servers.health, "GET /readyz HTTP/1.1").await;
+        assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
+        assert!(
+            answer.ends_with("\r\n\r\nnot ready: the cache of ObjectSets\n"),
+            "{answer}"
+        );
+        assert!(
+            fetch(servers.health, "GET /healthz HTTP/1.1")
+                .await
+                .starts_with("HTTP/1.1 200 ")
+        );
+
+        readiness.set_ready();
+        assert!(
+            fetch(servers.health, "GET /readyz HTTP/1.1")
+                .await
+                .ends_with("\r\n\r\nok\n")
+        );
+        readiness.set_waiting_for("the end");
+        assert_eq!(readiness.reason().as_deref(), Some("the end"));
+        assert!(
+            fetch(servers.health, "HEAD /readyz HTTP/1.1")
+                .await
+                .starts_with("HTTP/1.1 503 ")
+        );
+    }
+
+    #[tokio::test]
+    async fn metrics_come_in_the_type_that_was_asked_for() {
+        let servers = servers(&Readiness::waiting_for("nothing")).await;
+        let plain = fetch(servers.metrics, "GET /metrics HTTP/1.1").await;
+        assert!(
+            plain.contains("content-type: text/plain; version=0.0.4; charset=utf-8\r\n"),
+            "{plain}"
+        );
+        assert!(plain.ends_with("# EOF\n"), "{plain}");
+        let accept = "Accept: application/openmetrics-text;version=1.0.0;q=0.6,\
+            text/plain;version=0.0.4;q=0.3,*/*;q=0.2";
+        let open = fetch(
+            servers.metrics,
+            &format!("GET /metrics HTTP/1.1\r\n{accept}"),
+        )
+        .await;
+        assert!(
+            open.contains(
+                "content-type: application/openmetrics-text; version=1.0.0; charset=utf-8\r\n"
+            ),
+            "{open}"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_not_served_is_refused() {
+        let servers = servers(&Readiness::waiting_for("nothing")).await;
+        for (address, request, expected) in [
+            (servers.health, "GET /metrics HTTP/1.1", "404"),
+            (servers.metrics, "GET /healthz HTTP/1.1", "404"),
+            (servers.metrics, "GET / HTTP/1.1", "404"),
+            (servers.metrics, "POST /metrics HTTP/1.1", "405"),
+            (servers.metrics, "nonsense", "400"),
+        ] {
+            let answer = fetch(address, request).await;
+            assert!(
+                answer.starts_with(&format!("HTTP/1.1 {expected} ")),
+                "{request}: {answer}"
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn endpoints_can_be_off_or_share_an_address() {
+        let metrics = Metrics::new();
+        let readiness = Readiness::waiting_for("nothing");
+        let off = serve(
+            &ListenAddr::Off,
+            &ListenAddr::Off,
+            metrics.clone(),
+            readiness.clone(),
+        )
+        .await
+        .unwrap();
+        assert_eq!((off.metrics, off.health), (None, None));
+
+        let free = TcpListener::bind(LOCAL)
+            .await
+            .unwrap()
+            .local_addr()
+            .unwrap();
+        let shared = ListenAddr::Socket(free);
+        let servers = serve(&shared, &shared, metrics, readiness).await.unwrap();
+        assert_eq!(servers.metrics, servers.health);
+        for path in ["/metrics", "/healthz"] {
+            assert!(
+                fetch(servers.health, &format!("GET {path} HTTP/1.1"))
+                    .await
+                    .starts_with("HTTP/1.1 200 ")
+            );
+        }
+    }
+
+    #[tokio::test]
+    async fn a_port_for_all_addresses_is_reached_over_ipv4() {
+        let any = ListenAddr::AnyAddress(0);
+        let readiness = Readiness::waiting_for("nothing");
+        let servers = serve(&any, &ListenAddr::Off, Metrics::new(), readiness)
+            .await
+            .unwrap();
+        let port = servers.metrics.unwrap().port();
+        let address = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+        assert!(
+            fetch(address, "GET /metrics HTTP/1.1")
+                .await
+                .starts_with("HTTP/1.1 200 ")
+        );
+    }
+
+    #[tokio::test]
+    async fn the_error_of_a_busy_port_names_the_flag_to_change() {
+        let taken = TcpListener::bind(LOCAL).await.unwrap();
+        let address = ListenAddr::Socket(taken.local_addr().unwrap());
+        let readiness = Readiness::waiting_for("nothing");
+        let error = serve(&ListenAddr::Off, &address, Metrics::new(), readiness)
+            .await
+            .unwrap_err();
+        let expected = format!(
+            "cannot listen on {address} for health: Address already in use (os error 98); \
+             choose another with --health-addr, or 0 to turn it off"
+        );
+        assert_eq!(error.to_string(), expected);
+    }
+}

@@ -1,0 +1,8 @@
+//! What commands share: which cluster to talk to, the values of flags, errors in one line, and what they print.
+
+pub mod connection;
+pub mod error;
+pub mod kubeconfig;
+pub mod output;
+pub mod table;
+pub mod values;

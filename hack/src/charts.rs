@@ -1,0 +1,250 @@
+//! A repository of charts on this machine, with faults that can be switched on: for tests and the demo.
+
+mod server;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use flate2::{Compression, GzBuilder};
+use ring::digest::{SHA256, digest};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::paths::Dirs;
+
+/// Why there is no repository.
+#[derive(Debug, thiserror::Error)]
+#[expect(missing_docs, reason = "the messages state it")]
+pub enum Error {
+    #[error("cannot pack {path}: {source}")]
+    Pack { path: PathBuf, source: io::Error },
+    #[error("{path}: the name of a chart's folder ends with `-` and its version")]
+    Name { path: PathBuf },
+    #[error("the repository of charts cannot listen on {address}: {source}")]
+    Listen {
+        address: SocketAddr,
+        source: io::Error,
+    },
+}
+
+/// What is wrong with a repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Connections end without an answer.
+    Down,
+    /// Answers take that long.
+    Slow(Duration),
+    /// Answers have this status.
+    Status(u16),
+    /// A version is neither in the index nor to be fetched.
+    Lost {
+        /// Name of the chart.
+        name: String,
+        /// The version.
+        version: String,
+    },
+    /// The index has other digests than the archives, and a registry other archives than the digests.
+    WrongDigest,
+    /// The index is empty.
+    EmptyBody,
+    /// The index has no charts.
+    NoEntries,
+    /// Only who has this name and password gets answers: by basic authentication from the repository, for a token from
+    /// the registry.
+    Private {
+        /// The name.
+        username: String,
+        /// The password.
+        password: String,
+    },
+    /// The index has the archives at this URL, the part before `/NAME-VERSION.tgz`.
+    Elsewhere(String),
+    /// Archives are redirected to this URL, the part before `/NAME-VERSION.tgz`.
+    Redirect(String),
+}
+
+/// A request that a repository got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Path and query.
+    pub path: String,
+    /// What says who asks.
+    pub authorization: Option<String>,
+}
+
+/// A repository at `http://127.0.0.1`, which is a registry as well. It ends when this is dropped.
+#[derive(Debug)]
+pub struct Repository {
+    address: SocketAddr,
+    shared: Arc<Mutex<Shared>>,
+    server: JoinHandle<()>,
+}
+
+/// What the server knows.
+#[derive(Debug, Default)]
+struct Shared {
+    /// Scheme, host and port of the server.
+    origin: String,
+    /// Archives by name and version.
+    archives: BTreeMap<(String, String), Vec<u8>>,
+    faults: Vec<Fault>,
+    requests: Vec<Request>,
+}
+
+impl Repository {
+    /// Starts a repository with the charts of the tests: `test-nginx` in the versions 0.0.1 and 0.0.2.
+    pub async fn start(dirs: &Dirs) -> Result<Self, Error> {
+        Self::on_port(dirs, 0).await
+    }
+
+    /// As [`Repository::start`], on this port; 0 is a free one.
+    pub async fn on_port(dirs: &Dirs, port: u16) -> Result<Self, Error> {
+        Self::serve(&dirs.workspace.join("hack").join("charts"), port).await
+    }
+
+    /// Starts a repository with the charts in a folder, each in a folder `NAME-VERSION`.
+    pub async fn of(folder: &Path) -> Result<Self, Error> {
+        Self::serve(folder, 0).await
+    }
+
+    async fn serve(folder: &Path, port: u16) -> Result<Self, Error> {
+        let mut shared = Shared::default();
+        for path in entries(folder)? {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            let chart = name.rsplit_once('-');
+            let (name, version) = chart.ok_or_else(|| Error::Name { path: path.clone() })?;
+            let key = (name.to_owned(), version.to_owned());
+            shared.archives.insert(key, pack(&path, name)?);
+        }
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+        let failed = |source| Error::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        shared.origin = format!("http://{address}");
+        let shared = Arc::new(Mutex::new(shared));
+        let server = tokio::spawn(server::run(listener, Arc::clone(&shared)));
+        Ok(Self {
+            address,
+            shared,
+            server,
+        })
+    }
+
+    /// The URL of the repository.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("http://{}/charts", self.address)
+    }
+
+    /// The URL of the same charts in a registry.
+    #[must_use]
+    pub fn registry(&self) -> String {
+        format!("oci://{}/charts", self.address)
+    }
+
+    /// Adds an archive, or replaces it, whatever is in it.
+    pub fn add(&self, name: &str, version: &str, archive: Vec<u8>) {
+        let key = (name.to_owned(), version.to_owned());
+        lock(&self.shared).archives.insert(key, archive);
+    }
+
+    /// Switches a fault on, besides those that there are.
+    pub fn fail(&self, fault: Fault) {
+        lock(&self.shared).faults.push(fault);
+    }
+
+    /// Switches all faults off.
+    pub fn recover(&self) {
+        lock(&self.shared).faults.clear();
+    }
+
+    /// The requests so far, in their order.
+    #[must_use]
+    pub fn requests(&self) -> Vec<Request> {
+        lock(&self.shared).requests.clone()
+    }
+
+    /// How many requests there were so far whose path ends like this.
+    #[must_use]
+    pub fn requests_for(&self, end: &str) -> usize {
+        let shared = lock(&self.shared);
+        let paths = shared.requests.iter().map(|request| &request.path);
+        paths.filter(|path| path.ends_with(end)).count()
+    }
+}
+
+impl Drop for Repository {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+/// Packs the folder of a chart. The same files give the same bytes.
+pub fn pack(folder: &Path, name: &str) -> Result<Vec<u8>, Error> {
+    let mut files = BTreeMap::new();
+    collect(folder, Path::new(name), &mut files)?;
+    let files = files
+        .iter()
+        .map(|(path, content)| (path.as_path(), content.as_slice()));
+    pack_files(files).map_err(|source| Error::Pack {
+        path: folder.to_owned(),
+        source,
+    })
+}
+
+/// Packs files, each with its path in the archive.
+pub fn pack_files<'a>(files: impl Iterator<Item = (&'a Path, &'a [u8])>) -> io::Result<Vec<u8>> {
+    let gzip = GzBuilder::new()
+        .mtime(0)
+        .write(Vec::new(), Compression::default());
+    let mut archive = tar::Builder::new(gzip);
+    for (path, content) in files {
+        let mut header = tar::Header::new_ustar();
+        header.set_mode(0o644);
+        header.set_size(content.len() as u64);
+        archive.append_data(&mut header, path, content)?;
+    }
+    archive.into_inner()?.finish()
+}
+
+fn collect(from: &Path, to: &Path, files: &mut BTreeMap<PathBuf, Vec<u8>>) -> Result<(), Error> {
+    for path in entries(from)? {
+        let to = to.join(path.file_name().unwrap_or_default());
+        if path.is_dir() {
+            collect(&path, &to, files)?;
+        } else {
+            let content = std::fs::read(&path).map_err(|source| Error::Pack {
+                path: path.clone(),
+                source,
+            })?;
+            files.insert(to, content);
+        }
+    }
+    Ok(())
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let read = std::fs::read_dir(folder).and_then(|entries| {
+        let paths = entries.map(|entry| entry.map(|entry| entry.path()));
+        paths.collect::<io::Result<Vec<_>>>()
+    });
+    read.map_err(|source| Error::Pack {
+        path: folder.to_owned(),
+        source,
+    })
+}
+
+/// The SHA-256 of bytes in hexadecimal digits.
+fn sha256(bytes: &[u8]) -> String {
+    let digest = digest(&SHA256, bytes);
+    let digits = digest.as_ref().iter().map(|byte| format!("{byte:02x}"));
+    digits.collect()
+}
+
+fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
+}

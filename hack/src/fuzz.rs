@@ -1,0 +1,293 @@
+//! `cargo dev fuzz`: looks for inputs that break a property, guided by what code they reach.
+//!
+//! The targets are tests of the crates, written with bolero: with its own engine, under `cargo test`, they try what is
+//! in their `__fuzz__` directories and some random inputs. Here they are built with LLVM's coverage counters and run by
+//! libFuzzer, which needs nothing but the stable toolchain and a C++ compiler. What was found to break a property is
+//! kept beside the seeds, where the tests try it from then on.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+use std::{fs, io};
+
+use clap::{Args, ValueEnum};
+
+use crate::cargo;
+use crate::exec::{self, Group};
+use crate::paths::Dirs;
+
+/// What to fuzz, and for how long.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// What to fuzz; all, one after the other, if not given.
+    #[arg(value_enum)]
+    target: Option<Target>,
+    /// Minutes per target.
+    #[arg(long, default_value_t = 10)]
+    minutes: u64,
+}
+
+/// What is fuzzed, and what has to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Target {
+    /// What is compared as equal, an apply does not change; after an apply nothing differs.
+    Diff,
+    /// Probes end within their budget, in texts that are bounded and quote no value.
+    Probes,
+    /// Rules end within their cost, with what their types promise.
+    Cel,
+    /// What is mapped into a status fits, and the server takes it.
+    Mapping,
+    /// What is packed is what was read; errors have a place in the text.
+    Pack,
+    /// Archives of charts that are accepted stay in their folder, and are within their limits.
+    Archive,
+    /// Indexes of charts are read or refused, in one line.
+    Index,
+}
+
+/// Why no target was fuzzed, or what was found.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error(transparent)]
+    Exec(#[from] exec::Error),
+    #[error("building the target {0} failed")]
+    Build(&'static str),
+    #[error("cargo does not say which platform this is:\n{0}")]
+    Host(String),
+    #[error("{path}: {source}")]
+    Directory { path: PathBuf, source: io::Error },
+    #[error(
+        "{0}: a property is broken; the input is in {1}, and `cargo test` tries it from now on"
+    )]
+    Found(&'static str, String),
+}
+
+/// Where a target is.
+struct Place {
+    name: &'static str,
+    package: &'static str,
+    /// How cargo selects what holds its test.
+    artifact: &'static [&'static str],
+    /// The test.
+    test: &'static str,
+    /// The directory of the seeds, and of what was found.
+    inputs: &'static str,
+}
+
+impl Target {
+    const fn place(self) -> Place {
+        match self {
+            Self::Diff => Place {
+                name: "diff",
+                package: "baton-engine",
+                artifact: &["--lib"],
+                test: "diff::fuzz::an_apply_settles_all_differences",
+                inputs: "crates/engine/src/diff/__fuzz__/diff",
+            },
+            Self::Probes => Place {
+                name: "probes",
+                package: "baton-probes",
+                artifact: &["--lib"],
+                test: "fuzz::probes_are_bounded_and_quote_nothing",
+                inputs: "crates/probes/src/__fuzz__/probes",
+            },
+            Self::Cel => Place {
+                name: "cel",
+                package: "baton-probes",
+                artifact: &["--lib"],
+                test: "cel::fuzz::rules_keep_their_promises",
+                inputs: "crates/probes/src/cel/__fuzz__/cel",
+            },
+            Self::Mapping => Place {
+                name: "mapping",
+                package: "baton-engine",
+                artifact: &["--lib"],
+                test: "mapping::fuzz::what_is_mapped_can_be_written",
+                inputs: "crates/engine/src/mapping/__fuzz__/mapping",
+            },
+            Self::Pack => Place {
+                name: "pack",
+                package: "kubectl-baton",
+                artifact: &["--bin", "kubectl-baton"],
+                test: "pack::fuzz::what_is_packed_was_read",
+                inputs: "plugin/src/pack/__fuzz__/pack",
+            },
+            Self::Archive => Place {
+                name: "archive",
+                package: "baton-charts",
+                artifact: &["--lib"],
+                test: "fuzz::accepted_archives_stay_in_their_folder",
+                inputs: "crates/charts/src/__fuzz__/archive",
+            },
+            Self::Index => Place {
+                name: "index",
+                package: "baton-charts",
+                artifact: &["--lib"],
+                test: "fuzz::indexes_are_read_or_refused_in_one_line",
+                inputs: "crates/charts/src/__fuzz__/index",
+            },
+        }
+    }
+}
+
+/// What makes rustc count what was reached, in the way that libFuzzer reads it.
+const COVERAGE: [&str; 9] = [
+    "--cfg=fuzzing",
+    "--cfg=fuzzing_libfuzzer",
+    "-Cpasses=sancov-module",
+    "-Cllvm-args=-sanitizer-coverage-inline-8bit-counters",
+    "-Cllvm-args=-sanitizer-coverage-level=4",
+    "-Cllvm-args=-sanitizer-coverage-pc-table",
+    "-Cllvm-args=-sanitizer-coverage-trace-compares",
+    "-Cllvm-args=-sanitizer-coverage-stack-depth",
+    // Several units of a crate would have counters of the same name.
+    "-Ccodegen-units=1",
+];
+
+/// Longest input in bytes.
+const MAX_LEN: usize = 4096;
+/// Seconds after which an input counts as endless: a hundred times what the budgets allow.
+const TIMEOUT: u64 = 20;
+/// Memory that an input may take at once, and the process in all, in MiB.
+const MEMORY: (u64, u64) = (256, 2048);
+
+/// Fuzzes what is wanted, and ends with the first target that has a broken property.
+pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
+    let targets = match &options.target {
+        Some(target) => std::slice::from_ref(target),
+        None => Target::value_variants(),
+    };
+    let host = host(dirs).await?;
+    for target in targets {
+        let place = target.place();
+        eprintln!("fuzz: building {}", place.name);
+        let binary = build(dirs, &place, &host).await?;
+        eprintln!("fuzz: {}, {} minutes", place.name, options.minutes);
+        let status = fuzz(dirs, &place, &binary, options.minutes).await?;
+        if !status.success() {
+            let crashes = format!("{}/crashes", place.inputs);
+            return Err(Error::Found(place.name, crashes));
+        }
+    }
+    Ok(())
+}
+
+/// The platform that is compiled for. Named, it keeps the counters out of build scripts, which have nobody to count
+/// for.
+async fn host(dirs: &Dirs) -> Result<String, Error> {
+    let text = exec::output(cargo::command(dirs).arg("-vV")).await?;
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or(Error::Host(text.clone()))
+}
+
+async fn build(dirs: &Dirs, place: &Place, host: &str) -> Result<PathBuf, Error> {
+    let mut command = cargo::command(dirs);
+    command
+        .args(["test", "--no-run", "--profile", "fuzz", "--locked"])
+        .args(["--message-format=json-render-diagnostics"])
+        .args(["--target", host, "--target-dir", "target/fuzz"])
+        .args(["--package", place.package])
+        .args(place.artifact)
+        .env("RUSTFLAGS", COVERAGE.join(" "));
+    let (messages, _, status) = exec::captured(&mut command).await?;
+    let built = cargo::test_executable(&messages).filter(|_| status.success());
+    built.ok_or(Error::Build(place.name))
+}
+
+async fn fuzz(
+    dirs: &Dirs,
+    place: &Place,
+    binary: &Path,
+    minutes: u64,
+) -> Result<ExitStatus, Error> {
+    // Relative paths, as these arguments are separated by blanks.
+    let grown = format!("target/fuzz/corpus/{}", place.name);
+    let [corpus, crashes] = ["corpus", "crashes"].map(|name| format!("{}/{name}", place.inputs));
+    for directory in [&grown, &crashes] {
+        let path = dirs.workspace.join(directory);
+        let made = fs::create_dir_all(&path);
+        made.map_err(|source| Error::Directory { path, source })?;
+    }
+    let mut arguments = arguments(&grown, [&corpus, &crashes], minutes);
+    let dictionary = format!("{}/dictionary", place.inputs);
+    if dirs.workspace.join(&dictionary).exists() {
+        arguments.push(format!("-dict={dictionary}"));
+    }
+    let mut command = tokio::process::Command::new(binary);
+    command
+        .current_dir(&dirs.workspace)
+        .args([place.test, "--exact", "--nocapture", "--quiet"])
+        .args(["--test-threads", "1"])
+        .env("BOLERO_TEST_NAME", place.test)
+        .env("BOLERO_LIBTEST_HARNESS", "1")
+        .env("BOLERO_LIBFUZZER_ARGS", arguments.join(" "));
+    let status = Group::spawn(&mut command)?.wait().await?;
+    // Nothing was found, most of the time.
+    let _ = fs::remove_dir(dirs.workspace.join(&crashes));
+    Ok(status)
+}
+
+/// The arguments of libFuzzer. It writes what reaches new code to the first directory, and only reads the others.
+fn arguments(grown: &str, [corpus, crashes]: [&str; 2], minutes: u64) -> Vec<String> {
+    let (at_once, in_all) = MEMORY;
+    let seconds = minutes * 60;
+    vec![
+        grown.to_owned(),
+        corpus.to_owned(),
+        crashes.to_owned(),
+        format!("-artifact_prefix={crashes}/"),
+        format!("-max_total_time={seconds}"),
+        format!("-max_len={MAX_LEN}"),
+        format!("-timeout={TIMEOUT}"),
+        format!("-malloc_limit_mb={at_once}"),
+        format!("-rss_limit_mb={in_all}"),
+        "-print_final_stats=1".to_owned(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_where_they_are_looked_for() {
+        let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+        for target in Target::value_variants() {
+            let place = target.place();
+            let inputs = workspace.join(place.inputs);
+            let module = inputs.join("../../fuzz.rs");
+            let source =
+                fs::read_to_string(&module).unwrap_or_else(|error| panic!("{module:?}: {error}"));
+            let test = place.test.rsplit("::").next().unwrap_or_default();
+            assert!(
+                source.contains(&format!("fn {test}()")),
+                "{module:?} has no {test}"
+            );
+            let name = format!("check!(name = \"{}\")", place.name);
+            assert!(source.contains(&name), "{module:?} has no {name}");
+            assert!(inputs.ends_with(place.name), "the engine looks there");
+            let seeds = fs::read_dir(inputs.join("corpus")).map(Iterator::count);
+            assert!(
+                seeds.is_ok_and(|seeds| seeds > 0),
+                "{} has no seeds",
+                place.name
+            );
+        }
+    }
+
+    #[test]
+    fn new_inputs_are_kept_apart_from_the_seeds() {
+        let arguments = arguments("target/fuzz/corpus/x", ["x/corpus", "x/crashes"], 3);
+        assert_eq!(
+            arguments[..3],
+            ["target/fuzz/corpus/x", "x/corpus", "x/crashes"]
+        );
+        let is_blank = |text: &String| text.contains(' ');
+        assert!(
+            !arguments.iter().any(is_blank),
+            "blanks separate them: {arguments:?}"
+        );
+        assert!(arguments.contains(&"-max_total_time=180".to_owned()));
+        assert!(arguments.contains(&"-artifact_prefix=x/crashes/".to_owned()));
+    }
+}

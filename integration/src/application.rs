@@ -1,0 +1,359 @@
+//! Applications of Shipper's: rolled out by the manager of the test, over the hub and a site.
+//!
+//! ```ignore
+//! let ns = TestNamespace::new(Scope::Namespaced).await;
+//! let app = TestApplication::new(&ns, "web").await;         // two clusters, no Application yet
+//! app.apply(app.environment("0.0.1", 4, VANGUARD)).await;
+//! app.at_step(0, 0).await;                                  // generation 0 waits at step 0
+//! app.promote(0, 1).await;
+//! ```
+
+use std::time::Instant;
+
+use baton_hack::charts::Repository;
+use baton_hack::paths::Dirs;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use tokio::time::sleep;
+
+use crate::cluster::Cluster;
+use crate::endpoint::Endpoint;
+use crate::manifest::{Entry, object};
+use crate::namespace::{INTERVAL, TestNamespace};
+use crate::network::network;
+use crate::sites::{Joined, PUSH, Site};
+
+const API_VERSION: &str = "shipper.booking.com/v1alpha1";
+/// How long a step may take.
+const PATIENCE: std::time::Duration = std::time::Duration::from_mins(1);
+
+/// A step: its name, capacity and traffic of the incumbent and of the contender.
+pub type Step = (&'static str, [u32; 2], [u32; 2]);
+
+/// All at once.
+pub const ALL_IN: &[Step] = &[("full on", [0, 100], [0, 100])];
+
+/// One pod, half of them, all.
+pub const VANGUARD: &[Step] = &[
+    ("staging", [100, 1], [100, 0]),
+    ("50/50", [50, 50], [50, 50]),
+    ("full on", [0, 100], [0, 100]),
+];
+
+static CHARTS: OnceCell<Repository> = OnceCell::const_new();
+
+/// The repository that all tests share.
+async fn charts() -> &'static Repository {
+    CHARTS
+        .get_or_init(async || {
+            // It outlives the runtime of the test that asks first.
+            let dirs = Dirs::from_env().unwrap();
+            let started = network().spawn(async move { Repository::start(&dirs).await });
+            started.await.unwrap().unwrap()
+        })
+        .await
+}
+
+/// One of the clusters of an application.
+pub struct Place {
+    /// The Cluster.
+    pub joined: Joined,
+    /// A connection to it.
+    pub cluster: Cluster,
+}
+
+/// An Application, and its clusters: the hub and a site.
+pub struct TestApplication<'a> {
+    /// Where it is.
+    pub ns: &'a TestNamespace,
+    /// The clusters, the hub first.
+    pub places: Vec<Place>,
+    name: String,
+    region: String,
+    repository: String,
+}
+
+impl<'a> TestApplication<'a> {
+    /// Joins the clusters. Their region is the test's own, so that no other test's Releases go there.
+    pub async fn new(ns: &'a TestNamespace, name: &str) -> Self {
+        let site = Site::get(PUSH).await;
+        let url = site.url();
+        Self::through(ns, name, &site, &url).await
+    }
+
+    /// As [`TestApplication::new`], with a network of the test's own between the hub and this site: `url` is where the
+    /// hub finds it.
+    pub async fn through(ns: &'a TestNamespace, name: &str, site: &Site, url: &str) -> Self {
+        let region = ns.name().to_owned();
+        let hub = Endpoint::of_bed(ns.cluster().kubeconfig());
+        let account = object("v1", "ServiceAccount", "application-cluster");
+        ns.create(&account).await;
+        let admin = json!({
+            "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin",
+        });
+        let subject = json!({
+            "kind": "ServiceAccount", "name": account.name(), "namespace": ns.name(),
+        });
+        let binding = object(
+            "rbac.authorization.k8s.io/v1",
+            "ClusterRoleBinding",
+            &ns.unique("application-cluster"),
+        );
+        let binding = binding
+            .with("/roleRef", admin)
+            .with("/subjects", json!([subject]));
+        ns.create_elsewhere(&binding).await;
+        let token = ns.cluster().token(ns.name(), account.name()).await;
+        let local = site
+            .join(ns)
+            .named(&ns.unique("hub"))
+            .spec("region", region.as_str())
+            .spec("apiMaster", hub.url())
+            .secret(json!({ "token": token, "ca.crt": hub.ca }))
+            .create()
+            .await;
+        let remote = site
+            .join(ns)
+            .named(&ns.unique("site"))
+            .through(url)
+            .spec("region", region.as_str())
+            .create()
+            .await;
+        let mut places = Vec::new();
+        for (joined, cluster) in [
+            (local, Cluster::connect(ns.cluster().kubeconfig()).await),
+            (remote, site.cluster().await),
+        ] {
+            joined.becomes("Connected", "True").await;
+            places.push(Place { joined, cluster });
+        }
+        Self {
+            ns,
+            places,
+            name: name.to_owned(),
+            region,
+            repository: charts().await.url(),
+        }
+    }
+
+    /// As others write it.
+    #[must_use]
+    pub fn entry(&self) -> Entry {
+        object(API_VERSION, "Application", &self.name)
+    }
+
+    /// An object of the application's kinds.
+    #[must_use]
+    pub fn kind(kind: &str, name: &str) -> Entry {
+        object(API_VERSION, kind, name)
+    }
+
+    /// What is rolled out: a version of the test chart, pods per cluster, and the steps.
+    #[must_use]
+    pub fn environment(&self, version: &str, replicas: u32, steps: &[Step]) -> Value {
+        let step = |(name, capacity, traffic): &Step| {
+            json!({
+                "name": name,
+                "capacity": { "incumbent": capacity[0], "contender": capacity[1] },
+                "traffic": { "incumbent": traffic[0], "contender": traffic[1] },
+            })
+        };
+        json!({
+            "chart": { "name": "test-nginx", "version": version, "repoUrl": self.repository },
+            "values": { "replicaCount": replicas },
+            "clusterRequirements": { "regions": [{ "name": self.region, "replicas": self.places.len() }] },
+            "strategy": { "steps": steps.iter().map(step).collect::<Vec<_>>() },
+        })
+    }
+
+    /// Creates the Application, or changes its template.
+    pub async fn apply(&self, environment: Value) {
+        let spec = json!({ "template": environment });
+        if self.ns.get(&self.entry()).await.is_some() {
+            self.ns.merge(&self.entry(), &json!({ "spec": spec })).await;
+        } else {
+            self.ns.create(&self.entry().with("/spec", spec)).await;
+        }
+    }
+
+    /// The Releases, the oldest first.
+    pub async fn releases(&self) -> Vec<Value> {
+        let like = self.ns.reference(&Self::kind("Release", "any"));
+        let labels = format!("shipper-app={}", self.name);
+        let mut releases = self.ns.cluster().list(&like, &labels).await;
+        releases.sort_by_key(generation);
+        releases
+    }
+
+    /// The Release of a generation, if there is one.
+    pub async fn find(&self, wanted: i64) -> Option<Value> {
+        let releases = self.releases().await.into_iter();
+        let mut releases = releases.filter(|release| generation(release) == wanted);
+        releases.next_back()
+    }
+
+    /// The Release of a generation.
+    pub async fn release(&self, wanted: i64) -> Value {
+        let found = self.find(wanted).await;
+        found.unwrap_or_else(|| panic!("no Release of generation {wanted}"))
+    }
+
+    /// Waits until the Release of a generation satisfies a predicate, and returns it.
+    pub async fn becomes(&self, wanted: i64, text: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let asked = Instant::now();
+        loop {
+            let release = self.find(wanted).await;
+            if let Some(release) = release.as_ref().filter(|release| holds(release)) {
+                return release.clone();
+            }
+            if asked.elapsed() > PATIENCE {
+                let yaml = serde_saphyr::to_string(&release).unwrap();
+                panic!(
+                    "Release {wanted} of {} was to become {text}, and is\n{yaml}",
+                    self.name
+                );
+            }
+            sleep(INTERVAL).await;
+        }
+    }
+
+    /// Waits until a Release is at a step and waits for a command.
+    pub async fn at_step(&self, wanted: i64, step: i64) -> Value {
+        let text = format!("waiting at step {step}");
+        self.becomes(wanted, &text, |release| {
+            release["status"]["achievedStep"]["step"] == step
+                && release["spec"]["targetStep"] == step
+                && release["status"]["strategy"]["state"]["waitingForCommand"] == "True"
+        })
+        .await
+    }
+
+    /// Waits until a Release is complete, and nothing is waited for.
+    pub async fn completed(&self, wanted: i64) -> Value {
+        self.becomes(wanted, "complete", |release| {
+            let state = release["status"]["strategy"]["state"].as_object();
+            condition(release, "Complete") == "True"
+                && state.is_some_and(|state| state.values().all(|value| value == "False"))
+        })
+        .await
+    }
+
+    /// Sends a Release to a step.
+    pub async fn promote(&self, wanted: i64, step: i64) {
+        let release = self.release(wanted).await;
+        let patch = json!({ "spec": { "targetStep": step } });
+        self.ns.cluster().merge(&release, &patch).await.unwrap();
+    }
+
+    /// How many pods of a Release are ready in each cluster.
+    pub async fn ready_pods(&self, release: &Value) -> Vec<usize> {
+        let labels = format!("shipper-release={}", name(release));
+        let mut counts = Vec::new();
+        for pods in self.in_clusters("v1", "Pod", &labels).await {
+            let is_ready = |pod: &&Value| {
+                pod["metadata"]["deletionTimestamp"].is_null() && condition(pod, "Ready") == "True"
+            };
+            counts.push(pods.iter().filter(is_ready).count());
+        }
+        counts
+    }
+
+    /// Waits until so many pods of a Release are ready in each cluster.
+    pub async fn has_pods(&self, release: &Value, count: usize) {
+        let text = format!("{count} pods of {}", name(release));
+        let wanted = vec![count; self.places.len()];
+        self.ns
+            .within(PATIENCE)
+            .eventually(&text, async || self.ready_pods(release).await == wanted)
+            .await;
+    }
+
+    /// The objects of a kind in the namespace in each cluster.
+    pub async fn in_clusters(&self, api: &str, kind: &str, labels: &str) -> Vec<Vec<Value>> {
+        let like = object(api, kind, "any");
+        let like = self.ns.reference(&like);
+        let mut found = Vec::new();
+        for place in &self.places {
+            let mut objects = place.cluster.list(&like, labels).await;
+            for object in &mut objects {
+                // Lists of built-in kinds leave them out.
+                object["apiVersion"] = api.into();
+                object["kind"] = kind.into();
+            }
+            found.push(objects);
+        }
+        found
+    }
+
+    /// The Service that balances, in each cluster.
+    pub async fn services(&self) -> Vec<Value> {
+        let labels = format!("shipper-app={},shipper-lb=production", self.name);
+        let services = self.in_clusters("v1", "Service", &labels).await;
+        let one = |mut services: Vec<Value>| {
+            assert_eq!(services.len(), 1, "{services:?}");
+            services.remove(0)
+        };
+        services.into_iter().map(one).collect()
+    }
+
+    /// How many addresses of pods the Service has that are ready, in each cluster.
+    pub async fn addresses(&self) -> Vec<usize> {
+        let mut counts = Vec::new();
+        for (service, place) in self.services().await.iter().zip(&self.places) {
+            let like = object("discovery.k8s.io/v1", "EndpointSlice", "any");
+            let like = self.ns.reference(&like);
+            let labels = format!("kubernetes.io/service-name={}", name(service));
+            let slices = place.cluster.list(&like, &labels).await;
+            let endpoints = slices
+                .iter()
+                .filter_map(|slice| slice["endpoints"].as_array());
+            let ready = endpoints
+                .flatten()
+                .filter(|it| it["conditions"]["ready"] == true);
+            counts.push(ready.count());
+        }
+        counts
+    }
+
+    /// Deletes a Release, as somebody does who aborts it.
+    pub async fn delete_release(&self, release: &Value) {
+        let deleted = self.ns.cluster().delete(release, "Background").await;
+        assert!(deleted, "{} was gone", name(release));
+    }
+}
+
+/// The status of a condition; empty if there is none.
+#[must_use]
+pub fn condition<'v>(object: &'v Value, type_: &str) -> &'v str {
+    let conditions = object["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    let found = conditions.find(|condition| condition["type"] == type_);
+    found
+        .and_then(|it| it["status"].as_str())
+        .unwrap_or_default()
+}
+
+/// A condition: reason and message.
+#[must_use]
+pub fn reason<'v>(object: &'v Value, type_: &str) -> [&'v str; 2] {
+    let conditions = object["status"]["conditions"].as_array();
+    let mut conditions = conditions.into_iter().flatten();
+    let found = conditions.find(|condition| condition["type"] == type_);
+    ["reason", "message"].map(|field| {
+        let text = found.and_then(|it| it[field].as_str());
+        text.unwrap_or_default()
+    })
+}
+
+/// The name of an object.
+#[must_use]
+pub fn name(object: &Value) -> &str {
+    object["metadata"]["name"].as_str().unwrap_or_default()
+}
+
+/// The generation of a Release, -1 without one.
+fn generation(release: &Value) -> i64 {
+    let annotation = &release["metadata"]["annotations"]["shipper.booking.com/release.generation"];
+    let number = annotation.as_str().and_then(|text| text.parse().ok());
+    number.unwrap_or(-1)
+}

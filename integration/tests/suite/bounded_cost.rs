@@ -1,0 +1,148 @@
+//! What one bad revision may cost: time, memory, requests, and room in its status.
+
+use std::time::Instant;
+
+use baton_integration::exclusive::Exclusive;
+use baton_integration::prelude::*;
+
+use crate::kinds::definition;
+use crate::requests::{Count, settle};
+
+both_scopes! {
+    a_status_is_written_however_long_its_texts_are;
+}
+
+/// Names that are longer than those of servers, messages that are longer than those of the schema.
+async fn a_status_is_written_however_long_its_texts_are(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let probe = |i: usize| {
+        let message = format!("{i}{}", "ä".repeat(50_000));
+        cel_probe("", "ConfigMap", "self.data.ready == 'yes'", &message)
+    };
+    let objects = (0..20).map(|i| configmap(&format!("cm-{i}")).data("ready", "no"));
+    let set = ns.revision(1).phase("a", objects);
+    let set = set.probe(probe(0)).probe(probe(1)).probe(probe(2));
+    let set = set
+        .reaching(&[Because("Available", "False", "ProbeFailure")])
+        .await;
+    let message = set.message("Available");
+    assert!(message.starts_with("Phase \"a\" failed: "), "{message}");
+    assert!(
+        message.ends_with(" bytes left out)"),
+        "{} bytes",
+        message.len()
+    );
+    let waiting = set.json["status"]["waitingFor"].as_array().unwrap();
+    assert_eq!(waiting.len(), 16);
+    let size = set.json["status"].to_string().len();
+    assert!(size < 80 * 1024, "{size}");
+    // It is no obstacle to anything that comes later.
+    ns.set_lifecycle("v1", "Archived").await;
+    ns.reaches("v1", &[Is("Archived", "True")]).await;
+}
+
+/// Searches of this pattern through this text would take half a minute, and the patterns 300 MiB.
+#[tokio::test]
+async fn rules_that_cost_too_much_hold_nothing_up() {
+    let bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    settle(&ns, &bed).await;
+    let memory = || {
+        bed.manager()
+            .metrics()
+            .sum("process_resident_memory_bytes", &[])
+    };
+    let before = memory().unwrap();
+    let slow = cel_probe(
+        "",
+        "ConfigMap",
+        "self.data.text.matches('a[ab]{3000}c')",
+        "no",
+    );
+    for name in ["slow-1", "slow-2"] {
+        let text = configmap(name).data("text", &"a".repeat(500_000));
+        let set = ns.set(name).revision(1).phase("a", [text]);
+        set.probe(slow.clone()).create().await;
+    }
+    let calls = (0..300).map(|i| format!("self.data.text.matches(r'\\w{{20}}x{i}')"));
+    let rule = calls.collect::<Vec<_>>().join("||");
+    // Some 7 KiB, which is as long as a rule may be.
+    let rule = rule.get(..rule.len().min(7_900)).unwrap();
+    let rule = rule.rsplit_once("||").unwrap().0;
+    let large = ns.set("large").revision(1).phase("a", [configmap("cm")]);
+    large
+        .probe(cel_probe("", "ConfigMap", rule, "no"))
+        .create()
+        .await;
+
+    let slowest = std::cell::Cell::new(Duration::ZERO);
+    let expensive = "CEL program failed: the rule is too expensive for this object";
+    ns.eventually("all to be told what is wrong", async || {
+        let asked = Instant::now();
+        assert!(bed.manager().is_ready());
+        slowest.set(slowest.get().max(asked.elapsed()));
+        let mut told = true;
+        for (name, text) in [
+            ("slow-1", expensive),
+            ("slow-2", expensive),
+            ("large", "larger than 1048576 bytes when compiled"),
+        ] {
+            let wanted = [Is("Available", "False"), Says("Available", text)];
+            told &= ns.read_set(name).await.has(&wanted);
+        }
+        told
+    })
+    .await;
+    let slowest = slowest.get();
+    assert!(slowest < Duration::from_secs(2), "{slowest:?}");
+    let grown = memory().unwrap() - before;
+    assert!(grown < f64::from(64 << 20), "{grown} bytes more");
+    // Others are served.
+    let other = ns.set("other").revision(1).phase("a", [configmap("other")]);
+    other.available().await;
+}
+
+/// One invalid object among others: their dry runs are not repeated twice a minute for ever.
+#[tokio::test]
+async fn what_is_refused_is_tried_again_later_and_later() {
+    const OBJECTS: u64 = 5;
+    let bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    settle(&ns, &bed).await;
+    let count = Count::start(&bed);
+    let dry_runs = || {
+        count
+            .so_far(&bed)
+            .get("dry-run")
+            .copied()
+            .unwrap_or_default()
+    };
+    let wrong = configmap("wrong").with("/data", json!({ "not a key!": "v" }));
+    let objects = (1..OBJECTS).map(|i| configmap(&format!("cm-{i}")));
+    let set = ns
+        .revision(1)
+        .phase("a", [wrong].into_iter().chain(objects));
+    set.reaching(&[Because("Available", "False", "PreflightError")])
+        .await;
+    let mut pauses = Vec::new();
+    while pauses.last().is_none_or(|pause| *pause < 50) {
+        assert!(
+            pauses.len() < 4,
+            "no pause is longer than the first: {pauses:?}"
+        );
+        let (asked, before) = (Instant::now(), dry_runs());
+        ns.within(Duration::from_mins(3))
+            .eventually("the next dry runs", async || dry_runs() >= before + OBJECTS)
+            .await;
+        pauses.push(asked.elapsed().as_secs());
+    }
+    // A change of kinds does not wait for the next minute or two.
+    let before = dry_runs();
+    let (crd, _) = definition(&ns);
+    ns.create_elsewhere(&crd).await;
+    ns.within(Duration::from_secs(20))
+        .eventually("dry runs after a change of kinds", async || {
+            dry_runs() >= before + OBJECTS
+        })
+        .await;
+}

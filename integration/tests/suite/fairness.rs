@@ -1,0 +1,116 @@
+//! What one tenant does is not the others' delay.
+
+use baton_integration::exclusive::Exclusive;
+use baton_integration::namespace::PATIENCE;
+use baton_integration::prelude::*;
+use baton_integration::proxy::{Mode, Proxy};
+use baton_integration::sites::{PUSH, Site};
+use futures::{StreamExt as _, stream};
+
+/// Revisions of a tenant that fail.
+const FAILING: usize = 300;
+
+/// Revisions for a cluster: more than there are workers.
+const STUCK: usize = 20;
+
+/// The version of an object. Versions count up with each write in the cluster, and so tell the order.
+fn version(object: &Value) -> u64 {
+    let version = object["metadata"]["resourceVersion"].as_str();
+    version.unwrap().parse().unwrap()
+}
+
+/// The versions of the revisions of a namespace that have been reported on for this reason: when that was written.
+async fn reports(ns: &TestNamespace, reason: &str) -> Vec<u64> {
+    let like = ns.set_ref("any");
+    let sets = ns.cluster().list(&like, "").await;
+    let has_reason = |set: &&Value| {
+        let conditions = set["status"]["conditions"].as_array();
+        conditions
+            .into_iter()
+            .flatten()
+            .any(|condition| condition["reason"] == reason)
+    };
+    sets.iter().filter(has_reason).map(version).collect()
+}
+
+/// Waits until that many revisions of a namespace have been reported on for this reason; the versions of all that have.
+async fn all_reports(ns: &TestNamespace, reason: &str, count: usize) -> Vec<u64> {
+    let patient = ns.within(PATIENCE * 4);
+    patient
+        .eventually(reason, async || reports(ns, reason).await.len() == count)
+        .await;
+    reports(ns, reason).await
+}
+
+/// A manager that starts looks at all revisions, and those of the tenant come first in the list. When the revision of
+/// the other tenant is rolled out, most of them still wait for their turn.
+#[tokio::test]
+async fn a_tenant_with_hundreds_of_failing_revisions_delays_nobody_else() {
+    let mut bed = Exclusive::acquire().await;
+    let (first, second) = (
+        bed.namespace(Scope::Namespaced).await,
+        bed.namespace(Scope::Namespaced).await,
+    );
+    let (tenant, other) = if first.name() < second.name() {
+        (first, second)
+    } else {
+        (second, first)
+    };
+    bed.take_manager().kill();
+    let create = |at: usize| {
+        // Refused by the dry run.
+        let bad = configmap("bad").data("no valid key!", "v");
+        let set = tenant.set(&format!("bad-{at}")).phase("a", [bad]);
+        async move {
+            set.create().await;
+        }
+    };
+    let create = stream::iter((0..FAILING).map(create)).buffer_unordered(8);
+    create.collect::<()>().await;
+    let good = other.set("good").phase("a", [configmap("good")]);
+    good.create().await;
+
+    bed.start_manager();
+    let good = other.reaches("good", &[Is("Available", "True")]).await;
+    let rolled_out = version(&good.json);
+    let reports = all_reports(&tenant, "PreflightError", FAILING).await;
+    let before = reports.iter().filter(|report| **report < rolled_out);
+    let before = before.count();
+    println!("{before} of {FAILING} had failed when the other one was rolled out");
+    assert!(before < FAILING / 2, "{before} of {FAILING}");
+}
+
+/// More passes than there are workers stand still in a cluster. Nobody waits until it is found lost but they.
+#[tokio::test]
+async fn a_cluster_that_swallows_requests_delays_nobody_else() {
+    let bed = Exclusive::acquire().await;
+    let tenant = bed.namespace(Scope::Namespaced).await;
+    let other = bed.namespace(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let proxy = Proxy::start(site.address()).await;
+    let joined = site.join(&tenant).through(&proxy.url()).create().await;
+    joined.becomes("Connected", "True").await;
+    let deliver = |name: &str| {
+        let set = tenant.set(name);
+        set.delegated("a", &joined.class(), [configmap(name)])
+    };
+    // Now its objects are watched.
+    deliver("first").available().await;
+
+    proxy.set(Mode::BlackHole).await;
+    for at in 0..STUCK {
+        deliver(&format!("stuck-{at}")).create().await;
+    }
+    let asked = |facts: &baton_integration::proxy::Facts| facts.swallowed > 0;
+    proxy.until("requests to be swallowed", asked).await;
+    let good = other.set("good");
+    let good = good.delegated("a", "default", [configmap("good")]);
+    let good = good.available().await;
+    // The one that was delivered before is as lost as the others.
+    let lost = all_reports(&tenant, "ClusterUnreachable", STUCK + 1).await;
+    let rolled_out = version(&good.json);
+    assert!(
+        lost.iter().all(|lost| rolled_out < *lost),
+        "{rolled_out} {lost:?}"
+    );
+}

@@ -1,0 +1,363 @@
+//! Applications of Shipper's, rolled out over two clusters: the hub and a site.
+
+use baton_integration::application::{ALL_IN, TestApplication, VANGUARD, condition, name, reason};
+use baton_integration::prelude::*;
+
+/// E1, E9, E12 of the contract.
+#[tokio::test]
+async fn a_release_replaces_another_step_by_step_in_two_clusters() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, "web").await;
+    app.apply(app.environment("0.0.1", 4, ALL_IN)).await;
+    let first = app.completed(0).await;
+    app.has_pods(&first, 4).await;
+    let before = app.services().await;
+
+    app.apply(app.environment("0.0.2", 4, VANGUARD)).await;
+    for (step, contender, incumbent) in [(0, 1, 4), (1, 2, 2)] {
+        if step > 0 {
+            app.promote(1, step).await;
+        }
+        let second = app.at_step(1, step).await;
+        app.has_pods(&second, contender).await;
+        app.has_pods(&first, incumbent).await;
+    }
+    app.promote(1, 2).await;
+    let second = app.completed(1).await;
+    app.has_pods(&second, 4).await;
+    app.has_pods(&first, 0).await;
+    // The Service was handed over, and selects the pods of the Release that has all traffic (W3).
+    let after = app.services().await;
+    for (before, after) in before.iter().zip(&after) {
+        assert_eq!(uid(before), uid(after));
+        assert_eq!(
+            after["spec"]["selector"]["shipper-release"],
+            name(&second),
+            "{after}"
+        );
+        assert_eq!(
+            after["metadata"]["labels"]["shipper-owned-by"],
+            name(&second)
+        );
+    }
+    let active = format!("Release \"{}\" is active", name(&second));
+    let application = ns
+        .object_becomes(&app.entry(), &active, |application| {
+            reason(application, "RollingOut")[1] == active
+        })
+        .await;
+    assert_eq!(
+        application["status"]["history"],
+        json!([name(&first), name(&second)])
+    );
+}
+
+/// W9: what the aborted Release had taken goes back, with the content of the one before it.
+#[tokio::test]
+async fn an_abort_in_the_middle_of_a_step_hands_everything_back() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, "web").await;
+    let environment = app.environment("0.0.1", 4, VANGUARD);
+    app.apply(environment.clone()).await;
+    app.at_step(0, 0).await;
+    app.promote(0, 2).await;
+    let first = app.completed(0).await;
+    let before = app.services().await;
+
+    app.apply(app.environment("0.0.2", 4, VANGUARD)).await;
+    app.at_step(1, 0).await;
+    app.promote(1, 1).await;
+    let second = app.at_step(1, 1).await;
+    app.delete_release(&second).await;
+    app.completed(0).await;
+    app.has_pods(&first, 4).await;
+    app.has_pods(&second, 0).await;
+    let text = "what is installed to be the first Release's again";
+    ns.eventually(text, async || {
+        let after = app.services().await;
+        before.iter().zip(&after).all(|(before, after)| {
+            uid(before) == uid(after)
+                && after["metadata"]["labels"]["shipper-owned-by"] == name(&first)
+        })
+    })
+    .await;
+    ns.eventually("all pods to be served", async || {
+        app.addresses().await == [4, 4]
+    })
+    .await;
+    let application = ns.live(&app.entry()).await;
+    assert_eq!(
+        application["spec"]["template"]["chart"],
+        environment["chart"]
+    );
+    assert_eq!(application["status"]["history"], json!([name(&first)]));
+}
+
+/// E16: a first Release that is deleted is made again, of the same name.
+#[tokio::test]
+async fn the_only_release_is_made_again_from_the_start() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, "web").await;
+    app.apply(app.environment("0.0.1", 4, VANGUARD)).await;
+    app.at_step(0, 0).await;
+    app.promote(0, 1).await;
+    let before = app.at_step(0, 1).await;
+    app.has_pods(&before, 2).await;
+    app.delete_release(&before).await;
+    ns.eventually("another Release", async || {
+        let found = app.find(0).await;
+        found.is_some_and(|found| uid(&found) != uid(&before))
+    })
+    .await;
+    let after = app.at_step(0, 0).await;
+    assert_eq!(name(&after), name(&before));
+    app.has_pods(&after, 1).await;
+}
+
+/// E20, and every target deleted by hand.
+#[tokio::test]
+async fn what_is_lost_or_changed_by_hand_comes_back() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, "web").await;
+    app.apply(app.environment("0.0.1", 2, ALL_IN)).await;
+    let release = app.completed(0).await;
+    app.has_pods(&release, 2).await;
+
+    let labels = format!("shipper-release={}", name(&release));
+    let deployments = app.in_clusters("apps/v1", "Deployment", &labels).await;
+    let old = deployments[1][0].clone();
+    assert!(app.places[1].cluster.delete(&old, "Background").await);
+    ns.eventually("another Deployment", async || {
+        let found = app.in_clusters("apps/v1", "Deployment", &labels).await;
+        found[1]
+            .first()
+            .is_some_and(|found| uid(found) != uid(&old))
+    })
+    .await;
+    app.has_pods(&release, 2).await;
+    app.completed(0).await;
+
+    // Scaled by hand.
+    let scaled = json!({ "spec": { "replicas": 5 } });
+    let deployment = &deployments[0][0];
+    app.places[0]
+        .cluster
+        .merge(deployment, &scaled)
+        .await
+        .unwrap();
+    ns.eventually("as many pods as before", async || {
+        let live = app.places[0].cluster.get(deployment).await.unwrap();
+        live["spec"]["replicas"] == 2
+    })
+    .await;
+    for kind in ["InstallationTarget", "CapacityTarget", "TrafficTarget"] {
+        let target = TestApplication::kind(kind, name(&release));
+        let old = ns.live(&target).await;
+        ns.delete(&target).await;
+        ns.eventually("another target", async || {
+            let found = ns.get(&target).await;
+            found.is_some_and(|found| uid(&found) != uid(&old))
+        })
+        .await;
+        app.completed(0).await;
+        app.has_pods(&release, 2).await;
+        ns.eventually("all pods to be served", async || {
+            app.addresses().await == [2, 2]
+        })
+        .await;
+    }
+}
+
+/// W26: nothing is left in any cluster.
+#[tokio::test]
+async fn an_application_goes_with_everything_of_it() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, "web").await;
+    app.apply(app.environment("0.0.1", 1, ALL_IN)).await;
+    app.completed(0).await;
+    app.apply(app.environment("0.0.2", 1, ALL_IN)).await;
+    app.completed(1).await;
+    ns.delete(&app.entry()).await;
+    ns.gone(&app.entry()).await;
+    for (api, kind) in [("apps/v1", "Deployment"), ("v1", "Service"), ("v1", "Pod")] {
+        ns.eventually("nothing to be left", async || {
+            let found = app.in_clusters(api, kind, "shipper-app=web").await;
+            found.iter().all(Vec::is_empty)
+        })
+        .await;
+    }
+    let set = ns.reference(&object("package-operator.run/v1alpha1", "ObjectSet", "any"));
+    ns.eventually("no revision to be left", async || {
+        ns.cluster().list(&set, "shipper-app=web").await.is_empty()
+    })
+    .await;
+}
+
+/// A rollback is an older template: the next generation, with the older Release's content.
+#[tokio::test]
+async fn a_rollback_is_another_release() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, "web").await;
+    let old = app.environment("0.0.1", 2, ALL_IN);
+    app.apply(old.clone()).await;
+    app.completed(0).await;
+    app.apply(app.environment("0.0.2", 2, ALL_IN)).await;
+    app.completed(1).await;
+    app.apply(old).await;
+    let third = app.completed(2).await;
+    assert!(
+        name(&third).ends_with("-1"),
+        "of the same hash: {}",
+        name(&third)
+    );
+    app.has_pods(&third, 2).await;
+    for service in app.services().await {
+        assert_eq!(
+            service["metadata"]["labels"]["shipper-owned-by"],
+            name(&third)
+        );
+    }
+}
+
+/// Each in the words of the contract, and the running Release untouched.
+#[tokio::test]
+async fn bad_input_is_told_and_changes_nothing() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, "web").await;
+    let good = app.environment("0.0.1", 1, ALL_IN);
+    app.apply(good.clone()).await;
+    let first = app.completed(0).await;
+    app.has_pods(&first, 1).await;
+
+    // No such version, and no such chart.
+    for (field, value, cause) in [
+        ("version", "9.9.9", "no chart version found"),
+        ("name", "nobody", "no chart name found"),
+    ] {
+        let mut bad = good.clone();
+        bad["chart"][field] = value.into();
+        app.apply(bad).await;
+        let told = ns
+            .object_becomes(&app.entry(), "refused", |application| {
+                let [reason, message] = reason(application, "RollingOut");
+                reason == "ChartVersionResolutionFailed" && message.ends_with(cause)
+            })
+            .await;
+        assert_eq!(told["status"]["history"], json!([name(&first)]));
+        app.apply(good.clone()).await;
+        ns.object_becomes(&app.entry(), "well", |application| {
+            condition(application, "RollingOut") == "False"
+                && reason(application, "RollingOut")[0].is_empty()
+        })
+        .await;
+    }
+
+    // A region without enough clusters.
+    let mut bad = good.clone();
+    bad["clusterRequirements"]["regions"][0]["replicas"] = 7.into();
+    app.apply(bad).await;
+    app.becomes(1, "refused", |release| {
+        reason(release, "Scheduled")[0] == "NotEnoughClustersInRegion"
+    })
+    .await;
+
+    // No step at all.
+    let mut bad = good.clone();
+    bad["strategy"]["steps"] = json!([]);
+    app.apply(bad).await;
+    let told = "failed to execute strategy: \"no step 0 in strategy for Release";
+    app.ns
+        .eventually("a Release without steps to be refused", async || {
+            let newest = app.releases().await.pop().unwrap_or_default();
+            reason(&newest, "StrategyExecuted")[1].starts_with(told)
+        })
+        .await;
+    assert_eq!(app.ready_pods(&first).await, [1, 1]);
+    assert_eq!(app.addresses().await, [1, 1]);
+}
+
+/// A revision that was lost behind a newer one comes back in its place, and not in front.
+#[tokio::test]
+async fn a_lost_revision_of_an_older_release_takes_nothing_from_the_newer() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, "web").await;
+    app.apply(app.environment("0.0.1", 2, ALL_IN)).await;
+    let first = app.completed(0).await;
+    app.apply(app.environment("0.0.2", 2, VANGUARD)).await;
+    let second = app.at_step(1, 0).await;
+    let like = object("package-operator.run/v1alpha1", "ObjectSet", "any");
+    let labels = format!("shipper-release={}", name(&first));
+    let like = ns.reference(&like);
+    let revisions = ns.cluster().list(&like, &labels).await;
+    assert_eq!(revisions.len(), 2);
+    for revision in &revisions {
+        assert!(ns.cluster().delete(revision, "Background").await);
+    }
+    ns.eventually("both revisions to be back", async || {
+        let found = ns.cluster().list(&like, &labels).await;
+        let is_back = |old: &Value| {
+            let mut found = found.iter();
+            found.any(|new| {
+                name(new) == name(old)
+                    && uid(new) != uid(old)
+                    && new["spec"]["revision"] == old["spec"]["revision"]
+            })
+        };
+        revisions.iter().all(is_back)
+    })
+    .await;
+    app.has_pods(&first, 2).await;
+    let target = TestApplication::kind("InstallationTarget", name(&first));
+    ns.object_becomes(&target, "ready", |target| {
+        condition(target, "Ready") == "True"
+    })
+    .await;
+    let is_owner = |service: &Value, release: &Value| {
+        service["metadata"]["labels"]["shipper-owned-by"] == name(release)
+    };
+    let services = app.services().await;
+    assert!(services.iter().all(|service| is_owner(service, &second)));
+    app.at_step(1, 0).await;
+    app.promote(1, 2).await;
+    app.completed(1).await;
+    app.has_pods(&second, 2).await;
+    let services = app.services().await;
+    assert!(services.iter().all(|service| is_owner(service, &second)));
+}
+
+/// Whoever may write a target chooses what it is about: it reaches no further than the revisions of its namespace.
+#[tokio::test]
+async fn a_namespace_that_may_not_deliver_into_a_cluster_scales_nothing_there() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, "web").await;
+    app.apply(app.environment("0.0.1", 2, ALL_IN)).await;
+    let release = app.completed(0).await;
+    app.has_pods(&release, 2).await;
+    let labels = format!("shipper-release={}", name(&release));
+    let deployment = app.in_clusters("apps/v1", "Deployment", &labels).await[1][0].clone();
+    let site = app.places[1].joined.name();
+    let nobody = json!({ "namespaces": { "names": [] }, "clusters": { "names": [site] } });
+    let closed = object("baton.run/v1alpha1", "SiteAssignment", &ns.unique("closed"));
+    let closed = ns.create_elsewhere(&closed.with("/spec", nobody)).await;
+    for kind in ["CapacityTarget", "TrafficTarget"] {
+        let target = TestApplication::kind(kind, name(&release));
+        ns.object_becomes(&target, "refused", |target| {
+            reason(target, "Ready")[1].contains("may not deliver into Cluster")
+        })
+        .await;
+    }
+    let cluster = &app.places[1].cluster;
+    let scaled = json!({ "spec": { "replicas": 5 } });
+    cluster.merge(&deployment, &scaled).await.unwrap();
+    ns.stays(Duration::from_secs(1), "scaled by hand", async || {
+        cluster.get(&deployment).await.unwrap()["spec"]["replicas"] == 5
+    })
+    .await;
+    let opened = json!({ "spec": { "namespaces": { "names": [ns.name()] } } });
+    ns.cluster().merge(&closed, &opened).await.unwrap();
+    ns.eventually("as many pods as before", async || {
+        cluster.get(&deployment).await.unwrap()["spec"]["replicas"] == 2
+    })
+    .await;
+    app.completed(0).await;
+}

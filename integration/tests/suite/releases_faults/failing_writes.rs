@@ -1,0 +1,81 @@
+//! Writes that fail, and writes that are carried out without an answer.
+
+use baton_integration::application::{ALL_IN, TestApplication, VANGUARD};
+use baton_integration::endpoint::Endpoint;
+use baton_integration::exclusive::Exclusive;
+use baton_integration::faults::{Answer, Faults, On, Status};
+use baton_integration::prelude::*;
+
+use super::state::{becomes, settled_picture};
+use super::watched::Watched;
+use super::{APP, PODS};
+use crate::requests::settle;
+
+/// The next step of a rollout, from the Release that has all to the one that gets it.
+async fn roll_out(app: &TestApplication<'_>, generation: i64) {
+    let version = ["0.0.1", "0.0.2"][usize::try_from(generation % 2).unwrap()];
+    app.apply(app.environment(version, PODS, VANGUARD)).await;
+    for step in [0, 1] {
+        app.at_step(generation, step).await;
+        app.promote(generation, step + 1).await;
+    }
+    app.completed(generation).await;
+}
+
+/// W25: a write that has failed is not taken as done, and one that was done is not done twice.
+#[tokio::test]
+async fn writes_that_fail_are_repeated_until_all_is_as_it_should_be() {
+    let mut bed = Exclusive::acquire().await;
+    bed.install_releases().await;
+    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let manager = bed
+        .manager_through(&faults, &["--leader-elect=false"])
+        .await;
+    let app = TestApplication::new(&ns, APP).await;
+    app.apply(app.environment("0.0.1", PODS, ALL_IN)).await;
+    let limit = json!({ "spec": { "revisionHistoryLimit": 1 } });
+    ns.merge(&app.entry(), &limit).await;
+    app.completed(0).await;
+    let watched = Watched::start(&app).await;
+    // The first one has another Release beside it than all that follow.
+    roll_out(&app, 1).await;
+    roll_out(&app, 2).await;
+    let even = settled_picture(&app).await;
+    roll_out(&app, 3).await;
+    let odd = settled_picture(&app).await;
+
+    let kinds = "/shipper.booking.com/|/package-operator.run/|/apps/|/services/|/pods/";
+    let writes = || On::writes().path(kinds);
+    let answers = [
+        ("409", Answer::conflict()),
+        ("500", Answer::internal_error()),
+        ("503", Answer::unavailable()),
+        (
+            "500 for what was done",
+            Answer::Lost(Status::internal_error()),
+        ),
+        ("no answer", Answer::HangUp { carried_out: false }),
+        (
+            "no answer for what was done",
+            Answer::HangUp { carried_out: true },
+        ),
+    ];
+    for (generation, (text, answer)) in (4..).zip(answers) {
+        println!("{text}");
+        // A dozen writes, with others in between.
+        let injections: Vec<_> = (0..12)
+            .map(|at| faults.inject(writes().after(2 + at).times(1), answer.clone()))
+            .collect();
+        roll_out(&app, generation).await;
+        assert!(injections.iter().all(|it| it.count() == 1), "{text}");
+        faults.heal();
+        let expected = if generation % 2 == 1 { &odd } else { &even };
+        becomes(&app, expected, text).await;
+        watched.assert(PODS as usize).await;
+    }
+    manager.kill();
+    bed.start_manager();
+    settle(&ns, &bed).await;
+    assert_eq!(bed.manager().metrics().writes(), 0);
+}

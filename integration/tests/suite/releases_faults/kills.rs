@@ -1,0 +1,175 @@
+//! A manager that is killed at random moments of rollouts and aborts.
+
+use baton_integration::application::{ALL_IN, TestApplication, VANGUARD};
+use baton_integration::exclusive::Exclusive;
+use baton_integration::prelude::*;
+use baton_integration::seed::{SEED, first_seed};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+use super::PODS;
+use super::state::{becomes, settled_picture};
+use super::watched::Watched;
+use crate::requests::settle;
+
+/// Seeds of each test; there are two.
+const ROUNDS: u64 = 15;
+
+/// A kill comes at most this squared milliseconds after the stage has begun, mostly early.
+const LATEST: u64 = 24;
+
+/// What disturbs a rollout, if anything does.
+struct Fate {
+    random: Option<StdRng>,
+    kills: u64,
+}
+
+impl Fate {
+    fn none() -> Self {
+        Self {
+            random: None,
+            kills: 0,
+        }
+    }
+
+    fn of(seed: u64) -> Self {
+        Self {
+            random: Some(StdRng::seed_from_u64(seed)),
+            kills: 0,
+        }
+    }
+
+    /// Something has begun: in two of three cases kills the manager at some moment of it, and starts another one.
+    async fn strike(&mut self, bed: &mut Exclusive) {
+        let Some(random) = &mut self.random else {
+            return;
+        };
+        if random.random_range(0..3) == 0 {
+            return;
+        }
+        let moment = random.random_range(0..=LATEST);
+        tokio::time::sleep(Duration::from_millis(moment * moment)).await;
+        bed.take_manager().kill();
+        bed.spawn_manager(&["--leader-elect=false"]);
+        self.kills += 1;
+    }
+}
+
+/// Three steps with a version.
+async fn roll_out(
+    app: &TestApplication<'_>,
+    bed: &mut Exclusive,
+    generation: i64,
+    fate: &mut Fate,
+) {
+    let version = ["0.0.1", "0.0.2"][usize::try_from(generation % 2).unwrap()];
+    app.apply(app.environment(version, PODS, VANGUARD)).await;
+    fate.strike(bed).await;
+    app.at_step(generation, 0).await;
+    app.promote(generation, 1).await;
+    fate.strike(bed).await;
+    app.at_step(generation, 1).await;
+    app.promote(generation, 2).await;
+    fate.strike(bed).await;
+    app.completed(generation).await;
+}
+
+/// Two steps, and back.
+async fn abort(app: &TestApplication<'_>, bed: &mut Exclusive, fate: &mut Fate) {
+    app.apply(app.environment("0.0.2", PODS, VANGUARD)).await;
+    fate.strike(bed).await;
+    app.at_step(1, 0).await;
+    app.promote(1, 1).await;
+    fate.strike(bed).await;
+    app.becomes(1, "on the way to the second step", |release| {
+        release["spec"]["targetStep"] == 1
+    })
+    .await;
+    // That it is deleted is an abort once the Application has noted it.
+    let highest = "shipper.booking.com/app.highestObservedGeneration";
+    app.ns
+        .eventually("the Release to be noted", async || {
+            app.ns.live(&app.entry()).await["metadata"]["annotations"][highest] == "1"
+        })
+        .await;
+    let contender = app.release(1).await;
+    app.delete_release(&contender).await;
+    fate.strike(bed).await;
+    app.completed(0).await;
+}
+
+/// A manager that is started has nothing to write.
+async fn rests(ns: &TestNamespace, bed: &mut Exclusive) {
+    bed.take_manager().kill();
+    bed.start_manager();
+    settle(ns, bed).await;
+    assert_eq!(bed.manager().metrics().writes(), 0);
+}
+
+/// Each rollout ends as an undisturbed one, and no pod of the incumbent goes before the contender's are there.
+#[tokio::test]
+async fn rollouts_of_a_killed_manager_end_as_others_do() {
+    let mut bed = Exclusive::acquire().await;
+    bed.install_releases().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, super::APP).await;
+    app.apply(app.environment("0.0.1", PODS, ALL_IN)).await;
+    let limit = json!({ "spec": { "revisionHistoryLimit": 1 } });
+    ns.merge(&app.entry(), &limit).await;
+    app.completed(0).await;
+    let watched = Watched::start(&app).await;
+    // The first one has another Release beside it than all that follow.
+    let mut expected = Vec::new();
+    for generation in 1..=3 {
+        roll_out(&app, &mut bed, generation, &mut Fate::none()).await;
+        if generation > 1 {
+            settle(&ns, &bed).await;
+            expected.push(settled_picture(&app).await);
+        }
+    }
+    let mut kills = 0;
+    let first = first_seed();
+    for (generation, seed) in (4..).zip(first..first + ROUNDS) {
+        let text = format!("{SEED}={seed}");
+        println!("{text}");
+        let mut fate = Fate::of(seed);
+        roll_out(&app, &mut bed, generation, &mut fate).await;
+        kills += fate.kills;
+        let like = &expected[usize::try_from(generation % 2).unwrap()];
+        becomes(&app, like, &text).await;
+        watched.assert(PODS as usize).await;
+    }
+    println!("the manager was killed {kills} times in the middle of its work");
+    assert!(kills >= ROUNDS, "{kills}");
+    rests(&ns, &mut bed).await;
+}
+
+/// W9, whenever the manager is killed: the state is the one from before, and the incumbent keeps the pods it had.
+#[tokio::test]
+async fn aborts_of_a_killed_manager_end_as_others_do() {
+    let mut bed = Exclusive::acquire().await;
+    bed.install_releases().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, super::APP).await;
+    app.apply(app.environment("0.0.1", PODS, ALL_IN)).await;
+    app.completed(0).await;
+    let watched = Watched::start(&app).await;
+    abort(&app, &mut bed, &mut Fate::none()).await;
+    settle(&ns, &bed).await;
+    let expected = settled_picture(&app).await;
+    let mut kills = 0;
+    let first = first_seed() + ROUNDS;
+    for seed in first..first + ROUNDS {
+        let text = format!("{SEED}={seed}");
+        println!("{text}");
+        let mut fate = Fate::of(seed);
+        abort(&app, &mut bed, &mut fate).await;
+        kills += fate.kills;
+        becomes(&app, &expected, &text).await;
+        // Half of them had made room for the contender.
+        watched.assert(PODS as usize / 2).await;
+    }
+    println!("the manager was killed {kills} times in the middle of its work");
+    assert!(kills >= ROUNDS, "{kills}");
+    rests(&ns, &mut bed).await;
+}

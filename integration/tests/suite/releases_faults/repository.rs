@@ -1,0 +1,177 @@
+//! Charts that cannot be had: what runs goes on, and what waits for them follows when they can be had again.
+
+use std::path::{Path, PathBuf};
+
+use baton_hack::charts::{Fault, Repository, pack_files};
+use baton_hack::paths::Dirs;
+use baton_integration::application::{ALL_IN, TestApplication, VANGUARD, condition, name, reason};
+use baton_integration::exclusive::Exclusive;
+use baton_integration::prelude::*;
+use baton_integration::program::temporary;
+
+use super::watched::Watched;
+use super::{APP, PODS};
+use crate::requests::settle;
+
+/// A repository of the test's own, with the charts of all tests.
+pub(crate) async fn start() -> Repository {
+    let dirs = Dirs::from_env().unwrap();
+    Repository::start(&dirs).await.unwrap()
+}
+
+/// Adds a version of the chart that has this beside its other templates.
+pub(crate) fn add(charts: &Repository, version: &str, template: &str) {
+    let folder = Dirs::from_env().unwrap().workspace;
+    let folder = folder.join("hack/charts/test-nginx-0.0.1");
+    let mut files: Vec<(PathBuf, Vec<u8>)> = Vec::new();
+    for file in [
+        "values.yaml",
+        "templates/_helpers.tpl",
+        "templates/deployment.yaml",
+        "templates/service.yaml",
+    ] {
+        files.push((file.into(), std::fs::read(folder.join(file)).unwrap()));
+    }
+    let chart = json!({ "apiVersion": "v1", "name": "test-nginx", "version": version });
+    files.push(("Chart.yaml".into(), chart.to_string().into_bytes()));
+    files.push(("templates/other.yaml".into(), template.into()));
+    let root = Path::new("test-nginx");
+    for (path, _) in &mut files {
+        *path = root.join(&path);
+    }
+    let files = files
+        .iter()
+        .map(|(path, content)| (path.as_path(), content.as_slice()));
+    charts.add("test-nginx", version, pack_files(files).unwrap());
+}
+
+/// What is rolled out from a repository of the test's own.
+pub(crate) fn environment(
+    app: &TestApplication<'_>,
+    charts: &Repository,
+    version: &str,
+    steps: &[baton_integration::application::Step],
+) -> Value {
+    let mut environment = app.environment(version, PODS, steps);
+    environment["chart"]["repoUrl"] = charts.url().into();
+    environment
+}
+
+/// Whether it is told that a Release cannot be rolled out: by the Application if the index is asked for before there is
+/// one, by the Release with whatever reason if it is afterwards.
+async fn is_refused(app: &TestApplication<'_>, generation: i64) -> bool {
+    if let Some(release) = app.find(generation).await {
+        return condition(&release, "Scheduled") == "False";
+    }
+    let application = app.ns.live(&app.entry()).await;
+    let [reason, _] = reason(&application, "RollingOut");
+    reason == "ChartVersionResolutionFailed"
+}
+
+#[tokio::test]
+async fn a_repository_that_fails_holds_up_the_next_release_alone() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, APP).await;
+    let charts = start().await;
+    let lost = Fault::Lost {
+        name: "test-nginx".to_owned(),
+        version: "0.1.2".to_owned(),
+    };
+    let faults = [Fault::Down, lost, Fault::Status(503)];
+    for at in 1..=faults.len() + 1 {
+        add(&charts, &format!("0.1.{at}"), "");
+    }
+    app.apply(environment(&app, &charts, "0.0.1", ALL_IN)).await;
+    app.completed(0).await;
+    let watched = Watched::start(&app).await;
+
+    for (generation, fault) in (1..).zip(faults) {
+        println!("{fault:?}");
+        let before = app.release(generation - 1).await;
+        let version = format!("0.1.{generation}");
+        charts.fail(fault);
+        app.apply(environment(&app, &charts, &version, ALL_IN))
+            .await;
+        ns.eventually("the next Release to be refused", async || {
+            is_refused(&app, generation).await
+        })
+        .await;
+        // What runs is complete, and has all it had. Its strategy may not be followed without the targets of the next
+        // one (section 3.4 of the contract).
+        let after = app.release(generation - 1).await;
+        assert_eq!(condition(&after, "Scheduled"), "True", "{after}");
+        assert_eq!(condition(&after, "Complete"), "True", "{after}");
+        for field in ["achievedStep", "strategy"] {
+            assert_eq!(before["status"][field], after["status"][field]);
+        }
+        assert_eq!(app.ready_pods(&before).await, [PODS as usize; 2]);
+        charts.recover();
+        app.completed(generation).await;
+        watched.assert(PODS as usize).await;
+    }
+
+    charts.fail(Fault::Slow(Duration::from_secs(1)));
+    let (slow, generation) = ("0.1.4", 4);
+    app.apply(environment(&app, &charts, slow, VANGUARD)).await;
+    app.at_step(generation, 0).await;
+    watched.assert(PODS as usize).await;
+}
+
+/// W28: rendered once for all clusters, and never again; not even by a manager that knows nothing of the charts.
+#[tokio::test]
+async fn a_manager_that_is_started_renders_nothing_again() {
+    let mut bed = Exclusive::acquire().await;
+    bed.install_releases().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let app = TestApplication::new(&ns, APP).await;
+    let charts = start().await;
+    let folder = temporary("empty-chart-cache");
+    let flag = format!("--chart-cache={}", folder.display());
+    bed.take_manager().kill();
+    bed.spawn_manager(&["--leader-elect=false", &flag]);
+    app.apply(environment(&app, &charts, "0.0.1", ALL_IN)).await;
+    app.completed(0).await;
+    app.apply(environment(&app, &charts, "0.0.2", VANGUARD))
+        .await;
+    app.at_step(1, 0).await;
+    settle(&ns, &bed).await;
+    let second = app.release(1).await;
+    for version in ["0.0.1", "0.0.2"] {
+        let fetched = charts.requests_for(&format!("-{version}.tgz"));
+        assert_eq!(fetched, 1, "{version}");
+    }
+
+    charts.fail(Fault::Down);
+    let requests = charts.requests_for(".tgz");
+    bed.take_manager().kill();
+    std::fs::remove_dir_all(&folder).unwrap();
+    bed.spawn_manager(&["--leader-elect=false", &flag]);
+    settle(&ns, &bed).await;
+    assert_eq!(bed.manager().metrics().writes(), 0);
+    let read = app.release(1).await;
+    assert_eq!(read["status"], second["status"]);
+    for step in [1, 2] {
+        app.promote(1, step).await;
+        app.becomes(1, "a step further", |release| {
+            release["status"]["achievedStep"]["step"] == step
+        })
+        .await;
+    }
+    app.completed(1).await;
+    // What is lost comes back from what was rendered.
+    let labels = format!("shipper-release={}", name(&second));
+    for (place, found) in app
+        .places
+        .iter()
+        .zip(app.in_clusters("apps/v1", "Deployment", &labels).await)
+    {
+        assert!(place.cluster.delete(&found[0], "Background").await);
+    }
+    ns.eventually("the Deployments to be made again", async || {
+        app.ready_pods(&second).await == [PODS as usize; 2]
+    })
+    .await;
+    assert_eq!(charts.requests_for(".tgz"), requests);
+    bed.take_manager().kill();
+    std::fs::remove_dir_all(&folder).ok();
+}

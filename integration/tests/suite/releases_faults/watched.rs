@@ -1,0 +1,105 @@
+//! Watches over a whole run: what holds at every moment of it, not only when somebody looks.
+
+use std::collections::BTreeMap;
+
+use baton_integration::application::{TestApplication, condition};
+use baton_integration::prelude::*;
+
+use super::APP;
+
+/// What happens to an application in its clusters.
+pub(crate) struct Watched {
+    places: Vec<Place>,
+}
+
+struct Place {
+    cluster: String,
+    pods: Recording,
+    services: Recording,
+    slices: Recording,
+}
+
+impl Watched {
+    /// Begins to watch an application that has a complete Release.
+    pub(crate) async fn start(app: &TestApplication<'_>) -> Self {
+        let mut places = Vec::new();
+        for place in &app.places {
+            let follow = async |api: &str, kind: &str, labels: &str| {
+                let like = app.ns.reference(&object(api, kind, "any"));
+                Recording::start(&place.cluster, &like, labels).await
+            };
+            places.push(Place {
+                cluster: place.joined.name().to_owned(),
+                pods: follow("v1", "Pod", &format!("shipper-app={APP}")).await,
+                services: follow("v1", "Service", "").await,
+                slices: follow("discovery.k8s.io/v1", "EndpointSlice", "").await,
+            });
+        }
+        Self { places }
+    }
+
+    /// Fails unless, at every moment until now and in each cluster, at least so many pods were ready, at least one of
+    /// them was served, and every Service was there and had one controller.
+    pub(crate) async fn assert(&self, pods: usize) {
+        for place in &self.places {
+            let text = &place.cluster;
+            each_state(place.pods.so_far().await, |state, trace| {
+                let ready = state.values().filter(|pod| is_ready(pod)).count();
+                assert!(ready >= pods, "{text}: {ready} of {pods} pods: {trace:#?}");
+            });
+            each_state(place.slices.so_far().await, |state, trace| {
+                let served = state.values().map(served).sum::<usize>();
+                assert!(served > 0, "{text}: nobody is served: {trace:#?}");
+            });
+            let services = place.services.so_far().await;
+            let lost = services.count(Change::Deleted);
+            assert_eq!(lost, 0, "{text}: a Service was deleted");
+            let later = services.events.iter().map(|event| &event.object);
+            for service in services.start.values().chain(later) {
+                let controllers = controllers(service);
+                assert_eq!(controllers, 1, "{text}: {service:#}");
+            }
+        }
+    }
+}
+
+/// Shows the objects at the beginning and after each event, with the last events.
+fn each_state(recorded: Recorded, check: impl Fn(&BTreeMap<String, Value>, &[String])) {
+    let mut state = recorded.start;
+    let mut trace = Vec::new();
+    check(&state, &trace);
+    for event in recorded.events {
+        let metadata = &event.object["metadata"];
+        let name = metadata["name"].as_str().unwrap().to_owned();
+        let ready = is_ready(&event.object);
+        if trace.len() > 12 {
+            trace.remove(0);
+        }
+        trace.push(format!("{:?} {name} ready: {ready}", event.change));
+        if event.change == Change::Deleted {
+            state.remove(&name);
+        } else {
+            state.insert(name, event.object);
+        }
+        check(&state, &trace);
+    }
+}
+
+fn is_ready(pod: &Value) -> bool {
+    pod["metadata"]["deletionTimestamp"].is_null() && condition(pod, "Ready") == "True"
+}
+
+/// How many addresses of a slice are ready.
+fn served(slice: &Value) -> usize {
+    let endpoints = slice["endpoints"].as_array().into_iter().flatten();
+    let ready = endpoints.filter(|it| it["conditions"]["ready"] == true);
+    ready.count()
+}
+
+/// How many controllers an object has, in its own cluster and in another one.
+fn controllers(object: &Value) -> usize {
+    let annotation = annotation(object, "package-operator.run/owners");
+    let remote: Vec<Value> = serde_json::from_str(annotation).unwrap_or_default();
+    let all = owners(object).iter().chain(&remote);
+    all.filter(|owner| owner["controller"] == true).count()
+}

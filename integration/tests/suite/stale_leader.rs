@@ -1,0 +1,152 @@
+//! A leader that is stopped for longer than its lease lasts and then goes on, and what it leaves nevertheless.
+
+#[cfg(target_os = "linux")]
+mod unaware;
+
+use baton_integration::exclusive::Exclusive;
+use baton_integration::manager::Manager;
+use baton_integration::namespace::PATIENCE;
+use baton_integration::prelude::*;
+use baton_integration::seed::{SEED, first_seed};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+both_scopes! {
+    what_an_archived_revision_controls_is_taken_away;
+}
+
+/// How many leaders are stopped: a few, or 50 in a long run.
+const STOPS: &str = "BATON_TEST_STOPS";
+
+/// Objects of a revision. A leader is stopped when some of them exist.
+const OBJECTS: usize = 200;
+
+/// Flags of managers that take turns.
+const FLAGS: [&str; 2] = ["--leader-elect", "--namespace=baton-system"];
+
+fn stops() -> u64 {
+    let stops = std::env::var(STOPS).ok();
+    stops.and_then(|stops| stops.parse().ok()).unwrap_or(2)
+}
+
+fn is_leader(manager: &Manager) -> bool {
+    manager.is_ready() && manager.metrics().count("baton_leader") == 1
+}
+
+/// The names of a revision's objects that exist.
+async fn objects(ns: &TestNamespace, set: &str) -> Vec<String> {
+    let like =
+        json!({ "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "namespace": ns.name() } });
+    let objects = ns.cluster().list(&like, &format!("of={set}")).await;
+    let name = |object: &Value| {
+        object["metadata"]["name"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned()
+    };
+    objects.iter().map(name).collect()
+}
+
+/// The leader is stopped in the middle of a rollout. Another one takes over and archives the revision; then the first
+/// goes on. Nothing of the revision exists afterwards.
+#[tokio::test]
+async fn a_stopped_leader_that_goes_on_leaves_nothing() {
+    let first = first_seed();
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let home = object("v1", "Namespace", "baton-system").manifest;
+    bed.cluster().apply(&home, "tests").await.unwrap();
+    let _ = bed.take_manager().terminate();
+    let start = || Manager::spawn(bed.cluster().kubeconfig(), "stale", &FLAGS);
+    let mut leader = start();
+    // Somebody watches the kind all the time.
+    ns.set("other")
+        .phase("a", [configmap("other")])
+        .available()
+        .await;
+    let mut late = 0;
+    for seed in first..first + stops() {
+        println!("{SEED}={seed}");
+        let mut random = StdRng::seed_from_u64(seed);
+        ns.eventually("the leader to lead", async || is_leader(&leader))
+            .await;
+        let successor = start();
+        ns.eventually("the successor to be ready", async || successor.is_ready())
+            .await;
+        let set = format!("r{seed}");
+        let cm = |at: usize| configmap(&format!("{set}-{at}")).label("of", &set);
+        ns.set(&set).phase("a", (0..OBJECTS).map(cm)).create().await;
+        let some = random.random_range(0..OBJECTS);
+        ns.eventually("some objects to exist", async || {
+            objects(&ns, &set).await.len() >= some
+        })
+        .await;
+        leader.freeze();
+        let before = objects(&ns, &set).await.len();
+        ns.set_lifecycle(&set, "Archived").await;
+        ns.within(PATIENCE * 2)
+            .reaches(&set, &[Is("Archived", "True")])
+            .await;
+        assert_eq!(objects(&ns, &set).await, [""; 0], "archived");
+        let more = random.random_range(0..3_000);
+        tokio::time::sleep(Duration::from_millis(more)).await;
+        leader.go_on();
+        ns.eventually("the former leader to end", async || {
+            leader.exited().is_some()
+        })
+        .await;
+        late += objects(&ns, &set).await.len();
+        ns.eventually("what came late to be gone", async || {
+            objects(&ns, &set).await.is_empty()
+        })
+        .await;
+        println!("{before} of {OBJECTS} objects existed when the leader was stopped");
+        leader = successor;
+    }
+    assert_eq!(late, 0, "writes of former leaders");
+}
+
+/// Whatever comes late goes, also what came while no manager ran; what others have is left alone.
+async fn what_an_archived_revision_controls_is_taken_away(scope: Scope) {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(scope).await;
+    let kept = configmap("kept");
+    ns.revision(1)
+        .phase("a", [configmap("cm")])
+        .available()
+        .await;
+    ns.revision(2).phase("a", [kept.clone()]).available().await;
+    ns.set_lifecycle("v1", "Archived").await;
+    let archived = ns.reaches("v1", &[Is("Archived", "True")]).await;
+    let late = |name: &str, controller: bool| {
+        let owner = json!([{
+            "apiVersion": "package-operator.run/v1alpha1", "kind": archived.json["kind"],
+            "name": archived.name(), "uid": archived.uid(), "controller": controller,
+        }]);
+        configmap(name)
+            .label("package-operator.run/cache", "True")
+            .with("/metadata/ownerReferences", owner)
+    };
+    let (stray, shared) = (late("stray", true), late("shared", false));
+    ns.create(&shared).await;
+    ns.create(&stray).await;
+    ns.gone(&stray).await;
+
+    bed.take_manager().kill();
+    ns.create(&stray).await;
+    let finalizer = json!({ "metadata": { "finalizers": ["baton.run/test-blocks"] } });
+    let blocked = late("blocked", true);
+    ns.create(&blocked).await;
+    ns.merge(&blocked, &finalizer).await;
+    bed.start_manager();
+    ns.gone(&stray).await;
+    ns.object_becomes(&blocked, "deleted", |live| {
+        !live["metadata"]["deletionTimestamp"].is_null()
+    })
+    .await;
+    ns.unblock(&blocked).await;
+    ns.gone(&blocked).await;
+    ns.live(&kept).await;
+    let live = ns.live(&shared).await;
+    assert_eq!(live["metadata"]["deletionTimestamp"], Value::Null, "{live}");
+}

@@ -1,0 +1,62 @@
+//! A leader that goes on before it has noticed that its time is over: nothing but the check of each write keeps it from
+//! writing.
+
+use baton_integration::endpoint::Endpoint;
+use baton_integration::exclusive::Exclusive;
+use baton_integration::faults::{Answer, Faults, Gate, On, Seen, Verb};
+use baton_integration::manager::Manager;
+use baton_integration::namespace::PATIENCE;
+use baton_integration::prelude::*;
+
+use super::{FLAGS, is_leader, objects};
+
+/// Whether a request changes what only a leader may.
+fn is_of_a_leader(seen: &Seen) -> bool {
+    let free = ["/namespaces/baton-system/leases", "/events"];
+    seen.is_write() && !free.iter().any(|path| seen.path.contains(path))
+}
+
+/// A leader is stopped in the middle of a pass; another one takes over and archives the revision. Then the first one
+/// gets the answers that it waits for, and goes on to write, before the thread that minds the lease has run.
+#[tokio::test]
+async fn a_stopped_leader_that_does_not_know_it_yet_writes_nothing() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
+    let leader = bed.manager_through(&faults, &FLAGS).await;
+    ns.eventually("the leader to lead", async || is_leader(&leader))
+        .await;
+    let gate = Gate::default();
+    let dry_runs = On::verb(Verb::Apply).path("/configmaps/").dry_run(true);
+    let held = faults.inject(dry_runs, Answer::Held(gate.clone()));
+    let cm = |at: usize| configmap(&format!("r-{at}")).label("of", "r");
+    ns.set("r").phase("a", (0..20).map(cm)).create().await;
+    held.used(10).await;
+
+    let minder = leader.stall("vital");
+    leader.freeze();
+    let successor = Manager::spawn(bed.cluster().kubeconfig(), "stale", &FLAGS);
+    ns.within(PATIENCE * 2)
+        .eventually("the successor to lead", async || is_leader(&successor))
+        .await;
+    ns.reaches("r", &[Is("Available", "True")]).await;
+    ns.set_lifecycle("r", "Archived").await;
+    ns.reaches("r", &[Is("Archived", "True")]).await;
+    let before = faults.seen().len();
+    gate.open();
+    leader.go_on();
+    let late = || faults.seen().split_off(before);
+    ns.eventually("the leader to go on", async || {
+        let refused = leader.log().about("does not certainly hold the lease", 1);
+        !refused.is_empty() || late().iter().any(is_of_a_leader)
+    })
+    .await;
+    drop(minder);
+    ns.eventually("the former leader to end", async || {
+        leader.exited().is_some()
+    })
+    .await;
+    let late: Vec<_> = late().into_iter().filter(is_of_a_leader).collect();
+    assert!(late.is_empty(), "{late:#?}");
+    assert_eq!(objects(&ns, "r").await, [""; 0]);
+}

@@ -1,0 +1,274 @@
+//! However bad a revision is, it comes to its end: revisions drawn from a grammar of bad manifests, rolled out,
+//! archived and deleted. None stays, and nothing of others is touched.
+
+use baton_integration::prelude::*;
+use baton_integration::seed::{SEED, first_seed};
+use futures::future::join_all;
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+both_scopes! {
+    every_revision_comes_to_its_end;
+}
+
+/// Revisions that are drawn in a run.
+const REVISIONS: usize = 40;
+
+/// How long a run may take for any of its steps.
+const LONG: Duration = Duration::from_mins(1);
+
+/// Objects of others, which revisions want as well.
+const STRANGERS: [&str; 2] = ["unowned", "owned"];
+
+/// Draws parts of revisions.
+struct Grammar<'a> {
+    ns: &'a TestNamespace,
+    random: StdRng,
+}
+
+impl Grammar<'_> {
+    fn pick<T: Clone>(&mut self, list: &[T]) -> T {
+        list[self.random.random_range(0..list.len())].clone()
+    }
+
+    fn one_in(&mut self, chance: u32) -> bool {
+        self.random.random_range(0..chance) == 0
+    }
+
+    /// A manifest, most often a bad one; `name` is one that nobody else uses.
+    fn manifest(&mut self, name: &str) -> Value {
+        let mut manifest = json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "data": { "k": "v" },
+            "metadata": { "name": name, "namespace": self.ns.name() },
+        });
+        if self.one_in(3) {
+            return manifest;
+        }
+        let long = "a".repeat(300);
+        let patches = [
+            json!({ "metadata": { "name": self.pick(&STRANGERS) } }),
+            json!({ "metadata": { "name": format!("{name}\n") } }),
+            json!({ "metadata": { "name": format!("{name} b") } }),
+            json!({ "metadata": { "name": format!("{name}?watch=1") } }),
+            json!({ "metadata": { "name": name.to_uppercase() } }),
+            json!({ "metadata": { "name": long } }),
+            json!({ "metadata": { "name": null, "generateName": name } }),
+            json!({ "metadata": { "namespace": "nowhere-at-all" } }),
+            json!({ "metadata": { "namespace": null } }),
+            json!({ "metadata": { "labels": { "not a label!": "v" } } }),
+            json!({ "metadata": { "ownerReferences": [
+                { "apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "x", "controller": true },
+            ] } }),
+            json!({ "metadata": { "uid": "made-up", "resourceVersion": "7" } }),
+            json!({ "data": { "not a key!": "v" } }),
+            json!({ "data": ["no", "map"] }),
+            json!({ "data": { "k": 7 } }),
+            json!({ "unknown": { "field": true } }),
+            json!({ "apiVersion": "v7" }),
+            json!({ "apiVersion": "nobody.example/v1", "kind": "Nothing" }),
+            json!({ "apiVersion": "apps/v1beta1", "kind": "Deployment" }),
+            json!({ "apiVersion": "v1?watch=1" }),
+            json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "LocalSubjectAccessReview" }),
+            json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview" }),
+            json!({ "apiVersion": "v1", "kind": "Binding", "target": { "name": "x" } }),
+            json!({ "apiVersion": "v1", "kind": "ComponentStatus" }),
+            json!({ "kind": "PriorityClass", "apiVersion": "scheduling.k8s.io/v1", "value": "many" }),
+        ];
+        let patch = self.pick(&patches);
+        merge(&mut manifest, &patch);
+        manifest
+    }
+
+    fn object(&mut self, name: &str) -> Value {
+        let mut entry = json!({ "object": self.manifest(name) });
+        if self.one_in(8) {
+            entry["createOnlyFields"] = json!([".data.k"]);
+        }
+        if self.one_in(8) {
+            entry["conditionMappings"] =
+                json!([{ "sourceType": "Ready", "destinationType": "a.b/Ready" }]);
+        }
+        entry
+    }
+
+    fn phase(&mut self, set: &str, number: usize) -> Value {
+        let class = [
+            "",
+            "",
+            "",
+            "default",
+            "default",
+            "cluster.nowhere",
+            "nobody",
+        ];
+        let names = ["a", "b", "deploy web", "50%", "..", "Upper", ""];
+        let name = self.pick(&names);
+        let mut phase = json!({ "name": name, "class": self.pick(&class) });
+        let objects = 0..self.random.random_range(0..4);
+        let objects = objects.map(|object| {
+            // Now and then an object is there twice.
+            let object = if self.one_in(10) { 0 } else { object };
+            self.object(&format!("{set}-{number}-{object}"))
+        });
+        phase["objects"] = objects.collect::<Vec<_>>().into();
+        if self.one_in(8) {
+            phase["slices"] = json!(["missing"]);
+        }
+        phase
+    }
+
+    /// A revision; the server may refuse it.
+    fn revision(&mut self, number: usize) -> Value {
+        let name = format!("r{number}");
+        let phases = 0..self.random.random_range(1..4);
+        let phases: Vec<_> = phases.map(|at| self.phase(&name, at)).collect();
+        let mut set = self.ns.set(&name).spec("phases", phases);
+        if self.one_in(4) {
+            let previous = self.pick(&[number, number + 1, 1000]);
+            set = set.previous(&[&format!("r{previous}")]);
+        } else {
+            set = set.revision(1);
+        }
+        if self.one_in(6) {
+            let rule = self.pick(&["self.x ==", "'text'", "self.data.k == 'never'"]);
+            set = set.probe(cel_probe("", "ConfigMap", rule, "never"));
+        }
+        set.manifest()
+    }
+}
+
+fn merge(into: &mut Value, patch: &Value) {
+    match (into, patch) {
+        (Value::Object(into), Value::Object(patch)) => {
+            for (key, value) in patch {
+                if value.is_null() {
+                    into.remove(key);
+                } else {
+                    merge(into.entry(key).or_insert(Value::Null), value);
+                }
+            }
+        }
+        (into, patch) => *into = patch.clone(),
+    }
+}
+
+/// How a revision is brought to its end.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum End {
+    Archived,
+    Deleted,
+    /// Deleted while its archival is under way, or done.
+    Both,
+}
+
+/// Ends a revision, and waits until it has.
+async fn end(ns: &TestNamespace, name: &str, end: End) {
+    if end != End::Deleted {
+        ns.set_lifecycle(name, "Archived").await;
+    }
+    if end == End::Archived {
+        ns.within(LONG)
+            .reaches(name, &[Is("Archived", "True"), Controls(&[])])
+            .await;
+    }
+    let set = ns.set_ref(name);
+    ns.cluster().delete(&set, "Background").await;
+    let text = format!("{name}, to be {end:?}, to be gone");
+    ns.within(LONG)
+        .eventually(&text, async || ns.cluster().get(&set).await.is_none())
+        .await;
+}
+
+/// All that the manager marks as its own.
+async fn managed(ns: &TestNamespace) -> Vec<String> {
+    let mut found = Vec::new();
+    for kind in ["ConfigMap", "Secret"] {
+        let kind = object("v1", kind, "").within(ns.name()).manifest;
+        let objects = ns.cluster().list(&kind, "package-operator.run/cache=True");
+        found.extend(objects.await.iter().map(Value::to_string));
+    }
+    found
+}
+
+async fn every_revision_comes_to_its_end(scope: Scope) {
+    let seed = first_seed();
+    println!("{SEED}={seed}");
+    let ns = TestNamespace::new(scope).await;
+    let strangers = STRANGERS.map(|name| configmap(name).data("k", "theirs"));
+    ns.create(&strangers[0]).await;
+    let controller = json!([{ "apiVersion": "3", "kind": "notus", "name": "x", "uid": "a", "controller": true }]);
+    let owned = strangers[1]
+        .clone()
+        .with("/metadata/ownerReferences", controller);
+    // Garbage collection takes an object whose owner does not exist; a finalizer keeps it.
+    let owned = owned.with("/metadata/finalizers", json!(["baton.run/test-keeps"]));
+    ns.create(&owned).await;
+    let before = join_all(strangers.iter().map(|it| ns.live(it))).await;
+
+    let mut grammar = Grammar {
+        ns: &ns,
+        random: StdRng::seed_from_u64(seed),
+    };
+    let mut names = Vec::new();
+    for number in 0..REVISIONS {
+        let manifest = grammar.revision(number);
+        // What the schema refuses is no revision.
+        if ns.cluster().create(&manifest).await.is_ok() {
+            names.push(format!("r{number}"));
+        }
+    }
+    assert!(
+        names.len() > REVISIONS / 4,
+        "too much is refused: {names:?}"
+    );
+    let reported = async |name: &String| {
+        let set = ns.read_set(name).await;
+        let conditions = set.json["status"]["conditions"].as_array();
+        conditions.is_some_and(|conditions| !conditions.is_empty())
+    };
+    for name in &names {
+        let text = format!("a condition of {name}");
+        ns.within(LONG)
+            .eventually(&text, async || reported(name).await)
+            .await;
+    }
+
+    let ends: Vec<End> = names
+        .iter()
+        .map(|_| grammar.pick(&[End::Archived, End::Deleted, End::Both]))
+        .collect();
+    join_all(
+        names
+            .iter()
+            .zip(ends)
+            .map(|(name, how)| end(&ns, name, how)),
+    )
+    .await;
+
+    assert_eq!(managed(&ns).await, [""; 0]);
+    let after = join_all(strangers.iter().map(|it| ns.live(it))).await;
+    for (before, after) in before.iter().zip(&after) {
+        // Garbage collection may have asked for the end of the one whose owner does not exist.
+        let content =
+            |object: &Value| (object["data"].clone(), object["metadata"]["labels"].clone());
+        assert_eq!(content(before), content(after));
+        assert_eq!(uid(before), uid(after));
+        assert!(!has_manager(after, "package-operator"), "{after}");
+    }
+    ns.merge(
+        &strangers[1],
+        &json!({ "metadata": { "finalizers": null } }),
+    )
+    .await;
+    let kind = ns.phase_ref("x", "y");
+    let left = ns.cluster().list(&kind, "").await;
+    let left: Vec<_> = left
+        .iter()
+        .filter(|phase| {
+            phase["metadata"]["name"]
+                .as_str()
+                .is_some_and(|name| name.starts_with(&ns.set_name("r")))
+        })
+        .collect();
+    assert!(left.is_empty(), "{left:?}");
+}

@@ -1,0 +1,361 @@
+//! Revisions whose objects are written with the rights of service accounts.
+
+use baton_integration::exclusive::Exclusive;
+use baton_integration::prelude::*;
+use baton_integration::sites::{Joined, PUSH, Site};
+
+use crate::agent::Pulled;
+use crate::rights::{ACCOUNT, NAMESPACE, apply_rights, apply_shipped_rights};
+
+const RBAC: &str = "rbac.authorization.k8s.io/v1";
+pub(crate) const DEPLOYER: &str = "deployer";
+pub(crate) const ALL: [&str; 5] = ["get", "create", "patch", "update", "delete"];
+
+/// Gives the service account of this name in a namespace rights on kinds of the core group there.
+pub(crate) async fn allow(
+    cluster: &Cluster,
+    namespace: &str,
+    account: &str,
+    kinds: &[&str],
+    verbs: &[&str],
+) {
+    let account_object = object("v1", "ServiceAccount", account).within(namespace);
+    let role = object(RBAC, "Role", account).within(namespace).with(
+        "/rules",
+        json!([{ "apiGroups": [""], "resources": kinds, "verbs": verbs }]),
+    );
+    let subject = json!({ "kind": "ServiceAccount", "name": account, "namespace": namespace });
+    let binding = object(RBAC, "RoleBinding", account)
+        .within(namespace)
+        .with(
+            "/roleRef",
+            json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": account }),
+        )
+        .with("/subjects", json!([subject]));
+    for object in [account_object, role, binding] {
+        cluster.apply(&object.manifest, "tests").await.unwrap();
+    }
+}
+
+/// Binds the right to impersonate to the manager, in one namespace.
+async fn serve(ns: &TestNamespace) {
+    let subject = json!({ "kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE });
+    let role = json!({
+        "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "baton-tenant",
+    });
+    let binding = object(RBAC, "RoleBinding", "baton-tenant")
+        .with("/roleRef", role)
+        .with("/subjects", json!([subject]));
+    ns.create(&binding).await;
+}
+
+pub(crate) fn user(ns: &TestNamespace, account: &str) -> String {
+    format!("system:serviceaccount:{}:{account}", ns.name())
+}
+
+/// With no rights of its own on what revisions contain: rollout, probes, handover, phases of a class, deployments,
+/// archival and deletion. And a namespace that nobody gave it is left alone.
+#[tokio::test]
+async fn a_manager_of_tenants_writes_with_their_rights_only() {
+    let mut bed = Exclusive::acquire().await;
+    apply_shipped_rights(bed.cluster()).await;
+    apply_rights(bed.cluster(), "config/tenants").await;
+    bed.take_manager().kill();
+    let default = format!("--default-service-account={DEPLOYER}");
+    bed.start_manager_as_with(NAMESPACE, ACCOUNT, &[&default])
+        .await;
+
+    let ns = bed.namespace(Scope::Namespaced).await;
+    serve(&ns).await;
+    allow(ns.cluster(), ns.name(), DEPLOYER, &["configmaps"], &ALL).await;
+    let (kept, gone, delegated) = (configmap("kept"), configmap("gone"), configmap("delegated"));
+    let probe = cel_probe("", "ConfigMap", "self.metadata.name != ''", "no name");
+    ns.revision(1)
+        .phase("a", [kept.clone(), gone.clone()])
+        .delegated("b", "default", [delegated.clone()])
+        .probe(probe.clone())
+        .available()
+        .await;
+    // The same content, and another one; the account may be named as well.
+    ns.revision(2)
+        .phase("a", [kept.clone()])
+        .delegated("b", "default", [delegated.clone().data("k", "2")])
+        .probe(probe)
+        .spec("serviceAccountName", DEPLOYER)
+        .available()
+        .await;
+    let phase = ns.phase_object("v2", "b").await.unwrap();
+    assert_eq!(phase.json["spec"]["serviceAccountName"], DEPLOYER);
+    ns.set_lifecycle("v1", "Archived").await;
+    ns.reaches("v1", &[Is("Archived", "True")]).await;
+    assert_eq!(ns.get(&gone).await, None);
+    ns.merge(&kept, &json!({ "metadata": { "labels": null } }))
+        .await;
+    ns.object_becomes(&kept, "labelled again", is_labelled)
+        .await;
+    ns.delete_set("v2", "Background").await;
+    ns.gone(&kept).await;
+    ns.gone(&delegated).await;
+
+    // What the account may not write is told, and nothing of its phase is written.
+    let (beside, hidden) = (configmap("beside"), secret("hidden"));
+    ns.set("secret")
+        .phase("a", [beside.clone(), hidden.clone()])
+        .reaching(&[
+            Because("Available", "False", "PreflightError"),
+            Says("Available", &user(&ns, DEPLOYER)),
+            Says("Available", "secrets"),
+        ])
+        .await;
+    assert_eq!((ns.get(&beside).await, ns.get(&hidden).await), (None, None));
+
+    // Nobody bound the right to impersonate here.
+    let other = bed.namespace(Scope::Namespaced).await;
+    allow(
+        other.cluster(),
+        other.name(),
+        DEPLOYER,
+        &["configmaps"],
+        &ALL,
+    )
+    .await;
+    other
+        .set("v1")
+        .phase("a", [kept.clone()])
+        .reaching(&[
+            Because("Available", "False", "PreflightError"),
+            Says("Available", "cannot impersonate"),
+        ])
+        .await;
+    assert_eq!(other.get(&kept).await, None);
+    // Nor may the manager write anything itself.
+    let wide = bed.namespace(Scope::Cluster).await;
+    wide.set("v1")
+        .phase("a", [kept.clone()])
+        .reaching(&[
+            Because("Available", "False", "PreflightError"),
+            Says(
+                "Available",
+                &format!("system:serviceaccount:{NAMESPACE}:{ACCOUNT}"),
+            ),
+        ])
+        .await;
+    assert_eq!(wide.get(&kept).await, None);
+}
+
+/// Neither by a rule nor by a mapped condition, nor as somebody else's object that is in the way.
+#[tokio::test]
+async fn what_the_account_may_not_read_is_not_told() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    allow(
+        ns.cluster(),
+        ns.name(),
+        DEPLOYER,
+        &["services"],
+        &["create", "patch", "delete"],
+    )
+    .await;
+    let service =
+        || object("v1", "Service", "s").with("/spec", json!({ "ports": [{ "port": 80 }] }));
+    // Labelled, so that the manager knows it, and of nobody.
+    ns.create(&service().label("package-operator.run/cache", "True"))
+        .await;
+    let status = json!({ "status": { "conditions": [{
+        "type": "Ready", "status": "False", "reason": "Hunter2", "message": "hunter2",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    }] } });
+    let like = ns.reference(&service());
+    ns.cluster().merge_status(&like, &status).await.unwrap();
+    for (name, lifecycle) in [("active", "Active"), ("paused", "Paused")] {
+        let set = ns
+            .set(name)
+            .phase("a", [service().map("Ready", "demo.example/Ready")])
+            .probe(condition_probe("", "Service", "Ready"))
+            .lifecycle(lifecycle)
+            .spec("serviceAccountName", DEPLOYER)
+            .reaching(&[
+                Because("Available", "False", "PreflightError"),
+                Says(
+                    "Available",
+                    &format!("{} may not get it", user(&ns, DEPLOYER)),
+                ),
+                No("demo.example/Ready"),
+            ])
+            .await;
+        let told = set.json["status"].to_string();
+        assert!(!told.to_lowercase().contains("hunter2"), "{told}");
+        assert!(!told.contains(".status.condition"), "{told}");
+    }
+    // Who may read it is told, once the right has been noticed.
+    allow(
+        ns.cluster(),
+        ns.name(),
+        DEPLOYER,
+        &["services"],
+        &["get", "create", "patch", "delete"],
+    )
+    .await;
+    ns.within(Duration::from_mins(2))
+        .reaches("paused", &[Is("demo.example/Ready", "False")])
+        .await;
+}
+
+/// It says so, also when it is deleted, and goes on once the right is there.
+#[tokio::test]
+async fn without_the_right_to_delete_a_revision_stays() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let most = ["get", "create", "patch"];
+    allow(ns.cluster(), ns.name(), DEPLOYER, &["configmaps"], &most).await;
+    let cm = configmap("cm");
+    for name in ["archived", "deleted"] {
+        ns.set(name)
+            .phase("a", [configmap(name)])
+            .spec("serviceAccountName", DEPLOYER)
+            .available()
+            .await;
+    }
+    ns.set_lifecycle("archived", "Archived").await;
+    let text = format!("User \"{}\" cannot delete resource", user(&ns, DEPLOYER));
+    ns.reaches(
+        "archived",
+        &[
+            Because("Archived", "False", "ArchivalInProgress"),
+            Says("Archived", &text),
+        ],
+    )
+    .await;
+    assert!(
+        ns.cluster()
+            .delete(&ns.set_ref("deleted"), "Background")
+            .await
+    );
+    ns.eventually("the deletion to say what it waits for", async || {
+        let waiting = ns.read_set("deleted").await.json["status"]["waitingFor"].to_string();
+        waiting.contains("cannot delete resource")
+    })
+    .await;
+    assert_eq!(ns.get(&cm).await, None);
+    ns.live(&configmap("archived")).await;
+    ns.live(&configmap("deleted")).await;
+    allow(ns.cluster(), ns.name(), DEPLOYER, &["configmaps"], &ALL).await;
+    ns.within(Duration::from_mins(2))
+        .reaches("archived", &[Is("Archived", "True")])
+        .await;
+    ns.within(Duration::from_mins(2))
+        .eventually("the other revision to go", async || {
+            ns.cluster().get(&ns.set_ref("deleted")).await.is_none()
+        })
+        .await;
+    assert_eq!(ns.get(&configmap("deleted")).await, None);
+}
+
+/// A handover that changes nothing but the owner needs no dry run otherwise: the missing right would be told by the
+/// first of several writes.
+#[tokio::test]
+async fn a_handover_without_rights_takes_nothing() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let objects = [configmap("a"), configmap("b"), secret("c")];
+    allow(ns.cluster(), ns.name(), DEPLOYER, &["configmaps"], &ALL).await;
+    ns.revision(1).phase("a", objects.clone()).available().await;
+    ns.revision(2)
+        .phase("a", objects.clone())
+        .spec("serviceAccountName", DEPLOYER)
+        .reaching(&[
+            Because("Available", "False", "PreflightError"),
+            Says("Available", &user(&ns, DEPLOYER)),
+            Controls(&[]),
+        ])
+        .await;
+    for entry in &objects {
+        assert_eq!(revision_annotation(&ns.live(entry).await), "1");
+    }
+    allow(
+        ns.cluster(),
+        ns.name(),
+        DEPLOYER,
+        &["configmaps", "secrets"],
+        &ALL,
+    )
+    .await;
+    ns.within(Duration::from_mins(1))
+        .reaches("v2", &[Is("Available", "True")])
+        .await;
+}
+
+#[tokio::test]
+async fn an_account_cannot_be_exchanged() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let set = ns.set("v1").phase("a", [configmap("cm")]);
+    set.spec("serviceAccountName", DEPLOYER).create().await;
+    ns.set("v2").phase("a", [configmap("other")]).create().await;
+    for (name, account) in [
+        ("v1", json!("other")),
+        ("v1", json!(null)),
+        ("v2", json!("other")),
+    ] {
+        let patch = json!({ "spec": { "serviceAccountName": account } });
+        let refused = ns.patch_set(name, &patch).await.unwrap_err();
+        let text = "serviceAccountName is immutable";
+        assert!(refused.message.contains(text), "{refused:?}");
+    }
+    for wrong in ["", "system:admin", "../x", "A"] {
+        let set = ns.set("wrong").spec("serviceAccountName", wrong);
+        let refused = set.try_create().await.unwrap_err();
+        assert_eq!(refused.reason, "Invalid", "{wrong}");
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_scoped_revision_has_no_account() {
+    let ns = TestNamespace::new(Scope::Cluster).await;
+    let cm = configmap("cm");
+    ns.set("v1")
+        .phase("a", [cm.clone()])
+        .spec("serviceAccountName", DEPLOYER)
+        .reaching(&[
+            Because("Available", "False", "PreflightError"),
+            Says(
+                "Available",
+                "a ClusterObjectSet has no namespace that the account could be in",
+            ),
+        ])
+        .await;
+    assert_eq!(ns.get(&cm).await, None);
+}
+
+/// The account of the same name and namespace counts in a cluster that phases are delivered into.
+async fn delivered_as_the_account_of_that_cluster(ns: &TestNamespace, joined: &Joined) {
+    let (site, cm) = (joined.site(), configmap("cm"));
+    ns.set("v1")
+        .delegated("a", &joined.class(), [cm.clone()])
+        .spec("serviceAccountName", DEPLOYER)
+        .reaching(&[
+            Is("Available", "False"),
+            Says("Available", &user(ns, DEPLOYER)),
+            Says("Available", "forbidden"),
+        ])
+        .await;
+    assert_eq!(site.read(ns, &cm).await, None);
+    let there = site.cluster().await;
+    allow(&there, ns.name(), DEPLOYER, &["configmaps"], &ALL).await;
+    ns.within(Duration::from_mins(1))
+        .reaches("v1", &[Is("Available", "True")])
+        .await;
+    site.live(ns, &cm).await;
+    ns.delete_set("v1", "Background").await;
+    assert_eq!(site.read(ns, &cm).await, None);
+}
+
+#[tokio::test]
+async fn pushed_objects_are_written_as_the_account_of_their_cluster() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let joined = Site::get(PUSH).await.join(&ns).create().await;
+    joined.becomes("Connected", "True").await;
+    delivered_as_the_account_of_that_cluster(&ns, &joined).await;
+}
+
+#[tokio::test]
+async fn agents_write_as_the_account_of_their_cluster() {
+    let pulled = Pulled::new(Scope::Namespaced).await;
+    delivered_as_the_account_of_that_cluster(&pulled.ns, &pulled.joined).await;
+}

@@ -1,0 +1,108 @@
+//! What must not happen at a request.
+
+use baton_engine::{Answer, Request};
+
+use crate::{
+    contents::Facts,
+    state::{Alarm, Life, Record, Reported},
+    talk::{Pending, View},
+    world::{Class, World},
+};
+
+/// A request that was carried out.
+pub(crate) struct Write<'a> {
+    /// The actor that sent it.
+    pub set: usize,
+    /// Its number.
+    pub number: u8,
+    pub request: &'a Request,
+    pub answer: &'a Answer,
+    pub before: Facts,
+    /// The object afterwards, if it changed.
+    pub after: Option<Facts>,
+    pub view: &'a View,
+    /// Whether the revision is archived by now.
+    pub is_archived: bool,
+}
+
+impl Write<'_> {
+    /// What is wrong with it.
+    pub fn alarm(&self) -> Option<Alarm> {
+        let is_apply = matches!(self.request, Request::Apply(_));
+        if is_apply && matches!(self.answer, Answer::Refused(_)) {
+            return Some(Alarm::TwoControllers);
+        }
+        let after = self.after?;
+        if after.controllers > 1 {
+            return Some(Alarm::TwoControllers);
+        }
+        if after.is_managed && after.controllers == 0 && self.before.controllers > 0 {
+            return Some(Alarm::NoController);
+        }
+        let controller = self.before.controller.filter(|other| *other != self.set);
+        match self.request {
+            Request::Delete(_) if self.before.controller != Some(self.set) => {
+                Some(Alarm::DeletedOfOthers)
+            }
+            Request::Create(_) | Request::Apply(_) => {
+                // The server lets a write through only in the state that it was decided upon. So whoever controls
+                // the object when the write takes effect is whom the decision saw.
+                let newer = controller.map(|other| self.view[other]).filter(|other| {
+                    other.exists() && !other.status.archived && other.number > self.number
+                });
+                match newer {
+                    Some(_) => Some(Alarm::WriteOfReplaced),
+                    None if self.is_archived => Some(Alarm::WriteOfArchived),
+                    None => None,
+                }
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What is wrong with requests that a pass of somebody with this number has decided on: an object that a newer revision
+/// reports as its own is not for this one to create.
+pub(crate) fn alarm_of_decision(number: u8, pending: &[Pending], view: &View) -> Option<Alarm> {
+    let is_taken = |object: usize| {
+        view.iter().any(|other| {
+            let is_live = other.exists() && !other.is_closed() && other.number > number;
+            is_live && other.status.controls & (1 << object) != 0
+        })
+    };
+    let creates = |pending: &&Pending| matches!(pending.request, Request::Create(_));
+    let taken = pending
+        .iter()
+        .filter(creates)
+        .any(|pending| is_taken(pending.object));
+    taken.then_some(Alarm::WriteOfReplaced)
+}
+
+/// What is wrong with whose turn it is: requests of a revision about objects that others look after, or whose phase is
+/// not reached. `seen`: the phase object that a pass started with; `None` for a teardown.
+pub(crate) fn alarm_of_order(
+    world: &World,
+    actor: usize,
+    pending: &[Pending],
+    seen: Option<Record>,
+    view: &View,
+) -> Option<Alarm> {
+    let is_stranger = |pending: &Pending| !world.looks_after(actor, pending.object);
+    if pending.iter().any(is_stranger) {
+        return Some(Alarm::NotItsObject);
+    }
+    if World::is_phase(actor) || world.classes[actor] == Class::None {
+        return None;
+    }
+    let phase = |pending: &Pending| world.revisions[actor][pending.object].phase();
+    let is_late = |pending: &Pending| phase(pending) > Some(world.delegated);
+    let is_early = |pending: &Pending| phase(pending) < Some(world.delegated);
+    let is_out_of_order = match seen {
+        Some(seen) => {
+            let passed = seen.life == Life::Alive && seen.status.reported == Reported::Available;
+            !passed && pending.iter().any(is_late)
+        }
+        None => view[World::phase_of(actor)].exists() && pending.iter().any(is_early),
+    };
+    is_out_of_order.then_some(Alarm::OutOfOrder)
+}

@@ -1,0 +1,124 @@
+//! The states of objects that were met, and what the search asks of them.
+
+use baton_apis::constants::{ANNOTATION_OWNERS, LABEL_CACHE};
+use baton_engine::{
+    object::{is_controller, is_terminating, owner_references, revision_number, text},
+    owners,
+};
+use indexmap::IndexMap;
+use serde_json::Value;
+
+use crate::{
+    server::Next,
+    state::ContentId,
+    world::{ACTORS, World},
+};
+
+/// What is known of a state of an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub struct Facts {
+    /// Owner references that say that they control it.
+    pub controllers: u8,
+    /// The actor that controls it.
+    pub controller: Option<usize>,
+    /// The actors among its owners, a bit each.
+    pub owners: u8,
+    /// Whether the cache can see it.
+    pub is_labelled: bool,
+    /// Whether a revision wrote it.
+    pub is_managed: bool,
+    /// Whether it waits for a finalizer.
+    pub is_terminating: bool,
+    /// Whether it has a finalizer.
+    pub is_held: bool,
+}
+
+/// All states of objects that were met. The first one is absence.
+#[derive(Debug, Default)]
+pub struct Contents {
+    known: IndexMap<Value, Facts>,
+}
+
+/// The `resourceVersion` of an object in its present state.
+pub const PRESENT: &str = "7";
+/// The `resourceVersion` of an object that has changed since a request about it was decided.
+pub const CHANGED: &str = "8";
+
+impl Contents {
+    /// UID and version that every write gives: they say nothing about a state.
+    #[must_use]
+    pub fn next() -> Next {
+        Next {
+            uid: "uid".to_owned(),
+            version: PRESENT.to_owned(),
+        }
+    }
+
+    /// The index of a state.
+    ///
+    /// # Panics
+    /// When there are more states than indexes.
+    pub fn intern(&mut self, object: Option<Value>) -> ContentId {
+        if self.known.is_empty() {
+            self.known.insert(Value::Null, Facts::default());
+        }
+        let Some(object) = object else {
+            return 0;
+        };
+        let facts = facts(&object);
+        let (index, _) = self.known.insert_full(object, facts);
+        ContentId::try_from(index).expect("few states of an object")
+    }
+
+    /// A state by its index.
+    #[must_use]
+    pub fn object(&self, id: ContentId) -> Option<&Value> {
+        let (object, _) = self.known.get_index(id.into())?;
+        (id != 0).then_some(object)
+    }
+
+    /// What is known of a state.
+    #[must_use]
+    pub fn facts(&self, id: ContentId) -> Facts {
+        self.known
+            .get_index(id.into())
+            .map_or(Facts::default(), |(_, facts)| *facts)
+    }
+
+    /// The data of an object in a state.
+    #[must_use]
+    pub fn data(&self, id: ContentId) -> &str {
+        let content = self
+            .object(id)
+            .and_then(|object| object.pointer("/data/content"));
+        content.and_then(Value::as_str).unwrap_or_default()
+    }
+}
+
+fn facts(object: &Value) -> Facts {
+    let mut references = owner_references(object).to_vec();
+    let annotation = object
+        .pointer("/metadata/annotations")
+        .map(|a| text(a, ANNOTATION_OWNERS));
+    references.extend(owners::parse(annotation.unwrap_or_default()));
+    let revision = |reference: &Value| {
+        (0..ACTORS).find(|actor| World::identity(*actor).uid == text(reference, "uid"))
+    };
+    let controllers: Vec<_> = references.iter().filter(|r| is_controller(r)).collect();
+    let labels = object.pointer("/metadata/labels");
+    Facts {
+        controllers: u8::try_from(controllers.len()).unwrap_or(u8::MAX),
+        controller: controllers
+            .first()
+            .and_then(|reference| revision(reference)),
+        owners: references
+            .iter()
+            .filter_map(revision)
+            .fold(0, |bits, r| bits | 1 << r),
+        is_labelled: labels.is_some_and(|labels| labels.get(LABEL_CACHE).is_some()),
+        is_managed: revision_number(object) != 0,
+        is_terminating: is_terminating(object),
+        is_held: object.pointer("/metadata/finalizers").is_some(),
+    }
+}

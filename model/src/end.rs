@@ -1,0 +1,374 @@
+//! The documented end of every world: what holds once faults and users stop and every revision was reconciled until
+//! nothing changes.
+//!
+//! It is checked from every reachable state. From one with passes in progress, the faultless continuation of these
+//! passes leads to another reachable state without any, and passes are of bounded length. So it is enough to go on from
+//! the states without: garbage collection and watches catch up, finalizers go, what archived revisions control
+//! nevertheless is taken away, and each revision in turn is reconciled.
+//!
+//! Controllers of others owe nothing. So there are two ends: they serve their classes, or they leave it at what they
+//! have done so far.
+
+use std::collections::HashSet;
+
+use baton_engine::pass::PassResult;
+
+use crate::{
+    state::{Cached, Life, Reported, State, Wish},
+    system::{Action, System},
+    talk::{Ending, Fate},
+    world::{ACTORS, NAMES, OBJECTS, Wanted, World},
+};
+
+/// Passes over all revisions in a row after which a world counts as one that never settles.
+const ROUNDS: usize = 20;
+/// Requests of a pass after which it counts as endless.
+const REQUESTS: usize = 100;
+
+/// How a pass of each actor ended last.
+type Results = Vec<Option<PassResult>>;
+
+/// What controllers of others do from here on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Others {
+    /// They report that their phases are available, and let go of what is deleted.
+    Serve,
+    /// Nothing.
+    Rest,
+}
+
+/// The states from which the end is known to be as documented.
+#[derive(Default)]
+pub struct Ends {
+    good: HashSet<(State, Others), foldhash::fast::FixedState>,
+}
+
+impl Ends {
+    /// What is wrong with the end of a world that goes on from a state without faults.
+    ///
+    /// # Errors
+    /// The reason, for people.
+    pub fn check(&mut self, system: &mut System, state: &State) -> Result<(), String> {
+        let is_calm = state.late.talk == 0 && state.sets.iter().all(|set| set.talk == 0);
+        if !is_calm {
+            return Ok(());
+        }
+        self.follow(system, state, Others::Serve)?;
+        if system.has_foreigners() {
+            let end = self.follow(system, state, Others::Rest);
+            end.map_err(|reason| format!("while a class is not served: {reason}"))?;
+        }
+        Ok(())
+    }
+
+    fn follow(&mut self, system: &mut System, state: &State, others: Others) -> Result<(), String> {
+        let mut state = State {
+            edits: 0,
+            delays: 0,
+            ..*state
+        };
+        let mut visited = Vec::new();
+        for _ in 0..ROUNDS {
+            tidy_up(system, &mut state, others);
+            if self.good.contains(&(state, others)) {
+                self.good.extend(visited);
+                return Ok(());
+            }
+            visited.push((state, others));
+            let before = state;
+            let mut results = vec![None; ACTORS];
+            for actor in system.world.actors() {
+                results[actor] = reconcile(system, &mut state, actor)?;
+            }
+            tidy_up(system, &mut state, others);
+            if let Some(alarm) = state.alarm {
+                return Err(format!("on the way to its end: {alarm:?}"));
+            }
+            if state == before {
+                documented(system, &state, &results)?;
+                self.good.extend(visited);
+                return Ok(());
+            }
+        }
+        Err(format!("does not settle in {ROUNDS} rounds"))
+    }
+
+    /// How many states were gone on from.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.good.len()
+    }
+
+    /// Whether none was.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.good.is_empty()
+    }
+}
+
+/// Everybody else finishes what they have begun.
+fn tidy_up(system: &mut System, state: &mut State, others: Others) {
+    let mut actions = Vec::new();
+    for index in 0..OBJECTS {
+        if system
+            .talks
+            .contents
+            .facts(state.objects[index].content)
+            .is_held
+        {
+            *state = system.next(
+                state,
+                Action::Unhold(u8::try_from(index).unwrap_or_default()),
+            );
+        }
+    }
+    if others == Others::Serve {
+        system.serve_foreign_phases(state);
+    }
+    loop {
+        actions.clear();
+        system.actions(state, &mut actions);
+        let tidies = |action: &&Action| {
+            matches!(
+                action,
+                Action::Collect(_) | Action::Deliver(_) | Action::TakeAway(_)
+            )
+        };
+        match actions.iter().find(tidies) {
+            Some(action) => *state = system.next(state, *action),
+            None => return,
+        }
+    }
+}
+
+/// A pass over a revision from its start to its status.
+fn reconcile(
+    system: &mut System,
+    state: &mut State,
+    index: usize,
+) -> Result<Option<PassResult>, String> {
+    let mut actions = Vec::new();
+    system.actions(state, &mut actions);
+    let index = u8::try_from(index).unwrap_or_default();
+    if !actions.contains(&Action::Start(index)) {
+        return Ok(None);
+    }
+    *state = system.next(state, Action::Start(index));
+    let set = usize::from(index);
+    for _ in 0..REQUESTS {
+        let talk = state.sets[set].talk;
+        if talk == 0 {
+            return Ok(None);
+        }
+        if system.talks.delegation(talk).is_some() {
+            *state = system.next(state, Action::Delegate(index, Fate::Answered));
+            continue;
+        }
+        if system.talks.is_over(talk) {
+            let ending = system.talks.end(talk, state.sets[set].record.status);
+            *state = system.next(state, Action::Report(index));
+            return Ok(match ending {
+                Ending::Pass { result, .. } => Some(result),
+                Ending::Teardown { .. } => None,
+            });
+        }
+        *state = system.next(state, Action::Request(index, 0, Fate::Answered));
+    }
+    Err(format!(
+        "a pass over {} does not end",
+        World::identity(set).name
+    ))
+}
+
+/// What the documentation says of a world in which nothing changes any more.
+fn documented(system: &System, state: &State, results: &Results) -> Result<(), String> {
+    let world = &system.world;
+    let name = |index: usize| World::identity(index).name;
+    for (index, set) in state.sets.iter().enumerate() {
+        if system.is_kept_waiting(state, World::revision(index)) {
+            continue;
+        }
+        if set.record.life == Life::Deleting {
+            return Err(format!("{} is not gone", name(index)));
+        }
+        if set.record.life == Life::Alive
+            && set.wish == Wish::Archived
+            && !set.record.status.archived
+        {
+            return Err(format!("{} does not get archived", name(index)));
+        }
+    }
+    for object in 0..OBJECTS {
+        of_object(system, state, object)?;
+    }
+    for index in world.actors().filter(|actor| World::is_phase(*actor)) {
+        let set = state.sets[World::revision(index)];
+        let record = state.sets[index].record;
+        let is_wanted = if system.is_kept_waiting(state, World::revision(index)) {
+            set.record.exists() && !set.record.status.archived
+        } else {
+            set.record.life == Life::Alive && set.wish != Wish::Archived
+        };
+        if record.exists() && !is_wanted {
+            return Err(format!("{} is left behind", name(index)));
+        }
+        let is_paused = set.wish == Wish::Paused;
+        if record.life == Life::Alive && record.paused != is_paused {
+            return Err(format!("{} is not paused as its revision", name(index)));
+        }
+    }
+    for (index, result) in results.iter().enumerate().take(world.revisions.len()) {
+        let set = state.sets[index];
+        if set.record.life != Life::Alive || set.wish != Wish::Active {
+            continue;
+        }
+        let reached = reached(system, state, index);
+        let should_pass = (0..OBJECTS)
+            .filter(|object| world.revisions[index][*object] != Wanted::Nothing)
+            .all(|object| reached & (1 << object) != 0 && is_healthy(system, state, index, object));
+        let passes = *result == Some(PassResult::Passed);
+        if passes != should_pass {
+            return Err(format!(
+                "the last pass over {} ended as {result:?}",
+                name(index)
+            ));
+        }
+        let controlled = (0..OBJECTS).filter(|object| {
+            system
+                .talks
+                .contents
+                .facts(state.objects[*object].content)
+                .controller
+                .map(World::revision)
+                == Some(index)
+        });
+        let controlled = controlled.fold(0, |bits, object| bits | 1 << object);
+        let elsewhere = reported_elsewhere(system, state, index);
+        if set.record.status.controls != controlled | elsewhere {
+            return Err(format!(
+                "{} reports the wrong objects in controllerOf",
+                name(index)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Whether an object passes its probe, or is in a phase that is reported to.
+fn is_healthy(system: &System, state: &State, index: usize, object: usize) -> bool {
+    if system.world.is_elsewhere(index, object) {
+        let phase = state.sets[World::phase_of(index)].record;
+        return phase.life == Life::Alive && phase.status.reported == Reported::Available;
+    }
+    let data = system.talks.contents.data(state.objects[object].content);
+    !data.is_empty() && !data.starts_with("broken")
+}
+
+/// What the controller of others reports of the phase object of a revision.
+fn reported_elsewhere(system: &System, state: &State, index: usize) -> u8 {
+    let phase = World::phase_of(index);
+    let record = state.sets[phase].record;
+    if system.world.is_foreign(phase) && record.exists() {
+        record.status.controls
+    } else {
+        0
+    }
+}
+
+/// The objects that an active revision has reached, a bit each: all phases up to the first one that fails.
+fn reached(system: &System, state: &State, index: usize) -> u8 {
+    let wanted = system.world.revisions[index];
+    let mut reached = 0;
+    for phase in 0..OBJECTS {
+        let objects: Vec<_> = (0..OBJECTS)
+            .filter(|object| wanted[*object].phase() == Some(phase))
+            .collect();
+        reached |= objects.iter().fold(0, |bits, object| bits | 1 << object);
+        let is_healthy = |object: &usize| is_healthy(system, state, index, *object);
+        if !objects.iter().all(is_healthy) {
+            break;
+        }
+    }
+    reached
+}
+
+fn of_object(system: &System, state: &State, object: usize) -> Result<(), String> {
+    let name = NAMES[object];
+    let content = state.objects[object].content;
+    let facts = system.talks.contents.facts(content);
+    debug_assert!(
+        state.objects[object].cached == Cached::Current,
+        "watches have caught up"
+    );
+    let world = &system.world;
+    let set_name = |index: usize| World::identity(index).name;
+    let is_kept = |index: usize| {
+        let set = state.sets[index];
+        set.record.life == Life::Alive && set.wish != Wish::Archived
+    };
+    let mentions = |index: usize| world.revisions[index][object] != Wanted::Nothing;
+    let wants = |index: usize| mentions(index) && !world.is_elsewhere(index, object);
+    // What is ahead of a phase that is not gone stays until that is.
+    let is_held_up = |index: usize| {
+        let is_ahead = world.revisions[index][object].phase() < Some(world.delegated);
+        is_ahead && system.is_kept_waiting(state, index)
+    };
+    let may_have = |index: usize| wants(index) && (is_kept(index) || is_held_up(index));
+    let count = world.revisions.len();
+    if content != 0 && !(0..count).any(may_have) {
+        return Err(format!("{name} is left behind, nobody wants it"));
+    }
+    for index in (0..ACTORS).filter(|index| facts.owners & (1 << index) != 0) {
+        let owner = World::revision(index);
+        if !is_kept(owner) && !is_held_up(owner) {
+            return Err(format!("{name} still refers to {}", set_name(index)));
+        }
+    }
+    if content != 0 && facts.controllers != 1 {
+        return Err(format!("{name} has {} controllers", facts.controllers));
+    }
+    for index in (0..count).filter(|index| is_kept(*index)) {
+        let set = state.sets[index];
+        let is_reached = reached(system, state, index) & (1 << object) != 0;
+        if set.wish != Wish::Active || !is_reached || world.is_elsewhere(index, object) {
+            continue;
+        }
+        // If that one should make it again, it is looked at in turn.
+        let is_left_to_newer = (index + 1..count).any(|newer| {
+            let record = state.sets[newer].record;
+            let has = |bits: u8| bits & (1 << object) != 0;
+            let had = has(record.status.controls)
+                || has(reported_elsewhere(system, state, newer))
+                || (record.status.succeeded && mentions(newer));
+            record.life == Life::Alive && !record.is_closed() && had
+        });
+        if content == 0 {
+            if is_left_to_newer {
+                continue;
+            }
+            return Err(format!("{name}, wanted by {}, is lost", set_name(index)));
+        }
+        let owner = facts
+            .controller
+            .filter(|owner| world.looks_after(*owner, object));
+        let owner = owner.map(World::revision).filter(|owner| may_have(*owner));
+        let Some(owner) = owner else {
+            return Err(format!("{name} is controlled by no live revision"));
+        };
+        if owner < index {
+            return Err(format!(
+                "{name} is left to {}, and {} wants it",
+                set_name(owner),
+                set_name(index)
+            ));
+        }
+        let data = system.talks.contents.data(content);
+        if owner == index && world.content(index, object).as_deref() != Some(data) {
+            return Err(format!(
+                "{name} is \"{data}\", and {} wants it otherwise",
+                set_name(index)
+            ));
+        }
+    }
+    Ok(())
+}

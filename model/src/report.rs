@@ -1,0 +1,239 @@
+//! What the search says to people.
+
+use baton_engine::{Request, delegated::Delegation};
+use baton_terminal::table::{kubectl_table, render};
+
+use crate::{
+    contents::Facts,
+    search::Found,
+    state::{Life, Reported, State, Wish},
+    system::{Action, Deed, System},
+    talk::Fate,
+    world::{ACTORS, NAMES, OBJECTS, World},
+};
+
+/// A line for each world.
+#[must_use]
+pub fn table(found: &[(World, Found)]) -> String {
+    let headings = [
+        "WORLD",
+        "TRANSITIONS",
+        "STATES",
+        "PASSES",
+        "DEPTH",
+        "SECONDS",
+        "ENDS",
+        "RESULT",
+    ];
+    let mut table = kubectl_table(&headings);
+    for (world, found) in found {
+        let result = if problems(world, found).is_empty() {
+            "holds"
+        } else {
+            "BROKEN"
+        };
+        table.add_row(vec![
+            world.name.to_owned(),
+            found.transitions.to_string(),
+            found.states.to_string(),
+            found.talks.to_string(),
+            found.depth.to_string(),
+            format!("{:.1}", found.time.as_secs_f64()),
+            found.ends.to_string(),
+            result.to_owned(),
+        ]);
+    }
+    render(table)
+}
+
+/// What is wrong with a world, for people.
+#[must_use]
+pub fn problems(world: &World, found: &Found) -> Vec<String> {
+    let mut problems = Vec::new();
+    if let Some(violation) = &found.violation {
+        let steps = violation.trace.join("\n  ");
+        problems.push(format!("{}: {}\n  {steps}", world.name, violation.reason));
+    } else if found.is_cut_off {
+        problems.push(format!("{}: has more states than the limit", world.name));
+    } else if world.revisions.len() > 1 && !(found.sights.handover && found.sights.overlap) {
+        problems.push(format!(
+            "{}: no handover or no passes side by side: it shows nothing",
+            world.name
+        ));
+    }
+    problems
+}
+
+/// One step of a way, with the objects and revisions as they are afterwards.
+#[must_use]
+pub fn step(system: &System, before: &State, action: Action, after: &State) -> String {
+    let what = act(system, before, action);
+    let mut changes = Vec::new();
+    for (name, (was, is)) in NAMES.iter().zip(before.objects.iter().zip(&after.objects)) {
+        if was.content != is.content {
+            changes.push(format!("{name} is now {}", object_text(system, is.content)));
+        }
+    }
+    for index in 0..ACTORS {
+        let (was, is) = (before.sets[index].record, after.sets[index].record);
+        if was != is {
+            changes.push(format!(
+                "{} is now {}",
+                name(index),
+                record_text(after, index)
+            ));
+        }
+    }
+    if changes.is_empty() {
+        what
+    } else {
+        format!("{what}; {}", changes.join("; "))
+    }
+}
+
+fn name(index: impl Into<usize>) -> String {
+    World::identity(index.into()).name
+}
+
+fn act(system: &System, state: &State, action: Action) -> String {
+    let object = |index: u8| NAMES[usize::from(index)];
+    match action {
+        Action::Create(index) => format!("user creates {}", name(index)),
+        Action::Wish(index, wish) => format!("user sets {} to {wish:?}", name(index)),
+        Action::Delete(index) | Action::RemovePhase(index) => {
+            format!("user deletes {}", name(index))
+        }
+        Action::Edit(index) => format!("user edits {}", object(index)),
+        Action::Remove(index) => format!("user deletes {}", object(index)),
+        Action::Foreign(index, deed) => format!("{} {}", deed_text(deed), name(index)),
+        Action::Hold(index) => format!("somebody puts a finalizer on {}", object(index)),
+        Action::Unhold(index) => format!("somebody takes the finalizer off {}", object(index)),
+        Action::Collect(index) => format!("garbage collection looks at {}", object(index)),
+        Action::Deliver(index) => format!("the watch catches up with {}", object(index)),
+        Action::TakeAway(index) => {
+            format!("{} is taken away from an archived revision", object(index))
+        }
+        Action::Start(index) => format!("{}: a pass starts", name(index)),
+        Action::Request(index, which, fate) => {
+            let talk = state.sets[usize::from(index)].talk;
+            format!(
+                "{}: {}{}",
+                name(index),
+                request(system, talk, which),
+                fate_text(fate)
+            )
+        }
+        Action::Delegate(index, fate) => {
+            let talk = state.sets[usize::from(index)].talk;
+            let what = match system.talks.delegation(talk) {
+                Some(Delegation::Create(_)) => "create",
+                Some(Delegation::Pause(true)) => "pause",
+                Some(Delegation::Pause(false)) => "resume",
+                Some(Delegation::Delete { .. }) => "delete",
+                Some(Delegation::Get) | None => "get",
+            };
+            let name = name(index);
+            format!("{name}: {what} its phase object{}", fate_text(fate))
+        }
+        Action::Report(index) => format!("{}: the pass ends", name(index)),
+        Action::LoseReport(index) => {
+            format!("{}: the pass ends, its status is not written", name(index))
+        }
+        Action::Arrive => {
+            let late = state.late;
+            format!(
+                "late, of {}: {}",
+                name(late.set),
+                request(system, late.talk, late.which)
+            )
+        }
+        Action::Vanish => "a request that was given up never arrives".to_owned(),
+        Action::Crash => "the manager dies and starts again".to_owned(),
+    }
+}
+
+fn deed_text(deed: Deed) -> &'static str {
+    match deed {
+        Deed::Hold => "others put a finalizer on",
+        Deed::LetGo => "others take the finalizer off",
+        Deed::Report(Reported::Nothing) => "others report an earlier generation of",
+        Deed::Report(Reported::Available) => "others report the availability of",
+        Deed::Report(Reported::Not) => "others report a failure of",
+        Deed::Pause => "others report the pause, or its end, of",
+    }
+}
+
+fn fate_text(fate: Fate) -> &'static str {
+    match fate {
+        Fate::Answered | Fate::Late => "",
+        Fate::Unanswered => ", the answer is lost",
+        Fate::Lost => " gets lost",
+        Fate::GivenUp => " is given up on its way",
+    }
+}
+
+fn request(system: &System, talk: u32, which: u8) -> String {
+    let pending = &system.talks.pending(talk)[usize::from(which)];
+    let verb = match &pending.request {
+        Request::Get => "get",
+        Request::DryRunCreate(_) => "dry run to create",
+        Request::DryRunApply(_) => "dry run to apply",
+        Request::Create(_) => "create",
+        Request::Apply(_) => "apply",
+        Request::Migrate(_) => "migrate",
+        Request::TakeBack => "take back",
+        Request::Release { .. } => "release",
+        Request::HandBack(_) => "hand back",
+        Request::Delete(_) => "delete",
+    };
+    format!("{verb} {}", NAMES[pending.object])
+}
+
+fn object_text(system: &System, content: u16) -> String {
+    if content == 0 {
+        return "gone".to_owned();
+    }
+    let Facts {
+        controllers,
+        controller,
+        owners,
+        is_terminating,
+        ..
+    } = system.talks.contents.facts(content);
+    let owners: Vec<_> = (0..ACTORS)
+        .filter(|index| owners & (1 << index) != 0)
+        .map(name)
+        .collect();
+    let controller = match (controllers, controller) {
+        (1, Some(index)) => name(index),
+        (count, _) => format!("{count} controllers"),
+    };
+    let going = if is_terminating { ", terminating" } else { "" };
+    let data = system.talks.contents.data(content);
+    format!(
+        "\"{data}\" of {controller}, owners {}{going}",
+        owners.join(" ")
+    )
+}
+
+fn record_text(state: &State, index: usize) -> String {
+    let set = state.sets[index];
+    let record = set.record;
+    let mut parts = vec![format!("number {}", record.number)];
+    match record.life {
+        Life::Unborn | Life::Gone => return "gone".to_owned(),
+        Life::Deleting => parts.push("deleting".to_owned()),
+        Life::Alive if record.status.archived => parts.push("archived".to_owned()),
+        Life::Alive if set.wish != Wish::Active => parts.push(format!("{:?}", set.wish)),
+        Life::Alive => {}
+    }
+    if record.status.succeeded {
+        parts.push("succeeded".to_owned());
+    }
+    let controls = (0..OBJECTS).filter(|object| record.status.controls & (1 << object) != 0);
+    let controls: Vec<_> = controls.map(|object| NAMES[object]).collect();
+    if !controls.is_empty() {
+        parts.push(format!("reports {}", controls.join(" ")));
+    }
+    parts.join(", ")
+}

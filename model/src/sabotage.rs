@@ -1,0 +1,68 @@
+//! Mistakes in requests, and in what is understood of answers, put in on purpose.
+
+use baton_engine::{
+    Request,
+    delegated::{DelegationAnswer, PhaseReport, PhaseState},
+    object::metadata,
+};
+use serde_json::{Value, json};
+
+use crate::world::Sabotage;
+
+/// A request as a broken engine would send it.
+#[must_use]
+pub fn request(sabotage: Sabotage, request: Request, live: Option<&Value>) -> Request {
+    let version = live.map_or("", |live| metadata(live, "resourceVersion"));
+    match (sabotage, request) {
+        (Sabotage::UnboundDelete, Request::Delete(mut seen)) => {
+            version.clone_into(&mut seen.resource_version);
+            Request::Delete(seen)
+        }
+        (Sabotage::DeletesShared, Request::Release { live, .. }) => Request::Delete(live),
+        (Sabotage::UnboundApply, Request::Apply(mut body)) => {
+            if let Some(metadata) = body["metadata"].as_object_mut() {
+                metadata.remove("resourceVersion");
+                metadata.remove("uid");
+            }
+            Request::Apply(body)
+        }
+        (Sabotage::NeverReleases, Request::Release { .. }) => Request::Get,
+        (Sabotage::KeepsControllers, Request::Apply(mut body)) => {
+            for reference in body["metadata"]["ownerReferences"]
+                .as_array_mut()
+                .into_iter()
+                .flatten()
+            {
+                reference["controller"] = true.into();
+            }
+            Request::Apply(body)
+        }
+        (_, request) => request,
+    }
+}
+
+/// A phase object as a broken engine would see it.
+#[must_use]
+pub fn phase_state(sabotage: Sabotage, mut state: PhaseState) -> PhaseState {
+    if sabotage == Sabotage::BelievesSilence && state.report() == PhaseReport::Nothing {
+        let available = json!({"type": "Available", "status": "True", "reason": "", "message": "",
+            "observedGeneration": state.generation, "lastTransitionTime": "1970-01-01T00:00:00Z"});
+        let available = serde_json::from_value(available);
+        state.conditions.extend(available.ok());
+    }
+    state
+}
+
+/// An answer about a phase object as a broken engine would understand it.
+#[must_use]
+pub fn delegation_answer(sabotage: Sabotage, answer: DelegationAnswer) -> DelegationAnswer {
+    match answer {
+        DelegationAnswer::Object(state)
+            if sabotage == Sabotage::ForgetsPhases && state.is_deleting =>
+        {
+            DelegationAnswer::Gone
+        }
+        DelegationAnswer::Object(state) => DelegationAnswer::Object(phase_state(sabotage, state)),
+        answer => answer,
+    }
+}

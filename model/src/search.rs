@@ -1,0 +1,169 @@
+//! The search: breadth first through all states of a world, so that what it finds comes with the shortest way there.
+//!
+//! Why not `stateright` 0.31, whose idea this is: the way it gives for a broken invariant is the last one that it met,
+//! not the shortest; each state in its queue carries the whole way to it, which is more than ten times the state here;
+//! and its `eventually` misses worlds that go round in circles, so the end of a world would be checked here anyway.
+
+use std::time::{Duration, Instant};
+
+use indexmap::IndexSet;
+
+use crate::{
+    end::Ends,
+    state::State,
+    system::{Action, System},
+    world::World,
+};
+
+/// What a search found.
+#[derive(Debug)]
+pub struct Found {
+    /// Transitions that were taken.
+    pub transitions: u64,
+    /// Different states.
+    pub states: usize,
+    /// States of passes and teardowns.
+    pub talks: usize,
+    /// States from which the world was followed to its end.
+    pub ends: usize,
+    /// The longest of all shortest ways to a state.
+    pub depth: u32,
+    /// How long it took.
+    pub time: Duration,
+    /// What was wrong, and the shortest way there.
+    pub violation: Option<Violation>,
+    /// Whether states are left that were not gone on from.
+    pub is_cut_off: bool,
+    /// What was seen on the way.
+    pub sights: Sights,
+}
+
+/// A state that must not be, and how it comes about.
+#[derive(Debug)]
+pub struct Violation {
+    /// What is wrong.
+    pub reason: String,
+    /// What happened.
+    pub trace: Vec<String>,
+}
+
+/// Things that a world is searched for, to know that it is worth it.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
+pub struct Sights {
+    /// An object with two owners: a handover.
+    pub handover: bool,
+    /// A revision that is archived.
+    pub archived: bool,
+    /// A revision that is gone.
+    pub gone: bool,
+    /// Two passes at the same time.
+    pub overlap: bool,
+    /// An object that an archived revision has nevertheless.
+    pub strays: bool,
+}
+
+impl Sights {
+    fn add(&mut self, system: &System, state: &State) {
+        let owners = |id| system.talks.contents.facts(id).owners.count_ones();
+        self.handover |= state
+            .objects
+            .iter()
+            .any(|object| owners(object.content) > 1);
+        self.archived |= state.sets.iter().any(|set| set.record.status.archived);
+        self.strays |= system.has_strays(state);
+        self.gone |= state
+            .sets
+            .iter()
+            .any(|set| set.record.life == crate::state::Life::Gone);
+        self.overlap |= state.sets.iter().filter(|set| set.talk != 0).count() > 1;
+    }
+}
+
+/// Searches a world. At most `limit` states are met.
+///
+/// # Panics
+/// When the limit is beyond what fits in 32 bits.
+#[must_use]
+pub fn search(world: World, limit: usize) -> Found {
+    let begin = Instant::now();
+    let mut system = System::new(world);
+    let mut ends = Ends::default();
+    let mut states: IndexSet<State, foldhash::fast::FixedState> = IndexSet::default();
+    // How each state was met first.
+    let mut ways: Vec<(u32, Action)> = vec![(0, Action::Vanish)];
+    states.insert(system.initial());
+    let mut found = Found {
+        transitions: 0,
+        states: 0,
+        talks: 0,
+        ends: 0,
+        depth: 0,
+        time: Duration::ZERO,
+        violation: None,
+        is_cut_off: false,
+        sights: Sights::default(),
+    };
+    let mut actions = Vec::new();
+    let mut position = 0;
+    let mut level_end = 1;
+    while position < states.len() {
+        if position == level_end {
+            found.depth += 1;
+            level_end = states.len();
+        }
+        let state = states[position];
+        found.sights.add(&system, &state);
+        let reason = match state.alarm {
+            Some(alarm) => Some(format!("{alarm:?}")),
+            None => ends.check(&mut system, &state).err(),
+        };
+        if let Some(reason) = reason {
+            let trace = trace(&mut system, &states, &ways, position);
+            found.violation = Some(Violation { reason, trace });
+            break;
+        }
+        if states.len() >= limit {
+            found.is_cut_off = true;
+            break;
+        }
+        actions.clear();
+        system.actions(&state, &mut actions);
+        for action in &actions {
+            found.transitions += 1;
+            let next = system.next(&state, *action);
+            if states.insert(next) {
+                ways.push((u32::try_from(position).expect("limited"), *action));
+            }
+        }
+        position += 1;
+    }
+    found.states = states.len();
+    found.talks = system.talks.len();
+    found.ends = ends.len();
+    found.time = begin.elapsed();
+    found
+}
+
+/// The way to a state, for people.
+fn trace(
+    system: &mut System,
+    states: &IndexSet<State, foldhash::fast::FixedState>,
+    ways: &[(u32, Action)],
+    mut position: usize,
+) -> Vec<String> {
+    let mut lines = Vec::new();
+    while position != 0 {
+        let (before, action) = ways[position];
+        let before = before as usize;
+        lines.push(crate::report::step(
+            system,
+            &states[before],
+            action,
+            &states[position],
+        ));
+        position = before;
+    }
+    lines.reverse();
+    lines
+}

@@ -1,0 +1,83 @@
+//! What is read off a state.
+
+use super::{
+    Cached, ChainLink, Life, Numbering, REVISIONS, Request, State, Status, View, Wish, World, chain,
+};
+
+/// What is left of a revision that is gone.
+pub(super) fn gone() -> crate::state::Record {
+    crate::state::Record {
+        life: Life::Gone,
+        number: 0,
+        paused: false,
+        is_held: false,
+        status: Status::default(),
+    }
+}
+
+/// Whether a request may change an object.
+pub(super) fn is_write(request: &Request) -> bool {
+    !matches!(
+        request,
+        Request::Get | Request::DryRunCreate(_) | Request::DryRunApply(_)
+    )
+}
+
+/// Whether the death of the manager would change anything.
+pub(super) fn is_busy(state: &State) -> bool {
+    state.sets.iter().any(|set| set.talk != 0)
+        || state
+            .objects
+            .iter()
+            .any(|object| object.settled != 0 || object.cached != Cached::Current)
+}
+
+/// What a revision sees of the others.
+pub(super) fn view(state: &State, index: usize) -> View {
+    let mut view = state.sets.map(|set| set.record);
+    view[index] = crate::state::Record::default();
+    view
+}
+
+/// The number of a revision, if it has one or can be given one now.
+pub(super) fn number(state: &State, index: usize) -> Option<u8> {
+    let link = |index: usize| {
+        let record = state.sets[index].record;
+        ChainLink {
+            number: (record.number != 0).then(|| record.number.into()),
+            previous: (0..index)
+                .map(|previous| World::identity(previous).name)
+                .collect(),
+            is_closed: record.is_closed(),
+        }
+    };
+    let lookup = |name: &str| {
+        let other = (0..REVISIONS).find(|other| World::identity(*other).name == name)?;
+        state.sets[other].record.exists().then(|| link(other))
+    };
+    match chain::number(&World::identity(index).name, &link(index), lookup) {
+        Numbering::Given(number) | Numbering::Computed(number) => u8::try_from(number).ok(),
+        Numbering::WaitFor(_) | Numbering::Impossible(_) => None,
+    }
+}
+
+/// What is wanted of a phase object.
+pub(super) fn wish_of_phase(record: crate::state::Record) -> Wish {
+    if record.paused {
+        Wish::Paused
+    } else {
+        Wish::Active
+    }
+}
+
+/// Whether a pass over a revision or a phase object would do anything.
+pub(super) fn can_start(state: &State, index: usize) -> bool {
+    let set = state.sets[index];
+    match set.record.life {
+        Life::Unborn | Life::Gone => false,
+        Life::Deleting => true,
+        Life::Alive if World::is_phase(index) => true,
+        Life::Alive if set.record.status.archived => false,
+        Life::Alive => set.wish == Wish::Archived || number(state, index).is_some(),
+    }
+}

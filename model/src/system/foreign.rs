@@ -1,0 +1,102 @@
+//! What controllers of others do about the phase objects of their classes.
+
+use super::{
+    Action, Life, OBJECTS, Record, Reported, State, System, World, bit, facts::gone, small,
+};
+use crate::world::Power;
+
+/// What a controller of others does about a phase object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// It puts its finalizer on.
+    Hold,
+    /// It takes its finalizer off, and the object is gone.
+    LetGo,
+    /// It reports this, about an earlier generation if it is nothing.
+    Report(Reported),
+    /// It reports whether it pauses.
+    Pause,
+}
+
+impl System {
+    /// The phase objects that controllers of others look after.
+    fn foreign_phases(&self, state: &State) -> impl Iterator<Item = (usize, Record)> {
+        let actors = self.world.actors();
+        let foreign = actors.filter(|actor| self.world.is_foreign(*actor));
+        let phases = foreign.map(|actor| (actor, state.sets[actor].record));
+        phases.filter(|(_, record)| record.exists())
+    }
+
+    /// What controllers of others may do next.
+    pub(super) fn acts_of_foreigners(&self, state: &State, actions: &mut Vec<Action>) {
+        let powers = &self.world.powers;
+        for (actor, record) in self.foreign_phases(state) {
+            let mut may = |deed| actions.push(Action::Foreign(small(actor), deed));
+            match record.life {
+                Life::Alive if !record.is_held => may(Deed::Hold),
+                Life::Deleting => may(Deed::LetGo),
+                _ => {}
+            }
+            // There is an earlier generation only of an object that was paused, or resumed.
+            let is_edited = powers.contains(&Power::Pause(World::revision(actor)));
+            let earlier = is_edited.then_some(Reported::Nothing);
+            [Reported::Available, Reported::Not]
+                .into_iter()
+                .chain(earlier)
+                .filter(|report| *report != record.status.reported)
+                .for_each(|report| may(Deed::Report(report)));
+            if record.status.pauses != record.paused {
+                may(Deed::Pause);
+            }
+        }
+    }
+
+    pub(super) fn foreign(&self, state: &mut State, actor: usize, deed: Deed) {
+        let revision = World::revision(actor);
+        let record = &mut state.sets[actor].record;
+        match deed {
+            Deed::Hold => record.is_held = true,
+            Deed::LetGo => *record = gone(),
+            Deed::Pause => record.status.pauses = record.paused,
+            Deed::Report(reported) => {
+                record.status.reported = reported;
+                let delivered = (0..OBJECTS)
+                    .filter(|object| self.world.is_elsewhere(revision, *object))
+                    .fold(0, |bits, object| bits | bit(object));
+                match reported {
+                    // What an earlier report said of objects stays.
+                    Reported::Nothing => {}
+                    Reported::Available => record.status.controls = delivered,
+                    Reported::Not => record.status.controls = 0,
+                }
+            }
+        }
+    }
+
+    /// Controllers of others do all that there is to do for them.
+    pub(crate) fn serve_foreign_phases(&self, state: &mut State) {
+        let phases: Vec<_> = self.foreign_phases(state).collect();
+        for (actor, record) in phases {
+            let deeds: &[Deed] = match record.life {
+                Life::Deleting => &[Deed::LetGo],
+                _ => &[Deed::Hold, Deed::Report(Reported::Available), Deed::Pause],
+            };
+            for deed in deeds {
+                self.foreign(state, actor, *deed);
+            }
+        }
+    }
+
+    /// Whether there are controllers of others in this world.
+    pub(crate) fn has_foreigners(&self) -> bool {
+        let mut actors = self.world.actors();
+        actors.any(|actor| self.world.is_foreign(actor))
+    }
+
+    /// Whether a revision cannot end before a controller of others lets go of its phase object.
+    #[must_use]
+    pub fn is_kept_waiting(&self, state: &State, revision: usize) -> bool {
+        let phase = World::phase_of(revision);
+        self.world.is_foreign(phase) && state.sets[phase].record.life == Life::Deleting
+    }
+}

@@ -1,0 +1,111 @@
+//! What becomes of phase objects.
+
+use super::{
+    Alarm, Delegation, Ending, Fate, Life, OBJECTS, Record, Reported, Said, State, Status, System,
+    Wish, World,
+    facts::{gone, view, wish_of_phase},
+};
+
+impl System {
+    /// A revision asks something about its phase object. What its own cache knows of it is never outdated here.
+    pub(super) fn delegate(&mut self, state: &mut State, index: usize, fate: Fate) {
+        let set = state.sets[index];
+        let phase = World::phase_of(index);
+        let record = &mut state.sets[phase].record;
+        let asked = self.talks.delegation(set.talk).cloned();
+        let mut said = if record.exists() {
+            Said::Changed
+        } else {
+            Said::Gone
+        };
+        if fate != Fate::Lost {
+            match asked {
+                Some(Delegation::Create(_)) if !record.exists() => {
+                    *record = Record {
+                        life: Life::Alive,
+                        number: set.record.number,
+                        paused: self.talks.wish(set.talk) == Wish::Paused,
+                        // Who runs another class adds a finalizer, if at all.
+                        is_held: !self.world.is_foreign(phase),
+                        status: Status::default(),
+                    };
+                    said = Said::Is(*record);
+                }
+                Some(Delegation::Pause(paused)) if record.exists() => {
+                    record.paused = paused;
+                    outdate(record);
+                    said = Said::Is(*record);
+                }
+                Some(Delegation::Delete {
+                    resource_version, ..
+                }) if record.exists() && record.version() == resource_version => {
+                    let going = Record {
+                        life: Life::Deleting,
+                        ..*record
+                    };
+                    delete(record);
+                    // The answer does not tell whether anything keeps it.
+                    said = Said::Is(going);
+                    self.mind_order(state, index);
+                }
+                Some(Delegation::Get) if record.exists() => said = Said::Is(*record),
+                Some(Delegation::Pause(_) | Delegation::Delete { .. }) => said = Said::Changed,
+                _ => {}
+            }
+        }
+        if fate != Fate::Answered {
+            said = Said::Failed;
+        }
+        let view = view(state, index);
+        let (talk, alarm) = self.talks.answer_delegation(set.talk, said, view);
+        state.alarm = state.alarm.or(alarm);
+        self.continue_with(state, index, talk, set.current);
+    }
+
+    /// What comes after a delegated phase is gone when that is deleted.
+    fn mind_order(&self, state: &mut State, index: usize) {
+        let world = &self.world;
+        let is_left = |object: &usize| {
+            let is_later = world.revisions[index][*object].phase() > Some(world.delegated);
+            let content = state.objects[*object].content;
+            is_later && self.talks.contents.facts(content).controller == Some(index)
+        };
+        if (0..OBJECTS).any(|object| is_left(&object)) {
+            state.alarm = state.alarm.or(Some(Alarm::OutOfOrder));
+        }
+    }
+
+    /// The status of a phase object, or its end.
+    pub(super) fn report_phase(&self, state: &mut State, index: usize, talk: u32, ending: &Ending) {
+        let started = self.talks.wish(talk);
+        let record = &mut state.sets[index].record;
+        match *ending {
+            Ending::Teardown { is_done, .. } if record.life == Life::Deleting => {
+                if is_done {
+                    *record = gone();
+                }
+            }
+            Ending::Pass { status, .. } | Ending::Teardown { status, .. } => {
+                record.status = status;
+                if wish_of_phase(*record) != started {
+                    outdate(record);
+                }
+            }
+        }
+    }
+}
+
+/// A phase object is deleted.
+pub(super) fn delete(record: &mut Record) {
+    if record.is_held {
+        record.life = Life::Deleting;
+    } else {
+        *record = gone();
+    }
+}
+
+/// A change of the spec: what is reported is about an earlier generation.
+fn outdate(record: &mut Record) {
+    record.status.reported = Reported::Nothing;
+    record.status.pauses = false;
+}

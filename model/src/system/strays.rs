@@ -1,0 +1,27 @@
+//! Objects that archived revisions have nevertheless.
+
+use super::{Cached, Life, OBJECTS, REVISIONS, Request, State, System, bit};
+
+impl System {
+    /// Whether there is something to take away from an archived revision.
+    #[must_use]
+    pub fn has_strays(&self, state: &State) -> bool {
+        (0..OBJECTS).any(|object| self.stray(state, object).is_some())
+    }
+
+    /// What takes an object away from an archived revision, if the cache shows it as it is now. A request about any
+    /// other state of it would be refused.
+    pub(super) fn stray(&self, state: &State, index: usize) -> Option<Request> {
+        let object = state.objects[index];
+        if object.cached != Cached::Current || self.seen(state, index).is_none() {
+            return None;
+        }
+        let owners = self.talks.contents.facts(object.content).owners;
+        (0..REVISIONS).find_map(|set| {
+            let record = state.sets[set].record;
+            let is_ended = record.life == Life::Alive && record.status.archived;
+            let is_stray = is_ended && owners & bit(set) != 0;
+            is_stray.then(|| self.talks.stray(object.content, set))?
+        })
+    }
+}

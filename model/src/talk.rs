@@ -1,0 +1,499 @@
+//! Conversations between the engine and a cluster: the real [`Pass`] and [`Teardown`], a request and an answer at a
+//! time, each step taken once and remembered.
+
+mod delegation;
+mod known;
+mod step;
+mod translate;
+
+use std::sync::{Mutex, PoisonError};
+
+use baton_apis::{
+    ControlledObjectReference, LifecycleState, ObjectSetObject, ObjectSetPhaseStatus,
+    ObjectSetStatus, ObjectSetTemplatePhase,
+    conditions::{ARCHIVED, AVAILABLE, PAUSED, SUCCEEDED},
+};
+use baton_engine::{
+    Answer, Gvk, ObjectKey, Request,
+    conditions::{report_archival, report_pass, report_phase},
+    delegated::{Delegated, Delegation, DelegationAnswer, PhaseState},
+    handover::{Sibling, Siblings},
+    object::controlled_reference,
+    object_pass::{Live, Settled},
+    owners,
+    pass::{Pass, PassResult, Position, Snapshot, Step},
+    revision::{Delivery, Desired, KindScope, KindState, Kinds, Phase, Revision, prepare},
+    teardown::{Teardown, TeardownOutcome},
+};
+use baton_probes::Probes;
+use indexmap::IndexSet;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::{Value, json};
+
+use crate::{
+    Map,
+    alarm::{Write, alarm_of_decision, alarm_of_order},
+    contents::{CHANGED, Contents, PRESENT},
+    sabotage,
+    server::{self, Change},
+    state::{Alarm, ContentId, Life, Record, Reported, SettledId, Status, TalkId, Wish},
+    world::{ACTORS, Class, NAMES, OBJECTS, REVISIONS, Sabotage, World},
+};
+
+#[derive(Clone, Debug)]
+enum Progress {
+    Pass(Box<Pass<'static>>),
+    Teardown(Teardown<'static>),
+}
+
+/// A request that a pass waits for.
+#[derive(Clone, Debug)]
+pub struct Pending {
+    /// Where its object is in the revision.
+    pub at: Position,
+    /// Index of its object.
+    pub object: usize,
+    /// The request.
+    pub request: Request,
+}
+
+use known::{Known, object_of};
+pub use step::{Ask, Ending, Fate, Reply, Said, Start, View};
+use translate::{
+    at_present, at_present_in, delegated, kept, kept_of_phase, phase_status_of, phases, probes,
+    status_of,
+};
+
+struct Talk {
+    prepared: &'static Prepared,
+    progress: Progress,
+    pending: Vec<Pending>,
+    /// What is asked about the phase object, and of which phase.
+    delegation: Option<(usize, Delegation)>,
+}
+
+/// What a pass borrows is made for: an actor, its number, what is wanted of it, and its phase object.
+type Case = (usize, u8, Wish, Record);
+
+/// A revision with everything that its passes borrow.
+struct Prepared {
+    case: Case,
+    set: usize,
+    revision: Revision,
+    phases: Vec<Phase>,
+    probes: &'static Probes,
+    kinds: Kinds,
+    siblings: Known,
+}
+
+impl Prepared {
+    fn desired(&self, at: Position) -> &Desired {
+        &self.phases[at.phase].objects[at.object]
+    }
+}
+
+/// All conversations of a world that were met.
+pub struct Talks {
+    world: World,
+    /// All states of objects that were met.
+    pub contents: Contents,
+    all: Vec<Talk>,
+    by_text: Map<(Case, String), TalkId>,
+    starts: Map<Start, (TalkId, Option<Alarm>)>,
+    replies: Map<Ask, Reply>,
+    said: Map<(TalkId, Said, View), (TalkId, Option<Alarm>)>,
+    endings: Map<(TalkId, Status), Ending>,
+    prepared: Map<Case, &'static Prepared>,
+    settled: IndexSet<Settled>,
+    probes: &'static Probes,
+}
+
+/// Lives until the process ends. A world has a handful of them: a revision per number and wish.
+fn keep<T>(value: T) -> &'static T {
+    Box::leak(Box::new(value))
+}
+
+impl Talks {
+    /// None yet.
+    #[must_use]
+    pub fn new(world: World) -> Self {
+        Self {
+            world,
+            contents: Contents::default(),
+            all: Vec::new(),
+            by_text: Map::default(),
+            starts: Map::default(),
+            replies: Map::default(),
+            said: Map::default(),
+            endings: Map::default(),
+            prepared: Map::default(),
+            settled: IndexSet::new(),
+            probes: keep(probes()),
+        }
+    }
+
+    /// How many states passes and teardowns were met in.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Whether no pass was met.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    fn talk(&self, id: TalkId) -> &Talk {
+        &self.all[id as usize - 1]
+    }
+
+    /// The requests that a pass waits for; none when it is over.
+    #[must_use]
+    pub fn pending(&self, id: TalkId) -> &[Pending] {
+        &self.talk(id).pending
+    }
+
+    /// Whether a pass has nothing to ask any more.
+    #[must_use]
+    pub fn is_over(&self, id: TalkId) -> bool {
+        self.pending(id).is_empty() && self.delegation(id).is_none()
+    }
+
+    /// What was wanted of the actor when a pass started.
+    #[must_use]
+    pub fn wish(&self, id: TalkId) -> Wish {
+        self.talk(id).prepared.case.2
+    }
+
+    /// Starts a pass or a teardown.
+    ///
+    /// # Panics
+    /// When it is about an object that the world does not have.
+    pub fn start(&mut self, start: &Start) -> (TalkId, Option<Alarm>) {
+        if let Some(known) = self.starts.get(start) {
+            return *known;
+        }
+        let phase = if World::is_phase(start.set) || self.world.classes[start.set] == Class::None {
+            Record::default()
+        } else {
+            start.view[World::phase_of(start.set)]
+        };
+        let prepared = self.prepare((start.set, start.number, start.wish, phase));
+        prepared.siblings.see(start.view);
+        let observe = |at: Position| {
+            let object = object_of(&prepared.desired(at).key).expect("objects of the world");
+            let (seen, settled) = start.seen[object];
+            let live =
+                seen.and_then(|id| self.contents.object(id))
+                    .map_or(Live::Uncached, |live| {
+                        let mut live = live.clone();
+                        owners::decode(&mut live);
+                        Live::Present(live)
+                    });
+            let settled = settled
+                .checked_sub(1)
+                .map(|index| self.settled[usize::from(index)]);
+            (live, settled)
+        };
+        let Prepared {
+            revision,
+            phases,
+            probes,
+            kinds,
+            siblings,
+            ..
+        } = prepared;
+        let rolls_out = !start.is_teardown || self.world.sabotage == Sabotage::ArchivedWrites;
+        let progress = if rolls_out {
+            let snapshot = Snapshot {
+                revision,
+                phases,
+                probes,
+                kinds,
+                siblings,
+            };
+            Progress::Pass(Box::new(Pass::new(snapshot, observe)))
+        } else {
+            let observe = |at: Position| observe(at).0;
+            Progress::Teardown(Teardown::new(revision, phases, kinds, observe))
+        };
+        let result = self.go_on(Talk {
+            prepared,
+            progress,
+            pending: Vec::new(),
+            delegation: None,
+        });
+        self.starts.insert(*start, result);
+        result
+    }
+
+    /// What a request leads to.
+    pub fn reply(&mut self, ask: &Ask) -> Reply {
+        if let Some(known) = self.replies.get(ask) {
+            return *known;
+        }
+        let Talk {
+            prepared,
+            progress,
+            pending,
+            delegation: _,
+        } = self.talk(ask.talk);
+        let (prepared, mut progress, mut pending) = (*prepared, progress.clone(), pending.clone());
+        prepared.siblings.see(ask.view);
+        let Pending {
+            at,
+            object,
+            request,
+        } = pending.remove(usize::from(ask.which));
+        let key = World::key(object);
+        let live = self.contents.object(ask.live).cloned().map(|mut live| {
+            live["metadata"]["resourceVersion"] =
+                if ask.is_current { PRESENT } else { CHANGED }.into();
+            live
+        });
+        let request = sabotage::request(self.world.sabotage, request, live.as_ref());
+        let (change, answer) = if !ask.fate.is_carried_out() {
+            (Change::None, Answer::NotFound)
+        } else if matches!(request, Request::Create(_)) && ask.is_known {
+            // The client does not send a create of an object that another revision has created meanwhile.
+            (Change::None, Answer::Conflict)
+        } else {
+            server::serve(&key, live.as_ref(), &request, &Contents::next())
+        };
+        let written = match change {
+            Change::None => None,
+            Change::Put(object) => Some(self.contents.intern(Some(at_present(object)))),
+            Change::Gone => Some(0),
+        };
+        let alarm = Write {
+            set: prepared.set,
+            number: prepared.siblings.number,
+            request: &request,
+            answer: &answer,
+            before: self.contents.facts(ask.live),
+            after: written.map(|id| self.contents.facts(id)),
+            view: &ask.view,
+            // Nobody can call a request back. What it has made then is taken away.
+            is_archived: ask.is_archived && ask.fate != Fate::Late,
+        }
+        .alarm();
+        if ask.fate == Fate::Late {
+            let reply = Reply {
+                written,
+                holds: None,
+                is_seen: false,
+                talk: ask.talk,
+                alarm,
+            };
+            self.replies.insert(*ask, reply);
+            return reply;
+        }
+        let is_answered = ask.fate == Fate::Answered;
+        let is_dry = matches!(request, Request::DryRunCreate(_) | Request::DryRunApply(_));
+        let holds = match &answer {
+            _ if !is_answered => Some(false),
+            _ if is_dry => None,
+            Answer::Object(_) | Answer::Created(_) => Some(true),
+            _ => Some(false),
+        };
+        let is_seen = is_answered
+            && !is_dry
+            && matches!(
+                answer,
+                Answer::Object(_) | Answer::Created(_) | Answer::Merged(_) | Answer::NotFound
+            );
+        let answer = if is_answered {
+            at_present_in(answer)
+        } else {
+            Answer::Failed("lost".to_owned())
+        };
+        match &mut progress {
+            Progress::Pass(pass) => pass.answer(at, &request, answer),
+            Progress::Teardown(teardown) => teardown.answer(at, &request, answer),
+        }
+        let talk = Talk {
+            prepared,
+            progress,
+            pending,
+            delegation: None,
+        };
+        let (talk, decided) = self.go_on(talk);
+        let reply = Reply {
+            written,
+            holds,
+            is_seen,
+            talk,
+            alarm: alarm.or(decided),
+        };
+        self.replies.insert(*ask, reply);
+        reply
+    }
+
+    /// Ends a pass or a teardown that has nothing to ask any more.
+    ///
+    /// # Panics
+    /// When it has.
+    pub fn end(&mut self, id: TalkId, before: Status) -> Ending {
+        if let Some(known) = self.endings.get(&(id, before)) {
+            return known.clone();
+        }
+        let Talk {
+            prepared, progress, ..
+        } = self.talk(id);
+        let (prepared, progress) = (*prepared, progress.clone());
+        let now = Timestamp::UNIX_EPOCH;
+        let previous = status_of(prepared.set, before);
+        let is_phase = World::is_phase(prepared.set);
+        let ending = match progress {
+            Progress::Pass(pass) => {
+                let outcome = pass.outcome();
+                let mut learned = [0; OBJECTS];
+                for (at, settled) in &outcome.learned {
+                    let object =
+                        object_of(&prepared.desired(*at).key).expect("objects of the world");
+                    let (index, _) = self.settled.insert_full(*settled);
+                    learned[object] = SettledId::try_from(index + 1).expect("few fingerprints");
+                }
+                let result = outcome.result.clone();
+                let revision = &prepared.revision;
+                let status = if is_phase {
+                    let previous = phase_status_of(before);
+                    kept_of_phase(&report_phase(&previous, revision, outcome, 0, now).0)
+                } else {
+                    kept(&report_pass(&previous, revision, outcome, 0, now).status)
+                };
+                Ending::Pass {
+                    status,
+                    learned,
+                    result,
+                }
+            }
+            Progress::Teardown(teardown) => {
+                let outcome = teardown.outcome();
+                let is_done = outcome == TeardownOutcome::Done;
+                let report = report_archival(&previous, &prepared.revision, outcome, now);
+                // What a phase object that is deleted reports is for people only.
+                let status = if is_phase {
+                    before
+                } else {
+                    kept(&report.status)
+                };
+                Ending::Teardown { status, is_done }
+            }
+        };
+        self.endings.insert((id, before), ending.clone());
+        ending
+    }
+
+    /// The revision of a pass, for people.
+    #[must_use]
+    pub fn name(&self, id: TalkId) -> &str {
+        &self.talk(id).prepared.revision.identity.name
+    }
+
+    /// Lets the engine decide when all answers are there; where that leads.
+    fn go_on(&mut self, mut talk: Talk) -> (TalkId, Option<Alarm>) {
+        let prepared = talk.prepared;
+        let mut alarm = None;
+        if talk.pending.is_empty() {
+            let step = match &mut talk.progress {
+                Progress::Pass(pass) => pass.step(),
+                Progress::Teardown(teardown) => teardown.step(),
+            };
+            if let Step::Delegate(phase, delegation) = &step {
+                talk.delegation = Some((*phase, delegation.clone()));
+            }
+            if let Step::Send(requests) = step {
+                talk.pending = requests
+                    .into_iter()
+                    .map(|(at, request)| Pending {
+                        at,
+                        object: object_of(&prepared.desired(at).key).expect("objects of the world"),
+                        request,
+                    })
+                    .collect();
+                let view = prepared.siblings.view();
+                alarm = alarm_of_decision(prepared.siblings.number, &talk.pending, &view);
+                let is_pass = matches!(talk.progress, Progress::Pass(_));
+                let seen = is_pass.then_some(prepared.case.3);
+                let order = alarm_of_order(&self.world, prepared.set, &talk.pending, seen, &view);
+                alarm = alarm.or(order);
+            }
+        }
+        let text = format!(
+            "{:?} {:?} {:?}",
+            talk.progress, talk.pending, talk.delegation
+        );
+        let next = TalkId::try_from(self.all.len() + 1).expect("few passes");
+        let key = (prepared.case, text);
+        let id = *self.by_text.entry(key).or_insert(next);
+        if id == next {
+            self.all.push(talk);
+        }
+        (id, alarm)
+    }
+
+    fn prepare(&mut self, case: Case) -> &'static Prepared {
+        if let Some(known) = self.prepared.get(&case) {
+            return known;
+        }
+        let (set, number, wish, phase) = case;
+        let revision = Revision {
+            identity: self.world.owner(set),
+            delivery: if self.world.is_remote {
+                Delivery::Remote
+            } else if World::is_phase(set) {
+                Delivery::Delegated
+            } else {
+                Delivery::InProcess
+            },
+            number: number.into(),
+            generation: 1,
+            lifecycle: match wish {
+                Wish::Active => LifecycleState::Active,
+                Wish::Paused => LifecycleState::Paused,
+                Wish::Archived => LifecycleState::Archived,
+            },
+            ..Revision::default()
+        };
+        let mut mentioned = [0; REVISIONS];
+        for (other, bits) in mentioned
+            .iter_mut()
+            .enumerate()
+            .take(self.world.revisions.len())
+        {
+            for object in 0..OBJECTS {
+                *bits |= u8::from(self.world.manifest(other, object).is_some()) << object;
+            }
+        }
+        let mut phases = prepare(&revision, phases(&self.world, set));
+        if !World::is_phase(set) && self.world.classes[set] != Class::None {
+            let name = format!("phase-{}", self.world.delegated);
+            for own in phases.iter_mut().filter(|own| own.name == name) {
+                own.delegated = Some(delegated(&self.world, set, phase));
+            }
+        }
+        let prepared = keep(Prepared {
+            case,
+            set,
+            phases,
+            revision,
+            probes: self.probes,
+            kinds: Kinds::from([(
+                Gvk::new("v1", "ConfigMap"),
+                KindState::served(KindScope::Namespaced),
+            )]),
+            siblings: Known {
+                set,
+                number,
+                mentioned,
+                view: Mutex::default(),
+                sabotage: self.world.sabotage,
+            },
+        });
+        self.prepared.insert(case, prepared);
+        prepared
+    }
+}

@@ -1,0 +1,46 @@
+//! What passes ask about phase objects, and are answered.
+
+use super::{
+    Alarm, Delegation, Progress, Said, Talk, TalkId, Talks, View, translate::delegation_answer,
+};
+
+impl Talks {
+    /// What a pass asks about its phase object.
+    #[must_use]
+    pub fn delegation(&self, id: TalkId) -> Option<&Delegation> {
+        let delegation = self.talk(id).delegation.as_ref();
+        delegation.map(|(_, delegation)| delegation)
+    }
+
+    /// Where an answer about the phase object leads.
+    ///
+    /// # Panics
+    /// When nothing was asked.
+    pub fn answer_delegation(
+        &mut self,
+        id: TalkId,
+        said: Said,
+        view: View,
+    ) -> (TalkId, Option<Alarm>) {
+        if let Some(known) = self.said.get(&(id, said, view)) {
+            return *known;
+        }
+        let talk = self.talk(id);
+        let (prepared, mut progress) = (talk.prepared, talk.progress.clone());
+        let (phase, _) = talk.delegation.clone().expect("it was asked");
+        prepared.siblings.see(view);
+        let answer = delegation_answer(&self.world, prepared.set, said);
+        match &mut progress {
+            Progress::Pass(pass) => pass.answer_delegation(phase, answer),
+            Progress::Teardown(teardown) => teardown.answer_delegation(phase, answer),
+        }
+        let next = self.go_on(Talk {
+            prepared,
+            progress,
+            pending: Vec::new(),
+            delegation: None,
+        });
+        self.said.insert((id, said, view), next);
+        next
+    }
+}

@@ -1,0 +1,76 @@
+//! What a revision knows of the others.
+
+use super::{
+    ACTORS, Mutex, NAMES, ObjectKey, PoisonError, REVISIONS, Sabotage, Sibling, Siblings, View,
+    World,
+};
+
+/// What a revision knows of the others, as they are now. As `KnownSiblings` of the controllers.
+pub(super) struct Known {
+    pub(super) set: usize,
+    pub(super) number: u8,
+    /// What each revision mentions, a bit per object.
+    pub(super) mentioned: [u8; REVISIONS],
+    pub(super) view: Mutex<View>,
+    pub(super) sabotage: Sabotage,
+}
+
+impl Known {
+    pub(super) fn view(&self) -> View {
+        *self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn see(&self, view: View) {
+        *self.view.lock().unwrap_or_else(PoisonError::into_inner) = view;
+    }
+}
+
+impl Siblings for Known {
+    fn sibling(&self, uid: &str) -> Option<Sibling> {
+        let view = self.view();
+        let actor = (0..ACTORS).find(|other| World::identity(*other).uid == uid)?;
+        // Behind a phase object is its revision.
+        let (own, other) = (World::revision(self.set), World::revision(actor));
+        let exists = view[actor].exists() && view[other].exists();
+        (other != own && exists).then(|| Sibling {
+            name: World::identity(other).name,
+            number: view[other].number.into(),
+            is_previous: other < own || self.sabotage == Sabotage::NobodyIsNewer,
+            is_archived: view[other].status.archived || self.sabotage == Sabotage::NobodyIsNewer,
+        })
+    }
+
+    fn taken_by_newer(&self, key: &ObjectKey) -> Option<String> {
+        let object = object_of(key)?;
+        let view = self.view();
+        (World::revision(self.set) + 1..REVISIONS)
+            .filter(|other| {
+                let record = view[*other];
+                record.exists() && !record.is_closed() && record.number > self.number
+            })
+            .find(|other| {
+                let status = view[*other].status;
+                let has = |bits: u8| bits & (1 << object) != 0;
+                let phase = view[World::phase_of(*other)];
+                has(status.controls)
+                    || (status.succeeded && has(self.mentioned[*other]))
+                    || (phase.exists() && has(phase.status.controls))
+            })
+            .filter(|_| self.sabotage != Sabotage::ForgetsSuccessors)
+            .map(|other| World::identity(other).name)
+    }
+}
+
+pub(super) fn object_of(key: &ObjectKey) -> Option<usize> {
+    NAMES.iter().position(|name| *name == key.name)
+}
+
+impl super::Talks {
+    /// What takes an object away from a revision that has ended.
+    #[must_use]
+    pub fn stray(&self, content: super::ContentId, set: usize) -> Option<super::Request> {
+        let mut live = self.contents.object(content).cloned()?;
+        super::owners::decode(&mut live);
+        baton_engine::teardown::stray(&live, &self.world.owner(set).uid)
+    }
+}

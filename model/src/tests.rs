@@ -1,0 +1,209 @@
+//! The search finds what it is made for: each mistake that is put into the engine on purpose, and none without.
+
+use crate::{
+    report::problems,
+    search::{Found, search},
+    state::Alarm,
+    world::{
+        Class, Faults, OBJECTS,
+        Power::{self, Archive, Delete, Edit, Remove},
+        REVISIONS, Sabotage,
+        Wanted::{self, In, Nothing, Same},
+        World,
+    },
+};
+
+const LIMIT: usize = 2_000_000;
+const FIRST: [Wanted; OBJECTS] = [In(0), Nothing];
+const POWERS: [Power; 3] = [Archive(0), Delete(0), Remove(0)];
+
+/// Two revisions of one object.
+fn two_revisions(sabotage: Sabotage, wanted: [Wanted; OBJECTS]) -> World {
+    World {
+        name: "two revisions",
+        revisions: vec![wanted; 2],
+        powers: POWERS.to_vec(),
+        edits: 1,
+        faults: Faults {
+            crashes: true,
+            losses: true,
+            lags: false,
+            late: 0,
+        },
+        sabotage,
+        classes: [Class::None; REVISIONS],
+        delegated: 0,
+        is_remote: false,
+    }
+}
+
+fn found(sabotage: Sabotage, wanted: [Wanted; OBJECTS]) -> (World, Found) {
+    let world = two_revisions(sabotage, wanted);
+    let found = search(world.clone(), LIMIT);
+    (world, found)
+}
+
+fn check(sabotage: Sabotage, reason: &str) {
+    let (_, found) = found(sabotage, FIRST);
+    let violation = found
+        .violation
+        .unwrap_or_else(|| panic!("{sabotage:?} is not found"));
+    assert!(
+        violation.reason.contains(reason),
+        "{sabotage:?}: {violation:#?}"
+    );
+    assert!(!violation.trace.is_empty());
+}
+
+#[test]
+fn the_engine_as_it_is_holds() {
+    for wanted in [FIRST, [Same(0), Nothing]] {
+        let (world, found) = found(Sabotage::None, wanted);
+        assert_eq!(problems(&world, &found), Vec::<String>::new());
+        assert!(found.states > 1_000, "{found:?}");
+    }
+}
+
+/// No server counts the controllers that an annotation lists.
+#[test]
+fn two_controllers_in_another_cluster_are_found() {
+    let world = World {
+        is_remote: true,
+        ..two_revisions(Sabotage::KeepsControllers, FIRST)
+    };
+    let violation = search(world, LIMIT).violation;
+    let reason = violation.expect("a second controller").reason;
+    assert!(
+        reason.contains(&format!("{:?}", Alarm::TwoControllers)),
+        "{reason}"
+    );
+}
+
+/// In a world that holds without the mistake, this alarm is raised with it.
+fn raises(world: impl Fn(Sabotage) -> World, sabotage: Sabotage, alarm: Alarm) {
+    let violation = search(world(sabotage), LIMIT).violation;
+    let reason = violation.expect("a violation").reason;
+    assert!(reason.contains(&format!("{alarm:?}")), "{reason}");
+    let healthy = world(Sabotage::None);
+    let found = search(healthy.clone(), LIMIT);
+    assert_eq!(problems(&healthy, &found), Vec::<String>::new());
+}
+
+/// Handovers between phase objects are searched as well as those between revisions.
+#[test]
+fn a_phase_object_that_takes_back_is_found() {
+    let world = |sabotage| World {
+        classes: [Class::Default, Class::Default, Class::None],
+        faults: Faults::default(),
+        powers: vec![Archive(0)],
+        ..two_revisions(sabotage, FIRST)
+    };
+    raises(world, Sabotage::NobodyIsNewer, Alarm::WriteOfReplaced);
+}
+
+/// A revision of two phases, of which others run one, if they do.
+fn others(sabotage: Sabotage, delegated: usize) -> World {
+    World {
+        revisions: vec![[In(0), In(1)]],
+        powers: vec![Archive(0)],
+        edits: 0,
+        classes: [Class::Foreign, Class::None, Class::None],
+        delegated,
+        ..two_revisions(sabotage, FIRST)
+    }
+}
+
+#[test]
+fn a_revision_that_goes_on_without_a_report_is_found() {
+    let world = |sabotage| others(sabotage, 0);
+    raises(world, Sabotage::BelievesSilence, Alarm::OutOfOrder);
+}
+
+#[test]
+fn a_teardown_that_does_not_wait_for_others_is_found() {
+    let world = |sabotage| others(sabotage, 1);
+    raises(world, Sabotage::ForgetsPhases, Alarm::OutOfOrder);
+}
+
+/// Nothing is torn down after it, so only the end of the world tells.
+#[test]
+fn a_phase_object_of_others_that_is_left_behind_is_found() {
+    let violation = search(others(Sabotage::ForgetsPhases, 0), LIMIT).violation;
+    let reason = violation.expect("a violation").reason;
+    assert!(
+        reason.contains("not served") && reason.contains("r1-phase is left behind"),
+        "{reason}"
+    );
+}
+
+/// What arrives after the end of its revision is taken away, and nothing else would.
+#[test]
+fn a_late_request_leaves_nothing() {
+    let mut world = two_revisions(Sabotage::None, FIRST);
+    world.faults.late = 1;
+    world.powers = vec![Archive(0)];
+    world.edits = 0;
+    let found = search(world.clone(), LIMIT);
+    assert_eq!(problems(&world, &found), Vec::<String>::new());
+    assert!(found.sights.strays, "{found:?}");
+}
+
+#[test]
+fn a_deletion_without_precondition_is_found() {
+    check(
+        Sabotage::UnboundDelete,
+        &format!("{:?}", Alarm::DeletedOfOthers),
+    );
+}
+
+/// A repair that was decided upon before a handover undoes it.
+#[test]
+fn an_apply_without_precondition_is_found() {
+    let world = |sabotage| World {
+        powers: vec![Edit(0)],
+        ..two_revisions(sabotage, FIRST)
+    };
+    raises(world, Sabotage::UnboundApply, Alarm::WriteOfReplaced);
+}
+
+#[test]
+fn an_archived_revision_that_writes_is_found() {
+    check(Sabotage::ArchivedWrites, "does not get archived");
+}
+
+#[test]
+fn an_older_revision_that_takes_back_is_found() {
+    check(
+        Sabotage::NobodyIsNewer,
+        &format!("{:?}", Alarm::WriteOfReplaced),
+    );
+}
+
+#[test]
+fn an_older_revision_that_creates_again_is_found() {
+    check(
+        Sabotage::ForgetsSuccessors,
+        &format!("{:?}", Alarm::WriteOfReplaced),
+    );
+}
+
+#[test]
+fn a_deletion_by_one_owner_among_others_is_found() {
+    check(
+        Sabotage::DeletesShared,
+        &format!("{:?}", Alarm::DeletedOfOthers),
+    );
+}
+
+#[test]
+fn an_owner_that_is_never_released_is_found() {
+    check(Sabotage::NeverReleases, "does not end");
+}
+
+#[test]
+fn a_takeover_that_leaves_two_controllers_is_found() {
+    check(
+        Sabotage::KeepsControllers,
+        &format!("{:?}", Alarm::TwoControllers),
+    );
+}

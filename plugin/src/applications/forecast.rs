@@ -1,0 +1,285 @@
+//! What a file would make of an Application.
+
+use baton_apis::{
+    Application, ReleaseEnvironment,
+    constants::shipper::{
+        ANNOTATION_CHART_NAME, ANNOTATION_CHART_VERSION_RAW, ANNOTATION_CHART_VERSION_RESOLVED,
+        API_VERSION,
+    },
+};
+use baton_releases::{application::history::History, hash::environment_hash};
+use serde_json::{Map, Value, json};
+
+use super::{
+    compare::{Rendered, environment, manifests},
+    read::{Observed, read},
+    target::{AppTarget, Plural},
+};
+use crate::{
+    connect::{Body, Cluster, Write},
+    diff::{Section, Tone, forecast::is_lack_of_rights},
+    error::Error,
+    output::format::text_at,
+    target::check_name,
+};
+
+/// Whether an object of a file is an Application.
+pub(crate) fn is_application(object: &Value) -> bool {
+    object["apiVersion"] == API_VERSION && object["kind"] == "Application"
+}
+
+/// What applying an Application of a file would change.
+///
+/// # Errors
+/// If the file does not hold one, or the one in the cluster cannot be read.
+pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Section>, Error> {
+    let name = text_at(object, "/metadata/name");
+    if name.is_empty() {
+        return Err(Error::Usage("an application has no name".to_owned()));
+    }
+    check_name(name)?;
+    let wanted: Application = serde_json::from_value(object.clone())
+        .map_err(|error| Error::Usage(format!("application {name}: {error}")))?;
+    let namespace = text_at(object, "/metadata/namespace");
+    let cluster = cluster.within(namespace);
+    let observed = match read(&cluster, &AppTarget::application(name)).await {
+        Ok(observed) => Some(observed),
+        Err(Error::NotFound(_)) => None,
+        Err(error) => return Err(error),
+    };
+    let change = Change::of(observed.as_ref(), &wanted);
+    let mut first = Section::new("application", format!("application {namespace}/{name}"));
+    first = first.verdict(change.tone(), change.verdict());
+    for note in &change.notes {
+        first = first.note(note);
+    }
+    match check(&cluster, object, name).await {
+        Ok(Some(note)) => first = first.note(note),
+        Ok(None) => {}
+        Err(Error::Refused(status)) => {
+            let why = Error::Refused(status).to_string();
+            first = first.verdict(Tone::Bad, format!("the server would refuse that: {why}"));
+        }
+        Err(error) => return Err(error),
+    }
+    let mut sections = vec![first];
+    sections.extend(environment(change.before, &change.after));
+    if let (Some(observed), Some((from, to))) = (&observed, &change.known)
+        && let (Some(from), Some(to)) = (observed.release(from), observed.release(to))
+    {
+        let rendered = Rendered::read(&cluster, &[from, to]).await;
+        sections.extend(manifests(from, to, &rendered));
+    }
+    Ok(sections)
+}
+
+/// Lets the server check an Application. Returns what is to be said about that.
+async fn check(cluster: &Cluster, object: &Value, name: &str) -> Result<Option<String>, Error> {
+    let mut metadata = Map::new();
+    for field in ["name", "namespace", "labels", "annotations"] {
+        if let Some(value) = object["metadata"].get(field) {
+            metadata.insert(field.to_owned(), value.clone());
+        }
+    }
+    let body = json!({
+        "apiVersion": object["apiVersion"],
+        "kind": object["kind"],
+        "metadata": metadata,
+        "spec": object["spec"],
+    });
+    let write = Write {
+        options: "&force=true&fieldValidation=Strict",
+        ..Write::new(Body::Apply, true)
+    };
+    let path = Plural::Applications.path_of(&cluster.namespace, name);
+    match cluster.write(&path, write, &body).await {
+        Ok(_) => Ok(None),
+        Err(error) if is_lack_of_rights(&error) => Ok(Some(
+            "not checked by the server, for lack of the right to patch it".to_owned(),
+        )),
+        Err(error) => Err(error),
+    }
+}
+
+/// What becomes of an Application.
+#[derive(Debug)]
+struct Change<'a> {
+    before: Option<&'a ReleaseEnvironment>,
+    after: ReleaseEnvironment,
+    notes: Vec<String>,
+    /// The newest Release, and an older one of the wanted environment: its manifests are known.
+    known: Option<(String, String)>,
+}
+
+impl<'a> Change<'a> {
+    fn of(observed: Option<&'a Observed>, wanted: &Application) -> Self {
+        let before = observed.and_then(Observed::template);
+        let mut change = Self {
+            before,
+            after: wanted.spec.template.clone(),
+            notes: Vec::new(),
+            known: None,
+        };
+        if let Some(observed) = observed {
+            change.resolve(observed);
+            change.limit(observed, wanted);
+        }
+        change.releases(observed);
+        change
+    }
+
+    /// A range of versions has been replaced by a version: the range is no change then.
+    fn resolve(&mut self, observed: &Observed) {
+        let application = observed.application.as_ref();
+        let annotations = application.and_then(|it| it.metadata.annotations.as_ref());
+        let says = |key: &str| annotations.and_then(|all| all.get(key)).map(String::as_str);
+        let chart = &mut self.after.chart;
+        let (Some(raw), Some(resolved)) = (
+            says(ANNOTATION_CHART_VERSION_RAW),
+            says(ANNOTATION_CHART_VERSION_RESOLVED),
+        ) else {
+            return;
+        };
+        let is_raw = raw == chart.version && raw != resolved;
+        if is_raw && says(ANNOTATION_CHART_NAME) == Some(chart.name.as_str()) {
+            self.notes.push(format!(
+                "version {raw} was {resolved} the last time; it is looked up again"
+            ));
+            resolved.clone_into(&mut chart.version);
+        }
+    }
+
+    fn limit(&mut self, observed: &Observed, wanted: &Application) {
+        let application = observed.application.as_ref();
+        let before = application.and_then(|it| it.spec.revision_history_limit);
+        if let Some(limit) = wanted.spec.revision_history_limit
+            && before != Some(limit)
+        {
+            let before = before.map_or_else(|| "none".to_owned(), |limit| limit.to_string());
+            self.notes
+                .push(format!("revisionHistoryLimit: {before} -> {limit}"));
+        }
+    }
+
+    /// What becomes of the Releases.
+    fn releases(&mut self, observed: Option<&Observed>) {
+        let hash = environment_hash(&self.after);
+        let history = observed.and_then(Observed::known_history);
+        let newest = history.as_ref().and_then(History::newest);
+        let Some(newest) = newest else {
+            self.notes
+                .push(format!("it makes the first release, of hash {hash}"));
+            return;
+        };
+        if newest.hash() == hash {
+            let name = newest.name();
+            self.notes.push(format!(
+                "release {name} is what it asks for: no new release"
+            ));
+            return;
+        }
+        let generation = newest.generation.saturating_add(1);
+        self.notes.push(format!(
+            "it makes a release of generation {generation} and hash {hash}"
+        ));
+        if !newest.is_complete() {
+            self.notes.push(format!(
+                "release {}, which is being rolled out, is given up",
+                newest.name()
+            ));
+        }
+        let members = history.as_ref().map_or(&[][..], History::members);
+        let same = members.iter().rev().find(|member| member.hash() == hash);
+        match same {
+            Some(same) => {
+                self.notes.push(format!(
+                    "release {} (generation {}) had the same: its manifests are shown",
+                    same.name(),
+                    same.generation
+                ));
+                self.known = Some((newest.name().to_owned(), same.name().to_owned()));
+            }
+            None => self
+                .notes
+                .push("its manifests are rendered when it is applied".to_owned()),
+        }
+    }
+
+    fn tone(&self) -> Tone {
+        match self.before {
+            None => Tone::Added,
+            Some(before) if *before != self.after => Tone::Changed,
+            Some(_) if self.notes.iter().any(|note| note.contains(" -> ")) => Tone::Changed,
+            Some(_) => Tone::Same,
+        }
+    }
+
+    fn verdict(&self) -> &'static str {
+        match self.tone() {
+            Tone::Added => "added",
+            Tone::Changed => "changed",
+            _ => "unchanged",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::applications::fixtures::{mid_rollout, observed};
+
+    fn application(observed: &Observed) -> Application {
+        observed.application.clone().unwrap()
+    }
+
+    #[test]
+    fn what_is_there_already_makes_no_release() {
+        let observed = observed(&mid_rollout());
+        let change = Change::of(Some(&observed), &application(&observed));
+        assert_eq!(change.tone(), Tone::Same);
+        assert_eq!(
+            change.notes,
+            ["release shop-new-0 is what it asks for: no new release"]
+        );
+    }
+
+    #[test]
+    fn a_range_is_no_change() {
+        let observed = observed(&mid_rollout());
+        let mut wanted = application(&observed);
+        wanted.spec.template.chart.version = "~1".to_owned();
+        let change = Change::of(Some(&observed), &wanted);
+        assert_eq!(change.tone(), Tone::Same);
+        assert_eq!(
+            change.notes[0],
+            "version ~1 was 1.1.0 the last time; it is looked up again"
+        );
+        wanted.spec.template.chart.name = "other".to_owned();
+        let change = Change::of(Some(&observed), &wanted);
+        assert_eq!(change.after.chart.version, "~1");
+        assert_eq!(change.tone(), Tone::Changed);
+    }
+
+    #[test]
+    fn an_older_environment_has_known_manifests() {
+        let observed = observed(&mid_rollout());
+        let mut wanted = application(&observed);
+        let old = observed.release("shop-old-0").unwrap();
+        wanted.spec.template = old.spec.environment.clone();
+        wanted.spec.revision_history_limit = Some(3);
+        let change = Change::of(Some(&observed), &wanted);
+        assert_eq!(
+            change.known,
+            Some(("shop-new-0".to_owned(), "shop-old-0".to_owned()))
+        );
+        insta::assert_snapshot!(change.notes.join("\n"));
+    }
+
+    #[test]
+    fn a_new_application_is_added() {
+        let wanted = application(&observed(&mid_rollout()));
+        let change = Change::of(None, &wanted);
+        assert_eq!((change.tone(), change.verdict()), (Tone::Added, "added"));
+        assert!(change.notes[0].starts_with("it makes the first release"));
+    }
+}

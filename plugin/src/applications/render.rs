@@ -1,0 +1,317 @@
+//! The picture of an Application as text.
+
+use std::fmt::Write as _;
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::{
+    clusters::ClusterPicture,
+    picture::{AppPicture, ReleasePicture},
+};
+use crate::{
+    output::{
+        Output, Paint,
+        format::age,
+        table::{Cell, Table},
+    },
+    tree::{
+        Health,
+        render::{Branches, Node, Style, place, revision},
+    },
+};
+
+const HEADINGS: [&str; 7] = [
+    "NAME", "CAPACITY", "TRAFFIC", "SERVICE", "HEALTHY", "OWNER", "MESSAGE",
+];
+
+/// Columns that only clusters have something in: capacity, traffic, service.
+const OF_CLUSTERS: usize = 3;
+
+/// How much of it is drawn.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AppStyle {
+    pub(crate) tree: Style,
+    /// Also the clusters of Releases that have nothing left anywhere.
+    pub(crate) idle: bool,
+    pub(crate) now: Timestamp,
+}
+
+/// The text; every line ends with a newline.
+pub(crate) fn render(picture: &AppPicture, style: AppStyle, output: Output) -> String {
+    let mut name = Cell::painted(Paint::Strong, format!("app/{}", picture.name));
+    name = name.and(paint(picture.state), format!(" {}", picture.state));
+    let releases = picture.releases.iter();
+    let root = Node {
+        name,
+        cells: vec![Cell::default(); HEADINGS.len() - 2],
+        message: message(picture),
+        children: releases
+            .map(|drawn| release(drawn, &picture.namespace, style))
+            .collect(),
+    };
+    let mut table = Table::new(&HEADINGS);
+    place(root, "", "", Branches::of(output), &mut table);
+    table.render(output)
+}
+
+/// What is to be said of the Application, and where nobody has the Service.
+fn message(picture: &AppPicture) -> String {
+    let nobody: Vec<&str> = picture
+        .service
+        .iter()
+        .filter(|service| service.releases.is_empty())
+        .map(|service| service.cluster.as_str())
+        .collect();
+    let nobody = if nobody.is_empty() {
+        String::new()
+    } else {
+        format!("nobody has the Service in {}", nobody.join(", "))
+    };
+    let both = [picture.message.as_str(), &nobody];
+    let both = both.into_iter().filter(|text| !text.is_empty());
+    both.collect::<Vec<_>>().join("; ")
+}
+
+pub(crate) fn paint(state: &str) -> Paint {
+    match state {
+        "Complete" => Paint::Good,
+        "Failed" => Paint::Bad,
+        "RollingOut" | "Waiting" | "Deleting" | "Gone" => Paint::Warn,
+        _ => Paint::Dim,
+    }
+}
+
+fn release(drawn: &ReleasePicture, namespace: &str, style: AppStyle) -> Node {
+    let mut name = Cell::from("release ").and(Paint::Strong, &drawn.name);
+    name = name.and(paint(drawn.state), format!(" {}", drawn.state));
+    if let Some(role) = drawn.role {
+        name = name.and(Paint::Dim, format!(" ({role})"));
+    }
+    let is_open = style.idle || drawn.role.is_some() || !drawn.is_idle();
+    let clusters = drawn.clusters.iter().filter(|_| is_open);
+    Node {
+        name,
+        cells: vec![Cell::default(); HEADINGS.len() - 2],
+        message: about(drawn, style.now),
+        children: clusters
+            .map(|drawn| cluster(drawn, namespace, style))
+            .collect(),
+    }
+}
+
+/// `step 1 (50/50), 0 (staging) achieved, 5m old; what it waits for`
+fn about(drawn: &ReleasePicture, now: Timestamp) -> String {
+    let wanted = &drawn.wanted_step;
+    let mut text = format!("step {}", wanted.label);
+    match &drawn.achieved_step {
+        Some(achieved) if achieved.index == wanted.index => text.push_str(" achieved"),
+        Some(achieved) => {
+            text.push_str(" wanted, ");
+            text.push_str(&achieved.label);
+            text.push_str(" achieved");
+        }
+        None => text.push_str(" wanted, none achieved"),
+    }
+    if drawn.complete && drawn.state != "Complete" {
+        text.push_str(", complete before");
+    }
+    // Writing into a string cannot fail.
+    let _ = write!(text, ", {} old", age(drawn.created, now));
+    if !drawn.message.is_empty() {
+        text.push_str("; ");
+        text.push_str(&drawn.message);
+    }
+    text
+}
+
+fn cluster(drawn: &ClusterPicture, namespace: &str, style: AppStyle) -> Node {
+    let name = match drawn.name.as_str() {
+        "" => Cell::painted(Paint::Dim, "this cluster"),
+        name => Cell::from(format!("cluster {name}")),
+    };
+    let capacity = drawn.capacity.map_or_else(Cell::default, |capacity| {
+        let is_there = capacity.available_pods == Some(capacity.wanted_pods);
+        let text = format!("{} ({})", capacity.text(), capacity.pods());
+        Cell::painted(good(is_there), text)
+    });
+    let traffic = drawn.traffic.map_or_else(Cell::default, |traffic| {
+        let is_there = traffic.achieved_weight == Some(traffic.wanted_weight);
+        Cell::painted(good(is_there), traffic.text())
+    });
+    let percent = drawn.traffic.and_then(|traffic| traffic.service_percent);
+    let service = percent.map_or_else(Cell::default, |percent| match percent {
+        0 => Cell::painted(Paint::Dim, "-"),
+        percent => Cell::painted(Paint::Accent, format!("{percent}%")),
+    });
+    let installed = match drawn.installed {
+        Health::True => Cell::default(),
+        Health::False => Cell::painted(Paint::Bad, "not installed"),
+        Health::Unknown => Cell::painted(Paint::Warn, "unknown"),
+    };
+    let children = drawn.revision.iter();
+    Node {
+        name,
+        cells: vec![capacity, traffic, service, installed, Cell::default()],
+        message: drawn.message.clone(),
+        children: children
+            .map(|drawn| widened(revision(drawn, Some(namespace), style.tree)))
+            .collect(),
+    }
+}
+
+fn good(is_so: bool) -> Paint {
+    if is_so { Paint::Good } else { Paint::Warn }
+}
+
+/// A node of a revision, with the columns of clusters in front of its own.
+fn widened(node: Node) -> Node {
+    let mut cells = vec![Cell::default(); OF_CLUSTERS];
+    cells.extend(node.cells);
+    Node {
+        cells,
+        children: node.children.into_iter().map(widened).collect(),
+        ..node
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{
+        applications::{
+            fixtures::{NOW, application, environment, mid_rollout, observed, release},
+            picture::picture,
+        },
+        tree::{ChainPicture, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture},
+    };
+
+    const STYLE: AppStyle = AppStyle {
+        tree: Style {
+            with_namespaces: false,
+            collapsed: false,
+        },
+        idle: false,
+        now: NOW,
+    };
+
+    fn revision(name: &str, release: &str, class: &str) -> RevisionPicture {
+        let object = ObjectPicture {
+            kind: "Deployment".to_owned(),
+            namespace: "ns".to_owned(),
+            name: format!("{release}-nginx"),
+            healthy: Health::True,
+            owner: OwnerPicture::ThisRevision {
+                revision: Some(2),
+                name: name.to_owned(),
+            },
+            ..ObjectPicture::default()
+        };
+        RevisionPicture {
+            name: name.to_owned(),
+            revision: Some(2),
+            state: "Available",
+            healthy: 1,
+            objects: 1,
+            release: Some(release.to_owned()),
+            phases: Some(vec![PhasePicture {
+                name: "all".to_owned(),
+                class: class.to_owned(),
+                healthy: 1,
+                objects: vec![object],
+                ..PhasePicture::default()
+            }]),
+            ..RevisionPicture::default()
+        }
+    }
+
+    fn chains() -> Vec<ChainPicture> {
+        let chain = |revisions| ChainPicture {
+            revisions,
+            ..ChainPicture::default()
+        };
+        vec![
+            chain(vec![revision(
+                "shop-new-0-n",
+                "shop-new-0",
+                "cluster.north",
+            )]),
+            // In the cluster of the Application itself.
+            chain(vec![revision("shop-new-0-s", "shop-new-0", "")]),
+            chain(vec![revision("shop-old-0-x", "shop-old-0", "cluster.lost")]),
+        ]
+    }
+
+    fn drawn(objects: &[Value], chains: Result<&[ChainPicture], &str>) -> String {
+        let picture = picture(&observed(objects), chains);
+        render(&picture, STYLE, Output::plain())
+    }
+
+    #[test]
+    fn a_rollout_in_its_middle() {
+        let chains = chains();
+        insta::assert_snapshot!(drawn(&mid_rollout(), Ok(&chains)));
+    }
+
+    #[test]
+    fn a_narrow_terminal() {
+        let picture = picture(&observed(&mid_rollout()), Ok(&chains()));
+        let narrow = Output {
+            width: Some(80),
+            ..Output::plain()
+        };
+        insta::assert_snapshot!(render(&picture, STYLE, narrow));
+    }
+
+    #[test]
+    fn what_is_missing_or_half_written() {
+        let environment = environment("1.1.0", 6);
+        let mut objects = vec![
+            application(&environment),
+            release("x\u{1b}[2J", 1, 7, &environment, &json!({ "strategy": {} })),
+            release("y", 1, 0, &environment, &Value::Null),
+            release("z", 0, 0, &environment, &json!({})),
+        ];
+        objects[3]["metadata"]["annotations"] =
+            json!({ "shipper.booking.com/release.generation": "many" });
+        objects[0]["status"] = Value::Null;
+        insta::assert_snapshot!(drawn(&objects, Err("objectsets is forbidden")));
+        insta::assert_snapshot!(drawn(&objects[..1], Ok(&[])));
+    }
+
+    #[test]
+    fn nobody_has_the_service() {
+        let mut objects = mid_rollout();
+        for object in &mut objects {
+            if object["kind"] == "TrafficTarget" {
+                object["status"]["clusters"][0]["achievedTraffic"] = 0.into();
+            }
+        }
+        let text = drawn(&objects, Ok(&[]));
+        assert!(text.contains("nobody has the Service in north"), "{text}");
+    }
+
+    #[test]
+    fn releases_with_nothing_left_are_one_line() {
+        let mut objects = mid_rollout();
+        let environment = environment("0.9.0", 6);
+        let status = crate::applications::fixtures::complete();
+        objects.push(release("first", -1, 2, &environment, &status));
+        objects.extend(crate::applications::fixtures::targets(
+            "first",
+            &[("north", 0, 0, 0, 0), ("south", 0, 0, 0, 0)],
+        ));
+        let picture = picture(&observed(&objects), Ok(&[]));
+        let lines = |style: AppStyle| {
+            let text = render(&picture, style, Output::plain());
+            text.matches("cluster ").count()
+        };
+        assert_eq!(lines(STYLE), 4);
+        let idle = AppStyle {
+            idle: true,
+            ..STYLE
+        };
+        assert_eq!(lines(idle), 6);
+    }
+}

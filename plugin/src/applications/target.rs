@@ -1,0 +1,261 @@
+//! How a user names an Application or a Release.
+
+use std::fmt;
+
+use baton_apis::constants::shipper::{API_VERSION, GROUP};
+use baton_kubernetes::wire::escape;
+use clap::Args;
+
+use crate::target::{TargetError, check_name};
+
+/// Shipper's kinds that a user can name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AppKind {
+    Application,
+    Release,
+}
+
+/// Shipper's kinds that are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plural {
+    Applications,
+    Releases,
+    InstallationTargets,
+    CapacityTargets,
+    TrafficTargets,
+}
+
+impl Plural {
+    /// As in URLs.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Applications => "applications",
+            Self::Releases => "releases",
+            Self::InstallationTargets => "installationtargets",
+            Self::CapacityTargets => "capacitytargets",
+            Self::TrafficTargets => "traffictargets",
+        }
+    }
+
+    /// URL path of the collection in a namespace.
+    pub(crate) fn path(self, namespace: &str) -> String {
+        let (namespace, plural) = (escape(namespace), self.as_str());
+        format!("/apis/{API_VERSION}/namespaces/{namespace}/{plural}")
+    }
+
+    /// URL path of an object.
+    pub(crate) fn path_of(self, namespace: &str, name: &str) -> String {
+        format!("{}/{}", self.path(namespace), escape(name))
+    }
+}
+
+impl AppKind {
+    const ALL: [Self; 2] = [Self::Application, Self::Release];
+
+    /// The shortest name that kubectl knows.
+    pub(crate) fn short(self) -> &'static str {
+        self.names()[2]
+    }
+
+    /// Its collection.
+    pub(crate) fn plural(self) -> Plural {
+        match self {
+            Self::Application => Plural::Applications,
+            Self::Release => Plural::Releases,
+        }
+    }
+
+    /// All names that kubectl takes for the kind, in lower case and without the group.
+    fn names(self) -> [&'static str; 3] {
+        match self {
+            Self::Application => ["application", "applications", "app"],
+            Self::Release => ["release", "releases", "rel"],
+        }
+    }
+
+    /// The kind of a word such as `app` or `releases.shipper.booking.com`; `None` for other words.
+    pub(crate) fn of_word(word: &str) -> Option<Self> {
+        let word = word.to_ascii_lowercase();
+        let word = word
+            .strip_suffix(GROUP)
+            .and_then(|word| {
+                word.strip_suffix(".v1alpha1.")
+                    .or_else(|| word.strip_suffix('.'))
+            })
+            .unwrap_or(&word);
+        let mut all = Self::ALL.into_iter();
+        all.find(|kind| kind.names().contains(&word))
+    }
+}
+
+/// An Application or a Release, as a user names it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct AppTarget {
+    pub(crate) kind: AppKind,
+    pub(crate) name: String,
+}
+
+impl AppTarget {
+    /// The Application of a name.
+    pub(crate) fn application(name: &str) -> Self {
+        Self {
+            kind: AppKind::Application,
+            name: name.to_owned(),
+        }
+    }
+
+    /// What the words of a command line name: `KIND/NAME` or `KIND NAME`. `None` when they are about another kind.
+    ///
+    /// # Errors
+    /// If there is more than one where one of them is of these kinds, or it has no name that an object can have.
+    pub(crate) fn parse(words: &[String]) -> Result<Option<Self>, TargetError> {
+        let (kind, name) = match words {
+            [kind, name, rest @ ..] if AppKind::of_word(kind).is_some() => {
+                if !rest.is_empty() {
+                    return Err(TargetError::NotOne(words.join(" ")));
+                }
+                if name.contains('/') {
+                    return Err(TargetError::Mixed(kind.clone(), name.clone()));
+                }
+                (AppKind::of_word(kind), name.as_str())
+            }
+            [word] => match word.split_once('/') {
+                Some((kind, name)) => (AppKind::of_word(kind), name),
+                None => return Ok(None),
+            },
+            _ => {
+                let is_ours = |word: &String| {
+                    let kind = word.split_once('/').map(|(kind, _)| kind);
+                    kind.and_then(AppKind::of_word).is_some()
+                };
+                if words.iter().any(is_ours) {
+                    return Err(TargetError::NotOne(words.join(" ")));
+                }
+                return Ok(None);
+            }
+        };
+        let Some(kind) = kind else {
+            return Ok(None);
+        };
+        check_name(name)?;
+        let name = name.to_owned();
+        Ok(Some(Self { kind, name }))
+    }
+}
+
+/// As it can be typed: `app/shop`.
+impl fmt::Display for AppTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.kind.short(), self.name)
+    }
+}
+
+/// The argument of commands that are about an Application only.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AppArg {
+    /// An Application: app/NAME or NAME; or its newest Release: rel/NAME
+    #[arg(value_name = "APPLICATION", required = true, num_args = 1..=2)]
+    words: Vec<String>,
+}
+
+impl AppArg {
+    /// What is meant; a name alone is an Application.
+    ///
+    /// # Errors
+    /// If the words name something else, or nothing.
+    pub(crate) fn target(&self) -> Result<AppTarget, TargetError> {
+        if let Some(target) = AppTarget::parse(&self.words)? {
+            return Ok(target);
+        }
+        match &self.words[..] {
+            [name] if !name.contains('/') => {
+                check_name(name)?;
+                Ok(AppTarget::application(name))
+            }
+            [word] => {
+                let kind = word.split('/').next().unwrap_or_default();
+                Err(TargetError::NoApplication(kind.to_owned()))
+            }
+            [kind, ..] => Err(TargetError::NoApplication(kind.clone())),
+            [] => Err(TargetError::Name(String::new())),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(words: &[&str]) -> Result<Option<String>, TargetError> {
+        let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+        Ok(AppTarget::parse(&words)?.map(|target| target.to_string()))
+    }
+
+    #[test]
+    fn applications_and_releases_are_named_as_in_kubectl() {
+        for (words, expected) in [
+            (&["app/shop"][..], Some("app/shop")),
+            (&["application/shop"], Some("app/shop")),
+            (&["Applications/shop"], Some("app/shop")),
+            (&["applications.shipper.booking.com/shop"], Some("app/shop")),
+            (
+                &["applications.v1alpha1.shipper.booking.com/shop"],
+                Some("app/shop"),
+            ),
+            (&["rel/shop-1"], Some("rel/shop-1")),
+            (&["release.shipper.booking.com/a"], Some("rel/a")),
+            (&["app", "shop"], Some("app/shop")),
+            // Alone, it is a name.
+            (&["app"], None),
+            (&["od/web"], None),
+            (&["od", "web"], None),
+            (&["releases.example.com/a"], None),
+            (&[], None),
+        ] {
+            assert_eq!(parse(words).unwrap().as_deref(), expected, "{words:?}");
+        }
+    }
+
+    #[test]
+    fn words_that_name_no_application_are_refused() {
+        let name = |name: &str| TargetError::Name(name.to_owned());
+        for (words, expected) in [
+            (&["app/"][..], name("")),
+            (&["app/a/b"], name("a/b")),
+            (&["app/Shop"], name("Shop")),
+            (&["app/a\u{1b}[2J"], name("a\u{1b}[2J")),
+            (&["rel", "-a"], name("-a")),
+            (
+                &["app", "app/a"],
+                TargetError::Mixed("app".to_owned(), "app/a".to_owned()),
+            ),
+            (
+                &["app", "a", "b"],
+                TargetError::NotOne("app a b".to_owned()),
+            ),
+            (
+                &["app/a", "od/b"],
+                TargetError::NotOne("app/a od/b".to_owned()),
+            ),
+        ] {
+            assert_eq!(parse(words).unwrap_err(), expected, "{words:?}");
+        }
+        let long = format!("app/{}", "a".repeat(254));
+        parse(&[&long]).unwrap_err();
+    }
+
+    #[test]
+    fn a_name_alone_is_an_application_where_nothing_else_can_be_meant() {
+        let target = |words: &[&str]| {
+            let words = words.iter().map(ToString::to_string).collect();
+            AppArg { words }.target().map(|target| target.to_string())
+        };
+        assert_eq!(target(&["shop"]).unwrap(), "app/shop");
+        assert_eq!(target(&["rel", "a"]).unwrap(), "rel/a");
+        for words in [&["od/web"][..], &["od", "web"]] {
+            let refused = target(words).unwrap_err();
+            assert_eq!(refused, TargetError::NoApplication("od".to_owned()));
+        }
+        target(&["Shop"]).unwrap_err();
+    }
+}

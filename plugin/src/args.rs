@@ -1,0 +1,132 @@
+//! Flags and values that several commands share.
+
+use std::{path::PathBuf, time::Duration};
+
+use baton_terminal::kubeconfig::ConnectionArgs;
+use clap::{Args, ColorChoice};
+use jiff::SignedDuration;
+
+use crate::{
+    connect::{Cluster, connect},
+    error::Error,
+    output::Output,
+};
+
+/// The flags that all commands share.
+#[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Global options")]
+pub(crate) struct GlobalArgs {
+    /// Kubeconfig to use instead of KUBECONFIG and ~/.kube/config
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) kubeconfig: Option<PathBuf>,
+
+    /// Context of the kubeconfig to use instead of the current one
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+
+    /// Namespace to use instead of the context's
+    #[arg(long, short, global = true, value_name = "NAME", value_parser = namespace)]
+    pub(crate) namespace: Option<String>,
+
+    /// User to act as
+    #[arg(long = "as", global = true, value_name = "USER")]
+    pub(crate) as_user: Option<String>,
+
+    /// When to use colours: always, never, or auto, which is on a terminal and unless `NO_COLOR` is set
+    #[arg(
+        long,
+        global = true,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
+    pub(crate) color: ColorChoice,
+}
+
+impl GlobalArgs {
+    /// Connects to the chosen cluster. Sends no request yet, unless the kubeconfig names a program
+    /// that has to be asked for credentials.
+    pub(crate) async fn connect(&self) -> Result<Cluster, Error> {
+        let connection = ConnectionArgs {
+            kubeconfig: self.kubeconfig.clone(),
+            context: self.context.clone(),
+        };
+        connect(&connection, self.namespace(), self.as_user.as_deref()).await
+    }
+
+    /// The namespace that was asked for. An empty one is none, as for kubectl.
+    pub(crate) fn namespace(&self) -> Option<&str> {
+        let namespace = self.namespace.as_deref();
+        namespace.filter(|namespace| !namespace.is_empty())
+    }
+
+    /// How to write to the standard output.
+    pub(crate) fn output(&self) -> Output {
+        Output::stdout(self.color)
+    }
+}
+
+/// The flag of commands that can look at all namespaces.
+#[derive(Clone, Copy, Debug, Default, Args)]
+pub(crate) struct AllNamespaces {
+    /// Look at all namespaces, and at what is in none
+    #[arg(long, short = 'A')]
+    pub(crate) all_namespaces: bool,
+}
+
+/// Reads the name of a namespace, which becomes a part of URLs. An empty one is allowed, as in kubectl.
+pub(crate) fn namespace(text: &str) -> Result<String, String> {
+    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let well_formed = text.len() <= 63
+        && text.chars().all(fits)
+        && !text.starts_with('-')
+        && !text.ends_with('-');
+    if well_formed {
+        Ok(text.to_owned())
+    } else {
+        Err("names of namespaces consist of up to 63 lower-case letters, digits and '-'".to_owned())
+    }
+}
+
+/// Reads a duration as in `kubectl --timeout`: `90s`, `5m`, `1h30m`, and `0`, which means no limit.
+pub(crate) fn timeout(text: &str) -> Result<Duration, String> {
+    if text == "0" {
+        return Ok(Duration::ZERO);
+    }
+    let duration: SignedDuration = text
+        .parse()
+        .map_err(|_| "expected a duration such as 90s, 5m or 1h30m".to_owned())?;
+    Duration::try_from(duration).map_err(|_| "must not be negative".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn namespaces_are_names() {
+        for text in ["", "shop", "kube-system", "0"] {
+            assert_eq!(namespace(text).unwrap(), text);
+        }
+        for text in ["Shop", "a/b", "a.b", "-a", "a-", "a b", &"a".repeat(64)] {
+            namespace(text).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn durations_are_those_of_kubectl() {
+        for (text, seconds) in [
+            ("0", 0),
+            ("0s", 0),
+            ("90s", 90),
+            ("5m", 300),
+            ("1h30m", 5400),
+        ] {
+            assert_eq!(timeout(text).unwrap(), Duration::from_secs(seconds));
+        }
+        assert_eq!(timeout("500ms").unwrap(), Duration::from_millis(500));
+        for text in ["", "5", "-5s", "soon"] {
+            timeout(text).unwrap_err();
+        }
+    }
+}

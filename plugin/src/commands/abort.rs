@@ -1,0 +1,118 @@
+//! `abort`: the newest Release of an Application is deleted, and the one before it comes back.
+
+use std::io::{IsTerminal as _, stderr, stdin};
+
+use clap::Args;
+use http::Method;
+
+use super::{Exit, pause::note};
+use crate::{
+    applications::{
+        clusters::clusters,
+        read::{Observed, read},
+        steer::{self, Abort},
+        target::{AppArg, Plural},
+    },
+    args::GlobalArgs,
+    connect::{Body, Cluster},
+    error::Error,
+    output::report,
+};
+
+/// Abort the rollout of an Application: delete its newest Release, and go back to the one before it
+///
+/// The Application takes up the environment of the Release before, which has to have completed. What only the deleted
+/// one has in its clusters goes away at once, what both have is handed back. A Release that is complete is not deleted
+/// but with --force: the one before it has no pods any more; `kubectl baton rollback` goes back without a gap.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct AbortArgs {
+    #[command(flatten)]
+    application: AppArg,
+
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+
+    /// Delete a Release that is complete as well
+    #[arg(long)]
+    force: bool,
+
+    /// Let the server check the change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) async fn run(args: &AbortArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let target = args.application.target()?;
+    let cluster = global.connect().await?;
+    let observed = read(&cluster, &target).await?;
+    let application = observed.target();
+    let abort = steer::abort(&observed, args.force)
+        .map_err(|refusal| Error::Impossible(format!("{application}: {refusal}")))?;
+    if !args.yes && !args.dry_run && !confirmed(&observed, &abort).await? {
+        report("nothing was deleted");
+        return Ok(Exit::Negative);
+    }
+    delete(&cluster, &abort, args.dry_run).await?;
+    global.output().print(&format!(
+        "release.shipper.booking.com/{} deleted, {application} goes back to {}{}",
+        abort.release,
+        abort.back_to,
+        note(args.dry_run)
+    ))?;
+    Ok(Exit::Fine)
+}
+
+/// Asks the user, who has to answer with `yes` or `y`.
+async fn confirmed(observed: &Observed, abort: &Abort) -> Result<bool, Error> {
+    if !stdin().is_terminal() || !stderr().is_terminal() {
+        let text = "there is nobody to ask whether a release may be deleted; --yes says so";
+        return Err(Error::Usage(text.to_owned()));
+    }
+    let release = observed.release(&abort.release);
+    let clusters = release.map_or_else(Vec::new, |release| clusters(observed, release));
+    report(&format!(
+        "Release {} is deleted, and {} comes back.",
+        abort.release, abort.back_to
+    ));
+    for cluster in clusters {
+        let capacity = cluster
+            .capacity
+            .and_then(|capacity| capacity.available_pods);
+        let percent = cluster.traffic.and_then(|traffic| traffic.service_percent);
+        let percent = percent.map_or_else(String::new, |percent| {
+            format!(", which get {percent}% of the traffic")
+        });
+        if let Some(pods) = capacity.filter(|pods| *pods > 0) {
+            report(&format!("In {} it has {pods} pods{percent}.", cluster.name));
+        }
+    }
+    report("Go on? [y/N]");
+    let answer = tokio::task::spawn_blocking(|| {
+        let mut line = String::new();
+        stdin().read_line(&mut line).map(|_| line)
+    });
+    let answer = answer.await.map_err(std::io::Error::other)??;
+    Ok(matches!(
+        answer.trim().to_ascii_lowercase().as_str(),
+        "y" | "yes"
+    ))
+}
+
+/// Deletes the Release that was looked at, and no other of its name.
+async fn delete(cluster: &Cluster, abort: &Abort, dry_run: bool) -> Result<(), Error> {
+    let mut options = abort.options.clone();
+    if dry_run {
+        options["dryRun"] = serde_json::json!(["All"]);
+    }
+    let path = Plural::Releases.path_of(&cluster.namespace, &abort.release);
+    let body = Some((Body::Json, &options));
+    match cluster.send(Method::DELETE, &path, body).await {
+        Ok(_) => Ok(()),
+        Err(error) if error.is_code(409) => Err(Error::Impossible(format!(
+            "release {} is another one by now; nothing was deleted",
+            abort.release
+        ))),
+        Err(error) => Err(error),
+    }
+}

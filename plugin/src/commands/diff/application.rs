@@ -1,0 +1,87 @@
+//! `diff` of two Releases of an Application.
+
+use baton_releases::application::history::{History, Member};
+
+use super::{DiffArgs, show};
+use crate::{
+    applications::{
+        compare::{Rendered, releases},
+        read::{Observed, read},
+        steer::of_generation,
+        target::AppTarget,
+    },
+    args::GlobalArgs,
+    commands::Exit,
+    diff::render::Labels,
+    error::Error,
+};
+
+pub(crate) async fn run(
+    target: &AppTarget,
+    args: &DiffArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    if args.live {
+        let text = "--live compares a revision with the cluster; name one, as `kubectl baton tree` shows it";
+        return Err(Error::Usage(text.to_owned()));
+    }
+    let cluster = global.connect().await?;
+    let observed = read(&cluster, target).await?;
+    let (from, to) = pair(&observed, args)?;
+    let missing = |name: &str| Error::NotFound(format!("release {name} not found"));
+    let before = observed.release(&from).ok_or_else(|| missing(&from))?;
+    let after = observed.release(&to).ok_or_else(|| missing(&to))?;
+    let rendered = Rendered::read(&cluster, &[before, after]).await;
+    let sections = releases(before, after, &rendered);
+    let labels = Labels::new(format!("release {from}"), format!("release {to}"));
+    show(&sections, &labels, global).await
+}
+
+/// The names of the Releases that are compared: by default the contender with the incumbent.
+fn pair(observed: &Observed, args: &DiffArgs) -> Result<(String, String), Error> {
+    let target = observed.target();
+    let impossible = |text: String| Error::Impossible(format!("{target}: {text}"));
+    let history = observed.known_history();
+    let members = history.as_ref().map_or(&[][..], History::members);
+    let named = |name: &str| match observed.release(name) {
+        Some(_) => Ok(name.to_owned()),
+        None => Err(impossible(format!("it has no release {name}"))),
+    };
+    if let [from, to] = &args.release[..] {
+        return Ok((named(from)?, named(to)?));
+    }
+    let of = |number: i64| {
+        let member = of_generation(members, number);
+        let member = member.map_err(|refusal| impossible(refusal.to_string()))?;
+        Ok::<_, Error>(member.name().to_owned())
+    };
+    let asked = args.release.first().or(observed.named.as_ref());
+    let to = match (args.to, asked) {
+        (Some(number), _) => Some(of(number)?),
+        (None, Some(name)) => Some(named(name)?),
+        (None, None) => None,
+    };
+    let from = args.from.map(of).transpose()?;
+    let newest = history.as_ref().and_then(History::newest).map(Member::name);
+    let second = match (&to, newest) {
+        (Some(to), _) => to.clone(),
+        (None, Some(newest)) => newest.to_owned(),
+        (None, None) => return Err(impossible("there is no release yet".to_owned())),
+    };
+    if let Some(from) = from {
+        return Ok((from, second));
+    }
+    let first = if to.is_none() {
+        // What the contender replaces is not always the one before it.
+        history.as_ref().and_then(History::incumbent)
+    } else {
+        let at = members.iter().position(|member| member.name() == second);
+        at.and_then(|at| members[..at].last())
+    };
+    let first = first.map(|first| first.name().to_owned()).ok_or_else(|| {
+        impossible(format!(
+            "there is no release that {second} replaces; choose two with --release"
+        ))
+    })?;
+    Ok((first, second))
+}

@@ -1,0 +1,77 @@
+//! `history` of an Application: its Releases, or one of them in full.
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::HistoryArgs;
+use crate::{
+    applications::{
+        history::table,
+        read::{Observed, read},
+        steer::of_generation,
+        target::AppTarget,
+    },
+    args::GlobalArgs,
+    commands::Exit,
+    diff::render::yaml,
+    error::Error,
+    output::{format::objects, report},
+};
+
+pub(crate) async fn run(
+    target: &AppTarget,
+    args: &HistoryArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    let cluster = global.connect().await?;
+    let output = global.output();
+    let observed = read(&cluster, target).await?;
+    let releases = observed.releases();
+    let object = |name: Option<&str>| observed.release_object(name.unwrap_or_default()).clone();
+    let text = match (args.revision, args.output) {
+        (None, Some(format)) => {
+            let all: Vec<Value> = releases
+                .iter()
+                .map(|(_, release)| object(release.metadata.name.as_deref()))
+                .collect();
+            objects(format, &all, false)
+        }
+        (None, None) if releases.is_empty() => {
+            report(&format!("{target} has no releases yet"));
+            String::new()
+        }
+        (None, None) => table(&observed, output, Timestamp::now()),
+        (Some(number), format) => {
+            let release = object(Some(&chosen(&observed, number)?));
+            match format {
+                Some(format) => objects(format, &[release], true),
+                None => yaml(Some(&described(&release))),
+            }
+        }
+    };
+    output.print(&text)?;
+    Ok(Exit::Fine)
+}
+
+/// The name of the Release of a generation.
+fn chosen(observed: &Observed, generation: i64) -> Result<String, Error> {
+    let history = observed.known_history();
+    let members = history
+        .as_ref()
+        .map_or(&[][..], |history| history.members());
+    let member = of_generation(members, generation);
+    let member =
+        member.map_err(|refusal| Error::Impossible(format!("{}: {refusal}", observed.target())))?;
+    Ok(member.name().to_owned())
+}
+
+/// What a person wants to know of a Release.
+fn described(release: &Value) -> Value {
+    json!({
+        "name": release["metadata"]["name"],
+        "created": release["metadata"]["creationTimestamp"],
+        "targetStep": release["spec"]["targetStep"],
+        "environment": release["spec"]["environment"],
+        "status": release["status"],
+    })
+}

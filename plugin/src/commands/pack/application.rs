@@ -1,0 +1,378 @@
+//! `pack --application`: an Application of Shipper's from a chart.
+
+use std::{path::PathBuf, str::FromStr};
+
+use baton_apis::{
+    Chart, ClusterRequirements, RegionRequirement, ReleaseEnvironment, RolloutStep,
+    RolloutStrategy, StepCapacity, StepTraffic, constants::shipper::API_VERSION,
+};
+use baton_engine::names::is_label_value;
+use baton_releases::versions::Constraint;
+use clap::{Args, ValueEnum};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    args::GlobalArgs,
+    error::Error,
+    pack::{documents, input, source_location::InputErrors},
+    target::check_name,
+};
+
+/// What an Application is made of.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Application")]
+pub(super) struct ApplicationArgs {
+    /// Make an Application of Shipper's instead, from a chart in a repository
+    #[arg(long, requires_all = ["chart", "repo", "region"], conflicts_with_all = [
+        "inputs", "filename", "kustomize", "recursive", "no_hooks", "revision", "previous", "cluster", "scope",
+        "service_account", "success_delay", "progress_deadline", "change_cause", "phase_order", "probe", "no_probes",
+        "apply",
+    ])]
+    pub(super) application: bool,
+
+    /// Name of the chart
+    #[arg(long, value_name = "NAME", requires = "application")]
+    chart: Option<String>,
+
+    /// Version of the chart, or a range such as ~1.2; by default the highest there is
+    #[arg(long, value_name = "VERSION", requires = "application")]
+    chart_version: Option<String>,
+
+    /// URL of the repository of the chart
+    #[arg(long, value_name = "URL", requires = "application")]
+    repo: Option<String>,
+
+    /// Region to deliver to, with the number of clusters there; may be repeated
+    #[arg(
+        long,
+        value_name = "NAME[=COUNT]",
+        value_delimiter = ',',
+        requires = "application"
+    )]
+    region: Vec<Region>,
+
+    /// What the clusters have to offer; may be repeated
+    #[arg(
+        long,
+        value_name = "NAME",
+        value_delimiter = ',',
+        requires = "application"
+    )]
+    capability: Vec<String>,
+
+    /// Steps of the rollout: all at once, or first one pod without traffic, then half of everything, then all
+    #[arg(
+        long,
+        value_name = "STRATEGY",
+        default_value = "all-in",
+        requires = "application"
+    )]
+    strategy: Strategy,
+
+    /// File with values for the chart; of several, later ones take precedence
+    #[arg(long, value_name = "FILE", requires = "application")]
+    values: Vec<PathBuf>,
+}
+
+/// Steps that have a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Strategy {
+    /// One step, to everything.
+    AllIn,
+    /// Three steps: one pod without traffic, half, everything.
+    Vanguard,
+}
+
+impl Strategy {
+    fn steps(self) -> Vec<RolloutStep> {
+        let step = |name: &str, capacity: (i32, i32), traffic: (u32, u32)| RolloutStep {
+            name: name.to_owned(),
+            capacity: StepCapacity {
+                incumbent: capacity.0,
+                contender: capacity.1,
+            },
+            traffic: StepTraffic {
+                incumbent: traffic.0,
+                contender: traffic.1,
+            },
+        };
+        let full = step("full on", (0, 100), (0, 100));
+        match self {
+            Self::AllIn => vec![full],
+            Self::Vanguard => vec![
+                step("staging", (100, 1), (100, 0)),
+                step("50/50", (50, 50), (50, 50)),
+                full,
+            ],
+        }
+    }
+}
+
+/// A region, and how many clusters there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Region {
+    name: String,
+    replicas: Option<i32>,
+}
+
+impl FromStr for Region {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let (name, replicas) = match text.split_once('=') {
+            Some((name, count)) => {
+                let count = count.parse::<i32>().ok().filter(|count| *count > 0);
+                let count = count.ok_or("the number of clusters must be at least 1")?;
+                (name, Some(count))
+            }
+            None => (text, None),
+        };
+        if name.is_empty() {
+            return Err("a region has a name".to_owned());
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            replicas,
+        })
+    }
+}
+
+impl ApplicationArgs {
+    /// The Application; `name` is by default that of the chart.
+    ///
+    /// # Errors
+    /// If one of the arguments cannot be right, or a file of values cannot be read.
+    pub(super) async fn make(
+        &self,
+        name: Option<&str>,
+        history_limit: Option<i32>,
+        global: &GlobalArgs,
+    ) -> Result<Value, Error> {
+        let mut values = None;
+        for path in &self.values {
+            merge(values.get_or_insert_with(Map::new), read(path).await?);
+        }
+        let environment = self.environment(values)?;
+        let name = name.unwrap_or(&environment.chart.name);
+        check_name(name)?;
+        // Releases, and all that belongs to them, are labelled with it.
+        if !is_label_value(name) {
+            return Err(usage(format!(
+                "--name: {name:?} is too long: names of applications have up to 63 characters"
+            )));
+        }
+        let mut metadata = json!({ "name": name });
+        if let Some(namespace) = global.namespace() {
+            metadata["namespace"] = namespace.into();
+        }
+        let mut spec = Map::new();
+        if let Some(limit) = history_limit {
+            if !(1..=1000).contains(&limit) {
+                let text = "--history-limit: an application keeps 1 to 1000 releases";
+                return Err(usage(text.to_owned()));
+            }
+            spec.insert("revisionHistoryLimit".to_owned(), limit.into());
+        }
+        let mut template = json!(environment);
+        // Nothing is not the same as null to everybody.
+        if let Some(fields) = template.as_object_mut()
+            && fields["values"].is_null()
+        {
+            fields.remove("values");
+        }
+        spec.insert("template".to_owned(), template);
+        Ok(json!({
+            "apiVersion": API_VERSION,
+            "kind": "Application",
+            "metadata": metadata,
+            "spec": spec,
+        }))
+    }
+
+    fn environment(&self, values: Option<Map<String, Value>>) -> Result<ReleaseEnvironment, Error> {
+        let chart = self.chart.clone().unwrap_or_default();
+        if chart.trim().is_empty() {
+            return Err(usage("--chart: a chart has a name".to_owned()));
+        }
+        let repo_url = self.repo.clone().unwrap_or_default();
+        let scheme = repo_url.split_once("://").map(|(scheme, _)| scheme);
+        if !matches!(scheme, Some("http" | "https" | "oci")) {
+            return Err(usage(format!(
+                "--repo: {repo_url:?} is no URL that begins with https://, http:// or oci://"
+            )));
+        }
+        let version = self.chart_version.clone().unwrap_or_else(|| "*".to_owned());
+        Constraint::parse(&version).map_err(|error| usage(format!("--chart-version: {error}")))?;
+        let mut regions: Vec<RegionRequirement> = Vec::new();
+        for Region { name, replicas } in &self.region {
+            if regions.iter().any(|other| other.name == *name) {
+                return Err(usage(format!("--region: {name} is given twice")));
+            }
+            regions.push(RegionRequirement {
+                name: name.clone(),
+                replicas: *replicas,
+            });
+        }
+        for (at, capability) in self.capability.iter().enumerate() {
+            if self.capability[..at].contains(capability) {
+                return Err(usage(format!("--capability: {capability} is given twice")));
+            }
+        }
+        Ok(ReleaseEnvironment {
+            chart: Chart {
+                name: chart,
+                version,
+                repo_url,
+            },
+            values: values.map(Value::Object),
+            cluster_requirements: ClusterRequirements {
+                regions: Some(regions),
+                capabilities: self.capability.clone(),
+            },
+            strategy: Some(RolloutStrategy {
+                steps: self.strategy.steps(),
+            }),
+        })
+    }
+}
+
+fn usage(text: String) -> Error {
+    Error::Usage(text)
+}
+
+/// The values in a file, which has to hold a map, or nothing.
+async fn read(path: &std::path::Path) -> Result<Map<String, Value>, Error> {
+    let refuse = |errors: InputErrors| Error::Usage(errors.to_string());
+    let inputs = vec![input::Input::Path(path.to_owned())];
+    let sources = input::read_aside(inputs, false).await.map_err(refuse)?;
+    let mut values = Map::new();
+    for source in &sources {
+        let found = documents::read(source);
+        if !found.errors.is_empty() {
+            return Err(refuse(InputErrors(found.errors)));
+        }
+        for (place, document) in found.documents {
+            match document.value {
+                Value::Object(map) => merge(&mut values, map),
+                _ => return Err(usage(format!("{place}: values are a map"))),
+            }
+        }
+    }
+    Ok(values)
+}
+
+/// Puts values over others, as Helm does: maps into maps, anything else in place of what was there.
+fn merge(values: &mut Map<String, Value>, over: Map<String, Value>) {
+    for (key, value) in over {
+        match (values.get_mut(&key), value) {
+            (Some(Value::Object(below)), Value::Object(over)) => merge(below, over),
+            (_, value) => {
+                values.insert(key, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Debug, Parser)]
+    struct Line {
+        #[command(flatten)]
+        pack: super::super::PackArgs,
+    }
+
+    const CHART: [&str; 8] = [
+        "pack",
+        "--application",
+        "--chart",
+        "nginx",
+        "--repo",
+        "https://charts.example.com",
+        "--region",
+        "eu=2,us",
+    ];
+
+    async fn make(more: &[&str]) -> Result<Value, String> {
+        let line = CHART.iter().chain(more);
+        let line = Line::try_parse_from(line).map_err(|error| error.to_string())?;
+        let pack = line.pack;
+        let global = GlobalArgs::default();
+        let name = pack.result.name.as_deref();
+        let made = pack
+            .application
+            .make(name, pack.result.history_limit, &global);
+        made.await.map_err(|error| error.to_string())
+    }
+
+    #[tokio::test]
+    async fn a_chart_becomes_an_application() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.to_str().unwrap().to_owned()
+        };
+        let first = file("a.yaml", "replicaCount: 3\nimage: {name: nginx, tag: a}\n");
+        let second = file("b.yaml", "image: {tag: b}\nlist: [1]\n");
+        let line = [
+            "--name",
+            "shop",
+            "--chart-version",
+            "~1.2",
+            "--strategy",
+            "vanguard",
+            "--capability",
+            "gpu",
+            "--values",
+            &first,
+            "--values",
+            &second,
+            "--history-limit",
+            "3",
+        ];
+        let made = make(&line).await.unwrap();
+        insta::assert_snapshot!(serde_saphyr::to_string(&made).unwrap());
+        let list = file("c.yaml", "- a\n");
+        let refused = make(&["--values", &list]).await.unwrap_err();
+        assert!(refused.ends_with("values are a map"), "{refused}");
+    }
+
+    #[tokio::test]
+    async fn defaults_are_few() {
+        let made = make(&[]).await.unwrap();
+        assert_eq!(made["metadata"], json!({ "name": "nginx" }));
+        let template = &made["spec"]["template"];
+        assert_eq!(template["chart"]["version"], "*");
+        assert_eq!(template.get("values"), None);
+        assert_eq!(template["strategy"]["steps"].as_array().unwrap().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn what_cannot_be_right_is_refused() {
+        for (more, expected) in [
+            (&["--chart-version", "abc"][..], "--chart-version"),
+            (&["--region", "eu"], "eu is given twice"),
+            (&["--region", "asia=0"], "at least 1"),
+            (&["--region", "=2"], "a region has a name"),
+            (&["--capability", "a,a"], "a is given twice"),
+            (&["--name", "Shop"], "cannot be a name"),
+            (&["--name", &"a".repeat(64)], "up to 63"),
+            (&["--history-limit", "0"], "1 to 1000"),
+            (&["--strategy", "slow"], "invalid value"),
+            (&["--values", "/nowhere/values.yaml"], "/nowhere"),
+            (&["some.yaml"], "cannot be used with"),
+            (&["--apply"], "cannot be used with"),
+        ] {
+            let refused = make(more).await.unwrap_err();
+            assert!(refused.contains(expected), "{more:?}: {refused}");
+        }
+        let without = Line::try_parse_from(["pack", "--application"]).unwrap_err();
+        assert!(without.to_string().contains("--chart"), "{without}");
+        let alone = Line::try_parse_from(["pack", "a.yaml", "--chart", "x"]).unwrap_err();
+        assert!(alone.to_string().contains("--application"), "{alone}");
+    }
+}

@@ -1,0 +1,135 @@
+//! `promote`: the newest Release of an Application goes to its next step.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use super::{Exit, pause::note, rollback::application::arrive};
+use crate::{
+    applications::{
+        bars::Bars,
+        follow::watch_until,
+        read::read,
+        state::judge,
+        steer::{self, Promotion, StepChoice, has_arrived},
+        target::{AppArg, Plural},
+    },
+    args::{GlobalArgs, timeout},
+    connect::{Body, Cluster, Write},
+    error::Error,
+    rollout::Outcome,
+};
+
+/// Go on with the rollout of an Application: to the next step, or to another one
+///
+/// Changes the target step of the newest Release, and waits until that step is achieved; the exit code is 1 when that
+/// does not happen. Steps are counted from 0. A step that is not achieved yet is not left, and none is left out, but
+/// with --force. Going back to an earlier step is always possible.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct PromoteArgs {
+    #[command(flatten)]
+    application: AppArg,
+    #[command(flatten)]
+    to: ToArgs,
+
+    /// Let the server check the change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Do not wait until the step is achieved
+    #[arg(long, conflicts_with = "timeout")]
+    no_wait: bool,
+
+    /// How long to wait, such as 90s or 1h30m; 0 is for ever
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = timeout)]
+    timeout: Duration,
+}
+
+/// Which step.
+#[derive(Clone, Copy, Debug, Args)]
+struct ToArgs {
+    /// The step to go to; by default the one after the step that is achieved
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i32).range(0..))]
+    step: Option<i32>,
+
+    /// Go to the last step, whatever is between
+    #[arg(long, conflicts_with = "step")]
+    full: bool,
+
+    /// Leave a step that is not achieved, and leave out steps
+    #[arg(long)]
+    force: bool,
+}
+
+impl ToArgs {
+    fn choice(self) -> StepChoice {
+        match self.step {
+            Some(step) => StepChoice::Number(step),
+            None if self.full => StepChoice::Last,
+            None => StepChoice::Next,
+        }
+    }
+}
+
+pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let target = args.application.target()?;
+    let cluster = global.connect().await?;
+    let output = global.output();
+    let observed = read(&cluster, &target).await?;
+    let application = observed.target();
+    let promotion = steer::promote(&observed, args.to.choice(), args.to.force)
+        .map_err(|refusal| Error::Impossible(format!("{application}: {refusal}")))?;
+    let name = format!("release.shipper.booking.com/{}", promotion.release);
+    let label = &promotion.label;
+    if !write(&cluster, &promotion, args.dry_run).await? {
+        output.print(&format!("{name} is sent to step {label} already"))?;
+        return Ok(Exit::Fine);
+    }
+    output.print(&format!(
+        "{name} sent to step {label}{}",
+        note(args.dry_run)
+    ))?;
+    if args.dry_run || args.no_wait {
+        return Ok(Exit::Fine);
+    }
+    let mut bars = Bars::new();
+    let (observed, arrived) = watch_until(&cluster, &application, args.timeout, |observed| {
+        let subject = observed.subject();
+        let is_ours = subject.and_then(|it| it.metadata.name.as_ref()) == Some(&promotion.release);
+        if !is_ours {
+            // It was deleted, or another one came.
+            return Some(Outcome::Failed);
+        }
+        let is_there = subject.is_some_and(|it| it.spec.target_step == promotion.step);
+        let arrived = is_there.then(|| has_arrived(observed)).flatten();
+        if arrived.is_none() {
+            bars.show(observed, &judge(observed).text());
+        }
+        arrived
+    })
+    .await?;
+    drop(bars);
+    arrive(&observed, arrived, args.timeout, global)
+}
+
+/// Writes the target step; whether there was anything to write.
+async fn write(cluster: &Cluster, promotion: &Promotion, dry_run: bool) -> Result<bool, Error> {
+    let Some(patch) = &promotion.patch else {
+        return Ok(false);
+    };
+    let url = Plural::Releases.path_of(&cluster.namespace, &promotion.release);
+    let write = Write::new(Body::JsonPatch, dry_run);
+    match cluster.write(&url, write, patch).await {
+        Ok(_) => Ok(true),
+        // A precondition that does not hold is invalid; what else may be invalid was looked at.
+        Err(Error::Refused(status)) if is_failed_test(&status) => Err(Error::Impossible(format!(
+            "release {} was changed by somebody else just now; nothing was promoted",
+            promotion.release
+        ))),
+        Err(error) => Err(error),
+    }
+}
+
+fn is_failed_test(status: &kube::core::Status) -> bool {
+    status.code == 422 && status.message.contains("test")
+}

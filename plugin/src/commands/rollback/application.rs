@@ -1,0 +1,126 @@
+//! `rollback` of an Application: an older Release's environment as its template, in all clusters.
+
+use super::RollbackArgs;
+use crate::{
+    applications::{
+        bars::Bars,
+        follow::watch_until,
+        history::current,
+        read::{Observed, read},
+        state::judge,
+        steer::{self, Return, has_arrived},
+        target::{AppKind, AppTarget, Plural},
+    },
+    args::GlobalArgs,
+    commands::{Exit, pause::note},
+    connect::{Body, Cluster, Write},
+    error::Error,
+    output::{format::duration, report},
+    rollout::Outcome,
+};
+
+pub(crate) async fn run(
+    target: &AppTarget,
+    args: &RollbackArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    if let Some(name) = &args.name {
+        return Err(Error::Usage(format!(
+            "--name {name}: releases are named after their application"
+        )));
+    }
+    if args.to_revision.is_some() && target.kind == AppKind::Release {
+        let text = format!("{target} is where to go back to; leave out either it or --to-revision");
+        return Err(Error::Usage(text));
+    }
+    let cluster = global.connect().await?;
+    let output = global.output();
+    let (application, found) = roll(&cluster, target, args).await?;
+    let name = format!("application.shipper.booking.com/{}", application.name);
+    if found.patch.is_none() {
+        output.print(&format!(
+            "{name} not rolled back: the environment of release {} is what it has now",
+            found.release
+        ))?;
+        return Ok(Exit::Fine);
+    }
+    output.print(&format!(
+        "{name} rolled back to generation {} ({}){}",
+        found.generation,
+        found.release,
+        note(args.dry_run)
+    ))?;
+    if args.dry_run || args.no_wait {
+        return Ok(Exit::Fine);
+    }
+    let mut bars = Bars::new();
+    // The Release is made from the template by now, or will be.
+    let (observed, arrived) = watch_until(&cluster, &application, args.timeout, |observed| {
+        let arrived = current(observed)
+            .is_some()
+            .then(|| has_arrived(observed))
+            .flatten();
+        if arrived.is_none() {
+            bars.show(observed, &judge(observed).text());
+        }
+        arrived
+    })
+    .await?;
+    drop(bars);
+    arrive(&observed, arrived, args.timeout, global)
+}
+
+/// Says how a wait has ended.
+pub(crate) fn arrive(
+    observed: &Observed,
+    arrived: Option<Outcome>,
+    timeout: std::time::Duration,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    let message = judge(observed).text();
+    match arrived {
+        Some(Outcome::Done) => {
+            global.output().print(&message)?;
+            return Ok(Exit::Fine);
+        }
+        Some(_) => report(&format!("error: {message}")),
+        None => {
+            let waited = duration(timeout);
+            report(&format!("error: not there after {waited}: {message}"));
+        }
+    }
+    Ok(Exit::Negative)
+}
+
+/// Writes the environment. Tries again while only the status is written in between.
+async fn roll(
+    cluster: &Cluster,
+    target: &AppTarget,
+    args: &RollbackArgs,
+) -> Result<(AppTarget, Return), Error> {
+    let mut seen: Option<Observed> = None;
+    for round in 1.. {
+        let observed = read(cluster, target).await?;
+        if let Some(seen) = &seen
+            && seen.template() != observed.template()
+        {
+            return Err(Error::Impossible(format!(
+                "{} was changed by somebody else just now; nothing was rolled back",
+                observed.target()
+            )));
+        }
+        let found = steer::rollback(&observed, args.to_revision, args.force)
+            .map_err(|refusal| Error::Impossible(format!("{}: {refusal}", observed.target())))?;
+        let Some(patch) = &found.patch else {
+            return Ok((observed.target(), found));
+        };
+        let url = Plural::Applications.path_of(&cluster.namespace, &observed.name);
+        let write = Write::new(Body::JsonPatch, args.dry_run);
+        match cluster.write(&url, write, patch).await {
+            Ok(_) => return Ok((observed.target(), found)),
+            Err(error) if error.is_code(409) && round < super::ROUNDS => seen = Some(observed),
+            Err(error) => return Err(error),
+        }
+    }
+    Err(Error::Impossible(format!("{target} changes all the time")))
+}

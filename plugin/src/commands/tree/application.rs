@@ -1,0 +1,195 @@
+//! `tree` of an Application: Releases, clusters, and the revisions that install them.
+
+use std::future::pending;
+
+use baton_apis::constants::shipper::LABEL_APP;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+
+use super::{Resized, TreeArgs, View, fit};
+use crate::{
+    applications::{
+        follow::Follower,
+        picture::{AppPicture, picture},
+        read::{Observed, can_have_releases, read},
+        render::{AppStyle, render},
+        target::AppTarget,
+    },
+    args::GlobalArgs,
+    commands::Exit,
+    connect::Cluster,
+    error::Error,
+    output::{Output, Paint, format::document},
+    selection::Selection,
+    tree::{
+        ChainPicture,
+        read::{LiveTree, Scope, once},
+        render::Style,
+    },
+};
+
+/// Shows an Application, or one of its Releases.
+pub(crate) async fn run(
+    target: &AppTarget,
+    args: &TreeArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    let cluster = global.connect().await?;
+    let mut output = global.output();
+    output.ascii |= args.ascii;
+    if args.watch {
+        return watch(&cluster, target, args, output, global).await;
+    }
+    let observed = read(&cluster, target).await?;
+    let scope = scope(&observed);
+    let chains = match &scope {
+        Some(scope) => once(&cluster, scope)
+            .await
+            .map_err(|error| error.to_string()),
+        None => Ok(Vec::new()),
+    };
+    let drawn = draw(&observed, &chains, args)?;
+    match args.output {
+        Some(form) => output.print(&document(form, &json!({ "application": drawn })))?,
+        None => output.print(&render(&drawn, style(args, false), output))?,
+    }
+    Ok(Exit::Fine)
+}
+
+/// The revisions that belong to an Application; `None` where none can.
+fn scope(observed: &Observed) -> Option<Scope> {
+    can_have_releases(&observed.name).then(|| Scope {
+        selection: Selection {
+            labels: Some(format!("{LABEL_APP}={}", observed.name)),
+            ..Selection::default()
+        },
+        // What is archived belongs to a cluster as well, which only its phases tell.
+        archived: true,
+        revision: None,
+    })
+}
+
+fn style(args: &TreeArgs, collapsed: bool) -> AppStyle {
+    AppStyle {
+        tree: Style {
+            with_namespaces: false,
+            collapsed,
+        },
+        idle: args.archived,
+        now: Timestamp::now(),
+    }
+}
+
+/// The picture, of one Release where one was asked for.
+fn draw(
+    observed: &Observed,
+    chains: &Result<Vec<ChainPicture>, String>,
+    args: &TreeArgs,
+) -> Result<AppPicture, Error> {
+    let chains = chains.as_ref().map(Vec::as_slice).map_err(String::as_str);
+    let mut drawn = picture(observed, chains);
+    if let Some(name) = &observed.named {
+        drawn.releases.retain(|release| release.name == *name);
+    }
+    if let Some(number) = args.revision {
+        let is_asked = |generation: Option<i64>| generation == Some(number);
+        drawn
+            .releases
+            .retain(|release| is_asked(release.generation));
+        if drawn.releases.is_empty() {
+            return Err(Error::NotFound(format!(
+                "{} has no release of generation {number}",
+                observed.target()
+            )));
+        }
+    }
+    Ok(drawn)
+}
+
+async fn watch(
+    cluster: &Cluster,
+    target: &AppTarget,
+    args: &TreeArgs,
+    output: Output,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    let mut follower = Follower::start(cluster, target).await?;
+    let scope = scope(follower.last());
+    let mut tree = None;
+    let mut chains = Ok(Vec::new());
+    if let Some(scope) = &scope {
+        match LiveTree::start(cluster, scope).await {
+            Ok(started) => tree = Some(started),
+            Err(error) => chains = Err(error.to_string()),
+        }
+    }
+    let mut view = View::new();
+    let mut resized = Resized::new()?;
+    let mut trouble: Option<String> = None;
+    // What was read before the watches is the first picture, unless they are as quick.
+    loop {
+        {
+            let next = async {
+                match &mut tree {
+                    Some(tree) => tree.next().await,
+                    None => pending().await,
+                }
+            };
+            tokio::pin!(next);
+            loop {
+                tokio::select! {
+                    drawn = &mut next => {
+                        chains = drawn.map_err(|error| error.to_string());
+                        break;
+                    }
+                    now = follower.next() => {
+                        if now.is_none() {
+                            return Err(Error::NotFound(format!("{target} has been deleted")));
+                        }
+                    }
+                    () = resized.wait() => {}
+                }
+                let fitting = fit(output, global);
+                show(
+                    &mut view,
+                    follower.last(),
+                    &chains,
+                    args,
+                    trouble.as_deref(),
+                    fitting,
+                )?;
+            }
+        }
+        let of_tree = tree.as_ref().and_then(LiveTree::trouble);
+        trouble = follower.trouble().map(str::to_owned).or(of_tree);
+        let fitting = fit(output, global);
+        show(
+            &mut view,
+            follower.last(),
+            &chains,
+            args,
+            trouble.as_deref(),
+            fitting,
+        )?;
+    }
+}
+
+fn show(
+    view: &mut View,
+    observed: &Observed,
+    chains: &Result<Vec<ChainPicture>, String>,
+    args: &TreeArgs,
+    trouble: Option<&str>,
+    output: Output,
+) -> Result<(), Error> {
+    let drawn = draw(observed, chains, args)?;
+    view.show_text(output, |collapsed| {
+        let mut text = render(&drawn, style(args, collapsed), output);
+        if let Some(trouble) = trouble {
+            let line = format!("not up to date: {trouble}");
+            text.push_str(&output.paint(Paint::Bad, &line));
+            text.push('\n');
+        }
+        text
+    })
+}

@@ -1,0 +1,141 @@
+//! Where something was read, and what is wrong there.
+
+use std::{fmt, sync::Arc};
+
+/// Where a document, or an object in it, begins.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct SourceLocation {
+    /// The file as the user named it, or what else was read.
+    pub(crate) source: Arc<str>,
+    /// Number of the document in the source, from 1.
+    pub(crate) document: usize,
+    /// Line in the source, from 1.
+    pub(crate) line: usize,
+    /// The file that a generator made the document from, if it says so.
+    pub(crate) origin: Option<Arc<str>>,
+}
+
+/// Prints `shop/app.yaml:14: document 2`, which editors and terminals turn into a link.
+impl fmt::Display for SourceLocation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            source,
+            document,
+            line,
+            origin,
+        } = self;
+        write!(f, "{source}:{line}: document {document}")?;
+        match origin {
+            Some(origin) => write!(f, " ({origin})"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Something that keeps the input from being packed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct InputError {
+    /// Where: a place, a file, or nothing if it is about the input as a whole.
+    at: Option<String>,
+    line: usize,
+    message: String,
+}
+
+impl InputError {
+    /// An error of one document or object.
+    pub(crate) fn at(place: &SourceLocation, message: impl Into<String>) -> Self {
+        Self {
+            at: Some(place.to_string()),
+            line: place.line,
+            message: message.into(),
+        }
+    }
+
+    /// An error of a whole file, directory or program.
+    pub(crate) fn of(source: impl fmt::Display, message: impl Into<String>) -> Self {
+        Self {
+            at: Some(source.to_string()),
+            line: 0,
+            message: message.into(),
+        }
+    }
+
+    /// An error of the input as a whole, or of a flag.
+    pub(crate) fn general(message: impl Into<String>) -> Self {
+        Self {
+            at: None,
+            line: 0,
+            message: message.into(),
+        }
+    }
+
+    /// Line in its source; zero if it is about more than a line.
+    pub(crate) fn line(&self) -> usize {
+        self.line
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(at) = &self.at {
+            write!(f, "{at}: ")?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// All errors of the input, so that they can be corrected at once.
+#[derive(Debug, thiserror::Error)]
+pub(crate) struct InputErrors(pub(crate) Vec<InputError>);
+
+impl fmt::Display for InputErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_slice() {
+            [error] => error.fmt(f),
+            errors => {
+                write!(f, "nothing was packed, there are {} faults:", errors.len())?;
+                errors.iter().try_for_each(|error| write!(f, "\n  {error}"))
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(origin: Option<&str>) -> SourceLocation {
+        SourceLocation {
+            source: "shop/app.yaml".into(),
+            document: 2,
+            line: 14,
+            origin: origin.map(Into::into),
+        }
+    }
+
+    #[test]
+    fn errors_name_their_place() {
+        assert_eq!(
+            InputError::at(&place(None), "kind is missing").to_string(),
+            "shop/app.yaml:14: document 2: kind is missing"
+        );
+        assert_eq!(
+            InputError::at(&place(Some("shop/templates/app.yaml")), "kind is missing").to_string(),
+            "shop/app.yaml:14: document 2 (shop/templates/app.yaml): kind is missing"
+        );
+        assert_eq!(
+            InputError::of("shop", "no such file").to_string(),
+            "shop: no such file"
+        );
+    }
+
+    #[test]
+    fn all_errors_are_listed() {
+        let errors = ["no name", "no objects"].map(InputError::general);
+        assert_eq!(InputErrors(errors[..1].to_vec()).to_string(), "no name");
+        assert_eq!(
+            InputErrors(errors.to_vec()).to_string(),
+            "nothing was packed, there are 2 faults:\n  no name\n  no objects"
+        );
+    }
+}

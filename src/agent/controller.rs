@@ -1,0 +1,141 @@
+//! The passes of an agent over the phases of its cluster.
+//!
+//! They need nothing of the hub, and never wait for it: a status is noted, and reported when the hub is there.
+
+use std::sync::Arc;
+
+use baton_apis::{
+    ObjectSetPhaseStatus,
+    conditions::{ARCHIVED, reasons},
+};
+use baton_engine::{conditions::Requeue, revision::Delivery};
+use baton_fleet::mirror::{self, Origin};
+use baton_kubernetes::account::Account;
+use baton_records::phase::{PhaseKey, PhaseKind, PhaseRecord};
+use baton_runtime::{
+    controller::{Controller, Reconciled},
+    outcomes::ReconcileOutcome,
+    queue::Queue,
+    source::Wake,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+
+use super::mirrors::Mirrors;
+use crate::controllers::{
+    Error, Shared,
+    heirs::phases_given,
+    observed::{Observed, phases_of_siblings},
+    owners::{Owners, Targets},
+    phase_pass::{PhaseOutcome, PhasePass},
+    strays::Strays,
+};
+
+/// Delivers the phases of one cluster. With one worker, so that of phases that came together the newest is there first.
+pub(crate) struct AgentPhases {
+    pub shared: Shared,
+    pub observed: Arc<Observed>,
+    pub mirrors: Arc<Mirrors>,
+    /// The cluster that the agent serves.
+    pub targets: Targets,
+    pub owners: Owners<PhaseKind>,
+    pub strays: Strays<PhaseKind>,
+}
+
+impl Controller for AgentPhases {
+    const NAME: &'static str = "objectsetphase";
+
+    type Key = PhaseKey;
+    type Error = Error;
+
+    fn watches(self: &Arc<Self>, queue: &Arc<Queue<PhaseKey>>) {
+        queue.wake_on(self.mirrors.wakes(), self, |_, key| {
+            [Wake::now(key.clone())]
+        });
+        let on = &self.observed;
+        queue.wake_on(&on.children, self, |this, event| {
+            this.owners.phases_of_child(&this.observed, event)
+        });
+        queue.wake_on(&on.children, self, |this, event| {
+            let now = this.shared.clock.instant();
+            this.strays
+                .phases_of_child(&this.observed, &this.targets, event, now)
+        });
+        queue.wake_on(&on.affected_siblings, self, |this, affected| {
+            phases_of_siblings(&this.observed, affected)
+        });
+        queue.wake_on(&on.handed_back, self, |this, uids| {
+            phases_given(&this.observed, uids)
+        });
+    }
+
+    async fn reconcile(&self, key: &PhaseKey, failures: u32) -> Result<Reconciled, Error> {
+        let now = self.shared.clock.instant();
+        let taken = self
+            .strays
+            .take_from_phases(key, &self.observed, &self.targets, now);
+        let gone = taken.await;
+        let Some(record) = self.owners.phase(key, &self.observed, &self.targets) else {
+            return Ok(gone);
+        };
+        let old = record.status()?;
+        let origin = Origin::read(&record)?;
+        let account = origin.service_account();
+        let pass = PhasePass {
+            account: account.and_then(|name| Account::new(&record.key.namespace, name)),
+            shared: &self.shared,
+            observed: &self.observed,
+            owners: &self.owners,
+            record: &record,
+            target: self.targets.home.clone(),
+            targets: &self.targets,
+            delivery: Delivery::Remote,
+            reach: Origin::read(&record)?.reach().clone(),
+            force_adoption: false,
+            failures,
+        };
+        let PhaseOutcome {
+            status,
+            result: (outcome, requeue),
+            affected,
+        } = if !record.deleting {
+            pass.roll_out().await?
+        } else if mirror::is_archived(&old) {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
+        } else if self.mirrors.is_closing() {
+            return Ok((ReconcileOutcome::Waiting, Requeue::OnEvent));
+        } else if let Some(waiting) = pass.tear_down().await? {
+            waiting
+        } else {
+            PhaseOutcome {
+                status: self.archived(&record),
+                result: (ReconcileOutcome::Changed, Requeue::OnEvent),
+                affected: None,
+            }
+        };
+        let is_new = self.mirrors.note(&record, &status)?;
+        if let Some(affected) = affected {
+            self.observed.affected_siblings.emit(&affected);
+        }
+        match outcome {
+            ReconcileOutcome::Unchanged if is_new => Ok((ReconcileOutcome::Changed, requeue)),
+            outcome => Ok((outcome, requeue)),
+        }
+    }
+}
+
+impl AgentPhases {
+    /// The status that reports to the hub that the objects are gone.
+    fn archived(&self, phase: &PhaseRecord) -> ObjectSetPhaseStatus {
+        ObjectSetPhaseStatus {
+            conditions: vec![Condition {
+                type_: ARCHIVED.to_owned(),
+                status: "True".to_owned(),
+                reason: reasons::ARCHIVED.to_owned(),
+                message: String::new(),
+                observed_generation: Some(phase.generation),
+                last_transition_time: Time(self.shared.clock.now()),
+            }],
+            ..ObjectSetPhaseStatus::default()
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Follows what the hub has for an agent.
+
+use std::{sync::Arc, time::Duration};
+
+use serde_json::value::RawValue;
+use tokio::{sync::mpsc, time::sleep};
+use tracing::{error, info, warn};
+
+use baton_fleet::mirror::KIND;
+use baton_kubernetes::watch::{Event, WatchSpec, run};
+use baton_records::{
+    key::{OwnKind as _, collection_in},
+    phase::PhaseRecord,
+    record::Record,
+};
+
+use super::mirrors::{Change, Mirrors};
+
+/// Objects in a page of a list. They are long, and a page is in memory as a whole.
+const PAGE: u32 = 100;
+
+/// Changes that come together are taken in together: of what has gone already, or was replaced already,
+/// nothing is written then.
+const TOGETHER: Duration = Duration::from_millis(20);
+
+/// Follows a namespace of the hub for ever. `listed` is called after each complete list.
+pub(crate) async fn follow(
+    hub: kube::Client,
+    namespace: String,
+    mirrors: Arc<Mirrors>,
+    mut listed: impl FnMut() + Send,
+) {
+    let (sender, mut changes) = mpsc::unbounded_channel();
+    let taken = async {
+        while let Some(first) = changes.recv().await {
+            sleep(TOGETHER).await;
+            let mut together = vec![first];
+            while let Ok(change) = changes.try_recv() {
+                together.push(change);
+            }
+            let is_whole = together
+                .iter()
+                .any(|change| matches!(change, Change::All(..)));
+            mirrors.take(together);
+            if is_whole {
+                listed();
+            }
+        }
+    };
+    tokio::join!(taken, watch(hub, &namespace, &mirrors, sender));
+}
+
+/// Watches a namespace of the hub for ever.
+async fn watch(
+    hub: kube::Client,
+    namespace: &str,
+    mirrors: &Mirrors,
+    changes: mpsc::UnboundedSender<Change>,
+) {
+    let path = collection_in(KIND.plural(), namespace);
+    let spec = WatchSpec {
+        path: path.expect("the command line takes names of clusters only"),
+        label_selector: None,
+        field_selector: None,
+        metadata_only: false,
+        page_size: PAGE,
+        resumes: false,
+    };
+    // The receiver lives as long as this.
+    let send = |change| drop(changes.send(change));
+    let mut list = Vec::new();
+    let mut failure = String::new();
+    run(hub, spec, |event| {
+        let has_failed = matches!(event, Event::Failed(_) | Event::Unserved);
+        match event {
+            Event::ListStarted => list.clear(),
+            Event::Listed(object) => list.extend(read(object)),
+            Event::ListDone { resource_version } => {
+                send(Change::All(std::mem::take(&mut list), resource_version));
+            }
+            Event::Upsert(object) => {
+                if let Some(object) = read(object) {
+                    send(Change::There(object));
+                }
+            }
+            Event::Deleted(object) => {
+                if let Some(object) = read(object) {
+                    send(Change::Gone(object.key));
+                }
+            }
+            Event::Bookmark(_) => {}
+            Event::Unserved => log_once(&mut failure, "it does not serve ObjectSetPhases"),
+            Event::Failed(cause) => log_once(&mut failure, cause),
+        }
+        // A list has only begun.
+        if !matches!(event, Event::ListStarted | Event::Listed(_)) {
+            if !has_failed && !failure.is_empty() {
+                info!("the hub is there again");
+                failure.clear();
+            }
+            mirrors.set_connected(!has_failed);
+        }
+    })
+    .await;
+}
+
+/// Logs once why the hub is not there.
+fn log_once(failure: &mut String, cause: &str) {
+    if failure != cause {
+        cause.clone_into(failure);
+        warn!(cause, "the hub is away; going on with what it said last");
+    }
+}
+
+/// One that cannot be read stops nobody else.
+fn read(object: &RawValue) -> Option<PhaseRecord> {
+    match Record::read(KIND, object.get()) {
+        Ok(item) => Some(item),
+        Err(error) => {
+            error!(%error, "an object cannot be read and is left alone");
+            None
+        }
+    }
+}

@@ -1,0 +1,192 @@
+//! The composition root of an agent.
+
+use std::{sync::Arc, time::Duration};
+
+use baton_fleet::mirror;
+use baton_kubernetes::{
+    backoff::Backoff,
+    client::{ServerError, check_server, instrumented_client},
+    fence::Fence,
+    target::Target,
+};
+use baton_records::api::Api;
+use baton_runtime::{clock::Clock, controller::Controllers, metrics::Metrics, server::Readiness};
+use baton_terminal::kubeconfig::load_client_config;
+use http::Uri;
+use kube::Client;
+use tokio::{
+    sync::{Notify, mpsc},
+    task::JoinSet,
+    time::{sleep, timeout},
+};
+use tracing::{error, info, warn};
+
+use super::{
+    controller::AgentPhases,
+    follow, heartbeat,
+    mirrors::Mirrors,
+    reporter,
+    state::{StateFile, keep, save},
+};
+use crate::{
+    cli::AgentArgs,
+    controllers::{
+        Events, Shared,
+        observed::{Observed, dispatch},
+        owners::{Owners, Targets},
+        strays::Strays,
+    },
+    error::Error,
+    run::{
+        cache_metrics::CacheMetrics,
+        process::{Stop, lead, lease_params, report_caches, start_endpoints, start_vital},
+    },
+};
+
+/// The longest pause between two looks at an API server that does not answer.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+/// How long the hub may take to say how it stands before the agent goes on with what it said last.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// Runs the agent of a cluster until a signal stops it.
+///
+/// # Errors
+/// Each with one line that says what is wrong and what to do. An unreachable hub is no error.
+pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
+    let mut stop = Stop::new()?;
+    let metrics = Metrics::new();
+    let caches = CacheMetrics::new(&metrics);
+    let readiness = Readiness::waiting_for("the API server");
+    let site_config = load_client_config(&args.connection).await?;
+    let hub_config = load_client_config(&args.hub()).await.map_err(Error::Hub)?;
+    let (site_url, hub_url) = (
+        site_config.cluster_url.clone(),
+        hub_config.cluster_url.clone(),
+    );
+    let fence = Fence::closed();
+    let (vital, lease_client) = start_vital(site_config.clone(), &metrics).await?;
+    let client =
+        |config| instrumented_client(config, metrics.requests(), &fence).map_err(Error::Client);
+    let (site, hub) = (client(site_config)?, client(hub_config)?);
+    let cluster = args.cluster.as_str();
+    let file = StateFile::new(&args.state_dir, cluster)?;
+    let _servers = start_endpoints(&vital, &args.process, &metrics, &readiness).await?;
+    let version = tokio::select! {
+        version = answer(&site, &site_url) => version?,
+        () = stop.received() => return Ok(()),
+    };
+    info!(
+        version = env!("CARGO_PKG_VERSION"), cluster, server = %site_url, server_version = version, hub = %hub_url,
+        "starting"
+    );
+
+    let mut params = lease_params(&args.process);
+    // A manager may be at work in the same cluster, and agents of other hubs.
+    params.name = format!("baton-agent-{cluster}");
+    let observed = Arc::new(Observed::default());
+    let (events, child_events) = mpsc::unbounded_channel();
+    let target = Target::new(site.clone(), observed.watcher(events));
+    let mirrors = Arc::new(Mirrors::new(cluster, observed.clone()));
+    let shared = Shared {
+        api: Api::new(hub.clone()),
+        events: Events::Log,
+        clock: Clock::default(),
+        // The hub says for each phase which it is.
+        default_account: None,
+    };
+    let phases = AgentPhases {
+        shared: shared.clone(),
+        observed: observed.clone(),
+        mirrors: mirrors.clone(),
+        targets: Targets {
+            home: target.clone(),
+            inventory: None,
+        },
+        owners: Owners::default(),
+        strays: Strays::default(),
+    };
+    let controllers = Controllers::new(&metrics).with(phases, Arc::default(), 1);
+    readiness.set_waiting_for("the hub");
+    let mut tasks = JoinSet::new();
+    let listed = Arc::new(Notify::new());
+    let first_list = listed.clone();
+    tasks.spawn(follow::follow(
+        hub,
+        mirror::namespace(cluster),
+        mirrors.clone(),
+        move || first_list.notify_one(),
+    ));
+    tokio::select! {
+        () = acquaint(&mirrors, &file, &listed) => {}
+        () = stop.received() => return Ok(()),
+    }
+    readiness.set_ready();
+    let (_, no_links) = mpsc::unbounded_channel();
+    tasks.spawn(dispatch(observed, child_events, no_links));
+    tasks.spawn(report_caches(target, caches));
+    tasks.spawn(keep(mirrors.clone(), file.clone()));
+    let end = lead(
+        &args.process,
+        params,
+        (&vital, lease_client, &fence),
+        &metrics,
+        &mut stop,
+        async |stop| {
+            // Of several agents only the one that works speaks for the cluster.
+            let speak = async {
+                let Shared { api, clock, .. } = shared;
+                tokio::join!(
+                    reporter::run(api.clone(), mirrors.clone()),
+                    heartbeat::run(api, site, mirrors.clone(), clock),
+                );
+            };
+            tokio::select! {
+                () = controllers.run(stop.received()) => {}
+                () = Box::pin(speak) => {}
+            }
+        },
+    )
+    .await;
+    if let Err(error) = save(&file, &mirrors).await {
+        warn!(%error, "the state could not be written");
+    }
+    end
+}
+
+/// Waits for the API server of the cluster, which may start together with the agent; its version.
+async fn answer(site: &Client, url: &Uri) -> Result<String, ServerError> {
+    let mut failures = 0;
+    loop {
+        match check_server(site, url).await {
+            Err(error @ (ServerError::Unreachable { .. } | ServerError::Other { .. })) => {
+                failures += 1;
+                warn!(%error, "trying again");
+                sleep(Backoff::up_to(LONGEST_PAUSE).delay(failures)).await;
+            }
+            answer => return answer,
+        }
+    }
+}
+
+/// Waits for what the hub has to say; for as long as it takes when nothing is known from before.
+async fn acquaint(mirrors: &Mirrors, file: &StateFile, listed: &Notify) {
+    let state = match file.load() {
+        Ok(state) => state,
+        Err(error) => {
+            error!(%error, "going on without it; the hub has to be there");
+            None
+        }
+    };
+    let Some(state) = state else {
+        listed.notified().await;
+        return;
+    };
+    if timeout(PATIENCE, listed.notified()).await.is_err() {
+        let phases = state.len();
+        warn!(
+            phases,
+            "the hub is not there; going on with what it said last"
+        );
+        mirrors.recall(state);
+    }
+}

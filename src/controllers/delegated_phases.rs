@@ -1,0 +1,191 @@
+//! The objects of a revision's delegated phases: what they are to be, and the requests about them.
+
+use baton_apis::{
+    LifecycleState, ObjectSetProbe, ObjectSetTemplatePhase,
+    constants::{
+        ANNOTATION_LAST_APPLIED, ANNOTATION_PHASE_CLASS, API_VERSION, CLASS_DEFAULT,
+        FINALIZER_CACHED, LABEL_PHASE_CLASS,
+    },
+};
+use baton_engine::delegated::{Delegated, Delegation, DelegationAnswer, PhaseState, names};
+use baton_records::{
+    api::{Api, ApiError},
+    key::OwnKind as _,
+    phase::{PhaseKey, PhaseRecord, Phases},
+    revision::{Inherited, RevisionRecord},
+};
+use serde_json::{Value, json};
+
+/// The phase objects of a revision.
+pub(crate) struct PhaseObjects<'a> {
+    pub set: &'a RevisionRecord,
+    pub phases: &'a Phases,
+    pub api: &'a Api,
+    /// The name of the controller of the revision.
+    pub writer: &'static str,
+}
+
+impl PhaseObjects<'_> {
+    /// Carries out what is decided about a phase object.
+    pub(crate) async fn carry_out(
+        &self,
+        delegated: &Delegated,
+        delegation: Delegation,
+    ) -> DelegationAnswer {
+        let key = PhaseKey::of(&self.set.key, &delegated.name);
+        let known = self.phases.get(&key);
+        let answer = match (delegation, known) {
+            (Delegation::Get, _) => self.api.get(&key).await,
+            (Delegation::Create(manifest), _) => self.api.create(&key, &manifest).await.map(Some),
+            (Delegation::Pause(paused), Some(known)) => {
+                self.api.pause_phase(&known, paused).await.map(Some)
+            }
+            // Its end is an event.
+            (
+                Delegation::Delete {
+                    uid,
+                    resource_version,
+                },
+                Some(known),
+            ) => {
+                let deleted = self.api.delete_phase(&key, &uid, resource_version);
+                deleted.await.map(|()| {
+                    let mut going = PhaseRecord::clone(&known);
+                    going.deleting = true;
+                    Some(going)
+                })
+            }
+            (Delegation::Pause(_) | Delegation::Delete { .. }, None) => {
+                return DelegationAnswer::Changed;
+            }
+        };
+        match answer {
+            Ok(Some(phase)) => {
+                let state = state(self.set, &phase);
+                if !phase.deleting {
+                    self.phases.created(phase, self.writer);
+                }
+                DelegationAnswer::Object(state)
+            }
+            Ok(None) => DelegationAnswer::Gone,
+            Err(ApiError::Changed { .. }) => DelegationAnswer::Changed,
+            Err(error) => match error.refusal() {
+                Some(message) => DelegationAnswer::Refused(message),
+                None => DelegationAnswer::Failed(error.to_string()),
+            },
+        }
+    }
+
+    /// The phase object of a phase whose slices are inlined, and what is known of it; `None` for a phase without
+    /// class.
+    pub(crate) fn delegated(
+        &self,
+        phase: &ObjectSetTemplatePhase,
+        probes: &[ObjectSetProbe],
+        account: Option<&str>,
+    ) -> Option<Delegated> {
+        if phase.class.is_empty() {
+            return None;
+        }
+        let set = self.set;
+        let keys = names(&set.key.name, &phase.name).map(|name| PhaseKey::of(&set.key, &name));
+        let known = |key: &PhaseKey| self.phases.get(key);
+        let is_own = |key: &&PhaseKey| {
+            known(key).is_some_and(|phase| phase.controller.as_ref() == Some(&set.uid))
+        };
+        // One that was made stays, even when the better name becomes free.
+        let key = keys.iter().find(is_own).unwrap_or_else(|| {
+            let is_free = known(&keys[0]).is_none();
+            &keys[usize::from(!is_free)]
+        });
+        let state = known(key).map(|phase| state(set, &phase));
+        // It is as long as the phase, and nobody looks at it once there is an object.
+        let manifest = match state {
+            None => manifest(set, key, phase, (probes, account)),
+            Some(_) => Value::Null,
+        };
+        Some(Delegated {
+            kind: key.kind.kind(),
+            namespace: key.namespace.to_string(),
+            name: key.name.to_string(),
+            class: phase.class.clone(),
+            manifest,
+            state,
+        })
+    }
+}
+
+fn manifest(
+    record: &RevisionRecord,
+    key: &PhaseKey,
+    phase: &ObjectSetTemplatePhase,
+    (probes, account): (&[ObjectSetProbe], Option<&str>),
+) -> Value {
+    let Inherited {
+        mut labels,
+        mut annotations,
+    } = record.inherited.as_deref().cloned().unwrap_or_default();
+    labels.insert(LABEL_PHASE_CLASS.to_owned(), phase.class.clone());
+    // It holds the whole revision, and says nothing about the phase.
+    annotations.remove(ANNOTATION_LAST_APPLIED);
+    annotations.remove(ANNOTATION_PHASE_CLASS);
+    // Its own controller, which is this very process, would note it first of all, and add the finalizer. Those of other
+    // classes do so themselves, if they exist: nobody else would take it away again.
+    let is_ours = phase.class == CLASS_DEFAULT;
+    if is_ours {
+        annotations.insert(ANNOTATION_PHASE_CLASS.to_owned(), phase.class.clone());
+    }
+    let mut metadata = json!({
+        "name": &*key.name,
+        "labels": labels,
+        "annotations": annotations,
+        "ownerReferences": [record.owner_reference(true)],
+    });
+    if is_ours {
+        metadata["finalizers"] = json!([FINALIZER_CACHED]);
+    }
+    if !key.namespace.is_empty() {
+        metadata["namespace"] = (*key.namespace).into();
+    }
+    let mut spec = json!({
+        "revision": record.number.unwrap_or(0),
+        "objects": phase.objects,
+    });
+    if record.lifecycle == LifecycleState::Paused {
+        spec["paused"] = true.into();
+    }
+    if !record.previous.is_empty() {
+        let names = record
+            .previous
+            .iter()
+            .map(|name| json!({ "name": &**name }));
+        spec["previous"] = names.collect();
+    }
+    if let Some(account) = account {
+        spec["serviceAccountName"] = account.into();
+    }
+    if !probes.is_empty() {
+        spec["availabilityProbes"] = json!(probes);
+    }
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": key.kind.kind(),
+        "metadata": metadata,
+        "spec": spec,
+    })
+}
+
+/// What a revision observes of a phase object.
+fn state(set: &RevisionRecord, phase: &PhaseRecord) -> PhaseState {
+    let status = phase.status().unwrap_or_default();
+    PhaseState {
+        uid: phase.uid.to_string(),
+        resource_version: phase.resource_version,
+        generation: phase.generation,
+        is_ours: phase.controller.as_ref() == Some(&set.uid),
+        is_deleting: phase.deleting,
+        paused: phase.is_paused().unwrap_or(false),
+        conditions: status.conditions,
+        controller_of: status.controller_of,
+    }
+}

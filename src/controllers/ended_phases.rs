@@ -1,0 +1,186 @@
+//! Delegated phases whose objects in another cluster were all taken away, so that what has them as owner afterwards
+//! came late.
+//!
+//! Only the process that took them away knows: a phase that is gone may as well have left its objects on purpose, and
+//! belong to another hub. In this cluster garbage collection does the same, and needs no memory.
+
+use std::{
+    collections::HashMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use baton_engine::conditions::Requeue;
+use baton_fleet::inventory::ClusterLink;
+use baton_kubernetes::{
+    account::Account,
+    target::{Target, TargetEvent},
+};
+use baton_records::phase::{PhaseKey, PhaseKind, PhaseRecord, Phases};
+use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome, source::Wake};
+use parking_lot::Mutex;
+
+use super::{
+    observed::Observed,
+    owners::Targets,
+    strays::{Place, Strays},
+};
+
+/// For how long something may come late: a network that loses everything holds a request back for a quarter of an hour,
+/// as long as TCP repeats it. Forgetting them bounds the memory too, and for how long two hubs of one backup could
+/// fight.
+const REMEMBERED: Duration = Duration::from_mins(20);
+
+/// The phases that have ended a short time ago, by uid.
+#[derive(Default)]
+pub(crate) struct EndedPhases(Mutex<HashMap<Arc<str>, EndedPhase>>);
+
+/// What is to be known of a phase that has ended.
+#[derive(Clone)]
+pub(crate) struct EndedPhase {
+    pub key: PhaseKey,
+    /// Its cluster, if its class names one.
+    pub cluster: Option<Box<str>>,
+    /// As whom its objects were taken away.
+    pub account: Option<Account>,
+    at: Instant,
+}
+
+impl EndedPhases {
+    /// Notes that all objects of a phase were taken away.
+    pub(crate) fn note(&self, phase: &PhaseRecord, account: Option<&Account>, now: Instant) {
+        let ended = EndedPhase {
+            key: phase.key.clone(),
+            cluster: phase.cluster().map(Into::into),
+            account: account.cloned(),
+            at: now,
+        };
+        let mut phases = self.0.lock();
+        phases.retain(|_, ended| ended.is_remembered(now));
+        phases.insert(phase.uid.clone(), ended);
+    }
+
+    /// Whether a phase with a uid was noted.
+    pub(crate) fn contains(&self, uid: &str) -> bool {
+        self.0.lock().contains_key(uid)
+    }
+
+    /// The phase with a uid, if it has ended. One that is among `phases` and is to stay has not: the hub was restored
+    /// from a backup.
+    pub(crate) fn get(&self, uid: &str, phases: &Phases, now: Instant) -> Option<EndedPhase> {
+        let ended = self.0.lock().get(uid).cloned();
+        ended.filter(|ended| {
+            ended.is_remembered(now) && phases.by_uid(uid).is_none_or(|phase| phase.deleting)
+        })
+    }
+}
+
+impl EndedPhase {
+    fn is_remembered(&self, now: Instant) -> bool {
+        now.saturating_duration_since(self.at) < REMEMBERED
+    }
+
+    /// The cluster of its objects, if it can be reached.
+    fn target(&self, targets: &Targets) -> Option<Target> {
+        let Some(inventory) = &targets.inventory else {
+            return Some(targets.home.clone());
+        };
+        match inventory.link(self.cluster.as_deref()?) {
+            ClusterLink::Up(target) => Some(target),
+            ClusterLink::Unknown | ClusterLink::Pull(_) | ClusterLink::Down { .. } => None,
+        }
+    }
+}
+
+impl Strays<PhaseKind> {
+    /// Trigger: a stray wakes the name of the phase that it has as owner.
+    pub(crate) fn phases_of_child(
+        &self,
+        observed: &Observed,
+        targets: &Targets,
+        event: &TargetEvent,
+        now: Instant,
+    ) -> Vec<Wake<PhaseKey>> {
+        let ended = |uid: &str| Some(observed.ended_phases.get(uid, &observed.phases, now)?.key);
+        self.on_child(event, || targets.all(), ended)
+    }
+
+    /// Takes the strays of the phases of a name away; the result of a pass over it if there is no such phase now.
+    pub(crate) async fn take_from_phases(
+        &self,
+        key: &PhaseKey,
+        observed: &Observed,
+        targets: &Targets,
+        now: Instant,
+    ) -> Reconciled {
+        let place = |uid: &str| {
+            let ended = observed.ended_phases.get(uid, &observed.phases, now)?;
+            Some(Place {
+                target: ended.target(targets),
+                account: ended.account,
+            })
+        };
+        if self.take_away(key, place).await {
+            (ReconcileOutcome::Gone, Requeue::OnEvent)
+        } else {
+            (ReconcileOutcome::Failed, Requeue::Backoff)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_records::{phase::PhaseKind, record::Record, revision::RevisionKind::ObjectSet};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn phase(uid: &str, deletion: &Value) -> PhaseRecord {
+        let object = json!({"metadata": {
+            "name": "web-a", "namespace": "shop", "uid": uid, "resourceVersion": "5", "deletionTimestamp": deletion,
+            "labels": {"package-operator.run/phase-class": "cluster.edge"},
+        }});
+        Record::read(PhaseKind(ObjectSet), &object.to_string()).unwrap()
+    }
+
+    #[test]
+    fn a_phase_has_ended_for_a_while_unless_it_is_there_to_stay() {
+        let start = Instant::now();
+        let deletion = json!("2026-01-01T00:00:00Z");
+        let (going, staying) = (phase("u", &deletion), phase("u", &Value::Null));
+        let other = phase("v", &Value::Null);
+        for (there, uid, minutes, expected) in [
+            (None, "u", 0, true),
+            (None, "u", 19, true),
+            (None, "u", 20, false),
+            (None, "v", 0, false),
+            (Some(&going), "u", 0, true),
+            (Some(&staying), "u", 0, false),
+            (Some(&other), "u", 0, true),
+            (Some(&other), "v", 0, false),
+        ] {
+            let (ended, phases) = (EndedPhases::default(), Phases::default());
+            ended.note(&going, None, start);
+            if let Some(there) = there {
+                phases.observe(there.clone());
+            }
+            let found = ended.get(uid, &phases, start + Duration::from_mins(minutes));
+            assert_eq!(found.is_some(), expected, "{uid} after {minutes} minutes");
+            if let Some(found) = found {
+                assert_eq!(
+                    (&found.key, found.cluster.as_deref()),
+                    (&going.key, Some("edge"))
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn what_ended_long_ago_is_forgotten_when_another_one_ends() {
+        let (ended, start) = (EndedPhases::default(), Instant::now());
+        ended.note(&phase("u", &Value::Null), None, start);
+        ended.note(&phase("v", &Value::Null), None, start + REMEMBERED);
+        assert!(!ended.contains("u"));
+        assert!(ended.contains("v"));
+    }
+}

@@ -1,0 +1,166 @@
+//! Keeps, for each cluster that an agent serves, the object in whose status the agent shows that it is there.
+
+use std::sync::Arc;
+
+use baton_apis::{
+    conditions::CONNECTED,
+    constants::{ANNOTATION_HEARTBEAT_SECONDS, HEARTBEAT},
+};
+use baton_engine::conditions::Requeue;
+use baton_fleet::{
+    inventory::{AgentReport, ClusterLink, Inventory},
+    mirror,
+};
+use baton_records::{phase::PhaseKind, store::Change};
+use baton_runtime::{
+    controller::{Controller, Reconciled},
+    outcomes::ReconcileOutcome,
+    queue::Queue,
+    source::Wake,
+};
+use tracing::{Span, info_span};
+
+use super::{AtStep as _, BURST, Error, Shared, observed::Observed};
+
+/// The objects of heartbeats, by the name of the cluster.
+pub(crate) struct Heartbeats {
+    pub shared: Shared,
+    pub observed: Arc<Observed>,
+    pub inventory: Inventory,
+}
+
+/// A cluster by its name.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct ClusterKey(String);
+
+impl baton_runtime::controller::ReconcileKey for ClusterKey {
+    fn span(&self) -> Span {
+        info_span!("reconcile", kind = "Cluster", name = self.0)
+    }
+
+    fn namespace(&self) -> Arc<str> {
+        Arc::default()
+    }
+}
+
+impl Controller for Heartbeats {
+    const NAME: &'static str = "heartbeat";
+
+    type Key = ClusterKey;
+    type Error = Error;
+
+    fn watches(self: &Arc<Self>, queue: &Arc<Queue<ClusterKey>>) {
+        let on = &self.observed;
+        queue.wake_on(&on.links, self, |_, cluster| {
+            [Wake::after(BURST, ClusterKey(cluster.clone()))]
+        });
+        queue.wake_on(on.phases.changes(), self, |_, change| on_phase(change));
+        // Whatever an agent reports shows that it is there.
+        let inventory = self.inventory.clone();
+        on.phases.changes().subscribe(move |change| {
+            if let Some((cluster, report)) = agent_report(change) {
+                inventory.agent_reported(cluster, report);
+            }
+        });
+    }
+
+    /// Makes sure that an agent has where to show that it is there.
+    async fn reconcile(&self, key: &ClusterKey, _failures: u32) -> Result<Reconciled, Error> {
+        let ClusterKey(cluster) = key;
+        let key = mirror::heartbeat(cluster);
+        let known = self.observed.phases.get(&key);
+        let seconds = self.inventory.heartbeat().as_secs().to_string();
+        let is_due = known.as_ref().is_none_or(|known| {
+            !known.deleting && known.annotations.get(ANNOTATION_HEARTBEAT_SECONDS) != Some(&seconds)
+        });
+        if !is_due || !matches!(self.inventory.link(cluster), ClusterLink::Pull(_)) {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
+        }
+        let api = &self.shared.api;
+        let made = if let Some(known) = known {
+            let annotation = (ANNOTATION_HEARTBEAT_SECONDS, &*seconds);
+            api.annotate_phase(&known, annotation, false).await
+        } else {
+            let manifest = mirror::heartbeat_manifest(&key, &seconds);
+            api.create(&key, &manifest).await
+        };
+        let made = made.at_step("handing to the agent")?;
+        self.observed.phases.created(made, Self::NAME);
+        Ok((ReconcileOutcome::Changed, Requeue::OnEvent))
+    }
+}
+
+/// Trigger: a heartbeat object that others change wakes its cluster.
+fn on_phase(change: &Change<PhaseKind>) -> Option<Wake<ClusterKey>> {
+    let phase = change.record()?;
+    let cluster = phase.agent()?;
+    let is_concerned = *phase.key.name == *HEARTBEAT
+        && change.writer != Some(Heartbeats::NAME)
+        && change.matters();
+    is_concerned.then(|| Wake::now(ClusterKey(cluster.to_owned())))
+}
+
+/// What an agent says by a new status in its namespace, where nobody else writes any: that it is there, and perhaps
+/// whether its cluster is. What is there at the beginning may be old.
+fn agent_report(change: &Change<PhaseKind>) -> Option<(&str, Option<AgentReport>)> {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else {
+        return None;
+    };
+    let cluster = new.agent()?;
+    if !old.status_differs(new) {
+        return None;
+    }
+    let conditions = new.status().unwrap_or_default().conditions;
+    let connected = conditions.into_iter().find(|c| c.type_ == CONNECTED);
+    let report = connected.map(|connected| match &*connected.status {
+        "True" => Ok(connected.message),
+        _ => Err(connected.message),
+    });
+    Some((cluster, report))
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_records::{phase::PhaseRecord, record::Record, revision::RevisionKind};
+    use serde_json::json;
+
+    use super::*;
+
+    fn heartbeat(namespace: &str, version: u64, connected: &str) -> Arc<PhaseRecord> {
+        let object = json!({
+            "metadata": {
+                "name": HEARTBEAT, "namespace": namespace, "uid": "h", "resourceVersion": version.to_string(),
+                "labels": {"package-operator.run/phase-class": baton_apis::constants::CLASS_AGENT},
+            },
+            "status": {"conditions": [{
+                "type": "Connected", "status": connected, "reason": "x", "message": "v1.36",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]},
+        });
+        let kind = PhaseKind(RevisionKind::ObjectSet);
+        Arc::new(Record::read(kind, &object.to_string()).unwrap())
+    }
+
+    #[test]
+    fn a_new_status_is_a_sign_of_life_and_wakes_the_cluster() {
+        let up = heartbeat("baton-cluster-edge", 5, "True");
+        let same = heartbeat("baton-cluster-edge", 6, "True");
+        let down = heartbeat("baton-cluster-edge", 6, "False");
+        let other = heartbeat("shop", 6, "False");
+        let unreachable = Some(("edge", Some(Err("v1.36".to_owned()))));
+        for (old, new, report, is_woken) in [
+            (None, &up, None, true),
+            (Some(&up), &same, None, false),
+            (Some(&up), &down, unreachable, true),
+            (Some(&up), &other, None, false),
+        ] {
+            let change = Change {
+                old: old.cloned(),
+                new: Some(Arc::clone(new)),
+                writer: None,
+            };
+            assert_eq!(agent_report(&change), report);
+            assert_eq!(on_phase(&change).is_some(), is_woken);
+        }
+    }
+}

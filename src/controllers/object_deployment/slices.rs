@@ -1,0 +1,159 @@
+//! The slices that revisions keep the objects of large phases in. A slice is made before the revision that needs it,
+//! which becomes its owner in place of the deployment with its first pass. So what a pass that ended early has made is
+//! found by the next one, and goes with the deployment at the latest.
+
+use std::collections::BTreeMap;
+
+use baton_apis::{
+    ObjectDeploymentSpec, ObjectSetObject, ObjectSetSpec,
+    constants::{API_VERSION, LABEL_OBJECT_DEPLOYMENT},
+};
+use baton_engine::deployment::slices;
+use baton_records::{
+    api::ApiError,
+    deployment::DeploymentRecord,
+    key::OwnKind as _,
+    revision::RevisionRecord,
+    slice::{SliceKey, SliceRecord},
+};
+use baton_runtime::controller::Controller as _;
+use serde_json::{Value, json};
+
+use super::ObjectDeployments;
+use crate::controllers::{AtStep as _, Error};
+
+impl ObjectDeployments {
+    /// The spec of the next revision, with its slices made; the server's words when it refused one.
+    ///
+    /// # Errors
+    /// When a request fails.
+    pub(super) async fn sliced(
+        &self,
+        deployment: &DeploymentRecord,
+        template: &Value,
+    ) -> Result<Result<Value, String>, Error> {
+        let mut spec = template.get("spec").cloned().unwrap_or_else(|| json!({}));
+        for (phase, objects) in slices::large_phases(template) {
+            let key = self.slice_for(deployment, objects).await?;
+            if self.observed.slices.get(&key).is_none()
+                && let Err(error) = self.make(deployment, &key, objects).await
+            {
+                return match error.refusal() {
+                    Some(message) => {
+                        let kind = key.kind.kind();
+                        Ok(Err(format!("{kind} {} was refused: {message}", key.name)))
+                    }
+                    None => Err(error).at_step("making a slice"),
+                };
+            }
+            slices::replace_objects(&mut spec, phase, &key.name);
+        }
+        Ok(Ok(spec))
+    }
+
+    /// The slice for some objects: the one that has them already, or one that is still to be made.
+    async fn slice_for(
+        &self,
+        deployment: &DeploymentRecord,
+        objects: &Value,
+    ) -> Result<SliceKey, Error> {
+        let mut taken = 0;
+        loop {
+            let name = slices::name(&deployment.key.name, objects, taken);
+            let key = deployment.key.revision(&name).slice(&name);
+            let Some(known) = self.observed.slices.get(&key) else {
+                return Ok(key);
+            };
+            if self.is_lasting(deployment, &known)
+                && let Some(slice) = self.observed.slice(&self.shared.api, &key).await?
+                && serde_json::from_value(objects.clone()).ok() == slice.spec().ok()
+            {
+                return Ok(key);
+            }
+            taken += 1;
+        }
+    }
+
+    /// Whether a slice of the deployment stays while another revision comes to use it.
+    fn is_lasting(&self, deployment: &DeploymentRecord, slice: &SliceRecord) -> bool {
+        let is_own = slice.deployment.as_deref() == Some(&*deployment.key.name);
+        let mut users = self.observed.revisions.slice_users(&slice.key).into_iter();
+        is_own
+            && !slice.deleting
+            && (slice.is_owned_by(&deployment.uid)
+                || users.any(|user| !user.deleting && slice.is_owned_by(&user.uid)))
+    }
+
+    async fn make(
+        &self,
+        deployment: &DeploymentRecord,
+        key: &SliceKey,
+        objects: &Value,
+    ) -> Result<(), ApiError> {
+        let mut metadata = json!({
+            "name": &*key.name,
+            "labels": { LABEL_OBJECT_DEPLOYMENT: &*deployment.key.name },
+            "ownerReferences": [deployment.owner_reference(false)],
+        });
+        if !key.namespace.is_empty() {
+            metadata["namespace"] = (*key.namespace).into();
+        }
+        let manifest = json!({
+            "apiVersion": API_VERSION,
+            "kind": key.kind.kind(),
+            "metadata": metadata,
+            "objects": objects,
+        });
+        let slice = self.shared.api.create(key, &manifest).await?;
+        // The watch may have been faster, and keeps no content that no revision uses yet.
+        self.observed.slices.created(slice.clone(), Self::NAME);
+        self.observed.slices.fill(slice);
+        Ok(())
+    }
+
+    /// Makes the slices of the current revision anew that somebody has deleted. Their names say that they had what the
+    /// template has.
+    ///
+    /// # Errors
+    /// When a request fails.
+    pub(super) async fn mend(
+        &self,
+        deployment: &DeploymentRecord,
+        template: &Value,
+        current: &RevisionRecord,
+    ) -> Result<(), Error> {
+        let is_lost = |name: &String| self.observed.slices.get(&current.key.slice(name)).is_none();
+        if current.is_closed() || !current.slices.iter().any(is_lost) {
+            return Ok(());
+        }
+        for (_, objects) in slices::large_phases(template) {
+            let name = slices::name(&deployment.key.name, objects, 0);
+            if current.slices.contains(&name) && is_lost(&name) {
+                let key = current.key.slice(&name);
+                let made = self.make(deployment, &key, objects).await;
+                made.at_step("making a slice again")?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The content of the slices that stand for inline objects of a template.
+    ///
+    /// # Errors
+    /// When a request fails.
+    pub(super) async fn in_slices(
+        &self,
+        record: &RevisionRecord,
+        revision: &ObjectSetSpec,
+        spec: &ObjectDeploymentSpec,
+    ) -> Result<BTreeMap<String, Vec<ObjectSetObject>>, Error> {
+        let mut contents = BTreeMap::new();
+        for name in slices::instead_of_objects(revision, &spec.template.spec) {
+            let key = record.key.slice(name);
+            if let Some(slice) = self.observed.slice(&self.shared.api, &key).await? {
+                contents.insert(name.to_owned(), slice.spec()?);
+            }
+        }
+        Ok(contents)
+    }
+}

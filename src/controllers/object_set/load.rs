@@ -1,0 +1,261 @@
+//! Reading a revision: its slices, its probes, and what is wrong with it as a whole.
+
+use std::sync::Arc;
+
+use baton_apis::{
+    ObjectSetSpec, ObjectSetStatus, ObjectSetTemplatePhase, conditions::reasons, constants::GROUP,
+};
+use baton_engine::{
+    conditions::was_refused,
+    diff,
+    names::{is_subdomain, quoted},
+    object::Identity,
+    revision::{Delivery, Phase, Reach, Revision, duplicates, prepare},
+};
+use baton_kubernetes::account::Account;
+use baton_probes::Probes;
+use baton_records::{
+    api::ApiError, key::OwnKind as _, revision::RevisionRecord, slice::SliceRecord,
+};
+use baton_runtime::controller::Controller as _;
+
+use super::ObjectSets;
+use crate::controllers::{AtStep as _, Error, phase_pass::misplaced_account};
+
+/// A revision read in full.
+pub(crate) struct Loaded {
+    /// As whom its objects are written, if not as ourselves.
+    pub account: Option<Account>,
+    /// What does not depend on its objects.
+    pub revision: Revision,
+    /// Its phases, slices included.
+    pub phases: Vec<Phase>,
+    /// Its probes, unless they are faulty.
+    pub probes: Option<Probes>,
+    /// Fingerprint of its manifests, if all of them are known.
+    pub content_hash: Option<String>,
+    /// Why nothing may be done with it.
+    pub refusal: Option<Refusal>,
+}
+
+/// Why nothing may be done with a revision, whatever its objects look like.
+#[derive(Debug, Default)]
+pub(crate) struct Refusal {
+    /// Reason of the condition.
+    pub reason: &'static str,
+    /// What is wrong.
+    pub texts: Vec<String>,
+    /// The slices among it.
+    pub missing_slices: Option<Vec<String>>,
+}
+
+impl Loaded {
+    /// Adds a reason why nothing may be done with the revision.
+    pub(crate) fn refuse(&mut self, reason: &'static str, text: String) {
+        let refusal = self.refusal.get_or_insert_default();
+        refusal.reason = reason;
+        refusal.texts.push(text);
+    }
+}
+
+impl ObjectSets {
+    /// Reads a revision. What is wrong with its content is in the result, and no error.
+    ///
+    /// # Errors
+    /// When its JSON does not parse, or a request for a slice fails.
+    pub(super) async fn load(
+        &self,
+        record: &RevisionRecord,
+        status: &ObjectSetStatus,
+    ) -> Result<Loaded, Error> {
+        let spec = record.spec()?;
+        let account = self
+            .shared
+            .account(&record.key.namespace, spec.service_account_name.as_deref());
+        let revision = Revision {
+            identity: Identity {
+                kind: record.key.kind.kind().to_owned(),
+                namespace: record.key.namespace.to_string(),
+                name: record.key.name.to_string(),
+                uid: record.uid.to_string(),
+                is_remote: false,
+            },
+            number: record.number.unwrap_or(0),
+            generation: record.generation,
+            lifecycle: record.lifecycle,
+            success_delay_seconds: spec.success_delay_seconds.unwrap_or(0),
+            package: record.package.clone(),
+            instance: record.instance.clone(),
+            force_adoption: self.force_adoption,
+            is_abandoned: record.is_abandoned,
+            delivery: Delivery::InProcess,
+            is_impersonated: account.is_some(),
+            was_refused: was_refused(&status.conditions),
+            reach: Reach::default(),
+            heirs: Vec::new(),
+        };
+        let mut problems = references(record, &spec);
+        let named = spec.service_account_name.as_ref();
+        problems.extend(misplaced_account(&record.key, named));
+        let ObjectSetSpec {
+            phases,
+            availability_probes,
+            service_account_name: spec_account,
+            ..
+        } = spec;
+        let mut phases = phases.unwrap_or_default();
+        let (missing_slices, impossible_slices) = self.inline_slices(record, &mut phases).await?;
+        let is_complete = missing_slices.is_empty() && impossible_slices.is_empty();
+        let content_hash = is_complete.then(|| content_hash(&phases));
+        problems.extend(missing_slices.iter().cloned());
+        // They hold nothing up but the roll-out: nothing was ever written because of them.
+        problems.extend(impossible_slices);
+        let probes = availability_probes.unwrap_or_default();
+        let phase_objects = self.phase_objects(record);
+        let delegates: Vec<_> = phases
+            .iter()
+            .map(|phase| phase_objects.delegated(phase, &probes, spec_account.as_deref()))
+            .collect();
+        let mut phases = prepare(&revision, phases);
+        for (phase, delegated) in phases.iter_mut().zip(delegates) {
+            phase.delegated = delegated;
+        }
+        problems.extend(duplicates(&phases));
+        let probes = match self.owners.probes(&record.key, &record.uid, &probes) {
+            Ok(probes) => Some(probes),
+            Err(error) => {
+                problems.push(error.to_string());
+                None
+            }
+        };
+        let mut loaded = Loaded {
+            account,
+            revision,
+            phases,
+            probes,
+            content_hash,
+            refusal: None,
+        };
+        if !problems.is_empty() {
+            loaded.refusal = Some(Refusal {
+                reason: reasons::PREFLIGHT_ERROR,
+                texts: problems,
+                missing_slices: (!missing_slices.is_empty()).then_some(missing_slices),
+            });
+        }
+        if let (Some(before), Some(now)) = (&status.content_hash, &loaded.content_hash)
+            && before != now
+        {
+            loaded.refuse(
+            reasons::SPEC_CHANGED,
+            "phases is immutable: the manifests differ from those that were rolled out. Nothing \
+             is written; create a new revision instead."
+                .to_owned(),
+        );
+        }
+        Ok(loaded)
+    }
+
+    /// Appends the objects of slices to their phases; texts for those that are missing, and for those that cannot
+    /// exist.
+    async fn inline_slices(
+        &self,
+        record: &RevisionRecord,
+        phases: &mut [ObjectSetTemplatePhase],
+    ) -> Result<(Vec<String>, Vec<String>), Error> {
+        let (mut missing, mut impossible) = (Vec::new(), Vec::new());
+        for phase in phases {
+            for name in std::mem::take(&mut phase.slices) {
+                // The schema refuses them as well; a revision that was there before it is judged here.
+                if !is_subdomain(&name) {
+                    impossible.push(format!(
+                        "Phase \"{}\": no slice can have the name {}.",
+                        phase.name,
+                        quoted(&name)
+                    ));
+                    continue;
+                }
+                match self.slice(record, &name).await? {
+                    Ok(Some(slice)) => phase.objects.extend(slice.spec()?),
+                    Ok(None) => {
+                        missing.push(format!(
+                            "Phase \"{}\": slice \"{name}\" not found.",
+                            phase.name
+                        ));
+                    }
+                    Err(message) => {
+                        missing.push(format!(
+                            "Phase \"{}\": slice \"{name}\": {message}",
+                            phase.name
+                        ));
+                    }
+                }
+            }
+        }
+        Ok((missing, impossible))
+    }
+
+    /// A slice, of which the revision is now an owner; the server's words when it refuses either.
+    async fn slice(
+        &self,
+        record: &RevisionRecord,
+        name: &str,
+    ) -> Result<Result<Option<Arc<SliceRecord>>, String>, Error> {
+        let (api, key) = (&self.shared.api, record.key.slice(name));
+        let slice = match self.observed.slice(api, &key).await {
+            Err(Error::Request {
+                source: ApiError::Refused { message, .. },
+                ..
+            }) => return Ok(Err(message)),
+            slice => slice?,
+        };
+        if let Some(slice) = &slice
+            && !slice.is_owned_by(&record.uid)
+            && !record.is_closed()
+        {
+            match api.own_slice(record, slice).await {
+                Err(ApiError::Refused { message, .. }) => return Ok(Err(message)),
+                owned => {
+                    let owned = owned.at_step("slices")?;
+                    self.observed.slices.updated(owned, Self::NAME);
+                }
+            }
+        }
+        Ok(Ok(slice))
+    }
+}
+
+/// What is wrong with `previous`. The schema refuses them as well; a revision that was
+/// there before the schema is judged here.
+fn references(record: &RevisionRecord, spec: &ObjectSetSpec) -> Vec<String> {
+    let own = record.key.kind.kind();
+    let previous = spec.previous.iter().flatten();
+    previous
+        .filter(|previous| {
+            previous.kind.as_deref().is_some_and(|kind| kind != own)
+                || previous
+                    .group
+                    .as_deref()
+                    .is_some_and(|group| group != GROUP)
+        })
+        .map(|previous| {
+            format!(
+                "previous: {} must be of kind {own} in {GROUP}",
+                previous.name
+            )
+        })
+        .collect()
+}
+
+/// Fingerprint of all manifests. Only what the API server passes through untouched goes into it,
+/// so that a new default in the schema changes nothing.
+fn content_hash(phases: &[ObjectSetTemplatePhase]) -> String {
+    let manifests: Vec<_> = phases
+        .iter()
+        .map(|phase| {
+            let objects: Vec<_> = phase.objects.iter().map(|entry| &entry.object).collect();
+            serde_json::json!([phase.name, objects])
+        })
+        .collect();
+    format!("{:016x}", diff::content_fingerprint(&manifests.into()))
+}

@@ -1,0 +1,126 @@
+//! Reports the outcome of a pass: status, events, metrics.
+
+use std::time::Duration;
+
+use baton_apis::{
+    ObjectSetStatus,
+    conditions::{ARCHIVED, AVAILABLE, IN_TRANSITION, SUCCEEDED, reasons},
+};
+use baton_engine::conditions::Report;
+use baton_kubernetes::events::EventKind;
+use baton_records::revision::RevisionRecord;
+use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
+
+use super::{ObjectSets, series::ObjectSetFigures};
+use crate::controllers::{AtStep as _, Error, debounce::at_the_latest};
+
+impl ObjectSets {
+    /// Writes the status if it says anything new, and the events that go with the change. One that the next pass is
+    /// likely to make outdated is debounced: then another pass is due after that.
+    pub(super) async fn report(
+        &self,
+        record: &RevisionRecord,
+        old: &ObjectSetStatus,
+        report: Report,
+        outcome: ReconcileOutcome,
+    ) -> Result<Reconciled, Error> {
+        let Report {
+            status,
+            requeue,
+            is_interim,
+        } = report;
+        self.report_series(record, &status);
+        let key = &record.key;
+        let mut outcome = outcome;
+        // The stored status is compared, not `old`: the caller may have added to that.
+        if record.status().ok().as_ref() != Some(&status) {
+            if is_interim && let Some(left) = self.debounce(record, &status) {
+                return Ok((outcome, at_the_latest(requeue, left)));
+            }
+            let updated = self.shared.api.set_status(record, &status).await;
+            self.updated(updated.at_step("writing the status")?);
+            for (kind, reason, note) in transitions(old, &status) {
+                let events = &self.shared.events;
+                events.publish(key, &record.uid, kind, reason, note);
+            }
+            if outcome == ReconcileOutcome::Unchanged {
+                outcome = ReconcileOutcome::Changed;
+            }
+        }
+        self.debounced.forget(key);
+        Ok((outcome, requeue))
+    }
+
+    /// How long a status of a revision may still be debounced; `None` when it is to be written.
+    fn debounce(&self, record: &RevisionRecord, status: &ObjectSetStatus) -> Option<Duration> {
+        let is_loaded = !self.phases.is_idle();
+        let content_hash = status.content_hash.as_ref();
+        let now = self.shared.clock.instant();
+        self.debounced
+            .left(&record.key, &record.uid, content_hash, is_loaded, now)
+    }
+
+    /// Updates the metric series of a revision.
+    pub(super) fn report_series(&self, record: &RevisionRecord, status: &ObjectSetStatus) {
+        let find = |type_: &str| {
+            let mut conditions = status.conditions.iter();
+            conditions.find(|c| c.type_ == type_ && c.status == "True")
+        };
+        let succeeded = find(SUCCEEDED)
+            .filter(|_| find(ARCHIVED).is_none())
+            .map(|condition| condition.last_transition_time.0.as_second());
+        self.series.report(&ObjectSetFigures {
+            namespace: record.key.namespace.to_string(),
+            name: record.key.name.to_string(),
+            instance: record.instance.clone().unwrap_or_default(),
+            image: record.image.clone().unwrap_or_default(),
+            created: record.created.map_or(0, jiff::Timestamp::as_second),
+            succeeded,
+        });
+    }
+}
+
+/// Events for what a person wants to see in `kubectl describe`.
+fn transitions(
+    old: &ObjectSetStatus,
+    new: &ObjectSetStatus,
+) -> Vec<(EventKind, &'static str, String)> {
+    let find = |status: &ObjectSetStatus, type_: &str| {
+        let mut conditions = status.conditions.iter();
+        conditions
+            .find(|condition| condition.type_ == type_)
+            .cloned()
+    };
+    let mut events = Vec::new();
+    let before = find(old, AVAILABLE);
+    if let Some(available) = find(new, AVAILABLE)
+        && before.as_ref().is_none_or(|before| {
+            before.status != available.status || before.reason != available.reason
+        })
+        && let Some(reason) = reasons::OF_AVAILABLE
+            .into_iter()
+            .find(|reason| *reason == available.reason)
+    {
+        let was_available = before
+            .as_ref()
+            .is_some_and(|before| before.status == "True");
+        // Probes that do not pass yet are no alarm: neither those of a first rollout nor those of a revision whose
+        // objects a newer one is changing.
+        let is_expected = reason == reasons::PROBE_FAILURE
+            && (!was_available || find(new, IN_TRANSITION).is_some());
+        let kind = if available.status == "True" || is_expected {
+            EventKind::Normal
+        } else {
+            EventKind::Warning
+        };
+        // A rollout that goes well says so once, as `Succeeded` does.
+        if available.status != "True" || before.is_some() {
+            events.push((kind, reason, available.message));
+        }
+    }
+    if find(new, ARCHIVED).is_some_and(|condition| condition.status == "True") {
+        let text = "All objects that no other revision owns are gone.".to_owned();
+        events.push((EventKind::Normal, reasons::ARCHIVED, text));
+    }
+    events
+}

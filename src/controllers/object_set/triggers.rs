@@ -1,0 +1,382 @@
+//! What wakes a revision. Each function maps a change to the revisions to reconcile.
+
+use std::sync::Arc;
+
+use baton_apis::LifecycleState;
+use baton_records::{
+    phase::PhaseKind,
+    revision::{RevisionKey, RevisionKind},
+    slice::SliceKind,
+    store::Change,
+};
+use baton_runtime::{controller::Controller as _, source::Wake};
+
+use super::ObjectSets;
+use crate::controllers::{
+    BURST,
+    observed::{AffectedSiblings, Observed, changes_chain},
+};
+
+/// A revision wakes itself, those that wait for its number, and, when it ends, those that inherit from it.
+///
+/// What a new revision takes over, and when, its own pass says by a [`AffectedSiblings`].
+pub(super) fn on_revision(
+    observed: &Observed,
+    change: &Change<RevisionKind>,
+) -> Vec<Wake<RevisionKey>> {
+    let Some(record) = change.record() else {
+        return Vec::new();
+    };
+    let mut wakes = Vec::new();
+    if change.writer != Some(ObjectSets::NAME) && matters_to_itself(change) {
+        wakes.push(Wake::now(record.key.clone()));
+    }
+    if changes_chain(change) {
+        let successors = observed.revisions.successors(&record.key);
+        let concerned = successors.into_iter().chain(observed.heirs(change));
+        wakes.extend(concerned.map(|other| Wake::after(BURST, other.key.clone())));
+    }
+    wakes
+}
+
+/// Predicate: whether a pass over the revision could have another result after a change of it. Its status is written
+/// by its own passes.
+fn matters_to_itself(change: &Change<RevisionKind>) -> bool {
+    let (Some(old), Some(new)) = (&change.old, &change.new) else {
+        return true;
+    };
+    old.generation != new.generation
+        || old.deleting != new.deleting
+        || old.uid != new.uid
+        || old.finalizers != new.finalizers
+        || old.is_abandoned != new.is_abandoned
+        || old.package != new.package
+        || old.instance != new.instance
+}
+
+/// A phase object wakes the revisions that it belongs to, or belonged to. What the revision's own pass has written it
+/// knows; of what the phase's controller writes only the status matters to it.
+pub(super) fn on_phase(observed: &Observed, change: &Change<PhaseKind>) -> Vec<Wake<RevisionKey>> {
+    if change.record().is_some_and(|phase| phase.agent().is_some()) {
+        // A mirror: the phase that it stands for takes over what the agent reports.
+        return Vec::new();
+    }
+    let matters = match (&change.old, &change.new, change.writer) {
+        (_, _, Some(ObjectSets::NAME)) => false,
+        (Some(old), Some(new), Some(_)) => old.status_differs(new),
+        (Some(old), Some(new), None) => old.differs(new),
+        _ => true,
+    };
+    if !matters {
+        return Vec::new();
+    }
+    let phases = change.old.iter().chain(&change.new);
+    let mut owners: Vec<&Arc<str>> = phases
+        .filter_map(|phase| phase.controller.as_ref())
+        .collect();
+    owners.dedup();
+    let owners = owners
+        .into_iter()
+        .filter_map(|uid| observed.revisions.by_uid(uid));
+    owners.map(|owner| Wake::now(owner.key.clone())).collect()
+}
+
+/// The revision that owns a child by this uid. A phase object's children are none of its revision's.
+pub(super) fn owner(observed: &Observed, uid: &str) -> Option<RevisionKey> {
+    if observed.phases.by_uid(uid).is_some() {
+        return None;
+    }
+    let record = observed.revisions.by_uid(uid)?;
+    Some(record.key.clone())
+}
+
+/// The revision of this uid, if it is not to control anything any more: it is archived, or told to be. What one that is
+/// being deleted leaves is up to garbage collection.
+pub(super) fn ended_owner(observed: &Observed, uid: &str) -> Option<RevisionKey> {
+    let record = observed.revisions.by_uid(uid)?;
+    if *record.uid != *uid {
+        // That of a phase object, whose children are none of its revision's.
+        return None;
+    }
+    let is_ended = record.archived || record.lifecycle == LifecycleState::Archived;
+    (is_ended && !record.deleting).then(|| record.key.clone())
+}
+
+/// A slice that has come, gone or changed triggers its users, and so does one that has lost all owners: they become
+/// those. Of other owners they need not know.
+pub(super) fn on_slice(observed: &Observed, change: &Change<SliceKind>) -> Vec<Wake<RevisionKey>> {
+    let Some(slice) = change.record() else {
+        return Vec::new();
+    };
+    if let (Some(old), Some(new)) = (&change.old, &change.new)
+        && old.uid == new.uid
+        && old.generation == new.generation
+        && old.owners.is_empty() == new.owners.is_empty()
+    {
+        return Vec::new();
+    }
+    let users = observed.revisions.users_of(&slice.key).into_iter();
+    users.map(|user| Wake::after(BURST, user)).collect()
+}
+
+/// A pass that changed whose objects are wakes the siblings concerned.
+pub(super) fn on_affected(
+    observed: &Observed,
+    affected: &AffectedSiblings,
+) -> Vec<Wake<RevisionKey>> {
+    let names = affected.siblings.iter().map(String::as_str);
+    let siblings = observed.open_siblings(&affected.by, names);
+    siblings
+        .map(|sibling| Wake::after(BURST, sibling.key.clone()))
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{collections::BTreeSet, sync::Mutex};
+
+    use baton_records::{
+        record::Record,
+        revision::{RevisionKind::ObjectSet, RevisionRecord},
+        slice::SliceRecord,
+    };
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// A chain of three: v1 <- v2 <- v3. `wakes` makes a change and lists whom `trigger` wakes.
+    fn chain() -> Arc<Observed> {
+        let observed = Arc::new(Observed::default());
+        for number in 1..=3 {
+            observed
+                .revisions
+                .observe(revision(number, number, &json!({})));
+        }
+        observed
+    }
+
+    fn revision(number: i64, version: i64, patch: &Value) -> RevisionRecord {
+        let previous: Vec<_> = (1..number)
+            .map(|n| json!({"name": format!("v{n}")}))
+            .collect();
+        let mut object = json!({
+            "metadata": {
+                "name": format!("v{number}"), "namespace": "shop", "uid": format!("u{number}"),
+                "resourceVersion": version.to_string(), "generation": 1,
+            },
+            "spec": {
+                "revision": number, "previous": previous,
+                "phases": [{"name": "a", "slices": [format!("s{number}")]}],
+            },
+        });
+        merge(&mut object, patch);
+        Record::read(ObjectSet, &object.to_string()).unwrap()
+    }
+
+    fn merge(into: &mut Value, patch: &Value) {
+        match patch {
+            Value::Object(patch) => {
+                for (key, value) in patch {
+                    merge(&mut into[key], value);
+                }
+            }
+            value => *into = value.clone(),
+        }
+    }
+
+    fn names(wakes: Vec<Wake<RevisionKey>>) -> String {
+        let text = |wake: Wake<RevisionKey>| {
+            let mark = if wake.after.is_zero() { "!" } else { "" };
+            format!("{}{mark}", wake.key.name)
+        };
+        let mut names: Vec<_> = wakes.into_iter().map(text).collect();
+        names.sort();
+        names.join(" ")
+    }
+
+    /// Whom a change of a revision wakes; `!` means at once.
+    fn after(change: impl FnOnce(&Observed)) -> String {
+        let observed = chain();
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let (sink, map) = (Arc::clone(&seen), Arc::downgrade(&observed));
+        observed.revisions.changes().subscribe(move |change| {
+            let observed = map.upgrade().unwrap();
+            sink.lock().unwrap().extend(on_revision(&observed, change));
+        });
+        change(&observed);
+        names(std::mem::take(&mut *seen.lock().unwrap()))
+    }
+
+    #[test]
+    fn a_revision_is_woken_by_what_matters_to_its_pass() {
+        for (patch, expected) in [
+            (json!({"metadata": {"generation": 2}}), "v2!"),
+            (json!({"metadata": {"finalizers": ["x"]}}), "v2!"),
+            (
+                json!({"metadata": {"labels": {"package-operator.run/instance": "i"}}}),
+                "v2!",
+            ),
+            (json!({"metadata": {"annotations": {"note": "x"}}}), ""),
+            (
+                json!({"metadata": {"annotations": {"baton.run/abandon": "true"}}}),
+                "v2!",
+            ),
+            (json!({"status": {"conditions": []}}), ""),
+        ] {
+            let woken = after(|observed| {
+                observed.revisions.observe(revision(2, 9, &patch));
+            });
+            assert_eq!(woken, expected, "{patch}");
+        }
+    }
+
+    #[test]
+    fn a_revision_is_not_woken_by_its_own_writes_but_its_successors_are() {
+        let numbered =
+            json!({"spec": {"revision": 7}, "metadata": {"generation": 2, "finalizers": ["x"]}});
+        for (writer, expected) in [(ObjectSets::NAME, "v3"), ("objectdeployment", "v2! v3")] {
+            let woken = after(|observed| {
+                observed
+                    .revisions
+                    .updated(revision(2, 9, &numbered), writer);
+            });
+            assert_eq!(woken, expected, "{writer}");
+        }
+    }
+
+    #[test]
+    fn a_revision_that_ends_wakes_those_after_and_before_it() {
+        let deleting = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        let archived = json!({"status": {"conditions": [{"type": "Archived", "status": "True"}]}});
+        for (patch, expected) in [(&deleting, "v1 v2! v3"), (&archived, "v1 v3")] {
+            let woken = after(|observed| {
+                observed.revisions.observe(revision(2, 9, patch));
+            });
+            assert_eq!(woken, expected, "{patch}");
+        }
+        let gone = after(|observed| {
+            observed.revisions.remove(&revision(2, 2, &json!({})).key);
+        });
+        assert_eq!(gone, "v1 v2! v3");
+    }
+
+    #[test]
+    fn revisions_that_have_ended_take_no_part() {
+        let observed = chain();
+        let archived = json!({"status": {"conditions": [{"type": "Archived", "status": "True"}]}});
+        observed.revisions.observe(revision(1, 9, &archived));
+        let affected = AffectedSiblings {
+            by: revision(3, 0, &json!({})).key,
+            siblings: vec!["v1".to_owned(), "v2".to_owned(), "unknown".to_owned()],
+            taken: BTreeSet::new(),
+        };
+        assert_eq!(names(on_affected(&observed, &affected)), "v2");
+        for (name, expected) in [("s1", ""), ("s2", "v2"), ("unknown", "")] {
+            let change = slice_change(None, Some(slice(name, 1, &[])));
+            assert_eq!(names(on_slice(&observed, &change)), expected);
+        }
+    }
+
+    fn slice(name: &str, generation: i64, owners: &[&str]) -> SliceRecord {
+        let owners: Vec<_> = owners.iter().map(|uid| json!({ "uid": uid })).collect();
+        let object = json!({"metadata": {
+            "name": name, "namespace": "shop", "uid": name, "resourceVersion": "5",
+            "generation": generation, "ownerReferences": owners,
+        }});
+        Record::read(SliceKind(ObjectSet), &object.to_string()).unwrap()
+    }
+
+    fn slice_change(old: Option<SliceRecord>, new: Option<SliceRecord>) -> Change<SliceKind> {
+        Change {
+            old: old.map(Arc::new),
+            new: new.map(Arc::new),
+            writer: None,
+        }
+    }
+
+    #[test]
+    fn a_slice_wakes_its_users_when_its_content_may_have_changed_or_nobody_owns_it() {
+        let observed = chain();
+        let s2 = |generation, owners: &[&str]| Some(slice("s2", generation, owners));
+        for (old, new, expected) in [
+            (None, s2(1, &[]), "v2"),
+            (s2(1, &["u2"]), None, "v2"),
+            (s2(1, &["u2"]), s2(2, &["u2"]), "v2"),
+            (s2(1, &["d"]), s2(1, &["u2"]), ""),
+            (s2(1, &["d"]), s2(1, &[]), "v2"),
+        ] {
+            let change = slice_change(old, new);
+            assert_eq!(names(on_slice(&observed, &change)), expected);
+        }
+    }
+
+    #[test]
+    fn a_revision_that_is_archived_or_told_to_be_has_ended() {
+        let archived = json!({"type": "Archived", "status": "True"});
+        let phases = json!([{"name": "v2-a", "uid": "p2"}]);
+        let status = json!({"conditions": [archived], "remotePhases": phases});
+        let deleting = "2026-01-01T00:00:00Z";
+        for (patch, expected) in [
+            (json!({}), false),
+            (json!({"spec": {"lifecycleState": "Paused"}}), false),
+            (json!({"spec": {"lifecycleState": "Archived"}}), true),
+            (json!({"status": status}), true),
+            (
+                json!({"status": status, "metadata": {"deletionTimestamp": deleting}}),
+                false,
+            ),
+        ] {
+            let observed = chain();
+            observed.revisions.observe(revision(2, 9, &patch));
+            let ended = |uid: &str| ended_owner(&observed, uid).map(|key| key.name.to_string());
+            let name = expected.then(|| "v2".to_owned());
+            assert_eq!(ended("u2"), name, "{patch}");
+            assert_eq!((ended("p2"), ended("unknown")), (None, None), "{patch}");
+        }
+    }
+
+    #[test]
+    fn a_phase_object_wakes_its_revision_unless_the_revision_wrote_it() {
+        let observed = chain();
+        let phase = |version: i64, status: &str| {
+            let object = json!({
+                "metadata": {
+                    "name": "v2-a", "namespace": "shop", "uid": "p2", "resourceVersion": version.to_string(),
+                    "ownerReferences": [{"uid": "u2", "controller": true}],
+                },
+                "status": {"conditions": [{
+                    "type": "Available", "status": status, "reason": "x", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }]},
+            });
+            Arc::new(Record::read(PhaseKind(ObjectSet), &object.to_string()).unwrap())
+        };
+        let (down, same, up) = (phase(5, "False"), phase(6, "False"), phase(6, "True"));
+        for (old, new, writer, expected) in [
+            (None, Some(&down), None, "v2!"),
+            (Some(&down), Some(&same), None, ""),
+            (Some(&down), Some(&up), None, "v2!"),
+            (Some(&down), None, None, "v2!"),
+            (None, Some(&down), Some(ObjectSets::NAME), ""),
+            (Some(&down), Some(&up), Some(ObjectSets::NAME), ""),
+            (Some(&down), Some(&same), Some("objectsetphase"), ""),
+            (Some(&down), Some(&up), Some("objectsetphase"), "v2!"),
+        ] {
+            let change = Change {
+                old: old.cloned(),
+                new: new.cloned(),
+                writer,
+            };
+            let woken = names(on_phase(&observed, &change));
+            assert_eq!(
+                woken,
+                expected,
+                "{:?} by {writer:?}",
+                (old.is_some(), new.is_some())
+            );
+        }
+        observed.phases.observe(Record::clone(&down));
+        assert_eq!(owner(&observed, "p2"), None);
+        assert_eq!(owner(&observed, "u2").unwrap().name.as_ref(), "v2");
+    }
+}

@@ -1,0 +1,51 @@
+//! Whether the namespace of a phase may deliver into its cluster (see [`baton_fleet::assignments`]).
+
+use baton_apis::{conditions::reasons, constants::FINALIZER_CACHED};
+use baton_engine::{conditions::Requeue, revision::Reach};
+use baton_fleet::assignments::{Decision, Subject};
+use baton_records::phase::PhaseRecord;
+use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
+
+use super::{ObjectSetPhases, Route};
+use crate::controllers::Error;
+
+impl ObjectSetPhases {
+    /// Where the objects of a phase may be. A phase that is being deleted takes away what it owns, wherever that is.
+    pub(super) fn access(&self, record: &PhaseRecord, route: &Route<'_>) -> Decision {
+        let cluster = match route {
+            Route::Elsewhere | Route::Here | Route::Connecting | Route::Stray => None,
+            Route::Remote(..) | Route::Unreachable(_) | Route::Agent(..) => record.cluster(),
+        };
+        match cluster {
+            Some(cluster) if !record.key.namespace.is_empty() && !record.deleting => {
+                let subject = Subject {
+                    name: cluster,
+                    labels: &self.inventory.labels(cluster),
+                };
+                self.assignments.decide(&record.key.namespace, subject)
+            }
+            _ => Decision::Allowed(Reach::default()),
+        }
+    }
+
+    /// Reports that a phase may not be delivered, and leaves what was delivered before as it is.
+    pub(super) async fn refuse(
+        &self,
+        record: &PhaseRecord,
+        route: &Route<'_>,
+        message: &str,
+    ) -> Result<Reconciled, Error> {
+        let mut text = message.to_owned();
+        // Without it nothing was ever delivered.
+        if record.has_finalizer(FINALIZER_CACHED) {
+            text.push_str(" What was delivered before is left as it is.");
+        }
+        let reason = ("False", reasons::PREFLIGHT_ERROR);
+        let result = (ReconcileOutcome::Blocked, Requeue::OnEvent);
+        let written = self.report_unknown(record, reason, &text, result).await?;
+        if let Route::Agent(cluster, _) = route {
+            self.freeze(record, cluster).await?;
+        }
+        Ok(written)
+    }
+}

@@ -1,0 +1,246 @@
+//! The controllers of Shipper's Applications, Releases and targets.
+//!
+//! Each kind has a controller with a file of its own. What they decide is in `baton-releases`; here they observe, ask
+//! and write.
+//!
+//! ```text
+//! Application ──► Release ──► InstallationTarget ──► slices and a revision per cluster ──► objects
+//!                    └──────► CapacityTarget, TrafficTarget ──► workloads, pods and Services of the clusters
+//! ```
+//!
+//! Their definitions are a choice: where they are missing, nothing of this runs, and it begins once they are there.
+
+pub(crate) mod app_clusters;
+pub(crate) mod application;
+pub(crate) mod calls;
+pub(crate) mod capacity;
+pub(crate) mod charts;
+mod content;
+pub(crate) mod credentials;
+mod debounced;
+pub(crate) mod installation;
+pub(crate) mod release;
+mod report;
+pub(crate) mod requests;
+mod scalable;
+pub(crate) mod store;
+pub(crate) mod traffic;
+mod worked;
+
+use std::{sync::Arc, time::Duration};
+
+use baton_apis::{
+    Application, CapacityTarget, Cluster, InstallationTarget, Release, TrafficTarget,
+    constants::shipper::API_VERSION,
+};
+use baton_fleet::inventory::Inventory;
+use baton_kubernetes::events::EventKind;
+use baton_records::api::ApiError;
+use baton_releases::event::Event;
+use baton_runtime::controller::ReconcileError;
+use k8s_openapi::api::core::v1::ObjectReference;
+use kube::Client;
+use tokio::{sync::Notify, task::JoinSet};
+
+use self::{
+    requests::Requests,
+    store::{Key, Kind, Store},
+};
+use super::{Events, Shared, observed::Observed};
+
+/// Until all kinds were listed, nothing is decided: what is missing may exist.
+const INCOMPLETE: Duration = Duration::from_secs(1);
+
+/// Kinds, as keys have them.
+pub(crate) mod kinds {
+    pub(crate) const APPLICATION: &str = "Application";
+    pub(crate) const RELEASE: &str = "Release";
+    pub(crate) const INSTALLATION_TARGET: &str = "InstallationTarget";
+    pub(crate) const CAPACITY_TARGET: &str = "CapacityTarget";
+    pub(crate) const TRAFFIC_TARGET: &str = "TrafficTarget";
+    pub(crate) const CLUSTER: &str = "Cluster";
+}
+
+/// All objects of the kinds that take part.
+pub(crate) struct Stores {
+    pub applications: Arc<Store<Application>>,
+    pub releases: Arc<Store<Release>>,
+    pub installation_targets: Arc<Store<InstallationTarget>>,
+    pub capacity_targets: Arc<Store<CapacityTarget>>,
+    pub traffic_targets: Arc<Store<TrafficTarget>>,
+    pub clusters: Arc<Store<Cluster>>,
+}
+
+impl Default for Stores {
+    fn default() -> Self {
+        Self {
+            applications: Arc::new(Store::new(kinds::APPLICATION)),
+            releases: Arc::new(Store::new(kinds::RELEASE)),
+            installation_targets: Arc::new(Store::new(kinds::INSTALLATION_TARGET)),
+            capacity_targets: Arc::new(Store::new(kinds::CAPACITY_TARGET)),
+            traffic_targets: Arc::new(Store::new(kinds::TRAFFIC_TARGET)),
+            clusters: Arc::new(Store::new(kinds::CLUSTER)),
+        }
+    }
+}
+
+impl Stores {
+    /// Starts to follow all of them. `defined` tells that definitions of the group came or went.
+    pub(crate) fn follow(&self, client: &Client, defined: &Arc<Notify>, tasks: &mut JoinSet<()>) {
+        fn start<K: Kind>(
+            store: &Arc<Store<K>>,
+            (client, defined): (&Client, &Arc<Notify>),
+            tasks: &mut JoinSet<()>,
+        ) {
+            let defined = Arc::clone(defined);
+            tasks.spawn(Arc::clone(store).follow(client.clone(), defined));
+        }
+        let Self {
+            applications,
+            releases,
+            installation_targets,
+            capacity_targets,
+            traffic_targets,
+            clusters,
+        } = self;
+        let one = (client, defined);
+        start(applications, one, tasks);
+        start(releases, one, tasks);
+        start(installation_targets, one, tasks);
+        start(capacity_targets, one, tasks);
+        start(traffic_targets, one, tasks);
+        start(clusters, one, tasks);
+    }
+
+    /// Resolves when all were listed once, or could not be, as where their definitions are not installed.
+    pub(crate) async fn listed(&self) {
+        tokio::join!(
+            self.applications.listed(),
+            self.releases.listed(),
+            self.installation_targets.listed(),
+            self.capacity_targets.listed(),
+            self.traffic_targets.listed(),
+            self.clusters.listed(),
+        );
+    }
+
+    /// Whether all were listed, so that what is missing does not exist.
+    pub(crate) fn are_complete(&self) -> bool {
+        self.applications.is_complete()
+            && self.releases.is_complete()
+            && self.installation_targets.is_complete()
+            && self.capacity_targets.is_complete()
+            && self.traffic_targets.is_complete()
+            && self.clusters.is_complete()
+    }
+}
+
+/// A pass over an object of these kinds ended early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// A request about an object of Shipper's kinds, or in another cluster.
+    #[error("{step}: {source}")]
+    Request {
+        step: &'static str,
+        source: kube::Error,
+    },
+    /// A request about a revision or a slice.
+    #[error("{step}: {source}")]
+    Record {
+        step: &'static str,
+        source: ApiError,
+    },
+    /// Something that is told in the status, and is to be tried again.
+    #[error("{0}")]
+    Told(String),
+}
+
+impl ReconcileError for Error {
+    fn is_change(&self) -> bool {
+        match self {
+            Self::Request { source, .. } => is_change(source),
+            Self::Record { source, .. } => source.is_change(),
+            Self::Told(_) => false,
+        }
+    }
+}
+
+/// Whether a request was refused because the object is not what it was, or is gone.
+pub(crate) fn is_change(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409))
+}
+
+/// Whether trying again helps only after something has changed (section 9.4).
+pub(crate) fn is_permanent(error: &kube::Error) -> bool {
+    let kube::Error::Api(status) = error else {
+        return false;
+    };
+    match status.code {
+        // While its namespace goes, nothing can be created in it; that ends.
+        403 => !status.message.contains("because it is being terminated"),
+        400 | 404 | 405 | 410 | 422 => true,
+        _ => false,
+    }
+}
+
+/// Says in which step of a pass a request failed.
+pub(crate) trait AtStep<T> {
+    fn at_step(self, step: &'static str) -> Result<T, Error>;
+}
+
+impl<T> AtStep<T> for Result<T, kube::Error> {
+    fn at_step(self, step: &'static str) -> Result<T, Error> {
+        self.map_err(|source| Error::Request { step, source })
+    }
+}
+
+impl<T> AtStep<T> for Result<T, ApiError> {
+    fn at_step(self, step: &'static str) -> Result<T, Error> {
+        self.map_err(|source| Error::Record { step, source })
+    }
+}
+
+impl Events {
+    /// Publishes events about an object of Shipper's kinds, as the controller that the contract names (section 9.2).
+    pub(crate) fn publish_on<K: Kind>(
+        &self,
+        reporter: &'static str,
+        (key, object): (&Key, &K),
+        events: Vec<Event>,
+    ) {
+        let Self::Publish(publisher) = self else {
+            return;
+        };
+        for event in events {
+            let subject = ObjectReference {
+                api_version: Some(API_VERSION.to_owned()),
+                kind: Some(key.kind.to_owned()),
+                name: Some(key.name.to_string()),
+                namespace: (!key.namespace.is_empty()).then(|| key.namespace.to_string()),
+                uid: object.meta().uid.clone(),
+                ..ObjectReference::default()
+            };
+            let kind = if event.warning {
+                EventKind::Warning
+            } else {
+                EventKind::Normal
+            };
+            publisher.publish_as(reporter, subject, kind, event.reason, event.message);
+        }
+    }
+}
+
+/// What all of these controllers share.
+#[derive(Clone)]
+pub(crate) struct Base {
+    /// Events and the clock.
+    pub shared: Shared,
+    /// Objects of Shipper's kinds.
+    pub stores: Arc<Stores>,
+    /// Requests about them.
+    pub requests: Requests,
+    /// Revisions and slices.
+    pub observed: Arc<Observed>,
+    /// The way to each cluster.
+    pub inventory: Inventory,
+}

@@ -1,0 +1,239 @@
+//! A look into the clusters that Releases run in: their workloads, pods and Services.
+//!
+//! A cluster is watched from when a target first needs it until none does any more, and only the kinds that somebody
+//! asked for. Objects are kept without what nobody reads.
+//!
+//! # Guarantees
+//! - What is known of a cluster is never older than our own writes there, see [`Store`](super::store::Store).
+//! - A cluster that was not connected is listed anew before it is worked in again.
+
+pub(crate) mod cluster;
+pub(crate) mod objects;
+pub(crate) mod requests;
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use baton_fleet::{
+    assignments::{AssignmentChange, Assignments, Decision, Subject},
+    inventory::{ClusterLink, Inventory},
+};
+use baton_releases::{
+    targets::reasons::{Cause, Failure},
+    texts::Quoted,
+};
+use baton_runtime::source::Source;
+use parking_lot::Mutex;
+
+use self::cluster::AppCluster;
+use super::store::Key;
+
+/// Something changed in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClusterChange {
+    /// The namespace that it is in.
+    pub namespace: String,
+    /// The application that it concerns, by label.
+    pub application: String,
+    /// What it is.
+    pub what: What,
+}
+
+/// What changed in a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// A workload of this Release.
+    Workload {
+        /// Name of the Release.
+        release: String,
+        /// It got the last of the pods that it is to have: there is no more to come.
+        is_full: bool,
+    },
+    /// A pod of this Release.
+    Pod {
+        /// Name of the Release.
+        release: String,
+        /// It came, went, or has other labels.
+        is_relabelled: bool,
+        /// It came, went, or is in another state.
+        is_other_state: bool,
+    },
+    /// The Service that balances, or its addresses.
+    Balancer,
+}
+
+/// The clusters that targets work in.
+pub(crate) struct AppClusters {
+    inventory: Inventory,
+    assignments: Assignments,
+    /// What changes in any of them.
+    pub changes: Arc<Source<ClusterChange>>,
+    used: Mutex<Used>,
+}
+
+#[derive(Default)]
+struct Used {
+    clusters: HashMap<String, Arc<AppCluster>>,
+    /// The clusters of each target.
+    users: HashMap<Key, BTreeSet<String>>,
+}
+
+impl Used {
+    fn is_used(&self, cluster: &str) -> bool {
+        self.users.values().any(|names| names.contains(cluster))
+    }
+}
+
+impl AppClusters {
+    /// No cluster is watched yet.
+    pub(crate) fn new(inventory: Inventory, assignments: Assignments) -> Self {
+        Self {
+            inventory,
+            assignments,
+            changes: Arc::default(),
+            used: Mutex::default(),
+        }
+    }
+
+    /// Notes the clusters that a target needs from now on; none when it is gone. What nobody needs any more is not
+    /// watched any longer.
+    pub(crate) fn set_clusters(&self, target: &Key, clusters: BTreeSet<String>) {
+        let mut used = self.used.lock();
+        let before = if clusters.is_empty() {
+            used.users.remove(target)
+        } else if used.users.get(target) == Some(&clusters) {
+            return;
+        } else {
+            used.users.insert(target.clone(), clusters)
+        };
+        let mut ended = Vec::new();
+        for name in before.unwrap_or_default() {
+            if !used.is_used(&name) {
+                ended.extend(used.clusters.remove(&name));
+            }
+        }
+        drop(used);
+    }
+
+    /// Whether a change of assignments may matter to what a namespace has in a cluster.
+    pub(crate) fn concerns(&self, change: &AssignmentChange, namespace: &str, name: &str) -> bool {
+        let labels = &self.inventory.labels(name);
+        change.concerns(namespace, Subject { name, labels })
+    }
+
+    /// A cluster, to be worked in for a namespace. The target that needs it was noted before.
+    ///
+    /// # Errors
+    /// If there is no such cluster, or no connection to it, or the namespace may not deliver into it.
+    pub(crate) fn reach(&self, namespace: &str, name: &str) -> Result<Arc<AppCluster>, Failure> {
+        let refusal = match self.inventory.link(name) {
+            ClusterLink::Up(target) => {
+                self.admit(namespace, name)?;
+                let mut used = self.used.lock();
+                let known = used.clusters.get(name);
+                if let Some(known) = known.filter(|known| known.target.is_same(&target)) {
+                    return Ok(Arc::clone(known));
+                }
+                let cluster = Arc::new(AppCluster::new(target, Arc::clone(&self.changes)));
+                let old = used.clusters.insert(name.to_owned(), Arc::clone(&cluster));
+                drop(used);
+                // Its watches end when nobody is at work with it.
+                drop(old);
+                return Ok(cluster);
+            }
+            link => refusal(name, &link),
+        };
+        let old = self.used.lock().clusters.remove(name);
+        drop(old);
+        Err(refusal)
+    }
+}
+
+impl AppClusters {
+    /// Whether one of these clusters has not answered yet, see [`ClusterLink::is_connecting`].
+    pub(crate) fn any_connecting<'n>(&self, mut names: impl Iterator<Item = &'n str>) -> bool {
+        names.any(|name| self.inventory.link(name).is_connecting())
+    }
+
+    /// What a namespace may not deliver into a cluster, it may not scale or give traffic there either: whoever writes
+    /// a target chooses which labels it is about.
+    fn admit(&self, namespace: &str, name: &str) -> Result<(), Failure> {
+        let labels = &self.inventory.labels(name);
+        match self.assignments.decide(namespace, Subject { name, labels }) {
+            Decision::Allowed(_) => Ok(()),
+            Decision::Refused(message) => Err(Failure::new(Cause::Refused, message)),
+            Decision::Unknown => {
+                let message = format!("it is not known yet who may deliver into cluster {name}");
+                Err(Failure::new(Cause::Read, message))
+            }
+        }
+    }
+}
+
+/// Why a cluster that is not connected cannot be worked in.
+fn refusal(name: &str, link: &ClusterLink) -> Failure {
+    let cluster = Quoted(name);
+    let message = match link {
+        ClusterLink::Unknown => {
+            format!(
+                "cluster {cluster} unknown; please check if cluster exists in management cluster"
+            )
+        }
+        link if link.is_connecting() => {
+            format!("cluster {cluster} not ready for use yet; cluster client is being initialized")
+        }
+        ClusterLink::Down { message, .. } => {
+            format!("cluster {cluster} is not connected: {message}")
+        }
+        ClusterLink::Pull(_) => format!(
+            "cluster {cluster} is served by an agent; capacity and traffic need a cluster that the manager connects to"
+        ),
+        // Such a link is no reason.
+        ClusterLink::Up(_) => String::new(),
+    };
+    Failure::new(Cause::NoClient, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::conditions::reasons::CONNECTING;
+    use baton_fleet::inventory::Contact;
+    use jiff::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_cluster_that_cannot_be_worked_in_says_why() {
+        let down = |reason, message: &str| ClusterLink::Down {
+            reason,
+            message: message.to_owned(),
+            since: Timestamp::UNIX_EPOCH,
+        };
+        for (link, expected) in [
+            (
+                ClusterLink::Unknown,
+                "cluster \"a\" unknown; please check if cluster exists in management cluster",
+            ),
+            (
+                down(CONNECTING, "there is no answer yet"),
+                "cluster \"a\" not ready for use yet; cluster client is being initialized",
+            ),
+            (
+                down("Unreachable", "connection refused"),
+                "cluster \"a\" is not connected: connection refused",
+            ),
+            (
+                ClusterLink::Pull(Contact::Reported),
+                "cluster \"a\" is served by an agent; capacity and traffic need a cluster that the manager connects to",
+            ),
+        ] {
+            let failure = refusal("a", &link);
+            assert_eq!(
+                (failure.cause, &*failure.message),
+                (Cause::NoClient, expected)
+            );
+        }
+    }
+}

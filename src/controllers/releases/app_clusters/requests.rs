@@ -1,0 +1,301 @@
+//! The writes in clusters: numbers of pods, labels of pods, and what a Service selects. Everything else there is
+//! written by revisions.
+
+use std::{collections::BTreeMap, fmt::Display};
+
+use baton_engine::{Gvk, ObjectKey};
+use baton_kubernetes::{
+    path,
+    wire::{self, call, failure},
+};
+use baton_releases::traffic::{label, selector::Selector};
+use http::{Method, Request, StatusCode, header};
+use k8s_openapi::api::{
+    autoscaling::v1::Scale,
+    core::v1::{Pod, Service},
+};
+use kube::{Client, api::ObjectMeta, client::Body};
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::{cluster::AppCluster, objects::Scaled};
+
+/// Who these fields belong to, for the API server. Another one than that of revisions: what is theirs, they take back.
+const FIELD_MANAGER: &str = "baton-releases";
+
+const JSON_PATCH: &str = "application/json-patch+json";
+const MERGE_PATCH: &str = "application/merge-patch+json";
+
+/// A request in a cluster failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum RequestError {
+    /// The object is in another state than the one decided upon, or gone; its event is under way.
+    #[error("the object has changed meanwhile")]
+    Changed,
+    /// The server refused the request or failed, or there was no answer.
+    #[error("{0}")]
+    Failed(String),
+}
+
+impl RequestError {
+    fn failed(error: impl Display) -> Self {
+        Self::Failed(error.to_string())
+    }
+}
+
+/// Whether the number of pods of a kind is in `spec.replicas`, and its answer tells of its generation. Any other kind
+/// is scaled through its subresource.
+pub(crate) fn is_built_in(kind: &Gvk) -> bool {
+    matches!(kind.group.as_str(), "apps" | "")
+}
+
+impl AppCluster {
+    /// Scales a workload of a built-in kind in the state that was decided upon; as it is then.
+    pub(crate) async fn scale(
+        &self,
+        kind: &Gvk,
+        workload: &Scaled,
+        replicas: i32,
+    ) -> Result<Scaled, RequestError> {
+        let path = self.path(kind, &workload.metadata).await?;
+        let body = json!({
+            "metadata": precondition(&workload.metadata),
+            "spec": {"replicas": replicas},
+        });
+        write(&self.client(), &path, MERGE_PATCH, &body).await
+    }
+
+    /// How a workload of any other kind is scaled.
+    pub(crate) async fn read_scale(
+        &self,
+        kind: &Gvk,
+        workload: &Scaled,
+    ) -> Result<Scale, RequestError> {
+        let path = self.path(kind, &workload.metadata).await?;
+        let request = wire::get(&format!("{path}/scale"), "application/json");
+        send(
+            &self.client(),
+            request.map_err(RequestError::failed)?,
+            false,
+        )
+        .await
+    }
+
+    /// Scales a workload of any other kind in the state that was decided upon.
+    pub(crate) async fn write_scale(
+        &self,
+        kind: &Gvk,
+        (workload, scale): (&Scaled, &Scale),
+        replicas: i32,
+    ) -> Result<Scale, RequestError> {
+        let path = self.path(kind, &workload.metadata).await?;
+        let body = json!({
+            "metadata": {"resourceVersion": scale.metadata.resource_version},
+            "spec": {"replicas": replicas},
+        });
+        write(&self.client(), &format!("{path}/scale"), MERGE_PATCH, &body).await
+    }
+
+    /// Lets a pod have traffic or none, by its label; the pod as it is then. None if nothing is to be done.
+    pub(crate) async fn set_traffic(
+        &self,
+        pod: &Pod,
+        enable: bool,
+    ) -> Result<Option<Pod>, RequestError> {
+        let labels = pod.metadata.labels.clone().unwrap_or_default();
+        let Some(body) = label_patch(&pod.metadata, &labels, enable) else {
+            return Ok(None);
+        };
+        let path = object("/api/v1", "pods", &pod.metadata)?;
+        write(&self.client(), &path, JSON_PATCH, &body)
+            .await
+            .map(Some)
+    }
+
+    /// Sets what a Service selects in the state that was decided upon; the Service as it is then.
+    pub(crate) async fn set_selector(
+        &self,
+        service: &Service,
+        selector: &Selector,
+    ) -> Result<Service, RequestError> {
+        let keys: BTreeMap<_, _> = selector.keys().into_iter().collect();
+        let body = json!({
+            "metadata": precondition(&service.metadata),
+            "spec": {"selector": keys},
+        });
+        let path = object("/api/v1", "services", &service.metadata)?;
+        write(&self.client(), &path, MERGE_PATCH, &body).await
+    }
+
+    async fn path(&self, kind: &Gvk, meta: &ObjectMeta) -> Result<String, RequestError> {
+        if *kind == deployments() {
+            return object("/apis/apps/v1", "deployments", meta);
+        }
+        let key = ObjectKey {
+            namespace: meta.namespace.clone().unwrap_or_default(),
+            name: meta.name.clone().unwrap_or_default(),
+            ..ObjectKey::default()
+        };
+        let resource = self
+            .target
+            .resolve(kind)
+            .await
+            .map_err(RequestError::failed)?;
+        // The watch tells that the kind is gone.
+        let resource = resource.ok_or(RequestError::Changed)?;
+        resource.path_of(&key).map_err(RequestError::failed)
+    }
+}
+
+/// The state that was decided upon.
+fn precondition(meta: &ObjectMeta) -> Value {
+    json!({"uid": meta.uid, "resourceVersion": meta.resource_version})
+}
+
+/// The patch of a pod's label. The state of a pod changes often, so not its version is the precondition, but its
+/// identity and the label.
+fn label_patch(
+    meta: &ObjectMeta,
+    labels: &BTreeMap<String, String>,
+    enable: bool,
+) -> Option<Value> {
+    let Value::Array(operations) = label::patch(labels, enable)? else {
+        return None;
+    };
+    let mut patch = vec![json!({"op": "test", "path": "/metadata/uid", "value": meta.uid})];
+    for operation in operations {
+        let field = &operation["path"];
+        let key = field.as_str().and_then(|field| field.rsplit('/').next());
+        if let Some(value) = key.and_then(|key| labels.get(key)) {
+            patch.push(json!({"op": "test", "path": field, "value": value}));
+        }
+        patch.push(operation);
+    }
+    Some(patch.into())
+}
+
+/// The kind that charts have most often. No cluster is asked whether it has it.
+pub(crate) fn deployments() -> Gvk {
+    Gvk::new("apps/v1", "Deployment")
+}
+
+/// The path of an object of a kind that every cluster has.
+fn object(group_version: &str, plural: &str, meta: &ObjectMeta) -> Result<String, RequestError> {
+    let namespace = meta.namespace.as_deref().unwrap_or_default();
+    let collection = path::within(group_version, namespace, plural);
+    let path = collection
+        .and_then(|collection| path::object(&collection, meta.name.as_deref().unwrap_or_default()));
+    path.map_err(RequestError::failed)
+}
+
+async fn write<T: DeserializeOwned>(
+    client: &Client,
+    path: &str,
+    content: &'static str,
+    body: &Value,
+) -> Result<T, RequestError> {
+    let request = Request::builder()
+        .method(Method::PATCH)
+        .uri(format!("{path}?fieldManager={FIELD_MANAGER}"))
+        .header(header::ACCEPT, "application/json")
+        .header(header::CONTENT_TYPE, content)
+        .body(Body::from(body.to_string().into_bytes()));
+    let request = request.map_err(RequestError::failed)?;
+    send(client, request, content == JSON_PATCH).await
+}
+
+/// Sends a request, which may test what it changes.
+async fn send<T: DeserializeOwned>(
+    client: &Client,
+    request: Request<Body>,
+    has_tests: bool,
+) -> Result<T, RequestError> {
+    let reply = call(client, request).await.map_err(RequestError::failed)?;
+    if !reply.status.is_success() {
+        return Err(refusal(reply.status, &reply.body, has_tests));
+    }
+    serde_json::from_slice(&reply.body)
+        .map_err(|error| RequestError::Failed(format!("unreadable answer: {error}")))
+}
+
+/// What a refusal means. A failed test is invalid without causes; what a rule of the API finds invalid has some.
+fn refusal(code: StatusCode, body: &[u8], has_tests: bool) -> RequestError {
+    let status = failure(code, body);
+    let causes = status
+        .details
+        .as_ref()
+        .map_or(0, |details| details.causes.len());
+    match code {
+        StatusCode::NOT_FOUND | StatusCode::CONFLICT => RequestError::Changed,
+        StatusCode::UNPROCESSABLE_ENTITY if has_tests && causes == 0 => RequestError::Changed,
+        _ => RequestError::Failed(status.message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn meta() -> ObjectMeta {
+        ObjectMeta {
+            uid: Some("u".to_owned()),
+            ..ObjectMeta::default()
+        }
+    }
+
+    #[test]
+    fn a_label_is_changed_only_as_it_was_decided_upon() {
+        let uid = json!({"op": "test", "path": "/metadata/uid", "value": "u"});
+        let path = "/metadata/labels/shipper-traffic-status";
+        let labels = BTreeMap::from([("a".to_owned(), "b".to_owned())]);
+        assert_eq!(
+            label_patch(&meta(), &labels, true),
+            Some(json!([uid, {"op": "add", "path": path, "value": "enabled"}]))
+        );
+        let labels = BTreeMap::from([("shipper-traffic-status".to_owned(), "enabled".to_owned())]);
+        assert_eq!(
+            label_patch(&meta(), &labels, false),
+            Some(json!([
+                uid,
+                {"op": "test", "path": path, "value": "enabled"},
+                {"op": "replace", "path": path, "value": "disabled"},
+            ]))
+        );
+        assert_eq!(label_patch(&meta(), &labels, true), None);
+    }
+
+    #[test]
+    fn a_failed_test_is_no_failure() {
+        let body = |details: Value| {
+            let status = json!({
+                "kind": "Status", "status": "Failure", "reason": "Invalid", "message": "m", "details": details,
+                "code": 422,
+            });
+            status.to_string().into_bytes()
+        };
+        let rule =
+            json!({"causes": [{"reason": "FieldValueInvalid", "message": "x", "field": "spec"}]});
+        let invalid = StatusCode::UNPROCESSABLE_ENTITY;
+        let failed = RequestError::Failed("m".to_owned());
+        for (code, details, has_tests, expected) in [
+            (invalid, json!({}), true, RequestError::Changed),
+            (invalid, json!({}), false, failed.clone()),
+            (invalid, rule, true, failed.clone()),
+            (
+                StatusCode::CONFLICT,
+                json!({}),
+                false,
+                RequestError::Changed,
+            ),
+            (
+                StatusCode::NOT_FOUND,
+                json!({}),
+                false,
+                RequestError::Changed,
+            ),
+            (StatusCode::FORBIDDEN, json!({}), true, failed),
+        ] {
+            assert_eq!(refusal(code, &body(details), has_tests), expected, "{code}");
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! The controller of Applications: makes the next Release, goes back when the newest was deleted, and tidies up.
+
+use std::sync::Arc;
+
+use baton_apis::{Application, Release, constants::shipper::LABEL_APP};
+use baton_engine::conditions::Requeue;
+use baton_releases::application::{Answers, Observed, Outcome, Step, decide, error::Refusal};
+use baton_runtime::{
+    controller::{Controller, Reconciled},
+    outcomes::ReconcileOutcome,
+    queue::Queue,
+    source::Wake,
+};
+use kube::ResourceExt as _;
+
+use super::{
+    AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, is_permanent, kinds,
+    requests::Requests, store::Key,
+};
+
+/// As events name the controller (section 9.2 of the contract).
+const REPORTER: &str = "application-controller";
+
+/// Makes, and deletes, the Releases of Applications.
+pub(crate) struct Applications {
+    pub base: Base,
+    pub charts: ChartSource,
+}
+
+impl Controller for Applications {
+    const NAME: &'static str = "application";
+
+    type Key = Key;
+    type Error = Error;
+
+    fn watches(self: &Arc<Self>, queue: &Arc<Queue<Key>>) {
+        let stores = &self.base.stores;
+        queue.wake_on(&stores.applications.changes, self, |_, change| {
+            let application = change.object();
+            application.map(|it| Wake::now(Key::of(kinds::APPLICATION, &**it)))
+        });
+        queue.wake_on(&stores.releases.changes, self, |_, change| {
+            change.object().and_then(|release| owner(release))
+        });
+    }
+
+    async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
+        let stores = &self.base.stores;
+        let Some(application) = stores.applications.get(&key.namespace, &key.name) else {
+            return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
+        };
+        if !stores.are_complete() {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
+        }
+        let (outcome, created) = self.decide(key, &application).await?;
+        let changes = outcome.changes_main(&application) || outcome.changes_status(&application);
+        if changes {
+            let written = self.base.requests.replace(&outcome.application).await;
+            let written = written.at_step("writing the Application")?;
+            stores.applications.written(written);
+        }
+        let Outcome {
+            clean_up,
+            events,
+            error,
+            ..
+        } = outcome;
+        let on = (key, &*application);
+        self.base.shared.events.publish_on(REPORTER, on, events);
+        let deleted = self.delete(key, &clean_up.unfinished).await?
+            + self.delete(key, &clean_up.surplus).await?;
+        match error {
+            Some(error) if error.is_permanent() => {
+                Ok((ReconcileOutcome::Blocked, Requeue::OnEvent))
+            }
+            Some(error) => Err(Error::Told(error.to_string())),
+            None if changes || created || deleted > 0 => {
+                Ok((ReconcileOutcome::Changed, Requeue::OnEvent))
+            }
+            None => Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent)),
+        }
+    }
+}
+
+impl Applications {
+    /// Carries a sync out up to its end; whether a Release was created.
+    async fn decide(&self, key: &Key, application: &Application) -> Result<(Outcome, bool), Error> {
+        let Base {
+            stores,
+            requests,
+            shared,
+            ..
+        } = &self.base;
+        let releases = stores.releases.of_application(&key.namespace, &key.name);
+        let mut releases: Vec<_> = releases.iter().map(|it| Release::clone(it)).collect();
+        let mut answers = Answers::default();
+        loop {
+            let step = decide(&Observed {
+                application,
+                releases: &releases,
+                blocks: &[],
+                answers: &answers,
+                now: shared.clock.now(),
+            });
+            match step {
+                Step::Resolve(chart) => {
+                    let found = self.charts.resolve(&chart).await;
+                    answers.versions.push((chart, found));
+                }
+                Step::List => {
+                    releases = self.list(requests, key).await?;
+                    answers.listed = true;
+                }
+                Step::Create(release) => match requests.create(&*release).await {
+                    Ok(created) => {
+                        stores.releases.written(created);
+                        answers.created = Some(Ok(()));
+                    }
+                    // Somebody has made it, perhaps ourselves before a crash: then it is listed.
+                    Err(kube::Error::Api(status)) if status.code == 409 && !answers.listed => {
+                        releases = self.list(requests, key).await?;
+                        answers.listed = true;
+                    }
+                    Err(error) => answers.created = Some(Err(refusal(&error))),
+                },
+                Step::Finish(outcome) => {
+                    return Ok((*outcome, answers.created == Some(Ok(()))));
+                }
+            }
+        }
+    }
+
+    /// The Releases as the server has them now.
+    async fn list(&self, requests: &Requests, key: &Key) -> Result<Vec<Release>, Error> {
+        let selector = format!("{LABEL_APP}={}", key.name);
+        let listed = requests.list::<Release>(&key.namespace, &selector).await;
+        let listed = listed.at_step("listing the Releases")?;
+        self.base.stores.releases.listed_now(listed.clone());
+        Ok(listed)
+    }
+
+    /// Deletes Releases in this order; how many there were. The first error ends it.
+    async fn delete(&self, key: &Key, names: &[String]) -> Result<usize, Error> {
+        let mut deleted = 0;
+        for name in names {
+            let Some(release) = self.base.stores.releases.get(&key.namespace, name) else {
+                continue;
+            };
+            let answer = self.base.requests.delete(&*release).await;
+            answer.at_step("deleting a Release")?;
+            deleted += 1;
+        }
+        Ok(deleted)
+    }
+}
+
+fn refusal(error: &kube::Error) -> Refusal {
+    let message = match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    };
+    let is_permanent = is_permanent(error);
+    Refusal {
+        message,
+        is_permanent,
+    }
+}
+
+/// Trigger: a Release wakes the Application that owns it. One with several owners, or none, belongs to nobody.
+fn owner(release: &Release) -> Option<Wake<Key>> {
+    let [owner] = release.owner_references() else {
+        return None;
+    };
+    let namespace = release.metadata.namespace.as_deref().unwrap_or_default();
+    let is_application = owner.kind == kinds::APPLICATION;
+    is_application.then(|| Wake::now(Key::new(kinds::APPLICATION, namespace, &owner.name)))
+}

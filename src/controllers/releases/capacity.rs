@@ -1,0 +1,194 @@
+//! The controller of `CapacityTarget`: how many pods of a Release run in its clusters (section 5 of the contract).
+
+mod triggers;
+mod workloads;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use baton_apis::{CapacityTarget, CapacityTargetStatus, ClusterCapacityTarget};
+use baton_engine::conditions::Requeue;
+use baton_releases::{
+    capacity::{Plan, Scale, plan},
+    targets::{
+        CapacityOutcome, Update, Updated, capacity as update,
+        reasons::{Cause, Failure, Vocabulary},
+    },
+};
+use baton_runtime::{
+    controller::{Controller, Reconciled},
+    outcomes::ReconcileOutcome,
+    queue::Queue,
+};
+use futures::future::join_all;
+
+use self::workloads::{Found, Wanted};
+use super::{
+    Base, Error,
+    app_clusters::{AppClusters, cluster::AppCluster, requests::RequestError},
+    debounced::{Debounced, Reported},
+    kinds,
+    report::report,
+    store::Key,
+    worked::Worked,
+};
+
+/// How the controller is called in events.
+const REPORTER: &str = "capacity-controller";
+
+/// Scales the workloads of Releases, and reports on their pods.
+pub(crate) struct CapacityTargets {
+    base: Base,
+    clusters: Arc<AppClusters>,
+    debounced: Debounced,
+}
+
+impl CapacityTargets {
+    /// Works in these clusters.
+    pub(crate) fn new(base: Base, clusters: Arc<AppClusters>) -> Self {
+        Self {
+            base,
+            clusters,
+            debounced: Debounced::default(),
+        }
+    }
+}
+
+impl Controller for CapacityTargets {
+    const NAME: &'static str = "capacitytarget";
+
+    type Key = Key;
+    type Error = Error;
+
+    fn watches(self: &Arc<Self>, queue: &Arc<Queue<Key>>) {
+        let stores = &self.base.stores;
+        queue.wake_on(&stores.capacity_targets.changes, self, |_, change| {
+            triggers::on_target(change)
+        });
+        queue.wake_on(&self.clusters.changes, self, |this, change| {
+            triggers::on_cluster(&this.base.stores.capacity_targets, change)
+        });
+        queue.wake_on(&self.base.observed.links, self, |this, cluster| {
+            triggers::on_clusters(&this.base.stores.capacity_targets, |_, found| {
+                found == cluster
+            })
+        });
+        queue.wake_on(&self.base.observed.assignments, self, |this, change| {
+            let targets = &this.base.stores.capacity_targets;
+            triggers::on_clusters(targets, |namespace, cluster| {
+                this.clusters.concerns(change, namespace, cluster)
+            })
+        });
+    }
+
+    async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
+        let target = self
+            .base
+            .stores
+            .capacity_targets
+            .get(&key.namespace, &key.name);
+        let target = target.filter(|target| target.metadata.deletion_timestamp.is_none());
+        let Some(target) = target else {
+            self.clusters.set_clusters(key, BTreeSet::new());
+            self.debounced.forget(key);
+            return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
+        };
+        let mut wanted = BTreeMap::new();
+        for cluster in &target.spec.clusters {
+            wanted.entry(&*cluster.name).or_insert(cluster);
+        }
+        let names = wanted.keys().map(|name| (*name).to_owned());
+        self.clusters.set_clusters(key, names.collect());
+        let work = wanted
+            .into_values()
+            .map(|cluster| self.work_in(&target, cluster));
+        let mut result = Worked::default();
+        let mut outcomes = BTreeMap::new();
+        for (name, worked, outcome) in join_all(work).await {
+            result.add(worked, outcome.as_ref().err());
+            outcomes.insert(name, outcome);
+        }
+        let now = Update {
+            vocabulary: Vocabulary::default(),
+            now: self.base.shared.clock.now(),
+        };
+        let updated = update(&target, &outcomes, now);
+        let reported = self.report(key, &target, updated).await?;
+        Ok(reported.with(result.reconciled()))
+    }
+}
+
+impl CapacityTargets {
+    /// Brings one cluster closer to its number of pods.
+    async fn work_in(
+        &self,
+        target: &CapacityTarget,
+        wanted: &ClusterCapacityTarget,
+    ) -> (String, Worked, CapacityOutcome) {
+        let mut worked = Worked::default();
+        let outcome = self.try_in(target, wanted, &mut worked).await;
+        (wanted.name.clone(), worked, outcome)
+    }
+
+    async fn try_in(
+        &self,
+        target: &CapacityTarget,
+        cluster: &ClusterCapacityTarget,
+        worked: &mut Worked,
+    ) -> CapacityOutcome {
+        let wanted = Wanted::of(target, cluster)?;
+        let cluster_name = &cluster.name;
+        let percent = cluster.percent;
+        let namespace = target.metadata.namespace.as_deref().unwrap_or_default();
+        let cluster = self.clusters.reach(namespace, cluster_name)?;
+        let found = workloads::find(&cluster, &wanted).await?;
+        let parts: Vec<_> = found.iter().map(Found::part).collect();
+        let plan = plan(percent, &parts);
+        self.scale(&cluster, &found, &plan, worked).await?;
+        Ok(plan)
+    }
+
+    /// Scales the workloads that are to have another number of pods.
+    async fn scale(
+        &self,
+        cluster: &AppCluster,
+        found: &[Found],
+        plan: &Plan,
+        worked: &mut Worked,
+    ) -> Result<(), Failure> {
+        let requests = plan.scale.iter().map(|Scale { place, replicas }| {
+            let found = &found[*place];
+            async move { (found, found.scale(cluster, *replicas).await) }
+        });
+        let mut failure = None;
+        for (found, answer) in join_all(requests).await {
+            match answer {
+                Ok(()) => worked.note(Worked::Written),
+                Err(RequestError::Changed) => worked.note(Worked::Outdated),
+                Err(RequestError::Failed(message)) => {
+                    let message = format!("scaling {}: {message}", found.shown());
+                    failure = Some(Failure::new(Cause::Write, message));
+                }
+            }
+        }
+        failure.map_or(Ok(()), Err)
+    }
+
+    async fn report(
+        &self,
+        key: &Key,
+        target: &CapacityTarget,
+        updated: Updated<CapacityTargetStatus>,
+    ) -> Result<Reported, Error> {
+        let by = (REPORTER, &self.debounced, &*self.clusters);
+        let on = (&self.base.stores.capacity_targets, key);
+        report(&self.base, by, on, target, updated).await
+    }
+}
+
+/// The identity of a target.
+fn key(target: &CapacityTarget) -> Key {
+    Key::of(kinds::CAPACITY_TARGET, target)
+}

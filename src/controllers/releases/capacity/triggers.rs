@@ -1,0 +1,188 @@
+//! What wakes a `CapacityTarget`.
+
+use baton_apis::{CapacityTarget, constants::shipper::LABEL_RELEASE};
+use baton_runtime::source::Wake;
+
+use super::key;
+use crate::controllers::{
+    BURST,
+    releases::{
+        app_clusters::{ClusterChange, What, objects::label},
+        store::{Change, Key, Store},
+    },
+};
+
+/// A target wakes itself when it comes, goes, or is to be another one. A new status is mostly our own.
+pub(super) fn on_target(change: &Change<CapacityTarget>) -> Option<Wake<Key>> {
+    let target = change.object()?;
+    let is_woken = match (&change.old, &change.new) {
+        (Some(old), Some(new)) => {
+            let (old, new) = (&old.metadata, &new.metadata);
+            (
+                &old.uid,
+                old.generation,
+                &old.labels,
+                &old.annotations,
+                &old.deletion_timestamp,
+            ) != (
+                &new.uid,
+                new.generation,
+                &new.labels,
+                &new.annotations,
+                &new.deletion_timestamp,
+            )
+        }
+        _ => true,
+    };
+    is_woken.then(|| Wake::now(key(target)))
+}
+
+/// A workload or a pod wakes the target of its Release: with the rest of a burst, or at once when there is no more to
+/// come, which is what a step waits for.
+pub(super) fn on_cluster(
+    targets: &Store<CapacityTarget>,
+    change: &ClusterChange,
+) -> Vec<Wake<Key>> {
+    let (release, is_last) = match &change.what {
+        What::Workload { release, is_full } => (release, *is_full),
+        What::Pod {
+            release,
+            is_other_state: true,
+            ..
+        } => (release, false),
+        What::Pod { .. } | What::Balancer => return Vec::new(),
+    };
+    let targets = targets.of_application(&change.namespace, &change.application);
+    let targets = targets
+        .iter()
+        .filter(|target| label(&target.metadata, LABEL_RELEASE) == release);
+    targets
+        .map(|target| {
+            let key = key(target);
+            if is_last {
+                Wake::now(key)
+            } else {
+                Wake::after(BURST, key)
+            }
+        })
+        .collect()
+}
+
+/// The connection to a cluster, or who may deliver into it, wakes the targets that have it: those for whose namespace
+/// and one of whose clusters `is_concerned` holds.
+pub(super) fn on_clusters(
+    targets: &Store<CapacityTarget>,
+    is_concerned: impl Fn(&str, &str) -> bool,
+) -> Vec<Wake<Key>> {
+    targets.wake(|target| {
+        let namespace = target.metadata.namespace.as_deref().unwrap_or_default();
+        let mut clusters = target.spec.clusters.iter();
+        clusters.any(|cluster| is_concerned(namespace, &cluster.name))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::Duration};
+
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    fn target(name: &str, app: &str, cluster: &str) -> CapacityTarget {
+        from_value(json!({
+            "metadata": {
+                "name": name, "namespace": "shop", "uid": name, "resourceVersion": "7", "generation": 1,
+                "labels": {"shipper-app": app, "shipper-release": name},
+            },
+            "spec": {"clusters": [{"name": cluster, "percent": 1, "totalReplicaCount": 1}]},
+        }))
+        .unwrap()
+    }
+
+    fn store() -> Store<CapacityTarget> {
+        let store = Store::new("CapacityTarget");
+        for (name, app, cluster) in [
+            ("web-1", "web", "eu"),
+            ("web-2", "web", "us"),
+            ("db-1", "db", "eu"),
+        ] {
+            store.written(target(name, app, cluster));
+        }
+        store
+    }
+
+    fn names(wakes: impl IntoIterator<Item = Wake<Key>>) -> Vec<String> {
+        wakes
+            .into_iter()
+            .map(|wake| wake.key.name.to_string())
+            .collect()
+    }
+
+    #[test]
+    fn workloads_and_pods_wake_the_target_of_their_release() {
+        let store = store();
+        let pod = |is_other_state| What::Pod {
+            release: "web-1".to_owned(),
+            is_relabelled: true,
+            is_other_state,
+        };
+        let workload = |is_full| What::Workload {
+            release: "web-2".to_owned(),
+            is_full,
+        };
+        for (what, expected, after) in [
+            (workload(false), &["web-2"][..], BURST),
+            (workload(true), &["web-2"], Duration::ZERO),
+            (pod(true), &["web-1"], BURST),
+            (pod(false), &[], BURST),
+            (What::Balancer, &[], BURST),
+        ] {
+            let change = ClusterChange {
+                namespace: "shop".to_owned(),
+                application: "web".to_owned(),
+                what,
+            };
+            let wakes = on_cluster(&store, &change);
+            assert!(wakes.iter().all(|wake| wake.after == after), "{change:?}");
+            assert_eq!(names(wakes), expected, "{change:?}");
+        }
+    }
+
+    #[test]
+    fn a_cluster_wakes_the_targets_that_have_it() {
+        assert_eq!(
+            names(on_clusters(&store(), |_, found| found == "eu")),
+            ["db-1", "web-1"]
+        );
+        assert_eq!(
+            names(on_clusters(&store(), |_, found| found == "asia")),
+            [""; 0]
+        );
+    }
+
+    #[test]
+    fn a_target_is_woken_by_what_is_wanted_and_not_by_its_status() {
+        let old = target("web-1", "web", "eu");
+        let mut reported = old.clone();
+        reported.metadata.resource_version = Some("8".to_owned());
+        reported.status = Some(baton_apis::CapacityTargetStatus::default());
+        let mut changed = old.clone();
+        changed.metadata.generation = Some(2);
+        let mut annotated = old.clone();
+        annotated.metadata.annotations = Some([("a".to_owned(), "b".to_owned())].into());
+        for (new, is_woken) in [
+            (Some(old.clone()), false),
+            (Some(reported), false),
+            (Some(changed), true),
+            (Some(annotated), true),
+            (None, true),
+        ] {
+            let change = Change {
+                old: Some(Arc::new(old.clone())),
+                new: new.map(Arc::new),
+            };
+            assert_eq!(on_target(&change).is_some(), is_woken, "{change:?}");
+        }
+    }
+}

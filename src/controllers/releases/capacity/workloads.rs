@@ -1,0 +1,302 @@
+//! The workloads of a Release in a cluster, with their pods.
+
+use std::sync::Arc;
+
+use baton_apis::{
+    CapacityTarget, ClusterCapacityTarget,
+    constants::shipper::{LABEL_APP, LABEL_RELEASE},
+};
+use baton_engine::Gvk;
+use baton_releases::{
+    capacity::{
+        Part,
+        choice::{ANNOTATION_WORKLOADS, Candidate, choose, kinds},
+        workload::{Scaling, Workload},
+    },
+    chart::workloads::{ANNOTATION_REPLICAS, ANNOTATION_SCALING},
+    targets::reasons::{Cause, Failure},
+    texts::Quoted,
+};
+use futures::future::try_join_all;
+use k8s_openapi::api::{autoscaling::v1::Scale, core::v1::Pod};
+
+use crate::controllers::releases::{
+    app_clusters::{
+        cluster::AppCluster,
+        objects::{Scaled, label},
+        requests::{RequestError, is_built_in},
+    },
+    store::Store,
+};
+
+/// What a target wants in a cluster.
+pub(super) struct Wanted {
+    namespace: String,
+    application: String,
+    release: String,
+    kinds: Vec<Gvk>,
+    total: i32,
+}
+
+impl Wanted {
+    /// Reads the target.
+    ///
+    /// # Errors
+    /// If it does not say which Release it is for, or of which kinds its workloads are.
+    pub(super) fn of(
+        target: &CapacityTarget,
+        cluster: &ClusterCapacityTarget,
+    ) -> Result<Self, Failure> {
+        let meta = &target.metadata;
+        let namespace = meta.namespace.clone().unwrap_or_default();
+        let name = meta.name.as_deref().unwrap_or_default();
+        let required = |key| {
+            let value = label(meta, key);
+            if value.is_empty() {
+                let message = format!(
+                    "CapacityTarget {} needs a {} label in order to select resources in the target clusters",
+                    Quoted(&format!("{namespace}/{name}")),
+                    Quoted(key)
+                );
+                return Err(Failure::new(Cause::Refused, message));
+            }
+            Ok(value.to_owned())
+        };
+        let annotations = meta.annotations.as_ref();
+        let annotation = annotations.and_then(|all| all.get(ANNOTATION_WORKLOADS));
+        let kinds = kinds(annotation.map(String::as_str));
+        Ok(Self {
+            application: required(LABEL_APP)?,
+            release: required(LABEL_RELEASE)?,
+            kinds: kinds.map_err(|error| Failure::new(Cause::Refused, error))?,
+            total: cluster.total_replica_count,
+            namespace,
+        })
+    }
+
+    /// By what the workloads are looked for.
+    fn selector(&self) -> String {
+        format!(
+            "{LABEL_APP}={},{LABEL_RELEASE}={}",
+            self.application, self.release
+        )
+    }
+}
+
+/// A workload, with what is known of its pods.
+pub(super) struct Found {
+    kind: Gvk,
+    object: Arc<Scaled>,
+    store: Arc<Store<Scaled>>,
+    /// How it is scaled, unless its kind is a built-in one.
+    scale: Option<Scale>,
+    workload: Workload,
+    total: i32,
+    pods: Vec<Pod>,
+}
+
+/// Finds the workloads of a Release.
+///
+/// # Errors
+/// If there are others than the chart has, or something cannot be read.
+pub(super) async fn find(cluster: &AppCluster, wanted: &Wanted) -> Result<Vec<Found>, Failure> {
+    let mut kinds = wanted.kinds.clone();
+    kinds.sort();
+    kinds.dedup();
+    let stores = kinds.into_iter().map(|kind| async move {
+        let store = cluster.workloads(&kind).await?;
+        Ok((kind, store))
+    });
+    let stores = try_join_all(stores).await?;
+    let pods = cluster.pods().await?;
+    let mut objects = Vec::new();
+    for (kind, store) in &stores {
+        for object in store.of_application(&wanted.namespace, &wanted.application) {
+            if label(&object.metadata, LABEL_RELEASE) == wanted.release {
+                objects.push((kind, store, object));
+            }
+        }
+    }
+    let candidates: Vec<_> = objects
+        .iter()
+        .map(|(kind, _, object)| Candidate {
+            kind,
+            name: object.metadata.name.as_deref().unwrap_or_default(),
+            scaling: object.annotation(ANNOTATION_SCALING),
+            replicas: object.annotation(ANNOTATION_REPLICAS),
+        })
+        .collect();
+    let chosen = choose(&wanted.kinds, &candidates, wanted.total, &wanted.selector());
+    let chosen = chosen.map_err(|error| Failure::new(Cause::Missing, error))?;
+    let mut pods = pods.of_application(&wanted.namespace, &wanted.application);
+    pods.retain(|pod| label(&pod.metadata, LABEL_RELEASE) == wanted.release);
+    let pods = &pods;
+    let found = chosen.into_iter().map(|chosen| {
+        let (kind, store, object) = &objects[chosen.place];
+        async move {
+            let mut found = Found {
+                kind: (*kind).clone(),
+                object: Arc::clone(object),
+                store: Arc::clone(store),
+                scale: None,
+                workload: object.workload(chosen.scaling),
+                total: chosen.total,
+                pods: object.pods_of(pods),
+            };
+            if !is_built_in(kind) {
+                found.read_scale(cluster, pods, chosen.scaling).await?;
+            }
+            Ok(found)
+        }
+    });
+    try_join_all(found).await
+}
+
+impl Found {
+    /// What is decided about it.
+    pub(super) fn part(&self) -> Part<'_> {
+        Part {
+            workload: &self.workload,
+            total: self.total,
+            pods: &self.pods,
+        }
+    }
+
+    /// What it is, for people.
+    pub(super) fn shown(&self) -> String {
+        format!("{} {}", self.kind.kind, Quoted(&self.workload.name))
+    }
+
+    /// Scales it, in the state in which it was found.
+    pub(super) async fn scale(
+        &self,
+        cluster: &AppCluster,
+        replicas: i32,
+    ) -> Result<(), RequestError> {
+        if let Some(scale) = &self.scale {
+            let at = (&*self.object, scale);
+            return cluster
+                .write_scale(&self.kind, at, replicas)
+                .await
+                .map(drop);
+        }
+        let written = cluster.scale(&self.kind, &self.object, replicas).await?;
+        self.store.written(written);
+        Ok(())
+    }
+
+    /// Reads how a workload is scaled whose kind is not built in. Where it has the number of its pods, and what it says
+    /// of them, only its subresource and its pods tell.
+    async fn read_scale(
+        &mut self,
+        cluster: &AppCluster,
+        pods: &[Arc<Pod>],
+        scaling: Scaling,
+    ) -> Result<(), Failure> {
+        let scale = cluster.read_scale(&self.kind, &self.object).await;
+        let scale = scale.map_err(|error| {
+            Failure::new(
+                Cause::Read,
+                format!("reading the scale of {}: {error}", self.shown()),
+            )
+        })?;
+        let status = scale.status.as_ref();
+        let selector = status.and_then(|status| status.selector.as_deref());
+        self.pods = selected(selector.unwrap_or_default(), pods);
+        let available = self.pods.iter().filter(|pod| is_available(pod)).count();
+        self.workload = Workload {
+            name: self.workload.name.clone(),
+            // One that was never said is none.
+            replicas: Some(
+                scale
+                    .spec
+                    .as_ref()
+                    .and_then(|spec| spec.replicas)
+                    .unwrap_or(0),
+            ),
+            available: i32::try_from(available).unwrap_or(i32::MAX),
+            scaling,
+            ..Workload::default()
+        };
+        self.scale = Some(scale);
+        Ok(())
+    }
+}
+
+/// The pods with the labels of a selector, as text. Of one with other rules than equality, all pods of the Release.
+fn selected(selector: &str, pods: &[Arc<Pod>]) -> Vec<Pod> {
+    let equal = selector.split(',').map(|rule| {
+        let (key, value) = rule.split_once('=')?;
+        let is_plain = !key.ends_with('!') && !key.contains(char::is_whitespace);
+        is_plain.then(|| (key.trim(), value.trim_start_matches('=').trim()))
+    });
+    let equal: Option<Vec<_>> = equal.collect();
+    let matches = |pod: &&Arc<Pod>| {
+        let mut rules = equal.iter().flatten();
+        rules.all(|(key, value)| label(&pod.metadata, key) == *value)
+    };
+    pods.iter()
+        .filter(matches)
+        .map(|pod| Pod::clone(pod))
+        .collect()
+}
+
+/// Whether a pod is ready, and stays.
+fn is_available(pod: &Pod) -> bool {
+    let conditions = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    pod.metadata.deletion_timestamp.is_none()
+        && conditions.any(|condition| condition.type_ == "Ready" && condition.status == "True")
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{from_value, json};
+
+    use super::*;
+
+    fn pod(name: &str, role: &str) -> Arc<Pod> {
+        let pod = json!({"metadata": {"name": name, "labels": {"app": "web", "role": role}}});
+        Arc::new(from_value(pod).unwrap())
+    }
+
+    #[test]
+    fn a_selector_as_text_selects_by_equality() {
+        let pods = [pod("a", "front"), pod("b", "back")];
+        for (selector, expected) in [
+            ("app=web,role=front", &["a"][..]),
+            ("role==back", &["b"]),
+            ("app=other", &[]),
+            ("role in (front)", &["a", "b"]),
+            ("role!=front", &["a", "b"]),
+            ("", &["a", "b"]),
+        ] {
+            let found = selected(selector, &pods);
+            let names: Vec<_> = found
+                .iter()
+                .map(|pod| pod.metadata.name.as_deref().unwrap())
+                .collect();
+            assert_eq!(names, expected, "{selector}");
+        }
+    }
+
+    #[test]
+    fn a_target_has_to_say_which_release_it_is_for() {
+        let target: CapacityTarget = from_value(json!({
+            "metadata": {"name": "web-1", "namespace": "shop", "labels": {"shipper-app": "web"}},
+            "spec": {"clusters": []},
+        }))
+        .unwrap();
+        let failure = Wanted::of(&target, &ClusterCapacityTarget::default())
+            .err()
+            .unwrap();
+        assert_eq!(
+            failure.message,
+            "CapacityTarget \"shop/web-1\" needs a \"shipper-release\" label in order to select resources in the \
+             target clusters"
+        );
+    }
+}

@@ -1,0 +1,368 @@
+//! The controller of `InstallationTargets`: a revision in each of the clusters, made from what the Release's chart
+//! renders to. Everything else - repairs, handovers, deletion in order - is what revisions do anyway.
+
+mod hub;
+mod outcome;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use baton_apis::{
+    InstallationTarget, Release,
+    constants::{
+        ANNOTATION_CONTENT, ANNOTATION_ON_DELETION, API_VERSION, CLASS_CLUSTER_PREFIX, LABEL_CHAIN,
+        ON_DELETION_HAND_BACK,
+        shipper::{self, LABEL_APP},
+    },
+};
+use baton_engine::conditions::Requeue;
+use baton_records::{
+    api::ApiError,
+    key::Key as RecordKey,
+    revision::{RevisionKind, RevisionRecord},
+    store::Change as RecordChange,
+};
+use baton_releases::{
+    application::history,
+    chain,
+    targets::{
+        InstallationOutcome, Progress, Update, installation,
+        reasons::{Cause, Failure, Vocabulary},
+    },
+};
+use baton_runtime::{
+    controller::{Controller, Reconciled},
+    outcomes::ReconcileOutcome,
+    queue::Queue,
+    source::Wake,
+};
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+use self::hub::{Hub, Place};
+use super::{
+    AtStep as _, Base, Error, INCOMPLETE,
+    charts::ChartSource,
+    content::{Content, ContentError},
+    kinds,
+    store::Key,
+};
+
+/// As events name the controller (section 9.2 of the contract).
+const REPORTER: &str = "installation-controller";
+/// The phases of a revision.
+const DEFINITIONS: &str = "definitions";
+const OBJECTS: &str = "objects";
+
+/// Installs Releases in clusters.
+pub(crate) struct Installations {
+    pub base: Base,
+    pub charts: ChartSource,
+    hub: Hub,
+}
+
+impl Installations {
+    /// A controller that has seen nothing yet.
+    pub(crate) fn new(base: Base, charts: ChartSource) -> Self {
+        let hub = Hub::new(base.requests.client.clone());
+        Self { base, charts, hub }
+    }
+}
+
+impl Controller for Installations {
+    const NAME: &'static str = "installationtarget";
+
+    type Key = Key;
+    type Error = Error;
+
+    fn watches(self: &Arc<Self>, queue: &Arc<Queue<Key>>) {
+        let stores = &self.base.stores;
+        queue.wake_on(&stores.installation_targets.changes, self, |_, change| {
+            let target = change.object();
+            target.map(|it| Wake::now(Key::of(kinds::INSTALLATION_TARGET, &**it)))
+        });
+        queue.wake_on(&stores.releases.changes, self, |this, change| {
+            if let (Some(old), None) = (&change.old, &change.new) {
+                this.charts
+                    .forget(old.metadata.uid.as_deref().unwrap_or_default());
+            }
+            // Its target may have been observed before it.
+            let is_new = change.old.is_none();
+            let release = change.new.as_ref().filter(|_| is_new);
+            release.map(|it| Wake::now(Key::of(kinds::INSTALLATION_TARGET, &**it)))
+        });
+        queue.wake_on(self.base.observed.revisions.changes(), self, |_, change| {
+            on_revision(change)
+        });
+        queue.wake_on(&self.base.observed.links, self, |this, cluster| {
+            this.in_cluster(cluster)
+        });
+    }
+
+    async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
+        let stores = &self.base.stores;
+        let Some(target) = stores.installation_targets.get(&key.namespace, &key.name) else {
+            return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
+        };
+        if !stores.are_complete() {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
+        }
+        // Its revisions go with it; without its Release there is nothing to install.
+        let release = self.release(key, &target);
+        let Some(release) = release.filter(|_| target.metadata.deletion_timestamp.is_none()) else {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
+        };
+        let mut wanted = InstallationTarget::clone(&target);
+        let mut failure = None;
+        let mut again = false;
+        let outcomes = match self.content(key, &target, &release).await {
+            Ok(content) => {
+                let annotations = wanted.annotations_mut();
+                annotations.insert(ANNOTATION_CONTENT.to_owned(), content.note());
+                let (outcomes, failed) = self.install(key, &target, &content).await;
+                failure = failed;
+                Ok(outcomes)
+            }
+            Err(ContentError::Chart {
+                message,
+                again: may,
+            }) => {
+                again = may;
+                Err(message)
+            }
+            Err(ContentError::Request(error)) => return Err(error),
+        };
+        if let Ok(outcomes) = &outcomes
+            && outcomes.values().all(Result::is_ok)
+        {
+            wanted.spec.can_override = false;
+        }
+        let update = Update {
+            vocabulary: Vocabulary::default(),
+            now: self.base.shared.clock.now(),
+        };
+        let updated = installation(&target, outcomes.as_ref().map_err(String::as_str), update);
+        wanted.status = Some(updated.status);
+        let changes = wanted != *target;
+        if changes {
+            let written = self.base.requests.replace(&wanted).await;
+            let written = written.at_step("writing the InstallationTarget")?;
+            stores.installation_targets.written(written);
+        }
+        let on = (key, &*target);
+        self.base
+            .shared
+            .events
+            .publish_on(REPORTER, on, updated.events);
+        match (failure, outcomes) {
+            (Some(error), _) => Err(error),
+            (None, Err(message)) if again => Err(Error::Told(message)),
+            (None, Err(_)) => Ok((ReconcileOutcome::Blocked, Requeue::OnEvent)),
+            (None, Ok(_)) if changes => Ok((ReconcileOutcome::Changed, Requeue::OnEvent)),
+            (None, Ok(_)) => Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent)),
+        }
+    }
+}
+
+impl Installations {
+    /// Brings the revisions of all clusters about. What became of each cluster, and the first error that is worth
+    /// another try.
+    async fn install(
+        &self,
+        key: &Key,
+        target: &InstallationTarget,
+        content: &Content,
+    ) -> (BTreeMap<String, InstallationOutcome>, Option<Error>) {
+        let mut outcomes = BTreeMap::new();
+        let mut failure = None;
+        let revisions = self.own_revisions(key, target);
+        for cluster in &target.spec.clusters {
+            let outcome = self.install_in(key, target, content, cluster).await;
+            let outcome = outcome.unwrap_or_else(|error| {
+                let told = Failure::new(Cause::Write, &error);
+                failure.get_or_insert(error);
+                Err(told)
+            });
+            outcomes.insert(cluster.clone(), outcome);
+        }
+        // Of clusters that are no longer meant.
+        let application = target.labels().get(LABEL_APP).map_or("", String::as_str);
+        let clusters = target.spec.clusters.iter();
+        let chains: Vec<_> = clusters
+            .map(|cluster| chain::label(application, cluster))
+            .collect();
+        for revision in revisions {
+            let label = revision.release.as_ref().map(|of| &of.chain);
+            if !revision.deleting && label.is_some_and(|label| !chains.contains(label)) {
+                let deleted = self.base.shared.api.delete(&revision).await;
+                match deleted.at_step("deleting a revision") {
+                    Ok(record) => self.base.observed.revisions.updated(record, Self::NAME),
+                    Err(error) => {
+                        failure.get_or_insert(error);
+                    }
+                }
+            }
+        }
+        (outcomes, failure)
+    }
+
+    /// The revision of one cluster: made, unless it is there, and how far it is.
+    async fn install_in(
+        &self,
+        key: &Key,
+        target: &InstallationTarget,
+        content: &Content,
+        cluster: &str,
+    ) -> Result<InstallationOutcome, Error> {
+        let application = target.labels().get(LABEL_APP).map_or("", String::as_str);
+        let label = chain::label(application, cluster);
+        let observed = &self.base.observed;
+        let link = self.base.inventory.link(cluster);
+        let chain = observed.revisions.of_chain(&key.namespace, &label);
+        let own = chain.iter().find(|revision| {
+            !revision.deleting && revision.controller.as_deref() == target.metadata.uid.as_deref()
+        });
+        if let Some(own) = own {
+            return Ok(outcome::of(own, &link));
+        }
+        let class = match self.hub.place(cluster, &link).await {
+            Ok(Place::Hub) => String::new(),
+            Ok(Place::Elsewhere) => format!("{CLASS_CLUSTER_PREFIX}{cluster}"),
+            Err(failure) => return Ok(Err(failure)),
+        };
+        let number = match self.place_in_chain(key, cluster, &chain) {
+            Ok(number) => number,
+            Err(outcome) => return Ok(outcome),
+        };
+        let name = chain::revision_name(&key.name, cluster, number);
+        let revision = RecordKey {
+            kind: RevisionKind::ObjectSet,
+            namespace: key.namespace.clone(),
+            name: name.as_str().into(),
+        };
+        let previous = chain.iter().filter(|revision| {
+            !revision.archived && revision.number.is_none_or(|earlier| earlier < number)
+        });
+        let previous: Vec<_> = previous.map(|it| json!({"name": &*it.key.name})).collect();
+        let phases = [
+            (DEFINITIONS, &content.definitions),
+            (OBJECTS, &content.objects),
+        ];
+        let phases = phases.iter().filter(|(_, slices)| !slices.is_empty());
+        let phases =
+            phases.map(|(name, slices)| json!({"name": name, "class": class, "slices": slices}));
+        let manifest = json!({
+            "apiVersion": API_VERSION,
+            "kind": "ObjectSet",
+            "metadata": metadata(key, target, &name, &label),
+            "spec": {
+                "revision": number,
+                "previous": previous,
+                "phases": phases.collect::<Vec<_>>(),
+            },
+        });
+        match self.base.shared.api.create(&revision, &manifest).await {
+            Ok(record) => {
+                observed.revisions.created(record, Self::NAME);
+                Ok(Ok(Progress::InProgress(String::new())))
+            }
+            Err(error @ ApiError::Changed { .. }) => Err(error).at_step("making a revision"),
+            Err(error) => match error.refusal() {
+                Some(message) => Ok(Err(Failure::new(Cause::Refused, message))),
+                None => Err(error).at_step("making a revision"),
+            },
+        }
+    }
+
+    /// The number of the revision to be made for a Release, or why none can be made now.
+    ///
+    /// One that was lost behind that of a newer Release comes back under its old name, which the newer one lists as
+    /// previous: with the next number it would take everything from the newer one, with any other name it would pass
+    /// for a stranger.
+    fn place_in_chain(
+        &self,
+        key: &Key,
+        cluster: &str,
+        chain: &[Arc<RevisionRecord>],
+    ) -> Result<i64, InstallationOutcome> {
+        let generation = |name: &str| {
+            let release = self.base.stores.releases.get(&key.namespace, name)?;
+            history::generation(&release).ok()
+        };
+        let own = generation(&key.name);
+        let mut newer = chain.iter().filter(|revision| {
+            let of = revision.release.as_ref();
+            of.and_then(|of| generation(&of.release)) > own && !revision.deleting
+        });
+        let Some(next) = newer.next() else {
+            let numbers = chain.iter().map(|revision| revision.number);
+            return Ok(chain::next_number(numbers));
+        };
+        let listed = std::iter::once(next).chain(newer);
+        let listed = listed.flat_map(|revision| &revision.previous);
+        let mut listed = listed.filter_map(|name| {
+            chain::number_of(name, &key.name, cluster).map(|number| (number, name))
+        });
+        let Some((number, name)) = listed.next() else {
+            let message = format!(
+                "a newer Release is installed in cluster {cluster}, which this one never was in"
+            );
+            return Err(Err(Failure::new(Cause::Refused, message)));
+        };
+        if chain.iter().any(|revision| revision.key.name == *name) {
+            let message = "the revision of that name is being deleted".to_owned();
+            return Err(Ok(Progress::InProgress(message)));
+        }
+        Ok(number)
+    }
+
+    /// The revisions that a target has made.
+    fn own_revisions(&self, key: &Key, target: &InstallationTarget) -> Vec<Arc<RevisionRecord>> {
+        let uid = target.metadata.uid.as_deref().unwrap_or_default();
+        let revisions = &self.base.observed.revisions;
+        revisions.controlled_by_uid(&key.namespace, uid)
+    }
+
+    /// The Release that a target belongs to.
+    fn release(&self, key: &Key, target: &InstallationTarget) -> Option<Arc<Release>> {
+        let release = self.base.stores.releases.get(&key.namespace, &key.name)?;
+        let uid = release.metadata.uid.as_deref();
+        let mut owners = target.owner_references().iter();
+        let is_owner = owners.any(|owner| Some(&*owner.uid) == uid);
+        is_owner.then_some(release)
+    }
+
+    /// Trigger: the link of a cluster wakes what is installed there.
+    fn in_cluster(&self, cluster: &str) -> Vec<Wake<Key>> {
+        let targets = &self.base.stores.installation_targets;
+        targets.wake(|target| target.spec.clusters.iter().any(|name| name == cluster))
+    }
+}
+
+/// Trigger: a revision wakes the target that made it, unless nothing but the target's own write has changed.
+fn on_revision(change: &RecordChange<RevisionKind>) -> Option<Wake<Key>> {
+    let revision = change.record()?;
+    let of = revision.release.as_ref()?;
+    (change.writer != Some(Installations::NAME)).then(|| {
+        let namespace = &revision.key.namespace;
+        Wake::now(Key::new(kinds::INSTALLATION_TARGET, namespace, &of.release))
+    })
+}
+
+/// The metadata of a revision. Being deleted, it hands back what the revisions before it have too (W9).
+fn metadata(key: &Key, target: &InstallationTarget, name: &str, chain: &str) -> Value {
+    let mut labels = target.labels().clone();
+    labels.insert(LABEL_CHAIN.to_owned(), chain.to_owned());
+    json!({
+        "name": name,
+        "namespace": &*key.namespace,
+        "labels": labels,
+        "annotations": {ANNOTATION_ON_DELETION: ON_DELETION_HAND_BACK},
+        "ownerReferences": [{
+            "apiVersion": shipper::API_VERSION,
+            "kind": kinds::INSTALLATION_TARGET,
+            "name": &*key.name,
+            "uid": target.metadata.uid,
+            "controller": true,
+        }],
+    })
+}

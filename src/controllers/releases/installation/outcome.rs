@@ -1,0 +1,110 @@
+//! What the revision of a Release says of its cluster.
+
+use baton_apis::conditions::{AVAILABLE, reasons};
+use baton_fleet::inventory::ClusterLink;
+use baton_records::revision::RevisionRecord;
+use baton_releases::targets::{
+    InstallationOutcome, Progress,
+    reasons::{Cause, Failure},
+};
+
+/// How far a cluster is, by its revision and the way to it.
+pub(super) fn of(revision: &RevisionRecord, link: &ClusterLink) -> InstallationOutcome {
+    match link {
+        ClusterLink::Unknown => {
+            return Err(Failure::new(
+                Cause::NoClient,
+                "there is no such Cluster any more",
+            ));
+        }
+        // After a start, what the revision says holds until the cluster has answered, or has not.
+        link if link.is_connecting() => {}
+        ClusterLink::Down { message, .. } => return Err(Failure::new(Cause::NoClient, message)),
+        ClusterLink::Pull(_) | ClusterLink::Up(_) => {}
+    }
+    let status = match revision.status() {
+        Ok(status) => status,
+        Err(error) => return Err(Failure::new(Cause::Read, error)),
+    };
+    let available = status
+        .conditions
+        .into_iter()
+        .find(|it| it.type_ == AVAILABLE);
+    let Some(available) = available else {
+        return Ok(Progress::InProgress(String::new()));
+    };
+    if available.status == "True" {
+        return Ok(Progress::Installed);
+    }
+    match available.reason.as_str() {
+        reasons::COLLISION_DETECTED | reasons::PREFLIGHT_ERROR | reasons::WRITE_ERROR => {
+            Err(Failure::new(Cause::Refused, available.message))
+        }
+        // Everything is there, and what it does not control is a newer Release's.
+        reasons::NOT_IN_CONTROL => Ok(Progress::Installed),
+        reasons::CLUSTER_UNREACHABLE => Err(Failure::new(Cause::NoClient, available.message)),
+        _ => Ok(Progress::InProgress(available.message)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_records::{record::Record, revision::RevisionKind};
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_revision_tells_how_far_its_cluster_is() {
+        let failure = |cause, message: &str| Err(Failure::new(cause, message));
+        for (status, reason, message, expected) in [
+            ("True", "Available", "fine", Ok(Progress::Installed)),
+            (
+                "False",
+                "CollisionDetected",
+                "taken",
+                failure(Cause::Refused, "taken"),
+            ),
+            (
+                "False",
+                "PreflightError",
+                "bad",
+                failure(Cause::Refused, "bad"),
+            ),
+            (
+                "False",
+                "ClusterUnreachable",
+                "down",
+                failure(Cause::NoClient, "down"),
+            ),
+            ("False", "NotInControl", "x", Ok(Progress::Installed)),
+            (
+                "Unknown",
+                "Other",
+                "x",
+                Ok(Progress::InProgress("x".into())),
+            ),
+        ] {
+            let object = json!({
+                "metadata": {"name": "web-1", "namespace": "shop", "uid": "u", "resourceVersion": "5"},
+                "status": {"conditions": [{
+                    "type": "Available", "status": status, "reason": reason, "message": message,
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }]},
+            });
+            let record = Record::read(RevisionKind::ObjectSet, &object.to_string()).unwrap();
+            let link = ClusterLink::Pull(baton_fleet::inventory::Contact::Reported);
+            assert_eq!(of(&record, &link), expected, "{reason}");
+            let gone = of(&record, &ClusterLink::Unknown);
+            assert_eq!(gone.unwrap_err().cause, Cause::NoClient);
+            let down = |reason| ClusterLink::Down {
+                reason,
+                message: "no answer".into(),
+                since: jiff::Timestamp::UNIX_EPOCH,
+            };
+            assert_eq!(of(&record, &down("Connecting")), expected, "{reason}");
+            let lost = of(&record, &down("Unreachable"));
+            assert_eq!(lost, failure(Cause::NoClient, "no answer"));
+        }
+    }
+}

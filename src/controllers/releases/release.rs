@@ -1,0 +1,319 @@
+//! The controller of Releases: chooses clusters, makes the targets, and takes them through the steps of the strategy.
+
+mod schedule;
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use baton_apis::{
+    Release, ReleaseSpec, StrategyStatus,
+    conditions::shipper::{BLOCKED, SCHEDULED, reasons::ROLLOUTS_BLOCKED},
+    constants::shipper::{ANNOTATION_BLOCK_OVERRIDE, ANNOTATION_RELEASE_CLUSTERS, LABEL_APP},
+};
+use baton_engine::conditions::Requeue;
+use baton_releases::{
+    application::history,
+    blocks::Verdict,
+    conditions::Conditions,
+    event::Event,
+    scheduling::error::ScheduleError,
+    strategy::{
+        self, Member, Neighbours, Plan, Reached, TargetKind, TargetPatch, neighbours, plan, reached,
+    },
+};
+use baton_runtime::{
+    controller::{Controller, Reconciled},
+    outcomes::ReconcileOutcome,
+    queue::Queue,
+    source::Wake,
+};
+use kube::ResourceExt as _;
+
+use super::{
+    AtStep as _, Base, Error, INCOMPLETE,
+    charts::ChartSource,
+    kinds,
+    store::{Change, Key, Kind},
+};
+
+/// As events name the controller (section 9.2 of the contract).
+const REPORTER: &str = "release-controller";
+/// Event and reason: conditions have changed.
+const CONDITION_CHANGED: &str = "ReleaseConditionChanged";
+
+/// Rolls Releases out.
+pub(crate) struct Releases {
+    pub base: Base,
+    pub charts: ChartSource,
+}
+
+impl Controller for Releases {
+    const NAME: &'static str = "release";
+
+    type Key = Key;
+    type Error = Error;
+
+    fn watches(self: &Arc<Self>, queue: &Arc<Queue<Key>>) {
+        let stores = &self.base.stores;
+        queue.wake_on(&stores.releases.changes, self, |this, change| {
+            this.on_change(change)
+        });
+        queue.wake_on(&stores.installation_targets.changes, self, Self::on_change);
+        queue.wake_on(&stores.capacity_targets.changes, self, |this, change| {
+            this.on_change(change)
+        });
+        queue.wake_on(&stores.traffic_targets.changes, self, |this, change| {
+            this.on_change(change)
+        });
+        // A cluster that appears, or takes Releases now, may be what some wait for (W12).
+        queue.wake_on(&stores.clusters.changes, self, |this, _| this.unscheduled());
+    }
+
+    async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
+        let stores = &self.base.stores;
+        let Some(release) = stores.releases.get(&key.namespace, &key.name) else {
+            return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
+        };
+        if !stores.are_complete() {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
+        }
+        // Its targets and revisions go with it.
+        if release.metadata.deletion_timestamp.is_some() || release.spec == ReleaseSpec::default() {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
+        }
+        let mut sync = Sync {
+            wanted: Release::clone(&release),
+            conditions: {
+                let status = release.status.as_ref();
+                let conditions = status.map(|status| status.conditions.as_slice());
+                Conditions::new(conditions.unwrap_or_default(), self.base.shared.clock.now())
+            },
+            events: Vec::new(),
+            failure: None,
+        };
+        let plan = self.run(key, &mut sync).await;
+        self.write(key, &release, sync, plan).await
+    }
+}
+
+/// A pass on its way.
+struct Sync {
+    /// The Release as it should be.
+    wanted: Release,
+    conditions: Conditions,
+    events: Vec<Event>,
+    /// Why the Release is not scheduled.
+    failure: Option<ScheduleError>,
+}
+
+impl Releases {
+    /// Blocks, clusters and targets, strategy: up to the first that stops it (section 3.1).
+    async fn run(&self, key: &Key, sync: &mut Sync) -> Option<Plan> {
+        let annotations = sync.wanted.annotations();
+        let overrides = annotations.get(ANNOTATION_BLOCK_OVERRIDE);
+        let verdict = Verdict::of(&[], overrides.map_or("", String::as_str));
+        sync.events.extend(verdict.event());
+        if let Some(problem) = verdict.problem() {
+            sync.conditions
+                .set(BLOCKED, true, ROLLOUTS_BLOCKED, &problem);
+            return None;
+        }
+        sync.conditions.set_plain(BLOCKED, false);
+        match self.schedule(key, &sync.wanted).await {
+            Ok(scheduled) => {
+                sync.conditions.set_plain(SCHEDULED, true);
+                sync.events.extend(scheduled.events);
+                let annotations = sync.wanted.annotations_mut();
+                annotations.insert(ANNOTATION_RELEASE_CLUSTERS.to_owned(), scheduled.clusters);
+            }
+            Err(failure) => {
+                let (reason, message) = (failure.reason(), failure.to_string());
+                sync.conditions.set(SCHEDULED, false, &reason, &message);
+                sync.failure = Some(failure);
+                return None;
+            }
+        }
+        let plan = self.plan(key, &sync.wanted);
+        strategy::report(&mut sync.conditions, plan.as_ref());
+        plan.ok()
+    }
+
+    /// What the strategy asks for now.
+    fn plan(&self, key: &Key, release: &Release) -> Result<Plan, strategy::Error> {
+        let siblings = self.siblings(key, release);
+        let own = order(release);
+        let (previous, successor) = neighbours(&siblings, &own, |it| order(it));
+        let targets = |release: &Release| {
+            let stores = &self.base.stores;
+            let name = release.name_any();
+            (
+                stores.installation_targets.get(&key.namespace, &name),
+                stores.capacity_targets.get(&key.namespace, &name),
+                stores.traffic_targets.get(&key.namespace, &name),
+            )
+        };
+        let own_targets = targets(release);
+        let other = successor.or(previous);
+        let other_targets = other.map(|other| targets(other)).unwrap_or_default();
+        let other = other.map(|other| member(other, &other_targets));
+        let role = match (successor, other) {
+            (Some(successor), Some(member)) => Neighbours::Follower {
+                successor: member,
+                successor_is_head: siblings.iter().all(|it| order(it) <= order(successor)),
+            },
+            (None, previous) => Neighbours::Head { previous },
+            (Some(_), None) => Neighbours::Head { previous: None },
+        };
+        let now = self.base.shared.clock.now();
+        plan(member(release, &own_targets), role, now)
+    }
+
+    /// What a Release has, in the line of Releases as it is.
+    fn reached(&self, key: &Key, release: &Release) -> Reached {
+        let siblings = self.siblings(key, release);
+        let (_, successor) = neighbours(&siblings, &order(release), |it| order(it));
+        reached(release, successor.map(|it| &**it))
+    }
+
+    /// Writes what was decided: first the change of a target, then the Release, once.
+    async fn write(
+        &self,
+        key: &Key,
+        observed: &Release,
+        sync: Sync,
+        plan: Option<Plan>,
+    ) -> Result<Reconciled, Error> {
+        let Sync {
+            mut wanted,
+            mut conditions,
+            mut events,
+            failure,
+        } = sync;
+        // The Release may only say that a step is reached, or waits, once what it waits for is asked for.
+        if let Some(target) = plan.as_ref().and_then(|plan| plan.target.as_ref()) {
+            self.patch(key, target).await?;
+        }
+        if let Some(changes) = conditions.take_changes() {
+            events.push(Event::normal(CONDITION_CHANGED, changes));
+        }
+        let status = wanted.status.get_or_insert_default();
+        status.conditions = conditions.into_list();
+        if let Some(plan) = plan {
+            if status.strategy.as_ref() != Some(&plan.strategy)
+                && (status.strategy.is_some() || plan.strategy != StrategyStatus::default())
+            {
+                status.strategy = Some(plan.strategy);
+            }
+            if plan.achieved.is_some() {
+                status.achieved_step = plan.achieved;
+            }
+            events.extend(plan.events);
+        }
+        let changes = wanted != *observed;
+        if changes {
+            let written = self.base.requests.replace(&wanted).await;
+            let written = written.at_step("writing the Release")?;
+            self.base.stores.releases.written(written);
+        }
+        let on = (key, observed);
+        self.base.shared.events.publish_on(REPORTER, on, events);
+        match failure {
+            Some(failure) if failure.is_permanent() => {
+                Ok((ReconcileOutcome::Blocked, Requeue::OnEvent))
+            }
+            Some(failure) => Err(Error::Told(failure.to_string())),
+            None if changes => Ok((ReconcileOutcome::Changed, Requeue::OnEvent)),
+            None => Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent)),
+        }
+    }
+
+    /// Changes a target of this Release, or of the one before it.
+    async fn patch(&self, key: &Key, patch: &TargetPatch) -> Result<(), Error> {
+        let Base {
+            stores, requests, ..
+        } = &self.base;
+        let (namespace, body) = (&key.namespace, patch.body.clone());
+        match patch.kind {
+            TargetKind::Capacity => {
+                if let Some(target) = stores.capacity_targets.get(namespace, &patch.name) {
+                    let written = requests.merge(&*target, body).await;
+                    let written = written.at_step("changing the CapacityTarget")?;
+                    stores.capacity_targets.written(written);
+                }
+            }
+            TargetKind::Traffic => {
+                if let Some(target) = stores.traffic_targets.get(namespace, &patch.name) {
+                    let written = requests.merge(&*target, body).await;
+                    let written = written.at_step("changing the TrafficTarget")?;
+                    stores.traffic_targets.written(written);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The Releases of the same application that are not being deleted, this one left out.
+    fn siblings(&self, key: &Key, release: &Release) -> Vec<Arc<Release>> {
+        let Some(application) = release.labels().get(LABEL_APP) else {
+            return Vec::new();
+        };
+        let stores = &self.base.stores;
+        let mut releases = stores.releases.of_application(&key.namespace, application);
+        releases.retain(|other| {
+            other.metadata.name.as_deref() != Some(&*key.name)
+                && other.metadata.deletion_timestamp.is_none()
+                && history::generation(other).is_ok()
+        });
+        releases
+    }
+
+    /// Trigger: a Release, or a target of one, wakes that Release and its neighbours by generation.
+    fn on_change<K: Kind>(&self, change: &Change<K>) -> Vec<Wake<Key>> {
+        let Some(object) = change.object() else {
+            return Vec::new();
+        };
+        let own = Key::of(kinds::RELEASE, &**object);
+        let mut keys = BTreeSet::from([own.clone()]);
+        let release = self.base.stores.releases.get(&own.namespace, &own.name);
+        if let Some(release) = release {
+            let siblings = self.siblings(&own, &release);
+            let (before, after) = neighbours(&siblings, &order(&release), |it| order(it));
+            let near = before.into_iter().chain(after);
+            keys.extend(near.map(|it| Key::of(kinds::RELEASE, &**it)));
+        } else if let Some(application) = object.labels().get(LABEL_APP) {
+            // It is gone: its neighbours are neighbours of each other now.
+            let stores = &self.base.stores;
+            let releases = stores.releases.of_application(&own.namespace, application);
+            keys.extend(releases.iter().map(|it| Key::of(kinds::RELEASE, &**it)));
+        }
+        keys.into_iter().map(Wake::now).collect()
+    }
+
+    /// Trigger: the Releases that have no clusters.
+    fn unscheduled(&self) -> Vec<Wake<Key>> {
+        self.base.stores.releases.wake(|release| {
+            let clusters = release.annotations().get(ANNOTATION_RELEASE_CLUSTERS);
+            clusters.is_none_or(String::is_empty)
+        })
+    }
+}
+
+/// What orders the Releases of an application: the generation, then the name. One without a generation comes first.
+fn order(release: &Release) -> (Option<i64>, String) {
+    (history::generation(release).ok(), release.name_any())
+}
+
+type Targets = (
+    Option<Arc<baton_apis::InstallationTarget>>,
+    Option<Arc<baton_apis::CapacityTarget>>,
+    Option<Arc<baton_apis::TrafficTarget>>,
+);
+
+fn member<'a>(release: &'a Release, targets: &'a Targets) -> Member<'a> {
+    let (installation, capacity, traffic) = targets;
+    Member {
+        release,
+        installation: installation.as_deref(),
+        capacity: capacity.as_deref(),
+        traffic: traffic.as_deref(),
+    }
+}

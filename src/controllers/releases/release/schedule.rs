@@ -1,0 +1,342 @@
+//! Which clusters a Release goes to, and its three targets (sections 3.2 and 3.3 of the contract).
+
+use std::collections::BTreeMap;
+
+use baton_apis::{
+    CapacityTarget, CapacityTargetSpec, ClusterCapacityTarget, ClusterTrafficTarget,
+    InstallationTarget, InstallationTargetSpec, Release, TrafficTarget, TrafficTargetSpec,
+    constants::shipper::{ANNOTATION_RELEASE_CLUSTERS, API_VERSION, LABEL_APP},
+};
+use baton_releases::{
+    capacity::choice::ANNOTATION_WORKLOADS,
+    chart::{self, Asked},
+    event::Event,
+    scheduling::{self, error::ScheduleError},
+    strategy::Reached,
+    texts::Quoted,
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+
+use super::Releases;
+use crate::controllers::releases::{
+    kinds,
+    requests::Namespaced,
+    scalable::scalable,
+    store::{Key, Store},
+};
+
+/// A Release with its targets.
+pub(super) struct Scheduled {
+    /// The annotation with its clusters.
+    pub clusters: String,
+    /// Events to record.
+    pub events: Vec<Event>,
+}
+
+impl Releases {
+    /// Makes sure that a Release has clusters, and a target of each kind for them.
+    ///
+    /// The chart is rendered only while a target is missing that is made from it (W28).
+    pub(super) async fn schedule(
+        &self,
+        key: &Key,
+        release: &Release,
+    ) -> Result<Scheduled, ScheduleError> {
+        let mut events = Vec::new();
+        let mut annotation = {
+            let annotation = release.annotations().get(ANNOTATION_RELEASE_CLUSTERS);
+            annotation.cloned().unwrap_or_default()
+        };
+        let chosen = scheduling::chosen(&annotation).into_iter();
+        let mut clusters: Vec<_> = chosen.map(str::to_owned).collect();
+        if clusters.is_empty() {
+            clusters = self.select(release)?;
+            annotation = scheduling::annotation(&clusters);
+            let name = Quoted(&key.full_name()).to_string();
+            let message = format!("Set clusters for {name} to {annotation}");
+            events.push(Event::normal("ClustersSelected", message));
+        }
+        let stores = &self.base.stores;
+        let asked = match stores.capacity_targets.get(&key.namespace, &key.name) {
+            Some(_) => None,
+            None => Some(self.asked(key, release, &clusters).await?),
+        };
+        // Of a target that somebody has deleted. A new Release has none of them, and has reached nothing.
+        let reached = self.reached(key, release);
+        let installation = self.ensure(
+            key,
+            release,
+            &stores.installation_targets,
+            wanted_installation(release, &clusters),
+            |target| same_clusters(&target.spec.clusters, &clusters),
+        );
+        let traffic = self.ensure(
+            key,
+            release,
+            &stores.traffic_targets,
+            wanted_traffic(release, &clusters, reached),
+            |target| same_weights(&target.spec.clusters, &clusters),
+        );
+        let capacity = self.ensure(
+            key,
+            release,
+            &stores.capacity_targets,
+            wanted_capacity(release, &clusters, reached, asked),
+            |target| same_capacities(&target.spec.clusters, &clusters),
+        );
+        // None waits for another one: a rollout waits for all of them.
+        let made = tokio::join!(installation, traffic, capacity);
+        let mut errors = Vec::new();
+        for made in [made.0, made.1, made.2] {
+            match made {
+                Ok(event) => events.extend(event),
+                Err(error) => errors.push(error),
+            }
+        }
+        match ScheduleError::collect(errors) {
+            Some(error) => Err(error),
+            None => Ok(Scheduled {
+                clusters: annotation,
+                events,
+            }),
+        }
+    }
+
+    /// Chooses clusters.
+    fn select(&self, release: &Release) -> Result<Vec<String>, ScheduleError> {
+        let application = release.labels().get(LABEL_APP);
+        let application = application.map_or("", String::as_str);
+        let known = self.base.stores.clusters.all();
+        let known: Vec<_> = known.iter().map(|it| (**it).clone()).collect();
+        let requirements = &release.spec.environment.cluster_requirements;
+        Ok(scheduling::select(application, requirements, &known)?)
+    }
+
+    /// How many pods the chart asks for. What it renders to is kept for the installation.
+    async fn asked(
+        &self,
+        key: &Key,
+        release: &Release,
+        clusters: &[String],
+    ) -> Result<Asked, ScheduleError> {
+        let environment = &release.spec.environment;
+        let documents = self.charts.render(key, release).await?;
+        let scalable = scalable(&self.base.inventory, clusters, &documents).await;
+        let scalable = scalable.map_err(ScheduleError::Request)?;
+        let asked = chart::asked(documents, &environment.chart, &scalable);
+        asked.map_err(|error| match error {
+            chart::Error::Deployments { found, .. } => ScheduleError::WrongDeployments {
+                name: environment.chart.name.clone(),
+                version: environment.chart.version.clone(),
+                found,
+            },
+            other => ScheduleError::BrokenChart {
+                chart: environment.chart.clone(),
+                cause: other.to_string(),
+            },
+        })
+    }
+
+    /// Makes sure that a target exists, is the Release's, and is for its clusters: `clusters` gives the list that it
+    /// is to have instead of the one it has, if it is to have another one.
+    async fn ensure<K: Namespaced>(
+        &self,
+        key: &Key,
+        release: &Release,
+        store: &Store<K>,
+        wanted: K,
+        clusters: impl Fn(&K) -> Option<Vec<Value>>,
+    ) -> Result<Option<Event>, ScheduleError> {
+        let requests = &self.base.requests;
+        let (kind, name) = (store.kind, key.full_name());
+        let Some(target) = store.get(&key.namespace, &key.name) else {
+            let created = requests.create(&wanted).await;
+            store.written(created.map_err(|error| request(&error))?);
+            let message = format!("Created {kind} {}", Quoted(&name));
+            return Ok(Some(Event::normal("ReleaseScheduled", message)));
+        };
+        let uid = release.metadata.uid.as_deref();
+        let mut owners = target.owner_references().iter();
+        if !owners.any(|owner| owner.kind == kinds::RELEASE && Some(&*owner.uid) == uid) {
+            return Err(ScheduleError::WrongOwner {
+                kind: kind.to_owned(),
+                owner_kind: kinds::RELEASE.to_owned(),
+                owner: name.clone(),
+                name,
+            });
+        }
+        let is_deleting = target.meta().deletion_timestamp.is_some();
+        let Some(clusters) = clusters(&target).filter(|_| !is_deleting) else {
+            return Ok(None);
+        };
+        let names = clusters.iter();
+        let names = names.filter_map(|it| it.as_str().or_else(|| it["name"].as_str()));
+        let names = names.collect::<Vec<_>>().join(",");
+        let patch = json!({"spec": {"clusters": clusters}});
+        let written = requests.merge(&*target, patch).await;
+        store.written(written.map_err(|error| request(&error))?);
+        let message = format!("Updated {kind} {} cluster set to [{names}]", Quoted(&name));
+        Ok(Some(Event::normal("ReleaseScheduled", message)))
+    }
+}
+
+fn request(error: &kube::Error) -> ScheduleError {
+    ScheduleError::Request(match error {
+        kube::Error::Api(status) => status.message.clone(),
+        other => other.to_string(),
+    })
+}
+
+fn same_clusters(current: &[String], wanted: &[String]) -> Option<Vec<Value>> {
+    let mut current = current.to_vec();
+    current.sort();
+    (current != wanted).then(|| wanted.iter().map(|name| json!(name)).collect())
+}
+
+/// What stays keeps its traffic (W11).
+fn same_weights(current: &[ClusterTrafficTarget], wanted: &[String]) -> Option<Vec<Value>> {
+    let known: BTreeMap<_, _> = current.iter().map(|it| (&it.name, it)).collect();
+    let entry = |name: &String| match known.get(name) {
+        Some(entry) => json!(entry),
+        None => json!(weight_of_none(name)),
+    };
+    (!known.keys().copied().eq(wanted)).then(|| wanted.iter().map(entry).collect())
+}
+
+/// What stays keeps its pods (W11). The number that the chart asks for is the same in all clusters.
+fn same_capacities(current: &[ClusterCapacityTarget], wanted: &[String]) -> Option<Vec<Value>> {
+    let known: BTreeMap<_, _> = current.iter().map(|it| (&it.name, it)).collect();
+    let total = current.iter().map(|it| it.total_replica_count).max();
+    let entry = |name: &String| match known.get(name) {
+        Some(entry) => json!(entry),
+        None => json!(capacity_of_none(name, total.unwrap_or_default())),
+    };
+    (!known.keys().copied().eq(wanted)).then(|| wanted.iter().map(entry).collect())
+}
+
+fn weight_of_none(name: &str) -> ClusterTrafficTarget {
+    ClusterTrafficTarget {
+        name: name.to_owned(),
+        weight: 0,
+    }
+}
+
+fn capacity_of_none(name: &str, total: i32) -> ClusterCapacityTarget {
+    ClusterCapacityTarget {
+        name: name.to_owned(),
+        percent: 0,
+        total_replica_count: total,
+    }
+}
+
+/// The metadata of the targets of a Release.
+fn metadata(release: &Release) -> ObjectMeta {
+    ObjectMeta {
+        name: release.metadata.name.clone(),
+        namespace: release.metadata.namespace.clone(),
+        labels: release.metadata.labels.clone(),
+        owner_references: Some(vec![OwnerReference {
+            api_version: API_VERSION.to_owned(),
+            kind: kinds::RELEASE.to_owned(),
+            name: release.name_any(),
+            uid: release.metadata.uid.clone().unwrap_or_default(),
+            ..OwnerReference::default()
+        }]),
+        ..ObjectMeta::default()
+    }
+}
+
+fn wanted_installation(release: &Release, clusters: &[String]) -> InstallationTarget {
+    let environment = &release.spec.environment;
+    InstallationTarget {
+        metadata: metadata(release),
+        spec: InstallationTargetSpec {
+            clusters: clusters.to_vec(),
+            can_override: true,
+            chart: Some(environment.chart.clone()),
+            values: environment.values.clone(),
+        },
+        status: None,
+    }
+}
+
+fn wanted_traffic(release: &Release, clusters: &[String], reached: Reached) -> TrafficTarget {
+    let entry = |name: &String| ClusterTrafficTarget {
+        weight: reached.weight,
+        ..weight_of_none(name)
+    };
+    TrafficTarget {
+        metadata: metadata(release),
+        spec: TrafficTargetSpec {
+            clusters: clusters.iter().map(entry).collect(),
+        },
+        status: None,
+    }
+}
+
+/// `asked` is what the chart asks for; nothing while the target is there already.
+fn wanted_capacity(
+    release: &Release,
+    clusters: &[String],
+    reached: Reached,
+    asked: Option<Asked>,
+) -> CapacityTarget {
+    let (replicas, workloads) = asked.map_or((0, None), |it| (it.replicas, it.workloads));
+    let entry = |name: &String| ClusterCapacityTarget {
+        percent: reached.percent,
+        ..capacity_of_none(name, replicas)
+    };
+    let mut target = CapacityTarget {
+        metadata: metadata(release),
+        spec: CapacityTargetSpec {
+            clusters: clusters.iter().map(entry).collect(),
+        },
+        status: None,
+    };
+    if let Some(workloads) = workloads {
+        let annotations = target.annotations_mut();
+        annotations.insert(ANNOTATION_WORKLOADS.to_owned(), workloads);
+    }
+    target
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// W11: a changed set of clusters leaves those that stay as they are.
+    #[test]
+    fn clusters_that_stay_keep_what_they_have() {
+        let capacity = |name: &str, percent| ClusterCapacityTarget {
+            name: name.into(),
+            percent,
+            total_replica_count: 4,
+        };
+        let weight = |name: &str, weight| ClusterTrafficTarget {
+            name: name.into(),
+            weight,
+        };
+        let names = |names: &[&str]| -> Vec<_> { names.iter().map(|&it| it.to_owned()).collect() };
+        let capacities = [capacity("a", 50), capacity("b", 100)];
+        let weights = [weight("a", 50), weight("b", 100)];
+        let same = names(&["a", "b"]);
+        assert_eq!(same_capacities(&capacities, &same), None);
+        assert_eq!(same_weights(&weights, &same), None);
+        assert_eq!(same_clusters(&names(&["b", "a"]), &same), None);
+        let other = names(&["b", "c"]);
+        assert_eq!(
+            same_capacities(&capacities, &other),
+            Some(vec![json!(capacity("b", 100)), json!(capacity("c", 0))])
+        );
+        assert_eq!(
+            same_weights(&weights, &other),
+            Some(vec![json!(weight("b", 100)), json!(weight("c", 0))])
+        );
+        assert_eq!(
+            same_clusters(&same, &other),
+            Some(vec![json!("b"), json!("c")])
+        );
+    }
+}

@@ -1,0 +1,98 @@
+//! The statuses of targets that are worked on in clusters.
+
+use std::sync::Arc;
+
+use baton_apis::{CapacityTarget, CapacityTargetStatus, TrafficTarget, TrafficTargetStatus};
+use baton_releases::targets::{Said, Updated, is_awaited};
+
+use super::{
+    AtStep as _, Base, Error,
+    app_clusters::AppClusters,
+    debounced::{Debounced, Reported},
+    requests::Namespaced,
+    store::{Key, Store},
+};
+
+/// A kind of targets.
+pub(crate) trait Target: Namespaced {
+    /// Its status.
+    type Status: PartialEq;
+
+    /// The status, if there is one.
+    fn status(&self) -> Option<&Self::Status>;
+
+    /// The same target with another status.
+    fn with_status(&self, status: Self::Status) -> Self;
+
+    /// The clusters that it is about.
+    fn clusters(&self) -> impl Iterator<Item = &str>;
+
+    /// What a status says as a whole.
+    fn said(status: &Self::Status) -> Said<'_>;
+}
+
+macro_rules! target {
+    ($kind:ident, $status:ident) => {
+        impl Target for $kind {
+            type Status = $status;
+
+            fn status(&self) -> Option<&$status> {
+                self.status.as_ref()
+            }
+
+            fn with_status(&self, status: $status) -> Self {
+                Self {
+                    status: Some(status),
+                    ..self.clone()
+                }
+            }
+
+            fn clusters(&self) -> impl Iterator<Item = &str> {
+                self.spec.clusters.iter().map(|cluster| &*cluster.name)
+            }
+
+            fn said(status: &$status) -> Said<'_> {
+                (status.observed_generation, &status.conditions)
+            }
+        }
+    };
+}
+
+target!(CapacityTarget, CapacityTargetStatus);
+target!(TrafficTarget, TrafficTargetStatus);
+
+/// Writes the status of a target if it says anything new: at once if somebody may wait for it, else in a moment. While
+/// a cluster has yet to answer, it stays as it is: the answer wakes the target. The events are published with it, as
+/// a controller's of this name.
+///
+/// # Errors
+/// When the request failed.
+pub(crate) async fn report<T: Target>(
+    base: &Base,
+    (reporter, debounced, clusters): (&'static str, &Debounced, &AppClusters),
+    (store, key): (&Arc<Store<T>>, &Key),
+    target: &T,
+    updated: Updated<T::Status>,
+) -> Result<Reported, Error> {
+    let present = target.status();
+    if present == Some(&updated.status) {
+        debounced.forget(key);
+        return Ok(Reported::Unchanged);
+    }
+    if present.is_some() && clusters.any_connecting(target.clusters()) {
+        return Ok(Reported::Unchanged);
+    }
+    let present = present.map_or((None, &[][..]), T::said);
+    if !is_awaited(present, T::said(&updated.status))
+        && let Some(left) = debounced.left(key, base.shared.clock.instant())
+    {
+        return Ok(Reported::Debounced(left));
+    }
+    let target = target.with_status(updated.status);
+    let written = base.requests.replace_status(&target).await;
+    store.written(written.at_step("writing the status")?);
+    let events = &base.shared.events;
+    events.publish_on(reporter, (key, &target), updated.events);
+    debounced.forget(key);
+    Ok(Reported::Written)
+}

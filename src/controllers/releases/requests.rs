@@ -1,0 +1,127 @@
+//! The requests about objects of Shipper's kinds.
+
+use baton_apis::constants::{FIELD_MANAGER, shipper::API_VERSION};
+use kube::{
+    Api, Client, Resource,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
+    core::NamespaceResourceScope,
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use super::{calls::Calls, store::Kind};
+
+/// A namespaced one of Shipper's kinds.
+pub(crate) trait Namespaced:
+    Kind + Resource<Scope = NamespaceResourceScope> + Serialize + DeserializeOwned
+{
+}
+
+impl<K> Namespaced for K where
+    K: Kind + Resource<Scope = NamespaceResourceScope> + Serialize + DeserializeOwned
+{
+}
+
+/// Requests on the manager's own API server.
+#[derive(Clone)]
+pub(crate) struct Requests {
+    /// The client; its requests are counted, and its writes let through for the leader alone.
+    pub client: Client,
+    /// Counts them.
+    pub calls: Calls,
+}
+
+impl Requests {
+    fn api<K: Namespaced>(&self, object: &K) -> Api<K> {
+        let namespace = object.meta().namespace.as_deref().unwrap_or_default();
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    async fn count<K: Kind, T>(
+        &self,
+        method: &'static str,
+        request: impl Future<Output = Result<T, kube::Error>> + Send,
+    ) -> Result<T, kube::Error> {
+        let gvr = format!("{API_VERSION}, Resource={}", K::plural(&()));
+        self.calls.count(method, gvr, request).await
+    }
+
+    /// Creates an object; as the server has it then.
+    pub(crate) async fn create<K: Namespaced>(&self, object: &K) -> Result<K, kube::Error> {
+        let (api, post) = (self.api(object), post());
+        self.count::<K, _>("POST", Box::pin(api.create(&post, object)))
+            .await
+    }
+
+    /// Writes an object as a whole. The version in its metadata is the precondition.
+    pub(crate) async fn replace<K: Namespaced>(&self, object: &K) -> Result<K, kube::Error> {
+        let (api, post) = (self.api(object), post());
+        let request = api.replace(name(object), &post, object);
+        self.count::<K, _>("PUT", Box::pin(request)).await
+    }
+
+    /// Writes the status of an object whose kind has a subresource for it. The version in its metadata is the
+    /// precondition.
+    pub(crate) async fn replace_status<K: Namespaced>(&self, object: &K) -> Result<K, kube::Error> {
+        let (api, post) = (self.api(object), post());
+        let request = api.replace_status(name(object), &post, object);
+        self.count::<K, _>("PUT", Box::pin(request)).await
+    }
+
+    /// Applies a merge patch to an object in the state that was observed.
+    pub(crate) async fn merge<K: Namespaced>(
+        &self,
+        observed: &K,
+        mut patch: Value,
+    ) -> Result<K, kube::Error> {
+        let version = observed.meta().resource_version.as_deref();
+        patch["metadata"]["resourceVersion"] = version.into();
+        let parameters = PatchParams::apply(FIELD_MANAGER);
+        let api = self.api(observed);
+        let patch = Patch::Merge(patch);
+        let request = api.patch(name(observed), &parameters, &patch);
+        self.count::<K, _>("PATCH", Box::pin(request)).await
+    }
+
+    /// Deletes an object, unless another one has its name by now. That it is gone is no error.
+    pub(crate) async fn delete<K: Namespaced>(&self, observed: &K) -> Result<(), kube::Error> {
+        let parameters = DeleteParams {
+            preconditions: Some(Preconditions {
+                uid: observed.meta().uid.clone(),
+                resource_version: None,
+            }),
+            ..DeleteParams::default()
+        };
+        let api = self.api(observed);
+        let request = api.delete(name(observed), &parameters);
+        match self.count::<K, _>("DELETE", Box::pin(request)).await {
+            Err(error) if super::is_change(&error) => Ok(()),
+            answer => answer.map(drop),
+        }
+    }
+
+    /// The objects of a namespace that a label selects, as the server has them now.
+    pub(crate) async fn list<K: Namespaced>(
+        &self,
+        namespace: &str,
+        selector: &str,
+    ) -> Result<Vec<K>, kube::Error> {
+        let api: Api<K> = Api::namespaced(self.client.clone(), namespace);
+        let parameters = ListParams::default().labels(selector);
+        let list = self
+            .count::<K, _>("GET", Box::pin(api.list(&parameters)))
+            .await?;
+        Ok(list.items)
+    }
+}
+
+fn post() -> PostParams {
+    PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}
+
+fn name<K: Kind>(object: &K) -> &str {
+    object.meta().name.as_deref().unwrap_or_default()
+}

@@ -1,0 +1,115 @@
+//! Kinds of a cluster that are no built-in ones and can be scaled (W1 of the contract).
+
+use baton_fleet::inventory::{ClusterLink, Inventory};
+use baton_releases::chart::workloads::Scalable;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::{Api, api::ListParams};
+use serde_json::Value;
+
+/// The kinds that can be scaled, for what a chart renders to: from the definitions that it brings along, and from
+/// those of the first of its clusters that can be asked. Nobody is asked where all kinds are built in.
+///
+/// # Errors
+/// With a text for people, when a cluster has to be asked and none can be.
+pub(crate) async fn scalable(
+    inventory: &Inventory,
+    clusters: &[String],
+    documents: &[Value],
+) -> Result<Scalable, String> {
+    if documents.iter().all(is_built_in) {
+        return Ok(Scalable::default());
+    }
+    let mut targets = clusters
+        .iter()
+        .filter_map(|name| match inventory.link(name) {
+            ClusterLink::Up(target) => Some(target),
+            _ => None,
+        });
+    let Some(target) = targets.next() else {
+        let clusters = clusters.join(", ");
+        return Err(format!(
+            "none of the clusters {clusters} can be asked which kinds can be scaled"
+        ));
+    };
+    let definitions: Api<CustomResourceDefinition> = Api::all(target.client());
+    let listed = definitions.list(&ListParams::default()).await;
+    let listed = listed.map_err(|error| format!("listing the definitions of kinds: {error}"))?;
+    let brought = documents
+        .iter()
+        .filter(|it| it["kind"] == "CustomResourceDefinition");
+    let brought = brought.filter_map(|it| serde_json::from_value(it.clone()).ok());
+    Ok(of_definitions(listed.items.into_iter().chain(brought)))
+}
+
+/// Whether an object is of a group that every API server has. Groups of definitions have a dot, and `k8s.io` is
+/// reserved.
+fn is_built_in(object: &Value) -> bool {
+    let version = object["apiVersion"].as_str().unwrap_or_default();
+    let group = version.split_once('/').map_or("", |(group, _)| group);
+    !group.contains('.') || group.ends_with(".k8s.io")
+}
+
+fn of_definitions(definitions: impl Iterator<Item = CustomResourceDefinition>) -> Scalable {
+    let mut scalable = Scalable::default();
+    for definition in definitions {
+        let spec = definition.spec;
+        let scales = spec.versions.into_iter().filter(|version| version.served);
+        let mut paths = scales.filter_map(|version| version.subresources?.scale);
+        if let Some(scale) = paths.next_back() {
+            scalable.insert((spec.group, spec.names.kind), scale.spec_replicas_path);
+        }
+    }
+    scalable
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn kinds_of_definitions_alone_have_to_be_asked_for() {
+        for (version, expected) in [
+            ("v1", true),
+            ("apps/v1", true),
+            ("networking.k8s.io/v1", true),
+            ("apiextensions.k8s.io/v1", true),
+            ("argoproj.io/v1alpha1", false),
+            ("k8s.io.example.com/v1", false),
+        ] {
+            let object = json!({ "apiVersion": version, "kind": "Any" });
+            assert_eq!(is_built_in(&object), expected, "{version}");
+        }
+    }
+
+    #[test]
+    fn a_definition_tells_where_the_number_of_pods_is() {
+        let definition = |kind: &str, served: bool, subresources: Value| {
+            let definition = json!({
+                "metadata": { "name": kind },
+                "spec": {
+                    "group": "example.com", "scope": "Namespaced",
+                    "names": { "kind": kind, "plural": kind },
+                    "versions": [
+                        { "name": "v1", "served": served, "storage": true, "subresources": subresources },
+                    ],
+                },
+            });
+            serde_json::from_value(definition).unwrap()
+        };
+        let scale = json!({ "scale": {
+            "specReplicasPath": ".spec.size", "statusReplicasPath": ".status.size",
+        } });
+        let found = of_definitions(
+            [
+                definition("Fleet", true, scale.clone()),
+                definition("Old", false, scale),
+                definition("Plain", true, json!({ "status": {} })),
+            ]
+            .into_iter(),
+        );
+        let key = ("example.com".to_owned(), "Fleet".to_owned());
+        assert_eq!(found, Scalable::from([(key, ".spec.size".to_owned())]));
+    }
+}

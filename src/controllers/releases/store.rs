@@ -1,0 +1,555 @@
+//! The typed objects of one of Shipper's kinds, as they are on the server.
+//!
+//! # Guarantees
+//! - The store is never older than our own writes, once their answers were handed to [`Store::written`].
+//! - An object that is gone does not come back by the answer to a write that was older than its deletion.
+//! - An object that cannot be read as its type is logged and left alone; it keeps the state in which it was read last.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Debug,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
+
+use baton_apis::constants::shipper::{API_VERSION, LABEL_APP};
+use baton_kubernetes::{
+    metadata::number,
+    watch::{Event, WatchSpec, run},
+};
+use baton_runtime::{
+    controller::ReconcileKey,
+    source::{Source, Wake},
+};
+use kube::{Client, Resource, ResourceExt as _};
+use parking_lot::RwLock;
+use serde::de::DeserializeOwned;
+use serde_json::value::RawValue;
+use tokio::sync::{Notify, watch};
+use tracing::{Span, info_span, warn};
+
+/// How long a kind may take to be served after its definition came.
+const UNTIL_SERVED: Duration = Duration::from_secs(30);
+
+/// One of Shipper's kinds, as it is stored.
+pub(crate) trait Kind:
+    Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+impl<K> Kind for K where
+    K: Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
+{
+}
+
+/// The identity of an object of any of these kinds.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    /// Its kind.
+    pub kind: &'static str,
+    /// Its namespace; empty for Clusters.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+impl Key {
+    /// The identity of an object of a kind.
+    pub(crate) fn new(kind: &'static str, namespace: &str, name: &str) -> Self {
+        Self {
+            kind,
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+
+    /// The identity of an object.
+    pub(crate) fn of<K: Kind>(kind: &'static str, object: &K) -> Self {
+        let meta = object.meta();
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        Self::new(kind, namespace, meta.name.as_deref().unwrap_or_default())
+    }
+
+    /// `namespace/name`, as messages have it.
+    pub(crate) fn full_name(&self) -> String {
+        format!("{}/{}", self.namespace, self.name)
+    }
+}
+
+impl ReconcileKey for Key {
+    fn span(&self) -> Span {
+        info_span!(
+            "reconcile",
+            kind = self.kind,
+            namespace = &*self.namespace,
+            name = &*self.name
+        )
+    }
+
+    fn namespace(&self) -> Arc<str> {
+        self.namespace.clone()
+    }
+}
+
+/// A change of an object; at least one side is there.
+#[derive(Clone, Debug)]
+pub(crate) struct Change<K> {
+    /// The object as it was.
+    pub old: Option<Arc<K>>,
+    /// The object as it is.
+    pub new: Option<Arc<K>>,
+}
+
+impl<K> Change<K> {
+    /// The object as it is, or as it was last.
+    pub(crate) fn object(&self) -> Option<&Arc<K>> {
+        self.new.as_ref().or(self.old.as_ref())
+    }
+}
+
+/// What is known of the objects of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Known {
+    /// The server has not answered yet.
+    Nothing,
+    /// It does not serve the kind, or refuses to list it.
+    Unavailable,
+    /// It has listed all of them once.
+    All,
+}
+
+/// The objects of a kind.
+pub(crate) struct Store<K> {
+    /// The kind, as keys have it.
+    pub kind: &'static str,
+    /// Changes, our own included.
+    pub changes: Source<Change<K>>,
+    table: RwLock<Table<K>>,
+    known: watch::Sender<Known>,
+    /// Why the objects could not be listed last.
+    cause: RwLock<Arc<str>>,
+    /// Takes away of an object what nobody reads.
+    trim: fn(&mut K),
+}
+
+struct Table<K> {
+    objects: BTreeMap<(Arc<str>, Arc<str>), Arc<K>>,
+    /// The newest version that the watch has reported.
+    latest: u64,
+    /// What the list under way has reported, and what was written meanwhile.
+    listing: Option<BTreeSet<(Arc<str>, Arc<str>)>>,
+}
+
+impl<K: Kind> Store<K> {
+    /// An empty one of a kind.
+    pub(crate) fn new(kind: &'static str) -> Self {
+        Self::trimmed(kind, |_| {})
+    }
+
+    /// An empty one of a kind, of whose objects `trim` takes away what nobody reads.
+    pub(crate) fn trimmed(kind: &'static str, trim: fn(&mut K)) -> Self {
+        Self {
+            kind,
+            changes: Source::default(),
+            table: RwLock::new(Table {
+                objects: BTreeMap::new(),
+                latest: 0,
+                listing: None,
+            }),
+            known: watch::Sender::new(Known::Nothing),
+            cause: RwLock::default(),
+            trim,
+        }
+    }
+
+    /// Follows the objects on the server for ever. While the kind is not served nobody asks for it, until `defined`
+    /// tells that a definition of its group came or went.
+    pub(crate) async fn follow(self: Arc<Self>, client: Client, defined: Arc<Notify>) {
+        let path = format!("/apis/{API_VERSION}/{}", K::plural(&()));
+        let mut is_awaited = false;
+        loop {
+            let change = defined.notified();
+            tokio::pin!(change);
+            // From now on no change is missed.
+            change.as_mut().enable();
+            let (unserved, is_served) = (Notify::new(), AtomicBool::new(false));
+            let spec = WatchSpec::new(path.clone());
+            let following = run(client.clone(), spec, |event| {
+                self.on_event(&event);
+                match event {
+                    Event::ListDone { .. } => is_served.store(true, Ordering::Relaxed),
+                    Event::Unserved => {
+                        is_served.store(false, Ordering::Relaxed);
+                        unserved.notify_one();
+                    }
+                    _ => {}
+                }
+            });
+            let given_up = async {
+                loop {
+                    unserved.notified().await;
+                    // It takes a moment from the definition of a kind until it is served.
+                    if is_awaited {
+                        tokio::time::sleep(UNTIL_SERVED).await;
+                    }
+                    if !is_served.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+            };
+            tokio::select! {
+                () = following => {}
+                () = given_up => {}
+            }
+            change.await;
+            is_awaited = true;
+        }
+    }
+
+    /// Follows the objects that are selected on a server for ever.
+    pub(crate) async fn follow_at(self: Arc<Self>, client: Client, spec: WatchSpec) {
+        run(client, spec, |event| self.on_event(&event)).await;
+    }
+
+    /// Resolves when all objects were listed once, or could not be.
+    pub(crate) async fn listed(&self) {
+        // The sender lives as long as `self`.
+        let mut known = self.known.subscribe();
+        let _ = known.wait_for(|known| *known != Known::Nothing).await;
+    }
+
+    /// Resolves when all objects were listed once.
+    pub(crate) async fn completed(&self) {
+        // The sender lives as long as `self`.
+        let mut known = self.known.subscribe();
+        let _ = known.wait_for(|known| *known == Known::All).await;
+    }
+
+    /// Whether the objects were listed, so that one that is missing here does not exist.
+    pub(crate) fn is_complete(&self) -> bool {
+        *self.known.borrow() == Known::All
+    }
+
+    /// Why the objects could not be listed last; empty while nothing is known of that.
+    pub(crate) fn cause(&self) -> Arc<str> {
+        self.cause.read().clone()
+    }
+
+    /// The object of a name.
+    pub(crate) fn get(&self, namespace: &str, name: &str) -> Option<Arc<K>> {
+        let key = (namespace.into(), name.into());
+        self.table.read().objects.get(&key).cloned()
+    }
+
+    /// All objects of a namespace, sorted by name.
+    pub(crate) fn in_namespace(&self, namespace: &str) -> Vec<Arc<K>> {
+        let table = self.table.read();
+        let from = (Arc::from(namespace), Arc::from(""));
+        let objects = table.objects.range(from..);
+        let objects = objects.take_while(|((found, _), _)| **found == *namespace);
+        objects.map(|(_, object)| Arc::clone(object)).collect()
+    }
+
+    /// The objects of an application, sorted by name: those with its label in its namespace.
+    pub(crate) fn of_application(&self, namespace: &str, application: &str) -> Vec<Arc<K>> {
+        let mut objects = self.in_namespace(namespace);
+        objects.retain(|object| {
+            object.labels().get(LABEL_APP).map(String::as_str) == Some(application)
+        });
+        objects
+    }
+
+    /// All objects, sorted by namespace and name.
+    pub(crate) fn all(&self) -> Vec<Arc<K>> {
+        self.table.read().objects.values().cloned().collect()
+    }
+
+    /// Wakes the objects for which a predicate holds.
+    pub(crate) fn wake(&self, is_concerned: impl Fn(&K) -> bool) -> Vec<Wake<Key>> {
+        let objects = self.all();
+        let objects = objects.iter().filter(|object| is_concerned(object));
+        let keys = objects.map(|object| Key::of(self.kind, &**object));
+        keys.map(Wake::now).collect()
+    }
+
+    /// Takes in the answer to a write of ours.
+    pub(crate) fn written(&self, object: K) {
+        let version = version(&object);
+        let key = key(&object);
+        let mut table = self.table.write();
+        let is_newer = table
+            .objects
+            .get(&key)
+            .is_none_or(|known| self::version(&**known) < version);
+        // What is older than the newest version that was reported was reported too, or is gone already.
+        if version <= table.latest || !is_newer {
+            return;
+        }
+        if let Some(listing) = &mut table.listing {
+            listing.insert(key.clone());
+        }
+        let change = table.insert(key, self.trim(object));
+        drop(table);
+        self.changes.emit(&change);
+    }
+
+    /// Takes in the objects of an application as the server has just listed them, before the watch reports them.
+    pub(crate) fn listed_now(&self, objects: Vec<K>) {
+        for object in objects {
+            self.written(object);
+        }
+    }
+
+    fn on_event(&self, event: &Event<'_>) {
+        match event {
+            Event::ListStarted => {
+                let mut table = self.table.write();
+                table.listing = Some(BTreeSet::new());
+                // A server that was restored from a backup counts from a lower version.
+                table.latest = 0;
+            }
+            Event::Listed(object) => {
+                if let Some(object) = self.read(object) {
+                    self.observe(object, true);
+                }
+            }
+            Event::ListDone { resource_version } => {
+                let gone = self.table.write().end_of_list(*resource_version);
+                for old in gone {
+                    let old = Some(old);
+                    self.changes.emit(&Change { old, new: None });
+                }
+                self.know(Known::All);
+            }
+            Event::Upsert(object) => {
+                if let Some(object) = self.read(object) {
+                    self.observe(object, false);
+                }
+            }
+            Event::Deleted(object) => {
+                let Some(object) = self.read(object) else {
+                    return;
+                };
+                let mut table = self.table.write();
+                table.latest = table.latest.max(version(&object));
+                let old = table.objects.remove(&key(&object));
+                drop(table);
+                if old.is_some() {
+                    self.changes.emit(&Change { old, new: None });
+                }
+            }
+            Event::Bookmark(version) => {
+                let mut table = self.table.write();
+                table.latest = table.latest.max(*version);
+            }
+            Event::Unserved => {
+                let gone = std::mem::take(&mut self.table.write().objects);
+                for (_, old) in gone {
+                    let old = Some(old);
+                    self.changes.emit(&Change { old, new: None });
+                }
+                *self.cause.write() = "the kind is not served".into();
+                self.know(Known::Unavailable);
+            }
+            Event::Failed(cause) => {
+                *self.cause.write() = (*cause).into();
+                self.know(Known::Unavailable);
+            }
+        }
+    }
+
+    /// What was known once stays known.
+    fn know(&self, now: Known) {
+        self.known.send_if_modified(|known| {
+            let changes = *known == Known::Nothing || (now == Known::All && *known != now);
+            if changes {
+                *known = now;
+            }
+            changes
+        });
+    }
+
+    fn observe(&self, object: K, is_listed: bool) {
+        let (key, version) = (key(&object), version(&object));
+        let mut table = self.table.write();
+        if !is_listed {
+            table.latest = table.latest.max(version);
+        }
+        let is_listing = table.listing.as_mut();
+        let was_written = is_listing.is_some_and(|listing| !listing.insert(key.clone()));
+        let known = table.objects.get(&key).map(|known| self::version(&**known));
+        // What was written while the list was made may be newer than what is listed.
+        let is_outdated = (was_written || !is_listed) && known.is_some_and(|known| known > version);
+        if known == Some(version) || is_outdated {
+            return;
+        }
+        let change = table.insert(key, object);
+        drop(table);
+        self.changes.emit(&change);
+    }
+
+    fn trim(&self, mut object: K) -> K {
+        // Nobody reads them, and they are half of a small object. A write without them leaves them alone.
+        object.meta_mut().managed_fields = None;
+        (self.trim)(&mut object);
+        object
+    }
+
+    fn read(&self, object: &RawValue) -> Option<K> {
+        match serde_json::from_str::<K>(object.get()) {
+            Ok(object) => Some(self.trim(object)),
+            Err(error) => {
+                warn!(kind = self.kind, %error, "an object cannot be read, and is left alone");
+                None
+            }
+        }
+    }
+}
+
+impl<K: Kind> Table<K> {
+    fn insert(&mut self, key: (Arc<str>, Arc<str>), object: K) -> Change<K> {
+        let new = Arc::new(object);
+        let old = self.objects.insert(key, Arc::clone(&new));
+        let new = Some(new);
+        Change { old, new }
+    }
+
+    /// Removes what was not listed; returns it.
+    fn end_of_list(&mut self, version: u64) -> Vec<Arc<K>> {
+        self.latest = self.latest.max(version);
+        let listed = self.listing.take().unwrap_or_default();
+        let gone = self.objects.keys().filter(|key| !listed.contains(*key));
+        let gone: Vec<_> = gone.cloned().collect();
+        gone.iter()
+            .filter_map(|key| self.objects.remove(key))
+            .collect()
+    }
+}
+
+fn key<K: Kind>(object: &K) -> (Arc<str>, Arc<str>) {
+    let meta = object.meta();
+    let text = |text: &Option<String>| text.as_deref().unwrap_or_default().into();
+    (text(&meta.namespace), text(&meta.name))
+}
+
+/// 0 where the versions of a server are no numbers: then the watch alone counts.
+fn version<K: Kind>(object: &K) -> u64 {
+    let version = object.meta().resource_version.as_deref();
+    version.map_or(0, number)
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::Release;
+    use parking_lot::Mutex;
+    use serde_json::json;
+
+    use super::*;
+
+    fn release(name: &str, version: u64) -> Box<RawValue> {
+        let object = json!({
+            "metadata": {
+                "name": name, "namespace": "shop", "resourceVersion": version.to_string(),
+                "labels": {"shipper-app": "web"}, "managedFields": [{}],
+            },
+            "spec": {"targetStep": 0, "environment": {}},
+        });
+        serde_json::value::to_raw_value(&object).unwrap()
+    }
+
+    fn written(store: &Store<Release>, name: &str, version: u64) {
+        store.written(serde_json::from_str(release(name, version).get()).unwrap());
+    }
+
+    fn names(store: &Store<Release>) -> Vec<String> {
+        let found = store.of_application("shop", "web").into_iter();
+        let found = found.map(|it| format!("{}@{}", it.name_any(), version(&*it)));
+        found.collect()
+    }
+
+    fn store() -> (Store<Release>, Arc<Mutex<u32>>) {
+        let store = Store::new("Release");
+        let changes = Arc::new(Mutex::new(0));
+        let counted = Arc::clone(&changes);
+        store.changes.subscribe(move |_| *counted.lock() += 1);
+        store.on_event(&Event::ListStarted);
+        store.on_event(&Event::Listed(&release("a", 3)));
+        store.on_event(&Event::ListDone {
+            resource_version: 10,
+        });
+        (store, changes)
+    }
+
+    #[test]
+    fn our_own_writes_are_seen_at_once_and_once() {
+        let (store, changes) = store();
+        written(&store, "b", 11);
+        assert_eq!(names(&store), ["a@3", "b@11"]);
+        store.on_event(&Event::Upsert(&release("b", 11)));
+        written(&store, "a", 12);
+        store.on_event(&Event::Upsert(&release("a", 12)));
+        assert_eq!(names(&store), ["a@12", "b@11"]);
+        assert_eq!(*changes.lock(), 3);
+        let all = store.all();
+        assert!(all.iter().all(|it| it.metadata.managed_fields.is_none()));
+    }
+
+    #[test]
+    fn what_is_gone_does_not_come_back_by_an_old_answer() {
+        let (store, _) = store();
+        store.on_event(&Event::Deleted(&release("a", 12)));
+        written(&store, "a", 11);
+        assert_eq!(names(&store), [] as [&str; 0]);
+        // One of the same name that was created later.
+        written(&store, "a", 13);
+        assert_eq!(names(&store), ["a@13"]);
+    }
+
+    #[test]
+    fn an_older_event_does_not_replace_our_write() {
+        let (store, _) = store();
+        written(&store, "a", 14);
+        store.on_event(&Event::Upsert(&release("a", 12)));
+        assert_eq!(names(&store), ["a@14"]);
+    }
+
+    #[test]
+    fn a_new_list_replaces_all_but_what_was_written_meanwhile() {
+        let (store, _) = store();
+        written(&store, "b", 11);
+        store.on_event(&Event::ListStarted);
+        written(&store, "c", 21);
+        written(&store, "a", 22);
+        store.on_event(&Event::Listed(&release("a", 3)));
+        store.on_event(&Event::ListDone {
+            resource_version: 20,
+        });
+        assert_eq!(names(&store), ["a@22", "c@21"]);
+    }
+
+    /// The versions of a server that was restored from a backup are lower than what was seen before.
+    #[test]
+    fn a_list_may_be_older_than_what_was_known() {
+        let (store, _) = store();
+        written(&store, "a", 50);
+        store.on_event(&Event::ListStarted);
+        store.on_event(&Event::Listed(&release("a", 2)));
+        store.on_event(&Event::ListDone {
+            resource_version: 5,
+        });
+        assert_eq!(names(&store), ["a@2"]);
+    }
+
+    #[test]
+    fn an_unreadable_object_stops_nobody() {
+        let (store, _) = store();
+        let broken = json!({"metadata": {"name": 7}});
+        let broken = serde_json::value::to_raw_value(&broken).unwrap();
+        store.on_event(&Event::Upsert(&broken));
+        assert_eq!(names(&store), ["a@3"]);
+        assert!(store.is_complete());
+    }
+}

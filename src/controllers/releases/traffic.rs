@@ -1,0 +1,278 @@
+//! The controller of `TrafficTarget`: which pods of a Release get traffic in its clusters (section 6 of the contract).
+
+mod balancer;
+mod triggers;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use baton_apis::{
+    TrafficTarget, TrafficTargetStatus,
+    constants::shipper::{LABEL_APP, LABEL_RELEASE},
+};
+use baton_engine::conditions::Requeue;
+use baton_releases::{
+    targets::{
+        TrafficOutcome, Update, Updated,
+        reasons::{Cause, Failure, Vocabulary},
+        traffic as update, traffic_unknown,
+    },
+    texts::Quoted,
+    traffic::{Plan, Weights, plan, selector, weights},
+};
+use baton_runtime::{
+    controller::{Controller, Reconciled},
+    outcomes::ReconcileOutcome,
+    queue::Queue,
+};
+use futures::{StreamExt as _, future::join_all, stream};
+
+use self::balancer::Balancer;
+use super::{
+    Base, Error,
+    app_clusters::{AppClusters, cluster::AppCluster, objects::label, requests::RequestError},
+    debounced::{Debounced, Reported},
+    kinds,
+    report::report,
+    store::Key,
+    worked::Worked,
+};
+
+/// How the controller is called in events.
+const REPORTER: &str = "traffic-controller";
+/// Pods of one target that get another label side by side.
+const SIDE_BY_SIDE: usize = 16;
+
+/// Divides the traffic between the pods of Releases.
+pub(crate) struct TrafficTargets {
+    base: Base,
+    clusters: Arc<AppClusters>,
+    debounced: Debounced,
+}
+
+impl TrafficTargets {
+    /// Works in these clusters.
+    pub(crate) fn new(base: Base, clusters: Arc<AppClusters>) -> Self {
+        Self {
+            base,
+            clusters,
+            debounced: Debounced::default(),
+        }
+    }
+}
+
+impl Controller for TrafficTargets {
+    const NAME: &'static str = "traffictarget";
+
+    type Key = Key;
+    type Error = Error;
+
+    fn watches(self: &Arc<Self>, queue: &Arc<Queue<Key>>) {
+        let stores = &self.base.stores;
+        queue.wake_on(&stores.traffic_targets.changes, self, |this, change| {
+            triggers::on_target(&this.base.stores.traffic_targets, change)
+        });
+        queue.wake_on(&self.clusters.changes, self, |this, change| {
+            triggers::on_cluster(&this.base.stores.traffic_targets, change)
+        });
+        queue.wake_on(&self.base.observed.links, self, |this, cluster| {
+            triggers::on_clusters(&this.base.stores.traffic_targets, |_, found| {
+                found == cluster
+            })
+        });
+        queue.wake_on(&self.base.observed.assignments, self, |this, change| {
+            let targets = &this.base.stores.traffic_targets;
+            triggers::on_clusters(targets, |namespace, cluster| {
+                this.clusters.concerns(change, namespace, cluster)
+            })
+        });
+    }
+
+    async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
+        let targets = &self.base.stores.traffic_targets;
+        // The share of a Release depends on all others.
+        if !targets.is_complete() {
+            return Err(Error::Told(
+                "the TrafficTargets are not known yet".to_owned(),
+            ));
+        }
+        let target = targets.get(&key.namespace, &key.name);
+        let target = target.filter(|target| target.metadata.deletion_timestamp.is_none());
+        let Some(target) = target else {
+            self.clusters.set_clusters(key, BTreeSet::new());
+            self.debounced.forget(key);
+            return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
+        };
+        let names: BTreeSet<_> = target
+            .spec
+            .clusters
+            .iter()
+            .map(|cluster| cluster.name.clone())
+            .collect();
+        self.clusters.set_clusters(key, names.clone());
+        let shares = match self.shares(key, &target, &names) {
+            Ok(shares) => shares,
+            Err(message) => {
+                let updated = traffic_unknown(&target, &message, self.update());
+                let reported = self.report(key, &target, updated).await?;
+                return Ok(reported.with((ReconcileOutcome::Blocked, Requeue::OnEvent)));
+            }
+        };
+        let work = shares
+            .iter()
+            .map(|(name, weights)| self.work_in(&target, name, weights));
+        let mut result = Worked::default();
+        let mut outcomes = BTreeMap::new();
+        for (name, worked, outcome) in join_all(work).await {
+            result.add(worked, outcome.as_ref().err());
+            outcomes.insert(name, outcome);
+        }
+        let updated = update(&target, &outcomes, self.update());
+        let reported = self.report(key, &target, updated).await?;
+        Ok(reported.with(result.reconciled()))
+    }
+}
+
+impl TrafficTargets {
+    /// The weights of all Releases of the application, by cluster.
+    ///
+    /// # Errors
+    /// What is wrong with the targets, for people.
+    fn shares(
+        &self,
+        key: &Key,
+        target: &TrafficTarget,
+        clusters: &BTreeSet<String>,
+    ) -> Result<BTreeMap<String, Weights>, String> {
+        let application = label(&target.metadata, LABEL_APP);
+        if application.is_empty() {
+            return Err(format!(
+                "TrafficTarget {} needs a {} label in order to select resources in the target clusters",
+                Quoted(&key.full_name()),
+                Quoted(LABEL_APP)
+            ));
+        }
+        let all = self
+            .base
+            .stores
+            .traffic_targets
+            .of_application(&key.namespace, application);
+        let shares = |cluster: &str| {
+            let all = all.iter().map(|target| &**target);
+            weights(all, cluster).map_err(|error| error.to_string())
+        };
+        // The targets have to be right even where there is no cluster.
+        shares("")?;
+        let shares = clusters
+            .iter()
+            .map(|name| Ok((name.clone(), shares(name)?)));
+        shares.collect()
+    }
+
+    /// Brings one cluster closer to its share of the traffic.
+    async fn work_in(
+        &self,
+        target: &TrafficTarget,
+        cluster: &str,
+        weights: &Weights,
+    ) -> (String, Worked, TrafficOutcome) {
+        let mut worked = Worked::default();
+        let outcome = self.try_in(target, cluster, weights, &mut worked).await;
+        (cluster.to_owned(), worked, outcome)
+    }
+
+    async fn try_in(
+        &self,
+        target: &TrafficTarget,
+        cluster: &str,
+        weights: &Weights,
+        worked: &mut Worked,
+    ) -> TrafficOutcome {
+        let meta = &target.metadata;
+        let namespace = meta.namespace.as_deref().unwrap_or_default();
+        let (application, release) = (label(meta, LABEL_APP), label(meta, LABEL_RELEASE));
+        let cluster = self.clusters.reach(namespace, cluster)?;
+        let balancer = Balancer::find(&cluster, namespace, application).await?;
+        let plan = balancer.decide(weights, |view| plan(release, view));
+        shift(&cluster, &balancer, &plan, worked).await?;
+        // With the pods as they are now.
+        let (wanted, present) = balancer.decide(weights, |view| {
+            (selector::wanted(view), view.selector.clone())
+        });
+        let is_in_charge = selector::in_charge(weights, &present, &wanted) == Some(release);
+        if wanted != present && is_in_charge {
+            match balancer.select(&cluster, &wanted).await {
+                Ok(()) => worked.note(Worked::Written),
+                Err(RequestError::Changed) => worked.note(Worked::Outdated),
+                Err(RequestError::Failed(message)) => {
+                    let message =
+                        format!("patching Service {}: {message}", Quoted(balancer.name()));
+                    return Err(Failure::new(Cause::Write, message));
+                }
+            }
+        }
+        Ok(plan)
+    }
+
+    fn update(&self) -> Update {
+        Update {
+            vocabulary: Vocabulary::default(),
+            now: self.base.shared.clock.now(),
+        }
+    }
+
+    async fn report(
+        &self,
+        key: &Key,
+        target: &TrafficTarget,
+        updated: Updated<TrafficTargetStatus>,
+    ) -> Result<Reported, Error> {
+        let by = (REPORTER, &self.debounced, &*self.clusters);
+        let on = (&self.base.stores.traffic_targets, key);
+        report(&self.base, by, on, target, updated).await
+    }
+}
+
+/// Gives pods the labels that they are to have.
+async fn shift(
+    cluster: &AppCluster,
+    balancer: &Balancer,
+    plan: &Plan,
+    worked: &mut Worked,
+) -> Result<(), Failure> {
+    let labels = [(&plan.enable, true), (&plan.disable, false)];
+    let requests = labels.into_iter().flat_map(|(names, enable)| {
+        let names = names.iter().cloned();
+        names.map(move |name| async move {
+            let answer = balancer.set_traffic(cluster, &name, enable).await;
+            (name, answer)
+        })
+    });
+    let requests: Vec<_> = requests.collect();
+    let mut requests = stream::iter(requests).buffer_unordered(SIDE_BY_SIDE);
+    let mut failures = BTreeMap::new();
+    while let Some((name, answer)) = requests.next().await {
+        match answer {
+            Ok(()) => worked.note(Worked::Written),
+            Err(RequestError::Changed) => worked.note(Worked::Outdated),
+            Err(RequestError::Failed(message)) => {
+                failures.insert(name, message);
+            }
+        }
+    }
+    // One is told of, always the same as long as it fails.
+    failures
+        .into_iter()
+        .next()
+        .map_or(Ok(()), |(name, message)| {
+            let message = format!("patching pod {}: {message}", Quoted(&name));
+            Err(Failure::new(Cause::Write, message))
+        })
+}
+
+/// The identity of a target.
+fn key(target: &TrafficTarget) -> Key {
+    Key::of(kinds::TRAFFIC_TARGET, target)
+}

@@ -1,0 +1,104 @@
+//! What a pass over a target has done in clusters, beside what is told of it.
+
+use baton_engine::conditions::Requeue;
+use baton_releases::targets::reasons::{Cause, Failure};
+use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
+
+/// What was done in some clusters. Of several the last one in this order counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Worked {
+    /// Everything is as it is to be, or on its way.
+    #[default]
+    Nothing,
+    /// Something was written.
+    Written,
+    /// Something waits for others, whose change wakes the target.
+    Blocked,
+    /// Something was not what it was taken for: it is to be decided anew.
+    Outdated,
+    /// A request failed.
+    Failed,
+}
+
+impl Worked {
+    /// Notes what else was done.
+    pub(crate) fn note(&mut self, worked: Self) {
+        *self = (*self).max(worked);
+    }
+
+    /// Adds what was done in a cluster, and why not more.
+    pub(crate) fn add(&mut self, worked: Self, failure: Option<&Failure>) {
+        self.note(worked);
+        let Some(failure) = failure else {
+            return;
+        };
+        self.note(match failure.cause {
+            // Nobody tells that a cluster has a kind by now.
+            Cause::Read | Cause::Write | Cause::Discovery | Cause::UnknownKind => Self::Failed,
+            Cause::NoClient | Cause::Missing | Cause::Chart | Cause::Refused => Self::Blocked,
+        });
+    }
+
+    /// The result of the pass.
+    pub(crate) fn reconciled(self) -> Reconciled {
+        match self {
+            Self::Nothing => (ReconcileOutcome::Unchanged, Requeue::OnEvent),
+            Self::Written => (ReconcileOutcome::Changed, Requeue::OnEvent),
+            Self::Blocked => (ReconcileOutcome::Blocked, Requeue::OnEvent),
+            Self::Outdated => (ReconcileOutcome::Conflict, Requeue::Backoff),
+            Self::Failed => (ReconcileOutcome::Failed, Requeue::Backoff),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_is_repeated_for_what_nobody_tells() {
+        for (worked, cause, expected) in [
+            (
+                Worked::Nothing,
+                None,
+                (ReconcileOutcome::Unchanged, Requeue::OnEvent),
+            ),
+            (
+                Worked::Written,
+                None,
+                (ReconcileOutcome::Changed, Requeue::OnEvent),
+            ),
+            (
+                Worked::Outdated,
+                None,
+                (ReconcileOutcome::Conflict, Requeue::Backoff),
+            ),
+            (
+                Worked::Written,
+                Some(Cause::Write),
+                (ReconcileOutcome::Failed, Requeue::Backoff),
+            ),
+            (
+                Worked::Nothing,
+                Some(Cause::UnknownKind),
+                (ReconcileOutcome::Failed, Requeue::Backoff),
+            ),
+            (
+                Worked::Nothing,
+                Some(Cause::Missing),
+                (ReconcileOutcome::Blocked, Requeue::OnEvent),
+            ),
+            (
+                Worked::Written,
+                Some(Cause::NoClient),
+                (ReconcileOutcome::Blocked, Requeue::OnEvent),
+            ),
+        ] {
+            let failure = cause.map(|cause| Failure::new(cause, ""));
+            let mut all = Worked::default();
+            all.add(worked, failure.as_ref());
+            all.add(Worked::Nothing, None);
+            assert_eq!(all.reconciled(), expected, "{worked:?} {cause:?}");
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! What the processes have in common: signals, the lease, and the metrics of caches.
+
+use std::time::Duration;
+
+use baton_kubernetes::{
+    client::instrumented_client,
+    fence::Fence,
+    lease::{self, LeaseParams},
+    target::Target,
+};
+use baton_runtime::{
+    metrics::Metrics,
+    server::{Readiness, Servers, serve},
+};
+use kube::{Client, Config};
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    time::sleep,
+};
+use tracing::{info, warn};
+
+use super::{cache_metrics::CacheMetrics, vital::Vital};
+use crate::{
+    cli::{ProcessArgs, values::Identity},
+    error::Error,
+};
+
+/// How often the number of cached objects is put into the metrics.
+const CACHE_METRICS: Duration = Duration::from_secs(5);
+
+/// SIGTERM and SIGINT.
+pub(crate) struct Stop {
+    terminate: Signal,
+    interrupt: Signal,
+}
+
+impl Stop {
+    pub(crate) fn new() -> Result<Self, std::io::Error> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+        })
+    }
+
+    pub(crate) async fn received(&mut self) {
+        tokio::select! {
+            _ = self.terminate.recv() => {}
+            _ = self.interrupt.recv() => {}
+        }
+        warn!("received a signal to stop; finishing what is under way");
+    }
+}
+
+/// The lease of a process.
+pub(crate) fn lease_params(args: &ProcessArgs) -> LeaseParams {
+    let identity = args.identity.as_ref().map(Identity::as_str);
+    LeaseParams::new(args.namespace.as_str(), identity)
+}
+
+/// The thread for what must not wait, and a client for the lease on it.
+pub(crate) async fn start_vital(
+    config: Config,
+    metrics: &Metrics,
+) -> Result<(Vital, Client), Error> {
+    let vital = Vital::start().map_err(Error::Thread)?;
+    let requests = metrics.requests().clone();
+    // What takes the lease cannot depend on it.
+    let fence = Fence::closed();
+    fence.open();
+    let client = vital.run(async move { instrumented_client(config, &requests, &fence) });
+    let client = client.await.map_err(Error::Client)?;
+    Ok((vital, client))
+}
+
+/// Starts the endpoints of a process.
+pub(crate) async fn start_endpoints(
+    vital: &Vital,
+    args: &ProcessArgs,
+    metrics: &Metrics,
+    readiness: &Readiness,
+) -> Result<Servers, Error> {
+    let (metrics_addr, health_addr) = (args.metrics_addr, args.health_addr);
+    let (metrics, readiness) = (metrics.clone(), readiness.clone());
+    let servers =
+        vital.run(async move { serve(&metrics_addr, &health_addr, metrics, readiness).await });
+    Ok(servers.await?)
+}
+
+/// Waits for the lease, works until a signal stops it, and gives the lease back. `work` is given what resolves when it
+/// is to end, and ends when it has. `client` is that of the lease. `fence` lets writes through for as long as the lease
+/// holds, or from now on where there is none.
+pub(crate) async fn lead(
+    args: &ProcessArgs,
+    params: LeaseParams,
+    (vital, client, fence): (&Vital, Client, &Fence),
+    metrics: &Metrics,
+    stop: &mut Stop,
+    work: impl AsyncFnOnce(&mut Stop),
+) -> Result<(), Error> {
+    if !args.leader_elect {
+        fence.open();
+        work(stop).await;
+        info!("stopped");
+        return Ok(());
+    }
+    let leadership = tokio::select! {
+        leadership = vital.run(lease::acquire(client, params, fence.clone())) => leadership?,
+        () = stop.received() => return Ok(()),
+    };
+    metrics.set_leader(true);
+    let lost = tokio::select! {
+        // Dropping the workers cuts their requests off: nothing is written after the loss.
+        lost = leadership.lost() => Some(lost),
+        () = work(stop) => None,
+    };
+    metrics.set_leader(false);
+    if let Some(lost) = lost {
+        return Err(Error::Lost(lost));
+    }
+    leadership.release().await;
+    info!("stopped; the lease is free");
+    Ok(())
+}
+
+/// Keeps the gauges of the caches of children up to date for ever.
+pub(crate) async fn report_caches(target: Target, mut caches: CacheMetrics) {
+    loop {
+        caches.report(&target.stats());
+        sleep(CACHE_METRICS).await;
+    }
+}

@@ -1,0 +1,44 @@
+//! Metrics of releases under Shipper's names (section 9.3 of the contract).
+
+mod installations;
+mod objects;
+mod queues;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use baton_charts::Charts;
+use baton_runtime::metrics::Metrics;
+use jiff::Timestamp;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+
+use crate::controllers::releases::Base;
+use objects::Objects;
+pub(crate) use queues::Queues;
+
+/// Adds the families of releases to the metrics.
+pub(crate) fn register(metrics: &Metrics, base: &Base, charts: &Charts, queues: Queues) {
+    metrics.register(|registry| {
+        installations::register(registry, &base.stores, &base.shared.clock);
+        base.requests.calls.register(registry);
+        charts.register_metrics(registry);
+        queues.register(registry);
+        registry.register_collector(Box::new(Objects::of(base)));
+    });
+}
+
+/// Seconds, none before their beginning.
+fn elapsed(since: Timestamp, now: Timestamp) -> f64 {
+    now.duration_since(since).as_secs_f64().max(0.0)
+}
+
+fn encode(
+    encoder: &mut DescriptorEncoder,
+    name: &str,
+    help: &str,
+    family: &impl EncodeMetric,
+) -> fmt::Result {
+    let metric = encoder.encode_descriptor(name, help, None, family.metric_type())?;
+    family.encode(metric)
+}

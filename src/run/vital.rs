@@ -1,0 +1,105 @@
+//! What must not wait for a pass: the lease and the endpoints.
+//!
+//! A pass computes for as long as its revision is large, up to a second. While all threads of the process do that, its
+//! lease would not be renewed and its health not be answered for. So these have a thread of their own.
+
+use std::{io, panic, thread};
+
+use tokio::{
+    runtime::{Builder, Handle},
+    sync::oneshot,
+    task::JoinSet,
+};
+
+/// A thread with a runtime of its own. It ends, with all that runs on it, when this is dropped.
+///
+/// # Caveats
+/// A client belongs to the runtime that it was built on: one that is used here has to be built here.
+pub(crate) struct Vital {
+    handle: Handle,
+    _stop: oneshot::Sender<()>,
+}
+
+impl Vital {
+    pub(crate) fn start() -> io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        let handle = runtime.handle().clone();
+        let (stop, stopped) = oneshot::channel::<()>();
+        let run = move || {
+            // An error means that the other end was dropped, which is what ends it.
+            let _ = runtime.block_on(stopped);
+        };
+        thread::Builder::new().name("vital".to_owned()).spawn(run)?;
+        Ok(Self {
+            handle,
+            _stop: stop,
+        })
+    }
+
+    /// Runs something on the thread. It is cancelled when the future is dropped.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> T {
+        let mut tasks = JoinSet::new();
+        tasks.spawn_on(task, &self.handle);
+        match tasks.join_next().await {
+            Some(Ok(output)) => output,
+            Some(Err(error)) if error.is_panic() => panic::resume_unwind(error.into_panic()),
+            // It is cancelled with this future or with the thread, which both outlive the wait.
+            Some(Err(_)) | None => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{Read as _, Write as _},
+        net::TcpStream,
+        time::Duration,
+    };
+
+    use baton_runtime::{
+        metrics::Metrics,
+        server::{Readiness, serve},
+    };
+
+    use super::*;
+
+    /// The only thread of the test's runtime waits for the answer, as one that is busy with a pass.
+    #[tokio::test]
+    async fn health_is_answered_while_all_other_threads_are_busy() {
+        let vital = Vital::start().unwrap();
+        let any = "127.0.0.1:0".parse().unwrap();
+        let servers = vital.run(async move {
+            serve(&any, &any, Metrics::new(), Readiness::waiting_for("x")).await
+        });
+        let servers = servers.await.unwrap();
+        let address = servers.health.unwrap();
+        let mut stream = TcpStream::connect(address).unwrap();
+        let patience = Some(Duration::from_secs(20));
+        stream.set_read_timeout(patience).unwrap();
+        let request = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        stream.write_all(request).unwrap();
+        let mut answer = String::new();
+        let read = stream.read_to_string(&mut answer);
+        assert!(answer.starts_with("HTTP/1.1 200 "), "{read:?} {answer}");
+    }
+
+    #[tokio::test]
+    async fn what_runs_there_is_cancelled_with_its_future() {
+        let vital = Vital::start().unwrap();
+        let (alive, ended) = oneshot::channel::<()>();
+        let run = vital.run(async move {
+            std::future::pending::<()>().await;
+            drop(alive);
+        });
+        assert!(
+            tokio::time::timeout(Duration::from_millis(10), run)
+                .await
+                .is_err()
+        );
+        ended.await.unwrap_err();
+    }
+}
