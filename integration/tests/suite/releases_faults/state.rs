@@ -15,8 +15,9 @@ const PATIENCE: Duration = Duration::from_secs(40);
 const SHIPPER: &str = "shipper.booking.com/v1alpha1";
 const BATON: &str = "package-operator.run/v1alpha1";
 
-/// Fields that count what has happened before, or that others fill.
-const FORGOTTEN: [&str; 16] = [
+/// Fields that tell what has happened before, or that others fill. The raw version of a chart is that of the newest
+/// range that was resolved: an abort leaves it alone, and a kill decides whether that was before the abort or never.
+const FORGOTTEN: [&str; 17] = [
     "clusterIP",
     "clusterIPs",
     "contentHash",
@@ -30,6 +31,7 @@ const FORGOTTEN: [&str; 16] = [
     "terminatingReplicas",
     "deployment.kubernetes.io/revision",
     "package-operator.run/revision",
+    "shipper.booking.com/app.chart.version.raw",
     "shipper.booking.com/app.highestObservedGeneration",
     "shipper.booking.com/release.generation",
     "shipper.booking.com/release.template.iteration",
