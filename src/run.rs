@@ -125,7 +125,7 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let mut tasks = JoinSet::new();
     let server = (&client, url.host().unwrap_or_default());
     let releases = Wiring::new(&args, server, &shared, &observed, sites, &mut tasks)?;
-    let controllers = releases.add(controllers, args.workers.get(), &metrics);
+    let controllers = releases.start(controllers, args.workers.get(), &metrics, &mut tasks);
 
     readiness.set_waiting_for("the list of revisions");
     let filled = fill(&client, &observed, &mut tasks);

@@ -30,10 +30,12 @@ pub(crate) struct Wiring {
     base: Base,
     assignments: Assignments,
     charts: Charts,
+    /// Tells that definitions of Shipper's group came or went.
+    defined: Arc<Notify>,
 }
 
 impl Wiring {
-    /// Starts to follow Shipper's kinds.
+    /// Prepares to follow Shipper's kinds.
     ///
     /// # Errors
     /// When charts cannot be fetched from anywhere.
@@ -51,12 +53,12 @@ impl Wiring {
         let charts = Charts::new(Settings::new(args.chart_cache()), secrets)?;
         let stores = Arc::new(Stores::default());
         let defined = Arc::new(Notify::new());
-        stores.follow(client, &defined, tasks);
+        let notified = Arc::clone(&defined);
         observed.children.subscribe(move |event| {
             if let TargetEvent::KindsChanged { group } = event
                 && *group == *shipper::GROUP
             {
-                defined.notify_waiters();
+                notified.notify_waiters();
             }
         });
         Ok(Self {
@@ -72,6 +74,7 @@ impl Wiring {
             },
             assignments: assignments.clone(),
             charts,
+            defined,
         })
     }
 
@@ -80,12 +83,14 @@ impl Wiring {
         self.base.stores.listed().await;
     }
 
-    /// Adds the controllers, and the families of releases to the metrics.
-    pub(crate) fn add(
+    /// Adds the controllers, and the families of releases to the metrics, and only then starts to follow the objects:
+    /// what is listed before anybody asks for changes is never reconciled.
+    pub(crate) fn start(
         &self,
         controllers: Controllers,
         workers: usize,
         metrics: &Metrics,
+        tasks: &mut JoinSet<()>,
     ) -> Controllers {
         let charts = ChartSource::new(self.charts.clone());
         let (base, charts) = (|| self.base.clone(), || charts.clone());
@@ -132,6 +137,10 @@ impl Wiring {
                 workers,
             );
         release_metrics::register(metrics, &self.base, &self.charts, queues);
+        let Base {
+            stores, requests, ..
+        } = &self.base;
+        stores.follow(&requests.client, &self.defined, tasks);
         controllers
     }
 }
