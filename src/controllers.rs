@@ -2,6 +2,7 @@
 //!
 //! Each has a file that reads as a table of contents: what wakes it (`watches`), and what a pass does (`reconcile`).
 
+mod containers;
 mod debounce;
 pub(crate) mod delegated_phases;
 pub(crate) mod ended_phases;

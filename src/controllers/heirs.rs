@@ -36,26 +36,9 @@ impl Observed {
     ) -> Result<Vec<Heir>, Error> {
         let mut heirs = Vec::new();
         for older in self.revisions.heirs(record) {
-            let mut phases = older.spec()?.phases.unwrap_or_default();
+            let mut phases = self.manifests(api, &older).await?;
             phases.retain(|phase| phase.class.is_empty());
-            for phase in &mut phases {
-                for name in std::mem::take(&mut phase.slices) {
-                    if let Some(slice) = self.slice(api, &older.key.slice(&name)).await? {
-                        phase.objects.extend(slice.spec()?);
-                    }
-                }
-            }
-            let revision = Revision {
-                identity: Identity {
-                    kind: older.key.kind.kind().to_owned(),
-                    namespace: older.key.namespace.to_string(),
-                    name: older.key.name.to_string(),
-                    uid: older.uid.to_string(),
-                    is_remote: false,
-                },
-                number: older.number.unwrap_or(0),
-                ..Revision::default()
-            };
+            let revision = as_revision(&older);
             heirs.push(Heir::new(&revision, phases));
             heirs.extend(self.phase_heirs(&older, Delivery::Delegated, |phase| {
                 phase.class() == CLASS_DEFAULT
@@ -126,6 +109,21 @@ pub(crate) fn phases_given(observed: &Observed, uids: &BTreeSet<String>) -> Vec<
     given
         .map(|phase| Wake::after(BURST, phase.key.clone()))
         .collect()
+}
+
+/// A revision as its record tells of it, for what its objects are called.
+pub(crate) fn as_revision(record: &RevisionRecord) -> Revision {
+    Revision {
+        identity: Identity {
+            kind: record.key.kind.kind().to_owned(),
+            namespace: record.key.namespace.to_string(),
+            name: record.key.name.to_string(),
+            uid: record.uid.to_string(),
+            is_remote: false,
+        },
+        number: record.number.unwrap_or(0),
+        ..Revision::default()
+    }
 }
 
 /// A phase object as an heir.

@@ -16,6 +16,7 @@ use baton_apis::{
 use self::{load::Loaded, series::ObjectSetSeries};
 use super::{
     AtStep as _, Error, Shared,
+    containers::on_container,
     debounce::Debounced,
     delegated_phases::PhaseObjects,
     executor::{Executor, Wanted, outcome_label},
@@ -108,6 +109,9 @@ impl Controller for ObjectSets {
             let home = || vec![this.targets.home.clone()];
             this.strays.on_child(event, home, ended)
         });
+        queue.wake_on(&on.children, self, |this, event| {
+            on_container(&this.observed, event)
+        });
         queue.wake_on(on.slices.changes(), self, |this, change| {
             triggers::on_slice(&this.observed, change)
         });
@@ -146,6 +150,14 @@ impl Controller for ObjectSets {
         let mut loaded = self.load(&record, &status).await?;
         if let Numbering::Impossible(text) = number {
             loaded.refuse(reasons::PREFLIGHT_ERROR, text);
+        }
+        if status.controller_of.is_empty() {
+            // Once it has written anything it is too late to refuse: then what it has is kept by the older ones.
+            let (api, home) = (&self.shared.api, &self.targets.home);
+            let losses = self.observed.losses(api, home, &record, &loaded.phases);
+            for text in losses.await? {
+                loaded.refuse(reasons::PREFLIGHT_ERROR, text);
+            }
         }
         self.roll_out(record, &status, loaded, failures).await
     }
@@ -288,6 +300,8 @@ impl ObjectSets {
         } = loaded;
         let api = &self.shared.api;
         revision.heirs = self.observed.heirs_here(api, record).await?;
+        let newer_wants = self.observed.newer_wants(api, record, "", &phases);
+        revision.newer_wants = newer_wants.await?;
         let outcome = if !was_set_up && status.controller_of.is_empty() {
             // It never wrote anything.
             TeardownOutcome::Done

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use baton_apis::ControlledObjectReference;
+use baton_apis::{ControlledObjectReference, ObjectSetTemplatePhase};
 use baton_fleet::{assignments::AssignmentChange, mirror::Origin};
 use baton_kubernetes::target::{TargetEvent, Watcher};
 use baton_records::{
@@ -99,6 +99,29 @@ impl Observed {
             self.slices.fill(slice.clone());
         }
         Ok(read.map(Arc::new))
+    }
+
+    /// The phases of a revision, with the objects of their slices.
+    ///
+    /// # Errors
+    /// When the revision or a slice cannot be read, or the request for a slice fails.
+    ///
+    /// # Caveats
+    /// A slice that does not exist is left out.
+    pub(crate) async fn manifests(
+        &self,
+        api: &Api,
+        record: &RevisionRecord,
+    ) -> Result<Vec<ObjectSetTemplatePhase>, Error> {
+        let mut phases = record.spec()?.phases.unwrap_or_default();
+        for phase in &mut phases {
+            for name in std::mem::take(&mut phase.slices) {
+                if let Some(slice) = self.slice(api, &record.key.slice(&name)).await? {
+                    phase.objects.extend(slice.spec()?);
+                }
+            }
+        }
+        Ok(phases)
     }
 
     /// Lets go of the content of slices that no other revision in force uses.

@@ -283,6 +283,11 @@ impl PhasePass<'_> {
             ..
         } = self.load(None, &spec);
         revision.heirs = self.heirs().await?;
+        if let Some(set) = self.set() {
+            let (api, class) = (&self.shared.api, record.class());
+            let newer_wants = self.observed.newer_wants(api, &set, class, &phases);
+            revision.newer_wants = newer_wants.await?;
+        }
         let outcome = self
             .executor()
             .take_away(&revision, &phases, &self.observed.handed_back)

@@ -31,15 +31,20 @@ impl Heir {
     /// An object with an invalid manifest is not wanted: nothing of the heir's would ever be written to it.
     #[must_use]
     pub fn new(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Self {
-        let prepared = prepare(revision, phases);
-        let objects = prepared.iter().flat_map(Phase::own_objects);
-        let valid = objects.filter(|object| object.violations.is_empty());
         Self {
             identity: revision.identity.clone(),
             number: revision.number,
-            wants: valid.map(|object| object.key.clone()).collect(),
+            wants: wants(&prepare(revision, phases)),
         }
     }
+}
+
+/// The objects that phases have themselves and that can be written.
+#[must_use]
+pub fn wants(phases: &[Phase]) -> BTreeSet<ObjectKey> {
+    let objects = phases.iter().flat_map(Phase::own_objects);
+    let valid = objects.filter(|object| object.violations.is_empty());
+    valid.map(|object| object.key.clone()).collect()
 }
 
 /// The write that makes the first heir that wants an object its controller, in place of the deleted revision; `None`

@@ -8,6 +8,7 @@
 pub mod chain;
 pub mod condition_list;
 pub mod conditions;
+pub mod containers;
 pub mod delegated;
 pub mod deployment;
 pub mod diff;

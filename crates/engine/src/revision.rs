@@ -68,6 +68,8 @@ pub struct Revision {
     /// Who gets objects of it back when it is torn down, the first that wants them; nobody, unless it is deleted and
     /// says so.
     pub heirs: Vec<Heir>,
+    /// The objects that newer revisions of its chain want where its own are. Only a teardown asks.
+    pub newer_wants: BTreeSet<ObjectKey>,
 }
 
 /// Where the objects of a namespaced revision may be. One without a namespace is an administrator's, and its objects

@@ -12,6 +12,7 @@ use serde_json::Value;
 
 use crate::{
     Answer, Precondition, Request,
+    containers::Container,
     delegated::{Delegated, Delegation, DelegationAnswer, PhaseState},
     heirs::hand_back,
     keep::is_kept,
@@ -28,7 +29,7 @@ use crate::{
 /// - An object is deleted only while the revision is its controller, in the very state that said
 ///   so. Where the revision is one owner among others only its reference is removed.
 /// - An object that an heir wants ([`Revision::heirs`]) is not deleted: the heir becomes its controller. One that is to
-///   be kept ([`is_kept`]) is let go.
+///   be kept ([`is_kept`]) is let go, and so is a [`Container`] of objects that newer revisions want.
 /// - An earlier phase is asked for only when nothing of the later one is left: the server said that each
 ///   object is gone or not the revision's, not the cache, which sees labelled objects only and may lag behind
 ///   a write whose answer was lost.
@@ -230,7 +231,11 @@ impl<'a> Teardown<'a> {
             None => Need::Send(Request::Get),
             Some(Request::Delete(_)) if object.deleting || is_terminating(live) => Need::Wait,
             Some(Request::Delete(seen)) => {
-                let is_kept = || is_kept([&desired.manifest, live]);
+                let is_kept = || {
+                    is_kept([&desired.manifest, live])
+                        || Container::of(&desired.gvk, &desired.manifest)
+                            .is_some_and(|it| it.contains_any(&self.revision.newer_wants))
+                };
                 let kept = || is_kept().then(|| release(live, &self.revision.identity.uid))?;
                 let request = hand_back(self.revision, desired, live).or_else(kept);
                 Need::Send(request.unwrap_or(Request::Delete(seen)))

@@ -353,6 +353,12 @@ impl RevisionRecord {
         self.archived || self.deleting
     }
 
+    /// Whether it keeps what it has: it is neither archived, nor to be, nor deleted.
+    #[must_use]
+    pub fn is_in_force(&self) -> bool {
+        !self.is_closed() && self.lifecycle != LifecycleState::Archived
+    }
+
     /// What the numbering needs to know of it.
     #[must_use]
     pub fn link(&self) -> ChainLink {
@@ -362,6 +368,21 @@ impl RevisionRecord {
             is_closed: self.is_closed(),
         }
     }
+}
+
+/// The revisions that any number of steps lead to from one, in the order of their names.
+fn closure(
+    from: &RevisionRecord,
+    step: impl Fn(&RevisionRecord) -> Vec<Arc<RevisionRecord>>,
+) -> Vec<Arc<RevisionRecord>> {
+    let mut found = BTreeMap::new();
+    let mut walk = step(from);
+    while let Some(next) = walk.pop() {
+        if found.insert(next.key.clone(), Arc::clone(&next)).is_none() {
+            walk.extend(step(&next));
+        }
+    }
+    found.into_values().collect()
 }
 
 impl Revisions {
@@ -429,25 +450,39 @@ impl Revisions {
         if !record.deleting || !record.hands_back {
             return Vec::new();
         }
-        let mut found = BTreeMap::new();
-        let mut walk = self.before(record);
-        while let Some(earlier) = walk.pop() {
-            let key = earlier.key.clone();
-            if found.insert(key, Arc::clone(&earlier)).is_none() {
-                walk.extend(self.before(&earlier));
-            }
-        }
-        let is_alive = |heir: &Arc<RevisionRecord>| {
-            !heir.is_closed() && heir.lifecycle != LifecycleState::Archived
-        };
+        let is_alive = |heir: &Arc<RevisionRecord>| heir.is_in_force();
         let is_older = |heir: &Arc<RevisionRecord>| {
             let number = heir.number.unwrap_or(0);
             0 < number && record.number.is_some_and(|own| number < own)
         };
-        let mut heirs: Vec<_> = found.into_values().collect();
+        let mut heirs = closure(record, |earlier| self.before(earlier));
         heirs.retain(|heir| is_alive(heir) && is_older(heir));
         heirs.sort_by_key(|heir| Reverse(heir.number));
         heirs
+    }
+
+    /// The revisions before one, over any number of steps, that are not archived: what they have they may still delete.
+    #[must_use]
+    pub fn unfinished_before(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
+        let mut found = closure(record, |earlier| self.before(earlier));
+        found.retain(|earlier| !earlier.archived && earlier.key != record.key);
+        found
+    }
+
+    /// The revisions after one, over any number of `previous` steps or with the label of its deployment, that have a
+    /// higher number and are in force.
+    #[must_use]
+    pub fn newer(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
+        let after = |earlier: &RevisionRecord| {
+            let mut found = self.successors(&earlier.key);
+            if let Some(deployment) = &earlier.deployment {
+                found.extend(self.of_deployment(&earlier.key, deployment));
+            }
+            found
+        };
+        let mut found = closure(record, after);
+        found.retain(|later| later.is_in_force() && later.number > record.number);
+        found
     }
 
     /// What the numbering needs to know of a revision.
@@ -459,68 +494,81 @@ impl Revisions {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
-    /// Revisions as `name number previous,previous state`, the last one of which hands back.
-    #[test]
-    fn what_a_deleted_revision_has_goes_to_older_ones_in_force() {
-        let heirs = |chain: &[&str], annotation: &str, deleting: bool| {
-            let revisions = Revisions::default();
-            for (at, line) in (1..).zip(chain) {
-                let [name, number, previous, state] =
-                    line.split(' ').collect::<Vec<_>>().try_into().unwrap();
-                let previous = previous.split(',').map(|name| json!({ "name": name }));
-                let mut object = json!({
-                    "metadata": {"name": name, "namespace": "shop", "uid": format!("u-{name}"),
-                        "resourceVersion": at.to_string(), "labels": {}},
-                    "spec": {"previous": previous.collect::<Vec<_>>()},
-                });
-                if let Ok(number @ 1..) = number.parse::<i64>() {
-                    object["spec"]["revision"] = number.into();
+    /// Revisions as `name number previous,previous state`, and the last one of them, with metadata of its own.
+    fn chain(lines: &[&str], of_last: &Value) -> (Revisions, Arc<RevisionRecord>) {
+        let revisions = Revisions::default();
+        for (at, line) in (1..).zip(lines) {
+            let [name, number, previous, state] =
+                line.split(' ').collect::<Vec<_>>().try_into().unwrap();
+            let previous = previous.split(',').map(|name| json!({ "name": name }));
+            let mut object = json!({
+                "metadata": {"name": name, "namespace": "shop", "uid": format!("u-{name}"),
+                    "resourceVersion": at.to_string(), "labels": {}},
+                "spec": {"previous": previous.collect::<Vec<_>>()},
+            });
+            if let Ok(number @ 1..) = number.parse::<i64>() {
+                object["spec"]["revision"] = number.into();
+            }
+            match state {
+                "archived" => {
+                    object["status"] =
+                        json!({"conditions": [{"type": "Archived", "status": "True"}]});
                 }
-                let is_last = at == chain.len();
-                match state {
-                    "archived" => {
-                        object["status"] =
-                            json!({"conditions": [{"type": "Archived", "status": "True"}]});
-                    }
-                    "archiving" => object["spec"]["lifecycleState"] = "Archived".into(),
-                    "paused" => object["spec"]["lifecycleState"] = "Paused".into(),
-                    "made" => {
-                        object["metadata"]["labels"] = json!({ LABEL_OBJECT_DEPLOYMENT: "web" });
-                    }
-                    _ => {}
+                "archiving" => object["spec"]["lifecycleState"] = "Archived".into(),
+                "paused" => object["spec"]["lifecycleState"] = "Paused".into(),
+                "made" => {
+                    object["metadata"]["labels"] = json!({ LABEL_OBJECT_DEPLOYMENT: "web" });
                 }
-                if state == "deleted" || (is_last && deleting) {
+                "deleted" => {
                     object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
                 }
-                if is_last {
-                    object["metadata"]["annotations"] =
-                        json!({ ANNOTATION_ON_DELETION: annotation });
-                }
-                let record = Record::read(RevisionKind::ObjectSet, &object.to_string());
-                revisions.observe(record.unwrap());
+                _ => {}
             }
-            let last = format!("u-{}", chain.last().unwrap().split(' ').next().unwrap());
-            let heirs = revisions.heirs(&revisions.by_uid(&last).unwrap());
-            let names: Vec<_> = heirs.iter().map(|heir| heir.key.name.to_string()).collect();
-            names.join(" ")
+            if at == lines.len() {
+                for (field, value) in of_last.as_object().unwrap() {
+                    object["metadata"][field] = value.clone();
+                }
+            }
+            let record = Record::read(RevisionKind::ObjectSet, &object.to_string());
+            revisions.observe(record.unwrap());
+        }
+        let last = format!("u-{}", lines.last().unwrap().split(' ').next().unwrap());
+        let last = revisions.by_uid(&last).unwrap();
+        (revisions, last)
+    }
+
+    fn names(found: &[Arc<RevisionRecord>]) -> String {
+        let names: Vec<_> = found.iter().map(|one| one.key.name.to_string()).collect();
+        names.join(" ")
+    }
+
+    #[test]
+    fn what_a_deleted_revision_has_goes_to_older_ones_in_force() {
+        let heirs = |lines: &[&str], annotation: &str, deleting: bool| {
+            let mut of_last = json!({ "annotations": { ANNOTATION_ON_DELETION: annotation } });
+            if deleting {
+                of_last["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            }
+            let (revisions, last) = chain(lines, &of_last);
+            names(&revisions.heirs(&last))
         };
-        let chain = ["a 1 - -", "b 2 a -", "c 3 b -"];
+        let three = ["a 1 - -", "b 2 a -", "c 3 b -"];
         for (annotation, deleting, expected) in [
             ("hand-back", true, "b a"),
             ("hand-back", false, ""),
             ("delete", true, ""),
         ] {
             assert_eq!(
-                heirs(&chain, annotation, deleting),
+                heirs(&three, annotation, deleting),
                 expected,
                 "{annotation}"
             );
         }
-        for (chain, expected) in [
+        for (lines, expected) in [
             (&["a 1 - -", "b 2 a archived", "c 3 b -"][..], "a"),
             (&["a 1 - -", "b 2 a archiving", "c 3 b -"], "a"),
             (&["a 1 - -", "b 2 a deleted", "c 3 b -"], "a"),
@@ -534,7 +582,32 @@ mod tests {
             // Revisions of one deployment need not list each other.
             (&["a 1 - made", "b 2 - -", "c 3 - made"], "a"),
         ] {
-            assert_eq!(heirs(chain, "hand-back", true), expected, "{chain:?}");
+            assert_eq!(heirs(lines, "hand-back", true), expected, "{lines:?}");
+        }
+    }
+
+    /// What the last one of a chain follows, and what follows the first.
+    #[test]
+    fn a_chain_is_followed_over_any_number_of_steps() {
+        for (lines, before, newer) in [
+            (&["a 1 - -", "b 2 a -", "c 3 b -"][..], "a b", "b c"),
+            (&["a 1 - -", "b 2 a archived", "c 3 b -"], "a", "c"),
+            (&["a 1 - -", "b 2 a archiving", "c 3 b -"], "a b", "c"),
+            (&["a 1 - -", "b 2 a deleted", "c 3 b paused"], "a b", "c"),
+            (&["a 1 - -", "c 3 b -"], "", ""),
+            (&["a 1 - made", "b 2 - -", "c 3 - made"], "a", "c"),
+            (&["a 1 c -", "c 3 a -"], "a", "c"),
+            // One without a number has not begun.
+            (&["a 1 - -", "c 0 a -"], "a", ""),
+        ] {
+            let (revisions, last) = chain(lines, &json!({}));
+            assert_eq!(
+                names(&revisions.unfinished_before(&last)),
+                before,
+                "{lines:?}"
+            );
+            let first = revisions.by_uid("u-a").unwrap();
+            assert_eq!(names(&revisions.newer(&first)), newer, "{lines:?}");
         }
     }
 

@@ -24,6 +24,7 @@ mod cluster_commands;
 mod cluster_commands_pull;
 mod cluster_commands_rights;
 mod clusters;
+mod containers;
 mod crash;
 mod deletion;
 mod deployments;

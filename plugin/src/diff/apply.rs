@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use baton_engine::containers::{Container, Held};
 use baton_engine::handover::{Adoption, Sibling, Siblings, classify, decide_adoption};
 use baton_engine::keep::is_kept;
 use baton_engine::object::{controller, is_terminating, text};
@@ -223,9 +224,10 @@ pub(crate) fn evaluate(
     }
 }
 
-/// What becomes of an object that only older revisions want; nothing where it is not theirs.
+/// What becomes of an object that only older revisions want; nothing where it is not theirs. The new one wants `wants`.
 pub(crate) fn left_behind(
     siblings: &ChainSiblings,
+    wants: &BTreeSet<ObjectKey>,
     phase: &str,
     desired: &Desired,
     live: Option<&Value>,
@@ -235,6 +237,14 @@ pub(crate) fn left_behind(
     let section = Section::of(&desired.gvk, &desired.key, Some(phase));
     if is_kept([&desired.manifest, live]) {
         return Some(section.verdict(Tone::Same, format!("{KEPT}, without an owner, {when}")));
+    }
+    let held = Container::of(&desired.gvk, &desired.manifest).map(|container| Held {
+        container,
+        key: desired.key.clone(),
+        revision: controller(live).map_or_else(String::new, |by| text(by, "name").to_owned()),
+    });
+    if let Some(loss) = held.and_then(|held| held.loss(wants)) {
+        return Some(section.verdict(Tone::Bad, format!("refused: {loss}")));
     }
     let pair = Pair::new(Some(clean(desired.manifest.clone())), None);
     let section = section.verdict(Tone::Removed, format!("deleted {when}"));
@@ -561,7 +571,8 @@ mod tests {
     #[test]
     fn objects_that_nobody_wants_any_more_are_deleted() {
         let check = |live: Option<&Value>| {
-            let section = left_behind(&siblings(), "old", &desired(WEB, "Prevent"), live, "later");
+            let web = desired(WEB, "Prevent");
+            let section = left_behind(&siblings(), &BTreeSet::new(), "old", &web, live, "later");
             section.map(|section| section.verdict)
         };
         assert_eq!(
@@ -580,12 +591,34 @@ mod tests {
         kept["metadata"]["annotations"]["helm.sh/resource-policy"] = "keep".into();
         let section = left_behind(
             &siblings(),
+            &BTreeSet::new(),
             "old",
             &desired(WEB, "Prevent"),
             Some(&kept),
             "later",
         );
         assert_eq!(section.unwrap().verdict, "kept, without an owner, later");
+    }
+
+    #[test]
+    fn a_namespace_with_objects_of_the_new_revision_is_refused() {
+        let namespace = desired(
+            "{apiVersion: v1, kind: Namespace, metadata: {name: shop}}",
+            "Prevent",
+        );
+        let web = desired(WEB, "Prevent");
+        let live = live("web-v1", "1");
+        let verdict = |wants: &[&Desired]| {
+            let wants = wants.iter().map(|object| object.key.clone()).collect();
+            let section = left_behind(&siblings(), &wants, "old", &namespace, Some(&live), "later");
+            section.unwrap().verdict
+        };
+        assert_eq!(verdict(&[]), "deleted later");
+        assert_eq!(
+            verdict(&[&web]),
+            "refused: Namespace shop is left out and would be deleted with revision web-v1, and with it ConfigMap \
+             shop/web: keep it in the revision, or let go of it by the annotation baton.run/deletion=keep"
+        );
     }
 
     #[test]

@@ -304,7 +304,8 @@ fn of_old_objects(
     old: &[(&Revision, RevisionContent)],
     children: &Children,
 ) -> Vec<Section> {
-    let mut seen: BTreeSet<_> = content.objects().map(|object| &object.key).collect();
+    let wants: BTreeSet<_> = content.objects().map(|object| object.key.clone()).collect();
+    let mut seen: BTreeSet<_> = wants.iter().collect();
     let mut sections = Vec::new();
     let placed = old.iter().rev().flat_map(|(_, content)| content.placed());
     for (phase, object) in placed {
@@ -316,7 +317,8 @@ fn of_old_objects(
             Found::Missing | Found::Unreadable(_) => None,
         };
         let (siblings, when) = (&plan.siblings, &plan.deletion);
-        sections.extend(left_behind(siblings, &phase.name, object, live, when));
+        let section = left_behind(siblings, &wants, &phase.name, object, live, when);
+        sections.extend(section);
     }
     sections
 }

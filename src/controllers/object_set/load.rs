@@ -10,7 +10,7 @@ use baton_engine::{
     diff,
     names::{is_subdomain, quoted},
     object::Identity,
-    revision::{Delivery, Phase, Reach, Revision, duplicates, prepare},
+    revision::{Delivery, Phase, Revision, duplicates, prepare},
 };
 use baton_kubernetes::account::Account;
 use baton_probes::Probes;
@@ -91,8 +91,7 @@ impl ObjectSets {
             delivery: Delivery::InProcess,
             is_impersonated: account.is_some(),
             was_refused: was_refused(&status.conditions),
-            reach: Reach::default(),
-            heirs: Vec::new(),
+            ..Revision::default()
         };
         let mut problems = references(record, &spec);
         let named = spec.service_account_name.as_ref();

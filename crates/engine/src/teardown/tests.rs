@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::*;
 use crate::{
-    Gvk,
+    Gvk, ObjectKey,
     conditions::report_archival,
     revision::{Delivery, KindScope},
     tests::fixtures::*,
@@ -123,6 +123,33 @@ fn objects_that_are_to_be_kept_are_let_go() {
                 "{text}"
             );
         }
+    }
+}
+
+/// What newer revisions have in a namespace keeps it, and nothing else does.
+#[test]
+fn a_namespace_in_which_newer_revisions_want_objects_is_let_go() {
+    for (wants, expected) in [(&["inner"][..], "ra"), (&["other"], "xa"), (&[], "xa")] {
+        let mut revision = revision();
+        revision.newer_wants = wants
+            .iter()
+            .map(|namespace| ObjectKey {
+                group: String::new(),
+                kind: "ConfigMap".to_owned(),
+                namespace: (*namespace).to_owned(),
+                name: "cm".to_owned(),
+            })
+            .collect();
+        let mut phases = phases(&revision, &[&["a"]]);
+        let object = &mut phases[0].objects[0];
+        object.gvk = Gvk::new("v1", "Namespace");
+        object.manifest["metadata"]["name"] = "inner".into();
+        let kinds = [(object.gvk.clone(), KindState::served(KindScope::Namespaced))].into();
+        let live = live("2", "me*");
+        let mut teardown =
+            Teardown::new(&revision, &phases, &kinds, |_| Live::Present(live.clone()));
+        let (_, request) = next(&mut teardown).unwrap();
+        assert_eq!(format!("{}a", letter(&request)), expected, "{wants:?}");
     }
 }
 

@@ -1,0 +1,88 @@
+//! Namespaces and definitions of kinds that a newer revision leaves out although it has objects in them.
+
+use baton_integration::prelude::*;
+
+/// A namespace beside that of the test, and an object in it.
+fn contents(ns: &TestNamespace) -> (Entry, Entry) {
+    let name = ns.unique("inner");
+    let inner = object("v1", "Namespace", &name);
+    let cm = configmap("cm").within(&name).data("k", "v");
+    (inner, cm)
+}
+
+/// Nothing of it was touched.
+async fn is_untouched(ns: &TestNamespace, inner: &Entry) {
+    let live = ns.live(inner).await;
+    assert!(live["metadata"]["deletionTimestamp"].is_null(), "{live}");
+}
+
+/// A revision that would lose its objects with a namespace that only the one before has is refused before it writes
+/// anything, until the namespace is to be kept. Then it is left behind.
+#[tokio::test]
+async fn a_namespace_with_objects_of_a_newer_revision_is_never_deleted() {
+    let ns = TestNamespace::new(Scope::Cluster).await;
+    let (inner, cm) = contents(&ns);
+    ns.revision(1)
+        .phase("a", [inner.clone()])
+        .phase("b", [cm.clone()])
+        .available()
+        .await;
+    let before = ns.live(&cm).await;
+    let changed = cm.clone().data("k", "w");
+    ns.revision(2)
+        .phase("a", [changed.clone()])
+        .previous(&["v1"])
+        .create()
+        .await;
+    let refused = ns
+        .reaches("v2", &[Because("Available", "False", "PreflightError")])
+        .await;
+    let message = refused.message("Available");
+    let told = format!(
+        "Namespace {name} is left out and would be deleted with revision {v1}, and with it ConfigMap {name}/cm: keep \
+         it in the revision, or let go of it by the annotation baton.run/deletion=keep",
+        name = inner.name(),
+        v1 = ns.set_name("v1"),
+    );
+    assert_eq!(message, told);
+    assert_eq!(ns.live(&cm).await, before);
+
+    let keep = json!({ "metadata": { "annotations": { "baton.run/deletion": "keep" } } });
+    ns.merge(&inner, &keep).await;
+    ns.reaches("v2", &[Is("Available", "True")]).await;
+    ns.set_lifecycle("v1", "Archived").await;
+    ns.reaches("v1", &[Is("Archived", "True")]).await;
+    is_untouched(&ns, &inner).await;
+    assert_eq!(ns.live(&cm).await["data"]["k"], "w");
+    ns.delete(&inner).await;
+}
+
+/// Where it is too late to refuse, because the note that it is to be kept has gone again, it is kept all the same.
+#[tokio::test]
+async fn a_namespace_in_use_is_let_go_whatever_its_annotations_say() {
+    let ns = TestNamespace::new(Scope::Cluster).await;
+    let (inner, cm) = contents(&ns);
+    ns.revision(1)
+        .phase("a", [inner.clone()])
+        .phase("b", [cm.clone()])
+        .available()
+        .await;
+    let annotate = async |value: Value| {
+        let keep = json!({ "metadata": { "annotations": { "baton.run/deletion": value } } });
+        ns.merge(&inner, &keep).await;
+    };
+    annotate("keep".into()).await;
+    ns.revision(2)
+        .phase("a", [cm.clone()])
+        .previous(&["v1"])
+        .available()
+        .await;
+    annotate(Value::Null).await;
+    ns.delete_set("v1", "Background").await;
+    is_untouched(&ns, &inner).await;
+    assert_eq!(owner_names(&ns.live(&inner).await), [""; 0]);
+    // Without a newer revision in force it goes as before.
+    ns.delete_set("v2", "Background").await;
+    ns.gone(&cm).await;
+    ns.delete(&inner).await;
+}
