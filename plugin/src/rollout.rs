@@ -6,7 +6,7 @@ use baton_apis::conditions::{self, reasons::PROGRESS_DEADLINE_EXCEEDED};
 use tokio::time::{Instant, timeout_at};
 
 use crate::{
-    chain::{Chain, Revision, not_found},
+    chain::{Chain, Revision, State, not_found},
     connect::Cluster,
     content::Slices,
     error::Error,
@@ -103,8 +103,10 @@ pub(crate) fn judge(chain: &Chain, slices: &Slices) -> Rollout {
     if revision.is_deleting() {
         return is(Outcome::Failed, format!("{name} is being deleted"));
     }
-    if revision.is_archived() {
-        return is(Outcome::Failed, format!("{name} is archived"));
+    match revision.state() {
+        State::Archived => return is(Outcome::Failed, format!("{name} is archived")),
+        State::Archiving => return is(Outcome::Failed, format!("{name} is being archived")),
+        _ => {}
     }
     let available = revision
         .condition(conditions::AVAILABLE)
@@ -118,6 +120,13 @@ pub(crate) fn judge(chain: &Chain, slices: &Slices) -> Rollout {
             ),
         ),
         Some(condition) if condition.status == "True" && revision.has_succeeded() => {
+            // The deployment's report follows that of the revision.
+            let deployment = chain.asked_deployment();
+            if deployment.is_some_and(|it| !it.is_true(conditions::AVAILABLE)) {
+                let message =
+                    format!("waiting for the deployment to report that {name} is available");
+                return is(Outcome::Underway, paused(chain, &message));
+            }
             is(Outcome::Done, format!("{name} is rolled out and available"))
         }
         Some(condition) if condition.status == "True" => is(
@@ -467,17 +476,40 @@ mod tests {
 
     #[test]
     fn a_named_revision_speaks_for_itself() {
-        let archived = json!({"lifecycleState": "Archived"});
-        let chains = from_objects(
-            vec![deployment(&json!([]))],
-            vec![set("web-1", 1, &archived, &json!({}))],
-        );
-        let target: Target = "os/web-1".parse().unwrap();
-        let chain = crate::chain::pick(chains, &target).unwrap();
-        let rollout = judge(&chain, &Slices::default());
-        assert_eq!(
-            (rollout.outcome, rollout.message.as_str()),
-            (Outcome::Failed, "revision 1 (web-1) is archived")
-        );
+        let spec = json!({"lifecycleState": "Archived"});
+        let done = json!({"conditions": [condition("Archived", "True", "Archived", "")]});
+        for (status, expected) in [
+            (json!({}), "revision 1 (web-1) is being archived"),
+            (done, "revision 1 (web-1) is archived"),
+        ] {
+            let chains = from_objects(
+                vec![deployment(&json!([]))],
+                vec![set("web-1", 1, &spec, &status)],
+            );
+            let target: Target = "os/web-1".parse().unwrap();
+            let chain = crate::chain::pick(chains, &target).unwrap();
+            let rollout = judge(&chain, &Slices::default());
+            assert_eq!(
+                (rollout.outcome, rollout.message.as_str()),
+                (Outcome::Failed, expected)
+            );
+        }
+    }
+
+    #[test]
+    fn nothing_is_rolled_out_while_the_deployment_says_that_it_is_not_available() {
+        let conditions = json!([
+            condition("Available", "False", "ObjectSetUnready", ""),
+            condition("Progressing", "True", "Progressing", ""),
+        ]);
+        let available = json!({"conditions": [
+            condition("Available", "True", "Available", ""),
+            condition("Succeeded", "True", "RolloutSuccess", ""),
+        ]});
+        let (outcome, message, ..) =
+            judged(&conditions, vec![set("web-1", 1, &phases(), &available)]);
+        assert_eq!(outcome, Outcome::Underway);
+        let expected = "waiting for the deployment to report that revision 1 (web-1) is available";
+        assert_eq!(message, expected);
     }
 }

@@ -44,7 +44,7 @@ pub(crate) struct RevisionPicture {
     pub(crate) revision: Option<i64>,
     /// What it is doing, in one word.
     pub(crate) state: &'static str,
-    /// How many of its objects are healthy.
+    /// How many of its objects are healthy and its own.
     pub(crate) healthy: usize,
     pub(crate) objects: usize,
     /// What is to be said about it as a whole; empty when its objects say it all.
@@ -62,7 +62,7 @@ pub(crate) struct PhasePicture {
     pub(crate) name: String,
     /// Which controller runs it; empty for the revision's own.
     pub(crate) class: String,
-    /// How many of its objects are healthy. Where they cannot be read from here, all of them are when the phase is
+    /// How many of its objects are healthy and its revision's. Where they cannot be read from here, all of them are when the phase is
     /// available.
     pub(crate) healthy: usize,
     /// What is to be said about it as a whole.
@@ -133,6 +133,17 @@ pub(crate) enum OwnerPicture {
     },
     #[default]
     Unknown,
+}
+
+impl ObjectPicture {
+    /// Whether it counts for its revision: what another one has is none of its objects, however well it does.
+    pub(crate) fn is_ready(&self) -> bool {
+        let is_own = matches!(
+            self.owner,
+            OwnerPicture::ThisRevision { .. } | OwnerPicture::Delegated { .. }
+        );
+        is_own && self.healthy == Health::True
+    }
 }
 
 impl Health {

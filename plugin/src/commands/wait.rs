@@ -23,17 +23,19 @@ use crate::{
 
 /// Wait until something has become of a deployment or a revision
 ///
-/// Of a deployment, `succeeded` is asked of its current revision, and `archived` of all others. Exit code 0: it has
-/// become so.
-/// 1: the time was up. 2: an error.
+/// Rolled out is what the newest content is once it is available, also after its success delay; `available` is
+/// satisfied by an older revision as well. Of a deployment, `rolled-out` and `succeeded` are asked of its current
+/// revision, and `archived` of all others.
+///
+/// Exit code 0: it has become so. 1: the time was up, or it cannot become so any more. 2: an error.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct WaitArgs {
     #[command(flatten)]
     target: TargetArg,
 
-    /// For what: available, succeeded, archived, deleted, revision=N (or a later one), condition=TYPE or
+    /// For what: rolled-out, available, succeeded, archived, deleted, revision=N (or a later one), condition=TYPE or
     /// condition=TYPE=STATUS
-    #[arg(long = "for", value_name = "WHAT", default_value = "available")]
+    #[arg(long = "for", value_name = "WHAT", default_value = "rolled-out")]
     what: Goal,
 
     /// How long to wait, such as 90s or 1h30m; 0 is for ever
@@ -43,7 +45,9 @@ pub(crate) struct WaitArgs {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
-    /// The condition `Available` is true.
+    /// The wanted content is rolled out and available.
+    RolledOut,
+    /// The condition `Available` is true; that of a deployment also while only an older revision is.
     Available,
     /// The revision was rolled out once; that of a deployment is its current one.
     Succeeded,
@@ -66,6 +70,7 @@ impl FromStr for Goal {
     fn from_str(text: &str) -> Result<Self, String> {
         let (word, value) = text.split_once('=').unwrap_or((text, ""));
         Ok(match (word.to_ascii_lowercase().as_str(), value) {
+            ("rolled-out", "") => Self::RolledOut,
             ("available", "") => Self::Available,
             ("succeeded", "") => Self::Succeeded,
             ("archived", "") => Self::Archived,
@@ -83,8 +88,8 @@ impl FromStr for Goal {
             }
             _ => {
                 return Err(
-                    "expected available, succeeded, archived, deleted, revision=N, condition=TYPE or \
-                         condition=TYPE=STATUS"
+                    "expected rolled-out, available, succeeded, archived, deleted, revision=N, condition=TYPE \
+                     or condition=TYPE=STATUS"
                         .to_owned(),
                 );
             }
@@ -98,6 +103,8 @@ enum Reached {
     Yes(String),
     /// It is not; what is missing.
     No(String),
+    /// It is not, and waiting is of no use; why.
+    Never(String),
 }
 
 pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Error> {
@@ -112,7 +119,8 @@ pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Er
             None => return None,
         };
         match reached {
-            Reached::Yes(message) => Some(message),
+            Reached::Yes(message) => Some(Ok(message)),
+            Reached::Never(message) => Some(Err(message)),
             Reached::No(message) => {
                 progress.show(0, 0, &message);
                 missing = message;
@@ -122,12 +130,17 @@ pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Er
     })
     .await?;
     drop(progress);
-    if let Some(message) = reached {
-        global.output().print(&message)?;
-        return Ok(Exit::Fine);
+    match reached {
+        Some(Ok(message)) => {
+            global.output().print(&message)?;
+            return Ok(Exit::Fine);
+        }
+        Some(Err(message)) => report(&format!("error: {message}")),
+        None => {
+            let waited = duration(args.timeout);
+            report(&format!("error: {missing} (waited {waited})"));
+        }
     }
-    let waited = duration(args.timeout);
-    report(&format!("error: {missing} (waited {waited})"));
     Ok(Exit::Negative)
 }
 
@@ -169,9 +182,18 @@ fn look(chain: &Chain, goal: &Goal) -> Reached {
         judge_condition(&name, type_, status, found, generation)
     };
     match goal {
+        Goal::RolledOut => {
+            // How many objects are ready is not told here, so no slices are read.
+            let rollout = judge(chain, &Slices::default());
+            match rollout.outcome {
+                Outcome::Done => Reached::Yes(rollout.message),
+                Outcome::Underway => Reached::No(rollout.message),
+                Outcome::Failed => Reached::Never(rollout.message),
+            }
+        }
         Goal::Available => match condition(conditions::AVAILABLE, "True") {
             Reached::Yes(_) => Reached::Yes(format!("{name} is available")),
-            no @ Reached::No(_) => no,
+            other => other,
         },
         Goal::Condition { type_, status } => condition(type_, status),
         Goal::Succeeded => succeeded(chain, &name),
@@ -277,7 +299,7 @@ fn archived(chain: &Chain, name: &str) -> Reached {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::chain::from_objects;
@@ -289,6 +311,7 @@ mod tests {
             status: status.to_owned(),
         };
         for (text, expected) in [
+            ("rolled-out", Goal::RolledOut),
             ("available", Goal::Available),
             ("Succeeded", Goal::Succeeded),
             ("archived", Goal::Archived),
@@ -329,11 +352,58 @@ mod tests {
         from_objects(Vec::new(), vec![set]).remove(0)
     }
 
+    /// The older revision serves, so the deployment is available, and the newest one has failed.
+    #[test]
+    fn a_rollout_that_failed_is_not_rolled_out_although_an_older_revision_is_available() {
+        let condition = |type_: &str, status: &str, reason: &str, message: &str| {
+            json!({
+                "type": type_, "status": status, "reason": reason, "message": message,
+                "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        };
+        let phases = json!([{"name": "a", "objects": [{"object": {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "x"}}}]}]);
+        let late = "ObjectSet \"web-2\" exceeded its progress deadline.";
+        let verdict = |progressing: Value, goal: &str| {
+            let deployment = json!({
+                "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectDeployment",
+                "metadata": {"name": "web", "namespace": "shop", "uid": "d", "generation": 1},
+                "spec": {"selector": {}, "template": {"metadata": {}, "spec": {"phases": phases}}},
+                "status": {"conditions": [condition("Available", "True", "Available", ""), progressing]},
+            });
+            let set = json!({
+                "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+                "metadata": {"name": "web-2", "namespace": "shop", "uid": "u", "generation": 1,
+                    "ownerReferences": [{"apiVersion": "package-operator.run/v1alpha1",
+                        "kind": "ObjectDeployment", "name": "web", "uid": "d", "controller": true}]},
+                "spec": {"revision": 2, "phases": phases},
+                "status": {"conditions": [condition("Available", "False", "ProbeFailure", "not ready")]},
+            });
+            let chains = from_objects(vec![deployment], vec![set]);
+            look(&chains[0], &goal.parse().unwrap())
+        };
+        let under_way = condition("Progressing", "True", "Progressing", "");
+        let failed = condition("Progressing", "False", "ProgressDeadlineExceeded", late);
+        let available = "objectdeployment.package-operator.run/web is available".to_owned();
+        for (progressing, goal, expected) in [
+            (
+                &under_way,
+                "rolled-out",
+                Reached::No("not ready".to_owned()),
+            ),
+            (&failed, "rolled-out", Reached::Never(late.to_owned())),
+            (&failed, "available", Reached::Yes(available)),
+        ] {
+            assert_eq!(verdict(progressing.clone(), goal), expected);
+        }
+    }
+
     #[test]
     fn it_says_what_it_still_waits_for() {
         let words = |chain: &Chain, goal: &str| match look(chain, &goal.parse().unwrap()) {
             Reached::Yes(message) => format!("yes: {message}"),
             Reached::No(message) => message,
+            Reached::Never(message) => format!("never: {message}"),
         };
         let name = "objectset.package-operator.run/web-1";
         let waiting = chain(2, "False");

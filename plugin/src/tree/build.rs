@@ -186,8 +186,8 @@ impl View<'_> {
             let drawn = objects.map(|object| far(object, &phase.class, available));
             drawn.collect()
         };
-        let is_healthy = |object: &&ObjectPicture| object.healthy == Health::True;
-        let healthy = objects.iter().filter(is_healthy).count();
+        let is_ready = |object: &&ObjectPicture| object.is_ready();
+        let healthy = objects.iter().filter(is_ready).count();
         let shown_below = phase.is_here() && healthy < objects.len();
         let about = found.map(|found| about_delegate(revision, &phase.name, found, shown_below));
         let texts = [about.unwrap_or_default(), missing_slices(phase)];
@@ -223,12 +223,14 @@ impl View<'_> {
                     Ok(probes) => probes.evaluate(budget, &key.group, &key.kind, live),
                     Err(error) => Verdict::Unknown(vec![error.clone()]),
                 };
-                let (healthy, mut messages) = match verdict {
+                let (mut healthy, mut messages) = match verdict {
                     Verdict::True => (Health::True, Vec::new()),
                     Verdict::False(messages) => (Health::False, messages),
                     Verdict::Unknown(messages) => (Health::Unknown, messages),
                 };
                 if is_terminating(live) {
+                    // The manager waits for it, whatever it reports.
+                    healthy = Health::False;
                     messages.insert(0, "being deleted".to_owned());
                 }
                 (healthy, self.owner(revision, live), messages)
@@ -431,6 +433,33 @@ mod tests {
         let refused = delegate("u1", "False", "PreflightError");
         let (.., message, _) = phase("default", Some(&refused), &["x"]);
         assert_eq!(message, "in words");
+    }
+
+    /// As in the status of the revision: what it controls and does not wait for.
+    #[test]
+    fn what_others_have_and_what_is_being_deleted_does_not_count() {
+        let chain = chain("");
+        let mut catalogue = Catalogue::default();
+        catalogue.add(&chain.revisions[0], &Slices::default());
+        for (of_x, of_y, expected) in [
+            (("u1", false), ("u1", false), 2),
+            (("u1", false), ("stranger", false), 1),
+            (("", false), ("u1", false), 1),
+            (("u1", true), ("u1", false), 1),
+        ] {
+            let mut children = Children::default();
+            for (name, (owner, deleting)) in [("x", of_x), ("y", of_y)] {
+                let mut object = json!({"metadata": {"name": name, "namespace": "shop", "ownerReferences": [
+                    {"apiVersion": API, "kind": "ObjectSet", "name": "some", "uid": owner, "controller": !owner.is_empty()},
+                ]}});
+                if deleting {
+                    object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+                }
+                children.insert(&Gvk::new("v1", "ConfigMap"), object);
+            }
+            let picture = picture(&chain, &catalogue, &children, &Delegates::default());
+            assert_eq!(picture.revisions[0].healthy, expected, "{of_x:?} {of_y:?}");
+        }
     }
 
     #[test]

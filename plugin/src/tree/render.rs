@@ -138,13 +138,7 @@ pub(crate) fn revision(revision: &RevisionPicture, namespace: Option<&str>, styl
 }
 
 fn phase(phase: &PhasePicture, namespace: Option<&str>, style: Style) -> Node {
-    let is_own = |object: &ObjectPicture| {
-        matches!(
-            object.owner,
-            OwnerPicture::ThisRevision { .. } | OwnerPicture::Delegated { .. }
-        )
-    };
-    let is_fine = phase.healthy == phase.objects.len() && phase.objects.iter().all(is_own);
+    let is_fine = phase.healthy == phase.objects.len();
     let mut name = Cell::from(format!("phase {}", phase.name));
     if !phase.class.is_empty() {
         name = name.and(Paint::Dim, format!(" (class {})", phase.class));
@@ -464,7 +458,7 @@ od/web                       True
             1,
             PhasePicture {
                 name: "taken".to_owned(),
-                healthy: 1,
+                healthy: 0,
                 objects: vec![object("y", Health::True, OwnerPicture::Nobody, "")],
                 ..PhasePicture::default()
             },
