@@ -72,6 +72,7 @@ pub(crate) async fn run(cli: Cli) -> ExitCode {
     match result {
         Ok(Exit::Fine) => ExitCode::SUCCESS,
         Ok(Exit::Negative) => ExitCode::from(1),
+        Ok(Exit::Refused) => ExitCode::from(3),
         Err(error) if error.is_closed_pipe() => ExitCode::from(CLOSED_PIPE),
         Err(error) => {
             report(&format!("error: {error}"));

@@ -84,6 +84,11 @@ impl Section {
     pub(crate) fn differs(&self) -> bool {
         self.tone != Tone::Same
     }
+
+    /// Whether it would not come about.
+    pub(crate) fn is_refused(&self) -> bool {
+        self.tone == Tone::Bad
+    }
 }
 
 /// `ConfigMap default/settings`, `Deployment.apps default/web`, `Namespace prod`.

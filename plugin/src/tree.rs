@@ -62,8 +62,8 @@ pub(crate) struct PhasePicture {
     pub(crate) name: String,
     /// Which controller runs it; empty for the revision's own.
     pub(crate) class: String,
-    /// How many of its objects are healthy and its revision's. Where they cannot be read from here, all of them are when the phase is
-    /// available.
+    /// How many of its objects are healthy and its revision's. Where they cannot be read from here, all of them are
+    /// when the phase is available.
     pub(crate) healthy: usize,
     /// What is to be said about it as a whole.
     pub(crate) message: String,

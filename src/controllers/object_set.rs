@@ -30,8 +30,9 @@ use baton_engine::{
     conditions::{Requeue, report_archival, report_deletion, report_pass, report_refusal},
     teardown::TeardownOutcome,
 };
-use baton_kubernetes::{account::Account, target::Target};
+use baton_kubernetes::{account::Account, events::EventKind, target::Target};
 use baton_records::{
+    key::OwnKind as _,
     phase::PhaseKey,
     record::ReadError,
     revision::{RevisionKey, RevisionKind, RevisionRecord},
@@ -257,6 +258,9 @@ impl ObjectSets {
                     .await;
             }
         };
+        if !record.has_finalizer(FINALIZER_CACHED) {
+            self.tell_missing_previous(&record);
+        }
         let record = &self.set_up(record, true).await?;
         // A number that was filled in has made another generation of it.
         revision.generation = record.generation;
@@ -280,6 +284,23 @@ impl ObjectSets {
         // Only after our own status is written, so that nobody sees the older one report the loss of its objects first.
         self.observed.affected_siblings.emit(&affected);
         written
+    }
+
+    /// Publishes once, as a revision begins, that it lists revisions that do not exist.
+    fn tell_missing_previous(&self, record: &RevisionRecord) {
+        let revisions = &self.observed.revisions;
+        let listed = record.previous.iter().map(|name| record.key.named(name));
+        let missing = listed.filter(|key| revisions.get(key).is_none());
+        let missing: Vec<_> = missing.map(|key| key.name.to_string()).collect();
+        if missing.is_empty() {
+            return;
+        }
+        let (kind, names) = (record.key.kind.kind(), missing.join(", "));
+        let text =
+            format!("previous: there is no {kind} {names}, so nothing is taken over from it");
+        let events = &self.shared.events;
+        let (key, uid) = (&record.key, &record.uid);
+        events.publish(key, uid, EventKind::Warning, "PreviousNotFound", text);
     }
 
     /// Takes the objects of a revision away, for archival or deletion.

@@ -314,7 +314,7 @@ async fn what_a_file_would_make_of_an_application() {
     let mut wrong = environment("1.0.0");
     wrong["strategy"]["steps"][0]["capacity"]["contender"] = 101.into();
     let wrong = file("shop", wrong);
-    assert_eq!(wrong.code, 1);
+    assert_eq!(wrong.code, 3);
     assert!(
         wrong.stdout.contains("the server would refuse that"),
         "{wrong:?}"

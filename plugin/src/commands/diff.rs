@@ -42,8 +42,9 @@ kubectl baton diff [OPTIONS] TARGET [--from NUMBER] [--to NUMBER]
 /// Compare revisions with each other, with the cluster, or with what a file would make of them
 ///
 /// Without options, the current revision is compared with the one before it. Values of Secrets are never shown. The
-/// exit code is 0 without differences, 1 with differences, and 2 or more after an error. The environment variable
-/// `KUBECTL_EXTERNAL_DIFF` names another program to show the differences, as for `kubectl diff`.
+/// environment variable `KUBECTL_EXTERNAL_DIFF` names another program to show the differences, as for `kubectl diff`.
+///
+/// Exit code 0: no differences. 1: there are differences. 2: an error. 3: something of it would be refused.
 ///
 /// Of an Application of Shipper's (app/NAME), the newest Release is compared with the one that it replaces: chart,
 /// values, strategy, and the manifests that were rendered.
@@ -145,7 +146,18 @@ async fn show(sections: &[Section], labels: &Labels, global: &GlobalArgs) -> Res
         output.print(&render(sections, labels, output))?;
         sections.iter().any(Section::differs)
     };
-    Ok(if differs { Exit::Negative } else { Exit::Fine })
+    Ok(exit(sections, differs))
+}
+
+/// Refusals count before differences.
+fn exit(sections: &[Section], differs: bool) -> Exit {
+    if sections.iter().any(Section::is_refused) {
+        Exit::Refused
+    } else if differs {
+        Exit::Negative
+    } else {
+        Exit::Fine
+    }
 }
 
 /// The revision that is looked at: by number, by name, the current one, or the newest.
@@ -305,6 +317,19 @@ mod tests {
         let to = second(chain, to).map_err(text)?;
         let from = first(chain, to, from).map_err(text)?;
         Ok((from.number().unwrap(), to.number().unwrap()))
+    }
+
+    #[test]
+    fn exit_codes_tell_differences_and_refusals_apart() {
+        let section = |tone| Section::new("", "x").verdict(tone, String::new());
+        let (same, changed) = (section(Tone::Same), section(Tone::Changed));
+        let refused = section(Tone::Bad);
+        assert_eq!(exit(std::slice::from_ref(&same), false), Exit::Fine);
+        assert_eq!(exit(&[same.clone(), changed.clone()], true), Exit::Negative);
+        for differs in [false, true] {
+            let sections = [same.clone(), refused.clone(), changed.clone()];
+            assert_eq!(exit(&sections, differs), Exit::Refused);
+        }
     }
 
     #[test]

@@ -449,8 +449,9 @@ mod tests {
         ] {
             let mut children = Children::default();
             for (name, (owner, deleting)) in [("x", of_x), ("y", of_y)] {
+                let is_owned = !owner.is_empty();
                 let mut object = json!({"metadata": {"name": name, "namespace": "shop", "ownerReferences": [
-                    {"apiVersion": API, "kind": "ObjectSet", "name": "some", "uid": owner, "controller": !owner.is_empty()},
+                    {"apiVersion": API, "kind": "ObjectSet", "name": "some", "uid": owner, "controller": is_owned},
                 ]}});
                 if deleting {
                     object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();

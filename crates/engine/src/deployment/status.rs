@@ -131,6 +131,10 @@ fn progress(
         return Requeue::OnEvent;
     }
     let (status, reason, text) = match current {
+        None if !snapshot.deployment.has_phases => {
+            let text = "The template has no phases: there is nothing to roll out.".to_owned();
+            ("False", reasons::IDLE, text)
+        }
         None => (
             "True",
             reasons::PROGRESSING,

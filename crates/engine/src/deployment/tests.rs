@@ -7,7 +7,10 @@ use baton_apis::{ControlledObjectReference, LifecycleState, conditions::*};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::*;
-use crate::deployment::status::{Creation, report};
+use crate::{
+    conditions::Requeue,
+    deployment::status::{Creation, report},
+};
 
 const NOW: i64 = 1_000_000;
 
@@ -177,6 +180,28 @@ fn a_new_content_makes_a_new_revision() {
         list(&empty.actions()),
         "create web-h0 #1 after [] collisions None"
     );
+}
+
+#[test]
+fn a_deployment_without_phases_does_not_progress_for_ever() {
+    for (has_phases, expected) in [
+        (true, "True Progressing: Progressing to a new ObjectSet."),
+        (
+            false,
+            "False Idle: The template has no phases: there is nothing to roll out.",
+        ),
+    ] {
+        let mut snapshot = chain(&[]);
+        snapshot.newest_fits = false;
+        snapshot.deployment.has_phases = has_phases;
+        let (status, requeue) = report(&snapshot, &Creation::None);
+        let conditions = status.conditions.iter();
+        let progressing = conditions.filter(|it| it.type_ == "Progressing");
+        let progressing =
+            progressing.map(|it| format!("{} {}: {}", it.status, it.reason, it.message));
+        assert_eq!(progressing.collect::<Vec<_>>(), [expected]);
+        assert_eq!(requeue, Requeue::OnEvent);
+    }
 }
 
 #[test]
