@@ -462,6 +462,27 @@ async fn definitions_come_before_their_custom_resources() {
     lone.gone().await;
 }
 
+/// A rollback is a patch of ours, and no conflict for the next package.
+#[tokio::test]
+async fn a_package_follows_a_rollback_without_a_conflict() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let app = directory(&[("web.yaml", SHOP[0].1)]);
+    let file = app.path().join("web.yaml");
+    let pack = || ns.plugin(&["pack", text(&file), "--apply"]);
+    pack().done();
+    let web = ns.existing("web");
+    web.concluded().await;
+    fs::write(&file, SHOP[0].1.replace("hello", "hi")).unwrap();
+    pack().done();
+    web.set_reaches(2, &[Is("Succeeded", "True")]).await;
+    ns.plugin(&["rollback", "web"]).done();
+    fs::write(&file, SHOP[0].1.replace("hello", "hey")).unwrap();
+    pack().done();
+    let fourth = web.set_reaches(4, &[Is("Succeeded", "True")]).await;
+    let annotations = &fourth.json["metadata"]["annotations"];
+    assert_eq!(annotations["kubernetes.io/change-cause"], Value::Null);
+}
+
 /// Revisions do not change, and the error says what to do.
 #[tokio::test]
 async fn a_changed_revision_is_refused_with_advice() {

@@ -22,7 +22,7 @@ use crate::{
     },
     rollback::{
         Candidate, Choice, Comparison, Options, choose, standalone,
-        write::{ROLLBACK, cause, roll_deployment},
+        write::{ROLLBACK, cause, roll_deployment, without_cause},
     },
     rollout::{self, Outcome},
     target::{Target, TargetArg, object_name},
@@ -81,7 +81,10 @@ pub(crate) async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit
     let Some(follow) = done.follow.filter(|_| !args.no_wait && !args.dry_run) else {
         return Ok(Exit::Fine);
     };
-    let (_, rollout) = rollout::follow(&cluster, &follow, args.timeout).await?;
+    let (chain, rollout) = rollout::follow(&cluster, &follow, args.timeout).await?;
+    if let Some(cause) = &done.cause {
+        forget(&cluster, &chain, cause).await?;
+    }
     let message = rollout.message;
     match rollout.outcome {
         Outcome::Done => {
@@ -101,6 +104,25 @@ struct Done {
     line: String,
     /// What is being rolled out now, if anything is.
     follow: Option<Target>,
+    /// The change cause that a deployment was given for its next revision.
+    cause: Option<String>,
+}
+
+/// Takes the change cause from a deployment once its current revision has it: it is not that of what is applied later.
+async fn forget(cluster: &Cluster, chain: &Chain, cause: &str) -> Result<(), Error> {
+    let has_it = chain
+        .current()
+        .is_some_and(|revision| revision.change_cause() == Some(cause));
+    let Some(deployment) = chain.asked_deployment().filter(|_| has_it) else {
+        return Ok(());
+    };
+    let write = Write::new(Body::JsonPatch, false);
+    let patch = without_cause(cause);
+    match cluster.write(&deployment.path(), write, &patch).await {
+        // Somebody has given another one, or taken it away.
+        Err(error) if error.is_code(422) => Ok(()),
+        answer => answer.map(drop),
+    }
 }
 
 async fn roll(cluster: &Cluster, target: &Target, args: &RollbackArgs) -> Result<Done, Error> {
@@ -162,7 +184,11 @@ async fn roll_deployment_once(
         note(args.dry_run)
     );
     let follow = (!deployment.spec.paused).then(|| deployment.target());
-    Ok(Done { line, follow })
+    Ok(Done {
+        line,
+        follow,
+        cause: Some(cause(&revision.object, ROLLBACK)),
+    })
 }
 
 /// Rolls a chain without a deployment back.
@@ -190,6 +216,7 @@ async fn roll_revisions(
     Ok(Done {
         line,
         follow: Some(Target::new(revision.kind, new)),
+        cause: None,
     })
 }
 
@@ -217,6 +244,7 @@ fn already(chain: &Chain, named: &str, args: &RollbackArgs) -> Done {
             revision.unwrap_or_default()
         ),
         follow: None,
+        cause: None,
     }
 }
 

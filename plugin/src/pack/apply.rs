@@ -5,10 +5,11 @@ use std::pin::pin;
 use baton_kubernetes::wire::escape;
 use baton_terminal::error::is_not_served;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kube::core::Status;
 use serde_json::Value;
 
 use crate::{
-    connect::{Body, Cluster, Write},
+    connect::{Body, Cluster, FIELD_MANAGER, Write},
     error::Error,
     output::format::{name, text_at},
 };
@@ -111,13 +112,35 @@ async fn apply_one(cluster: &Cluster, object: &Value, mode: Mode) -> Result<Verb
 
 async fn send(cluster: &Cluster, object: &Value, mode: Mode) -> Result<Value, Error> {
     let path = path(cluster, object);
-    let write = Write {
-        content: Body::Apply,
-        options: &format!("&force={}&fieldValidation=Strict", mode.force),
-        dry_run: mode.dry_run,
+    let apply = async |force: bool| {
+        let options = format!("&force={force}&fieldValidation=Strict");
+        let write = Write {
+            content: Body::Apply,
+            options: &options,
+            dry_run: mode.dry_run,
+        };
+        cluster.write(&path, write, object).await
     };
-    let answer = cluster.write(&path, write, object);
-    answer.await.map_err(|error| explain(error, object))
+    let answer = match apply(mode.force).await {
+        Err(Error::Refused(status)) if is_own_conflict(&status) => apply(true).await,
+        answer => answer,
+    };
+    answer.map_err(|error| explain(error, object))
+}
+
+/// Whether an apply conflicts with nobody but this program: its patches, as of a rollback, are another manager than its
+/// applies for the server, although of the same name.
+fn is_own_conflict(status: &Status) -> bool {
+    let details = status.details.as_ref();
+    let causes = details.map_or(&[][..], |details| &details.causes);
+    let own = format!("conflict with \"{FIELD_MANAGER}\"");
+    let is_own = |message: &str| {
+        message == own
+            || message
+                .strip_prefix(&own)
+                .is_some_and(|it| it.starts_with(' '))
+    };
+    status.code == 409 && !causes.is_empty() && causes.iter().all(|cause| is_own(&cause.message))
 }
 
 /// Whether two states of an object differ in nothing but what every write changes.
@@ -174,4 +197,34 @@ fn explain(error: Error, object: &Value) -> Error {
         ));
     }
     error
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn conflicts_with_others_are_no_conflicts_of_ours() {
+        let ours = "conflict with \"kubectl-baton\" using package-operator.run/v1alpha1";
+        let others = "conflict with \"kubectl-baton-fork\" using package-operator.run/v1alpha1";
+        for (causes, expected) in [
+            (&[ours][..], true),
+            (&["conflict with \"kubectl-baton\"", ours], true),
+            (&[others], false),
+            (&[ours, others], false),
+            (&[ours, "conflict with \"kubectl-edit\""], false),
+            (&[], false),
+        ] {
+            let causes: Vec<_> = causes
+                .iter()
+                .map(|text| json!({"reason": "FieldManagerConflict", "message": text, "field": ".spec"}))
+                .collect();
+            let status = json!({"status": "Failure", "code": 409, "reason": "Conflict", "message": "",
+                "details": {"causes": causes}});
+            let status: Status = serde_json::from_value(status).unwrap();
+            assert_eq!(is_own_conflict(&status), expected, "{causes:?}");
+        }
+    }
 }

@@ -51,6 +51,18 @@ pub(crate) fn roll_deployment(deployment: &Value, revision: &Value) -> Value {
     ])
 }
 
+/// The JSON patch that takes a change cause from a deployment, if that is still it.
+pub(crate) fn without_cause(cause: &str) -> Value {
+    let path = format!(
+        "/metadata/annotations/{}",
+        ANNOTATION_CHANGE_CAUSE.replace('/', "~1")
+    );
+    json!([
+        { "op": "test", "path": path, "value": cause },
+        { "op": "remove", "path": path },
+    ])
+}
+
 /// A revision's content in the form of a template.
 pub(crate) fn template(revision: &Value) -> Value {
     let mut metadata = Map::new();
