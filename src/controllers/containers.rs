@@ -8,6 +8,7 @@ use baton_engine::{
     containers::{Container, Held},
     heirs::wants,
     keep::is_kept,
+    object::{controller, text},
     revision::{Desired, Phase, prepare},
 };
 use baton_kubernetes::{
@@ -19,6 +20,7 @@ use baton_records::{
     revision::{RevisionKey, RevisionKind, RevisionRecord},
 };
 use baton_runtime::source::Wake;
+use serde_json::Value;
 
 use super::{BURST, Error, heirs::as_revision, observed::Observed};
 
@@ -34,6 +36,12 @@ fn place_of(phase: &Phase) -> &str {
 
 fn container(object: &Desired) -> Option<Container> {
     Container::of(&object.gvk, &object.manifest)
+}
+
+/// An object of a cluster, if it is observed there.
+fn live(cluster: &Target, object: &Desired) -> Option<Value> {
+    let stored = cluster.get(&object.gvk, &object.key.namespace, &object.key.name)?;
+    stored.parse().ok()
 }
 
 impl Observed {
@@ -56,35 +64,58 @@ impl Observed {
         if !may_have_containers(record, phases) {
             return Ok(losses);
         }
+        let mut seen = BTreeSet::new();
         for older in self.revisions.unfinished_before(record) {
-            let revision = as_revision(&older);
-            for phase in self.manifests(api, &older).await? {
-                let place = place(&phase.class).to_owned();
-                for object in prepare(&revision, vec![phase])
-                    .iter()
-                    .flat_map(|it| &it.objects)
-                {
-                    let Some(container) = container(object) else {
-                        continue;
-                    };
-                    let live = home.get(&object.gvk, "", &object.key.name);
-                    let live = live.filter(|_| place.is_empty());
-                    let live = live.and_then(|live| live.parse().ok());
-                    if is_kept(live.iter().chain([&object.manifest])) {
-                        continue;
-                    }
-                    let there = phases.iter().filter(|phase| place_of(phase) == place);
-                    let wants = there.flat_map(|phase| &phase.objects);
-                    let held = Held {
-                        container,
-                        key: object.key.clone(),
-                        revision: older.key.name.to_string(),
-                    };
-                    losses.extend(held.loss(&wants.map(|object| object.key.clone()).collect()));
+            for (place, held) in self.held(api, home, &older).await? {
+                let there = phases.iter().filter(|phase| place_of(phase) == place);
+                let wants = there.flat_map(|phase| &phase.objects);
+                let wants = wants.map(|object| object.key.clone()).collect();
+                if seen.insert((place, held.key.clone())) {
+                    losses.extend(held.loss(&wants));
                 }
             }
         }
         Ok(losses)
+    }
+
+    /// The containers that a revision would delete, with their place.
+    async fn held(
+        &self,
+        api: &Api,
+        home: &Target,
+        record: &RevisionRecord,
+    ) -> Result<Vec<(String, Held)>, Error> {
+        let mut found = Vec::new();
+        let revision = as_revision(record);
+        for phase in self.manifests(api, record).await? {
+            let place = place(&phase.class).to_owned();
+            let objects = prepare(&revision, vec![phase]).into_iter();
+            for object in objects.flat_map(|phase| phase.objects) {
+                let Some(container) = container(&object) else {
+                    continue;
+                };
+                let live = place.is_empty().then(|| live(home, &object)).flatten();
+                // One that is not there may not be observed yet.
+                let is_its = live
+                    .as_ref()
+                    .is_none_or(|live| self.is_controlled_by(live, record));
+                if is_its && !is_kept(live.iter().chain([&object.manifest])) {
+                    let held = Held {
+                        container,
+                        key: object.key,
+                        revision: record.key.name.to_string(),
+                    };
+                    found.push((place.clone(), held));
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Whether the controller of an object is a revision, or one of its phase objects.
+    fn is_controlled_by(&self, live: &Value, revision: &RevisionRecord) -> bool {
+        let owner = controller(live).and_then(|owner| self.revisions.by_uid(text(owner, "uid")));
+        owner.is_some_and(|owner| owner.uid == revision.uid)
     }
 
     /// The objects that newer revisions want in the place of a class, for a revision or phase of that class with these

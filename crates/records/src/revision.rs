@@ -461,11 +461,13 @@ impl Revisions {
         heirs
     }
 
-    /// The revisions before one, over any number of steps, that are not archived: what they have they may still delete.
+    /// The revisions before one, over any number of steps, that are not archived, the newest first: what they have they
+    /// may still delete.
     #[must_use]
     pub fn unfinished_before(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
         let mut found = closure(record, |earlier| self.before(earlier));
         found.retain(|earlier| !earlier.archived && earlier.key != record.key);
+        found.sort_by_key(|earlier| Reverse(earlier.number));
         found
     }
 
@@ -590,10 +592,10 @@ mod tests {
     #[test]
     fn a_chain_is_followed_over_any_number_of_steps() {
         for (lines, before, newer) in [
-            (&["a 1 - -", "b 2 a -", "c 3 b -"][..], "a b", "b c"),
+            (&["a 1 - -", "b 2 a -", "c 3 b -"][..], "b a", "b c"),
             (&["a 1 - -", "b 2 a archived", "c 3 b -"], "a", "c"),
-            (&["a 1 - -", "b 2 a archiving", "c 3 b -"], "a b", "c"),
-            (&["a 1 - -", "b 2 a deleted", "c 3 b paused"], "a b", "c"),
+            (&["a 1 - -", "b 2 a archiving", "c 3 b -"], "b a", "c"),
+            (&["a 1 - -", "b 2 a deleted", "c 3 b paused"], "b a", "c"),
             (&["a 1 - -", "c 3 b -"], "", ""),
             (&["a 1 - made", "b 2 - -", "c 3 - made"], "a", "c"),
             (&["a 1 c -", "c 3 a -"], "a", "c"),

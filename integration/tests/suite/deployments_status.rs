@@ -266,7 +266,7 @@ async fn a_deployment_may_be_empty_first(scope: Scope) {
     let web = ns.deployment("web").create().await;
     let wanted = [
         Because("Available", "False", "ObjectSetUnready"),
-        Because("Progressing", "True", "Progressing"),
+        Because("Progressing", "False", "Idle"),
     ];
     web.reaches(&wanted).await;
     web.patch(&json!({ "spec": { "template": { "spec": { "phases": [] } } } }))
@@ -282,7 +282,7 @@ async fn a_deployment_may_be_empty_first(scope: Scope) {
     web.observed().await.assert(&[
         Is("Available", "True"),
         Says("Available", "is still Available."),
-        Because("Progressing", "True", "Progressing"),
+        Because("Progressing", "False", "Idle"),
     ]);
     web.has_sets(&[1]).await;
     ns.live(&cm).await;

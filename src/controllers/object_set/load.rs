@@ -9,7 +9,6 @@ use baton_engine::{
     conditions::was_refused,
     diff,
     names::{is_subdomain, quoted},
-    object::Identity,
     revision::{Delivery, Phase, Revision, duplicates, prepare},
 };
 use baton_kubernetes::account::Account;
@@ -20,7 +19,7 @@ use baton_records::{
 use baton_runtime::controller::Controller as _;
 
 use super::ObjectSets;
-use crate::controllers::{AtStep as _, Error, phase_pass::misplaced_account};
+use crate::controllers::{AtStep as _, Error, heirs::as_revision, phase_pass::misplaced_account};
 
 /// A revision read in full.
 pub(crate) struct Loaded {
@@ -73,14 +72,6 @@ impl ObjectSets {
             .shared
             .account(&record.key.namespace, spec.service_account_name.as_deref());
         let revision = Revision {
-            identity: Identity {
-                kind: record.key.kind.kind().to_owned(),
-                namespace: record.key.namespace.to_string(),
-                name: record.key.name.to_string(),
-                uid: record.uid.to_string(),
-                is_remote: false,
-            },
-            number: record.number.unwrap_or(0),
             generation: record.generation,
             lifecycle: record.lifecycle,
             success_delay_seconds: spec.success_delay_seconds.unwrap_or(0),
@@ -91,7 +82,7 @@ impl ObjectSets {
             delivery: Delivery::InProcess,
             is_impersonated: account.is_some(),
             was_refused: was_refused(&status.conditions),
-            ..Revision::default()
+            ..as_revision(record)
         };
         let mut problems = references(record, &spec);
         let named = spec.service_account_name.as_ref();
