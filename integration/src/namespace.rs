@@ -14,8 +14,8 @@ use crate::manifest::{BLOCKING_FINALIZER, Entry};
 use crate::program::Log;
 use crate::revision::{Revision, Want};
 
-/// How long anything may take to happen.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+/// How long anything may take to happen. A machine that others use as well may stand still for many seconds.
+pub const PATIENCE: Duration = Duration::from_mins(1);
 
 /// How long garbage collection may take to know new kinds.
 const GARBAGE: Duration = Duration::from_secs(90);

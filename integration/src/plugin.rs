@@ -14,7 +14,7 @@ use crate::manifest::object;
 use crate::namespace::TestNamespace;
 
 /// How long the plugin may take to write what is waited for, or to end when it is interrupted.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// Instead of the exit code of a run that a signal has ended.
 pub const BY_A_SIGNAL: i32 = -1;

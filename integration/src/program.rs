@@ -21,7 +21,7 @@ pub use self::stalled::Stalled;
 use crate::guard::{Guard, beside_tests};
 
 /// How long one may take to say that it is healthy or ready, and to end when asked to.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A free port may be taken by somebody else before the program has it; then others are tried.
 const ATTEMPTS: usize = 3;

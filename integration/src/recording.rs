@@ -14,7 +14,7 @@ use tokio::time::sleep;
 use crate::cluster::{Cluster, collection};
 
 /// How long a watch may lag behind.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A change of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
