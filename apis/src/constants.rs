@@ -19,6 +19,10 @@ pub const BATON_API_VERSION: &str = "baton.run/v1alpha1";
 pub const FIELD_MANAGER: &str = "package-operator";
 /// Managers of earlier releases whose fields are migrated into [`FIELD_MANAGER`].
 pub const LEGACY_FIELD_MANAGERS: [&str; 2] = ["package-operator-manager", "remote-phase-manger"];
+/// Managers of tools that people apply with: what they own in an object becomes ours when it is taken over.
+pub const FORMER_FIELD_MANAGERS: [&str; 3] = ["kubectl-client-side-apply", "kubectl", "helm"];
+/// Annotation on an object: managers beside [`FORMER_FIELD_MANAGERS`], separated by commas. An addition of ours.
+pub const ANNOTATION_FORMER_MANAGERS: &str = "baton.run/former-managers";
 
 /// Finalizer that holds a revision until its objects are torn down.
 pub const FINALIZER_CACHED: &str = "package-operator.run/cached";
@@ -94,6 +98,12 @@ pub const ANNOTATION_RESTARTED_AT: &str = "baton.run/restartedAt";
 pub const ANNOTATION_CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 /// Annotation of kubectl: the whole manifest as applied last. Not carried to revisions.
 pub const ANNOTATION_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Annotations that tools need to work on an object again. They stay with one that is taken over.
+pub const ANNOTATIONS_OF_TOOLS: [&str; 3] = [
+    ANNOTATION_LAST_APPLIED,
+    "meta.helm.sh/release-name",
+    "meta.helm.sh/release-namespace",
+];
 /// Annotation on `ObjectSets`: the pause came from the deployment.
 pub const ANNOTATION_PAUSED_BY_PARENT: &str = "package-operator.run/paused-by-parent";
 /// Annotation on managed objects in other clusters: owners as a JSON list.

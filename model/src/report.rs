@@ -180,7 +180,7 @@ fn request(system: &System, talk: u32, which: u8) -> String {
         Request::DryRunApply(_) => "dry run to apply",
         Request::Create(_) => "create",
         Request::Apply(_) => "apply",
-        Request::Migrate(_) => "migrate",
+        Request::Migrate { .. } => "migrate",
         Request::TakeBack => "take back",
         Request::Release { .. } => "release",
         Request::HandBack(_) => "hand back",

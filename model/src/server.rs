@@ -58,8 +58,8 @@ pub fn serve(
         (Request::Create(body), live) => apply(key, live, body, false, next),
         (Request::Apply(body), live) => apply(key, live, body, true, next),
         (_, None) => (Change::None, Answer::NotFound),
-        (Request::Migrate(seen), Some(live)) => {
-            let entries = migrated(live).filter(|_| is_as_seen(live, seen));
+        (Request::Migrate { live: seen, former }, Some(live)) => {
+            let entries = migrated(live, former).filter(|_| is_as_seen(live, seen));
             let mut object = live.clone();
             if let Some(entries) = entries {
                 object["metadata"]["managedFields"] = entries.into();

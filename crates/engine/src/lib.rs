@@ -111,10 +111,15 @@ pub enum Request {
     Create(Value),
     /// Apply forced. The body carries the `resourceVersion` it was decided upon.
     Apply(Value),
-    /// Unite the legacy entries of `managedFields` with that of our applies
+    /// Unite the legacy entries of `managedFields`, and those of former managers, with that of our applies
     /// ([`diff::legacy::migrated`]). An object in any other state than this one is left as it is,
     /// and answered.
-    Migrate(Precondition),
+    Migrate {
+        /// The live object it was decided upon.
+        live: Precondition,
+        /// The former managers, if it is taken over.
+        former: Vec<String>,
+    },
     /// Apply an empty configuration: gives up all that an unforced apply merged into a stranger.
     TakeBack,
     /// Remove the owner reference with this uid, nothing else.

@@ -252,7 +252,7 @@ impl<'a> ObjectPass<'a> {
                 match self.need_to_apply(body, live, is_checked || needs_no_check) {
                     // The write is certain to follow, and the dry run of an object to be migrated may say no wrongly.
                     Need::Check(request @ Request::DryRunApply(_))
-                        if !legacy::needs_migration(live) =>
+                        if !self.needs_migration(live) =>
                     {
                         Need::DryRun(request)
                     }
@@ -276,7 +276,7 @@ impl<'a> ObjectPass<'a> {
         // Without a remembered fingerprint, say after a restart, the difference may be only in the
         // form in which the server stores a value; a dry run shows whether it is. With legacy entries
         // the fingerprint also covers fields that nobody wants.
-        let differs = known.is_some() && !legacy::needs_migration(live);
+        let differs = known.is_some() && !self.needs_migration(live);
         self.need_to_apply(body, live, differs || self.progress == Progress::Checked)
     }
 
@@ -287,12 +287,15 @@ impl<'a> ObjectPass<'a> {
     /// to go still stand (a volume can change from one source to another, but not have two), and those
     /// that the body lacks are not missed yet. So another dry run follows the migration.
     fn need_to_apply(&self, body: Value, live: &Value, is_checked: bool) -> Need {
-        let migrate = || Request::Migrate(precondition(live));
+        let migrate = || Request::Migrate {
+            live: precondition(live),
+            former: self.former_managers(live),
+        };
         if self.progress == Progress::RefusedUnmigrated {
             Need::Check(migrate())
         } else if !is_checked {
             Need::Check(Request::DryRunApply(versioned(body, live)))
-        } else if legacy::needs_migration(live) {
+        } else if self.needs_migration(live) {
             Need::Prepare(migrate())
         } else {
             Need::Write(Request::Apply(versioned(body, live)))
@@ -353,7 +356,7 @@ impl<'a> ObjectPass<'a> {
                 self.settle_dry_run(body, &answered);
             }
             (Request::DryRunApply(_), Answer::Refused(_))
-                if self.live().is_some_and(legacy::needs_migration) =>
+                if self.live().is_some_and(|live| self.needs_migration(live)) =>
             {
                 self.progress = Progress::RefusedUnmigrated;
             }
@@ -369,12 +372,12 @@ impl<'a> ObjectPass<'a> {
             }
             (
                 Request::Get
-                | Request::Migrate(_)
+                | Request::Migrate { .. }
                 | Request::DryRunCreate(_)
                 | Request::DryRunApply(_),
                 Answer::Refused(text),
             ) => self.progress = Progress::Blocked(Problem::Violation, text),
-            (Request::Migrate(_), Answer::Object(live)) => {
+            (Request::Migrate { .. }, Answer::Object(live)) => {
                 self.begin_round();
                 self.live = Live::Present(live);
                 // The fingerprints were taken while other entries owned fields as well.
@@ -411,6 +414,20 @@ impl<'a> ObjectPass<'a> {
         classify(self.revision, self.siblings, live)
     }
 
+    /// Whose fields become ours: nobody's, unless the object is taken over from somebody who is no revision.
+    fn former_managers(&self, live: &Value) -> Vec<String> {
+        match self.classify(live) {
+            Situation::Foreign | Situation::Unowned => {
+                legacy::former_managers(&self.desired.manifest)
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn needs_migration(&self, live: &Value) -> bool {
+        legacy::needs_migration(live, &self.former_managers(live))
+    }
+
     fn begin_round(&mut self) {
         self.rounds += 1;
         self.progress = if self.rounds < MAX_ROUNDS {
@@ -427,7 +444,7 @@ impl<'a> ObjectPass<'a> {
         let Some(print) = diff::live_fingerprint(live) else {
             return;
         };
-        let is_unchanged = if legacy::needs_migration(live) {
+        let is_unchanged = if self.needs_migration(live) {
             // The apply would own wanted fields twice, and change nothing else.
             legacy::same_content(live, answered)
         } else {

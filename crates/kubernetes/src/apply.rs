@@ -86,7 +86,7 @@ impl Target {
         };
         let answer = match request {
             Request::TakeBack => self.take_back(&child).await,
-            Request::Migrate(decided) => self.migrate(&child, decided).await,
+            Request::Migrate { live, former } => self.migrate(&child, live, former).await,
             Request::Create(_) => {
                 let _creating = self.0.creating.lock(key).await;
                 if self.0.informers.knows(key) {
@@ -236,7 +236,7 @@ impl Child<'_> {
         Ok(match request {
             // Giving up what was merged needs the object's UID first, and a migration the entries
             // of all managers.
-            Request::Get | Request::TakeBack | Request::Migrate(_) => self.get(),
+            Request::Get | Request::TakeBack | Request::Migrate { .. } => self.get(),
             Request::DryRunCreate(body) => self.apply(&encoded(body), Operation::Create, true),
             Request::Create(body) => self.apply(&encoded(body), Operation::Create, false),
             Request::DryRunApply(body) => {
@@ -512,7 +512,12 @@ mod tests {
             assert_eq!(user(None, request), None, "{request:?}");
         }
         // These begin with a read.
-        for request in [Request::Get, Request::TakeBack, Request::Migrate(live)] {
+        let former = Vec::new();
+        for request in [
+            Request::Get,
+            Request::TakeBack,
+            Request::Migrate { live, former },
+        ] {
             assert_eq!(user(account.as_ref(), &request), None, "{request:?}");
         }
         let object = Parts::of(

@@ -166,7 +166,12 @@ impl<'a> Parts<'a> {
     fn strip(&self, gvk: &Gvk) -> String {
         let metadata = self.metadata.iter().filter_map(|(key, value)| {
             let part = match key.as_ref() {
-                "managedFields" => Part::List(entries(value, is_read)?),
+                "managedFields" => Part::List(
+                    entries(value, is_read)
+                        // Whoever takes the object over has to know whose fields become its own.
+                        .filter(|_| self.has_owner(|_| true))
+                        .or_else(|| entries(value, |entry| entry.subresource().is_empty()))?,
+                ),
                 "annotations" => annotations(value)?,
                 _ => Part::Text(value),
             };

@@ -7,6 +7,7 @@
 
 mod admission;
 mod adoption;
+mod adoption_tools;
 mod agent;
 mod agent_credentials;
 mod agent_faults;

@@ -7,6 +7,9 @@
 //! stay for ever. Before an object is written, its legacy entries are therefore united into the
 //! entry of our applies ([`migrated`]); the apply that follows prunes what is no longer wanted.
 //!
+//! The same goes for an object that is taken over from a tool that people apply with: what its
+//! *former* managers own becomes ours. Otherwise what a later revision drops would stay for ever.
+//!
 //! An object that is only compared needs none of that: a wanted field that a legacy entry owns is
 //! as good as one that we applied. What a legacy entry owns beyond that says nothing, because an
 //! update owns the server's defaults as well.
@@ -14,7 +17,10 @@
 use std::borrow::Cow;
 use std::iter;
 
-use baton_apis::constants::{ANNOTATION_LAST_APPLIED, FIELD_MANAGER, GROUP, LEGACY_FIELD_MANAGERS};
+use baton_apis::constants::{
+    ANNOTATION_FORMER_MANAGERS, ANNOTATION_LAST_APPLIED, ANNOTATIONS_OF_TOOLS, FIELD_MANAGER,
+    FORMER_FIELD_MANAGERS, GROUP, LEGACY_FIELD_MANAGERS,
+};
 use serde_json::{Map, Value, json};
 
 use super::fields::{Marker, has_keys, is_leaf, may_have_keys, same};
@@ -29,19 +35,31 @@ pub fn is_legacy(manager: &str, operation: &str, subresource: &str) -> bool {
             || (manager == FIELD_MANAGER && operation == "Update"))
 }
 
-/// Whether [`migrated`] has anything to say about an object.
+/// The managers whose entries become ours when an object is taken over, by what its manifest says.
 #[must_use]
-pub fn needs_migration(live: &Value) -> bool {
-    mergeable(live).next().is_some()
+pub fn former_managers(manifest: &Value) -> Vec<String> {
+    let annotations = manifest.pointer("/metadata/annotations");
+    let named = annotations.map_or("", |it| text(it, ANNOTATION_FORMER_MANAGERS));
+    let named = named.split(',').map(str::trim).filter(|it| !it.is_empty());
+    let known = FORMER_FIELD_MANAGERS.into_iter();
+    known.chain(named).map(ToOwned::to_owned).collect()
 }
 
-/// The `managedFields` of an object with its legacy entries united into that of our applies, or
-/// `None` when there is nothing to unite.
+/// Whether [`migrated`] has anything to say about an object.
+#[must_use]
+pub fn needs_migration(live: &Value, former: &[String]) -> bool {
+    mergeable(live, former).next().is_some()
+}
+
+/// The `managedFields` of an object with its legacy entries, and those of `former` managers, united into that of our
+/// applies, or `None` when there is nothing to unite.
 ///
 /// # Guarantees
 ///
 /// Entries of other managers and of subresources stay as they are, and no field becomes ours that
-/// was not in one of the united entries.
+/// was not in one of the united entries. There is one exception: what kubectl applied last, and another command of
+/// kubectl owns, becomes ours with the rest; an apply of kubectl would have removed it as well. The annotations of
+/// [`ANNOTATIONS_OF_TOOLS`] become nobody's, so that they stay.
 ///
 /// # Caveats
 ///
@@ -54,25 +72,47 @@ pub fn needs_migration(live: &Value) -> bool {
 /// names, and what they own there are finalizers and life cycle states, not the content of an
 /// earlier revision.
 #[must_use]
-pub fn migrated(live: &Value) -> Option<Vec<Value>> {
-    let legacy: Vec<&Value> = mergeable(live).collect();
+pub fn migrated(live: &Value, former: &[String]) -> Option<Vec<Value>> {
+    let legacy: Vec<&Value> = mergeable(live, former).collect();
     let first = *legacy.first()?;
     let applied = apply_entry(live);
     let mut fields = applied.and_then(fields_of).cloned().unwrap_or_default();
-    for added in legacy.iter().filter_map(|entry| fields_of(entry)) {
+    for entry in &legacy {
+        let Some(added) = fields_of(entry) else {
+            continue;
+        };
         let mut added = added.clone();
         added.remove("f:status");
+        if !is_legacy_entry(entry) {
+            forget_records(&mut added);
+        }
         unite(&mut fields, &added);
+    }
+    let others = entries(live)
+        .iter()
+        .filter(|entry| !is_apply(entry) && !legacy.contains(entry));
+    let mut others: Vec<Value> = others.cloned().collect();
+    if let Some(last) = last_applied(live).filter(|_| !former.is_empty()) {
+        let version = first.get("apiVersion");
+        let split = others
+            .iter_mut()
+            .filter(|entry| is_of_kubectl(entry) && entry.get("apiVersion") == version);
+        for entry in split {
+            let Some(theirs) = entry.get_mut("fieldsV1").and_then(Value::as_object_mut) else {
+                continue;
+            };
+            if let Some(part) = wanted_part(theirs, &last) {
+                subtract(theirs, &part);
+                unite(&mut fields, &part);
+            }
+        }
     }
     let mut united = applied.unwrap_or(first).clone();
     united["manager"] = FIELD_MANAGER.into();
     united["operation"] = "Apply".into();
     united["fieldsType"] = "FieldsV1".into();
     united["fieldsV1"] = fields.into();
-    let others = entries(live)
-        .iter()
-        .filter(|entry| !is_apply(entry) && !legacy.contains(entry));
-    Some(iter::once(united).chain(others.cloned()).collect())
+    Some(iter::once(united).chain(others).collect())
 }
 
 /// Whether two states of an object say the same, whoever owns what in them. What kubectl applied last
@@ -110,9 +150,9 @@ impl<'a> OwnedFields<'a> {
     /// `None` when we own nothing, as far as anybody knows.
     pub(super) fn of(live: &'a Value) -> Option<Self> {
         let applied = apply_entry(live).and_then(fields_of);
-        let legacy: Vec<_> = mergeable(live).filter_map(fields_of).collect();
+        let legacy: Vec<_> = mergeable(live, &[]).filter_map(fields_of).collect();
         (applied.is_some() || !legacy.is_empty()).then(|| Self {
-            version: version(live),
+            version: version(live, &[]),
             applied,
             legacy,
         })
@@ -163,27 +203,62 @@ fn is_legacy_entry(entry: &Value) -> bool {
     )
 }
 
-/// The legacy entries that can be united with our applies'.
-fn mergeable(live: &Value) -> impl Iterator<Item = &Value> {
+/// Whether an entry becomes ours: a legacy one, or one of a former manager.
+fn is_migrated(entry: &Value, former: &[String]) -> bool {
+    let of_former = || {
+        let manager = text(entry, "manager");
+        text(entry, "subresource").is_empty() && former.iter().any(|name| name == manager)
+    };
+    is_legacy_entry(entry) || (!is_apply(entry) && of_former())
+}
+
+/// Whether an entry is of a command of kubectl other than apply, such as `create` or `edit`.
+fn is_of_kubectl(entry: &Value) -> bool {
+    text(entry, "subresource").is_empty() && text(entry, "manager").starts_with("kubectl-")
+}
+
+/// What kubectl applied last.
+fn last_applied(live: &Value) -> Option<Value> {
+    let annotations = live.get("metadata")?.get("annotations")?;
+    serde_json::from_str(text(annotations, ANNOTATION_LAST_APPLIED)).ok()
+}
+
+/// Takes the annotations that tools need out of what is owned.
+fn forget_records(fields: &mut Map<String, Value>) {
+    let annotations = fields
+        .get_mut("f:metadata")
+        .and_then(|it| it.get_mut("f:annotations"));
+    if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+        annotations.retain(|marker, _| {
+            let name = marker.strip_prefix("f:");
+            name.is_none_or(|name| !ANNOTATIONS_OF_TOOLS.contains(&name))
+        });
+    }
+}
+
+/// The entries that can be united with our applies'.
+fn mergeable<'v>(live: &'v Value, former: &[String]) -> impl Iterator<Item = &'v Value> {
     let own_api = text(live, "apiVersion")
         .strip_prefix(GROUP)
         .is_some_and(|rest| rest.starts_with('/'));
     let entries = if own_api { &[] } else { entries(live) };
-    let version = version(live);
+    let version = version(live, former);
     entries
         .iter()
-        .filter(move |entry| is_legacy_entry(entry) && entry.get("apiVersion") == version)
+        .filter(move |entry| is_migrated(entry, former) && entry.get("apiVersion") == version)
 }
 
 /// The version of our applies, or the one that they would have: that of the object, or else that
-/// of the first legacy entry.
-fn version(live: &Value) -> Option<&Value> {
+/// of the first entry that becomes ours.
+fn version<'v>(live: &'v Value, former: &[String]) -> Option<&'v Value> {
     if let Some(entry) = apply_entry(live) {
         return entry.get("apiVersion");
     }
     let versions = || {
-        let legacy = entries(live).iter().filter(|entry| is_legacy_entry(entry));
-        legacy.filter_map(|entry| entry.get("apiVersion"))
+        let migrated = entries(live)
+            .iter()
+            .filter(|entry| is_migrated(entry, former));
+        migrated.filter_map(|entry| entry.get("apiVersion"))
     };
     versions()
         .find(|version| Some(*version) == live.get("apiVersion"))
@@ -199,6 +274,23 @@ fn unite(into: &mut Map<String, Value>, from: &Map<String, Value>) {
             into.insert(marker.clone(), node.clone());
         }
     }
+}
+
+/// Takes the paths of one set out of another.
+fn subtract(from: &mut Map<String, Value>, paths: &Map<String, Value>) {
+    from.retain(|marker, node| {
+        let Some(path) = paths.get(marker) else {
+            return true;
+        };
+        let (Value::Object(node), Value::Object(path)) = (node, path) else {
+            return false;
+        };
+        if is_leaf(path) {
+            return false;
+        }
+        subtract(node, path);
+        !node.is_empty()
+    });
 }
 
 /// A node with others below it says by a marker of its own that it is in the set as well; one
@@ -404,16 +496,107 @@ mod tests {
             let before = object("{}", before);
             let expected = object("{}", after);
             let expected = &expected["metadata"]["managedFields"];
-            assert_eq!(needs_migration(&before), !after.is_empty(), "{before}");
-            let Some(entries) = migrated(&before) else {
+            assert_eq!(needs_migration(&before, &[]), !after.is_empty(), "{before}");
+            let Some(entries) = migrated(&before, &[]) else {
                 assert!(after.is_empty(), "{before}");
                 continue;
             };
             assert_eq!(Value::from(entries.clone()), *expected, "{before}");
             let mut once = before.clone();
             once["metadata"]["managedFields"] = entries.into();
-            assert_eq!(migrated(&once), None, "{before}");
+            assert_eq!(migrated(&once, &[]), None, "{before}");
         }
+    }
+
+    const APPLIED: [&str; 3] = ["kubectl-client-side-apply", "Update", "v1"];
+    const KUBECTL: [&str; 3] = ["kubectl", "Apply", "v1"];
+    const HELM: [&str; 3] = ["helm", "Update", "v1"];
+    const FLUX: [&str; 3] = ["flux", "Apply", "v1"];
+
+    /// Entries of an object that is taken over, what kubectl applied last, and the entries after it.
+    #[test]
+    fn what_former_managers_own_becomes_ours() {
+        let (ab, bc) = ("{f:a: {}, f:b: {}}", "{f:b: {}, f:c: {}}");
+        let abc = "{f:a: {}, f:b: {}, f:c: {}}";
+        let list = r#"{f:l: {'k:{"n":"x"}': {'.': {}, f:n: {}, f:v: {}}, 'k:{"n":"y"}': {'.': {}, f:n: {}}}}"#;
+        let ax = r#"{f:a: {}, f:l: {'k:{"n":"x"}': {'.': {}, f:n: {}, f:v: {}}}}"#;
+        let y = r#"{f:l: {'k:{"n":"y"}': {'.': {}, f:n: {}}}}"#;
+        let table: [(&[Owns<'_>], &str, &[Owns<'_>]); 11] = [
+            (&[with(APPLIED, ab)], "", &[with(OURS, ab)]),
+            (&[with(KUBECTL, ab)], "", &[with(OURS, ab)]),
+            (&[with(HELM, ab)], "", &[with(OURS, ab)]),
+            (&[with(FLUX, ab)], "", &[with(OURS, ab)]),
+            (&[with(HELM, ab), with(APPLIED, bc)], "", &[with(OURS, abc)]),
+            (&[with(OURS, ab), with(HELM, bc)], "", &[with(OURS, abc)]),
+            // Others keep theirs.
+            (
+                &[with(APPLIED, ab), with(USER, bc)],
+                "",
+                &[with(OURS, ab), with(USER, bc)],
+            ),
+            (&[with(USER, ab)], "{a: 1}", &[]),
+            // What kubectl applied is applied by whichever command.
+            (
+                &[with(APPLIED, ab), with(USER, bc)],
+                "{a: 1, b: 1, z: 1}",
+                &[with(OURS, ab), with(USER, "{f:c: {}}")],
+            ),
+            (
+                &[with(APPLIED, "{f:a: {}}"), with(USER, list)],
+                "{a: 1, l: [{n: x, v: 2}]}",
+                &[with(OURS, ax), with(USER, y)],
+            ),
+            // Nothing can be read, so nothing follows.
+            (
+                &[with(APPLIED, ab), with(USER, bc)],
+                "oops",
+                &[with(OURS, ab), with(USER, bc)],
+            ),
+        ];
+        let manifest =
+            json!({"metadata": {"annotations": {ANNOTATION_FORMER_MANAGERS: " argo,flux ,"}}});
+        let former = former_managers(&manifest);
+        for (before, last, after) in table {
+            let mut before = object("{}", before);
+            if !last.is_empty() {
+                let last = match last {
+                    "oops" => "{".to_owned(),
+                    spec => json!({ "spec": yaml(spec) }).to_string(),
+                };
+                before["metadata"]["annotations"] = json!({ ANNOTATION_LAST_APPLIED: last });
+            }
+            assert_eq!(
+                needs_migration(&before, &former),
+                !after.is_empty(),
+                "{before}"
+            );
+            assert!(!needs_migration(&before, &[]), "{before}");
+            let expected = object("{}", after);
+            let expected = &expected["metadata"]["managedFields"];
+            let entries = migrated(&before, &former).unwrap_or_default();
+            assert_eq!(Value::from(entries.clone()), *expected, "{before}");
+            before["metadata"]["managedFields"] = entries.into();
+            assert!(!needs_migration(&before, &former), "{before}");
+        }
+    }
+
+    #[test]
+    fn records_of_tools_are_nobodys() {
+        let fields = |names: &str| format!("{{f:metadata: {{f:annotations: {{{names}}}}}}}");
+        let helm = "f:meta.helm.sh/release-name: {}, f:meta.helm.sh/release-namespace: {}";
+        let kubectl = "f:kubectl.kubernetes.io/last-applied-configuration: {}";
+        let theirs = fields(&format!("'.': {{}}, f:own: {{}}, {helm}, {kubectl}"));
+        let mut live = object("{}", &[]);
+        live["metadata"]["managedFields"] = json!([entry("helm", "Update", "v1", &theirs)]);
+        let ours = entry(
+            "package-operator",
+            "Apply",
+            "v1",
+            &fields("'.': {}, f:own: {}"),
+        );
+        let former = former_managers(&json!({}));
+        assert_eq!(former, FORMER_FIELD_MANAGERS);
+        assert_eq!(migrated(&live, &former).unwrap(), [ours]);
     }
 
     #[test]
@@ -431,18 +614,18 @@ mod tests {
         ]);
         let ours = "{f:spec: {f:a: {}}, f:metadata: {f:labels: {f:x: {}}}}";
         assert_eq!(
-            migrated(&live).unwrap(),
+            migrated(&live, &[]).unwrap(),
             [entry("package-operator", "Apply", "v1", ours)]
         );
         // An entry through a subresource is another one.
         live["metadata"]["managedFields"][0]["subresource"] = "status".into();
-        let entries = migrated(&live).unwrap();
+        let entries = migrated(&live, &[]).unwrap();
         assert_eq!(entries[1], live["metadata"]["managedFields"][0]);
         // Without fields there is nothing to unite, and the entry goes.
         live["metadata"]["managedFields"] =
             json!([{"manager": "remote-phase-manger", "operation": "Apply", "apiVersion": "v1"}]);
         assert_eq!(
-            migrated(&live).unwrap(),
+            migrated(&live, &[]).unwrap(),
             [entry("package-operator", "Apply", "v1", "{}")]
         );
     }
@@ -453,11 +636,11 @@ mod tests {
         let mut live = object("{a: 1}", &[with(POST, "{f:a: {}}")]);
         live["apiVersion"] = "package-operator.run/v1alpha1".into();
         live["metadata"]["managedFields"][0]["apiVersion"] = "package-operator.run/v1alpha1".into();
-        assert!(!needs_migration(&live));
-        assert_eq!(migrated(&live), None);
+        assert!(!needs_migration(&live, &[]));
+        assert_eq!(migrated(&live, &[]), None);
         assert_eq!(live_fingerprint(&live), None);
         live["apiVersion"] = "package-operator.runner/v1".into();
-        assert!(needs_migration(&live));
+        assert!(needs_migration(&live, &[]));
     }
 
     const AB: &str = "{a: 1, b: {c: x}}";
@@ -635,7 +818,7 @@ mod tests {
             assert_eq!(show(&compare(&wanted, &live)), "none");
             let print = live_fingerprint(&live);
             assert!(print.is_some());
-            live["metadata"]["managedFields"] = migrated(&live).unwrap().into();
+            live["metadata"]["managedFields"] = migrated(&live, &[]).unwrap().into();
             // The same fields, by another entry.
             assert_eq!(live_fingerprint(&live), print);
             assert_eq!(show(&compare(&wanted, &live)), default);

@@ -426,7 +426,7 @@ fn check_sequence(mut pass: ObjectPass<'_>, case: &str, sequence: &[&str]) {
         }
         checked = match asked {
             'd' => *name == "created",
-            'D' => !pass.live().is_some_and(legacy::needs_migration),
+            'D' => !pass.live().is_some_and(|live| pass.needs_migration(live)),
             _ => false,
         };
         match *name {

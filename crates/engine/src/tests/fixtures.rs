@@ -164,7 +164,7 @@ pub fn letter(request: &Request) -> char {
         Request::DryRunApply(_) => 'D',
         Request::Create(_) => 'c',
         Request::Apply(_) => 'A',
-        Request::Migrate(_) => 'm',
+        Request::Migrate { .. } => 'm',
         Request::TakeBack => 't',
         Request::Release { .. } => 'r',
         Request::HandBack(_) => 'h',
@@ -179,7 +179,7 @@ pub fn willing(_: &str, request: &Request) -> Answer {
     match request {
         Request::DryRunCreate(body) | Request::Create(body) => Answer::Created(written(body, "2")),
         Request::DryRunApply(body) | Request::Apply(body) => Answer::Object(written(body, "2")),
-        Request::Get | Request::Migrate(_) | Request::TakeBack | Request::Delete(_) => {
+        Request::Get | Request::Migrate { .. } | Request::TakeBack | Request::Delete(_) => {
             Answer::NotFound
         }
         Request::Release { .. } | Request::HandBack(_) => Answer::Object(json!({"metadata": {}})),
@@ -285,14 +285,15 @@ pub fn server_of_posted(
 ) -> impl FnMut(&str, &Request) -> Answer + use<> {
     let mut live = live.clone();
     move |name, request| match request {
-        Request::Migrate(seen) if name == "a" => {
+        Request::Migrate { live: seen, .. } if name == "a" => {
             assert_eq!(seen.resource_version, "41");
-            live["metadata"]["managedFields"] = migrated(&live).expect("legacy entries").into();
+            live["metadata"]["managedFields"] =
+                migrated(&live, &[]).expect("legacy entries").into();
             live["metadata"]["resourceVersion"] = "42".into();
             Answer::Object(live.clone())
         }
         Request::DryRunApply(body) | Request::Apply(body) if name == "a" => {
-            let is_migrated = !needs_migration(&live);
+            let is_migrated = !needs_migration(&live, &[]);
             assert_eq!(
                 body["metadata"]["resourceVersion"],
                 live["metadata"]["resourceVersion"]

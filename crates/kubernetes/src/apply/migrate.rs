@@ -9,12 +9,17 @@ use baton_engine::{Answer, Precondition, diff::legacy::migrated, object::precond
 impl Target {
     /// Reads the object, because the store does not keep the entries of other managers, and
     /// replaces its `managedFields` if it is in the state that was decided upon.
-    pub(super) async fn migrate(&self, child: &Child<'_>, decided: &Precondition) -> Answer {
+    pub(super) async fn migrate(
+        &self,
+        child: &Child<'_>,
+        decided: &Precondition,
+        former: &[String],
+    ) -> Answer {
         let (answer, _) = self.execute(child, &child.get()).await;
         let Answer::Object(live) = answer else {
             return answer;
         };
-        match migrated(&live).filter(|_| precondition(&live) == *decided) {
+        match migrated(&live, former).filter(|_| precondition(&live) == *decided) {
             Some(entries) => {
                 self.execute(child, &child.replace_entries(&entries, decided))
                     .await

@@ -40,7 +40,10 @@ fn bodies_carry_owner_and_state() {
         ("previous ours", Request::Apply(handover)),
         (
             "legacy ours",
-            Request::Migrate(precondition(&live("2", "me*"))),
+            Request::Migrate {
+                live: precondition(&live("2", "me*")),
+                former: Vec::new(),
+            },
         ),
     ] {
         let mut steps = path.split_whitespace();

@@ -192,7 +192,10 @@ fn writes_are_remembered_and_migrations_forget() {
         with_settled(&legacy, Some((wanted(), print(&drifted))), |mut pass| {
             pass.learned = learned;
             pass.answer(
-                &Request::Migrate(seen.clone()),
+                &Request::Migrate {
+                    live: seen.clone(),
+                    former: Vec::new(),
+                },
                 Answer::Object(drifted.clone()),
             );
             assert_eq!(
@@ -339,7 +342,7 @@ fn an_object_whose_entries_keep_coming_back_ends_the_pass() {
     let (steps, outcome) = run_one(
         &Live::Present(live.clone()),
         &mut |name, request| match request {
-            Request::Migrate(_) => Answer::Object(live.clone()),
+            Request::Migrate { .. } => Answer::Object(live.clone()),
             _ => willing(name, request),
         },
     );

@@ -57,8 +57,8 @@ fn checks_precede_migrations_and_these_precede_writes() {
                 &no_probes(),
                 |name| state(if name == names[0] { first } else { second }),
                 &mut |name, request| match (request, migrated.get_mut(name)) {
-                    (Request::Migrate(_), Some(live)) => {
-                        let entries = legacy::migrated(live).expect("legacy entries");
+                    (Request::Migrate { .. }, Some(live)) => {
+                        let entries = legacy::migrated(live, &[]).expect("legacy entries");
                         live["metadata"]["managedFields"] = entries.into();
                         Answer::Object(live.clone())
                     }

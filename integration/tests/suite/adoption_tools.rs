@@ -1,0 +1,129 @@
+//! Objects that people apply with other tools before a revision takes them over.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use baton_hack::paths::Dirs;
+use baton_hack::tools::{Tool, Toolbox};
+use baton_integration::prelude::*;
+
+/// A workload whose container has these variables.
+fn workload(variables: &[(&str, &str)]) -> Entry {
+    let variables = variables.iter();
+    let variables = variables.map(|(name, value)| json!({ "name": name, "value": value }));
+    let container = json!({
+        "name": "app", "image": "registry.example/app:1", "env": variables.collect::<Vec<_>>(),
+    });
+    let labels = json!({ "app": "web" });
+    object("apps/v1", "Deployment", "web")
+        .with("/spec/replicas", 0)
+        .with("/spec/selector/matchLabels", labels.clone())
+        .with("/spec/template/metadata/labels", labels)
+        .with("/spec/template/spec/containers", json!([container]))
+        .collision("IfNoController")
+}
+
+fn settings(keys: &[&str]) -> Entry {
+    let settings = configmap("settings").collision("IfNoController");
+    keys.iter().fold(settings, |it, key| it.data(key, "1"))
+}
+
+/// The names of the variables of a workload.
+fn variables(live: &Value) -> Vec<&str> {
+    let list = &live["spec"]["template"]["spec"]["containers"][0]["env"];
+    let list = list.as_array().unwrap().iter();
+    list.map(|it| it["name"].as_str().unwrap()).collect()
+}
+
+/// Runs kubectl in the namespace of a test.
+async fn kubectl(ns: &TestNamespace, args: &[&str], stdin: &Value) {
+    let tools = Toolbox::prepare(&Dirs::from_env().unwrap()).await.unwrap();
+    let mut command = Command::new(tools.path(Tool::Kubectl));
+    command.arg("--kubeconfig").arg(ns.cluster().kubeconfig());
+    let command = command.args(["-n", ns.name()]).args(args);
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let text = stdin.to_string();
+    let pipe = child.stdin.take();
+    pipe.unwrap().write_all(text.as_bytes()).unwrap();
+    assert!(child.wait().unwrap().success(), "kubectl {args:?}");
+}
+
+const APPLY: &[&str] = &["apply", "-f", "-"];
+
+/// What kubectl has applied, by whichever of its ways, goes with the revision that drops it. What others have set stays,
+/// and no pod is touched by the take-over.
+#[tokio::test]
+async fn what_kubectl_applied_goes_when_a_revision_drops_it() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let (both, one) = (workload(&[("A", "1"), ("B", "1")]), workload(&[("A", "1")]));
+    let keys = settings(&["a", "b"]);
+    kubectl(&ns, APPLY, &both.manifest).await;
+    // It owns the variable now, which is applied all the same.
+    kubectl(&ns, &["set", "env", "deployment/web", "B=2"], &Value::Null).await;
+    kubectl(
+        &ns,
+        &["set", "env", "deployment/web", "OTHER=1"],
+        &Value::Null,
+    )
+    .await;
+    kubectl(&ns, &["apply", "--server-side", "-f", "-"], &keys.manifest).await;
+    let before = ns.live(&both).await;
+    let edited = workload(&[("A", "1"), ("B", "2")]);
+    ns.revision(1)
+        .phase("a", [edited, keys.clone()])
+        .available()
+        .await;
+    let taken = ns.live(&both).await;
+    assert_eq!(taken["spec"], before["spec"], "no pod is touched");
+    let note = "kubectl.kubernetes.io/last-applied-configuration";
+    let note = |live: &Value| live["metadata"]["annotations"][note].clone();
+    assert!(note(&taken).is_string());
+    ns.revision(2)
+        .phase("a", [one.clone(), settings(&["a"])])
+        .previous(&["v1"])
+        .available()
+        .await;
+    let after = ns.live(&one).await;
+    assert_eq!(variables(&after), ["A", "OTHER"]);
+    assert_eq!(ns.live(&keys).await["data"], json!({ "a": "1" }));
+    assert_eq!(note(&after), note(&before), "kubectl can go on from there");
+}
+
+/// Helm's fields become ours, and those of managers that the manifest names; nobody else's.
+#[tokio::test]
+async fn fields_of_other_tools_become_ours_when_they_are_named() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let flux = settings(&["a", "b"]);
+    for (manager, named, left) in [
+        ("helm", "", json!({ "a": "1" })),
+        ("kustomize-controller", "", json!({ "a": "1", "b": "1" })),
+        (
+            "kustomize-controller",
+            "argocd-controller, kustomize-controller",
+            json!({ "a": "1" }),
+        ),
+    ] {
+        let applied = ns.reference(&flux);
+        ns.cluster().apply(&applied, manager).await.unwrap();
+        let name = ns.unique("set");
+        let with = |entry: Entry| entry.annotation("baton.run/former-managers", named);
+        let first = ns.set(&name).revision(1);
+        first.phase("a", [with(flux.clone())]).available().await;
+        let second = format!("{name}-2");
+        ns.set(&second)
+            .revision(2)
+            .previous(&[&name])
+            .phase("a", [with(settings(&["a"]))])
+            .available()
+            .await;
+        assert_eq!(ns.live(&flux).await["data"], left, "{manager} {named}");
+        for set in [&name, &second] {
+            ns.delete_set(set, "Background").await;
+        }
+        ns.gone(&flux).await;
+    }
+}
