@@ -15,6 +15,7 @@ pub(crate) mod object_set_phase;
 pub(crate) mod observed;
 pub(crate) mod owners;
 pub(crate) mod phase_pass;
+mod ran;
 pub(crate) mod releases;
 pub(crate) mod strays;
 

@@ -62,6 +62,13 @@ pub const ON_DELETION_HAND_BACK: &str = "hand-back";
 pub const ANNOTATION_DELETION: &str = "baton.run/deletion";
 /// Value of [`ANNOTATION_DELETION`]: it stays, without an owner.
 pub const DELETION_KEEP: &str = "keep";
+/// Annotation on an object: how a change of it is made that the server refuses as one of an immutable field. An
+/// addition of ours.
+pub const ANNOTATION_UPDATE: &str = "baton.run/update";
+/// Value of [`ANNOTATION_UPDATE`]: it is deleted and created anew. A Job with a content that has run already is not.
+pub const UPDATE_RECREATE: &str = "recreate";
+/// Value of [`ANNOTATION_UPDATE`]: as [`UPDATE_RECREATE`], and a Job runs again whatever has run before.
+pub const UPDATE_RERUN: &str = "rerun";
 /// The class of what stands on the hub for a phase that an agent delivers. An addition of ours, as the
 /// names that follow.
 pub const CLASS_AGENT: &str = "agent";

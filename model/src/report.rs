@@ -183,7 +183,8 @@ fn request(system: &System, talk: u32, which: u8) -> String {
         Request::Migrate { .. } => "migrate",
         Request::TakeBack => "take back",
         Request::Release { .. } => "release",
-        Request::HandBack(_) => "hand back",
+        Request::HandOver(_) => "hand over",
+        Request::DeleteForRecreation(_) => "delete to create anew",
         Request::Delete(_) => "delete",
     };
     format!("{verb} {}", NAMES[pending.object])

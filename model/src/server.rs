@@ -74,11 +74,12 @@ pub fn serve(
             set_managers(&mut object, managers);
             put(live, object, next)
         }
-        (Request::Release { live: seen, .. } | Request::Delete(seen), Some(live))
-            if !is_as_seen(live, seen) =>
-        {
-            (Change::None, Answer::Conflict)
-        }
+        (
+            Request::Release { live: seen, .. }
+            | Request::Delete(seen)
+            | Request::DeleteForRecreation(seen),
+            Some(live),
+        ) if !is_as_seen(live, seen) => (Change::None, Answer::Conflict),
         (
             Request::Release {
                 owner_uid, left, ..
@@ -94,7 +95,7 @@ pub fn serve(
             }
             put(live, object, next)
         }
-        (Request::HandBack(body), Some(live)) => {
+        (Request::HandOver(body), Some(live)) => {
             let is_seen = |field| metadata(body, field) == metadata(live, field);
             if !is_seen("uid") || !is_seen("resourceVersion") {
                 return (Change::None, Answer::Conflict);
@@ -105,7 +106,7 @@ pub fn serve(
             merge_metadata(&mut object, &body["metadata"]);
             put(live, object, next)
         }
-        (Request::Delete(_), Some(live)) => delete(live, next),
+        (Request::Delete(_) | Request::DeleteForRecreation(_), Some(live)) => delete(live, next),
     };
     (change, decoded(answer))
 }

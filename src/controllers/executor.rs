@@ -210,7 +210,8 @@ impl<K: RecordKind> Executor<'_, K> {
         if !given.is_empty() {
             handed_back.emit(&given);
         }
-        self.publish_kept(phases, teardown.kept());
+        let what = "Left {count} object(s) behind that are to be kept";
+        self.publish_objects("Kept", what, phases, teardown.kept());
         let outcome = teardown.outcome();
         if let TeardownOutcome::Failed(objects) = &outcome {
             for object in objects {
@@ -286,7 +287,14 @@ impl<K: RecordKind> Executor<'_, K> {
         from.sort_unstable();
         from.dedup();
         self.publish_takeovers(&names, &from);
-        let created = |(_, write): &(_, WriteResult)| *write == WriteResult::Created;
+        let recreated = outcome.writes.iter();
+        let recreated = recreated.filter(|(_, write)| *write == WriteResult::Recreated);
+        let recreated: Vec<_> = recreated.map(|(at, _)| *at).collect();
+        let what = "Deleted {count} object(s) to create them anew, as their change is refused";
+        self.publish_objects("Recreated", what, phases, &recreated);
+        let created = |(_, write): &(_, WriteResult)| {
+            matches!(write, WriteResult::Created | WriteResult::Recreated)
+        };
         if outcome.writes.iter().any(created) {
             // An older revision that had left a vanished object to this one is no owner of the new
             // one, so no event of the object leads to it.
@@ -315,21 +323,27 @@ impl<K: RecordKind> Executor<'_, K> {
         events.publish(self.key, self.uid, EventKind::Normal, "TookOver", text);
     }
 
-    /// Publishes that objects were let go that are to be kept.
-    fn publish_kept(&self, phases: &[Phase], kept: &[Position]) {
-        if kept.is_empty() {
+    /// Publishes what was done to objects, if there are any; `{count}` stands for their number.
+    fn publish_objects(
+        &self,
+        reason: &'static str,
+        what: &str,
+        phases: &[Phase],
+        all: &[Position],
+    ) {
+        if all.is_empty() {
             return;
         }
-        let names = kept.iter().map(|at| {
+        let names = all.iter().map(|at| {
             let key = &phases[at.phase].objects[at.object].key;
             key.to_string()
         });
         let mut names: Vec<_> = names.collect();
         names.sort_unstable();
-        let (count, names) = (kept.len(), names.join(", "));
-        let text = format!("Left {count} object(s) behind that are to be kept: {names}");
+        let what = what.replace("{count}", &all.len().to_string());
+        let text = format!("{what}: {}", names.join(", "));
         let events = &self.shared.events;
-        events.publish(self.key, self.uid, EventKind::Normal, "Kept", text);
+        events.publish(self.key, self.uid, EventKind::Normal, reason, text);
     }
 
     /// What the watches know of a wanted object. A kind that is not watched, because it is not
@@ -386,7 +400,7 @@ impl<K: RecordKind> Executor<'_, K> {
 /// The uid of whoever an object was handed back to, if it was.
 fn given_to(request: &Request, answer: &Answer) -> Option<String> {
     match (request, answer) {
-        (Request::HandBack(body), Answer::Object(_)) => {
+        (Request::HandOver(body), Answer::Object(_)) => {
             let mut owners = owner_references(body).iter();
             let heir = owners.find(|owner| is_controller(owner))?;
             Some(text(heir, "uid").to_owned())

@@ -160,6 +160,11 @@ impl Controller for ObjectSets {
                 loaded.refuse(reasons::PREFLIGHT_ERROR, text);
             }
         }
+        let (revision, phases) = (&loaded.revision, &loaded.phases);
+        let (api, id) = (&self.shared.api, (key, &record.uid));
+        let owners = &self.owners;
+        let ran = owners.find_ran(&self.observed, api, id, &record, (revision, phases));
+        loaded.revision.ran = ran.await?;
         self.roll_out(record, &status, loaded, failures).await
     }
 }

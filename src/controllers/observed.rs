@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use baton_apis::{ControlledObjectReference, ObjectSetTemplatePhase};
+use baton_apis::{ControlledObjectReference, ObjectSetSpec, ObjectSetTemplatePhase};
 use baton_fleet::{assignments::AssignmentChange, mirror::Origin};
 use baton_kubernetes::target::{TargetEvent, Watcher};
 use baton_records::{
@@ -113,7 +113,20 @@ impl Observed {
         api: &Api,
         record: &RevisionRecord,
     ) -> Result<Vec<ObjectSetTemplatePhase>, Error> {
-        let mut phases = record.spec()?.phases.unwrap_or_default();
+        self.with_slices(api, record, record.spec()?).await
+    }
+
+    /// As [`Observed::manifests`], by the content of the revision.
+    ///
+    /// # Errors
+    /// When a slice cannot be read, or the request for it fails.
+    pub(crate) async fn with_slices(
+        &self,
+        api: &Api,
+        record: &RevisionRecord,
+        spec: ObjectSetSpec,
+    ) -> Result<Vec<ObjectSetTemplatePhase>, Error> {
+        let mut phases = spec.phases.unwrap_or_default();
         for phase in &mut phases {
             for name in std::mem::take(&mut phase.slices) {
                 if let Some(slice) = self.slice(api, &record.key.slice(&name)).await? {

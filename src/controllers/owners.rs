@@ -1,8 +1,13 @@
 //! The objects that own children, as a controller remembers them between passes, and what wakes them.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::Arc,
+    time::Duration,
+};
 
 use baton_apis::ObjectSetProbe;
+use baton_engine::ObjectKey;
 use baton_fleet::inventory::Inventory;
 use baton_kubernetes::{
     store::{ObjectChange, Source},
@@ -51,6 +56,8 @@ struct Memory {
     uid: Arc<str>,
     /// Compiled CEL probes. They never change, and compiling a rule takes as long as a whole pass.
     probes: Option<Probes>,
+    /// What older revisions have run. It does not change: their contents do not, and this one has come after them.
+    ran: Option<BTreeSet<ObjectKey>>,
     /// Whether it names a kind that is not served, or an object was refused: its kind may be another one tomorrow.
     waits_for_kinds: bool,
 }
@@ -60,6 +67,7 @@ impl Memory {
         Self {
             uid: uid.clone(),
             probes: None,
+            ran: None,
             waits_for_kinds: false,
         }
     }
@@ -111,6 +119,18 @@ impl<K: RecordKind> Owners<K> {
         let probes = Probes::compile(specs)?;
         self.with(key, uid, |memory| memory.probes = Some(probes.clone()));
         Ok(probes)
+    }
+
+    /// The Jobs of an owner that older revisions have run, if that is known already.
+    pub(crate) fn ran(&self, key: &Key<K>, uid: &Arc<str>) -> Option<BTreeSet<ObjectKey>> {
+        let owners = self.0.lock();
+        let memory = owners.get(key).filter(|memory| memory.uid == *uid)?;
+        memory.ran.clone()
+    }
+
+    /// Notes which Jobs of an owner older revisions have run.
+    pub(crate) fn note_ran(&self, key: &Key<K>, uid: &Arc<str>, ran: BTreeSet<ObjectKey>) {
+        self.with(key, uid, |memory| memory.ran = Some(ran));
     }
 
     /// Notes whether an owner waits for kinds to be served.

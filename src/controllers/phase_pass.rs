@@ -204,6 +204,13 @@ impl PhasePass<'_> {
             mut problems,
         } = self.load(set.as_deref(), &spec);
         revision.was_refused = was_refused(&old.conditions);
+        revision.reported.clone_from(&old.controller_of);
+        if let Some(set) = &set {
+            let (api, id) = (&self.shared.api, (&record.key, &record.uid));
+            let (owners, content) = (self.owners, (&revision, &*phases));
+            let ran = owners.find_ran(self.observed, api, id, set, content);
+            revision.ran = ran.await?;
+        }
         let changed = changed_content(&spec, &old);
         old.content_hash.get_or_insert_with(|| content_hash(&spec));
         let probes = spec.availability_probes.as_deref().unwrap_or_default();

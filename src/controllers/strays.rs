@@ -106,7 +106,7 @@ impl<K: RecordKind> Strays<K> {
                 continue;
             };
             match target.send(account.as_ref(), gvk, object, &request).await {
-                Answer::Refused(cause) | Answer::Failed(cause) => {
+                Answer::Refused(cause) | Answer::Immutable(cause) | Answer::Failed(cause) => {
                     warn!(%object, %owner, cause, "an object of an owner that has ended is not removed, trying again");
                     left.insert(stray);
                 }

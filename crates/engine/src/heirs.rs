@@ -63,12 +63,17 @@ pub(crate) fn hand_back(revision: &Revision, desired: &Desired, live: &Value) ->
         .cloned()
         .chain([heir.identity.controller_reference()])
         .collect();
-    Some(Request::HandBack(json!({
+    Some(Request::HandOver(handed_over(live, owners, heir.number)))
+}
+
+/// What gives an object these owners and the number of its controller, in the state that is seen.
+pub(crate) fn handed_over(live: &Value, owners: Vec<Value>, number: i64) -> Value {
+    json!({
         "metadata": {
             "uid": metadata(live, "uid"),
             "resourceVersion": metadata(live, "resourceVersion"),
             "ownerReferences": owners,
-            "annotations": { ANNOTATION_REVISION: heir.number.to_string() },
+            "annotations": { ANNOTATION_REVISION: number.to_string() },
         },
-    })))
+    })
 }

@@ -21,6 +21,7 @@ pub mod object;
 pub mod object_pass;
 pub mod owners;
 pub mod pass;
+pub mod recreate;
 pub mod revision;
 pub mod teardown;
 #[cfg(test)]
@@ -133,9 +134,11 @@ pub enum Request {
     },
     /// Give the object another controller and revision number, by a merge patch of its metadata. The body has all
     /// owners, and the uid and `resourceVersion` it was decided upon.
-    HandBack(Value),
+    HandOver(Value),
     /// Delete the object.
     Delete(Precondition),
+    /// Delete the object after whatever belongs to it, to create it anew.
+    DeleteForRecreation(Precondition),
 }
 
 /// The state of an object that a write was decided upon; any other state refuses the write.
@@ -169,6 +172,8 @@ pub enum Answer {
     /// The server refused the content or the right to write it; the text is for people.
     /// Trying again helps only after something else has changed.
     Refused(String),
+    /// As [`Answer::Refused`], to an apply, for no other reason than that fields must not be changed.
+    Immutable(String),
     /// The request failed for a reason that may pass: network, overload, server error.
     Failed(String),
 }

@@ -6,18 +6,21 @@ mod tests;
 
 use std::{fmt, mem};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{
     Answer, Request,
     diff::{self, Difference, legacy},
     handover::{Adoption, Siblings, Situation, classify, collision_message, decide_adoption},
+    heirs::handed_over,
     object::{
-        is_controller, is_terminating, metadata, metadata_mut, owner_references, precondition, text,
+        controlled_reference, is_controller, is_terminating, metadata, metadata_mut,
+        owner_references, precondition, text,
     },
+    recreate::{self, is_recreated},
     revision::{Delivery, Desired, Revision},
 };
-use baton_apis::constants::{ANNOTATION_REVISION, FIELD_MANAGER};
+use baton_apis::constants::{ANNOTATION_REVISION, FIELD_MANAGER, LABEL_CACHE, LABEL_CACHE_VALUE};
 use references::References;
 
 /// What a cache or a server knows of an object.
@@ -73,6 +76,8 @@ enum Progress {
     /// A dry run was refused while legacy entries own fields that the write would remove. The
     /// refusal may be about these fields, so the entries are migrated and the dry run is repeated.
     RefusedUnmigrated,
+    /// The server refuses the change as one of immutable fields, and the object is to be created anew.
+    Immutable,
     /// A create's dry run was refused, possibly because the object exists.
     RefusedOrTaken(String),
     Blocked(Problem, String),
@@ -87,6 +92,8 @@ pub enum WriteResult {
     TookOver(Option<String>),
     /// Drift was corrected.
     Repaired,
+    /// The object was deleted to be created anew, and perhaps is already.
+    Recreated,
 }
 
 /// What stops the roll-out of an object, the most serious first.
@@ -185,6 +192,9 @@ impl<'a> ObjectPass<'a> {
             Progress::MergedIntoStranger => Need::Check(Request::TakeBack),
             Progress::RefusedOrTaken(_) => Need::Check(Request::Get),
             Progress::Blocked(problem, text) => Need::Blocked(*problem, text.clone()),
+            Progress::Immutable => self
+                .live()
+                .map_or(Need::Nothing, |it| self.need_to_recreate(it)),
             Progress::Fresh
             | Progress::Leading
             | Progress::Checked
@@ -302,6 +312,34 @@ impl<'a> ObjectPass<'a> {
         }
     }
 
+    /// The next step on the way to an object that is deleted and created anew.
+    ///
+    /// It is taken over first, and the older revisions are told so by the status: when it is gone they leave it to
+    /// this one.
+    fn need_to_recreate(&self, live: &Value) -> Need {
+        let revision = self.revision;
+        match self.classify(live) {
+            Situation::Ours if revision.ran.contains(&self.desired.key) => Need::Nothing,
+            Situation::Ours
+                if revision
+                    .reported
+                    .contains(&controlled_reference(&self.desired.key)) =>
+            {
+                Need::Write(Request::DeleteForRecreation(precondition(live)))
+            }
+            Situation::Ours => {
+                let text = "taken over, to be deleted and created anew".to_owned();
+                Need::Blocked(Problem::Failed, text)
+            }
+            _ => {
+                let owners = References::All.list(live, revision);
+                let mut body = handed_over(live, owners, revision.number);
+                body["metadata"]["labels"] = json!({ LABEL_CACHE: LABEL_CACHE_VALUE });
+                Need::Write(Request::HandOver(body))
+            }
+        }
+    }
+
     /// Whether the live object has the wanted content already, so that only owner and revision
     /// number change and no dry run is needed.
     fn has_content(&self, live: &Value) -> bool {
@@ -355,12 +393,44 @@ impl<'a> ObjectPass<'a> {
             (Request::DryRunApply(body), Answer::Object(answered)) => {
                 self.settle_dry_run(body, &answered);
             }
-            (Request::DryRunApply(_), Answer::Refused(_))
+            (Request::DryRunApply(_), Answer::Refused(_) | Answer::Immutable(_))
                 if self.live().is_some_and(|live| self.needs_migration(live)) =>
             {
                 self.progress = Progress::RefusedUnmigrated;
             }
-            (Request::Create(_) | Request::Apply(_), Answer::Refused(text)) => {
+            (Request::DryRunApply(_) | Request::Apply(_), Answer::Immutable(_))
+                if is_recreated(self.desired) =>
+            {
+                self.progress = Progress::Immutable;
+                self.settle_what_ran();
+            }
+            (request, Answer::Immutable(text)) => {
+                let text = format!("{text}{}", recreate::HINT);
+                self.answer(request, Answer::Refused(text));
+            }
+            (Request::HandOver(_), Answer::Object(live)) => {
+                self.write = Some(self.took_over());
+                self.live = Live::Present(live);
+                self.settle_what_ran();
+            }
+            (Request::DeleteForRecreation(_), Answer::NotFound) => {
+                self.write = Some(WriteResult::Recreated);
+                self.live = Live::Gone;
+                // What is to be created has passed a dry run but for what must not be changed.
+                self.progress = Progress::Checked;
+            }
+            (Request::DeleteForRecreation(_), Answer::Object(live)) => {
+                self.write = Some(WriteResult::Recreated);
+                self.live = Live::Present(live);
+                self.progress = Progress::Fresh;
+            }
+            (
+                Request::Create(_)
+                | Request::Apply(_)
+                | Request::HandOver(_)
+                | Request::DeleteForRecreation(_),
+                Answer::Refused(text),
+            ) => {
                 // Nothing of the phase is written yet when the first write is refused.
                 let is_first = self.progress == Progress::Leading;
                 let problem = if is_first {
@@ -391,15 +461,7 @@ impl<'a> ObjectPass<'a> {
                 self.progress = Progress::MergedIntoStranger;
             }
             (Request::Apply(_), Answer::Object(live)) => {
-                let before = self.live().map(|live| self.classify(live));
-                let write = match before {
-                    Some(Situation::Ours) => WriteResult::Repaired,
-                    Some(Situation::Previous(sibling) | Situation::Unrelated(sibling)) => {
-                        WriteResult::TookOver(Some(sibling.name))
-                    }
-                    Some(_) => WriteResult::TookOver(None),
-                    None => WriteResult::Created,
-                };
+                let write = self.took_over();
                 self.wrote(live, write);
             }
             // Every other answer means that the object is not in the state that was decided upon.
@@ -426,6 +488,27 @@ impl<'a> ObjectPass<'a> {
 
     fn needs_migration(&self, live: &Value) -> bool {
         legacy::needs_migration(live, &self.former_managers(live))
+    }
+
+    /// What an accepted write to the live object is.
+    fn took_over(&self) -> WriteResult {
+        match self.live().map(|live| self.classify(live)) {
+            Some(Situation::Ours) => WriteResult::Repaired,
+            Some(Situation::Previous(sibling) | Situation::Unrelated(sibling)) => {
+                WriteResult::TookOver(Some(sibling.name))
+            }
+            Some(_) => WriteResult::TookOver(None),
+            None => WriteResult::Created,
+        }
+    }
+
+    /// What has run stays as it is, and is not asked about again.
+    fn settle_what_ran(&mut self) {
+        let Some(live) = self.live() else { return };
+        if self.is_controlled() && self.revision.ran.contains(&self.desired.key) {
+            self.learned = diff::live_fingerprint(live)
+                .map(|print| (diff::wanted_fingerprint(&self.desired.manifest), print));
+        }
     }
 
     fn begin_round(&mut self) {
@@ -463,7 +546,9 @@ impl<'a> ObjectPass<'a> {
             .map(|print| (diff::wanted_fingerprint(&self.desired.manifest), print));
         self.live = Live::Present(live);
         self.written = true;
-        self.write = Some(write);
+        if self.write != Some(WriteResult::Recreated) {
+            self.write = Some(write);
+        }
         if self.is_controlled() {
             self.progress = Progress::Fresh;
         } else {

@@ -10,8 +10,8 @@ mod tests;
 use std::collections::BTreeSet;
 
 use baton_apis::{
-    CollisionProtection, ConditionMapping, LifecycleState, ObjectSetTemplatePhase,
-    WaitingForObject,
+    CollisionProtection, ConditionMapping, ControlledObjectReference, LifecycleState,
+    ObjectSetTemplatePhase, WaitingForObject,
     constants::{
         ANNOTATION_REVISION, LABEL_CACHE, LABEL_CACHE_VALUE, LABEL_INSTANCE, LABEL_MANAGED_BY,
         LABEL_MANAGED_BY_VALUE, LABEL_PACKAGE,
@@ -68,6 +68,10 @@ pub struct Revision {
     /// Who gets objects of it back when it is torn down, the first that wants them; nobody, unless it is deleted and
     /// says so.
     pub heirs: Vec<Heir>,
+    /// The objects that it controls by its last report, which older revisions go by.
+    pub reported: Vec<ControlledObjectReference>,
+    /// The Jobs that an older revision of its chain has run to its end in the same form.
+    pub ran: BTreeSet<ObjectKey>,
     /// The objects that newer revisions of its chain want where its own are. Only a teardown asks.
     pub newer_wants: BTreeSet<ObjectKey>,
 }

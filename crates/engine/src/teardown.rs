@@ -300,7 +300,7 @@ impl<'a> Teardown<'a> {
         let own_uid = &self.revision.identity.uid;
         let is_undone = matches!(
             (request, &answer),
-            (Request::Release { .. } | Request::HandBack(_), Answer::Object(live))
+            (Request::Release { .. } | Request::HandOver(_), Answer::Object(live))
                 if removal(live, own_uid).is_some()
         );
         let object = &mut self.objects[at.phase][at.object];
@@ -331,7 +331,9 @@ impl<'a> Teardown<'a> {
                 object.live = Live::Unread;
                 object.attempts.conflict();
             }
-            Answer::Refused(text) | Answer::Failed(text) => object.attempts.problem = Some(text),
+            Answer::Refused(text) | Answer::Immutable(text) | Answer::Failed(text) => {
+                object.attempts.problem = Some(text);
+            }
             // No request of a teardown creates anything.
             Answer::Created(_) | Answer::Merged(_) => object.live = Live::Unread,
         }

@@ -20,7 +20,7 @@ use kube::core::{Status, response::StatusDetails};
 use serde_json::Value;
 
 use crate::wire;
-use baton_engine::Answer;
+use baton_engine::{Answer, recreate::is_about_immutability};
 
 /// The requests of [`baton_engine::Request`] as seen on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,6 +91,9 @@ fn refusal(operation: Operation, subject: Subject<'_>, code: StatusCode, status:
         404 => not_found(subject, status),
         409 => conflict(subject, status),
         422 if operation == Operation::Patch && causes(&status) == 0 => Answer::Conflict,
+        422 if operation == Operation::Apply && is_immutable(&status) => {
+            Answer::Immutable(status.message)
+        }
         code if is_refusal(code, &status) => Answer::Refused(status.message),
         _ => Answer::Failed(status.message),
     }
@@ -150,6 +153,13 @@ fn is_refusal(code: u16, status: &Status) -> bool {
     }
 }
 
+/// Whether nothing is wrong but that fields must not be changed.
+fn is_immutable(status: &Status) -> bool {
+    let causes = status.details.iter().flat_map(|details| &details.causes);
+    let mut causes = causes.peekable();
+    causes.peek().is_some() && causes.all(|cause| is_about_immutability(&cause.message))
+}
+
 fn causes(status: &Status) -> usize {
     status
         .details
@@ -187,6 +197,7 @@ mod tests {
             Answer::Conflict => "conflict".to_owned(),
             Answer::KindNotServed => "not served".to_owned(),
             Answer::Refused(text) => format!("refused: {text}"),
+            Answer::Immutable(text) => format!("immutable: {text}"),
             Answer::Failed(text) => format!("failed: {text}"),
         }
     }

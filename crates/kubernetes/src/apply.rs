@@ -248,10 +248,11 @@ impl Child<'_> {
                 live,
                 left,
             } => self.release(owner_uid, live, left.as_deref()),
-            Request::HandBack(body) => {
+            Request::HandOver(body) => {
                 self.patch(Operation::Patch, MERGE_PATCH, &encoded(bound(body)?))
             }
-            Request::Delete(live) => self.delete(live),
+            Request::Delete(live) => self.delete(live, None),
+            Request::DeleteForRecreation(live) => self.delete(live, Some("Foreground")),
         })
     }
 
@@ -310,12 +311,16 @@ impl Child<'_> {
         self.patch(Operation::Patch, JSON_PATCH, &patch.into())
     }
 
-    fn delete(&self, live: &Precondition) -> Call {
-        let body = json!({
+    /// Deletes an object, and what belongs to it as the policy says, or else as is usual for its kind.
+    fn delete(&self, live: &Precondition, policy: Option<&str>) -> Call {
+        let mut body = json!({
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "preconditions": {"uid": live.uid, "resourceVersion": live.resource_version},
         });
+        if let Some(policy) = policy {
+            body["propagationPolicy"] = policy.into();
+        }
         Call {
             deletes: Some(live.uid.clone()),
             content_type: Some(JSON),
@@ -493,10 +498,11 @@ mod tests {
             Request::Create(known.clone()),
             Request::DryRunApply(known.clone()),
             Request::Apply(known.clone()),
-            Request::HandBack(known),
+            Request::HandOver(known),
             release(None),
             release(Some("[]".to_owned())),
             Request::Delete(live.clone()),
+            Request::DeleteForRecreation(live.clone()),
         ];
         let account = Account::new("shop", "deployer");
         let user = |account: Option<&Account>, request: &Request| {
@@ -592,7 +598,7 @@ mod tests {
         };
         let merge = Some(MERGE_PATCH);
         let here = owned(json!([{"uid": "heir"}]), json!({"n": "1"}));
-        let request = Request::HandBack(here.clone());
+        let request = Request::HandOver(here.clone());
         check(&request, &Method::PATCH, base, merge, &here.to_string());
         // In another cluster the owners are in the annotation.
         let elsewhere = owned(
@@ -605,14 +611,24 @@ mod tests {
             json!([{"uid": "pod"}]),
             json!({"n": "1", ANNOTATION_OWNERS: annotation}),
         );
-        let request = Request::HandBack(elsewhere);
+        let request = Request::HandOver(elsewhere);
         check(&request, &Method::PATCH, base, merge, &sent.to_string());
         check(
-            &Request::Delete(live),
+            &Request::Delete(live.clone()),
             &Method::DELETE,
             "",
             Some(JSON),
             r#"{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"resourceVersion":"7","uid":"u"}}"#,
+        );
+        check(
+            &Request::DeleteForRecreation(live),
+            &Method::DELETE,
+            "",
+            Some(JSON),
+            concat!(
+                r#"{"apiVersion":"v1","kind":"DeleteOptions","preconditions":{"resourceVersion":"7","uid":"u"},"#,
+                r#""propagationPolicy":"Foreground"}"#
+            ),
         );
     }
 

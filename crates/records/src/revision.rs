@@ -461,13 +461,20 @@ impl Revisions {
         heirs
     }
 
-    /// The revisions before one, over any number of steps, that are not archived, the newest first: what they have they
-    /// may still delete.
+    /// The revisions before one, over any number of steps, the newest first.
+    #[must_use]
+    pub fn all_before(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
+        let mut found = closure(record, |earlier| self.before(earlier));
+        found.retain(|earlier| earlier.key != record.key);
+        found.sort_by_key(|earlier| Reverse(earlier.number));
+        found
+    }
+
+    /// Of [`Revisions::all_before`] those that are not archived: what they have they may still delete.
     #[must_use]
     pub fn unfinished_before(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
-        let mut found = closure(record, |earlier| self.before(earlier));
-        found.retain(|earlier| !earlier.archived && earlier.key != record.key);
-        found.sort_by_key(|earlier| Reverse(earlier.number));
+        let mut found = self.all_before(record);
+        found.retain(|earlier| !earlier.archived);
         found
     }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use baton_apis::{
-    LifecycleState, ObjectSetSpec,
+    LifecycleState, ObjectSetSpec, ObjectSetStatus,
     constants::{ANNOTATION_PAUSED_BY_PARENT, API_VERSION},
 };
 use http::Method;
@@ -148,13 +148,29 @@ impl Api {
     /// # Errors
     /// When the request fails.
     pub async fn content(&self, key: &RevisionKey) -> Result<ObjectSetSpec, ApiError> {
+        Ok(self.whole(key).await?.0)
+    }
+
+    /// As [`Api::content`], with its status.
+    ///
+    /// # Errors
+    /// When the request fails.
+    pub async fn whole(
+        &self,
+        key: &RevisionKey,
+    ) -> Result<(ObjectSetSpec, ObjectSetStatus), ApiError> {
         #[derive(Deserialize)]
         struct Object {
             spec: ObjectSetSpec,
+            #[serde(default)]
+            status: ObjectSetStatus,
         }
         let path = key.path()?;
         match self.read(&path).await? {
-            Some(answer) => Ok(parse::<Object>(&path, &answer)?.spec),
+            Some(answer) => {
+                let Object { spec, status } = parse(&path, &answer)?;
+                Ok((spec, status))
+            }
             None => Err(ApiError::Changed { path }),
         }
     }

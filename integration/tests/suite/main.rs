@@ -56,6 +56,7 @@ mod plugin_write;
 mod push;
 mod push_faults;
 mod reach;
+mod recreation;
 mod refusal;
 mod release_kinds;
 mod release_targets;

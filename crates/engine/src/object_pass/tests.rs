@@ -2,6 +2,7 @@
 
 mod bodies;
 mod fingerprints;
+mod recreation;
 
 use baton_apis::{CollisionProtection, LifecycleState};
 use serde_json::json;

@@ -156,7 +156,7 @@ pub fn written(body: &Value, version: &str) -> Value {
 }
 
 /// A letter per request: `d` dry run of a create, `D` of an apply, `c` create, `A` apply, `m`
-/// migrate, `g` get, `r` release, `h` hand back, `x` delete, `t` take back.
+/// migrate, `g` get, `r` release, `h` hand over, `x` delete, `X` delete to create anew, `t` take back.
 pub fn letter(request: &Request) -> char {
     match request {
         Request::Get => 'g',
@@ -167,8 +167,9 @@ pub fn letter(request: &Request) -> char {
         Request::Migrate { .. } => 'm',
         Request::TakeBack => 't',
         Request::Release { .. } => 'r',
-        Request::HandBack(_) => 'h',
+        Request::HandOver(_) => 'h',
         Request::Delete(_) => 'x',
+        Request::DeleteForRecreation(_) => 'X',
     }
 }
 
@@ -179,10 +180,12 @@ pub fn willing(_: &str, request: &Request) -> Answer {
     match request {
         Request::DryRunCreate(body) | Request::Create(body) => Answer::Created(written(body, "2")),
         Request::DryRunApply(body) | Request::Apply(body) => Answer::Object(written(body, "2")),
-        Request::Get | Request::Migrate { .. } | Request::TakeBack | Request::Delete(_) => {
-            Answer::NotFound
-        }
-        Request::Release { .. } | Request::HandBack(_) => Answer::Object(json!({"metadata": {}})),
+        Request::Get
+        | Request::Migrate { .. }
+        | Request::TakeBack
+        | Request::Delete(_)
+        | Request::DeleteForRecreation(_) => Answer::NotFound,
+        Request::Release { .. } | Request::HandOver(_) => Answer::Object(json!({"metadata": {}})),
     }
 }
 

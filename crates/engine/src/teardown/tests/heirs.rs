@@ -80,7 +80,7 @@ fn the_first_heir_that_wants_an_object_becomes_its_controller() {
         let mut teardown = Teardown::new(&revision, &phases, &kinds, observe);
         let (_, request) = next(&mut teardown).unwrap();
         let found = match &request {
-            Request::HandBack(body) => {
+            Request::HandOver(body) => {
                 assert_eq!(metadata_of(body), ("uid-a", "41"), "{owners}");
                 format!("{} {}", owners_of(body), revision_number(body))
             }
@@ -115,7 +115,7 @@ fn an_heir_sees_its_own_object_and_others_see_that_of_the_heir() {
         Live::Present(before.clone())
     });
     let (at, request) = next(&mut teardown).unwrap();
-    let Request::HandBack(body) = &request else {
+    let Request::HandOver(body) = &request else {
         panic!("{request:?}")
     };
     let after = merged(&before, body);
@@ -158,7 +158,7 @@ fn an_heir_in_another_cluster_is_an_entry_of_the_annotation() {
     let mut teardown = Teardown::new(&revision, &phases, &kinds, |_| {
         Live::Present(before.clone())
     });
-    let Some((_, Request::HandBack(mut body))) = next(&mut teardown) else {
+    let Some((_, Request::HandOver(mut body))) = next(&mut teardown) else {
         panic!("{before}")
     };
     assert_eq!(owners_of(&body), "pod previous*");
@@ -191,12 +191,12 @@ fn what_is_handed_back_holds_up_no_earlier_phase() {
                 steps.push(format!("{}{}", letter(&request), name(at)));
                 let is_first = name(at) == "c" && asked == 0;
                 let answer = match (&request, answer_to_c) {
-                    (Request::HandBack(_), "conflict" | "taken") if is_first => Answer::Conflict,
-                    (Request::HandBack(_), "gone") if is_first => Answer::NotFound,
-                    (Request::HandBack(_), "refused") if is_first => {
+                    (Request::HandOver(_), "conflict" | "taken") if is_first => Answer::Conflict,
+                    (Request::HandOver(_), "gone") if is_first => Answer::NotFound,
+                    (Request::HandOver(_), "refused") if is_first => {
                         Answer::Refused("denied".to_owned())
                     }
-                    (Request::HandBack(body), _) => Answer::Object(merged(&before, body)),
+                    (Request::HandOver(body), _) => Answer::Object(merged(&before, body)),
                     (Request::Get, "taken") => Answer::Object(live("3", "newer* me")),
                     (Request::Get, _) => Answer::Object(before.clone()),
                     _ => willing(&name(at), &request),

@@ -1,0 +1,178 @@
+//! Objects that are deleted and created anew, because the server refuses their change.
+
+use super::*;
+use crate::{
+    pass::{Outcome, Pass, Snapshot, Step},
+    recreate,
+};
+
+/// A revision that has reported the object `a`, or not, and whose Job `a` has run before, or not.
+fn revision_that(has_reported: bool, has_run: bool) -> Revision {
+    let mut next = revision();
+    let key = phases(&next, &[&["a"]])[0].objects[0].key.clone();
+    next.reported
+        .extend(has_reported.then(|| controlled_reference(&key)));
+    next.ran.extend(has_run.then_some(key));
+    next
+}
+
+/// Runs a pass over the object `a` with this annotation of what is to be done with it.
+fn pass(revision: &Revision, update: &str, live: Value, server: Server<'_>) -> (String, Outcome) {
+    let text = format!(
+        "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: a, annotations: {{baton.run/update: {update}}}}}, data: \
+         {{k: v}}}}"
+    );
+    let phases = [phase(revision, "p1", &[&text])];
+    let (probes, kinds) = (no_probes(), kinds());
+    let snapshot = Snapshot {
+        revision,
+        phases: &phases,
+        probes: &probes,
+        kinds: &kinds,
+        siblings: &Family,
+    };
+    let mut live = Some(live);
+    let mut pass = Pass::new(snapshot, |_| (Live::Present(live.take().unwrap()), None));
+    let mut letters = String::new();
+    while let Step::Send(requests) = pass.step() {
+        for (at, request) in requests {
+            letters.push(letter(&request));
+            pass.answer(at, &request, server("a", &request));
+        }
+    }
+    (letters, pass.outcome())
+}
+
+/// A server that lets nobody change the object; what becomes of it when it is deleted.
+fn server(deleted: Answer) -> impl FnMut(&str, &Request) -> Answer {
+    move |name, request| match request {
+        Request::DryRunApply(_) | Request::Apply(_) => {
+            Answer::Immutable("data: field is immutable".into())
+        }
+        Request::HandOver(_) => Answer::Object(at_version(live("2", "previous me*"), "42")),
+        Request::DeleteForRecreation(seen) => {
+            assert_eq!(seen.resource_version, "41");
+            deleted.clone()
+        }
+        _ => willing(name, request),
+    }
+}
+
+#[test]
+fn an_immutable_object_is_created_anew_where_that_is_asked_for() {
+    let ours = || live("2", "me*");
+    let theirs = || live("1", "previous*");
+    let gone = || Answer::NotFound;
+    let going = || Answer::Object(terminating(ours()));
+    for (update, live, reported, ran, deleted, steps, result) in [
+        ("other", ours(), true, false, gone(), "D", "preflight"),
+        ("recreate", ours(), true, false, gone(), "DXc", "passed"),
+        ("rerun", ours(), true, false, gone(), "DXc", "passed"),
+        // Whatever belongs to it goes first.
+        (
+            "recreate",
+            ours(),
+            true,
+            false,
+            going(),
+            "DX",
+            "probes: being deleted",
+        ),
+        // The older revisions are told first.
+        (
+            "recreate",
+            ours(),
+            false,
+            false,
+            gone(),
+            "D",
+            "failed: taken over, to be deleted and created anew",
+        ),
+        (
+            "recreate",
+            theirs(),
+            false,
+            false,
+            gone(),
+            "Ah",
+            "failed: taken over, to be deleted and created anew",
+        ),
+        // What has run stays, and becomes ours.
+        ("recreate", ours(), true, true, gone(), "D", "passed"),
+        ("recreate", theirs(), false, true, gone(), "Ah", "passed"),
+        (
+            "recreate",
+            ours(),
+            true,
+            false,
+            Answer::Refused("no".into()),
+            "DX",
+            "write error",
+        ),
+    ] {
+        let revision = revision_that(reported, ran);
+        let (letters, outcome) = pass(&revision, update, live.clone(), &mut server(deleted));
+        let found = match &outcome.result {
+            PassResult::Passed => "passed".to_owned(),
+            PassResult::Preflight(texts) => {
+                assert!(texts[0].ends_with(recreate::HINT), "{texts:?}");
+                "preflight".to_owned()
+            }
+            PassResult::ProbeFailure { failures, .. } => {
+                let (_, text) = failures.rsplit_once(": ").unwrap();
+                format!("probes: {text}")
+            }
+            PassResult::Failed(texts) => {
+                let (_, text) = texts[0].rsplit_once(": ").unwrap();
+                format!("failed: {text}")
+            }
+            PassResult::WriteError(_) => "write error".to_owned(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!((&*letters, &*found), (steps, result), "{update} {live}");
+        let writes: Vec<_> = outcome.writes.iter().map(|(_, write)| write).collect();
+        let expected = if letters.contains('X') && result != "write error" {
+            vec![WriteResult::Recreated]
+        } else if letters.contains('h') {
+            vec![WriteResult::TookOver(Some("v1".to_owned()))]
+        } else {
+            Vec::new()
+        };
+        assert_eq!(writes, expected.iter().collect::<Vec<_>>());
+    }
+}
+
+/// A take-over without a change of the content names all owners, and who selects it.
+#[test]
+fn what_is_taken_over_first_keeps_its_content() {
+    let mut bodies = Vec::new();
+    let revision = revision_that(false, false);
+    let mut inner = server(Answer::NotFound);
+    pass(
+        &revision,
+        "recreate",
+        live("1", "previous*"),
+        &mut |name, request| {
+            if let Request::HandOver(body) = request {
+                bodies.push(body.clone());
+            }
+            inner(name, request)
+        },
+    );
+    let [body] = <[Value; 1]>::try_from(bodies).unwrap();
+    let owners: Vec<_> = owner_references(&body)
+        .iter()
+        .map(|owner| (text(owner, "uid"), is_controller(owner)))
+        .collect();
+    assert_eq!(owners, [("previous", false), ("me", true)]);
+    assert_eq!(
+        body["metadata"]["annotations"],
+        json!({ ANNOTATION_REVISION: "2" })
+    );
+    assert_eq!(body["metadata"]["resourceVersion"], "41");
+    assert_eq!(
+        body["metadata"]["labels"],
+        json!({ LABEL_CACHE: LABEL_CACHE_VALUE })
+    );
+    assert_eq!(body.as_object().unwrap().len(), 1, "no content");
+}

@@ -1,0 +1,166 @@
+//! Objects that are deleted and created anew where the server refuses a change of them as immutable.
+//!
+//! What clients can observe of it: `docs/contract/lifecycle.md`.
+
+use baton_apis::constants::{
+    ANNOTATION_REVISION, ANNOTATION_UPDATE, UPDATE_RECREATE, UPDATE_RERUN,
+};
+use serde_json::Value;
+
+use crate::{
+    diff::wanted_fingerprint,
+    object::{metadata_mut, text},
+    revision::Desired,
+};
+
+/// How Helm says so of a hook, such as a Job.
+const HELM_POLICY: (&str, &str) = ("helm.sh/hook-delete-policy", "before-hook-creation");
+
+/// What API servers say of fields that an update must not change.
+const IMMUTABLE: [&str; 7] = [
+    "immutable",
+    "updates to ",
+    "may not change",
+    "may not be changed",
+    "cannot be changed",
+    "cannot change",
+    "can't be changed",
+];
+
+/// What is said of an object that is not to be recreated, behind the refusal.
+pub(crate) const HINT: &str =
+    "; the annotation baton.run/update=recreate lets it be deleted and created anew";
+
+/// Whether a cause of a refusal is that a field must not be changed; its content may be as valid as it can be.
+#[must_use]
+pub fn is_about_immutability(cause: &str) -> bool {
+    let cause = cause.to_ascii_lowercase();
+    IMMUTABLE.iter().any(|words| cause.contains(words))
+}
+
+/// Whether an object is to be recreated, by its manifest.
+#[must_use]
+pub fn is_recreated(desired: &Desired) -> bool {
+    let is_asked_for = matches!(update(desired), UPDATE_RECREATE | UPDATE_RERUN);
+    let (annotation, policy) = HELM_POLICY;
+    let mut policies = annotation_of(desired, annotation).split(',').map(str::trim);
+    is_asked_for || (is_job(desired) && policies.any(|it| it == policy))
+}
+
+/// Whether an object runs to its end, once for each content.
+#[must_use]
+pub fn runs_once(desired: &Desired) -> bool {
+    is_job(desired) && is_recreated(desired) && update(desired) != UPDATE_RERUN
+}
+
+/// A fingerprint of what a manifest makes run: that of any revision with the same.
+#[must_use]
+pub fn content(desired: &Desired) -> u64 {
+    let mut manifest = desired.manifest.clone();
+    if let Some(annotations) = metadata_mut(&mut manifest).get_mut("annotations") {
+        annotations
+            .as_object_mut()
+            .map(|annotations| annotations.remove(ANNOTATION_REVISION));
+    }
+    wanted_fingerprint(&manifest)
+}
+
+fn is_job(desired: &Desired) -> bool {
+    (&*desired.key.group, &*desired.key.kind) == ("batch", "Job")
+}
+
+fn update(desired: &Desired) -> &str {
+    annotation_of(desired, ANNOTATION_UPDATE)
+}
+
+fn annotation_of<'d>(desired: &'d Desired, name: &str) -> &'d str {
+    let annotations = desired.manifest.pointer("/metadata/annotations");
+    annotations.map_or("", |annotations: &Value| text(annotations, name).trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tests::fixtures::{phase, revision};
+
+    fn object(kind: &str, annotations: &str) -> Desired {
+        let text = format!(
+            "{{apiVersion: batch/v1, kind: {kind}, metadata: {{name: a, annotations: {{{annotations}}}}}}}"
+        );
+        phase(&revision(), "p", &[&text]).objects.remove(0)
+    }
+
+    #[test]
+    fn annotations_tell_what_is_recreated() {
+        for (kind, annotations, recreated, once) in [
+            ("Job", "", false, false),
+            ("Job", "baton.run/update: recreate", true, true),
+            ("Job", "baton.run/update: rerun", true, false),
+            ("Job", "baton.run/update: other", false, false),
+            ("CronJob", "baton.run/update: recreate", true, false),
+            (
+                "Job",
+                "helm.sh/hook-delete-policy: 'hook-succeeded, before-hook-creation'",
+                true,
+                true,
+            ),
+            (
+                "Job",
+                "helm.sh/hook-delete-policy: hook-succeeded",
+                false,
+                false,
+            ),
+            (
+                "CronJob",
+                "helm.sh/hook-delete-policy: before-hook-creation",
+                false,
+                false,
+            ),
+        ] {
+            let object = object(kind, annotations);
+            assert_eq!(
+                (is_recreated(&object), runs_once(&object)),
+                (recreated, once),
+                "{kind} {annotations}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_number_of_the_revision_is_no_content() {
+        let one = object("Job", "a: b");
+        let mut other = one.clone();
+        other.manifest["metadata"]["annotations"][ANNOTATION_REVISION] = "7".into();
+        assert_ne!(one.manifest, other.manifest);
+        assert_eq!(content(&one), content(&other));
+        other.manifest["metadata"]["annotations"]["a"] = "c".into();
+        assert_ne!(content(&one), content(&other));
+    }
+
+    #[test]
+    fn servers_say_in_several_ways_that_a_field_stays() {
+        for (cause, expected) in [
+            ("Invalid value: \"x\": field is immutable", true),
+            (
+                "Forbidden: updates to statefulset spec for fields other than 'replicas' are forbidden",
+                true,
+            ),
+            (
+                "Forbidden: spec is immutable after creation except resources.requests",
+                true,
+            ),
+            ("Invalid value: \"x\": cannot change roleRef", true),
+            (
+                "Invalid value: []string(nil): primary clusterIP may not change once set",
+                true,
+            ),
+            (
+                "Invalid value: \"x\": must be no more than 63 characters",
+                false,
+            ),
+            ("Required value", false),
+        ] {
+            assert_eq!(is_about_immutability(cause), expected, "{cause}");
+        }
+    }
+}

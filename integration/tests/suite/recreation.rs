@@ -1,0 +1,111 @@
+//! Objects that are deleted and created anew where the server refuses their change.
+
+use baton_integration::prelude::*;
+use baton_integration::set::SetBuilder;
+
+both_scopes! {
+    an_immutable_object_is_created_anew;
+    a_job_runs_once_for_each_content;
+}
+
+fn settings(value: &str) -> Entry {
+    configmap("settings")
+        .data("k", value)
+        .with("/immutable", true)
+}
+
+fn anew(entry: Entry) -> Entry {
+    entry.annotation("baton.run/update", "recreate")
+}
+
+fn job(image: &str) -> Entry {
+    let container = json!({ "name": "migrate", "image": format!("registry.example/{image}") });
+    let pod = json!({ "restartPolicy": "Never", "containers": [container] });
+    anew(object("batch/v1", "Job", "migrate").with("/spec/template/spec", pod))
+}
+
+/// Waits until a revision controls an object of its own, in-process or not, and returns the object.
+async fn has_it(ns: &TestNamespace, revision: i64, entry: &Entry) -> Value {
+    let wanted = [
+        Is("Available", "True"),
+        Is("Succeeded", "True"),
+        Controls(&[match entry.kind() {
+            "Job" => "Job.batch migrate",
+            _ => "ConfigMap settings",
+        }]),
+    ];
+    ns.reaches(&format!("v{revision}"), &wanted).await;
+    ns.live(entry).await
+}
+
+fn with<'a>(ns: &'a TestNamespace, revision: i64, class: &str, entry: Entry) -> SetBuilder<'a> {
+    let set = ns.revision(revision).phase_of(class, "a", [entry]);
+    // Delegated phases go by it to know their siblings.
+    set.label("package-operator.run/object-deployment", "web")
+}
+
+/// Where that is asked for; otherwise it is refused in one line that says how. The older revision, which is active all
+/// the time, makes nothing of it again.
+async fn an_immutable_object_is_created_anew(scope: Scope) {
+    for class in ["", "default"] {
+        let ns = TestNamespace::new(scope).await;
+        with(&ns, 1, class, settings("1")).create().await;
+        let before = has_it(&ns, 1, &settings("1")).await;
+        with(&ns, 2, class, settings("2")).create().await;
+        let refused = ns
+            .reaches("v2", &[Because("Available", "False", "PreflightError")])
+            .await;
+        let message = refused.message("Available");
+        assert!(
+            message.ends_with(
+                "field is immutable when `immutable` is set; the annotation baton.run/update=recreate lets it be \
+                 deleted and created anew"
+            ),
+            "{message}"
+        );
+        assert_eq!(ns.live(&settings("1")).await, before, "nothing was touched");
+        with(&ns, 3, class, anew(settings("3")))
+            .previous(&["v1", "v2"])
+            .create()
+            .await;
+        let after = has_it(&ns, 3, &settings("3")).await;
+        assert_eq!(after["data"], json!({ "k": "3" }));
+        assert_ne!(uid(&after), uid(&before));
+        ns.reaches("v1", &[Controls(&[])]).await;
+        assert_eq!(uid(&ns.live(&settings("3")).await), uid(&after), "once");
+    }
+}
+
+/// On the way back what an older revision has run is not run again, unless that is asked for.
+async fn a_job_runs_once_for_each_content(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let image = |live: &Value| {
+        let image = &live["spec"]["template"]["spec"]["containers"][0]["image"];
+        image.as_str().unwrap().to_owned()
+    };
+    with(&ns, 1, "", job("app:1")).create().await;
+    let first = has_it(&ns, 1, &job("")).await;
+    with(&ns, 2, "", job("app:2")).create().await;
+    let second = has_it(&ns, 2, &job("")).await;
+    assert_ne!(uid(&first), uid(&second));
+    assert_eq!(image(&second), "registry.example/app:2");
+    ns.set_lifecycle("v1", "Archived").await;
+    ns.reaches("v1", &[Is("Archived", "True")]).await;
+
+    with(&ns, 3, "", job("app:1"))
+        .previous(&["v1", "v2"])
+        .create()
+        .await;
+    let back = has_it(&ns, 3, &job("")).await;
+    assert_eq!(uid(&back), uid(&second), "it is left as it is");
+    assert_eq!(image(&back), "registry.example/app:2");
+
+    let again = job("app:1").annotation("baton.run/update", "rerun");
+    with(&ns, 4, "", again)
+        .previous(&["v1", "v2", "v3"])
+        .create()
+        .await;
+    let again = has_it(&ns, 4, &job("")).await;
+    assert_ne!(uid(&again), uid(&second));
+    assert_eq!(image(&again), "registry.example/app:1");
+}
