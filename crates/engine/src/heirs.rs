@@ -63,11 +63,11 @@ pub(crate) fn hand_back(revision: &Revision, desired: &Desired, live: &Value) ->
         .cloned()
         .chain([heir.identity.controller_reference()])
         .collect();
-    Some(Request::HandOver(handed_over(live, owners, heir.number)))
+    Some(Request::HandOver(handed_over(live, &owners, heir.number)))
 }
 
 /// What gives an object these owners and the number of its controller, in the state that is seen.
-pub(crate) fn handed_over(live: &Value, owners: Vec<Value>, number: i64) -> Value {
+pub(crate) fn handed_over(live: &Value, owners: &[Value], number: i64) -> Value {
     json!({
         "metadata": {
             "uid": metadata(live, "uid"),

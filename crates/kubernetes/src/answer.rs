@@ -154,7 +154,8 @@ fn is_refusal(code: u16, status: &Status) -> bool {
 }
 
 /// Whether nothing is wrong but that fields must not be changed.
-fn is_immutable(status: &Status) -> bool {
+#[must_use]
+pub fn is_immutable(status: &Status) -> bool {
     let causes = status.details.iter().flat_map(|details| &details.causes);
     let mut causes = causes.peekable();
     causes.peek().is_some() && causes.all(|cause| is_about_immutability(&cause.message))

@@ -19,7 +19,7 @@ mod metric_labels;
 pub mod object;
 pub mod path;
 pub mod permits;
-mod redact;
+pub mod redact;
 pub mod request_metrics;
 pub mod store;
 pub mod target;

@@ -1,7 +1,8 @@
 //! Revisions as they are kept.
 
+mod chain;
+
 use std::{
-    cmp::Reverse,
     collections::{BTreeMap, HashMap},
     sync::Arc,
 };
@@ -370,21 +371,6 @@ impl RevisionRecord {
     }
 }
 
-/// The revisions that any number of steps lead to from one, in the order of their names.
-fn closure(
-    from: &RevisionRecord,
-    step: impl Fn(&RevisionRecord) -> Vec<Arc<RevisionRecord>>,
-) -> Vec<Arc<RevisionRecord>> {
-    let mut found = BTreeMap::new();
-    let mut walk = step(from);
-    while let Some(next) = walk.pop() {
-        if found.insert(next.key.clone(), Arc::clone(&next)).is_none() {
-            walk.extend(step(&next));
-        }
-    }
-    found.into_values().collect()
-}
-
 impl Revisions {
     /// The revisions that list this one as previous.
     #[must_use]
@@ -400,24 +386,6 @@ impl Revisions {
         deployment: &str,
     ) -> Vec<Arc<RevisionRecord>> {
         self.mentioning(RevisionIndex::Deployment, &member.sibling(deployment))
-    }
-
-    /// The revisions that one may take objects over from, in the order of their names: those that it lists as
-    /// previous, and the older ones of its deployment.
-    #[must_use]
-    pub fn before(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
-        let key = &record.key;
-        let mut found = BTreeMap::new();
-        let listed = record.previous.iter().map(|name| key.named(name));
-        for earlier in listed.filter_map(|key| self.get(&key)) {
-            found.insert(earlier.key.clone(), earlier);
-        }
-        if let Some(deployment) = &record.deployment {
-            let made = self.of_deployment(key, deployment);
-            let older = made.into_iter().filter(|made| made.number < record.number);
-            found.extend(older.map(|made| (made.key.clone(), made)));
-        }
-        found.into_values().collect()
     }
 
     /// The revisions of a chain of Releases, by its label, in a namespace.
@@ -440,58 +408,6 @@ impl Revisions {
             name: uid.into(),
         };
         self.mentioning(RevisionIndex::Controller, &key)
-    }
-
-    /// The revisions that get back what a deleted one has, the newest first: those before it, over any number of
-    /// `previous` steps, that have a lower number and are neither archived, nor to be, nor deleted. None if it is not
-    /// deleted, or does not hand anything back.
-    #[must_use]
-    pub fn heirs(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
-        if !record.deleting || !record.hands_back {
-            return Vec::new();
-        }
-        let is_alive = |heir: &Arc<RevisionRecord>| heir.is_in_force();
-        let is_older = |heir: &Arc<RevisionRecord>| {
-            let number = heir.number.unwrap_or(0);
-            0 < number && record.number.is_some_and(|own| number < own)
-        };
-        let mut heirs = closure(record, |earlier| self.before(earlier));
-        heirs.retain(|heir| is_alive(heir) && is_older(heir));
-        heirs.sort_by_key(|heir| Reverse(heir.number));
-        heirs
-    }
-
-    /// The revisions before one, over any number of steps, the newest first.
-    #[must_use]
-    pub fn all_before(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
-        let mut found = closure(record, |earlier| self.before(earlier));
-        found.retain(|earlier| earlier.key != record.key);
-        found.sort_by_key(|earlier| Reverse(earlier.number));
-        found
-    }
-
-    /// Of [`Revisions::all_before`] those that are not archived: what they have they may still delete.
-    #[must_use]
-    pub fn unfinished_before(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
-        let mut found = self.all_before(record);
-        found.retain(|earlier| !earlier.archived);
-        found
-    }
-
-    /// The revisions after one, over any number of `previous` steps or with the label of its deployment, that have a
-    /// higher number and are in force.
-    #[must_use]
-    pub fn newer(&self, record: &RevisionRecord) -> Vec<Arc<RevisionRecord>> {
-        let after = |earlier: &RevisionRecord| {
-            let mut found = self.successors(&earlier.key);
-            if let Some(deployment) = &earlier.deployment {
-                found.extend(self.of_deployment(&earlier.key, deployment));
-            }
-            found
-        };
-        let mut found = closure(record, after);
-        found.retain(|later| later.is_in_force() && later.number > record.number);
-        found
     }
 
     /// What the numbering needs to know of a revision.

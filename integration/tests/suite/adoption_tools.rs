@@ -54,8 +54,8 @@ async fn kubectl(ns: &TestNamespace, args: &[&str], stdin: &Value) {
 
 const APPLY: &[&str] = &["apply", "-f", "-"];
 
-/// What kubectl has applied, by whichever of its ways, goes with the revision that drops it. What others have set stays,
-/// and no pod is touched by the take-over.
+/// What kubectl has applied, by whichever of its ways, goes with the revision that drops it. What others have set
+/// stays, and no pod is touched by the take-over.
 #[tokio::test]
 async fn what_kubectl_applied_goes_when_a_revision_drops_it() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

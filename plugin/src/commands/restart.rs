@@ -19,10 +19,11 @@ use crate::{
     target::Target,
 };
 
-/// Make a new revision of the same content
+/// Roll the same content out once more, as a new revision
 ///
-/// For a deployment the template is annotated with the time, as by `kubectl rollout restart`. For
-/// revisions without a deployment a new one is created with the content of the newest.
+/// Nothing that is as it should be is touched: no pod is restarted, which is what `kubectl rollout restart` is for on a
+/// workload. For a deployment the template is annotated with the time. For revisions without a deployment a new one is
+/// created with the content of the newest.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RestartArgs {
     /// What to restart
@@ -40,7 +41,7 @@ pub(crate) async fn run(args: &RestartArgs, global: &GlobalArgs) -> Result<Exit,
                     let subject = Subject::Deployment(deployment);
                     write(cluster, &subject, &patch, dry_run).await?;
                     Ok(format!(
-                        "{} restarted{}",
+                        "{} rolls its content out once more{}",
                         name(subject.object()),
                         note(dry_run)
                     ))

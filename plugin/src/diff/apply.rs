@@ -9,8 +9,10 @@ use baton_engine::containers::{Container, Held};
 use baton_engine::handover::{Adoption, Sibling, Siblings, classify, decide_adoption};
 use baton_engine::keep::is_kept;
 use baton_engine::object::{controller, is_terminating, text};
+use baton_engine::recreate::runs_once;
 use baton_engine::revision::{Desired, Revision as Next};
 use baton_engine::{Gvk, ObjectKey};
+use baton_kubernetes::redact::without_values;
 use serde_json::Value;
 
 use super::clean::{clean, clean_live};
@@ -25,6 +27,8 @@ const UNCHANGED: &str = "handed over unchanged";
 const NOT_COMPARED: &str = "not compared";
 /// What becomes of an object that stays when nobody wants it any more.
 const KEPT: &str = "kept";
+/// What becomes of an object whose change is refused as one of immutable fields.
+const RECREATED: &str = "deleted and created anew";
 
 /// How many of those are listed one by one.
 const LISTED: usize = 20;
@@ -79,7 +83,7 @@ impl Siblings for ChainSiblings {
 /// What a new revision brings along that does not exist yet while it is asked about.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Bringing {
-    kinds: BTreeSet<(String, String)>,
+    kinds: BTreeMap<(String, String), Value>,
     namespaces: BTreeSet<String>,
 }
 
@@ -95,7 +99,7 @@ impl Bringing {
             match (object.key.group.as_str(), object.key.kind.as_str()) {
                 ("apiextensions.k8s.io", "CustomResourceDefinition") => {
                     let kind = (at("/spec/group"), at("/spec/names/kind"));
-                    bringing.kinds.insert(kind);
+                    bringing.kinds.insert(kind, object.manifest.clone());
                 }
                 ("", "Namespace") => {
                     bringing.namespaces.insert(object.key.name.clone());
@@ -106,9 +110,57 @@ impl Bringing {
         bringing
     }
 
-    fn has_kind(&self, gvk: &Gvk) -> bool {
-        self.kinds.contains(&(gvk.group.clone(), gvk.kind.clone()))
+    fn definition(&self, gvk: &Gvk) -> Option<&Value> {
+        self.kinds.get(&(gvk.group.clone(), gvk.kind.clone()))
     }
+
+    fn has_kind(&self, gvk: &Gvk) -> bool {
+        self.definition(gvk).is_some()
+    }
+
+    /// Whether a refusal is about nothing but what the revision brings along first: a namespace, or fields that its
+    /// definition of the kind has and the served one has not.
+    fn explains(&self, desired: &Desired, why: &str) -> Option<&'static str> {
+        let namespace = &desired.key.namespace;
+        let missing = format!("namespaces \"{namespace}\" not found");
+        if self.namespaces.contains(namespace) && why.contains(&missing) {
+            return Some("not checked: its namespace is made by the revision");
+        }
+        let definition = self.definition(&desired.gvk)?;
+        let versions = definition.pointer("/spec/versions")?.as_array()?;
+        let version = versions
+            .iter()
+            .find(|it| text(it, "name") == desired.gvk.version)?;
+        let schema = version.pointer("/schema/openAPIV3Schema")?;
+        let mut unknown = unknown_fields(why).peekable();
+        unknown.peek()?;
+        let are_known = unknown.all(|path| has_field(schema, path));
+        are_known.then_some("not checked: its kind is changed by the revision")
+    }
+}
+
+/// What a server says of a field that a kind does not have, behind its path.
+const UNKNOWN_FIELD: &str = ": field not declared in schema";
+
+/// The paths of the fields that a kind does not have, by a server's refusal.
+fn unknown_fields(why: &str) -> impl Iterator<Item = &str> {
+    let parts = why.split(UNKNOWN_FIELD);
+    let count = parts.clone().count();
+    let before = parts.take(count.saturating_sub(1));
+    before.map(|text| text.rsplit(char::is_whitespace).next().unwrap_or_default())
+}
+
+/// Whether a schema has the field at a path such as `.spec.rules[0].host`.
+fn has_field(schema: &Value, path: &str) -> bool {
+    let mut keys = path.split(['.', '[']).filter(|key| !key.is_empty());
+    let found = keys.try_fold(schema, |schema, key| {
+        if key.ends_with(']') {
+            return schema.get("items");
+        }
+        let field = schema.get("properties").and_then(|it| it.get(key));
+        field.or_else(|| schema.get("additionalProperties"))
+    });
+    found.is_some()
 }
 
 /// A dry run to be sent.
@@ -128,6 +180,8 @@ pub(crate) enum Response {
     Object(Value),
     /// It would refuse, for this reason.
     Refused(String),
+    /// It refuses the change of what is to be recreated, as one of immutable fields.
+    Immutable,
     /// It does not serve the kind.
     NotServed,
 }
@@ -183,16 +237,11 @@ pub(crate) fn evaluate(
         section.notes.extend(note.map(str::to_owned));
         section
     };
-    let namespace = &desired.key.namespace;
     match (live, answer) {
         (None, Response::Object(_)) => created(section, None),
         (None, Response::NotServed) if bringing.has_kind(&desired.gvk) => created(
             section,
             Some("not checked: its kind is defined by the revision"),
-        ),
-        (None, Response::Refused(_)) if bringing.namespaces.contains(namespace) => created(
-            section,
-            Some("not checked: its namespace is made by the revision"),
         ),
         (_, Response::NotServed) => {
             let gvk = &desired.gvk;
@@ -202,8 +251,24 @@ pub(crate) fn evaluate(
                 format!("refused: {version} {kind} is not served"),
             )
         }
-        (_, Response::Refused(why)) => {
-            let why = super::mask::redact(&why, &desired.manifest);
+        (_, Response::Immutable) => {
+            let mut section = section.verdict(Tone::Changed, RECREATED);
+            if runs_once(desired) {
+                let note = "a content that an older revision has run is not run again";
+                section.notes.push(note.to_owned());
+            }
+            section
+        }
+        (live, Response::Refused(why)) => {
+            if let Some(note) = bringing.explains(desired, &why) {
+                if live.is_none() {
+                    return created(section, Some(note));
+                }
+                let mut section = section.verdict(Tone::Changed, "changed");
+                section.notes.push(note.to_owned());
+                return section;
+            }
+            let why = without_values(&super::mask::redact(&why, &desired.manifest));
             section.verdict(Tone::Bad, format!("refused: {why}"))
         }
         (Some(live), Response::Object(answer)) => {
@@ -278,6 +343,7 @@ pub(crate) fn condense(mut sections: Vec<Section>) -> (Vec<Section>, Option<Stri
 pub(crate) fn summary(sections: &[Section]) -> String {
     let word = |section: &Section| match section.tone {
         Tone::Added => "created",
+        Tone::Changed if section.verdict == RECREATED => RECREATED,
         Tone::Changed => "changed",
         Tone::Same if section.verdict == UNCHANGED => UNCHANGED,
         Tone::Removed => "deleted",
@@ -290,6 +356,7 @@ pub(crate) fn summary(sections: &[Section]) -> String {
     let order = [
         "created",
         "changed",
+        RECREATED,
         UNCHANGED,
         "left alone",
         NOT_COMPARED,
@@ -501,6 +568,20 @@ mod tests {
                 "refused: exceeded quota",
             ),
             (
+                Some(owned.clone()),
+                Response::Immutable,
+                Tone::Changed,
+                "deleted and created anew",
+            ),
+            (
+                Some(owned.clone()),
+                Response::Refused(
+                    "spec: Invalid value: core.Spec{A:1, B:\"x\"}: field is immutable".to_owned(),
+                ),
+                Tone::Bad,
+                "refused: spec: Invalid value: a value: field is immutable",
+            ),
+            (
                 Some(owned),
                 Response::NotServed,
                 Tone::Bad,
@@ -544,10 +625,74 @@ mod tests {
         let inside = "{apiVersion: v1, kind: ConfigMap, metadata: {name: x, namespace: fresh}}";
         let refused = || Response::Refused("namespaces \"fresh\" not found".to_owned());
         assert_eq!(verdict(inside, refused()), "created");
+        // What is wrong with it is told all the same.
+        let invalid = || Response::Refused("metadata.name: must be lower case".to_owned());
+        assert_eq!(
+            verdict(inside, invalid()),
+            "refused: metadata.name: must be lower case"
+        );
         assert_eq!(
             verdict(WEB, refused()),
             "refused: namespaces \"fresh\" not found"
         );
+    }
+
+    #[test]
+    fn a_field_that_the_revision_brings_along_is_not_missing() {
+        let crd = desired(
+            "{apiVersion: apiextensions.k8s.io/v1, kind: CustomResourceDefinition, metadata: {name: x}, spec: \
+                 {group: example.com, names: {kind: Thing}, versions: [{name: v1, schema: {openAPIV3Schema: \
+                 {properties: {spec: {properties: {size: {type: integer}, rules: {items: {properties: {host: {}}}}, \
+                 labels: {additionalProperties: {type: string}}}}}}}}]}}",
+            "Prevent",
+        );
+        let phase = Phase {
+            objects: vec![crd],
+            ..Phase::default()
+        };
+        let bringing = Bringing::of(&RevisionContent {
+            phases: vec![phase],
+        });
+        let thing = desired(
+            "{apiVersion: example.com/v1, kind: Thing, metadata: {name: x}}",
+            "None",
+        );
+        let begin = "failed to create typed patch object (shop/x; example.com/v1, Kind=Thing)";
+        let unknown = ": field not declared in schema";
+        let stranger = live("", "");
+        for (why, live, expected) in [
+            (format!("{begin}: .spec.size{unknown}"), None, "created"),
+            (
+                format!("{begin}: .spec.size{unknown}"),
+                Some(&stranger),
+                "changed",
+            ),
+            (
+                format!(
+                    "{begin}: errors:\n  .spec.rules[0].host{unknown}\n  .spec.labels.a{unknown}"
+                ),
+                None,
+                "created",
+            ),
+            (
+                format!("{begin}: errors:\n  .spec.size{unknown}\n  .spec.seize{unknown}"),
+                None,
+                "refused",
+            ),
+            (
+                format!("{begin}: .spec.size: expected numeric, got another kind"),
+                None,
+                "refused",
+            ),
+        ] {
+            let answer = Response::Refused(why.clone());
+            let section = evaluate(&siblings(), &bringing, "app", &thing, live, answer);
+            assert!(
+                section.verdict.starts_with(expected),
+                "{why}: {}",
+                section.verdict
+            );
+        }
     }
 
     #[test]
@@ -565,7 +710,10 @@ mod tests {
             None,
             answer,
         );
-        assert_eq!(section.verdict, "refused: expected string, got ***");
+        assert_eq!(
+            section.verdict,
+            "refused: expected string, got another kind"
+        );
     }
 
     #[test]

@@ -6,9 +6,11 @@
 use std::collections::BTreeSet;
 
 use baton_apis::constants::FIELD_MANAGER;
+use baton_engine::recreate::is_recreated;
 use baton_engine::revision::{
     Desired, KindScope, KindState, Kinds, Phase, Revision as Next, violations,
 };
+use baton_kubernetes::answer::is_immutable;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use serde_json::Value;
@@ -278,6 +280,9 @@ async fn send(
         Ok(answer) => Ok(Response::Object(answer)),
         // A lack of rights is no property of the revision.
         Err(error) if is_lack_of_rights(&error) || error.is_code(409) => Err(error),
+        Err(Error::Refused(status)) if is_recreated(object) && is_immutable(&status) => {
+            Ok(Response::Immutable)
+        }
         Err(error @ (Error::Refused(_) | Error::Impossible(_))) => {
             Ok(Response::Refused(error.to_string()))
         }

@@ -102,21 +102,19 @@ fn available(conditions: &mut Conditions, snapshot: &Snapshot<'_>, current: Opti
         })
     };
     let whole = previous().find(|member| member.condition(IN_TRANSITION).is_none());
-    match whole.or_else(|| previous().next()) {
-        Some(member) => {
-            let mut text = format!("Previous Revision '{}' is still Available.", member.name);
-            if whole.is_none() {
-                text.push_str(" Some of its objects have been taken over already.");
-            }
-            conditions.set(AVAILABLE, "True", reasons::AVAILABLE, &text);
+    if let Some(member) = whole.or_else(|| previous().next()) {
+        let mut text = format!("Previous Revision '{}' is still Available.", member.name);
+        if whole.is_none() {
+            text.push_str(" Some of its objects have been taken over already.");
         }
-        None => conditions.set(
-            AVAILABLE,
-            "False",
-            reasons::OBJECT_SET_UNREADY,
-            messages::NONE_AVAILABLE,
-        ),
+        return conditions.set(AVAILABLE, "True", reasons::AVAILABLE, &text);
     }
+    let reported = current.and_then(|current| current.condition(AVAILABLE));
+    let (status, text) = match reported {
+        Some(reported) if reported.status == "Unknown" => ("Unknown", &*reported.message),
+        _ => ("False", messages::NONE_AVAILABLE),
+    };
+    conditions.set(AVAILABLE, status, reasons::OBJECT_SET_UNREADY, text);
 }
 
 /// `Progressing`, and when the deadline passes.

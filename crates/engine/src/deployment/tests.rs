@@ -205,6 +205,28 @@ fn a_deployment_without_phases_does_not_progress_for_ever() {
 }
 
 #[test]
+fn a_deployment_knows_no_more_than_its_newest_revision() {
+    for (older, expected) in [
+        ("failing +a", "Unknown ObjectSetUnready: cut off"),
+        (
+            "available +a",
+            "True Available: Previous Revision 'web-1' is still Available.",
+        ),
+    ] {
+        let mut snapshot = chain(&[older, "succeeded +b"]);
+        let newest = &mut snapshot.members[1].status.conditions;
+        newest.push(condition(AVAILABLE, "Unknown", "cut off"));
+        let (status, _) = report(&snapshot, &Creation::None);
+        let mut conditions = status.conditions.iter();
+        let it = conditions.find(|it| it.type_ == "Available").unwrap();
+        assert_eq!(
+            format!("{} {}: {}", it.status, it.reason, it.message),
+            expected
+        );
+    }
+}
+
+#[test]
 fn a_deleted_revision_is_replaced() {
     let snapshot = chain(&["available deleting +a"]);
     assert!(list(&snapshot.actions()).starts_with("create web-h0 #2"));

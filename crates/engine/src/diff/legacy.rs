@@ -518,7 +518,7 @@ mod tests {
     fn what_former_managers_own_becomes_ours() {
         let (ab, bc) = ("{f:a: {}, f:b: {}}", "{f:b: {}, f:c: {}}");
         let abc = "{f:a: {}, f:b: {}, f:c: {}}";
-        let list = r#"{f:l: {'k:{"n":"x"}': {'.': {}, f:n: {}, f:v: {}}, 'k:{"n":"y"}': {'.': {}, f:n: {}}}}"#;
+        let items = r#"{f:l: {'k:{"n":"x"}': {'.': {}, f:n: {}, f:v: {}}, 'k:{"n":"y"}': {'.': {}, f:n: {}}}}"#;
         let ax = r#"{f:a: {}, f:l: {'k:{"n":"x"}': {'.': {}, f:n: {}, f:v: {}}}}"#;
         let y = r#"{f:l: {'k:{"n":"y"}': {'.': {}, f:n: {}}}}"#;
         let table: [(&[Owns<'_>], &str, &[Owns<'_>]); 11] = [
@@ -542,7 +542,7 @@ mod tests {
                 &[with(OURS, ab), with(USER, "{f:c: {}}")],
             ),
             (
-                &[with(APPLIED, "{f:a: {}}"), with(USER, list)],
+                &[with(APPLIED, "{f:a: {}}"), with(USER, items)],
                 "{a: 1, l: [{n: x, v: 2}]}",
                 &[with(OURS, ax), with(USER, y)],
             ),

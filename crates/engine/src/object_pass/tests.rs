@@ -4,11 +4,12 @@ mod bodies;
 mod fingerprints;
 mod recreation;
 
-use baton_apis::{CollisionProtection, LifecycleState};
+use baton_apis::{CollisionProtection, LifecycleState, constants::FIELD_MANAGER};
 use serde_json::json;
 
 use super::*;
 use crate::{
+    Answer,
     pass::{PassResult, Position},
     tests::fixtures::*,
 };

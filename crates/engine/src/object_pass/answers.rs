@@ -1,0 +1,208 @@
+//! What an answer of the server changes about an object in a pass.
+
+use std::mem;
+
+use baton_apis::constants::FIELD_MANAGER;
+use serde_json::Value;
+
+use super::{Live, MAX_ROUNDS, ObjectPass, Problem, Progress, WriteResult};
+use crate::{
+    Answer, Request,
+    diff::{self, legacy},
+    handover::Situation,
+    object::{owner_references, text},
+    recreate::{self, is_recreated},
+};
+
+impl ObjectPass<'_> {
+    /// Takes the answer to the request that [`ObjectPass::need`] asked for.
+    pub fn answer(&mut self, request: &Request, answer: Answer) {
+        match (request, answer) {
+            (_, Answer::KindNotServed) => {
+                let text = format!("{} not registered on the api server.", self.desired.gvk);
+                self.progress = Progress::Blocked(Problem::Violation, text);
+            }
+            (_, Answer::Failed(text)) => self.progress = Progress::Blocked(Problem::Failed, text),
+            (Request::Get, Answer::Object(live)) => {
+                self.live = Live::Present(live);
+                self.written = false;
+                self.progress = Progress::Fresh;
+            }
+            (Request::Get, Answer::NotFound) => {
+                self.live = Live::Gone;
+                self.progress = match mem::replace(&mut self.progress, Progress::Fresh) {
+                    // The object does not exist, so the refusal was about the content.
+                    Progress::RefusedOrTaken(text) => Progress::Blocked(Problem::Violation, text),
+                    _ => Progress::Fresh,
+                };
+            }
+            (Request::DryRunCreate(_), Answer::Created(_)) => self.progress = Progress::Checked,
+            // An object with another controller is refused as well: it would have two of them.
+            (Request::DryRunCreate(_) | Request::Create(_), Answer::Refused(text))
+                if self.live != Live::Gone && self.progress != Progress::Checked =>
+            {
+                self.progress = Progress::RefusedOrTaken(text);
+            }
+            (Request::DryRunApply(body), Answer::Object(answered)) => {
+                self.settle_dry_run(body, &answered);
+            }
+            (Request::DryRunApply(_), Answer::Refused(_) | Answer::Immutable(_))
+                if self.live().is_some_and(|live| self.needs_migration(live)) =>
+            {
+                self.progress = Progress::RefusedUnmigrated;
+            }
+            (Request::DryRunApply(_) | Request::Apply(_), Answer::Immutable(_))
+                if is_recreated(self.desired) =>
+            {
+                self.progress = Progress::Immutable;
+                self.settle_what_ran();
+            }
+            (request, Answer::Immutable(text)) => {
+                let text = format!("{text}{}", recreate::HINT);
+                self.answer(request, Answer::Refused(text));
+            }
+            (Request::HandOver(_), Answer::Object(live)) => {
+                self.write = Some(self.took_over());
+                self.live = Live::Present(live);
+                self.settle_what_ran();
+            }
+            (Request::DeleteForRecreation(_), Answer::NotFound) => {
+                self.write = Some(WriteResult::Recreated);
+                self.live = Live::Gone;
+                // What is to be created has passed a dry run but for what must not be changed.
+                self.progress = Progress::Checked;
+            }
+            (Request::DeleteForRecreation(_), Answer::Object(live)) => {
+                self.write = Some(WriteResult::Recreated);
+                self.live = Live::Present(live);
+                self.progress = Progress::Fresh;
+            }
+            (
+                Request::Create(_)
+                | Request::Apply(_)
+                | Request::HandOver(_)
+                | Request::DeleteForRecreation(_),
+                Answer::Refused(text),
+            ) => {
+                // Nothing of the phase is written yet when the first write is refused.
+                let is_first = self.progress == Progress::Leading;
+                let problem = if is_first {
+                    Problem::Violation
+                } else {
+                    Problem::WriteRefused
+                };
+                self.progress = Progress::Blocked(problem, text);
+            }
+            (
+                Request::Get
+                | Request::Migrate { .. }
+                | Request::DryRunCreate(_)
+                | Request::DryRunApply(_),
+                Answer::Refused(text),
+            ) => self.progress = Progress::Blocked(Problem::Violation, text),
+            (Request::Migrate { .. }, Answer::Object(live)) => {
+                self.begin_round();
+                self.live = Live::Present(live);
+                // The fingerprints were taken while other entries owned fields as well.
+                (self.settled, self.learned) = (None, None);
+            }
+            (Request::Create(_), Answer::Created(live)) => self.wrote(live, WriteResult::Created),
+            (Request::Create(_), Answer::Merged(live)) if is_own_creation(&live) => {
+                self.wrote(live, WriteResult::Created);
+            }
+            (Request::Create(_), Answer::Merged(_)) => {
+                self.progress = Progress::MergedIntoStranger;
+            }
+            (Request::Apply(_), Answer::Object(live)) => {
+                let write = self.took_over();
+                self.wrote(live, write);
+            }
+            // Every other answer means that the object is not in the state that was decided upon.
+            (_, _) => {
+                self.begin_round();
+                self.live = Live::Unread;
+            }
+        }
+    }
+
+    /// What an accepted write to the live object is.
+    fn took_over(&self) -> WriteResult {
+        match self.live().map(|live| self.classify(live)) {
+            Some(Situation::Ours) => WriteResult::Repaired,
+            Some(Situation::Previous(sibling) | Situation::Unrelated(sibling)) => {
+                WriteResult::TookOver(Some(sibling.name))
+            }
+            Some(_) => WriteResult::TookOver(None),
+            None => WriteResult::Created,
+        }
+    }
+
+    /// What has run stays as it is, and is not asked about again.
+    fn settle_what_ran(&mut self) {
+        let Some(live) = self.live() else { return };
+        if self.is_controlled() && self.revision.ran.contains(&self.desired.key) {
+            self.learned = diff::live_fingerprint(live)
+                .map(|print| (diff::wanted_fingerprint(&self.desired.manifest), print));
+        }
+    }
+
+    fn begin_round(&mut self) {
+        self.rounds += 1;
+        self.progress = if self.rounds < MAX_ROUNDS {
+            Progress::Fresh
+        } else {
+            let text = "the object keeps changing while it is written".to_owned();
+            Progress::Blocked(Problem::Failed, text)
+        };
+    }
+
+    fn settle_dry_run(&mut self, body: &Value, answered: &Value) {
+        self.progress = Progress::Checked;
+        let Some(live) = self.live() else { return };
+        let Some(print) = diff::live_fingerprint(live) else {
+            return;
+        };
+        let is_unchanged = if self.needs_migration(live) {
+            // The apply would own wanted fields twice, and change nothing else.
+            legacy::same_content(live, answered)
+        } else {
+            diff::live_fingerprint(answered) == Some(print)
+        };
+        let is_ours = self.classify(live) == Situation::Ours;
+        let existing = owner_references(live);
+        let mut wanted = owner_references(body).iter();
+        if is_ours && is_unchanged && wanted.all(|reference| existing.contains(reference)) {
+            self.learned = Some((diff::wanted_fingerprint(&self.desired.manifest), print));
+        }
+    }
+
+    fn wrote(&mut self, live: Value, write: WriteResult) {
+        self.learned = diff::live_fingerprint(&live)
+            .map(|print| (diff::wanted_fingerprint(&self.desired.manifest), print));
+        self.live = Live::Present(live);
+        self.written = true;
+        if self.write != Some(WriteResult::Recreated) {
+            self.write = Some(write);
+        }
+        if self.is_controlled() {
+            self.progress = Progress::Fresh;
+        } else {
+            // A webhook can undo what a write says about the owner: that is not repeated for ever.
+            self.begin_round();
+        }
+    }
+}
+
+/// Whether we created an object that a create merged into, say by a write of a killed manager that
+/// arrived late: then no other apply or update is recorded.
+fn is_own_creation(live: &Value) -> bool {
+    live.pointer("/metadata/managedFields")
+        .and_then(Value::as_array)
+        .is_some_and(|entries| {
+            entries.iter().all(|entry| {
+                !text(entry, "subresource").is_empty()
+                    || (text(entry, "manager") == FIELD_MANAGER
+                        && text(entry, "operation") == "Apply")
+            })
+        })
+}
