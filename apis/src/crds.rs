@@ -11,6 +11,7 @@ use serde_json::json;
 use crate::{
     Cluster, ClusterObjectDeployment, ClusterObjectSet, ClusterObjectSetPhase, ClusterObjectSlice,
     ObjectDeployment, ObjectSet, ObjectSetPhase, ObjectSlice, SiteAssignment, conditions,
+    constants::LABEL_PHASE_CLASS,
 };
 
 mod releases;
@@ -94,7 +95,9 @@ fn object_set_columns() -> Vec<CustomResourceColumnDefinition> {
 }
 
 fn object_set_phase_columns() -> Vec<CustomResourceColumnDefinition> {
+    let class = LABEL_PHASE_CLASS.replace('.', r"\.");
     vec![
+        column("Class", &format!(".metadata.labels.{class}")),
         condition(conditions::AVAILABLE),
         condition(conditions::PAUSED),
         column("Revision", ".spec.revision"),

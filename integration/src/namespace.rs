@@ -10,7 +10,7 @@ use tokio::time::sleep;
 use crate::cluster::{Cluster, Refused};
 use crate::dump;
 use crate::manager::Manager;
-use crate::manifest::{BLOCKING_FINALIZER, Entry};
+use crate::manifest::{BLOCKING_FINALIZER, Entry, object};
 use crate::program::Log;
 use crate::revision::{Revision, Want};
 
@@ -286,6 +286,22 @@ impl TestNamespace {
     /// Waits until something holds.
     pub async fn eventually(&self, text: &str, holds: impl AsyncFn() -> bool) {
         self.within(PATIENCE).eventually(text, holds).await;
+    }
+
+    /// Waits for an event of this type about one of the revisions, or what belongs to them.
+    pub async fn has_event(&self, type_: &str, text: &str) {
+        let place = match self.scope {
+            Scope::Namespaced => self.name(),
+            Scope::Cluster => "default",
+        };
+        let like = object("v1", "Event", "").within(place).manifest;
+        let wanted = format!("the event {text:?}");
+        self.eventually(&wanted, async || {
+            let events = self.cluster.list(&like, "").await;
+            let mut events = events.iter();
+            events.any(|event| event["type"] == type_ && event["message"] == text)
+        })
+        .await;
     }
 
     /// Waits until garbage collection knows our kinds. It looks for new kinds twice a minute, and leaves the

@@ -63,6 +63,8 @@ pub(crate) struct Options {
     pub(crate) phase_order: Vec<String>,
     /// What may be taken over, unless an annotation says so.
     pub(crate) collision_protection: CollisionProtection,
+    /// Managers whose fields become ours with objects that are taken over, beside those that always do.
+    pub(crate) former_managers: Vec<String>,
     pub(crate) probes: probes::ProbeOptions,
     /// As whom the objects are written.
     pub(crate) service_account_name: Option<String>,

@@ -210,8 +210,10 @@ impl<K: RecordKind> Executor<'_, K> {
         if !given.is_empty() {
             handed_back.emit(&given);
         }
+        let kept = teardown.kept().iter();
+        let kept = kept.map(|at| phases[at.phase].objects[at.object].key.to_string());
         let what = "Left {count} object(s) behind that are to be kept";
-        self.publish_objects("Kept", what, phases, teardown.kept());
+        self.publish_objects("Kept", what, kept.collect());
         let outcome = teardown.outcome();
         if let TeardownOutcome::Failed(objects) = &outcome {
             for object in objects {
@@ -287,11 +289,18 @@ impl<K: RecordKind> Executor<'_, K> {
         from.sort_unstable();
         from.dedup();
         self.publish_takeovers(&names, &from);
+        let name = |at: &Position| phases[at.phase].objects[at.object].key.to_string();
         let recreated = outcome.writes.iter();
         let recreated = recreated.filter(|(_, write)| *write == WriteResult::Recreated);
-        let recreated: Vec<_> = recreated.map(|(at, _)| *at).collect();
+        let recreated = recreated.map(|(at, _)| name(at)).collect();
         let what = "Deleted {count} object(s) to create them anew, as their change is refused";
-        self.publish_objects("Recreated", what, phases, &recreated);
+        self.publish_objects("Recreated", what, recreated);
+        let repaired = outcome.writes.iter().filter_map(|(at, write)| match write {
+            WriteResult::Repaired(path) => Some(format!("{} ({path})", name(at))),
+            _ => None,
+        });
+        let what = "Repaired {count} object(s) that differed";
+        self.publish_objects("Repaired", what, repaired.collect());
         let created = |(_, write): &(_, WriteResult)| {
             matches!(write, WriteResult::Created | WriteResult::Recreated)
         };
@@ -324,23 +333,12 @@ impl<K: RecordKind> Executor<'_, K> {
     }
 
     /// Publishes what was done to objects, if there are any; `{count}` stands for their number.
-    fn publish_objects(
-        &self,
-        reason: &'static str,
-        what: &str,
-        phases: &[Phase],
-        all: &[Position],
-    ) {
-        if all.is_empty() {
+    fn publish_objects(&self, reason: &'static str, what: &str, mut names: Vec<String>) {
+        if names.is_empty() {
             return;
         }
-        let names = all.iter().map(|at| {
-            let key = &phases[at.phase].objects[at.object].key;
-            key.to_string()
-        });
-        let mut names: Vec<_> = names.collect();
         names.sort_unstable();
-        let what = what.replace("{count}", &all.len().to_string());
+        let what = what.replace("{count}", &names.len().to_string());
         let text = format!("{what}: {}", names.join(", "));
         let events = &self.shared.events;
         events.publish(self.key, self.uid, EventKind::Normal, reason, text);

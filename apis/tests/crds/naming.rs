@@ -113,7 +113,8 @@ fn a_cluster_is_shippers() {
 fn printer_columns() {
     let object_set =
         "Status Available Paused Archived+ Succeeded+ InTransition+ Revision=.spec.revision Age";
-    let phase = "Available Paused Revision=.spec.revision Age";
+    let phase = "Class=.metadata.labels.package-operator\\.run/phase-class Available Paused \
+                  Revision=.spec.revision Age";
     let expected = [
         ("ObjectSet", object_set),
         ("ClusterObjectSet", object_set),

@@ -123,6 +123,18 @@ pub fn is_terminating(object: &Value) -> bool {
     !metadata(object, "deletionTimestamp").is_empty()
 }
 
+/// Why an object that is being deleted is still there.
+#[must_use]
+pub fn why_terminating(object: &Value) -> String {
+    let finalizers = object.pointer("/metadata/finalizers");
+    let finalizers = finalizers.and_then(Value::as_array).into_iter().flatten();
+    let names: Vec<&str> = finalizers.filter_map(Value::as_str).collect();
+    match names.as_slice() {
+        [] => "being deleted".to_owned(),
+        names => format!("being deleted, held by {}", names.join(", ")),
+    }
+}
+
 /// The state that a later write depends on.
 #[must_use]
 pub fn precondition(object: &Value) -> Precondition {

@@ -16,7 +16,7 @@ use crate::{
     heirs::handed_over,
     object::{
         controlled_reference, is_controller, is_terminating, metadata, metadata_mut,
-        owner_references, precondition, text,
+        owner_references, precondition, text, why_terminating,
     },
     revision::{Delivery, Desired, Revision},
 };
@@ -90,8 +90,8 @@ pub enum WriteResult {
     Created,
     /// The object was taken over, from the named revision if it was one.
     TookOver(Option<String>),
-    /// Drift was corrected.
-    Repaired,
+    /// Drift was corrected, at this path first of all.
+    Repaired(String),
     /// The object was deleted to be created anew, and perhaps is already.
     Recreated,
 }
@@ -241,7 +241,7 @@ impl<'a> ObjectPass<'a> {
                 Need::Blocked(Problem::Collision, text)
             }
             // A write to a terminating object is lost with it. It is created again when it is gone.
-            _ if is_terminating(live) => Need::Wait("being deleted".to_owned()),
+            _ if is_terminating(live) => Need::Wait(why_terminating(live)),
             // A paused delegated phase is not available while it differs from what it would write.
             Adoption::Keep if is_paused => match self.need_when_ours(live) {
                 Need::Write(_) | Need::Prepare(_) => {

@@ -16,7 +16,9 @@ use crate::{
     delegated::{Delegated, Delegation, DelegationAnswer, PhaseState},
     heirs::hand_back,
     keep::is_kept,
-    object::{is_controller, is_terminating, owner_references, precondition, text},
+    object::{
+        is_controller, is_terminating, owner_references, precondition, text, why_terminating,
+    },
     object_pass::Live,
     owners,
     pass::{Position, Step},
@@ -365,9 +367,13 @@ impl<'a> Teardown<'a> {
                 object,
             };
             if matches!(self.need(at), Need::Wait) {
-                let problem = teardown.attempts.problem.as_deref();
+                let problem = teardown.attempts.problem.clone();
                 failed |= problem.is_some() || !self.is_watched(at);
-                waiting.push(phase.waiting(object, reason, problem.unwrap_or("being deleted")));
+                let message = problem.unwrap_or_else(|| match &teardown.live {
+                    Live::Present(live) => why_terminating(live),
+                    _ => "being deleted".to_owned(),
+                });
+                waiting.push(phase.waiting(object, reason, &message));
             }
         }
         TeardownOutcome::unfinished(failed, waiting)

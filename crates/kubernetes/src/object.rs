@@ -149,29 +149,29 @@ impl<'a> Parts<'a> {
 
     /// Packs the object for keeping: all of it, or just that it exists.
     pub fn pack(&self, gvk: &Gvk, names: &mut Names) -> Stored {
+        let owners = if self.is_owned {
+            self.owners(names)
+        } else {
+            Box::default()
+        };
+        let body = self.is_owned.then(|| self.strip(gvk, owners.is_empty()));
         Stored {
-            body: self.is_owned.then(|| self.strip(gvk).into_boxed_str()),
+            body: body.map(String::into_boxed_str),
             uid: self.uid.as_ref().into(),
             resource_version: self.resource_version,
-            owners: if self.is_owned {
-                self.owners(names)
-            } else {
-                Box::default()
-            },
+            owners,
             settled: None,
         }
     }
 
-    /// The object's text without what is never read.
-    fn strip(&self, gvk: &Gvk) -> String {
+    /// The object's text without what is never read. Whoever takes over one that is unowned has to know whose fields
+    /// become its own.
+    fn strip(&self, gvk: &Gvk, is_unowned: bool) -> String {
         let metadata = self.metadata.iter().filter_map(|(key, value)| {
             let part = match key.as_ref() {
-                "managedFields" => Part::List(
-                    entries(value, is_read)
-                        // Whoever takes the object over has to know whose fields become its own.
-                        .filter(|_| self.has_owner(|_| true))
-                        .or_else(|| entries(value, |entry| entry.subresource().is_empty()))?,
-                ),
+                "managedFields" => Part::List(entries(value, |entry| {
+                    is_read(entry) || (is_unowned && entry.subresource().is_empty())
+                })?),
                 "annotations" => annotations(value)?,
                 _ => Part::Text(value),
             };
@@ -379,7 +379,8 @@ mod tests {
         let text = object.to_string();
         let gvk = Gvk::new("v1", "ConfigMap");
         let parts = Parts::of(&text, &gvk).unwrap();
-        serde_json::from_str(&parts.strip(&gvk)).unwrap()
+        let is_unowned = !parts.has_owner(|_| true);
+        serde_json::from_str(&parts.strip(&gvk, is_unowned)).unwrap()
     }
 
     fn entry(manager: &str, operation: &str, subresource: Option<&str>) -> Value {
@@ -445,11 +446,29 @@ mod tests {
                 json!({"metadata": {"name": "a"}, "data": {"k\"ä\\": "v", "": "x"}, "status": [1, 2.50, null, true]}),
             ),
         ];
-        for (object, mut expected) in table {
+        let owners = json!([{"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "x"}]);
+        for (mut object, mut expected) in table {
             expected["apiVersion"] = "v1".into();
             expected["kind"] = "ConfigMap".into();
+            for object in [&mut object, &mut expected] {
+                object["metadata"]["ownerReferences"] = owners.clone();
+            }
             assert_eq!(strip(&object), expected);
         }
+    }
+
+    /// Whoever takes it over has to know whose fields become its own.
+    #[test]
+    fn entries_of_others_are_kept_while_an_object_has_no_owner() {
+        let theirs = json!([
+            entry("kubectl", "Apply", None),
+            entry("package-operator", "Apply", None)
+        ]);
+        let status = entry("kubelet", "Update", Some("status"));
+        let mut object = json!({"metadata": {"name": "a", "managedFields": theirs}});
+        let list = object["metadata"]["managedFields"].as_array_mut().unwrap();
+        list.push(status);
+        assert_eq!(strip(&object)["metadata"]["managedFields"], theirs);
     }
 
     #[test]
@@ -457,7 +476,7 @@ mod tests {
         let text =
             r#"{"metadata":{"name":"a"},"spec":{"big":12345678901234567890123,"small":1.0}}"#;
         let gvk = Gvk::new("x/v1", "X");
-        let stripped = Parts::of(text, &gvk).unwrap().strip(&gvk);
+        let stripped = Parts::of(text, &gvk).unwrap().strip(&gvk, false);
         assert!(
             stripped.contains(r#""spec":{"big":12345678901234567890123,"small":1.0}"#),
             "{stripped}"

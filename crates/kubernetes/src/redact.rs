@@ -30,9 +30,32 @@ const TYPES: [&str; 7] = [
     "\"null\"",
 ];
 
+/// The longest value that a person reads.
+const READABLE: usize = 100;
+
 /// A message without the values that it quotes; of each the kind and length are told.
 #[must_use]
 pub fn without_values(message: &str) -> String {
+    rewritten(message, told, |_| false)
+}
+
+/// A message with the values that a person can read: of structures, which a server prints as Go does, only the kind is
+/// told.
+#[must_use]
+pub fn with_short_values(message: &str) -> String {
+    let is_short = |value: &str| value.len() <= READABLE && !value.contains('{');
+    let shown = |value: &str| {
+        if is_short(value) {
+            value.to_owned()
+        } else {
+            told(value)
+        }
+    };
+    rewritten(message, shown, is_short)
+}
+
+/// A message with something else in the place of its values, and its last part where that is to stay.
+fn rewritten(message: &str, told: impl Fn(&str) -> String, stays: impl Fn(&str) -> bool) -> String {
     let mut out = String::with_capacity(message.len());
     let mut rest = message;
     loop {
@@ -52,7 +75,8 @@ pub fn without_values(message: &str) -> String {
         Some(at)
             if rest
                 .get(..at)
-                .is_some_and(|text| text.contains("expected ")) =>
+                .is_some_and(|text| text.contains("expected "))
+                && !rest.get(at..).is_some_and(&stays) =>
         {
             let (before, _) = rest.split_at(at);
             out.push_str(before);
@@ -108,6 +132,32 @@ fn told(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_are_shown_what_they_can_read() {
+        let long = format!("a: Invalid value: \"{}\": too long", "x".repeat(200));
+        for (message, expected) in [
+            (
+                r#"metadata.name: Invalid value: "Bad_Name": must be lower case"#,
+                r#"metadata.name: Invalid value: "Bad_Name": must be lower case"#,
+            ),
+            (
+                r#"spec: Invalid value: core.Spec{A:1, B:"x"}: field is immutable"#,
+                "spec: Invalid value: a value: field is immutable",
+            ),
+            (&*long, "a: Invalid value: a string of 200 bytes: too long"),
+            (
+                ".pin: expected string, got 31337",
+                ".pin: expected string, got 31337",
+            ),
+            (
+                ".pin: expected string, got &value.valueUnstructured{Value:31337}",
+                ".pin: expected string, got another kind",
+            ),
+        ] {
+            assert_eq!(with_short_values(message), expected);
+        }
+    }
 
     #[test]
     fn values_are_told_by_kind_and_length() {

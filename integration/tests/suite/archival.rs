@@ -132,17 +132,7 @@ async fn what_is_to_be_kept_stays_without_an_owner(scope: Scope) {
              ConfigMap {0}/marked-{version}, ConfigMap {0}/ours-{version}",
             ns.name()
         );
-        let place = match scope {
-            Scope::Namespaced => ns.name(),
-            Scope::Cluster => "default",
-        };
-        let like = object("v1", "Event", "").within(place).manifest;
-        ns.eventually("an event about them", async || {
-            let events = ns.cluster().list(&like, "").await;
-            let is_told = |event: &Value| event["reason"] == "Kept" && event["message"] == text;
-            events.iter().any(is_told)
-        })
-        .await;
+        ns.has_event("Normal", &text).await;
     }
 }
 

@@ -86,19 +86,13 @@ async fn a_missing_previous_revision_is_tolerated(scope: Scope) {
         .reaching(&[Is("Available", "True"), Controls(&["ConfigMap cm"])])
         .await;
     assert_eq!(v2.number(), Some(2));
-    let (place, kind) = match scope {
-        Scope::Namespaced => (ns.name(), "ObjectSet"),
-        Scope::Cluster => ("default", "ClusterObjectSet"),
+    let kind = match scope {
+        Scope::Namespaced => "ObjectSet",
+        Scope::Cluster => "ClusterObjectSet",
     };
     let missing = ns.set_name("never-was");
     let text = format!("previous: there is no {kind} {missing}, so nothing is taken over from it");
-    let like = object("v1", "Event", "").within(place).manifest;
-    ns.eventually("an event about it", async || {
-        let events = ns.cluster().list(&like, "").await;
-        let is_told = |event: &Value| event["type"] == "Warning" && event["message"] == text;
-        events.iter().any(is_told)
-    })
-    .await;
+    ns.has_event("Warning", &text).await;
     // Without a number it is computed, and stored where it would have been given.
     let previous = ["never-was", "v1", "v2"];
     let v3 = ns

@@ -71,6 +71,11 @@ async fn an_immutable_object_is_created_anew(scope: Scope) {
         let after = has_it(&ns, 3, &settings("3")).await;
         assert_eq!(after["data"], json!({ "k": "3" }));
         assert_ne!(uid(&after), uid(&before));
+        let text = format!(
+            "Deleted 1 object(s) to create them anew, as their change is refused: ConfigMap {}/settings",
+            ns.name()
+        );
+        ns.has_event("Normal", &text).await;
         ns.reaches("v1", &[Controls(&[])]).await;
         assert_eq!(uid(&ns.live(&settings("3")).await), uid(&after), "once");
     }

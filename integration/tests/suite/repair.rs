@@ -48,6 +48,11 @@ async fn drift_is_repaired(scope: Scope) {
         .reaches("v1", &[Is("Available", "True"), No("InTransition")])
         .await;
     assert_managed_by(&ns.live(&cm).await, &set);
+    let text = format!(
+        "Repaired 1 object(s) that differed: ConfigMap {}/cm (.data.k)",
+        ns.name()
+    );
+    ns.has_event("Normal", &text).await;
 }
 
 async fn a_deleted_child_is_created_again(scope: Scope) {

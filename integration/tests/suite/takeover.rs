@@ -405,7 +405,7 @@ async fn a_repair_makes_the_fields_ours() {
     settle(&ns, &bed).await;
     assert_eq!(
         count.so_far(&bed),
-        BTreeMap::from([("apply", all.len() as u64)])
+        BTreeMap::from([("apply", all.len() as u64), ("event", all.len() as u64)])
     );
 }
 

@@ -219,6 +219,11 @@ struct ContentArgs {
     #[arg(long, value_name = "WHAT", default_value = "Prevent", value_parser = protection())]
     collision_protection: CollisionProtection,
 
+    /// Whose fields become those of the revision when objects are taken over, beside those of kubectl apply and Helm:
+    /// they go when a later revision drops them. May be repeated
+    #[arg(long, value_name = "NAME")]
+    field_manager: Vec<String>,
+
     /// What objects of a kind have to fulfil, instead of what is known of it; may be repeated. PROBE is
     /// condition:TYPE, condition:TYPE=STATUS, fields:.PATH=.PATH, cel:RULE or none
     #[arg(long, value_name = "KIND.GROUP=PROBE")]
@@ -464,6 +469,7 @@ impl PackArgs {
             },
             phase_order: content.phase_order.clone(),
             collision_protection: content.collision_protection,
+            former_managers: content.field_manager.clone(),
             probes: probes::ProbeOptions {
                 no_defaults: content.no_probes,
                 wanted: content.probe.clone(),

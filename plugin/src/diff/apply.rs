@@ -12,7 +12,7 @@ use baton_engine::object::{controller, is_terminating, text};
 use baton_engine::recreate::runs_once;
 use baton_engine::revision::{Desired, Revision as Next};
 use baton_engine::{Gvk, ObjectKey};
-use baton_kubernetes::redact::without_values;
+use baton_kubernetes::redact::with_short_values;
 use serde_json::Value;
 
 use super::clean::{clean, clean_live};
@@ -268,7 +268,7 @@ pub(crate) fn evaluate(
                 section.notes.push(note.to_owned());
                 return section;
             }
-            let why = without_values(&super::mask::redact(&why, &desired.manifest));
+            let why = with_short_values(&super::mask::redact(&why, &desired.manifest));
             section.verdict(Tone::Bad, format!("refused: {why}"))
         }
         (Some(live), Response::Object(answer)) => {
@@ -710,10 +710,7 @@ mod tests {
             None,
             answer,
         );
-        assert_eq!(
-            section.verdict,
-            "refused: expected string, got another kind"
-        );
+        assert_eq!(section.verdict, "refused: expected string, got ***");
     }
 
     #[test]

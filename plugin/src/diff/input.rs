@@ -95,6 +95,7 @@ fn options(name: String, scopes: scope::Scopes, global: &GlobalArgs) -> Options 
         },
         phase_order: Vec::new(),
         collision_protection: CollisionProtection::default(),
+        former_managers: Vec::new(),
         probes: probes::ProbeOptions {
             no_defaults: false,
             wanted: Vec::new(),

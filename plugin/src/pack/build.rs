@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use baton_apis::{
     CollisionProtection, ObjectSetProbe,
-    constants::{ANNOTATION_CHANGE_CAUSE, API_VERSION},
+    constants::{ANNOTATION_CHANGE_CAUSE, ANNOTATION_FORMER_MANAGERS, API_VERSION},
 };
 use serde_json::{Map, Value, json};
 
@@ -47,7 +47,7 @@ pub(crate) fn build(
         let key = manifest.key();
         let (place, title) = (manifest.place.clone(), manifest.title());
         let more = create_only.get(&index).into_iter().flatten();
-        let entry = Entry::new(key, entry(manifest, more, options.collision_protection));
+        let entry = Entry::new(key, entry(manifest, more, options));
         if entry.size > LARGEST_OBJECT {
             errors.push(InputError::at(
                 &place,
@@ -116,12 +116,12 @@ pub(crate) fn build(
 fn entry<'f>(
     manifest: Manifest,
     create_only: impl Iterator<Item = &'f String>,
-    collision_protection: CollisionProtection,
+    options: &Options,
 ) -> Value {
     let mut entry = Map::new();
     let protection = manifest
         .collision_protection
-        .unwrap_or(collision_protection);
+        .unwrap_or(options.collision_protection);
     if protection != CollisionProtection::default() {
         entry.insert("collisionProtection".to_owned(), json!(protection));
     }
@@ -140,7 +140,12 @@ fn entry<'f>(
     if !fields.is_empty() {
         entry.insert("createOnlyFields".to_owned(), json!(fields));
     }
-    entry.insert("object".to_owned(), manifest.object);
+    let mut object = manifest.object;
+    if !options.former_managers.is_empty() {
+        let managers = options.former_managers.join(",");
+        object["metadata"]["annotations"][ANNOTATION_FORMER_MANAGERS] = managers.into();
+    }
+    entry.insert("object".to_owned(), object);
     entry.into()
 }
 

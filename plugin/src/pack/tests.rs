@@ -16,6 +16,7 @@ pub(super) fn options(name: &str) -> Options {
         scope: scope::ScopeOptions::default(),
         phase_order: Vec::new(),
         collision_protection: CollisionProtection::Prevent,
+        former_managers: Vec::new(),
         probes: probes::ProbeOptions::default(),
         service_account_name: None,
         success_delay_seconds: None,
@@ -52,6 +53,18 @@ fn printed(sources: &[InputText], options: &Options) -> String {
 
 fn errors(sources: &[InputText], options: &Options) -> String {
     pack(read(sources, false), options).unwrap_err().to_string()
+}
+
+#[test]
+fn former_managers_are_named_on_each_object() {
+    let input = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\n";
+    let options = Options {
+        former_managers: vec!["argocd-controller".to_owned(), "flux".to_owned()],
+        ..options("web")
+    };
+    let packed = printed(&text(input), &options);
+    let annotation = "baton.run/former-managers: argocd-controller,flux";
+    assert!(packed.contains(annotation), "{packed}");
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::mem;
 use baton_apis::constants::FIELD_MANAGER;
 use serde_json::Value;
 
-use super::{Live, MAX_ROUNDS, ObjectPass, Problem, Progress, WriteResult};
+use super::{Live, MAX_ROUNDS, ObjectPass, Problem, Progress, WriteResult, references::References};
 use crate::{
     Answer, Request,
-    diff::{self, legacy},
+    diff::{self, Difference, legacy},
     handover::Situation,
     object::{owner_references, text},
     recreate::{self, is_recreated},
@@ -128,12 +128,26 @@ impl ObjectPass<'_> {
     /// What an accepted write to the live object is.
     fn took_over(&self) -> WriteResult {
         match self.live().map(|live| self.classify(live)) {
-            Some(Situation::Ours) => WriteResult::Repaired,
+            Some(Situation::Ours) => WriteResult::Repaired(self.drift()),
             Some(Situation::Previous(sibling) | Situation::Unrelated(sibling)) => {
                 WriteResult::TookOver(Some(sibling.name))
             }
             Some(_) => WriteResult::TookOver(None),
             None => WriteResult::Created,
+        }
+    }
+
+    /// The path of a field of the live object that is not as wanted.
+    fn drift(&self) -> String {
+        let difference = self.live().map(|live| {
+            let body = self.body(live, References::Owned);
+            diff::compare(&body, live)
+        });
+        match difference {
+            Some(
+                Difference::Fields(path) | Difference::NotOwned(path) | Difference::Surplus(path),
+            ) => path,
+            Some(Difference::None) | None => String::new(),
         }
     }
 

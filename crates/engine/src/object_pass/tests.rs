@@ -192,6 +192,18 @@ fn a_terminating_object_is_waited_for() {
 }
 
 #[test]
+fn what_is_being_deleted_tells_what_holds_it() {
+    let mut leaving = terminating(live("2", "me*"));
+    leaving["metadata"]["finalizers"] = json!(["example.com/data", "foregroundDeletion"]);
+    let (steps, outcome) = run_one(&Live::Present(leaving), &mut willing);
+    assert_eq!(steps, "");
+    assert_eq!(
+        outcome.waiting_for[0].message,
+        "being deleted, held by example.com/data, foregroundDeletion"
+    );
+}
+
+#[test]
 fn an_object_that_keeps_changing_ends_the_pass() {
     let (_, outcome) = run_one(&Live::Uncached, &mut |name, request| match request {
         Request::Get => Answer::Object(live("1", "previous*")),

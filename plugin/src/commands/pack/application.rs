@@ -26,7 +26,7 @@ pub(super) struct ApplicationArgs {
     #[arg(long, requires_all = ["chart", "repo", "region"], conflicts_with_all = [
         "inputs", "filename", "kustomize", "recursive", "no_hooks", "revision", "previous", "cluster", "scope",
         "service_account", "success_delay", "progress_deadline", "change_cause", "phase_order", "probe", "no_probes",
-        "apply",
+        "apply", "field_manager",
     ])]
     pub(super) application: bool,
 

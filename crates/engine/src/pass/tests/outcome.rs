@@ -180,7 +180,7 @@ fn writes_and_fingerprints_have_the_position_of_their_object() {
         [
             (at(0, 0), WriteResult::Created),
             (at(0, 1), WriteResult::TookOver(Some("v1".to_owned()))),
-            (at(1, 1), WriteResult::Repaired),
+            (at(1, 1), WriteResult::Repaired(".".to_owned())),
         ]
     );
     // The answer to the create has no entry of ours to remember.
