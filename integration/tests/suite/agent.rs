@@ -4,6 +4,7 @@
 //! What a user sees is what the manager would have done by itself; see `push`.
 
 use baton_integration::agent::Agent;
+use baton_integration::manifest::BLOCKING_FINALIZER;
 use baton_integration::namespace::LABEL_TEST;
 use baton_integration::prelude::*;
 use baton_integration::proxy::Proxy;
@@ -445,7 +446,10 @@ async fn teardown_goes_in_reverse_order(scope: Scope) {
     let is_going = |live: &Value| !live["metadata"]["deletionTimestamp"].is_null();
     pulled.object_becomes(&second, "deleted", is_going).await;
     ns.live(&first).await;
-    let text = format!("ConfigMap {}/second: being deleted", ns.name());
+    let text = format!(
+        "ConfigMap {}/second: being deleted, held by {BLOCKING_FINALIZER}",
+        ns.name()
+    );
     ns.eventually("the object to be named", async || {
         let reported = ns.read_set("v1").await;
         let waits = &reported.json["status"]["waitingFor"][0];

@@ -1,6 +1,7 @@
 //! Phases of the class `default`: adoption, handover in any combination with in-process phases, and the life of the
 //! phase objects. Pause and archival are in `lifecycle`.
 
+use baton_integration::manifest::BLOCKING_FINALIZER;
 use baton_integration::prelude::*;
 
 both_scopes! {
@@ -267,7 +268,10 @@ async fn teardown_goes_in_reverse_order(scope: Scope) {
     ns.live(&first).await;
     let waits = &reported.json["status"]["waitingFor"][0];
     assert_eq!(waits["name"], ns.phase_ref("v1", "b")["metadata"]["name"]);
-    let text = format!("ConfigMap {}/second: being deleted", ns.name());
+    let text = format!(
+        "ConfigMap {}/second: being deleted, held by {BLOCKING_FINALIZER}",
+        ns.name()
+    );
     ns.eventually("the object to be named", async || {
         ns.read_set("v1").await.json["status"]["waitingFor"][0]["message"] == text.as_str()
     })

@@ -10,6 +10,7 @@ use crate::{
     Answer, Request,
     diff::{self, Difference, legacy},
     handover::Situation,
+    keep::is_kept,
     object::{owner_references, text},
     recreate::{self, is_recreated},
 };
@@ -52,7 +53,7 @@ impl ObjectPass<'_> {
                 self.progress = Progress::RefusedUnmigrated;
             }
             (Request::DryRunApply(_) | Request::Apply(_), Answer::Immutable(_))
-                if is_recreated(self.desired) =>
+                if is_recreated(self.desired) && !self.is_kept() =>
             {
                 self.progress = Progress::Immutable;
                 self.settle_what_ran();
@@ -149,6 +150,11 @@ impl ObjectPass<'_> {
             ) => path,
             Some(Difference::None) | None => String::new(),
         }
+    }
+
+    /// Whether the object is never to be deleted.
+    fn is_kept(&self) -> bool {
+        is_kept(self.live().into_iter().chain([&self.desired.manifest]))
     }
 
     /// What has run stays as it is, and is not asked about again.

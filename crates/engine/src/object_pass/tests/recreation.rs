@@ -63,11 +63,14 @@ fn an_immutable_object_is_created_anew_where_that_is_asked_for() {
     let ours = || live("2", "me*");
     let theirs = || live("1", "previous*");
     let gone = || Answer::NotFound;
+    let mut kept = ours();
+    kept["metadata"]["annotations"]["baton.run/deletion"] = "keep".into();
     let going = || Answer::Object(terminating(ours()));
     for (update, live, reported, ran, deleted, steps, result) in [
         ("other", ours(), true, false, gone(), "D", "preflight"),
         ("recreate", ours(), true, false, gone(), "DXc", "passed"),
         ("rerun", ours(), true, false, gone(), "DXc", "passed"),
+        ("recreate", kept, true, false, gone(), "D", "preflight"),
         // Whatever belongs to it goes first.
         (
             "recreate",
