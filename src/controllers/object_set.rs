@@ -28,6 +28,7 @@ use super::{
 use baton_engine::{
     chain::{self, Numbering},
     conditions::{Requeue, report_archival, report_deletion, report_pass, report_refusal},
+    recreate::reported,
     teardown::TeardownOutcome,
 };
 use baton_kubernetes::{account::Account, events::EventKind, target::Target};
@@ -165,6 +166,7 @@ impl Controller for ObjectSets {
         let owners = &self.owners;
         let ran = owners.find_ran(&self.observed, api, id, &record, (revision, phases));
         loaded.revision.ran = ran.await?;
+        loaded.revision.reported = reported(&loaded.phases, &status.controller_of);
         self.roll_out(record, &status, loaded, failures).await
     }
 }

@@ -12,6 +12,7 @@ use baton_engine::{
     diff::content_fingerprint,
     heirs::Heir,
     object::{Identity, metadata, text},
+    recreate::reported,
     revision::{Delivery, Phase, Reach, Revision, duplicates, prepare},
     teardown::TeardownOutcome,
 };
@@ -204,7 +205,7 @@ impl PhasePass<'_> {
             mut problems,
         } = self.load(set.as_deref(), &spec);
         revision.was_refused = was_refused(&old.conditions);
-        revision.reported.clone_from(&old.controller_of);
+        revision.reported = reported(&phases, &old.controller_of);
         if let Some(set) = &set {
             let (api, id) = (&self.shared.api, (&record.key, &record.uid));
             let (owners, content) = (self.owners, (&revision, &*phases));

@@ -2,15 +2,16 @@
 //!
 //! What clients can observe of it: `docs/contract/lifecycle.md`.
 
-use baton_apis::constants::{
-    ANNOTATION_REVISION, ANNOTATION_UPDATE, UPDATE_RECREATE, UPDATE_RERUN,
+use baton_apis::{
+    ControlledObjectReference,
+    constants::{ANNOTATION_REVISION, ANNOTATION_UPDATE, UPDATE_RECREATE, UPDATE_RERUN},
 };
 use serde_json::Value;
 
 use crate::{
     diff::wanted_fingerprint,
-    object::{metadata_mut, text},
-    revision::Desired,
+    object::{controlled_reference, metadata_mut, text},
+    revision::{Desired, Phase},
 };
 
 /// How Helm says so of a hook, such as a Job.
@@ -51,6 +52,18 @@ pub fn is_recreated(desired: &Desired) -> bool {
 #[must_use]
 pub fn runs_once(desired: &Desired) -> bool {
     is_job(desired) && is_recreated(desired) && update(desired) != UPDATE_RERUN
+}
+
+/// Of what a revision controls by its last report, the objects that are to be recreated: nobody asks about others.
+#[must_use]
+pub fn reported(
+    phases: &[Phase],
+    controlled: &[ControlledObjectReference],
+) -> Vec<ControlledObjectReference> {
+    let objects = phases.iter().flat_map(Phase::own_objects);
+    let recreated = objects.filter(|object| is_recreated(object));
+    let references = recreated.map(|object| controlled_reference(&object.key));
+    references.filter(|it| controlled.contains(it)).collect()
 }
 
 /// A fingerprint of what a manifest makes run: that of any revision with the same.

@@ -68,7 +68,7 @@ pub struct Revision {
     /// Who gets objects of it back when it is torn down, the first that wants them; nobody, unless it is deleted and
     /// says so.
     pub heirs: Vec<Heir>,
-    /// The objects that it controls by its last report, which older revisions go by.
+    /// Of the objects that are to be recreated those that it controls by its last report, which older revisions go by.
     pub reported: Vec<ControlledObjectReference>,
     /// The Jobs that an older revision of its chain has run to its end in the same form.
     pub ran: BTreeSet<ObjectKey>,

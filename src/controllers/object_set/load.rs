@@ -82,7 +82,6 @@ impl ObjectSets {
             delivery: Delivery::InProcess,
             is_impersonated: account.is_some(),
             was_refused: was_refused(&status.conditions),
-            reported: status.controller_of.clone(),
             ..as_revision(record)
         };
         let mut problems = references(record, &spec);

@@ -5,7 +5,9 @@ use std::mem;
 use baton_apis::constants::FIELD_MANAGER;
 use serde_json::Value;
 
-use super::{Live, MAX_ROUNDS, ObjectPass, Problem, Progress, WriteResult, references::References};
+use super::{
+    Live, MAX_ROUNDS, ObjectPass, Problem, Progress, Settled, WriteResult, references::References,
+};
 use crate::{
     Answer, Request,
     diff::{self, Difference, legacy},
@@ -161,9 +163,14 @@ impl ObjectPass<'_> {
     fn settle_what_ran(&mut self) {
         let Some(live) = self.live() else { return };
         if self.is_controlled() && self.revision.ran.contains(&self.desired.key) {
-            self.learned = diff::live_fingerprint(live)
-                .map(|print| (diff::wanted_fingerprint(&self.desired.manifest), print));
+            self.learned = self.fingerprints(live);
         }
+    }
+
+    /// What is remembered of an object that is as it should be.
+    fn fingerprints(&self, live: &Value) -> Option<Settled> {
+        let print = diff::live_fingerprint(live)?;
+        Some((diff::wanted_fingerprint(&self.desired.manifest), print))
     }
 
     fn begin_round(&mut self) {
@@ -197,8 +204,7 @@ impl ObjectPass<'_> {
     }
 
     fn wrote(&mut self, live: Value, write: WriteResult) {
-        self.learned = diff::live_fingerprint(&live)
-            .map(|print| (diff::wanted_fingerprint(&self.desired.manifest), print));
+        self.learned = self.fingerprints(&live);
         self.live = Live::Present(live);
         self.written = true;
         if self.write != Some(WriteResult::Recreated) {

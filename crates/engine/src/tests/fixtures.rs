@@ -197,11 +197,21 @@ pub fn run(
     live: impl Fn(&str) -> Live,
     server: Server<'_>,
 ) -> (String, Outcome) {
-    let phases = phases(revision, names);
+    run_phases(revision, &phases(revision, names), probes, live, server)
+}
+
+/// As [`run`], over these phases.
+pub fn run_phases(
+    revision: &Revision,
+    phases: &[Phase],
+    probes: &Probes,
+    live: impl Fn(&str) -> Live,
+    server: Server<'_>,
+) -> (String, Outcome) {
     let kinds = kinds();
     let snapshot = Snapshot {
         revision,
-        phases: &phases,
+        phases,
         probes,
         kinds: &kinds,
         siblings: &Family,

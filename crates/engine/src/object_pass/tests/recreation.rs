@@ -1,10 +1,7 @@
 //! Objects that are deleted and created anew, because the server refuses their change.
 
 use super::*;
-use crate::{
-    pass::{Outcome, Pass, Snapshot, Step},
-    recreate,
-};
+use crate::{pass::Outcome, recreate};
 
 /// A revision that has reported the object `a`, or not, and whose Job `a` has run before, or not.
 fn revision_that(has_reported: bool, has_run: bool) -> Revision {
@@ -17,30 +14,14 @@ fn revision_that(has_reported: bool, has_run: bool) -> Revision {
 }
 
 /// Runs a pass over the object `a` with this annotation of what is to be done with it.
-fn pass(revision: &Revision, update: &str, live: Value, server: Server<'_>) -> (String, Outcome) {
+fn pass(revision: &Revision, update: &str, live: &Value, server: Server<'_>) -> (String, Outcome) {
     let text = format!(
         "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: a, annotations: {{baton.run/update: {update}}}}}, data: \
          {{k: v}}}}"
     );
     let phases = [phase(revision, "p1", &[&text])];
-    let (probes, kinds) = (no_probes(), kinds());
-    let snapshot = Snapshot {
-        revision,
-        phases: &phases,
-        probes: &probes,
-        kinds: &kinds,
-        siblings: &Family,
-    };
-    let mut live = Some(live);
-    let mut pass = Pass::new(snapshot, |_| (Live::Present(live.take().unwrap()), None));
-    let mut letters = String::new();
-    while let Step::Send(requests) = pass.step() {
-        for (at, request) in requests {
-            letters.push(letter(&request));
-            pass.answer(at, &request, server("a", &request));
-        }
-    }
-    (letters, pass.outcome())
+    let observed = |_: &str| Live::Present(live.clone());
+    run_phases(revision, &phases, &no_probes(), observed, server)
 }
 
 /// A server that lets nobody change the object; what becomes of it when it is deleted.
@@ -68,8 +49,8 @@ fn an_immutable_object_is_created_anew_where_that_is_asked_for() {
     let going = || Answer::Object(terminating(ours()));
     for (update, live, reported, ran, deleted, steps, result) in [
         ("other", ours(), true, false, gone(), "D", "preflight"),
-        ("recreate", ours(), true, false, gone(), "DXc", "passed"),
-        ("rerun", ours(), true, false, gone(), "DXc", "passed"),
+        ("recreate", ours(), true, false, gone(), "D X c", "passed"),
+        ("rerun", ours(), true, false, gone(), "D X c", "passed"),
         ("recreate", kept, true, false, gone(), "D", "preflight"),
         // Whatever belongs to it goes first.
         (
@@ -78,7 +59,7 @@ fn an_immutable_object_is_created_anew_where_that_is_asked_for() {
             true,
             false,
             going(),
-            "DX",
+            "D X",
             "probes: being deleted",
         ),
         // The older revisions are told first.
@@ -97,24 +78,24 @@ fn an_immutable_object_is_created_anew_where_that_is_asked_for() {
             false,
             false,
             gone(),
-            "Ah",
+            "A h",
             "failed: taken over, to be deleted and created anew",
         ),
         // What has run stays, and becomes ours.
         ("recreate", ours(), true, true, gone(), "D", "passed"),
-        ("recreate", theirs(), false, true, gone(), "Ah", "passed"),
+        ("recreate", theirs(), false, true, gone(), "A h", "passed"),
         (
             "recreate",
             ours(),
             true,
             false,
             Answer::Refused("no".into()),
-            "DX",
+            "D X",
             "write error",
         ),
     ] {
         let revision = revision_that(reported, ran);
-        let (letters, outcome) = pass(&revision, update, live.clone(), &mut server(deleted));
+        let (letters, outcome) = pass(&revision, update, &live, &mut server(deleted));
         let found = match &outcome.result {
             PassResult::Passed => "passed".to_owned(),
             PassResult::Preflight(texts) => {
@@ -154,7 +135,7 @@ fn what_is_taken_over_first_keeps_its_content() {
     pass(
         &revision,
         "recreate",
-        live("1", "previous*"),
+        &live("1", "previous*"),
         &mut |name, request| {
             if let Request::HandOver(body) = request {
                 bodies.push(body.clone());
