@@ -15,8 +15,11 @@ pub(crate) mod object_set_phase;
 pub(crate) mod observed;
 pub(crate) mod owners;
 pub(crate) mod phase_pass;
+mod pods;
 mod ran;
 pub(crate) mod releases;
+pub(crate) mod repairs;
+mod storage_classes;
 pub(crate) mod strays;
 
 use std::{sync::Arc, time::Duration};
@@ -24,7 +27,7 @@ use std::{sync::Arc, time::Duration};
 use baton_apis::constants::API_VERSION;
 use baton_kubernetes::{
     account::Account,
-    events::{EventKind, EventPublisher},
+    events::{EventKind, EventPublisher, Note},
     target::ObserveError,
 };
 use baton_records::{
@@ -36,6 +39,8 @@ use baton_runtime::{clock::Clock, controller::ReconcileError};
 use k8s_openapi::api::core::v1::ObjectReference;
 use tracing::info;
 
+use repairs::Repairs;
+
 /// Changes come in bursts, say of all objects of a phase: they are worked on together.
 pub(crate) const BURST: Duration = Duration::from_millis(20);
 
@@ -46,6 +51,7 @@ pub(crate) struct Shared {
     pub api: Api,
     pub events: Events,
     pub clock: Clock,
+    pub repairs: Repairs,
     /// Name of the service accounts that objects of namespaced revisions are written as which name none.
     pub default_account: Option<Arc<str>>,
 }
@@ -74,10 +80,11 @@ impl Events {
         uid: &str,
         kind: EventKind,
         reason: &'static str,
-        note: String,
+        note: impl Into<Note>,
     ) {
+        let note = note.into();
         let Self::Publish(publisher) = self else {
-            info!(object = %key, reason, note);
+            info!(object = %key, reason, note = note.text);
             return;
         };
         let subject = ObjectReference {

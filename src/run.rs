@@ -4,6 +4,7 @@ pub(crate) mod cache_metrics;
 pub(crate) mod process;
 mod release_metrics;
 pub(crate) mod releases;
+mod state_metrics;
 pub(crate) mod vital;
 
 use std::{
@@ -56,6 +57,7 @@ use crate::{
         object_set::ObjectSets,
         object_set_phase::ObjectSetPhases,
         observed::{Observed, dispatch},
+        repairs::Repairs,
     },
     error::Error,
 };
@@ -102,12 +104,14 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
             let _ = linked.send(cluster.to_owned());
         },
     );
+    state_metrics::register(&metrics, &observed, &inventory, &fence);
     let target = Target::new(client.clone(), children);
     let events = EventPublisher::new(client.clone(), &params.identity, metrics.events());
     let shared = Shared {
         api,
         events: Events::Publish(events.clone()),
         clock,
+        repairs: Repairs::register(&metrics),
         default_account: args
             .default_service_account
             .as_ref()

@@ -15,6 +15,16 @@ pub const ARCHIVED: &str = "Archived";
 /// A deployment rolls a new revision out.
 pub const PROGRESSING: &str = "Progressing";
 
+/// All that was asked for is there: the word that general tools wait for (kstatus).
+pub const READY: &str = "Ready";
+/// It is not there yet, and work goes on; absent otherwise (kstatus).
+pub const RECONCILING: &str = "Reconciling";
+/// It is not there, and will not be unless somebody changes something; absent otherwise (kstatus).
+pub const STALLED: &str = "Stalled";
+
+/// The three conditions for general tools, which repeat what the others say.
+pub const GENERAL: [&str; 3] = [READY, RECONCILING, STALLED];
+
 /// A Cluster can be reached, and takes the credentials.
 pub const CONNECTED: &str = "Connected";
 
@@ -47,8 +57,13 @@ pub mod reasons {
         SPEC_CHANGED,
         CLUSTER_UNREACHABLE,
     ];
+    /// Those of `Available=False` that stay until somebody changes something. `WriteError` is none of them: the server
+    /// may only be overloaded.
+    pub const REFUSALS: [&str; 3] = [PREFLIGHT_ERROR, COLLISION_DETECTED, SPEC_CHANGED];
     /// `InTransition=True`.
     pub const IN_TRANSITION: &str = "InTransition";
+    /// `Reconciling=True`: available, but not yet for long enough.
+    pub const SUCCESS_DELAY: &str = "SuccessDelay";
     /// `Succeeded=True`.
     pub const ROLLOUT_SUCCESS: &str = "RolloutSuccess";
     /// `Paused=True`.
@@ -103,6 +118,8 @@ pub mod messages {
     /// `Succeeded=True`.
     pub const ROLLOUT_SUCCESS: &str =
         "ObjectSet rolled out all objects successfully and was Available at least once.";
+    /// `Reconciling=True` during the success delay, and until it controls all of its objects.
+    pub const SUCCESS_DELAY: &str = "Available, and has to stay so for its success delay.";
     /// `Paused=True`.
     pub const PAUSED: &str = "Lifecycle state set to paused.";
     /// `Paused=Unknown`.

@@ -62,6 +62,9 @@ pub const ON_DELETION_HAND_BACK: &str = "hand-back";
 pub const ANNOTATION_DELETION: &str = "baton.run/deletion";
 /// Value of [`ANNOTATION_DELETION`]: it stays, without an owner.
 pub const DELETION_KEEP: &str = "keep";
+/// Annotation on an event: the objects that were repaired, the fields and who had changed them, as JSON. An addition of
+/// ours.
+pub const ANNOTATION_REPAIRS: &str = "baton.run/repairs";
 /// Annotation on an object: how a change of it is made that the server refuses as one of an immutable field. An
 /// addition of ours.
 pub const ANNOTATION_UPDATE: &str = "baton.run/update";
@@ -69,6 +72,13 @@ pub const ANNOTATION_UPDATE: &str = "baton.run/update";
 pub const UPDATE_RECREATE: &str = "recreate";
 /// Value of [`ANNOTATION_UPDATE`]: as [`UPDATE_RECREATE`], and a Job runs again whatever has run before.
 pub const UPDATE_RERUN: &str = "rerun";
+/// Annotation on a revision, or on the deployment that makes it: how much is checked before its first write. An
+/// addition of ours.
+pub const ANNOTATION_PREFLIGHT: &str = "baton.run/preflight";
+/// Value of [`ANNOTATION_PREFLIGHT`]: the objects of all phases.
+pub const PREFLIGHT_ALL: &str = "All";
+/// Value of [`ANNOTATION_PREFLIGHT`]: those of the first phase, and of each other one when it is reached, as without.
+pub const PREFLIGHT_PHASE: &str = "Phase";
 /// The class of what stands on the hub for a phase that an agent delivers. An addition of ours, as the
 /// names that follow.
 pub const CLASS_AGENT: &str = "agent";
@@ -106,8 +116,12 @@ pub const ANNOTATION_CHANGE_CAUSE: &str = "kubernetes.io/change-cause";
 /// Annotation of kubectl: the whole manifest as applied last. Not carried to revisions.
 pub const ANNOTATION_LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 /// Annotations that tools need to work on an object again. They stay with one that is taken over.
-pub const ANNOTATIONS_OF_TOOLS: [&str; 3] = [
+pub const ANNOTATIONS_OF_TOOLS: [&str; 7] = [
     ANNOTATION_LAST_APPLIED,
+    "argocd.argoproj.io/tracking-id",
+    "kapp.k14s.io/identity",
+    "kapp.k14s.io/original",
+    "kapp.k14s.io/original-diff-md5",
     "meta.helm.sh/release-name",
     "meta.helm.sh/release-namespace",
 ];

@@ -40,22 +40,26 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
         finish(
             ObjectDeployment::crd(),
             &[
+                column("Status", ".status.phase"),
                 condition(conditions::AVAILABLE),
                 condition(conditions::PROGRESSING),
                 condition(conditions::PAUSED),
                 column("Revision", ".status.revision"),
                 age(),
+                message(),
             ],
         ),
         // The order differs from the namespaced kind's, as in Package Operator.
         finish(
             ClusterObjectDeployment::crd(),
             &[
+                column("Status", ".status.phase"),
                 condition(conditions::AVAILABLE),
                 column("Revision", ".status.revision"),
                 condition(conditions::PROGRESSING),
                 condition(conditions::PAUSED),
                 age(),
+                message(),
             ],
         ),
         without_subresources(finish(
@@ -91,6 +95,7 @@ fn object_set_columns() -> Vec<CustomResourceColumnDefinition> {
         wide(condition(conditions::IN_TRANSITION)),
         column("Revision", ".spec.revision"),
         age(),
+        wide(message()),
     ]
 }
 
@@ -126,6 +131,15 @@ fn age() -> CustomResourceColumnDefinition {
         type_: "date".to_owned(),
         ..column("Age", ".metadata.creationTimestamp")
     }
+}
+
+/// Why an object is as it is. The last column, as it is long.
+fn message() -> CustomResourceColumnDefinition {
+    let type_ = conditions::READY;
+    column(
+        "Message",
+        &format!(r#".status.conditions[?(@.type=="{type_}")].message"#),
+    )
 }
 
 /// Shown by `kubectl get -o wide` only.

@@ -145,7 +145,7 @@ spec:
   template:
     metadata: {name: some, namespace: other, labels: {app: demo}, annotations: {a: b}, finalizers: [c]}
     spec: {successDelaySeconds: 3, phases: []}
-status: {revision: 4, templateHash: abc, collisionCount: 1}
+status: {observedGeneration: 2, phase: Ready, revision: 4, templateHash: abc, collisionCount: 1}
 ",
     );
     let deployment: ObjectDeployment =

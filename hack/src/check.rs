@@ -3,6 +3,7 @@
 use crate::cargo;
 use crate::exec::Group;
 use crate::generate;
+use crate::monitoring;
 use crate::paths::Dirs;
 use crate::tidy;
 
@@ -50,6 +51,11 @@ pub(crate) async fn run(dirs: &Dirs) -> Result<(), Failed> {
     if let Err(error) = tidy::check(&dirs.workspace) {
         eprintln!("{error}");
         failed.push("tidiness");
+    }
+    eprintln!("check: rules of Prometheus");
+    if let Err(error) = monitoring::check(dirs).await {
+        eprintln!("{error}");
+        failed.push("rules of Prometheus");
     }
     if failed.is_empty() {
         Ok(())

@@ -22,6 +22,7 @@ mod generate;
 pub mod interrupt;
 pub mod manager;
 pub mod metrics;
+mod monitoring;
 pub mod paths;
 mod pins;
 mod test;

@@ -1,10 +1,18 @@
 //! The pinned versions, read from the `go.mod` files so that each stands in one place.
 
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
 const CONTROLPLANE: &str = include_str!("../controlplane/go.mod");
 const HELM: &str = include_str!("../helm/go.mod");
 const KWOK: &str = include_str!("../kwok/go.mod");
+const PROMETHEUS: &str = include_str!("../prometheus/go.mod");
+/// A program of our own: its sources are its version.
+const HEALTH: [&str; 2] = [
+    include_str!("../health/go.mod"),
+    include_str!("../health/main.go"),
+];
 
-/// The versions that the bed is made of, and that of the renderer of charts.
+/// The versions that the bed is made of, and those of the renderer of charts and of the checker of rules.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Pins {
     /// `k8s.io/kubernetes`, for example `v1.36.3`.
@@ -15,6 +23,10 @@ pub(crate) struct Pins {
     pub(crate) kwok: &'static str,
     /// `helm.sh/helm/v4`, for example `v4.3.1`.
     pub(crate) helm: &'static str,
+    /// `hack/health`: a hash of its sources.
+    pub(crate) health: String,
+    /// `github.com/prometheus/prometheus`, for example `v0.316.0`, which is 3.16.0.
+    pub(crate) prometheus: &'static str,
     /// The oldest Go that builds all of them.
     pub(crate) go: GoVersion,
 }
@@ -47,13 +59,15 @@ impl Pins {
     /// Reads the module files that were beside this crate when it was built.
     pub(crate) fn read() -> Self {
         let pin = |file, module| required(file, module).expect("the module file requires it");
-        let files = [CONTROLPLANE, HELM, KWOK];
+        let files = [CONTROLPLANE, HELM, KWOK, HEALTH[0], PROMETHEUS];
         let go = files.map(|file| directive(file, "go").and_then(GoVersion::parse));
         Self {
             kubernetes: pin(CONTROLPLANE, "k8s.io/kubernetes"),
             etcd: pin(CONTROLPLANE, "go.etcd.io/etcd/server/v3"),
             kwok: pin(KWOK, "sigs.k8s.io/kwok"),
             helm: pin(HELM, "helm.sh/helm/v4"),
+            health: hash(HEALTH),
+            prometheus: pin(PROMETHEUS, "github.com/prometheus/prometheus"),
             go: go
                 .into_iter()
                 .max()
@@ -61,6 +75,13 @@ impl Pins {
                 .expect("module files have a `go` line"),
         }
     }
+}
+
+/// The same for the same texts, as long as it is built by the same Rust.
+fn hash(texts: [&str; 2]) -> String {
+    let mut hasher = DefaultHasher::new();
+    texts.hash(&mut hasher);
+    format!("{:016x}", hasher.finish())
 }
 
 /// The version of `module` in a `require` directive or block.
@@ -87,7 +108,13 @@ mod tests {
     #[test]
     fn module_files_pin_every_tool() {
         let pins = Pins::read();
-        for version in [pins.kubernetes, pins.etcd, pins.kwok, pins.helm] {
+        for version in [
+            pins.kubernetes,
+            pins.etcd,
+            pins.kwok,
+            pins.helm,
+            pins.prometheus,
+        ] {
             assert!(version.starts_with('v'), "{version}");
         }
         assert!(

@@ -39,7 +39,8 @@ pub(crate) enum Error {
 /// tests and ends the bed.
 ///
 /// The tests find what they need in the environment: `KUBECONFIG` and `BATON_TEST_KUBECONFIG`, the
-/// kubeconfig of the bed; `BATON_BIN`, the manager; `BATON_PLUGIN_BIN`, the plugin; `HELM_BIN`, helm.
+/// kubeconfig of the bed; `BATON_BIN`, the manager; `BATON_PLUGIN_BIN`, the plugin; `HELM_BIN`, helm;
+/// `BATON_HEALTH_BIN`, the program of `hack/health`.
 ///
 /// # Guarantees
 ///
@@ -54,6 +55,7 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Er
     let selection = &["--workspace", "--release"][..=usize::from(release)];
     let [manager, plugin] = cargo::build(dirs, ["baton", "kubectl-baton"], selection).await?;
     let helm = tools::helm(dirs).await?;
+    let health = tools::health(dirs).await?;
     let afterwards = Afterwards::kept(options.keep);
     let bed = Bed::up(dirs, &options.bed, None, afterwards).await?;
     bed.install(&dirs.crds()).await?;
@@ -65,7 +67,8 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Er
         .env("BATON_TEST_KUBECONFIG", bed.kubeconfig())
         .env("BATON_BIN", manager)
         .env("BATON_PLUGIN_BIN", plugin)
-        .env("HELM_BIN", helm);
+        .env("HELM_BIN", helm)
+        .env("BATON_HEALTH_BIN", health);
     bed.attach(&mut command);
     Ok(Group::spawn(&mut command)?.wait().await?)
 }

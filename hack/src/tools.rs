@@ -1,4 +1,4 @@
-//! The binaries of the bed, and helm: found where they are, built from the pinned Go modules where they are
+//! The binaries of the bed, helm and promtool: found where they are, built from the pinned Go modules where they are
 //! not.
 
 mod build;
@@ -32,6 +32,10 @@ pub enum Tool {
     Kwokctl,
     /// Renders charts. Not part of a bed.
     Helm,
+    /// Tells what other tools make of a status. Not part of a bed.
+    Health,
+    /// Checks rules of Prometheus, and runs their tests. Not part of a bed.
+    Promtool,
 }
 
 /// Tools that are built together, in one run of the Go compiler.
@@ -41,6 +45,8 @@ enum Suite {
     Etcd,
     Kwok,
     Helm,
+    Health,
+    Prometheus,
 }
 
 /// Why the tools are not at hand.
@@ -89,7 +95,7 @@ impl Tool {
 
     /// The file name, the Go package of the command, and what it is built with.
     fn source(self) -> (&'static str, &'static str, Suite) {
-        use Suite::{Etcd, Helm, Kubernetes, Kwok};
+        use Suite::{Etcd, Health, Helm, Kubernetes, Kwok, Prometheus};
         match self {
             Self::KubeApiserver => (
                 "kube-apiserver",
@@ -111,6 +117,12 @@ impl Tool {
             Self::Kwok => ("kwok", "sigs.k8s.io/kwok/cmd/kwok", Kwok),
             Self::Kwokctl => ("kwokctl", "sigs.k8s.io/kwok/cmd/kwokctl", Kwok),
             Self::Helm => ("helm", "helm.sh/helm/v4/cmd/helm", Helm),
+            Self::Health => ("baton-health", ".", Health),
+            Self::Promtool => (
+                "promtool",
+                "github.com/prometheus/prometheus/cmd/promtool",
+                Prometheus,
+            ),
         }
     }
 
@@ -139,19 +151,28 @@ impl Tool {
 }
 
 impl Suite {
-    const ALL: [Self; 4] = [Self::Kwok, Self::Etcd, Self::Helm, Self::Kubernetes];
+    const ALL: [Self; 6] = [
+        Self::Kwok,
+        Self::Etcd,
+        Self::Helm,
+        Self::Health,
+        Self::Prometheus,
+        Self::Kubernetes,
+    ];
 
     /// Its name, its version, and the directory of the Go module that pins it.
-    fn source(self, pins: &Pins) -> (&'static str, &'static str, &'static str) {
+    fn source(self, pins: &Pins) -> (&'static str, &str, &'static str) {
         match self {
             Self::Kubernetes => ("kubernetes", pins.kubernetes, "controlplane"),
             Self::Etcd => ("etcd", pins.etcd, "controlplane"),
             Self::Kwok => ("kwok", pins.kwok, "kwok"),
             Self::Helm => ("helm", pins.helm, "helm"),
+            Self::Health => ("health", &pins.health, "health"),
+            Self::Prometheus => ("prometheus", pins.prometheus, "prometheus"),
         }
     }
 
-    fn version(self, pins: &Pins) -> &'static str {
+    fn version(self, pins: &Pins) -> &str {
         self.source(pins).1
     }
 
@@ -192,7 +213,21 @@ impl Toolbox {
 /// Finds helm, or builds it, in the pinned version. It is looked for as the tools of a bed are, and first where
 /// `$HELM_BIN` says: the variable that the manager reads.
 pub async fn helm(dirs: &Dirs) -> Result<PathBuf, Error> {
-    let paths = prepare(&[Tool::Helm], dirs).await?;
+    single(Tool::Helm, dirs).await
+}
+
+/// Finds or builds the program of `hack/health`, which tells what kstatus and Argo CD make of objects.
+pub(crate) async fn health(dirs: &Dirs) -> Result<PathBuf, Error> {
+    single(Tool::Health, dirs).await
+}
+
+/// Finds promtool, or builds it, in the pinned version. It is looked for as the tools of a bed are.
+pub(crate) async fn promtool(dirs: &Dirs) -> Result<PathBuf, Error> {
+    single(Tool::Promtool, dirs).await
+}
+
+async fn single(tool: Tool, dirs: &Dirs) -> Result<PathBuf, Error> {
+    let paths = prepare(&[tool], dirs).await?;
     Ok(paths.into_values().next().unwrap_or_default())
 }
 

@@ -138,6 +138,12 @@ impl Cluster {
             .await
     }
 
+    /// Merge-patches the scale of an object, as an autoscaler or `kubectl scale` does.
+    pub async fn scale(&self, object: &Value, replicas: u32) -> Result<Value, Refused> {
+        let patch = serde_json::json!({ "spec": { "replicas": replicas } });
+        self.merge_at(object, "/scale", &patch).await
+    }
+
     /// Deletes an object. `propagation` is `Background`, `Foreground` or `Orphan`. Returns whether
     /// there was one.
     pub async fn delete(&self, object: &Value, propagation: &str) -> bool {

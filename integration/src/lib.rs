@@ -48,6 +48,8 @@ pub mod seed;
 pub mod set;
 pub mod sites;
 pub mod takeover;
+pub mod tools;
+pub mod tunnel;
 pub mod unmanaged;
 
 /// What nearly every test uses.

@@ -32,11 +32,17 @@ impl Write<'_> {
         if is_apply && matches!(self.answer, Answer::Refused(_)) {
             return Some(Alarm::TwoControllers);
         }
+        let is_deletion = matches!(self.request, Request::Delete(_));
+        let is_effective = !matches!(self.answer, Answer::Conflict | Answer::Refused(_));
+        if is_deletion && is_effective && self.before.is_kept && !self.before.is_terminating {
+            return Some(Alarm::DeletedKept);
+        }
         let after = self.after?;
         if after.controllers > 1 {
             return Some(Alarm::TwoControllers);
         }
-        if after.is_managed && after.controllers == 0 && self.before.controllers > 0 {
+        let is_let_go = self.before.is_kept && matches!(self.request, Request::Release { .. });
+        if after.is_managed && after.controllers == 0 && self.before.controllers > 0 && !is_let_go {
             return Some(Alarm::NoController);
         }
         let controller = self.before.controller.filter(|other| *other != self.set);

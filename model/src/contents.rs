@@ -2,6 +2,7 @@
 
 use baton_apis::constants::{ANNOTATION_OWNERS, LABEL_CACHE};
 use baton_engine::{
+    keep::is_kept,
     object::{is_controller, is_terminating, owner_references, revision_number, text},
     owners,
 };
@@ -32,6 +33,8 @@ pub struct Facts {
     pub is_terminating: bool,
     /// Whether it has a finalizer.
     pub is_held: bool,
+    /// Whether it is never to be deleted.
+    pub is_kept: bool,
 }
 
 /// All states of objects that were met. The first one is absence.
@@ -120,5 +123,6 @@ fn facts(object: &Value) -> Facts {
         is_managed: revision_number(object) != 0,
         is_terminating: is_terminating(object),
         is_held: object.pointer("/metadata/finalizers").is_some(),
+        is_kept: is_kept([object]),
     }
 }

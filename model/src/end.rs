@@ -315,7 +315,8 @@ fn of_object(system: &System, state: &State, object: usize) -> Result<(), String
     };
     let may_have = |index: usize| wants(index) && (is_kept(index) || is_held_up(index));
     let count = world.revisions.len();
-    if content != 0 && !(0..count).any(may_have) {
+    let is_wanted = (0..count).any(may_have);
+    if content != 0 && !is_wanted && !facts.is_kept {
         return Err(format!("{name} is left behind, nobody wants it"));
     }
     for index in (0..ACTORS).filter(|index| facts.owners & (1 << index) != 0) {
@@ -323,6 +324,13 @@ fn of_object(system: &System, state: &State, object: usize) -> Result<(), String
         if !is_kept(owner) && !is_held_up(owner) {
             return Err(format!("{name} still refers to {}", set_name(index)));
         }
+    }
+    if content != 0 && !is_wanted {
+        // It was let go: nobody has it any more.
+        return match facts.owners {
+            0 => Ok(()),
+            _ => Err(format!("{name} is kept, and has owners")),
+        };
     }
     if content != 0 && facts.controllers != 1 {
         return Err(format!("{name} has {} controllers", facts.controllers));

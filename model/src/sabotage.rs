@@ -3,6 +3,7 @@
 use baton_engine::{
     Request,
     delegated::{DelegationAnswer, PhaseReport, PhaseState},
+    keep::is_kept,
     object::metadata,
 };
 use serde_json::{Value, json};
@@ -19,6 +20,11 @@ pub fn request(sabotage: Sabotage, request: Request, live: Option<&Value>) -> Re
             Request::Delete(seen)
         }
         (Sabotage::DeletesShared, Request::Release { live, .. }) => Request::Delete(live),
+        (Sabotage::DeletesKept, Request::Release { live: seen, .. })
+            if live.is_some_and(|live| is_kept([live])) =>
+        {
+            Request::Delete(seen)
+        }
         (Sabotage::UnboundApply, Request::Apply(mut body)) => {
             if let Some(metadata) = body["metadata"].as_object_mut() {
                 metadata.remove("resourceVersion");

@@ -195,6 +195,8 @@ pub enum Alarm {
     NoController,
     /// A revision deleted an object that another one controls.
     DeletedOfOthers,
+    /// An object was deleted that is to be kept.
+    DeletedKept,
     /// A write of a revision took effect, or was decided, although a newer one had taken the object over.
     WriteOfReplaced,
     /// An archived revision wrote.

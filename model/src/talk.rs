@@ -456,6 +456,7 @@ impl Talks {
                 Wish::Paused => LifecycleState::Paused,
                 Wish::Archived => LifecycleState::Archived,
             },
+            checks_all_first: self.world.looks_ahead,
             ..Revision::default()
         };
         let mut mentioned = [0; REVISIONS];

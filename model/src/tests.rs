@@ -8,7 +8,7 @@ use crate::{
         Class, Faults, OBJECTS,
         Power::{self, Archive, Delete, Edit, Remove},
         REVISIONS, Sabotage,
-        Wanted::{self, In, Nothing, Same},
+        Wanted::{self, In, Kept, Nothing, Same},
         World,
     },
 };
@@ -34,6 +34,7 @@ fn two_revisions(sabotage: Sabotage, wanted: [Wanted; OBJECTS]) -> World {
         classes: [Class::None; REVISIONS],
         delegated: 0,
         is_remote: false,
+        looks_ahead: false,
     }
 }
 
@@ -206,4 +207,30 @@ fn a_takeover_that_leaves_two_controllers_is_found() {
         Sabotage::KeepsControllers,
         &format!("{:?}", Alarm::TwoControllers),
     );
+}
+
+/// One revision of an object that is to be kept.
+#[test]
+fn a_deletion_of_what_is_to_be_kept_is_found() {
+    let world = |sabotage| World {
+        revisions: vec![[Kept(0), Nothing]],
+        powers: vec![Archive(0), Delete(0)],
+        edits: 0,
+        ..two_revisions(sabotage, FIRST)
+    };
+    raises(world, Sabotage::DeletesKept, Alarm::DeletedKept);
+}
+
+/// Nothing is lost when all phases are checked first, whatever fails or crashes in between.
+#[test]
+fn revisions_that_look_ahead_end_as_any() {
+    let world = World {
+        revisions: vec![[In(0), In(1)]],
+        powers: vec![Archive(0), Remove(0)],
+        looks_ahead: true,
+        ..two_revisions(Sabotage::None, FIRST)
+    };
+    let found = search(world.clone(), LIMIT);
+    assert_eq!(problems(&world, &found), Vec::<String>::new());
+    assert!(found.states > 100, "{found:?}");
 }

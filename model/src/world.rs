@@ -1,5 +1,6 @@
 //! The small worlds that are searched: what their revisions want, and what may happen in them.
 
+use baton_apis::constants::{ANNOTATION_DELETION, DELETION_KEEP};
 use baton_engine::{ObjectKey, object::Identity};
 use serde_json::{Value, json};
 
@@ -87,6 +88,8 @@ pub enum Sabotage {
     BelievesSilence,
     /// A phase object that is on its way out counts as gone.
     ForgetsPhases,
+    /// What is to be kept is deleted instead of let go.
+    DeletesKept,
 }
 
 /// One object in one revision.
@@ -100,6 +103,8 @@ pub enum Wanted {
     Broken(u8),
     /// In the phase with this index, with the same content in all revisions that say so.
     Same(u8),
+    /// In the phase with this index, available, and to be kept when its revision goes.
+    Kept(u8),
 }
 
 impl Wanted {
@@ -108,7 +113,9 @@ impl Wanted {
     pub fn phase(self) -> Option<usize> {
         match self {
             Self::Nothing => None,
-            Self::In(phase) | Self::Broken(phase) | Self::Same(phase) => Some(phase.into()),
+            Self::In(phase) | Self::Broken(phase) | Self::Same(phase) | Self::Kept(phase) => {
+                Some(phase.into())
+            }
         }
     }
 }
@@ -136,6 +143,8 @@ pub struct World {
     /// Whether the objects live in another cluster than their owners: an annotation lists these, no garbage collection
     /// follows them, and no server counts their controllers.
     pub is_remote: bool,
+    /// Whether its revisions check the objects of all phases before they write any.
+    pub looks_ahead: bool,
 }
 
 impl World {
@@ -227,7 +236,7 @@ impl World {
     pub fn content(&self, revision: usize, object: usize) -> Option<String> {
         match self.revisions[revision][object] {
             Wanted::Nothing => None,
-            Wanted::In(_) => Some(format!("v{}", revision + 1)),
+            Wanted::In(_) | Wanted::Kept(_) => Some(format!("v{}", revision + 1)),
             Wanted::Broken(_) => Some(format!("broken{}", revision + 1)),
             Wanted::Same(_) => Some("same".to_owned()),
         }
@@ -246,9 +255,13 @@ impl World {
     #[must_use]
     pub fn manifest(&self, revision: usize, object: usize) -> Option<Value> {
         let content = self.content(revision, object)?;
-        Some(json!({
+        let mut manifest = json!({
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAMES[object], "namespace": NAMESPACE},
             "data": {"content": content},
-        }))
+        });
+        if matches!(self.revisions[revision][object], Wanted::Kept(_)) {
+            manifest["metadata"]["annotations"] = json!({ ANNOTATION_DELETION: DELETION_KEEP });
+        }
+        Some(manifest)
     }
 }

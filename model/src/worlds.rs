@@ -1,5 +1,9 @@
 //! The worlds that are searched.
 
+mod careful;
+
+use careful::{quick_ahead, quick_kept};
+
 use crate::world::{
     Class, Faults, OBJECTS,
     Power::{self, Archive, Delete, Edit, Hold, Pause, Remove, RemovePhase},
@@ -47,6 +51,7 @@ fn world(
         classes: [Class::None; REVISIONS],
         delegated: 0,
         is_remote: false,
+        looks_ahead: false,
     }
 }
 
@@ -174,6 +179,8 @@ pub fn quick() -> Vec<World> {
     ];
     worlds.extend(quick_delegated());
     worlds.extend(quick_foreign());
+    worlds.extend(quick_kept());
+    worlds.extend(quick_ahead());
     worlds
 }
 

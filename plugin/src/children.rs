@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_engine::{
     Gvk, ObjectKey,
     object::{controller, text},
+    owners,
     revision::KindScope,
 };
 use baton_kubernetes::discovery::Resource;
@@ -84,9 +85,19 @@ impl Children {
         wanted: &[WantedRevision<'_>],
         detail: Detail,
     ) -> Result<Self, Error> {
+        Self::read_at("", cluster, wanted, detail).await
+    }
+
+    /// Reads the objects that revisions want in a [`place`](crate::content::Phase::place), which is this cluster.
+    pub(crate) async fn read_at(
+        place: &str,
+        cluster: &Cluster,
+        wanted: &[WantedRevision<'_>],
+        detail: Detail,
+    ) -> Result<Self, Error> {
         let mut children = Self::default();
         let mut known = Vec::new();
-        for collection in collections(wanted, detail) {
+        for collection in collections_at(place, wanted, detail) {
             match cluster.resource(&collection.gvk).await {
                 Ok(Some(resource)) => known.push((collection, resource)),
                 Ok(None) => children.insert_unreadable(&collection.gvk, NOT_SERVED.to_owned()),
@@ -123,6 +134,7 @@ impl Children {
         // Metadata comes as another kind.
         object["apiVersion"] = gvk.api_version().into();
         object["kind"] = gvk.kind.clone().into();
+        owners::decode(&mut object);
         self.live.insert(key_of(gvk, &object), object);
     }
 
@@ -150,11 +162,15 @@ pub(crate) const NOT_SERVED: &str = "the API server does not serve this kind";
 
 /// What revisions want, by kind. Of phases whose objects are in other clusters nothing.
 pub(crate) fn collections(wanted: &[WantedRevision<'_>], detail: Detail) -> Vec<Collection> {
+    collections_at("", wanted, detail)
+}
+
+fn collections_at(place: &str, wanted: &[WantedRevision<'_>], detail: Detail) -> Vec<Collection> {
     let probed = probed_kinds(wanted);
     let mut by_kind: BTreeMap<Gvk, BTreeSet<ObjectKey>> = BTreeMap::new();
     let phases = wanted.iter().flat_map(|(_, content)| &content.phases);
     for object in phases
-        .filter(|phase| phase.is_here())
+        .filter(|phase| phase.place() == place)
         .flat_map(|phase| &phase.objects)
     {
         let keys = by_kind.entry(object.gvk.clone()).or_default();

@@ -7,8 +7,8 @@ use clap::{CommandFactory as _, Parser, Subcommand};
 use crate::{
     args::GlobalArgs,
     commands::{
-        Exit, abort, complete, completion, diff, events, history, orphans, pack, pause, promote,
-        restart, resume, rollback, status, tree, wait,
+        Exit, abort, adopt, complete, completion, diff, drift, events, history, orphans, pack,
+        pause, promote, restart, resume, rollback, status, tree, wait,
     },
     error::Error,
     output::report,
@@ -46,8 +46,10 @@ pub(crate) enum Command {
     Status(status::StatusArgs),
     Wait(wait::WaitArgs),
     Events(events::EventsArgs),
+    Drift(drift::DriftArgs),
     Orphans(orphans::OrphansArgs),
     Pack(Box<pack::PackArgs>),
+    Adopt(Box<adopt::AdoptArgs>),
     Completion(completion::CompletionArgs),
     #[command(name = "__complete")]
     Complete(complete::CompleteArgs),
@@ -109,10 +111,12 @@ async fn dispatch(cli: Cli) -> Result<Exit, Error> {
         Command::Status(args) => status::run(args, global).await,
         Command::Wait(args) => wait::run(args, global).await,
         Command::Events(args) => events::run(args, global).await,
+        Command::Drift(args) => drift::run(args, global).await,
         Command::Orphans(args) => orphans::run(args, global).await,
         Command::Pack(args) => pack::run(args, global).await,
+        Command::Adopt(args) => adopt::run(args, global).await,
         Command::Completion(args) => completion::run(args, &mut Cli::command(), global),
-        Command::Complete(args) => complete::run(args, &Cli::command()).await,
+        Command::Complete(args) => complete::run(args, &Cli::command(), global).await,
     }
 }
 

@@ -1,9 +1,11 @@
 //! The commands: one file each, with its arguments, what it does, and a pure function that renders what it shows.
 
 pub(crate) mod abort;
+pub(crate) mod adopt;
 pub(crate) mod complete;
 pub(crate) mod completion;
 pub(crate) mod diff;
+pub(crate) mod drift;
 pub(crate) mod events;
 pub(crate) mod history;
 pub(crate) mod orphans;

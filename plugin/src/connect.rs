@@ -11,11 +11,12 @@ use baton_kubernetes::{
     wire::escape,
 };
 use baton_terminal::{
-    connection::{CONNECT_TIMEOUT, is_local, server_url},
+    connection::{CONNECT_TIMEOUT, server_url},
     error::is_not_served,
     kubeconfig::{ConnectionArgs, load_client_config},
+    proxy::shown,
 };
-use http::{Method, Request, Uri, header};
+use http::{Method, Request, header};
 use kube::Client;
 use serde_json::Value;
 
@@ -49,17 +50,13 @@ pub(crate) async fn connect(
 ) -> Result<Cluster, Error> {
     let mut config = load_client_config(connection).await?;
     config.connect_timeout = Some(CONNECT_TIMEOUT);
-    // To kubectl, as to every Go program, the proxy of the environment is not meant for this machine.
-    if is_local(&config.cluster_url) && is_of_environment(config.proxy_url.as_ref()) {
-        config.proxy_url = None;
-    }
     if let Some(user) = as_user {
         config.auth_info.impersonate = Some(user.to_owned());
     }
     let namespace = namespace.map_or_else(|| config.default_namespace.clone(), str::to_owned);
     let mut server = server_url(&config.cluster_url);
     if let Some(proxy) = &config.proxy_url {
-        server = format!("{server} (through the proxy {proxy})");
+        server = format!("{server} (through the proxy {})", shown(proxy));
     }
     let client = Client::try_from(config).map_err(|source| Error::Client {
         server: server.clone(),
@@ -70,18 +67,6 @@ pub(crate) async fn connect(
         client,
         namespace,
         server,
-    })
-}
-
-/// Whether a proxy is that of the environment, and not that of the kubeconfig.
-fn is_of_environment(proxy: Option<&Uri>) -> bool {
-    let named = |name: &str| std::env::var(name).ok()?.parse::<Uri>().ok();
-    proxy.is_some_and(|proxy| {
-        let variables = ["HTTPS_PROXY", "https_proxy"];
-        variables
-            .into_iter()
-            .filter_map(named)
-            .any(|uri| uri == *proxy)
     })
 }
 
@@ -110,6 +95,14 @@ pub(crate) struct ListQuery {
     /// Selects by fields, in the syntax of the API.
     pub(crate) fields: Option<String>,
     pub(crate) metadata_only: bool,
+}
+
+/// How many objects a collection has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Count {
+    Exactly(u64),
+    /// The server does not say how many more.
+    MoreThan(u64),
 }
 
 /// How a body is to be understood.
@@ -222,9 +215,36 @@ impl Cluster {
         }
     }
 
+    /// How many objects a collection has, by one request for one of them.
+    pub(crate) async fn count_at(&self, path: &str) -> Result<Count, Error> {
+        let query = ListQuery {
+            metadata_only: true,
+            ..ListQuery::default()
+        };
+        let request =
+            Request::get(format!("{path}?limit=1")).header(header::ACCEPT, query.accept());
+        let page = self.answer(request.body(Vec::new())).await?;
+        Ok(count(&page))
+    }
+
     /// Reads the object at a path; `None` when there is none.
     pub(crate) async fn get_at(&self, path: &str) -> Result<Option<Value>, Error> {
         match self.send(Method::GET, path, None).await {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.is_code(404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Reads the metadata of the object at a path, and nothing else of it; `None` when there is none.
+    pub(crate) async fn metadata_at(&self, path: &str) -> Result<Option<Value>, Error> {
+        let request = Request::get(path)
+            .header(
+                header::ACCEPT,
+                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
+            )
+            .body(Vec::new());
+        match self.answer(request).await {
             Ok(object) => Ok(Some(object)),
             Err(error) if error.is_code(404) => Ok(None),
             Err(error) => Err(error),
@@ -339,9 +359,45 @@ impl ListQuery {
     }
 }
 
+/// How many objects there are, by the first page of them.
+fn count(page: &Value) -> Count {
+    let items = page["items"].as_array().map_or(0, Vec::len);
+    let items = u64::try_from(items).unwrap_or(u64::MAX);
+    let metadata = &page["metadata"];
+    let is_whole = metadata["continue"].as_str().is_none_or(str::is_empty);
+    match metadata["remainingItemCount"].as_u64() {
+        Some(more) => Count::Exactly(items.saturating_add(more)),
+        None if is_whole => Count::Exactly(items),
+        None => Count::MoreThan(items),
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn a_page_tells_how_many_objects_there_are() {
+        for (page, expected) in [
+            (json!({"items": []}), Count::Exactly(0)),
+            (
+                json!({"items": [{}], "metadata": {"continue": ""}}),
+                Count::Exactly(1),
+            ),
+            (
+                json!({"items": [{}], "metadata": {"continue": "x", "remainingItemCount": 11}}),
+                Count::Exactly(12),
+            ),
+            (
+                json!({"items": [{}], "metadata": {"continue": "x"}}),
+                Count::MoreThan(1),
+            ),
+        ] {
+            assert_eq!(count(&page), expected, "{page}");
+        }
+    }
 
     #[test]
     fn queries_are_escaped() {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{
     ObjectSetObject, ObjectSetTemplatePhase,
-    constants::{CLASS_DEFAULT, LABEL_OBJECT_DEPLOYMENT},
+    constants::{CLASS_CLUSTER_PREFIX, CLASS_DEFAULT, LABEL_OBJECT_DEPLOYMENT},
 };
 use baton_engine::{
     object::Identity,
@@ -61,10 +61,23 @@ impl Phase {
         delivery(&self.class)
     }
 
+    /// Where its objects are: nothing for the cluster of its revision, else the class that delivers them.
+    pub(crate) fn place(&self) -> &str {
+        if self.is_here() { "" } else { &self.class }
+    }
+
     /// Whether its objects are in the cluster of its revision, where they can be read.
     pub(crate) fn is_here(&self) -> bool {
         self.delivery() != Delivery::Remote
     }
+}
+
+/// The classes of phases that Baton serves, for people.
+pub(crate) const SERVED: &str = "Baton serves the classes default and cluster.NAME";
+
+/// Whether Baton serves a class; others are served by whoever does, and by nobody while nobody does.
+pub(crate) fn is_served(class: &str) -> bool {
+    class.is_empty() || class == CLASS_DEFAULT || class.starts_with(CLASS_CLUSTER_PREFIX)
 }
 
 fn delivery(class: &str) -> Delivery {
@@ -76,7 +89,6 @@ fn delivery(class: &str) -> Delivery {
 }
 
 impl RevisionContent {
-    /// All objects, in order.
     /// All objects with their phases, in order.
     pub(crate) fn placed(&self) -> impl Iterator<Item = (&Phase, &Desired)> {
         let phases = self.phases.iter();

@@ -89,6 +89,21 @@ impl Delegates {
         }
     }
 
+    /// What the controller of a revision's phase has reported of it, in a few words.
+    pub(crate) fn report(&self, revision: &Revision, phase: &Phase) -> Option<String> {
+        let DelegateState::Own(own) = self.find(revision, &phase.name) else {
+            return None;
+        };
+        let available = own.available.as_ref()?;
+        Some(match available.status.as_str() {
+            "True" => "its phase object says that it is available".to_owned(),
+            _ => format!(
+                "its phase object says {}: {}",
+                available.reason, available.message
+            ),
+        })
+    }
+
     /// Adds one, as the server returned it.
     pub(crate) fn insert(&mut self, object: &Value) {
         let delegate = Delegate::read(object);

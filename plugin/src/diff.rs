@@ -9,13 +9,17 @@ pub(crate) mod apply;
 pub(crate) mod clean;
 pub(crate) mod external;
 pub(crate) mod forecast;
+pub(crate) mod going;
 pub(crate) mod input;
 pub(crate) mod live;
+pub(crate) mod losses;
 pub(crate) mod mask;
+pub(crate) mod places;
 pub(crate) mod plan;
 pub(crate) mod project;
 pub(crate) mod render;
 pub(crate) mod revisions;
+pub(crate) mod takeover;
 
 use baton_engine::{Gvk, ObjectKey};
 use serde_json::Value;
@@ -32,6 +36,8 @@ pub(crate) struct Section {
     pub(crate) tone: Tone,
     /// More to know, a line each.
     pub(crate) notes: Vec<String>,
+    /// What should not happen by surprise, a line each.
+    pub(crate) warnings: Vec<String>,
     /// Its content on both sides, where there is something to see.
     pub(crate) pair: Option<Pair>,
 }
@@ -54,6 +60,7 @@ impl Section {
             verdict: String::new(),
             tone: Tone::Same,
             notes: Vec::new(),
+            warnings: Vec::new(),
             pair: None,
         }
     }

@@ -14,6 +14,7 @@
 //! What a command decides from is read first, with lists, into plain values; deciding and rendering
 //! are pure.
 
+mod adopt;
 mod applications;
 mod args;
 mod chain;
@@ -33,6 +34,7 @@ mod rollback;
 mod rollout;
 mod screen;
 mod selection;
+mod served;
 mod target;
 mod tree;
 

@@ -5,7 +5,7 @@
 //!    makes objects of them, with what their annotations ([`directives`]) and Helm ([`hooks`]) say.
 //! 3. [`scope`] decides whether the result is namespaced, [`phases`] distributes the objects by what
 //!    is known of their [`kinds`], [`probes`] says what makes them available, [`autoscaling`] which
-//!    numbers are left to others, [`slices`] cuts what is too big.
+//!    numbers are left to others, [`slices`] cuts what is too big. [`secrets`] and [`unprobed`] tell what to know.
 //! 4. [`build`] puts it together, [`emit`] writes it, [`apply`] sends it.
 //!
 //! Only the first and the last of these do I/O. The same input gives the same bytes, and a small
@@ -24,8 +24,10 @@ pub(crate) mod manifest;
 pub(crate) mod phases;
 pub(crate) mod probes;
 pub(crate) mod scope;
+pub(crate) mod secrets;
 pub(crate) mod slices;
 pub(crate) mod source_location;
+pub(crate) mod unprobed;
 
 use std::collections::BTreeMap;
 
@@ -81,6 +83,8 @@ pub(crate) struct Options {
 pub(crate) struct Packed {
     pub(crate) package: Package,
     pub(crate) notes: Vec<String>,
+    /// Secrets that the package does without.
+    pub(crate) secrets: Vec<Manifest>,
 }
 
 impl Packed {
@@ -147,6 +151,7 @@ pub(crate) fn pack(collected: Collected, options: &Options) -> Result<Packed, In
         mut errors,
         mut notes,
         no_hooks: _,
+        no_secrets,
     } = collected;
     if manifests.is_empty() && errors.is_empty() {
         errors.push(InputError::general("there are no objects in the input"));
@@ -167,8 +172,19 @@ pub(crate) fn pack(collected: Collected, options: &Options) -> Result<Packed, In
     if !errors.is_empty() {
         return Err(InputErrors(errors));
     }
+    let left_out = if no_secrets {
+        secrets::take_out(&mut manifests)
+    } else {
+        Vec::new()
+    };
+    if manifests.is_empty() {
+        return Err(InputErrors(vec![InputError::general(
+            "--no-secrets: there is nothing but Secrets in the input",
+        )]));
+    }
     notes.extend(decision.notes.iter().cloned());
     notes.extend(manifests.iter().filter_map(advice));
+    notes.extend(secrets::in_clear_text(&manifests));
 
     let groups = scope::defined(&manifests)
         .into_keys()
@@ -183,12 +199,19 @@ pub(crate) fn pack(collected: Collected, options: &Options) -> Result<Packed, In
     let kinds = kinds.map(|gvk| (gvk.group.as_str(), gvk.kind.as_str()));
     let (probes, probe_notes) = probes::of_package(kinds, &options.probes);
     notes.extend(probe_notes);
+    notes.extend(unprobed::notes(&manifests, &probes, &options.probes));
+    let about = |secret| secrets::left_out(secret, &manifests, &probes);
+    notes.extend(left_out.iter().map(about));
     let (create_only, scaling_notes): (BTreeMap<_, _>, _) =
         autoscaling::create_only_fields(&manifests);
     notes.extend(scaling_notes);
     let package = build::build(manifests, phases, &probes, &create_only, &decision, options)
         .map_err(InputErrors)?;
-    Ok(Packed { package, notes })
+    Ok(Packed {
+        package,
+        notes,
+        secrets: left_out,
+    })
 }
 
 /// What surprises with objects that do not stay as they are.

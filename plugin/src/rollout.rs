@@ -1,9 +1,13 @@
 //! Whether a chain is rolled out, and if not, why.
 
+mod refusals;
+
 use std::time::Duration;
 
 use baton_apis::conditions::{self, reasons::PROGRESS_DEADLINE_EXCEEDED};
 use tokio::time::{Instant, timeout_at};
+
+pub(crate) use refusals::Refusals;
 
 use crate::{
     chain::{Chain, Revision, State, not_found},
@@ -193,6 +197,9 @@ fn count(revision: &Revision, slices: &Slices) -> (u64, u64) {
     (ready as u64, of as u64)
 }
 
+/// How often what only time decides is looked at.
+const TICK: Duration = Duration::from_secs(5);
+
 /// Follows a rollout with progress until it is done, has failed, or the time is up (zero: no limit). Returns
 /// the last state; `Underway` means that the time was up.
 pub(crate) async fn follow(
@@ -200,25 +207,53 @@ pub(crate) async fn follow(
     target: &Target,
     timeout: Duration,
 ) -> Result<(Chain, Rollout), Error> {
+    follow_until(cluster, target, timeout, |_| false).await
+}
+
+/// As [`follow`]; a refusal that stands is a failure as well.
+pub(crate) async fn follow_unless_refused(
+    cluster: &Cluster,
+    target: &Target,
+    timeout: Duration,
+) -> Result<(Chain, Rollout), Error> {
+    let mut refusals = Refusals::default();
+    follow_until(cluster, target, timeout, |chain| {
+        refusals.stand(chain, Instant::now())
+    })
+    .await
+}
+
+async fn follow_until(
+    cluster: &Cluster,
+    target: &Target,
+    timeout: Duration,
+    mut is_refused: impl FnMut(&Chain) -> bool,
+) -> Result<(Chain, Rollout), Error> {
     let mut progress = Progress::new();
     let mut slices = SubjectSlices::default();
+    let mut last = None;
     let (chain, _) = watch_until(cluster, target, timeout, async |chain| {
         let chain = chain?;
-        let rollout = judge(chain, slices.of(cluster, chain).await);
-        if rollout.outcome != Outcome::Underway {
-            return Some(());
+        let mut rollout = judge(chain, slices.of(cluster, chain).await);
+        if rollout.outcome == Outcome::Underway && is_refused(chain) {
+            rollout.outcome = Outcome::Failed;
         }
-        progress.show(rollout.ready, rollout.of, &rollout.message);
-        None
+        let is_over = rollout.outcome != Outcome::Underway;
+        if !is_over {
+            progress.show(rollout.ready, rollout.of, &rollout.message);
+        }
+        last = Some(rollout);
+        is_over.then_some(())
     })
     .await?;
     let chain = chain.unwrap_or_default();
-    let rollout = judge(&chain, slices.of(cluster, &chain).await);
+    let rollout = last.unwrap_or_else(|| judge(&chain, &Slices::default()));
     Ok((chain, rollout))
 }
 
-/// Watches a chain until `look` finds in it what is waited for, or the time is up (zero: no limit). Returns the last
-/// chain and what was found. That there is no chain (any more) is an error, unless `look` waits for that.
+/// Watches a chain until `look` finds in it what is waited for, or the time is up (zero: no limit). It looks after each
+/// change, and every few seconds. Returns the last chain and what was found. That there is no chain (any more) is an
+/// error, unless `look` waits for that.
 pub(crate) async fn watch_until<T>(
     cluster: &Cluster,
     target: &Target,
@@ -238,12 +273,14 @@ pub(crate) async fn watch_until<T>(
             return Err(missing);
         }
         missing = Error::NotFound(format!("{target} has been deleted"));
-        let next = match deadline {
-            None => follower.next().await,
-            Some(deadline) => match timeout_at(deadline, follower.next()).await {
-                Ok(next) => next,
-                Err(_) => return Ok((chain, None)),
-            },
+        let tick = Instant::now() + TICK;
+        let until = deadline.map_or(tick, |deadline| deadline.min(tick));
+        let next = match timeout_at(until, follower.next()).await {
+            Ok(next) => next,
+            Err(_) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+                return Ok((chain, None));
+            }
+            Err(_) => chain,
         };
         if let Some(text) = follower.trouble()
             && reported.as_deref() != Some(text)

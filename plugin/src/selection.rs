@@ -1,8 +1,11 @@
 //! Which chains a command is about: those that were named, all of a namespace, or all there are.
 
+mod labels;
+
 use std::collections::BTreeSet;
 
 use clap::Args;
+use kube::core::Selector;
 
 use crate::{
     applications::target::AppTarget,
@@ -23,29 +26,57 @@ pub(crate) struct SelectionArgs {
 
     #[command(flatten)]
     all: AllNamespaces,
+
+    /// Only deployments with these labels, on themselves or in their template, and revisions without a deployment that
+    /// have them: a=b, a!=b, "a in (b,c)", a, !a; several are separated by commas
+    #[arg(long, short = 'l', value_name = "LABELS", value_parser = labels::parse)]
+    selector: Option<Selector>,
 }
 
 impl SelectionArgs {
+    /// The one word, or the kind and the name, by which one thing is named; `None` for any other number of things.
+    pub(crate) fn one(&self) -> Result<Option<Target>, Error> {
+        let mut targets = parse_all(&self.targets)?;
+        let one = (targets.len() == 1).then(|| targets.pop()).flatten();
+        if one.is_some() {
+            // The flags that go with many only are refused here.
+            self.selection()?;
+        }
+        Ok(one)
+    }
+
     /// The Application or Release that was named, if it is one of these.
     pub(crate) fn application(&self) -> Result<Option<AppTarget>, Error> {
         let target = AppTarget::parse(&self.targets)?;
-        if target.is_some() && self.all.all_namespaces {
-            return Err(only_one_namespace());
+        if target.is_some() {
+            self.check_flags()?;
         }
         Ok(target)
     }
 
     pub(crate) fn selection(&self) -> Result<Selection, Error> {
         let targets = parse_all(&self.targets)?;
-        let all_namespaces = self.all.all_namespaces;
-        if all_namespaces && !targets.is_empty() {
-            return Err(only_one_namespace());
+        if !targets.is_empty() {
+            self.check_flags()?;
         }
         Ok(Selection {
             targets,
-            all_namespaces,
+            all_namespaces: self.all.all_namespaces,
+            selector: self.selector.clone(),
             labels: None,
         })
+    }
+
+    /// Refuses flags that do not go with a target.
+    fn check_flags(&self) -> Result<(), Error> {
+        if self.all.all_namespaces {
+            return Err(only_one_namespace());
+        }
+        if self.selector.is_some() {
+            let text = "a TARGET is chosen by its name; leave out either it or -l";
+            return Err(Error::Usage(text.to_owned()));
+        }
+        Ok(())
     }
 }
 
@@ -60,6 +91,8 @@ pub(crate) struct Selection {
     pub(crate) targets: Vec<Target>,
     /// Everything in all namespaces, and outside of them.
     pub(crate) all_namespaces: bool,
+    /// Only the chains that have these labels.
+    pub(crate) selector: Option<Selector>,
     /// Only the revisions that have these labels, in the syntax of the API; no deployments then.
     pub(crate) labels: Option<String>,
 }
@@ -152,7 +185,10 @@ impl Selection {
     }
 
     /// The chains that are meant, each once.
-    fn choose(&self, chains: Vec<Chain>) -> Vec<Chain> {
+    fn choose(&self, mut chains: Vec<Chain>) -> Vec<Chain> {
+        if let Some(selector) = &self.selector {
+            chains.retain(|chain| labels::has(chain, selector));
+        }
         if self.targets.is_empty() {
             return chains;
         }

@@ -1,11 +1,13 @@
 //! The picture of chains that `tree` shows: revisions, their phases and objects, with live health and
 //! owners.
 //!
-//! [`mod@read`] reads what it is made of, [`build`] makes it, [`render`] makes a text of it.
+//! [`mod@read`] reads what it is made of, [`build`] makes it, [`unhealthy`] leaves out what is fine, [`render`] makes a
+//! text of it.
 
 pub(crate) mod build;
 pub(crate) mod read;
 pub(crate) mod render;
+mod unhealthy;
 
 use serde::Serialize;
 
@@ -71,6 +73,21 @@ pub(crate) struct PhasePicture {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) delegate: Option<DelegatePicture>,
     pub(crate) objects: Vec<ObjectPicture>,
+    /// How many more it has that are not shown.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub(crate) hidden: usize,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+impl PhasePicture {
+    /// How many objects it has, shown or not.
+    pub(crate) fn total(&self) -> usize {
+        self.objects.len() + self.hidden
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

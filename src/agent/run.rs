@@ -34,6 +34,7 @@ use crate::{
         Events, Shared,
         observed::{Observed, dispatch},
         owners::{Owners, Targets},
+        repairs::Repairs,
         strays::Strays,
     },
     error::Error,
@@ -91,6 +92,7 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
         api: Api::new(hub.clone()),
         events: Events::Log,
         clock: Clock::default(),
+        repairs: Repairs::register(&metrics),
         // The hub says for each phase which it is.
         default_account: None,
     };

@@ -10,11 +10,13 @@ use super::{
     delegated_phases::PhaseObjects,
     observed::AffectedSiblings,
     owners::{Owners, Targets, user},
+    repairs,
 };
 use baton_engine::{
     Answer, Gvk, Request,
     conditions::FAILURES_BEFORE_REPORT,
     delegated::{Delegation, DelegationAnswer},
+    diff::drift::Drifted,
     handover::Siblings,
     object::{controlled_reference, is_controller, owner_references, text},
     object_pass::{Live, Settled, WriteResult},
@@ -116,6 +118,9 @@ impl<K: RecordKind> Executor<'_, K> {
             siblings,
         } = wanted;
         self.hide(&mut phases, probes).await;
+        let missing = self.note_missing_classes(&mut phases, kinds).await;
+        self.note_pods(&mut phases, kinds, probes, revision.failing_since)
+            .await;
         let outcome = self
             .pass(Snapshot {
                 revision,
@@ -125,7 +130,8 @@ impl<K: RecordKind> Executor<'_, K> {
                 siblings,
             })
             .await;
-        self.remember(&phases, kinds, &outcome);
+        self.remember(&phases, kinds, &outcome, missing);
+        self.tell_repairs(&phases, &outcome).await;
         let affected = self.affected(&phases, &outcome, by, previous);
         (outcome, affected)
     }
@@ -245,7 +251,7 @@ impl<K: RecordKind> Executor<'_, K> {
     }
 
     /// Notes what the next pass and the watches have to know.
-    fn remember(&self, phases: &[Phase], kinds: &Kinds, outcome: &Outcome) {
+    fn remember(&self, phases: &[Phase], kinds: &Kinds, outcome: &Outcome, missing: Vec<Blocker>) {
         for (at, settled) in &outcome.learned {
             let desired = &phases[at.phase].objects[at.object];
             self.target.settle(&desired.gvk, &desired.key, *settled);
@@ -258,8 +264,9 @@ impl<K: RecordKind> Executor<'_, K> {
             };
             (blocker, version.parse().ok())
         });
+        let missing = missing.into_iter().map(|blocker| (blocker, None));
         self.target
-            .watch_blockers(&user(self.key, self.uid), blockers);
+            .watch_blockers(&user(self.key, self.uid), blockers.chain(missing));
         let refused = matches!(
             outcome.result,
             PassResult::Preflight(_) | PassResult::WriteError(_)
@@ -295,12 +302,6 @@ impl<K: RecordKind> Executor<'_, K> {
         let recreated = recreated.map(|(at, _)| name(at)).collect();
         let what = "Deleted {count} object(s) to create them anew, as their change is refused";
         self.publish_objects("Recreated", what, recreated);
-        let repaired = outcome.writes.iter().filter_map(|(at, write)| match write {
-            WriteResult::Repaired(path) => Some(format!("{} ({path})", name(at))),
-            _ => None,
-        });
-        let what = "Repaired {count} object(s) that differed";
-        self.publish_objects("Repaired", what, repaired.collect());
         let created = |(_, write): &(_, WriteResult)| {
             matches!(write, WriteResult::Created | WriteResult::Recreated)
         };
@@ -314,6 +315,34 @@ impl<K: RecordKind> Executor<'_, K> {
             siblings: from,
             taken,
         }
+    }
+
+    /// Publishes one event for all objects that were repaired in a pass, and counts them. Of those that the account may
+    /// not read it is not told who had changed them.
+    async fn tell_repairs(&self, phases: &[Phase], outcome: &Outcome) {
+        let mut repaired = Vec::new();
+        for (at, write) in &outcome.writes {
+            let WriteResult::Repaired(drift) = write else {
+                continue;
+            };
+            let Desired { gvk, key, .. } = &phases[at.phase].objects[at.object];
+            let mut drift = drift.clone();
+            if let Some(account) = &self.account
+                && self.target.hides(account, gvk, key).await.is_some()
+            {
+                drift = drift.without_managers();
+            }
+            repaired.push(Drifted::new(key, drift));
+        }
+        if repaired.is_empty() {
+            return;
+        }
+        let Shared {
+            events, repairs, ..
+        } = self.shared;
+        repairs.count(self.key, &repaired);
+        let note = repairs::note(repaired);
+        events.publish(self.key, self.uid, EventKind::Normal, "Repaired", note);
     }
 
     /// Publishes that the objects of these names were taken over, and from whom.
@@ -346,7 +375,7 @@ impl<K: RecordKind> Executor<'_, K> {
 
     /// What the watches know of a wanted object. A kind that is not watched, because it is not
     /// served, has none.
-    fn cached(&self, kinds: &Kinds, desired: &Desired) -> (Live, Option<Settled>) {
+    pub(super) fn cached(&self, kinds: &Kinds, desired: &Desired) -> (Live, Option<Settled>) {
         let Some(state @ KindState::Served { .. }) = kinds.get(&desired.gvk) else {
             return (Live::Uncached, None);
         };

@@ -10,7 +10,7 @@ use baton_apis::{
     LifecycleState, ObjectDeploymentStatus,
     conditions::{PROGRESSING, reasons},
     constants::{
-        ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_LAST_APPLIED,
+        ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_LAST_APPLIED, ANNOTATION_PREFLIGHT,
         ANNOTATION_TEMPLATE_METADATA, API_VERSION, FINALIZER_CACHED, FINALIZER_METRICS,
         LABEL_OBJECT_DEPLOYMENT,
     },
@@ -205,10 +205,15 @@ impl ObjectDeployments {
         let mut annotations = BTreeMap::from([(ANNOTATION_TEMPLATE_METADATA, digest.clone())]);
         let cause = deployment.annotations.get(ANNOTATION_CHANGE_CAUSE);
         annotations.extend(cause.map(|cause| (ANNOTATION_CHANGE_CAUSE, cause.clone())));
+        let preflight = deployment.annotations.get(ANNOTATION_PREFLIGHT);
+        annotations.extend(preflight.map(|value| (ANNOTATION_PREFLIGHT, value.clone())));
         let mut updated = self.shared.api.annotate(record, &annotations).await?;
         updated.notes.digest = Some(digest);
         if let Some(cause) = cause {
             updated.notes.change_cause = Some(cause.clone());
+        }
+        if let Some(value) = preflight {
+            updated.preflight = Some(value.as_str().into());
         }
         updated.notes.labels.clear();
         Ok(updated)

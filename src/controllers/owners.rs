@@ -19,7 +19,7 @@ use baton_records::{key::Key, record::RecordKind};
 use baton_runtime::source::Wake;
 use parking_lot::Mutex;
 
-use super::BURST;
+use super::{BURST, pods::PodsLook};
 
 /// Objects that a revision only co-owns are written to by their new controller, several in a pass. A revision that
 /// objects were taken from is woken at the end of that pass; this is for the others, such as one that probes what a
@@ -58,6 +58,8 @@ struct Memory {
     probes: Option<Probes>,
     /// What older revisions have run. It does not change: their contents do not, and this one has come after them.
     ran: Option<BTreeSet<ObjectKey>>,
+    /// What the pods of failing workloads said the last time.
+    pods: Option<PodsLook>,
     /// Whether it names a kind that is not served, or an object was refused: its kind may be another one tomorrow.
     waits_for_kinds: bool,
 }
@@ -68,6 +70,7 @@ impl Memory {
             uid: uid.clone(),
             probes: None,
             ran: None,
+            pods: None,
             waits_for_kinds: false,
         }
     }
@@ -131,6 +134,18 @@ impl<K: RecordKind> Owners<K> {
     /// Notes which Jobs of an owner older revisions have run.
     pub(crate) fn note_ran(&self, key: &Key<K>, uid: &Arc<str>, ran: BTreeSet<ObjectKey>) {
         self.with(key, uid, |memory| memory.ran = Some(ran));
+    }
+
+    /// What pods said the last time, if they were asked.
+    pub(crate) fn look(&self, key: &Key<K>, uid: &Arc<str>) -> Option<PodsLook> {
+        let owners = self.0.lock();
+        let memory = owners.get(key).filter(|memory| memory.uid == *uid)?;
+        memory.pods.clone()
+    }
+
+    /// Notes what pods say now.
+    pub(crate) fn note_look(&self, key: &Key<K>, uid: &Arc<str>, look: PodsLook) {
+        self.with(key, uid, |memory| memory.pods = Some(look));
     }
 
     /// Notes whether an owner waits for kinds to be served.

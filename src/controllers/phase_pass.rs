@@ -8,7 +8,9 @@ use baton_apis::{
 };
 use baton_engine::{
     Gvk,
-    conditions::{Requeue, report_phase, report_phase_unknown, requeue_refused, was_refused},
+    conditions::{
+        Requeue, failing_since, report_phase, report_phase_unknown, requeue_refused, was_refused,
+    },
     diff::content_fingerprint,
     heirs::Heir,
     object::{Identity, metadata, text},
@@ -205,6 +207,7 @@ impl PhasePass<'_> {
             mut problems,
         } = self.load(set.as_deref(), &spec);
         revision.was_refused = was_refused(&old.conditions);
+        revision.failing_since = failing_since(&old.conditions);
         revision.reported = reported(&phases, &old.controller_of);
         if let Some(set) = &set {
             let (api, id) = (&self.shared.api, (&record.key, &record.uid));

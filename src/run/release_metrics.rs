@@ -33,7 +33,8 @@ fn elapsed(since: Timestamp, now: Timestamp) -> f64 {
     now.duration_since(since).as_secs_f64().max(0.0)
 }
 
-fn encode(
+/// Writes a family that was made for this moment.
+pub(super) fn encode(
     encoder: &mut DescriptorEncoder,
     name: &str,
     help: &str,

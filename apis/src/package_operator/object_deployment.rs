@@ -134,9 +134,19 @@ pub struct ObjectSetTemplateSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectDeploymentStatus {
+    /// The generation of the spec that this status was reported for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
+    /// The state in one word, for people; programs should look at the conditions `Ready`, `Reconciling` and `Stalled`.
+    /// `Progressing`: a revision is being rolled out. `Ready`: the template is rolled out and available. `NotReady`:
+    /// it was, and is not available now. `Failed`: the rollout is refused or late, and somebody has to change
+    /// something.
+    #[serde(default)]
+    pub phase: ObjectDeploymentStatusPhase,
     /// The state in detail. `Available`: the newest revision, or one before it, is available.
     /// `Progressing`: a new revision is being rolled out; false with the reason
     /// `ProgressDeadlineExceeded` when it takes too long. `Paused`: the newest revision is paused.
+    /// `Ready`, `Reconciling`, `Stalled`: as general tools expect them (kstatus).
     /// Others are mapped from objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
@@ -154,4 +164,20 @@ pub struct ObjectDeploymentStatus {
     /// The revisions of this deployment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controller_of: Vec<ControlledObjectReference>,
+}
+
+/// The state of a deployment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
+pub enum ObjectDeploymentStatusPhase {
+    /// Not reported yet.
+    #[default]
+    Pending,
+    /// A revision is being rolled out.
+    Progressing,
+    /// The template is rolled out and available.
+    Ready,
+    /// It was rolled out, and is not available now.
+    NotReady,
+    /// The rollout is refused, or late.
+    Failed,
 }

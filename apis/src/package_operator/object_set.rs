@@ -115,6 +115,9 @@ pub struct PreviousRevisionReference {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectSetStatus {
+    /// The generation of the spec that this status was reported for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
     /// The life cycle state in one word, for people; programs should look at the conditions it is
     /// derived from. `Pending`: the controller has not reported yet. `Available`: all objects are
     /// written and pass their probes. `NotReady`: they do not. `Archived`: the objects are torn down
@@ -124,7 +127,8 @@ pub struct ObjectSetStatus {
     /// The state in detail. `Available`: all objects are written and pass their probes.
     /// `InTransition`: the revision does not, or no longer, control all of its objects. `Succeeded`:
     /// it was available once while it controlled all of them; never goes away. `Paused` and
-    /// `Archived`: as asked for by `spec.lifecycleState`. Others are mapped from objects.
+    /// `Archived`: as asked for by `spec.lifecycleState`. `Ready`, `Reconciling`, `Stalled`: as general tools expect
+    /// them (kstatus). Others are mapped from objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

@@ -84,8 +84,12 @@ pub struct PreviousRevisionName {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ObjectSetPhaseStatus {
+    /// The generation of the spec that this status was reported for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub observed_generation: Option<i64>,
     /// The state in detail. `Available`: all objects are written and pass their probes. `Paused`:
-    /// as asked for by `spec.paused`. Others are mapped from objects.
+    /// as asked for by `spec.paused`. `Ready`, `Reconciling`, `Stalled`: as general tools expect them (kstatus).
+    /// Others are mapped from objects.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

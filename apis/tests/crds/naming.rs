@@ -111,8 +111,7 @@ fn a_cluster_is_shippers() {
 
 #[test]
 fn printer_columns() {
-    let object_set =
-        "Status Available Paused Archived+ Succeeded+ InTransition+ Revision=.spec.revision Age";
+    let object_set = "Status Available Paused Archived+ Succeeded+ InTransition+ Revision=.spec.revision Age Message+";
     let phase = "Class=.metadata.labels.package-operator\\.run/phase-class Available Paused \
                   Revision=.spec.revision Age";
     let expected = [
@@ -124,11 +123,11 @@ fn printer_columns() {
         ("ClusterObjectSlice", "Age"),
         (
             "ObjectDeployment",
-            "Available Progressing Paused Revision=.status.revision Age",
+            "Status Available Progressing Paused Revision=.status.revision Age Message",
         ),
         (
             "ClusterObjectDeployment",
-            "Available Revision=.status.revision Progressing Paused Age",
+            "Status Available Revision=.status.revision Progressing Paused Age Message",
         ),
         (
             "Cluster",
@@ -154,6 +153,10 @@ fn printer_column(text: &str) -> Value {
     let (type_, path) = match name {
         "Age" => ("date", ".metadata.creationTimestamp"),
         "Status" => ("string", ".status.phase"),
+        "Message" => (
+            "string",
+            r#".status.conditions[?(@.type=="Ready")].message"#,
+        ),
         _ if !path.is_empty() => ("string", path),
         _ => ("string", condition.as_str()),
     };

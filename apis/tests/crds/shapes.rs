@@ -118,10 +118,12 @@ fn defaults() {
         (&set, "status", json!({})),
         (&set, "status.phase", json!("Pending")),
         (&deployment, "spec.revisionHistoryLimit", json!(10)),
+        (&deployment, "status", json!({})),
+        (&deployment, "status.phase", json!("Pending")),
     ] {
         assert_eq!(field(schema, path)["default"], expected, "{path}");
     }
-    for path in ["spec.paused", "spec.progressDeadlineSeconds", "status"] {
+    for path in ["spec.paused", "spec.progressDeadlineSeconds"] {
         assert!(field(&deployment, path).get("default").is_none(), "{path}");
     }
 }

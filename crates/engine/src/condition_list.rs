@@ -34,6 +34,12 @@ impl Conditions {
         }
     }
 
+    /// What those that are set will have observed.
+    #[must_use]
+    pub fn generation(&self) -> i64 {
+        self.generation
+    }
+
     /// The condition of a type.
     #[must_use]
     pub fn get(&self, type_: &str) -> Option<&Condition> {

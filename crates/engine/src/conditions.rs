@@ -8,8 +8,8 @@ mod tests;
 use std::time::Duration;
 
 use baton_apis::{
-    LifecycleState, ObjectSetPhaseStatus, ObjectSetStatus, ObjectSetStatusPhase,
-    RemotePhaseReference,
+    ControlledObjectReference, LifecycleState, ObjectSetPhaseStatus, ObjectSetStatus,
+    ObjectSetStatusPhase, RemotePhaseReference,
     conditions::{ARCHIVED, AVAILABLE, IN_TRANSITION, PAUSED, SUCCEEDED, messages, reasons},
 };
 use jiff::{SignedDuration, Timestamp};
@@ -17,9 +17,11 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     condition_list::Conditions,
     pass::{Outcome, PassResult},
+    readiness,
     revision::{Delivery, Revision},
     teardown::TeardownOutcome,
     texts,
+    workload::runs_pods,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -87,6 +89,30 @@ pub fn was_refused(previous: &[Condition]) -> bool {
     })
 }
 
+/// After how long the pods of a workload that fails its probes are asked why for the first time. Most come up by then.
+pub const FIRST_LOOK: Duration = Duration::from_secs(10);
+/// How long it takes at most until they are asked again.
+const LAST_LOOK: Duration = Duration::from_mins(10);
+
+/// When a revision that has workloads which have failed their probes for so long is reconciled again without an event:
+/// pods may fail in another way by then, of which no watch tells.
+#[must_use]
+pub fn next_look(failing_for: Duration) -> Duration {
+    failing_for.clamp(FIRST_LOOK, LAST_LOOK)
+}
+
+/// Since when objects have failed their probes, as it was reported last.
+#[must_use]
+pub fn failing_since(previous: &[Condition]) -> Option<Timestamp> {
+    let mut conditions = previous.iter();
+    let failing = conditions.find(|condition| {
+        condition.type_ == AVAILABLE
+            && condition.status == "False"
+            && condition.reason == reasons::PROBE_FAILURE
+    })?;
+    Some(failing.last_transition_time.0)
+}
+
 /// The status after a pass.
 ///
 /// `failures` counts the passes in a row before this one that failed for passing reasons.
@@ -115,7 +141,13 @@ pub fn report_pass(
     let Availability {
         is_error,
         mut requeue,
-    } = set_available(&mut conditions, revision, &outcome, failures, succeeded);
+    } = set_available(
+        &mut conditions,
+        revision,
+        &outcome,
+        (failures, now),
+        succeeded,
+    );
     // What the pass did not reach stays as it was reported last.
     if !is_error {
         conditions.map(outcome.mapped);
@@ -194,16 +226,12 @@ pub fn report_phase(
 ) -> (ObjectSetPhaseStatus, Requeue) {
     let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
     let Availability { is_error, requeue } =
-        set_available(&mut conditions, revision, &outcome, failures, true);
+        set_available(&mut conditions, revision, &outcome, (failures, now), true);
     if !is_error {
         conditions.map(outcome.mapped);
     }
     set_paused(&mut conditions, revision, true);
-    let status = ObjectSetPhaseStatus {
-        conditions: conditions.into_list(),
-        controller_of: outcome.controller_of,
-        content_hash: previous.content_hash.clone(),
-    };
+    let status = into_phase_status(conditions, previous, outcome.controller_of);
     (status, requeue)
 }
 
@@ -220,9 +248,19 @@ pub fn report_phase_unknown(
     let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
     conditions.set(AVAILABLE, status, reason, message);
     set_paused(&mut conditions, revision, true);
+    into_phase_status(conditions, previous, previous.controller_of.clone())
+}
+
+fn into_phase_status(
+    mut conditions: Conditions,
+    previous: &ObjectSetPhaseStatus,
+    controller_of: Vec<ControlledObjectReference>,
+) -> ObjectSetPhaseStatus {
+    let observed = previous.observed_generation;
     ObjectSetPhaseStatus {
+        observed_generation: readiness::set_of_revision(&mut conditions, observed, false),
         conditions: conditions.into_list(),
-        controller_of: previous.controller_of.clone(),
+        controller_of,
         content_hash: previous.content_hash.clone(),
     }
 }
@@ -238,7 +276,7 @@ fn set_available(
     conditions: &mut Conditions,
     revision: &Revision,
     outcome: &Outcome,
-    failures: u32,
+    (failures, now): (u32, Timestamp),
     is_established: bool,
 ) -> Availability {
     let mut requeue = Requeue::OnEvent;
@@ -271,6 +309,12 @@ fn set_available(
                 Delivery::Delegated | Delivery::Remote => failures.clone(),
             };
             fail("False", reasons::PROBE_FAILURE, &message, Requeue::OnEvent);
+            let mut waiting = outcome.waiting_for.iter();
+            if waiting.any(|it| runs_pods(&it.group, &it.kind)) {
+                let since = failing_since(conditions.list());
+                let lasts = since.map(|since| now.duration_since(since).unsigned_abs());
+                requeue = Requeue::After(next_look(lasts.unwrap_or_default()));
+            }
         }
         PassResult::Delegated {
             phase,
@@ -460,7 +504,7 @@ fn set_paused(conditions: &mut Conditions, revision: &Revision, agreed: bool) {
 }
 
 fn into_status(
-    conditions: Conditions,
+    mut conditions: Conditions,
     previous: &ObjectSetStatus,
     revision: &Revision,
 ) -> ObjectSetStatus {
@@ -471,7 +515,9 @@ fn into_status(
     } else {
         ObjectSetStatusPhase::NotReady
     };
+    let observed = previous.observed_generation;
     ObjectSetStatus {
+        observed_generation: readiness::set_of_revision(&mut conditions, observed, true),
         phase,
         conditions: conditions.into_list(),
         revision: (revision.number != 0).then_some(revision.number),

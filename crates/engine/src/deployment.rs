@@ -43,6 +43,8 @@ pub struct Deployment {
     pub progress_deadline_seconds: Option<i32>,
     /// Why its content was changed, as its author wrote it.
     pub change_cause: Option<String>,
+    /// How much a revision checks before its first write, as its author wrote it.
+    pub preflight: Option<String>,
     /// Whether the template has any phase: a deployment may be made empty first.
     pub has_phases: bool,
     /// The status as it was reported last.
@@ -74,6 +76,8 @@ pub struct Member {
     pub digest: Option<String>,
     /// Why it was made.
     pub change_cause: Option<String>,
+    /// How much it checks before its first write.
+    pub preflight: Option<String>,
     /// What its controller reported.
     pub status: ObjectSetStatus,
 }
@@ -265,9 +269,10 @@ impl Snapshot<'_> {
     }
 
     fn annotation(&self, current: &Member) -> Option<Action> {
-        let cause = &self.deployment.change_cause;
-        let in_step =
-            current.digest.is_some() && (cause.is_none() || *cause == current.change_cause);
+        let agrees = |own: &Option<String>, current| own.is_none() || own == current;
+        let in_step = current.digest.is_some()
+            && agrees(&self.deployment.change_cause, &current.change_cause)
+            && agrees(&self.deployment.preflight, &current.preflight);
         (!in_step && !current.is_archived).then(|| Action::Annotate(current.name.clone()))
     }
 

@@ -38,11 +38,14 @@ use self::legacy::OwnedFields;
 use self::walk::compare_roots;
 
 mod create_only;
+pub mod drift;
+pub mod dropped;
 mod fields;
 mod fingerprint;
 #[cfg(test)]
 mod fuzz;
 pub mod legacy;
+pub mod others;
 #[cfg(test)]
 mod properties;
 #[cfg(test)]

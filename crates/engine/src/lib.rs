@@ -21,12 +21,15 @@ pub mod object;
 pub mod object_pass;
 pub mod owners;
 pub mod pass;
+pub mod preflight;
+mod readiness;
 pub mod recreate;
 pub mod revision;
 pub mod teardown;
 #[cfg(test)]
 mod tests;
 pub mod texts;
+pub mod workload;
 
 use std::fmt;
 

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     Request,
-    diff::{self, Difference, legacy},
+    diff::{self, Difference, drift::Drift, legacy},
     handover::{Adoption, Siblings, Situation, classify, collision_message, decide_adoption},
     heirs::handed_over,
     object::{
@@ -90,8 +90,8 @@ pub enum WriteResult {
     Created,
     /// The object was taken over, from the named revision if it was one.
     TookOver(Option<String>),
-    /// Drift was corrected, at this path first of all.
-    Repaired(String),
+    /// Drift was corrected.
+    Repaired(Drift),
     /// The object was deleted to be created anew, and perhaps is already.
     Recreated,
 }
@@ -185,6 +185,18 @@ impl<'a> ObjectPass<'a> {
         let references = self.live().map_or(&[][..], owner_references);
         let mut controllers = references.iter().filter(|r| is_controller(r));
         controllers.any(|reference| self.revision.identity.is(reference))
+    }
+
+    /// Whether it exists with the wanted content, whoever controls it.
+    pub fn is_as_wanted(&self) -> bool {
+        self.live().is_some_and(|live| self.has_content(live))
+    }
+
+    /// Takes it that a dry run has said nothing: what is written before its phase may change the answer.
+    pub fn check_again(&mut self) {
+        if self.progress == Progress::Checked {
+            self.progress = Progress::Fresh;
+        }
     }
 
     pub fn need(&self) -> Need {

@@ -2,6 +2,7 @@
 //!
 //! What clients can observe of it: `docs/contract/phases.md`.
 
+mod ahead;
 mod outcome;
 #[cfg(test)]
 mod tests;
@@ -19,7 +20,9 @@ use crate::{
     object_pass::{Live, Need, ObjectPass, Problem, Settled},
     revision::{Desired, Kinds, Phase, Revision, violations},
     texts::{Joined, MAX_WAITING_FOR},
+    workload,
 };
+use ahead::Ahead;
 use baton_probes::{Probes, Verdict, budget::Budget};
 
 pub use outcome::{Outcome, PassResult};
@@ -70,6 +73,8 @@ pub enum Step {
 /// - A phase is asked for only when every object of the one before was written and passed its
 ///   probes in this very pass.
 /// - Objects before the first collision of a phase are written, those after it are not.
+/// - A revision that [checks all first](Revision::checks_all_first), and controls nothing yet, writes nothing before
+///   every object that can be checked is, of all phases.
 /// - The number of steps is bounded, however the answers fall, and so is the time that probes take.
 #[derive(Clone)]
 pub struct Pass<'a> {
@@ -77,6 +82,8 @@ pub struct Pass<'a> {
     objects: Vec<Vec<ObjectPass<'a>>>,
     /// By phase; `None` for those that are run in-process.
     delegates: Vec<Option<Delegate>>,
+    /// Until the objects of all phases are checked, if that is to be done first.
+    ahead: Option<Ahead>,
     phase: usize,
     result: Option<PassResult>,
     waiting_for: Vec<WaitingForObject>,
@@ -101,6 +108,7 @@ impl fmt::Debug for Pass<'_> {
             snapshot: _,
             objects,
             delegates,
+            ahead,
             phase,
             result,
             waiting_for,
@@ -110,6 +118,7 @@ impl fmt::Debug for Pass<'_> {
         f.debug_struct("Pass")
             .field("objects", objects)
             .field("delegates", delegates)
+            .field("ahead", &ahead.is_some())
             .field("phase", phase)
             .field("result", result)
             .field("waiting_for", waiting_for)
@@ -145,13 +154,11 @@ impl<'a> Pass<'a> {
                 is_pause_sent: false,
             })
         };
+        let phases = snapshot.phases.iter().enumerate();
+        let objects: Vec<Vec<ObjectPass<'_>>> = phases.map(&mut objects).collect();
         Self {
-            objects: snapshot
-                .phases
-                .iter()
-                .enumerate()
-                .map(&mut objects)
-                .collect(),
+            ahead: Ahead::of(&snapshot, &objects),
+            objects,
             delegates: snapshot.phases.iter().map(delegate).collect(),
             snapshot,
             phase: 0,
@@ -166,6 +173,12 @@ impl<'a> Pass<'a> {
     pub fn step(&mut self) -> Step {
         if let Some(step) = self.pause_delegates() {
             return step;
+        }
+        if self.ahead.is_some() {
+            let checks = self.look_ahead();
+            if !checks.is_empty() {
+                return Step::Send(checks);
+            }
         }
         while self.result.is_none() {
             let Some(phase) = self.snapshot.phases.get(self.phase) else {
@@ -386,7 +399,12 @@ impl<'a> Pass<'a> {
                 continue;
             };
             let key = &desired.key;
-            let messages = messages.join(", ");
+            let mut messages = messages.join(", ");
+            let live = self.objects[at.phase][at.object].live();
+            let own = || live.and_then(|live| workload::own_reason(key, live));
+            if let Some(reason) = desired.reason.clone().or_else(own) {
+                messages = workload::with_reason(&messages, &reason);
+            }
             self.wait_for(at, reasons::PROBE_FAILURE, &messages);
             failures.push(&format!(
                 "{} {} {}/{}: {messages}",
@@ -412,12 +430,16 @@ impl<'a> Pass<'a> {
         let Some(live) = object.live() else {
             return Some(vec!["not found".to_owned()]);
         };
-        let key = &object.desired.key;
+        let Desired { key, lacks, .. } = object.desired;
+        let is_bound = live["status"]["phase"] == "Bound";
+        let lacks = lacks.iter().filter(|_| !is_bound).cloned();
         let probes = self.snapshot.probes;
-        match probes.evaluate(&mut self.budget, &key.group, &key.kind, live) {
-            Verdict::True => None,
-            Verdict::False(messages) | Verdict::Unknown(messages) => Some(messages),
-        }
+        let mut messages = match probes.evaluate(&mut self.budget, &key.group, &key.kind, live) {
+            Verdict::True => Vec::new(),
+            Verdict::False(messages) | Verdict::Unknown(messages) => messages,
+        };
+        messages.extend(lacks);
+        (!messages.is_empty()).then_some(messages)
     }
 
     fn wait_for(&mut self, at: Position, reason: &str, message: &str) {

@@ -17,6 +17,7 @@ use baton_apis::{
         LABEL_MANAGED_BY_VALUE, LABEL_PACKAGE,
     },
 };
+use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -63,6 +64,10 @@ pub struct Revision {
     /// Its last pass was stopped by a refusal or a collision, and this one probably is as well: no write goes without
     /// its dry run.
     pub was_refused: bool,
+    /// Since when objects have failed their probes, by its last report.
+    pub failing_since: Option<Timestamp>,
+    /// It has written nothing yet, and is to check the objects of all phases before it does.
+    pub checks_all_first: bool,
     /// Where its objects may be.
     pub reach: Reach,
     /// Who gets objects of it back when it is torn down, the first that wants them; nobody, unless it is deleted and
@@ -171,6 +176,11 @@ pub struct Desired {
     pub violations: Vec<String>,
     /// Why nothing of the live object may be told, if so; that stops a roll-out, but no teardown.
     pub hidden: Option<String>,
+    /// What the object needs to become of use, and what does not exist. It is written all the same, and not available
+    /// until it is bound.
+    pub lacks: Option<String>,
+    /// Why it fails its probes, if it does: what its pods say.
+    pub reason: Option<String>,
 }
 
 impl Desired {
@@ -280,6 +290,8 @@ pub fn prepare(revision: &Revision, phases: Vec<ObjectSetTemplatePhase>) -> Vec<
                         manifest,
                         violations,
                         hidden: None,
+                        lacks: None,
+                        reason: None,
                     }
                 })
                 .collect(),
@@ -372,29 +384,33 @@ pub fn duplicates(phases: &[Phase]) -> Vec<String> {
 /// in object order. A kind that is not served hides the other checks of its object.
 #[must_use]
 pub fn violations(revision: &Revision, phase: &Phase, kinds: &Kinds) -> Vec<String> {
-    let mut found = Vec::new();
-    for object in &phase.objects {
-        let mut texts = Vec::new();
-        match kinds.get(&object.gvk) {
-            _ if !object.violations.is_empty() => texts.clone_from(&object.violations),
-            Some(KindState::Unmanageable) => texts.push(format!(
-                "{} cannot be listed and watched, so its objects cannot be managed.",
-                object.gvk
-            )),
-            Some(KindState::Served {
-                scope,
-                other_version: None,
-                ..
-            }) => {
-                texts.extend(escape(revision, object, *scope));
-                texts.extend(object.hidden.clone());
-            }
-            _ => texts.push(format!("{} not registered on the api server.", object.gvk)),
-        }
+    let objects = phase.objects.iter();
+    let found = objects.flat_map(|object| {
         let position = object.position(&phase.name);
-        found.extend(texts.into_iter().map(|text| format!("{position}: {text}")));
+        let texts = violations_of(revision, object, kinds).into_iter();
+        texts.map(move |text| format!("{position}: {text}"))
+    });
+    found.collect()
+}
+
+/// What is wrong with an object, as [`violations`] without its position.
+pub(crate) fn violations_of(revision: &Revision, object: &Desired, kinds: &Kinds) -> Vec<String> {
+    match kinds.get(&object.gvk) {
+        _ if !object.violations.is_empty() => object.violations.clone(),
+        Some(KindState::Unmanageable) => vec![format!(
+            "{} cannot be listed and watched, so its objects cannot be managed.",
+            object.gvk
+        )],
+        Some(KindState::Served {
+            scope,
+            other_version: None,
+            ..
+        }) => {
+            let escape = escape(revision, object, *scope).into_iter();
+            escape.chain(object.hidden.clone()).collect()
+        }
+        _ => vec![format!("{} not registered on the api server.", object.gvk)],
     }
-    found
 }
 
 /// Whether an object can have been written by its revision. What may be reached in another cluster can have become less

@@ -214,6 +214,21 @@ impl Inventory {
         self.shared.link(cluster)
     }
 
+    /// All Clusters by name, and whether the manager or an agent is connected to each.
+    #[must_use]
+    pub fn connected(&self) -> BTreeMap<String, bool> {
+        let links = self.shared.links.read();
+        let connected = links.iter().map(|(name, entry)| {
+            let link = &entry.link;
+            let is_up = matches!(
+                link,
+                ClusterLink::Up(_) | ClusterLink::Pull(Contact::Reported)
+            );
+            (name.clone(), is_up)
+        });
+        connected.collect()
+    }
+
     /// The labels of a Cluster; none if there is no such Cluster.
     #[must_use]
     pub fn labels(&self, cluster: &str) -> Arc<BTreeMap<String, String>> {

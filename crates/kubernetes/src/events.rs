@@ -13,6 +13,7 @@
 
 mod filter;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,6 +118,22 @@ impl EventMetrics {
     }
 }
 
+/// What an event says.
+#[derive(Clone, Debug, Default)]
+pub struct Note {
+    /// For people; cut to 1024 bytes. By it an event is known to be the same as an earlier one.
+    pub text: String,
+    /// The same for programs, as annotations of the event.
+    pub annotations: BTreeMap<String, String>,
+}
+
+impl From<String> for Note {
+    fn from(text: String) -> Self {
+        let annotations = BTreeMap::new();
+        Self { text, annotations }
+    }
+}
+
 /// Publishes events in the background. A clone feeds the same queue.
 #[derive(Clone, Debug)]
 pub struct EventPublisher {
@@ -166,13 +183,13 @@ impl EventPublisher {
 
     /// Publishes an event about an object, unless the same was written a short time ago. Returns at once.
     ///
-    /// `reason` is in `CamelCase`, from a small set; `note` is cut to 1024 bytes.
+    /// `reason` is in `CamelCase`, from a small set.
     pub fn publish(
         &self,
         regarding: ObjectReference,
         kind: EventKind,
         reason: &'static str,
-        note: String,
+        note: impl Into<Note>,
     ) {
         self.publish_as(CONTROLLER, regarding, kind, reason, note);
     }
@@ -184,8 +201,12 @@ impl EventPublisher {
         regarding: ObjectReference,
         kind: EventKind,
         reason: &'static str,
-        mut note: String,
+        note: impl Into<Note>,
     ) {
+        let Note {
+            text: mut note,
+            annotations,
+        } = note.into();
         let inner = &self.inner;
         // Room first: an event that the filter has let through counts as written.
         let Ok(place) = inner.queue.try_reserve() else {
@@ -200,8 +221,10 @@ impl EventPublisher {
             Admission::Duplicate => return inner.metrics.count(EventOutcome::Duplicate),
             Admission::Spam => return inner.metrics.count(EventOutcome::Spam),
         };
+        let mut metadata = metadata(&regarding, inner.series.wrapping_add(serial));
+        metadata.annotations = (!annotations.is_empty()).then_some(annotations);
         let event = Event {
-            metadata: metadata(&regarding, inner.series.wrapping_add(serial)),
+            metadata,
             action: Some(ACTION.to_owned()),
             event_time: Some(MicroTime(Timestamp::now())),
             note: Some(note),
@@ -424,6 +447,20 @@ mod tests {
             assert_eq!(event.pointer(pointer), Some(&json!(expected)), "{pointer}");
         }
         assert_eq!(metrics.total(EventOutcome::Published), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_event_tells_programs_the_same() {
+        let (server, metrics) = (Server::default(), EventMetrics::default());
+        let publisher = server.publisher(&metrics);
+        let annotations = BTreeMap::from([("baton.run/x".to_owned(), "[]".to_owned())]);
+        let text = "x".to_owned();
+        let note = Note { text, annotations };
+        publisher.publish(set("web-1", Some("shop")), EventKind::Normal, "X", note);
+        publisher.shutdown().await;
+        let event = server.requests.lock()[0].1.clone();
+        assert_eq!(event["metadata"]["annotations"]["baton.run/x"], "[]");
+        assert_eq!(event["note"], "x");
     }
 
     #[tokio::test(start_paused = true)]

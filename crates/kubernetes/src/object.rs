@@ -5,7 +5,8 @@
 //!
 //! - `managedFields` other than our own apply's, and legacy entries of Package Operator where there
 //!   are any ([`legacy`]). They are about half of a typical object, and nobody else's entry is ever
-//!   compared with.
+//!   compared with. Those that are not older than our own last apply stay: they tell who has changed
+//!   what is about to be repaired, and are few.
 //! - the annotation `kubectl.kubernetes.io/last-applied-configuration`, a second copy of the object.
 //!
 //! Values are copied as they stand in the server's answer, never re-rendered.
@@ -169,9 +170,14 @@ impl<'a> Parts<'a> {
     fn strip(&self, gvk: &Gvk, is_unowned: bool) -> String {
         let metadata = self.metadata.iter().filter_map(|(key, value)| {
             let part = match key.as_ref() {
-                "managedFields" => Part::List(entries(value, |entry| {
-                    is_read(entry) || (is_unowned && entry.subresource().is_empty())
-                })?),
+                "managedFields" => {
+                    let applied = applied_at(value);
+                    Part::List(entries(value, |entry| {
+                        is_read(entry)
+                            || (is_unowned && entry.subresource().is_empty())
+                            || entry.is_since(&applied)
+                    })?)
+                }
                 "annotations" => annotations(value)?,
                 _ => Part::Text(value),
             };
@@ -261,6 +267,14 @@ fn entries(list: &RawValue, is_wanted: impl Fn(&Entry<'_>) -> bool) -> Option<Ve
     let mut entries: Vec<&RawValue> = serde_json::from_str(list.get()).ok()?;
     entries.retain(|raw| serde_json::from_str(raw.get()).is_ok_and(|entry| is_wanted(&entry)));
     (!entries.is_empty()).then_some(entries)
+}
+
+/// When we have applied an object, as the server writes times; empty if never.
+fn applied_at(list: &RawValue) -> String {
+    let list = serde_json::from_str::<Vec<Entry<'_>>>(list.get()).unwrap_or_default();
+    let ours = list.into_iter().find(is_our_apply);
+    ours.and_then(|entry| entry.time)
+        .map_or_else(String::new, Cow::into_owned)
 }
 
 /// The annotations without the one that is a second copy of the object; `None` if there is no other.
@@ -361,11 +375,25 @@ struct Entry<'a> {
     operation: Cow<'a, str>,
     #[serde(borrow)]
     subresource: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    time: Option<Cow<'a, str>>,
 }
 
 impl Entry<'_> {
     fn subresource(&self) -> &str {
         self.subresource.as_deref().unwrap_or_default()
+    }
+
+    /// Whether what is applied may have been changed by it since a time, in whole seconds.
+    fn is_since(&self, applied: &str) -> bool {
+        if applied.is_empty() || self.subresource() == "status" {
+            return false;
+        }
+        match self.time.as_deref() {
+            Some(time) => time >= applied,
+            // The server gives none to who changes an object by its scale.
+            None => !self.subresource().is_empty(),
+        }
     }
 }
 
@@ -469,6 +497,35 @@ mod tests {
         let list = object["metadata"]["managedFields"].as_array_mut().unwrap();
         list.push(status);
         assert_eq!(strip(&object)["metadata"]["managedFields"], theirs);
+    }
+
+    /// What is about to be repaired was changed by one of them.
+    #[test]
+    fn entries_that_are_not_older_than_our_own_apply_are_kept() {
+        let at = |time: &str, mut entry: Value| {
+            entry["time"] = format!("2026-01-01T00:00:{time}Z").into();
+            entry
+        };
+        let ours = at("10", entry("package-operator", "Apply", None));
+        let kept = [
+            at("10", entry("kubectl-edit", "Update", None)),
+            at("11", entry("scaler", "Update", Some("scale"))),
+            entry("hpa", "Update", Some("scale")),
+            ours,
+        ];
+        let dropped = [
+            at("09", entry("helm", "Update", None)),
+            at("12", entry("kubelet", "Update", Some("status"))),
+            entry("without-a-time", "Update", None),
+        ];
+        let all: Vec<&Value> = kept.iter().chain(&dropped).collect();
+        let mut object = json!({"metadata": {"name": "a", "managedFields": all}});
+        object["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": "x/v1", "kind": "X", "name": "x", "uid": "x"}]);
+        assert_eq!(strip(&object)["metadata"]["managedFields"], json!(kept));
+        // Where we have never applied, nothing of ours can have been changed.
+        object["metadata"]["managedFields"] = json!([kept[0], kept[1]]);
+        assert_eq!(strip(&object)["metadata"].get("managedFields"), None);
     }
 
     #[test]

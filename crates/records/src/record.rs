@@ -297,6 +297,14 @@ impl<K: RecordKind> Record<K> {
         parse(self.key.kind, "spec", self.spec.as_deref())
     }
 
+    /// A part of the status, without a look at the rest.
+    ///
+    /// # Errors
+    /// As [`Record::status`].
+    pub fn part_of_status<T: Default + DeserializeOwned>(&self) -> Result<T, ReadError> {
+        parse(self.key.kind, "status", self.status.as_deref())
+    }
+
     /// The spec as the API server sent it.
     #[must_use]
     pub fn raw_spec(&self) -> &str {

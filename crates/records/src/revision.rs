@@ -13,9 +13,9 @@ use baton_apis::{
     conditions::ARCHIVED,
     constants::{
         ANNOTATION_ABANDON, ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_ON_DELETION,
-        ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT, ANNOTATION_TEMPLATE_METADATA,
-        LABEL_CHAIN, LABEL_INSTANCE, LABEL_OBJECT_DEPLOYMENT, LABEL_PACKAGE, ON_DELETION_HAND_BACK,
-        shipper::LABEL_RELEASE,
+        ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT, ANNOTATION_PREFLIGHT,
+        ANNOTATION_TEMPLATE_METADATA, LABEL_CHAIN, LABEL_INSTANCE, LABEL_OBJECT_DEPLOYMENT,
+        LABEL_PACKAGE, ON_DELETION_HAND_BACK, shipper::LABEL_RELEASE,
     },
 };
 use baton_engine::chain::ChainLink;
@@ -87,6 +87,8 @@ pub struct RevisionFields {
     pub is_abandoned: bool,
     /// Whether its deletion hands objects back to older revisions that want them as well.
     pub hands_back: bool,
+    /// How much is checked before the first write, as somebody wrote it.
+    pub preflight: Option<Box<str>>,
     /// The service account that it names.
     pub service_account: Option<Box<str>>,
     /// Its number, if it has one.
@@ -264,6 +266,7 @@ impl RecordKind for RevisionKind {
             hands_back: annotations
                 .get(ANNOTATION_ON_DELETION)
                 .is_some_and(|value| value == ON_DELETION_HAND_BACK),
+            preflight: annotations.remove(ANNOTATION_PREFLIGHT).map(Into::into),
             service_account: spec.service_account_name,
             number: spec.revision.filter(|number| *number != 0),
             lifecycle: spec.lifecycle_state,

@@ -5,9 +5,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use http::Uri;
 use kube::config::{InClusterError, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use baton_kubernetes::error::one_line;
+
+use crate::proxy::{self, Proxies, ProxyError};
 
 /// Flags that choose the cluster.
 #[derive(Clone, Debug, Default, Args)]
@@ -97,6 +100,9 @@ pub enum ConfigError {
         /// What the pod lacks.
         source: Box<InClusterError>,
     },
+    /// The environment names a proxy that is none.
+    #[error(transparent)]
+    Proxy(#[from] ProxyError),
     /// A context was given, but no kubeconfig.
     #[error(
         "--context {context:?} needs a kubeconfig and none was found; give one with --kubeconfig or KUBECONFIG"
@@ -121,12 +127,14 @@ impl ConfigError {
 /// The client configuration for the chosen cluster, by the rules of kubectl: `--kubeconfig`, `KUBECONFIG` (a list of
 /// files is merged), `~/.kube/config`, and the service account of the pod.
 ///
-/// A file that was named but is not there is an error, never a reason to use another cluster.
+/// A file that was named but is not there is an error, never a reason to use another cluster. On the way to the server
+/// is the proxy of the kubeconfig, else that of the environment ([`Proxies`]); a pod reaches its own server without.
 ///
 /// # Errors
 ///
 /// Says in one line what is wrong and what to do about it.
 pub async fn load_client_config(args: &ConnectionArgs) -> Result<kube::Config, ConfigError> {
+    let proxies = Proxies::of_environment()?;
     let variable = std::env::var_os("KUBECONFIG");
     let files = kubeconfig_files(
         args.kubeconfig.as_deref(),
@@ -143,7 +151,26 @@ pub async fn load_client_config(args: &ConnectionArgs) -> Result<kube::Config, C
             }),
         };
     }
-    load_files(&files, args.context.as_deref()).await
+    load_files(&files, args.context.as_deref(), &proxies).await
+}
+
+/// The names of all contexts that there are to choose from. What cannot be read has none.
+#[must_use]
+pub fn contexts(args: &ConnectionArgs) -> Vec<String> {
+    let variable = std::env::var_os("KUBECONFIG");
+    let files = kubeconfig_files(
+        args.kubeconfig.as_deref(),
+        variable.as_deref(),
+        std::env::home_dir().as_deref(),
+    );
+    let configs = files.iter().filter_map(|it| Kubeconfig::read_from(it).ok());
+    let mut names: Vec<String> = configs
+        .flat_map(|config| config.contexts)
+        .map(|context| context.name)
+        .collect();
+    names.sort();
+    names.dedup();
+    names
 }
 
 /// The files to read, in order of precedence; none means that this should be a pod.
@@ -176,7 +203,11 @@ fn kubeconfig_files(
         .collect()
 }
 
-async fn load_files(files: &[PathBuf], context: Option<&str>) -> Result<kube::Config, ConfigError> {
+async fn load_files(
+    files: &[PathBuf],
+    context: Option<&str>,
+    proxies: &Proxies,
+) -> Result<kube::Config, ConfigError> {
     let mut merged = Kubeconfig::default();
     for path in files {
         let invalid = |source| match source {
@@ -217,12 +248,32 @@ async fn load_files(files: &[PathBuf], context: Option<&str>) -> Result<kube::Co
         context: Some(context.clone()),
         ..KubeConfigOptions::default()
     };
+    let own = proxy_url(&merged, &context)?;
     let config = kube::Config::from_custom_kubeconfig(merged, &options).await;
-    config.map_err(|source| ConfigError::Context {
+    let mut config = config.map_err(|source| ConfigError::Context {
         origin,
         context,
         source: Box::new(source),
-    })
+    })?;
+    // kube looks for the proxy itself, and not for the server, in what needs no proxy.
+    config.proxy_url = match own {
+        Some(own) => Some(own),
+        None => proxies.to(&config.cluster_url).cloned(),
+    };
+    Ok(config)
+}
+
+/// The proxy that a context names for its cluster.
+fn proxy_url(config: &Kubeconfig, context: &str) -> Result<Option<Uri>, ProxyError> {
+    let contexts = &config.contexts;
+    let named = || {
+        let context = contexts.iter().find(|it| it.name == context)?;
+        let name = &context.context.as_ref()?.cluster;
+        let cluster = config.clusters.iter().find(|it| it.name == *name)?;
+        let proxy = cluster.cluster.as_ref()?.proxy_url.as_deref()?;
+        (!proxy.is_empty()).then_some(proxy)
+    };
+    named().map(proxy::of_kubeconfig).transpose()
 }
 
 #[cfg(test)]

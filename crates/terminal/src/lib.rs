@@ -4,5 +4,6 @@ pub mod connection;
 pub mod error;
 pub mod kubeconfig;
 pub mod output;
+pub mod proxy;
 pub mod table;
 pub mod values;

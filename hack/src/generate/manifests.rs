@@ -56,6 +56,20 @@ const TENANTS_COMMENT: &str = "\
 # need.
 ";
 
+const MONITORING_COMMENT: &str = "\
+# For clusters with the Prometheus Operator: reads the manager's metrics, and has the rules of
+# rules.yaml. The Prometheus has to select both, by their labels or those of the namespace.
+";
+
+/// What the Prometheus Operator needs.
+pub(super) fn monitoring(rules: &Value) -> Group {
+    Group {
+        path: "monitoring/prometheus-operator.yaml".to_owned(),
+        comment: MONITORING_COMMENT,
+        manifests: crate::monitoring::manifests(rules, NAMESPACE, &labels()),
+    }
+}
+
 /// What the manager may do where tenants are kept apart, instead of the rights on children.
 pub(super) fn tenants() -> Group {
     let mut manifests = role("ClusterRole", "baton-children", rights::reading());

@@ -142,15 +142,20 @@ async fn build_suite(
 }
 
 fn build_args(suite: Suite, tools: &[Tool], out: &Path, pins: &Pins) -> Vec<OsString> {
-    let mut args: Vec<OsString> = ["build", "-v", "-trimpath", "-mod=readonly", "-ldflags"]
+    let mut args: Vec<OsString> = ["build", "-v", "-trimpath", "-mod=readonly"]
         .map(Into::into)
         .into();
-    args.push(ldflags(suite, pins).into());
+    if suite == Suite::Prometheus {
+        // Without the clients of all clouds in which targets can be found: rules need none of them.
+        args.extend(["-tags".into(), "remove_all_sd".into()]);
+    }
+    args.extend(["-ldflags".into(), ldflags(suite, pins).into()]);
     args.push("-o".into());
-    // The last element of etcd's package path is not the name of the command.
+    // The last element of these package paths is not the name of the command.
     args.push(match suite {
         Suite::Etcd => out.join(Tool::Etcd.name()).into(),
-        Suite::Helm | Suite::Kubernetes | Suite::Kwok => out.join("").into(),
+        Suite::Health => out.join(Tool::Health.name()).into(),
+        Suite::Helm | Suite::Kubernetes | Suite::Kwok | Suite::Prometheus => out.join("").into(),
     });
     args.extend(tools.iter().map(|tool| tool.package().into()));
     args
@@ -167,8 +172,11 @@ fn ldflags(suite: Suite, pins: &Pins) -> String {
             let set = "-X k8s.io/component-base/version.git";
             format!("-s -w {set}Version={version} {set}Major={major} {set}Minor={minor}")
         }
-        Suite::Etcd => "-s -w".to_owned(),
+        Suite::Etcd | Suite::Health => "-s -w".to_owned(),
         Suite::Helm => format!("-s -w -X helm.sh/helm/v4/internal/version.version={version}"),
+        Suite::Prometheus => {
+            format!("-s -w -X github.com/prometheus/common/version.Version={version}")
+        }
         Suite::Kwok => format!("-s -w -X sigs.k8s.io/kwok/pkg/consts.Version={version}"),
     }
 }
@@ -251,6 +259,8 @@ mod tests {
             etcd: "v3.6.8",
             kwok: "v0.8.0",
             helm: "v4.3.1",
+            health: "0".to_owned(),
+            prometheus: "v0.316.0",
             go: GoVersion {
                 major: 1,
                 minor: 26,
@@ -290,6 +300,13 @@ mod tests {
             args.ends_with("-o /out/ helm.sh/helm/v4/cmd/helm"),
             "{args}"
         );
+    }
+
+    #[test]
+    fn promtool_gets_its_version_and_no_clients_of_clouds() {
+        let args = args(Suite::Prometheus, &[Tool::Promtool]);
+        assert!(args.contains("version.Version=v0.316.0 "), "{args}");
+        assert!(args.contains(" -tags remove_all_sd "), "{args}");
     }
 
     #[test]

@@ -1,10 +1,5 @@
 //! Objects that people apply with other tools before a revision takes them over.
 
-use std::io::Write as _;
-use std::process::{Command, Stdio};
-
-use baton_hack::paths::Dirs;
-use baton_hack::tools::{Tool, Toolbox};
 use baton_integration::prelude::*;
 
 /// A workload whose container has these variables.
@@ -35,23 +30,6 @@ fn variables(live: &Value) -> Vec<&str> {
     list.map(|it| it["name"].as_str().unwrap()).collect()
 }
 
-/// Runs kubectl in the namespace of a test.
-async fn kubectl(ns: &TestNamespace, args: &[&str], stdin: &Value) {
-    let tools = Toolbox::prepare(&Dirs::from_env().unwrap()).await.unwrap();
-    let mut command = Command::new(tools.path(Tool::Kubectl));
-    command.arg("--kubeconfig").arg(ns.cluster().kubeconfig());
-    let command = command.args(["-n", ns.name()]).args(args);
-    let mut child = command
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .spawn()
-        .unwrap();
-    let text = stdin.to_string();
-    let pipe = child.stdin.take();
-    pipe.unwrap().write_all(text.as_bytes()).unwrap();
-    assert!(child.wait().unwrap().success(), "kubectl {args:?}");
-}
-
 const APPLY: &[&str] = &["apply", "-f", "-"];
 
 /// What kubectl has applied, by whichever of its ways, goes with the revision that drops it. What others have set
@@ -61,16 +39,14 @@ async fn what_kubectl_applied_goes_when_a_revision_drops_it() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let (both, one) = (workload(&[("A", "1"), ("B", "1")]), workload(&[("A", "1")]));
     let keys = settings(&["a", "b"]);
-    kubectl(&ns, APPLY, &both.manifest).await;
+    ns.kubectl(APPLY, &both.manifest).await;
     // It owns the variable now, which is applied all the same.
-    kubectl(&ns, &["set", "env", "deployment/web", "B=2"], &Value::Null).await;
-    kubectl(
-        &ns,
-        &["set", "env", "deployment/web", "OTHER=1"],
-        &Value::Null,
-    )
-    .await;
-    kubectl(&ns, &["apply", "--server-side", "-f", "-"], &keys.manifest).await;
+    ns.kubectl(&["set", "env", "deployment/web", "B=2"], &Value::Null)
+        .await;
+    ns.kubectl(&["set", "env", "deployment/web", "OTHER=1"], &Value::Null)
+        .await;
+    ns.kubectl(&["apply", "--server-side", "-f", "-"], &keys.manifest)
+        .await;
     let before = ns.live(&both).await;
     let edited = workload(&[("A", "1"), ("B", "2")]);
     ns.revision(1)

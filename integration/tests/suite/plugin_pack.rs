@@ -302,7 +302,7 @@ fn zoo() -> Vec<Value> {
         json!({
             "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": { "name": "unbound" },
             "spec": {
-                "accessModes": ["ReadWriteOnce"], "storageClassName": "none",
+                "accessModes": ["ReadWriteOnce"],
                 "resources": { "requests": { "storage": "1Gi" } },
             },
         }),

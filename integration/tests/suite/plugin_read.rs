@@ -245,6 +245,10 @@ async fn delegated_phases_are_shown() {
         .await;
     let there = ns.phase_object("v1", "there").await.unwrap();
     assert_shows!(ns, "tree_delegated", ns.plugin(&["tree", "os/v1"]).fine());
+    let status = ns.plugin(&["status", "os/v1"]);
+    let hint = "Nobody has reported on phase there: its class elsewhere is for another controller; Baton serves the \
+                classes default and cluster.NAME\n";
+    assert!(status.stdout.contains(hint), "{status:?}");
     let live = ns.plugin(&["diff", "os/v1", "--live"]).fine();
     let far = "(phase there): not compared: class elsewhere writes it\n";
     assert!(live.ends_with(far) && live.lines().count() == 1, "{live}");

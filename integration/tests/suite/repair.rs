@@ -49,7 +49,7 @@ async fn drift_is_repaired(scope: Scope) {
         .await;
     assert_managed_by(&ns.live(&cm).await, &set);
     let text = format!(
-        "Repaired 1 object(s) that differed: ConfigMap {}/cm (.data.k)",
+        "Repaired 1 object(s) that differed: ConfigMap {}/cm (.data.k by a-user)",
         ns.name()
     );
     ns.has_event("Normal", &text).await;

@@ -156,6 +156,11 @@ async fn a_new_manager_catches_up() {
     bed.start_manager();
     ns.object_becomes(&drifts, "repaired", |live| live["data"]["k"] == "v")
         .await;
+    let text = format!(
+        "Repaired 1 object(s) that differed: ConfigMap {}/drifts (.data.k by a-user)",
+        ns.name()
+    );
+    ns.has_event("Normal", &text).await;
     ns.object_becomes(&vanishes, "made again", |live| !live.is_null())
         .await;
     ns.reaches(

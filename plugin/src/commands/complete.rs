@@ -4,20 +4,15 @@
 //! of which is to be completed and may be empty. It expects a candidate per line, with a help text behind a
 //! tab, and a last line `:N` with a directive to the shell (4: do not complete file names).
 
-use std::{collections::BTreeSet, time::Duration};
+mod ask;
+
+use std::time::Duration;
 
 use clap::{Arg, ArgAction, Args, ColorChoice, Command, FromArgMatches as _};
 use tokio::time::timeout;
 
-use super::Exit;
-use crate::{
-    applications::target::AppKind,
-    args::GlobalArgs,
-    connect::ListQuery,
-    error::Error,
-    output::{Output, format::text_at},
-    target::Kind,
-};
+use super::{Exit, wait};
+use crate::{args::GlobalArgs, error::Error, output::Output};
 
 /// Nobody waits longer for a completion.
 const PATIENCE: Duration = Duration::from_secs(2);
@@ -30,33 +25,62 @@ pub(crate) struct CompleteArgs {
     words: Vec<String>,
 }
 
+/// What may be typed, with a help text each.
+type Candidates = Vec<(String, String)>;
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Next {
     /// One of these, with their help.
-    Words(Vec<(String, String)>),
+    Words(Candidates),
     /// The name of a deployment or a revision.
     Target,
     /// The name of an Application.
     Application,
+    /// The name of a Helm release.
+    Release,
     Namespace,
+    /// The number of a revision of what these words name.
+    Revision(Vec<String>),
+    /// What `wait` can wait for.
+    Goal,
+    /// A context of the kubeconfig.
+    Cluster,
     File,
     Anything,
 }
 
 /// Prints the candidates. Never an error: a shell that completes has no use for one.
-pub(crate) async fn run(args: &CompleteArgs, root: &Command) -> Result<Exit, Error> {
+pub(crate) async fn run(
+    args: &CompleteArgs,
+    root: &Command,
+    outer: &GlobalArgs,
+) -> Result<Exit, Error> {
     let (before, last) = match args.words.split_last() {
         Some((last, before)) => (before, last.as_str()),
         None => (&[][..], ""),
     };
-    let next = next(root, before, last);
+    let (next, last) = next(root, before, last);
     let directive = if next == Next::File { ":0\n" } else { ":4\n" };
-    let global = global(root, before);
+    // Flags in front of the command were not left to us.
+    let global = global(root, before).or(outer);
     let words = match next {
         Next::Words(words) => words,
-        Next::Target => plain(ask(targets(&global, last)).await),
-        Next::Application => plain(ask(applications(&global, last)).await),
-        Next::Namespace => plain(ask(namespaces(&global)).await),
+        Next::Target => ask(ask::targets(&global, last)).await,
+        Next::Application => ask(ask::applications(&global, last)).await,
+        Next::Release => ask(ask::releases(&global)).await,
+        Next::Namespace => ask(ask::namespaces(&global)).await,
+        Next::Revision(of) => ask(ask::revisions(&global, &of)).await,
+        Next::Goal => match last.strip_prefix("revision=") {
+            Some(_) => {
+                let words = positionals(root, before);
+                let numbers = ask(ask::revisions(&global, &words)).await.into_iter();
+                numbers
+                    .map(|(number, help)| (format!("revision={number}"), help))
+                    .collect()
+            }
+            None => goals(last),
+        },
+        Next::Cluster => ask::clusters(&global),
         Next::File | Next::Anything => Vec::new(),
     };
     let mut text = String::new();
@@ -75,65 +99,124 @@ pub(crate) async fn run(args: &CompleteArgs, root: &Command) -> Result<Exit, Err
     Ok(Exit::Fine)
 }
 
-fn plain(words: BTreeSet<String>) -> Vec<(String, String)> {
+/// The answer of a cluster, if it comes in time.
+async fn ask(answer: impl Future<Output = Result<Candidates, Error>>) -> Candidates {
+    match timeout(PATIENCE, answer).await {
+        Ok(Ok(words)) => words,
+        Ok(Err(_)) | Err(_) => Candidates::new(),
+    }
+}
+
+/// What `wait` can wait for, by what has been typed of it.
+fn goals(last: &str) -> Candidates {
+    let (first, words) = match last.strip_prefix("condition=") {
+        Some(_) => ("condition=", wait::CONDITIONS.as_slice()),
+        None => ("", wait::GOALS.as_slice()),
+    };
     words
-        .into_iter()
-        .map(|word| (word, String::new()))
+        .iter()
+        .map(|(word, help)| (format!("{first}{word}"), (*help).to_owned()))
         .collect()
 }
 
-/// The answer of a cluster, if it comes in time.
-async fn ask(answer: impl Future<Output = Result<BTreeSet<String>, Error>>) -> BTreeSet<String> {
-    match timeout(PATIENCE, answer).await {
-        Ok(Ok(words)) => words,
-        Ok(Err(_)) | Err(_) => BTreeSet::new(),
+/// A command line up to the word that is being typed.
+struct Typed<'a> {
+    command: &'a Command,
+    globals: Vec<&'a Arg>,
+    /// The option whose value comes next.
+    value_of: Option<&'a Arg>,
+    positionals: Vec<String>,
+}
+
+impl<'a> Typed<'a> {
+    fn new(root: &'a Command, before: &[String]) -> Self {
+        let globals = root
+            .get_arguments()
+            .filter(|argument| argument.is_global_set());
+        let mut typed = Self {
+            command: root,
+            globals: globals.collect(),
+            value_of: None,
+            positionals: Vec::new(),
+        };
+        for word in before {
+            if typed.value_of.take().is_some() {
+                continue;
+            }
+            if let Some(argument) = option(typed.command, &typed.globals, word) {
+                let is_open = takes_value(argument) && !word.contains('=');
+                typed.value_of = is_open.then_some(argument);
+            } else if let Some(found) = typed.command.find_subcommand(word) {
+                typed.command = found;
+            } else if !word.starts_with('-') {
+                typed.positionals.push(word.clone());
+            }
+        }
+        typed
+    }
+
+    /// What the value of an argument may be.
+    fn value(&self, argument: &Arg) -> Next {
+        match value(argument) {
+            Next::Revision(_) => Next::Revision(self.positionals.clone()),
+            next => next,
+        }
     }
 }
 
-/// What may stand in the place of the last word.
-fn next(root: &Command, before: &[String], last: &str) -> Next {
-    let mut command = root;
-    let mut value_of: Option<&Arg> = None;
-    let mut positional = 0;
-    let globals: Vec<&Arg> = root
-        .get_arguments()
-        .filter(|argument| argument.is_global_set())
-        .collect();
-    for word in before {
-        if value_of.take().is_some() {
-            continue;
+/// The words that are no flags, values of flags or commands.
+fn positionals(root: &Command, before: &[String]) -> Vec<String> {
+    Typed::new(root, before).positionals
+}
+
+/// What may stand in the place of the last word, and what has been typed of that: of `--flag=value` the value, as
+/// shells expect it.
+fn next<'w>(root: &Command, before: &[String], last: &'w str) -> (Next, &'w str) {
+    let typed = Typed::new(root, before);
+    if let Some(argument) = typed.value_of {
+        return (typed.value(argument), last);
+    }
+    if last.starts_with('-')
+        && let Some((_, begun)) = last.split_once('=')
+    {
+        let argument = option(typed.command, &typed.globals, last);
+        let next = argument.filter(|argument| takes_value(argument));
+        return (next.map_or(Next::Anything, |it| typed.value(it)), begun);
+    }
+    (typed.next(last), last)
+}
+
+impl Typed<'_> {
+    /// What may come next where that is no value of an option.
+    fn next(&self, last: &str) -> Next {
+        let Self {
+            command,
+            globals,
+            positionals,
+            ..
+        } = self;
+        let positional = positionals.len();
+        if last.starts_with('-') {
+            let own = command.get_arguments().chain(globals.iter().copied());
+            return Next::Words(own.filter_map(flag).collect());
         }
-        if let Some(argument) = option(command, &globals, word) {
-            value_of = (takes_value(argument) && !word.contains('=')).then_some(argument);
-        } else if let Some(found) = command.find_subcommand(word) {
-            command = found;
-        } else if !word.starts_with('-') {
-            positional += 1;
+        if command.has_subcommands() {
+            let commands = command
+                .get_subcommands()
+                .filter(|subcommand| !subcommand.is_hide_set());
+            let named = |subcommand: &Command| {
+                (
+                    subcommand.get_name().to_owned(),
+                    help(subcommand.get_about()),
+                )
+            };
+            return Next::Words(commands.map(named).collect());
         }
+        let positionals: Vec<&Arg> = command.get_positionals().collect();
+        // The last one may take several.
+        let argument = positionals.get(positional).or(positionals.last()).copied();
+        argument.map_or(Next::Anything, value)
     }
-    if let Some(argument) = value_of {
-        return value(argument);
-    }
-    if last.starts_with('-') {
-        let own = command.get_arguments().chain(globals);
-        return Next::Words(own.filter_map(flag).collect());
-    }
-    if command.has_subcommands() {
-        let commands = command
-            .get_subcommands()
-            .filter(|subcommand| !subcommand.is_hide_set());
-        let named = |subcommand: &Command| {
-            (
-                subcommand.get_name().to_owned(),
-                help(subcommand.get_about()),
-            )
-        };
-        return Next::Words(commands.map(named).collect());
-    }
-    let positionals: Vec<&Arg> = command.get_positionals().collect();
-    // The last one may take several.
-    let argument = positionals.get(positional).or(positionals.last()).copied();
-    argument.map_or(Next::Anything, value)
 }
 
 /// The option that a word is, with or without a value in it.
@@ -166,8 +249,12 @@ fn value(argument: &Arg) -> Next {
         .map(|name| name.to_ascii_uppercase());
     match (argument.get_id().as_str(), name.as_deref()) {
         ("namespace", _) => Next::Namespace,
+        ("context", _) => Next::Cluster,
+        ("what", Some("WHAT")) => Next::Goal,
+        (_, Some("NUMBER")) => Next::Revision(Vec::new()),
         (_, Some("TARGET")) => Next::Target,
         (_, Some("APPLICATION")) => Next::Application,
+        (_, Some("RELEASE")) => Next::Release,
         (_, Some("FILE" | "PATH" | "SOURCE")) => Next::File,
         _ => Next::Anything,
     }
@@ -209,58 +296,6 @@ fn global(root: &Command, before: &[String]) -> GlobalArgs {
     global.unwrap_or_default()
 }
 
-/// Names of deployments; behind a kind and a slash, names of that kind.
-async fn targets(global: &GlobalArgs, last: &str) -> Result<BTreeSet<String>, Error> {
-    let (prefix, kind) = match last.split_once('/') {
-        Some((word, _)) if AppKind::of_word(word).is_some() => {
-            return applications(global, last).await;
-        }
-        Some((word, _)) => (format!("{word}/"), word.parse::<Kind>()?),
-        None => (String::new(), Kind::ObjectDeployment),
-    };
-    let cluster = global.connect().await?;
-    let path = kind.path(cluster.namespace_of(kind));
-    let found = cluster.list_at(&path, &metadata()).await?;
-    Ok(found
-        .iter()
-        .map(|object| format!("{prefix}{}", text_at(object, "/metadata/name")))
-        .collect())
-}
-
-/// Names of Applications; behind a kind and a slash, names of that kind.
-async fn applications(global: &GlobalArgs, last: &str) -> Result<BTreeSet<String>, Error> {
-    let (prefix, kind) = match last.split_once('/') {
-        Some((word, _)) => (format!("{word}/"), AppKind::of_word(word)),
-        None => (String::new(), Some(AppKind::Application)),
-    };
-    let Some(kind) = kind else {
-        return Ok(BTreeSet::new());
-    };
-    let cluster = global.connect().await?;
-    let path = kind.plural().path(&cluster.namespace);
-    let found = cluster.list_at(&path, &metadata()).await?;
-    Ok(found
-        .iter()
-        .map(|object| format!("{prefix}{}", text_at(object, "/metadata/name")))
-        .collect())
-}
-
-async fn namespaces(global: &GlobalArgs) -> Result<BTreeSet<String>, Error> {
-    let cluster = global.connect().await?;
-    let found = cluster.list_at("/api/v1/namespaces", &metadata()).await?;
-    Ok(found
-        .iter()
-        .map(|object| text_at(object, "/metadata/name").to_owned())
-        .collect())
-}
-
-fn metadata() -> ListQuery {
-    ListQuery {
-        metadata_only: true,
-        ..ListQuery::default()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory as _;
@@ -278,7 +313,7 @@ mod tests {
     fn of(line: &str) -> Next {
         let words = words(line);
         let (last, before) = words.split_last().unwrap();
-        next(&root(), before, last)
+        next(&root(), before, last).0
     }
 
     fn has(line: &str, word: &str) -> bool {
@@ -294,8 +329,11 @@ mod tests {
         assert!(has("-n shop ", "tree"), "a value is no command");
         assert_eq!(of("tree "), Next::Target);
         assert_eq!(of("tree web od/w"), Next::Target);
+        assert_eq!(of("drift "), Next::Target);
+        assert!(has("drift -o ", "yaml") && has("drift -", "--all-namespaces"));
         assert_eq!(of("tree -w "), Next::Target);
         assert_eq!(of("tree -n "), Next::Namespace);
+        assert_eq!(of("adopt shop --helm "), Next::Release);
         assert_eq!(of("tree --namespace "), Next::Namespace);
         assert_eq!(of("--kubeconfig "), Next::File);
         assert!(has("tree -", "--archived") && has("tree --arch", "--context"));
@@ -303,6 +341,49 @@ mod tests {
         assert!(has("tree --color ", "never"));
         assert!(has("completion ", "zsh"));
         assert_eq!(of("status --timeout "), Next::Anything);
+    }
+
+    #[test]
+    fn values_of_flags_are_completed_by_what_they_are() {
+        let revision = |of: &[&str]| Next::Revision(of.iter().map(ToString::to_string).collect());
+        for (line, expected) in [
+            ("rollback web --to-revision ", revision(&["web"])),
+            ("rollback od web --to-revision=1", revision(&["od", "web"])),
+            ("-n shop diff od/web --from 1 --to ", revision(&["od/web"])),
+            ("history --revision ", revision(&[])),
+            ("pack a.yaml --revision=", Next::Anything),
+            ("wait web --for ", Next::Goal),
+            ("wait web --for=av", Next::Goal),
+            ("--context ", Next::Cluster),
+            ("tree --context=e", Next::Cluster),
+            ("tree --namespace=", Next::Namespace),
+            ("tree --unknown=", Next::Anything),
+            ("tree --watch=", Next::Anything),
+        ] {
+            assert_eq!(of(line), expected, "{line}");
+        }
+        let words = words("wait web --for=av");
+        let (last, before) = words.split_last().unwrap();
+        assert_eq!(next(&root(), before, last).1, "av", "shells know the flag");
+    }
+
+    /// What is offered is what the flag takes.
+    #[test]
+    fn goals_are_offered_with_what_belongs_to_them() {
+        let offered = |last: &str| {
+            let goals = goals(last).into_iter().map(|(word, _)| word);
+            goals.collect::<Vec<_>>()
+        };
+        for word in offered("").iter().chain(&offered("condition=")) {
+            let whole = match word.as_str() {
+                "revision=" => "revision=3",
+                "condition=" => continue,
+                word => word,
+            };
+            whole.parse::<wait::Goal>().unwrap();
+        }
+        assert!(offered("").contains(&"rolled-out".to_owned()));
+        assert!(offered("condition=A").contains(&"condition=Available".to_owned()));
     }
 
     #[test]

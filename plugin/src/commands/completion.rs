@@ -12,8 +12,8 @@ use crate::{args::GlobalArgs, error::Error};
 /// `source <(kubectl baton completion bash)`.
 ///
 /// For `kubectl baton ...`, kubectl's own completion asks an executable on the PATH that is
-/// named `kubectl_complete-baton`, and completes the names of deployments, revisions and
-/// namespaces as well. It is a file of these two lines:
+/// named `kubectl_complete-baton`, and completes the names of deployments, namespaces and
+/// contexts, the numbers of revisions and what can be waited for as well. It is a file of these two lines:
 ///
 ///   #!/bin/sh
 ///   exec kubectl-baton __complete "$@"

@@ -4,8 +4,7 @@ mod application;
 
 use std::path::{Path, PathBuf};
 
-use baton_engine::object::Identity;
-use baton_engine::revision::Desired;
+use baton_engine::revision::{Desired, Revision as Next};
 use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
@@ -15,19 +14,24 @@ use crate::{
     applications::{self, target::AppTarget},
     args::GlobalArgs,
     chain::{self, Chain, Revision},
-    children::{Children, Detail, Found},
+    children::Found,
     connect::{Cluster, SIDE_BY_SIDE},
     content::Slices,
     delegates::Delegates,
     diff::{
         Section, Tone,
+        apply::ChainSiblings,
         external::External,
-        forecast, gone, input, live,
+        forecast, gone, input, live, losses,
         mask::redact,
+        places::{ClusterContext, Places, unseen},
+        plan::as_next,
         render::{Labels, render},
         revisions::{Side, compare},
+        takeover,
     },
     error::Error,
+    output::report,
     rollback::numbered,
     rollout::title,
     target::{Kind, TargetArg, object_name},
@@ -41,8 +45,11 @@ kubectl baton diff [OPTIONS] TARGET [--from NUMBER] [--to NUMBER]
 
 /// Compare revisions with each other, with the cluster, or with what a file would make of them
 ///
-/// Without options, the current revision is compared with the one before it. Values of Secrets are never shown. The
-/// environment variable `KUBECTL_EXTERNAL_DIFF` names another program to show the differences, as for `kubectl diff`.
+/// Without options, the current revision is compared with the one before it. Values of Secrets are never shown. What
+/// goes along with namespaces, definitions of kinds, volume claims and stateful sets that would be deleted is told as a
+/// warning. With -f all phases are checked, and what taking an object over from another tool would remove from it is
+/// shown; with --live also whose the fields are that the revision leaves alone. The environment variable
+/// `KUBECTL_EXTERNAL_DIFF` names another program to show the differences, as for `kubectl diff`.
 ///
 /// Exit code 0: no differences. 1: there are differences. 2: an error. 3: something of it would be refused.
 ///
@@ -80,11 +87,16 @@ pub(crate) struct DiffArgs {
     /// Name of the deployment that plain manifests are packed into, as for `kubectl baton pack`
     #[arg(long, value_name = "NAME", conflicts_with_all = ["words", "live", "to", "from"])]
     name: Option<String>,
+
+    /// Look into the Cluster NAME, for phases of class cluster.NAME, through this context of the kubeconfig; may be
+    /// repeated. Without it nothing is said of their objects
+    #[arg(long, value_name = "NAME=CONTEXT")]
+    cluster_context: Vec<ClusterContext>,
 }
 
 pub(crate) async fn run(args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     if let Some(path) = &args.filename {
-        return with_file(path, args.name.as_deref(), global).await;
+        return with_file(path, args, global).await;
     }
     if args.release.len() > 2 {
         let text = "--release: two are compared, not more";
@@ -101,38 +113,40 @@ pub(crate) async fn run(args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Er
         words: args.words.clone(),
     };
     let target = target.target()?;
-    let cluster = global.connect().await?;
-    let chain = chain::read(&cluster, &target).await?;
+    let places = Places::connect(global, &args.cluster_context).await?;
+    let cluster = &places.home;
+    let chain = chain::read(cluster, &target).await?;
     let to = second(&chain, args.to)?;
     let (sections, labels) = if args.live {
         let labels = Labels::new("live", title(to));
-        (with_cluster(&cluster, to).await?, labels)
+        (with_cluster(&places, &chain, to).await?, labels)
     } else {
         let from = first(&chain, to, args.from)?;
         let labels = Labels::new(title(from), title(to));
-        (between(&cluster, from, to).await?, labels)
+        (between(cluster, &chain, from, to).await?, labels)
     };
     show(&sections, &labels, global).await
 }
 
 /// Prints what applying a file would do.
-async fn with_file(path: &Path, name: Option<&str>, global: &GlobalArgs) -> Result<Exit, Error> {
-    let cluster = global.connect().await?;
-    let mut given = input::read(&cluster, global, path, name).await?;
+async fn with_file(path: &Path, args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let places = Places::connect(global, &args.cluster_context).await?;
+    let cluster = &places.home;
+    let mut given = input::read(cluster, global, path, args.name.as_deref()).await?;
     for slice in &mut given.slices {
-        input::place(slice, &cluster, global)?;
+        input::place(slice, cluster, global)?;
     }
     let mut sections = Vec::new();
     for mut subject in given.subjects {
         let Some(kind) = Kind::of(&subject) else {
             continue;
         };
-        input::place(&mut subject, &cluster, global)?;
-        sections.extend(forecast::forecast(&cluster, &subject, kind, &given.slices).await?);
+        input::place(&mut subject, cluster, global)?;
+        sections.extend(forecast::forecast(&places, &subject, kind, &given.slices).await?);
     }
     for mut application in given.applications {
-        input::place(&mut application, &cluster, global)?;
-        sections.extend(applications::forecast::forecast(&cluster, &application).await?);
+        input::place(&mut application, cluster, global)?;
+        sections.extend(applications::forecast::forecast(cluster, &application).await?);
     }
     show(&sections, &Labels::new("live", "applied"), global).await
 }
@@ -140,6 +154,11 @@ async fn with_file(path: &Path, name: Option<&str>, global: &GlobalArgs) -> Resu
 /// Prints sections, or lets another program show them.
 async fn show(sections: &[Section], labels: &Labels, global: &GlobalArgs) -> Result<Exit, Error> {
     let differs = if let Some(external) = External::from_env() {
+        for section in sections {
+            for warning in &section.warnings {
+                report(&format!("warning: {}: {warning}", section.title));
+            }
+        }
         external.show(sections, labels).await?
     } else {
         let output = global.output();
@@ -189,14 +208,23 @@ fn first<'a>(chain: &'a Chain, to: &Revision, number: Option<i64>) -> Result<&'a
     })
 }
 
-async fn between(cluster: &Cluster, from: &Revision, to: &Revision) -> Result<Vec<Section>, Error> {
+async fn between(
+    cluster: &Cluster,
+    chain: &Chain,
+    from: &Revision,
+    to: &Revision,
+) -> Result<Vec<Section>, Error> {
     let slices = Slices::read(cluster, [from, to]).await?;
     let side = |revision| -> Result<Side, Error> {
         let side = Side::of_revision(revision, slices.content(revision));
         complete(revision, &side)?;
         Ok(side)
     };
-    Ok(compare(&side(from)?, &side(to)?))
+    let (from, to) = (side(from)?, side(to)?);
+    let mut sections = compare(&from, &to);
+    let contents = (&from.content, &to.content);
+    losses::add_to_comparison(cluster, chain, contents, &mut sections).await?;
+    Ok(sections)
 }
 
 /// Refuses a revision of which parts are lost.
@@ -212,29 +240,42 @@ fn complete(revision: &Revision, side: &Side) -> Result<(), Error> {
     )))
 }
 
-async fn with_cluster(cluster: &Cluster, revision: &Revision) -> Result<Vec<Section>, Error> {
-    let slices = Slices::read(cluster, [revision]).await?;
+async fn with_cluster(
+    places: &Places,
+    chain: &Chain,
+    revision: &Revision,
+) -> Result<Vec<Section>, Error> {
+    let slices = Slices::read(&places.home, [revision]).await?;
     let content = slices.content(revision);
     complete(revision, &Side::of_revision(revision, content.clone()))?;
-    let children = Children::read(cluster, &[(revision, &content)], Detail::Whole).await?;
-    let delegates = Delegates::read(cluster, &[(revision, &content)]).await?;
+    let wanted = [(revision, &content)];
+    let children = places.children(&wanted).await?;
+    let delegates = Delegates::read(&places.home, &wanted).await?;
+    let names = chain.revisions.iter().map(|it| it.name().to_owned());
+    let siblings = ChainSiblings::new(&chain.revisions, &names.collect());
     let sections = content.placed().map(|(phase, object)| {
-        let (children, delegates) = (&children, &delegates);
+        let (children, delegates, siblings) = (&children, &delegates, &siblings);
         async move {
-            if !phase.is_here() {
+            let Some(cluster) = places.of(phase) else {
                 let section = Section::of(&object.gvk, &object.key, Some(&phase.name));
-                let class = &phase.class;
-                let verdict = format!("not compared: class {class} writes it");
-                return Ok(Some(section.verdict(Tone::Same, verdict)));
-            }
-            one_with_cluster(
+                let verdict = format!("not compared: {}", unseen(phase));
+                let section = section.verdict(Tone::Same, verdict);
+                let reported = delegates.report(revision, phase);
+                return Ok(Some(reported.into_iter().fold(section, Section::note)));
+            };
+            let next = Next {
+                identity: delegates.controller(revision, phase),
+                delivery: phase.delivery(),
+                ..as_next(revision)
+            };
+            let compared = Compared {
                 cluster,
-                &phase.name,
+                phase: &phase.name,
                 object,
-                &delegates.controller(revision, phase),
-                children.find(&object.key),
-            )
-            .await
+                next: &next,
+                siblings,
+            };
+            compared.section(children.find(phase, &object.key)).await
         }
     });
     let sections: Vec<Option<Section>> = stream::iter(sections)
@@ -244,52 +285,90 @@ async fn with_cluster(cluster: &Cluster, revision: &Revision) -> Result<Vec<Sect
     Ok(sections.into_iter().flatten().collect())
 }
 
-async fn one_with_cluster(
-    cluster: &Cluster,
-    phase: &str,
-    object: &Desired,
-    identity: &Identity,
-    found: Found<'_>,
-) -> Result<Option<Section>, Error> {
-    let section = |live: Option<&Value>, dry_run: Option<&Value>| {
-        live::section(phase, object, identity, live, dry_run)
-    };
-    let mut live = match found {
-        Found::Live(live) => Some(live.clone()),
-        Found::Missing => None,
-        Found::Unreadable(why) if cluster.resource(&object.gvk).await?.is_some() => {
-            return Err(Error::Impossible(why.to_owned()));
-        }
-        Found::Unreadable(_) => {
-            let section = section(None, None);
-            return Ok(section.map(|section| section.note("its kind is not served")));
-        }
-    };
-    let mut rounds = forecast::ROUNDS;
-    loop {
-        rounds -= 1;
-        let plain = section(live.as_ref(), None);
-        let (Some(plain), Some(seen)) = (plain, &live) else {
-            return Ok(section(live.as_ref(), None));
+/// An object that is compared with what a revision wants of it.
+struct Compared<'a> {
+    cluster: &'a Cluster,
+    phase: &'a str,
+    object: &'a Desired,
+    /// The revision, or the phase object that stands for it.
+    next: &'a Next,
+    siblings: &'a ChainSiblings,
+}
+
+impl Compared<'_> {
+    async fn section(&self, found: Found<'_>) -> Result<Option<Section>, Error> {
+        let (cluster, object) = (self.cluster, self.object);
+        let mut live = match found {
+            Found::Live(live) => Some(live.clone()),
+            Found::Missing => None,
+            Found::Unreadable(why) if cluster.resource(&object.gvk).await?.is_some() => {
+                return Err(Error::Impossible(why.to_owned()));
+            }
+            Found::Unreadable(_) => {
+                let section = self.plain(None, None);
+                return Ok(section.map(|section| section.note("its kind is not served")));
+            }
         };
+        let mut rounds = forecast::ROUNDS;
+        loop {
+            rounds -= 1;
+            let Some(seen) = &live else {
+                return Ok(self.plain(None, None));
+            };
+            match self.with_live(seen).await {
+                Err(error) if error.is_code(409) && rounds > 0 => {
+                    live = forecast::read_again(cluster, object).await?;
+                }
+                section => return section,
+            }
+        }
+    }
+
+    fn plain(&self, live: Option<&Value>, dry_run: Option<&Value>) -> Option<Section> {
+        live::section(self.phase, self.object, &self.next.identity, live, dry_run)
+    }
+
+    /// The differences, and which fields are others'.
+    async fn with_live(&self, seen: &Value) -> Result<Option<Section>, Error> {
+        let (cluster, object) = (self.cluster, self.object);
+        let former = takeover::former(self.next, self.siblings, object, seen);
+        let wanted = live::body(object, seen);
+        let stays = takeover::stays(seen, &wanted, &former);
+        let plain = self.plain(Some(seen), None);
+        if plain.is_none() && !takeover::removes_any(seen, &wanted, &former) {
+            return Ok(self.as_wanted(stays));
+        }
         // A difference of form, or a real one: the server knows.
         let body = live::dry_run_body(object, seen);
-        let note = match forecast::dry_run(cluster, object, &body, true).await {
-            Ok(answer) => return Ok(section(Some(seen), Some(&answer))),
-            Err(error) if error.is_code(409) && rounds > 0 => {
-                live = forecast::read_again(cluster, object).await?;
-                continue;
+        let (section, note) = match forecast::dry_run(cluster, object, &body, true).await {
+            Ok(answer) => {
+                let settled = takeover::settle(cluster, object, seen, &body, &former, answer);
+                let (answer, note) = settled.await?;
+                (self.plain(Some(seen), Some(&answer)), note)
             }
             Err(error) if forecast::is_lack_of_rights(&error) => {
-                "compared as it is written, for lack of the right to patch it".to_owned()
+                let note = "compared as it is written, for lack of the right to patch it";
+                (plain, Some(note.to_owned()))
             }
+            Err(error) if error.is_code(409) => return Err(error),
             Err(error @ Error::Refused(_)) => {
                 let why = redact(&error.to_string(), &object.manifest);
-                format!("the server would refuse that: {why}")
+                (plain, Some(format!("the server would refuse that: {why}")))
             }
             Err(error) => return Err(error),
         };
-        return Ok(Some(plain.note(note)));
+        let notes = note.into_iter().chain(stays);
+        Ok(match section {
+            Some(section) => Some(notes.fold(section, Section::note)),
+            None => self.as_wanted(notes.collect()),
+        })
+    }
+
+    /// Of an object without differences, whose the other fields are.
+    fn as_wanted(&self, notes: Vec<String>) -> Option<Section> {
+        let section = Section::of(&self.object.gvk, &self.object.key, Some(self.phase));
+        let section = section.verdict(Tone::Same, "as wanted, with fields of others");
+        (!notes.is_empty()).then(|| notes.into_iter().fold(section, Section::note))
     }
 }
 

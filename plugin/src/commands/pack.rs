@@ -1,21 +1,21 @@
 //! `pack`: plain manifests as an `ObjectDeployment` or a revision, or a chart as an Application.
 
 mod application;
+mod values;
+mod wait;
 
-use std::{path::PathBuf, str::FromStr};
+use std::path::PathBuf;
 
 use baton_apis::CollisionProtection;
-use baton_engine::revision::KindScope;
-use clap::{
-    Args,
-    builder::{PossibleValuesParser, TypedValueParser},
-};
+use clap::Args;
 use serde_json::Value;
 
+use self::values::{KindScopeArg, Number, protection, size};
 use super::Exit;
 use crate::{
     args::GlobalArgs,
     connect::Cluster,
+    diff::losses::warn_before_apply,
     error::Error,
     output::{format::DocumentFormat, report},
     pack::{
@@ -27,7 +27,7 @@ use crate::{
         manifest::Collected,
         probes::{self, GroupKind, ProbeFlag},
         scope::{self, Scopes},
-        slices::LARGEST_OBJECT,
+        secrets,
         source_location::InputErrors,
     },
     target::object_name,
@@ -43,6 +43,9 @@ Examples:
 
   # The same, sent to the cluster at once; the next time it makes the next revision
   kubectl baton pack shop/ --apply --change-cause 'shop 1.2'
+
+  # In a pipeline: wait until it is rolled out, and go back if it fails
+  kubectl baton pack shop/ --apply --wait --timeout 10m --rollback-on-failure
 
   # What Helm or a kustomization makes
   helm template shop ./chart | kubectl baton pack - --name shop -n shop --apply
@@ -82,8 +85,14 @@ Phases that only annotations name follow these, in the order of their first obje
 phases into another order: what it names behind a phase follows that one at once.
 
 Helm hooks of an installation or upgrade get phases of their own: pre-install before rbac, post-install \
-at the end. Other hooks, such as tests, are left out. Servers do not let Jobs change: give a Job another \
-name whenever it changes.
+at the end. Other hooks, such as tests, are left out; what else of a hook is ignored is told. Servers do not let Jobs \
+change: give a Job another name whenever it changes.
+
+Secrets:
+A revision holds its objects as they are, and is kept in the history: whoever may read revisions reads the Secrets in \
+them. With --no-secrets those that have values are left out and have to be made by other means. Pods that need one do \
+not start without it, so the probes of their workload wait for it; which do is told. A Secret that an earlier revision \
+has would be deleted with it, unless it is annotated baton.run/deletion=keep: --apply checks that before it writes.
 
 Probes:
 Deployments, StatefulSets, DaemonSets and ReplicaSets have to be rolled out and available, as far as their \
@@ -105,6 +114,8 @@ Annotations, which are taken off the packed objects:
 /// namespaces, it is a ClusterObjectDeployment. What is too big for one object goes into slices (ObjectSlice),
 /// printed first.
 ///
+/// With --apply --wait the exit code is 0 once it is rolled out, 1 if it is not, and 2 after an error.
+///
 /// With --application it is an Application of Shipper's instead, from a chart in a repository.
 ///
 /// The same input gives the same output, and a small change of it a small change of the output. Status and whatever
@@ -120,6 +131,8 @@ pub(crate) struct PackArgs {
     content: ContentArgs,
     #[command(flatten)]
     output: OutputArgs,
+    #[command(flatten)]
+    wait: wait::WaitArgs,
     #[command(flatten)]
     application: application::ApplicationArgs,
 }
@@ -147,6 +160,10 @@ struct InputArgs {
     /// Leave out all Helm hooks
     #[arg(long)]
     no_hooks: bool,
+
+    /// Leave out Secrets that have values; see --help
+    #[arg(long)]
+    no_secrets: bool,
 }
 
 /// Which object is made.
@@ -242,7 +259,8 @@ struct OutputArgs {
     #[arg(long, short, value_name = "FORMAT", default_value = "yaml")]
     output: DocumentFormat,
 
-    /// Send it to the server instead of printing it, by server-side apply
+    /// Send it to the server instead of printing it, by server-side apply. What goes along with objects that will be
+    /// deleted is told first, as a warning
     #[arg(long)]
     apply: bool,
 
@@ -256,72 +274,6 @@ struct OutputArgs {
     force_conflicts: bool,
 }
 
-/// The number of a revision; `None` leaves it to the controller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Number(Option<i64>);
-
-impl FromStr for Number {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text.parse::<i64>() {
-            _ if text.is_empty() => Ok(Self(None)),
-            Ok(number @ 1..) => Ok(Self(Some(number))),
-            _ => Err("is no number from 1".to_owned()),
-        }
-    }
-}
-
-/// What may be taken over, by the names of the API.
-fn protection() -> impl TypedValueParser<Value = CollisionProtection> {
-    use CollisionProtection::{IfNoController, None, Prevent};
-    let names = PossibleValuesParser::new(["Prevent", "IfNoController", "None"]);
-    names.map(|name| match name.as_str() {
-        "IfNoController" => IfNoController,
-        "None" => None,
-        _ => Prevent,
-    })
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct KindScopeArg(GroupKind, KindScope);
-
-impl FromStr for KindScopeArg {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let (kind, scope) = text
-            .split_once('=')
-            .ok_or_else(|| format!("\"{text}\" is not KIND.GROUP=SCOPE"))?;
-        let scope = match scope {
-            "Namespaced" => KindScope::Namespaced,
-            "Cluster" => KindScope::Cluster,
-            _ => return Err(format!("\"{scope}\" is neither Namespaced nor Cluster")),
-        };
-        Ok(Self(kind.parse()?, scope))
-    }
-}
-
-/// A number of bytes: `1Mi`, `512Ki`, `1000000`.
-fn size(text: &str) -> Result<usize, String> {
-    let (number, unit) = if let Some(number) = text.strip_suffix("Ki") {
-        (number, 1024)
-    } else if let Some(number) = text.strip_suffix("Mi") {
-        (number, 1024 * 1024)
-    } else {
-        (text, 1)
-    };
-    let bytes = number
-        .parse::<usize>()
-        .ok()
-        .and_then(|number| number.checked_mul(unit));
-    match bytes {
-        None => Err("is no size such as 1Mi, 512Ki or 1000000".to_owned()),
-        Some(bytes @ 1024..=LARGEST_OBJECT) => Ok(bytes),
-        Some(_) => Err(format!("must be from 1Ki to {LARGEST_OBJECT}")),
-    }
-}
-
 pub(crate) async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let refuse = |errors: InputErrors| Error::Usage(errors.to_string());
     if args.application.application {
@@ -333,7 +285,8 @@ pub(crate) async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Er
     let inputs = args.input.inputs();
     let sources = input::read_aside(inputs.clone(), args.input.recursive).await;
     let sources = sources.map_err(refuse)?;
-    let collected = pack::read(&sources, args.input.no_hooks);
+    let mut collected = pack::read(&sources, args.input.no_hooks);
+    collected.no_secrets = args.input.no_secrets;
     let name = args.result.name(&inputs, &collected)?;
     let cluster = if args.output.apply {
         Some(global.connect().await?)
@@ -346,11 +299,16 @@ pub(crate) async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Er
     for note in &packed.notes {
         report(&format!("note: {note}"));
     }
-    match cluster {
-        Some(cluster) => args.output.apply(&cluster, &packed.package, global).await?,
-        None => args.output.print(&packed.objects(), global)?,
+    let Some(cluster) = cluster else {
+        args.output.print(&packed.objects(), global)?;
+        return Ok(Exit::Fine);
+    };
+    for note in secrets::check(&cluster, &packed.secrets).await? {
+        report(&format!("note: {note}"));
     }
-    Ok(Exit::Fine)
+    let before = args.wait.before(&cluster, &packed.package.object).await?;
+    let applied = args.output.apply(&cluster, &packed.package, global).await?;
+    args.wait.end(&cluster, &applied, before, global).await
 }
 
 impl InputArgs {
@@ -434,11 +392,12 @@ impl OutputArgs {
         cluster: &Cluster,
         package: &Package,
         global: &GlobalArgs,
-    ) -> Result<(), Error> {
+    ) -> Result<Value, Error> {
         let mode = Mode {
             dry_run: self.dry_run.is_some(),
             force: self.force_conflicts,
         };
+        warn_before_apply(cluster, &package.object, &package.slices).await;
         let output = global.output();
         apply::apply(cluster, package, mode, |line| Ok(output.print(line)?)).await
     }
@@ -478,31 +437,6 @@ impl PackArgs {
             success_delay_seconds: result.success_delay,
             change_cause: result.change_cause.clone(),
             slice_limit: result.slice_limit,
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn sizes_have_units_and_limits() {
-        assert_eq!(size("1Mi"), Ok(1_048_576));
-        assert_eq!(size("64Ki"), Ok(65_536));
-        assert_eq!(size("5000"), Ok(5000));
-        for text in ["", "1Gi", "-1", "1.5Mi", "2Mi", "3"] {
-            assert!(size(text).is_err(), "{text}");
-        }
-    }
-
-    #[test]
-    fn scopes_are_given_by_kind() {
-        let scope: KindScopeArg = "Widget.example.com=Cluster".parse().unwrap();
-        assert_eq!(scope.0.to_string(), "Widget.example.com");
-        assert_eq!(scope.1, KindScope::Cluster);
-        for text in ["Widget", "Widget=cluster", "widgets.example.com=Cluster"] {
-            assert!(text.parse::<KindScopeArg>().is_err(), "{text}");
         }
     }
 }

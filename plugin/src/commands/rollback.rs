@@ -14,7 +14,10 @@ use crate::{
     chain::{self, Chain, Deployment, Revision},
     connect::{Body, Cluster, Write},
     content::Slices,
-    diff::revisions::{Side, compare},
+    diff::{
+        losses::warn_before_revision,
+        revisions::{Side, compare},
+    },
     error::Error,
     output::{
         format::{duration, name},
@@ -22,9 +25,9 @@ use crate::{
     },
     rollback::{
         Candidate, Choice, Comparison, Options, choose, standalone,
-        write::{ROLLBACK, cause, roll_deployment, without_cause},
+        write::{ROLLBACK, cause, roll_deployment, template, without_cause},
     },
-    rollout::{self, Outcome},
+    rollout::{self, Outcome, Rollout},
     target::{Target, TargetArg, object_name},
 };
 
@@ -34,7 +37,8 @@ const ROUNDS: usize = 5;
 /// Roll back: make the content of an earlier revision the next revision
 ///
 /// By default that of the newest one before the current revision that has succeeded and has another content. Waits
-/// until the new revision is rolled out; the exit code is 1 when that does not happen.
+/// until the new revision is rolled out; the exit code is 1 when that does not happen. What goes along with objects
+/// that the new revision will delete is told first, as a warning; --dry-run shows no more than that.
 ///
 /// Of an Application of Shipper's (app/NAME) it is the environment of an earlier Release that becomes the template,
 /// chart, values and all, in all clusters; rel/NAME names that Release. Waits for the first step of the new Release.
@@ -76,17 +80,19 @@ pub(crate) async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit
     let target = args.target.target()?;
     let cluster = global.connect().await?;
     let output = global.output();
-    let done = roll(&cluster, &target, args).await?;
+    let done = roll(&cluster, &target, &args.wanted()).await?;
     output.print(&done.line)?;
-    let Some(follow) = done.follow.filter(|_| !args.no_wait && !args.dry_run) else {
+    let Some(follow) = done
+        .follow
+        .as_ref()
+        .filter(|_| !args.no_wait && !args.dry_run)
+    else {
         return Ok(Exit::Fine);
     };
-    let (chain, rollout) = rollout::follow(&cluster, &follow, args.timeout).await?;
-    if let Some(cause) = &done.cause {
-        forget(&cluster, &chain, cause).await?;
-    }
-    let message = rollout.message;
-    match rollout.outcome {
+    let Rollout {
+        outcome, message, ..
+    } = arrive(&cluster, &done, follow, args.timeout).await?;
+    match outcome {
         Outcome::Done => {
             output.print(&message)?;
             return Ok(Exit::Fine);
@@ -100,12 +106,69 @@ pub(crate) async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit
     Ok(Exit::Negative)
 }
 
-struct Done {
-    line: String,
+impl RollbackArgs {
+    fn wanted(&self) -> Wanted {
+        Wanted {
+            to_revision: self.to_revision,
+            force: self.force,
+            name: self.name.clone(),
+            dry_run: self.dry_run,
+            only: None,
+        }
+    }
+}
+
+/// Where to go back to, and how.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wanted {
+    /// The number of the revision; `None` is the default.
+    pub(crate) to_revision: Option<i64>,
+    /// Go back to a revision that has never succeeded as well, and change a deployment that is paused.
+    pub(crate) force: bool,
+    /// Name of the new revision, where no deployment makes it.
+    pub(crate) name: Option<String>,
+    pub(crate) dry_run: bool,
+    /// The only state of a deployment's spec that is to be replaced.
+    pub(crate) only: Option<Seen>,
+}
+
+/// The spec of a deployment at some time, whoever wrote it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) uid: String,
+    pub(crate) generation: Option<i64>,
+}
+
+impl Seen {
+    fn of(deployment: &Deployment) -> Self {
+        Self {
+            uid: deployment.uid().to_owned(),
+            generation: deployment.metadata.generation,
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Done {
+    pub(crate) line: String,
     /// What is being rolled out now, if anything is.
-    follow: Option<Target>,
+    pub(crate) follow: Option<Target>,
     /// The change cause that a deployment was given for its next revision.
     cause: Option<String>,
+}
+
+/// Waits until a rollback is rolled out.
+pub(crate) async fn arrive(
+    cluster: &Cluster,
+    done: &Done,
+    follow: &Target,
+    timeout: Duration,
+) -> Result<Rollout, Error> {
+    let (chain, rollout) = rollout::follow(cluster, follow, timeout).await?;
+    if let Some(cause) = &done.cause {
+        forget(cluster, &chain, cause).await?;
+    }
+    Ok(rollout)
 }
 
 /// Takes the change cause from a deployment once its current revision has it: it is not that of what is applied later.
@@ -125,25 +188,33 @@ async fn forget(cluster: &Cluster, chain: &Chain, cause: &str) -> Result<(), Err
     }
 }
 
-async fn roll(cluster: &Cluster, target: &Target, args: &RollbackArgs) -> Result<Done, Error> {
+/// Writes what makes an earlier content the next revision.
+///
+/// # Guarantees
+/// A deployment is changed only in the state that was read, and only if it is still the one of [`Wanted::only`].
+pub(crate) async fn roll(
+    cluster: &Cluster,
+    target: &Target,
+    wanted: &Wanted,
+) -> Result<Done, Error> {
     let mut round = 1;
-    let mut seen: Option<Option<i64>> = None;
+    let mut seen = wanted.only.clone();
     loop {
         let chain = chain::read(cluster, target).await?;
         let Some(deployment) = chain.asked_deployment() else {
-            return roll_revisions(cluster, target, &chain, args).await;
+            return roll_revisions(cluster, target, &chain, wanted).await;
         };
-        let generation = deployment.metadata.generation;
-        if seen.is_some_and(|seen| seen != generation) {
+        let now = Seen::of(deployment);
+        if seen.is_some_and(|seen| seen != now) {
             return Err(Error::Impossible(format!(
                 "{} was changed by somebody else just now; nothing was rolled back",
                 name(&deployment.object)
             )));
         }
-        match roll_deployment_once(cluster, deployment, &chain, args).await {
+        match roll_deployment_once(cluster, deployment, &chain, wanted).await {
             // Its status was written in between, most likely.
             Err(error) if error.is_code(409) && round < ROUNDS => {
-                seen = Some(generation);
+                seen = Some(now);
                 round += 1;
             }
             result => return result,
@@ -155,20 +226,24 @@ async fn roll_deployment_once(
     cluster: &Cluster,
     deployment: &Deployment,
     chain: &Chain,
-    args: &RollbackArgs,
+    wanted: &Wanted,
 ) -> Result<Done, Error> {
     let named = name(&deployment.object);
-    if let Some(args_name) = &args.name {
+    if let Some(own) = &wanted.name {
         return Err(Error::Usage(format!(
-            "--name {args_name}: {named} names its revisions itself"
+            "--name {own}: {named} names its revisions itself"
         )));
     }
-    check(deployment, args.force)?;
-    let Some((revision, slices)) = chosen(cluster, chain, args).await? else {
-        return Ok(already(chain, &named, args));
+    check(deployment, wanted.force)?;
+    let Some((revision, slices)) = chosen(cluster, chain, wanted).await? else {
+        return Ok(already(chain, &named, wanted));
     };
-    let patch = roll_deployment(&deployment.object, &slices.inlined(revision));
-    let write = Write::new(Body::JsonPatch, args.dry_run);
+    let inlined = slices.inlined(revision);
+    let mut rolled = deployment.object.clone();
+    rolled["spec"]["template"] = template(&inlined);
+    warn_before_revision(cluster, chain, deployment.kind, &rolled).await;
+    let patch = roll_deployment(&deployment.object, &inlined);
+    let write = Write::new(Body::JsonPatch, wanted.dry_run);
     cluster.write(&deployment.path(), write, &patch).await?;
     let hint = if deployment.spec.paused {
         format!(
@@ -181,7 +256,7 @@ async fn roll_deployment_once(
     let line = format!(
         "{named} rolled back to {}{}{hint}",
         rollout::title(revision),
-        note(args.dry_run)
+        note(wanted.dry_run)
     );
     let follow = (!deployment.spec.paused).then(|| deployment.target());
     Ok(Done {
@@ -196,21 +271,22 @@ async fn roll_revisions(
     cluster: &Cluster,
     target: &Target,
     chain: &Chain,
-    args: &RollbackArgs,
+    wanted: &Wanted,
 ) -> Result<Done, Error> {
     standalone::check(chain, target)?;
     let named = chain.newest().map(|newest| name(&newest.object));
-    let Some((revision, _)) = chosen(cluster, chain, args).await? else {
-        return Ok(already(chain, &named.unwrap_or_default(), args));
+    let Some((revision, _)) = chosen(cluster, chain, wanted).await? else {
+        return Ok(already(chain, &named.unwrap_or_default(), wanted));
     };
     let cause = cause(&revision.object, ROLLBACK);
-    let next = standalone::next(chain, revision, args.name.as_deref(), &cause)?;
-    let created = standalone::create(cluster, revision.kind, &next, args.dry_run).await?;
+    let next = standalone::next(chain, revision, wanted.name.as_deref(), &cause)?;
+    warn_before_revision(cluster, chain, revision.kind, &next).await;
+    let created = standalone::create(cluster, revision.kind, &next, wanted.dry_run).await?;
     let line = format!(
         "{} created with the content of {}{}",
         name(&created),
         rollout::title(revision),
-        note(args.dry_run)
+        note(wanted.dry_run)
     );
     let new = next["metadata"]["name"].as_str().unwrap_or_default();
     Ok(Done {
@@ -235,8 +311,10 @@ fn check(deployment: &Deployment, force: bool) -> Result<(), Error> {
     Ok(())
 }
 
-fn already(chain: &Chain, named: &str, args: &RollbackArgs) -> Done {
-    let revision = args.to_revision.and_then(|number| chain.by_number(number));
+fn already(chain: &Chain, named: &str, wanted: &Wanted) -> Done {
+    let revision = wanted
+        .to_revision
+        .and_then(|number| chain.by_number(number));
     let revision = revision.or(chain.current()).map(rollout::title);
     Done {
         line: format!(
@@ -252,14 +330,14 @@ fn already(chain: &Chain, named: &str, args: &RollbackArgs) -> Done {
 async fn chosen<'a>(
     cluster: &Cluster,
     chain: &'a Chain,
-    args: &RollbackArgs,
+    wanted: &Wanted,
 ) -> Result<Option<(&'a Revision, Slices)>, Error> {
     let template = chain.deployment.as_ref().map(as_revision).transpose()?;
     let slices = Slices::read(cluster, chain.revisions.iter().chain(&template)).await?;
     let candidates = candidates(chain, template.as_ref(), &slices);
     let options = Options {
-        to_revision: args.to_revision,
-        force: args.force,
+        to_revision: wanted.to_revision,
+        force: wanted.force,
     };
     let choice = choose(&candidates, &options).map_err(|refusal| {
         let subject = chain.target().map(|target| target.to_string());

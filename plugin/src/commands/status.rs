@@ -1,7 +1,8 @@
 //! `status`: is it rolled out, and if not, why.
 
 mod application;
-mod render;
+mod overview;
+pub(crate) mod render;
 
 use std::time::Duration;
 
@@ -10,7 +11,6 @@ use k8s_openapi::jiff::Timestamp;
 
 use super::Exit;
 use crate::{
-    applications::target::AppTarget,
     args::{GlobalArgs, timeout},
     chain,
     error::Error,
@@ -19,19 +19,26 @@ use crate::{
         report,
     },
     rollout::{Outcome, SubjectSlices, follow, judge},
-    target::TargetArg,
+    selection::SelectionArgs,
 };
 
 /// Tell whether a deployment or a revision is rolled out, and if not, why
 ///
+/// Without TARGET, and of several, a line for each: of all in the namespace, or with -A in all of them; -l chooses by
+/// labels.
+///
 /// Of an Application of Shipper's (app/NAME) or one of its Releases (rel/NAME): whether it is complete, and what each
 /// cluster has of it. One that waits to be promoted is not complete.
 ///
-/// Exit code 0: rolled out and available. 1: not, or not yet. 2: an error.
+/// Exit code 0: rolled out and available, all of them. 1: not, or not yet. 2: an error.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct StatusArgs {
     #[command(flatten)]
-    target: TargetArg,
+    selection: SelectionArgs,
+
+    /// Show only what is not rolled out, where there are several
+    #[arg(long)]
+    unhealthy: bool,
 
     /// Wait until it is rolled out, its deadline has passed, or the time is up
     #[arg(long, short)]
@@ -48,10 +55,16 @@ pub(crate) struct StatusArgs {
 
 /// Prints the state, with `--watch` the one in which the wait ended.
 pub(crate) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    if let Some(target) = AppTarget::parse(&args.target.words)? {
+    if let Some(target) = args.selection.application()? {
         return application::run(&target, args, global).await;
     }
-    let target = args.target.target()?;
+    let Some(target) = args.selection.one()? else {
+        if args.watch {
+            let text = "--watch follows one TARGET; `kubectl baton tree --watch` follows several";
+            return Err(Error::Usage(text.to_owned()));
+        }
+        return overview::run(&args.selection.selection()?, args, global).await;
+    };
     let cluster = global.connect().await?;
     let output = global.output();
     let (chain, rollout) = if args.watch {

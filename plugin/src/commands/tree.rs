@@ -15,7 +15,7 @@ use crate::{
     output::{
         Output, Paint,
         format::{DocumentFormat, document},
-        objects_none_found,
+        objects_none_found, report,
     },
     screen::Screen,
     selection::SelectionArgs,
@@ -32,12 +32,14 @@ use crate::{
 /// their objects are. OWNER is who controls the object: a revision, something else by kind and name, nobody, or it is
 /// missing.
 ///
-/// Without TARGET, everything in the namespace is shown. Archived revisions are shown as one line.
+/// Without TARGET, everything in the namespace is shown, or with -A in all of them; -l chooses by labels. Archived
+/// revisions are shown as one line.
 ///
 /// Of an Application of Shipper's (app/NAME), the Releases are shown, the newest first, with what each cluster has of
 /// them: CAPACITY and TRAFFIC are what is there of what is wanted, SERVICE is the part of the traffic that arrives
 /// there. Releases that have nothing left anywhere are shown as one line.
 #[derive(Clone, Debug, Args)]
+#[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct TreeArgs {
     #[command(flatten)]
     selection: SelectionArgs,
@@ -54,6 +56,10 @@ pub(crate) struct TreeArgs {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
     revision: Option<i64>,
 
+    /// Show only objects that are not healthy or not where they belong, and what they are part of
+    #[arg(long)]
+    unhealthy: bool,
+
     /// Draw with ASCII characters only; without it, if the locale admits no others
     #[arg(long)]
     ascii: bool,
@@ -63,14 +69,21 @@ pub(crate) struct TreeArgs {
     output: Option<DocumentFormat>,
 }
 
+const NOTHING_UNHEALTHY: &str = "There is nothing unhealthy.";
+
 pub(crate) async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     if let Some(target) = args.selection.application()? {
+        if args.unhealthy {
+            let text = "--unhealthy is not for Applications and Releases";
+            return Err(Error::Usage(text.to_owned()));
+        }
         return application::run(&target, args, global).await;
     }
     let scope = Scope {
         selection: args.selection.selection()?,
         archived: args.archived,
         revision: args.revision,
+        unhealthy: args.unhealthy,
     };
     let cluster = global.connect().await?;
     let mut output = global.output();
@@ -81,6 +94,7 @@ pub(crate) async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Er
     let chains = once(&cluster, &scope).await?;
     match args.output {
         Some(form) => output.print(&document(form, &json!({ "chains": chains })))?,
+        None if chains.is_empty() && scope.unhealthy => report(NOTHING_UNHEALTHY),
         None if chains.is_empty() => objects_none_found(scope.selection.namespace(&cluster)),
         None => {
             let style = Style {
@@ -160,7 +174,10 @@ impl View {
                 collapsed,
             };
             let mut text = render(chains, style, output);
-            if chains.is_empty() {
+            if chains.is_empty() && scope.unhealthy {
+                text.push_str(NOTHING_UNHEALTHY);
+                text.push('\n');
+            } else if chains.is_empty() {
                 text.push_str("There is nothing to show yet.\n");
             }
             if let Some(trouble) = trouble {

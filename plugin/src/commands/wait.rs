@@ -43,6 +43,30 @@ pub(crate) struct WaitArgs {
     timeout: Duration,
 }
 
+/// What can be waited for, with a few words on it.
+pub(crate) const GOALS: [(&str, &str); 7] = [
+    ("rolled-out", "the newest content is there and available"),
+    ("available", "any content is"),
+    ("succeeded", "the current revision was rolled out once"),
+    ("archived", "the older revisions have nothing any more"),
+    ("deleted", "it does not exist"),
+    (
+        "revision=",
+        "the current revision has this number, or a higher one",
+    ),
+    ("condition=", "a condition has a status, by default True"),
+];
+
+/// The conditions that deployments and revisions have.
+pub(crate) const CONDITIONS: [(&str, &str); 6] = [
+    (conditions::AVAILABLE, ""),
+    (conditions::PROGRESSING, "of a deployment"),
+    (conditions::PAUSED, ""),
+    (conditions::SUCCEEDED, "of a revision"),
+    (conditions::IN_TRANSITION, "of a revision"),
+    (conditions::ARCHIVED, "of a revision"),
+];
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
     /// The wanted content is rolled out and available.

@@ -30,6 +30,13 @@ const KEPT: &str = "kept";
 /// What becomes of an object whose change is refused as one of immutable fields.
 const RECREATED: &str = "deleted and created anew";
 
+impl Section {
+    /// Whether it is about an object that is deleted and created anew.
+    pub(crate) fn is_recreation(&self) -> bool {
+        self.verdict == RECREATED
+    }
+}
+
 /// How many of those are listed one by one.
 const LISTED: usize = 20;
 

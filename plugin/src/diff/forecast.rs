@@ -6,9 +6,10 @@
 use std::collections::BTreeSet;
 
 use baton_apis::constants::FIELD_MANAGER;
+use baton_engine::owners;
 use baton_engine::recreate::is_recreated;
 use baton_engine::revision::{
-    Desired, KindScope, KindState, Kinds, Phase, Revision as Next, violations,
+    Desired, KindScope, KindState, Kinds, Phase, Reach, Revision as Next, violations,
 };
 use baton_kubernetes::answer::is_immutable;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -16,13 +17,15 @@ use http::Method;
 use serde_json::Value;
 
 use super::apply::{
-    Bringing, Request, Response, condense, evaluate, left_behind, request, summary,
+    Bringing, ChainSiblings, Request, Response, condense, evaluate, left_behind, request, summary,
 };
+use super::losses::{elsewhere, wants_beside, with_warning};
+use super::places::{PlacedChildren, Places, unseen};
 use super::plan::{Plan, as_next, itself, last_applied, of_deployment, of_revision, three_way};
 use super::revisions::{Side, settings};
-use super::{Section, Tone};
+use super::{Section, Tone, takeover};
 use crate::chain::{Revision, read_all};
-use crate::children::{Children, Detail, Found};
+use crate::children::Found;
 use crate::connect::{Body, Cluster, SIDE_BY_SIDE, Write};
 use crate::content::{RevisionContent, Slices};
 use crate::error::Error;
@@ -43,8 +46,12 @@ pub(crate) async fn dry_run(
     let path = format!(
         "{path}?fieldManager={FIELD_MANAGER}&fieldValidation=Ignore&dryRun=All&force={is_forced}"
     );
-    let body = Some((Body::Apply, body));
-    cluster.send(Method::PATCH, &path, body).await
+    let mut body = body.clone();
+    owners::encode(&mut body);
+    let body = Some((Body::Apply, &body));
+    let mut answer = cluster.send(Method::PATCH, &path, body).await?;
+    owners::decode(&mut answer);
+    Ok(answer)
 }
 
 /// Whether a refusal is about who asks. Quotas and admission refuse with the same code, for another
@@ -65,10 +72,14 @@ pub(crate) async fn read_again(
     object: &Desired,
 ) -> Result<Option<Value>, Error> {
     let path = path(cluster, object).await?;
-    cluster.get_at(&path).await
+    let mut found = cluster.get_at(&path).await?;
+    if let Some(live) = &mut found {
+        owners::decode(live);
+    }
+    Ok(found)
 }
 
-async fn path(cluster: &Cluster, object: &Desired) -> Result<String, Error> {
+pub(super) async fn path(cluster: &Cluster, object: &Desired) -> Result<String, Error> {
     let Some(resource) = cluster.resource(&object.gvk).await? else {
         let (version, kind) = (object.gvk.api_version(), &object.gvk.kind);
         return Err(Error::NotFound(format!("{version} {kind} is not served")));
@@ -79,11 +90,12 @@ async fn path(cluster: &Cluster, object: &Desired) -> Result<String, Error> {
 
 /// What applying a deployment or a revision would do. `given` are slices that come with it.
 pub(crate) async fn forecast(
-    cluster: &Cluster,
+    places: &Places,
     object: &Value,
     kind: Kind,
     given: &[Value],
 ) -> Result<Vec<Section>, Error> {
+    let cluster = &places.home;
     let namespace = object["metadata"]["namespace"].as_str();
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let path = kind.path_of(namespace, name);
@@ -101,7 +113,7 @@ pub(crate) async fn forecast(
     };
     let mut sections: Vec<Section> = itself(kind, live.as_ref(), &after).into_iter().collect();
     if let Some(plan) = plan {
-        sections.extend(of_plan(cluster, &plan, given).await?);
+        sections.extend(of_plan(places, &plan, given).await?);
     }
     Ok(sections)
 }
@@ -140,7 +152,8 @@ async fn dry_run_itself(
 }
 
 /// What a revision would do with all objects that it and the revisions before it want.
-async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<Section>, Error> {
+async fn of_plan(places: &Places, plan: &Plan, given: &[Value]) -> Result<Vec<Section>, Error> {
+    let cluster = &places.home;
     let live_ones: Vec<&Revision> = plan
         .previous
         .iter()
@@ -165,7 +178,7 @@ async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<
         .collect();
     let mut wanted = vec![(&plan.revision, &content)];
     wanted.extend(old.iter().map(|(revision, content)| (*revision, content)));
-    let children = Children::read(cluster, &wanted, Detail::Whole).await?;
+    let children = places.children(&wanted).await?;
 
     let mut sections = Vec::new();
     let side = Side::of_revision(&plan.revision, content.clone());
@@ -174,9 +187,9 @@ async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<
         let verdict = format!("refused: there is no slice {}", missing.join(", no slice "));
         sections.push(Section::new("", "slices").verdict(Tone::Bad, verdict));
     }
-    let objects = of_objects(cluster, plan, &next, &content, &children).await?;
+    let objects = of_objects(places, plan, &next, &content, &children).await?;
     sections.extend(objects);
-    sections.extend(of_old_objects(plan, &content, &old, &children));
+    sections.extend(of_old_objects(places, plan, &content, &old, &children).await?);
     let fates = summary(&sections);
     let (sections, left_out) = condense(sections);
     let mut first =
@@ -192,11 +205,11 @@ async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<
 }
 
 async fn of_objects(
-    cluster: &Cluster,
+    places: &Places,
     plan: &Plan,
     next: &Next,
     content: &RevisionContent,
-    children: &Children,
+    children: &PlacedChildren,
 ) -> Result<Vec<Section>, Error> {
     let bringing = Bringing::of(content);
     let mut seen = BTreeSet::new();
@@ -212,11 +225,11 @@ async fn of_objects(
                 let verdict = "refused: it is in the revision already";
                 return Ok(section.verdict(Tone::Bad, verdict));
             }
-            if !phase.is_here() {
-                let verdict = format!("not compared: class {} writes it", phase.class);
+            let Some(cluster) = places.of(phase) else {
+                let verdict = format!("not compared: {}", unseen(phase));
                 return Ok(section.verdict(Tone::Same, verdict));
-            }
-            let mut live = match children.find(&object.key) {
+            };
+            let mut live = match children.find(phase, &object.key) {
                 Found::Live(live) => Some(live.clone()),
                 Found::Missing => None,
                 // A kind that is not served has no objects.
@@ -225,6 +238,12 @@ async fn of_objects(
             };
             let next = &Next {
                 delivery: phase.delivery(),
+                // Where a phase may deliver, only the manager knows.
+                reach: if phase.is_here() {
+                    next.reach.clone()
+                } else {
+                    Reach::Cluster
+                },
                 ..next.clone()
             };
             let mut rounds = ROUNDS;
@@ -238,15 +257,25 @@ async fn of_objects(
                     };
                 match send(cluster, next, object, &body, is_forced).await {
                     Ok(answer) => {
-                        let live = live.as_ref();
-                        return Ok(evaluate(
-                            siblings,
-                            bringing,
-                            &phase.name,
-                            object,
-                            live,
-                            answer,
-                        ));
+                        let seen = live.as_ref();
+                        let by = (next, siblings);
+                        let (answer, notes) =
+                            match settled(cluster, by, object, seen, &body, answer).await {
+                                Err(error) if error.is_code(409) && rounds > 0 => {
+                                    live = read_again(cluster, object).await?;
+                                    continue;
+                                }
+                                settled => settled?,
+                            };
+                        let name = &phase.name;
+                        let mut section = evaluate(siblings, bringing, name, object, seen, answer);
+                        section.notes.extend(notes);
+                        return match seen {
+                            Some(live) if section.is_recreation() => {
+                                with_warning(cluster, section, object, live).await
+                            }
+                            _ => Ok(section),
+                        };
                     }
                     Err(error) if error.is_code(409) && rounds > 0 => {
                         live = read_again(cluster, object).await?;
@@ -260,6 +289,28 @@ async fn of_objects(
         .buffered(SIDE_BY_SIDE)
         .try_collect()
         .await
+}
+
+/// What an object would be in the end, and what is to be said of a take-over from somebody who is no revision.
+async fn settled(
+    cluster: &Cluster,
+    (next, siblings): (&Next, &ChainSiblings),
+    object: &Desired,
+    live: Option<&Value>,
+    body: &Value,
+    response: Response,
+) -> Result<(Response, Vec<String>), Error> {
+    let (Some(live), Response::Object(answer)) = (live, &response) else {
+        return Ok((response, Vec::new()));
+    };
+    let former = takeover::former(next, siblings, object, live);
+    let settled = takeover::settle(cluster, object, live, body, &former, answer.clone());
+    let (answer, note) = settled.await?;
+    let mut notes = Vec::from_iter(note);
+    if !siblings.controls(live) {
+        notes.extend(takeover::stays(live, body, &former));
+    }
+    Ok((Response::Object(answer), notes))
 }
 
 /// Sends a dry run as the manager would. A conflict is an error: it says nothing about the object.
@@ -303,29 +354,44 @@ fn violation(next: &Next, object: &Desired, scope: KindScope) -> Option<String> 
 }
 
 /// Objects that the revisions before want and the new one does not, newest first.
-fn of_old_objects(
+async fn of_old_objects(
+    places: &Places,
     plan: &Plan,
     content: &RevisionContent,
     old: &[(&Revision, RevisionContent)],
-    children: &Children,
-) -> Vec<Section> {
-    let wants: BTreeSet<_> = content.objects().map(|object| object.key.clone()).collect();
-    let mut seen: BTreeSet<_> = wants.iter().collect();
+    children: &PlacedChildren,
+) -> Result<Vec<Section>, Error> {
+    let when = &plan.deletion;
+    let wanted = content.placed();
+    let mut seen: BTreeSet<_> = wanted.map(|(phase, it)| (phase.place(), &it.key)).collect();
     let mut sections = Vec::new();
-    let placed = old.iter().rev().flat_map(|(_, content)| content.placed());
-    for (phase, object) in placed {
-        if !seen.insert(&object.key) {
+    let objects = old.iter().rev().flat_map(|(_, content)| content.placed());
+    for (phase, object) in objects {
+        if !seen.insert((phase.place(), &object.key)) {
             continue;
         }
-        let live = match children.find(&object.key) {
-            Found::Live(live) => Some(live),
-            Found::Missing | Found::Unreadable(_) => None,
+        let Some(cluster) = places.of(phase) else {
+            sections.push(elsewhere(phase, object, when));
+            continue;
         };
-        let (siblings, when) = (&plan.siblings, &plan.deletion);
-        let section = left_behind(siblings, &wants, &phase.name, object, live, when);
-        sections.extend(section);
+        let live = match children.find(phase, &object.key) {
+            Found::Live(live) => live,
+            Found::Missing | Found::Unreadable(_) => continue,
+        };
+        let wants = wants_beside(content, phase);
+        let section = left_behind(
+            &plan.siblings,
+            &wants,
+            &phase.name,
+            object,
+            Some(live),
+            when,
+        );
+        if let Some(section) = section {
+            sections.push(with_warning(cluster, section, object, live).await?);
+        }
     }
-    sections
+    Ok(sections)
 }
 
 #[cfg(test)]

@@ -127,6 +127,8 @@ mod tests {
             manifest,
             violations: Vec::new(),
             hidden: None,
+            lacks: None,
+            reason: None,
         }
     }
 

@@ -47,6 +47,10 @@ pub(crate) fn render(sections: &[Section], labels: &Labels, output: Output) -> S
         for note in &section.notes {
             let _ = writeln!(text, "  {note}");
         }
+        for warning in &section.warnings {
+            let warning = output.paint(Paint::Bad, &format!("warning: {warning}"));
+            let _ = writeln!(text, "  {warning}");
+        }
         let diff = section
             .pair
             .as_ref()
@@ -131,6 +135,7 @@ mod tests {
             verdict: verdict.to_owned(),
             tone,
             notes: Vec::new(),
+            warnings: Vec::new(),
             pair: None,
         }
     }
@@ -177,6 +182,16 @@ ConfigMap shop/web: handed over unchanged
 "
         );
         assert_eq!(rendered(&[], false), "");
+    }
+
+    #[test]
+    fn warnings_follow_the_notes() {
+        let mut removed = section(Tone::Removed, "deleted later").note("a note");
+        removed.warnings.push("its data goes along".to_owned());
+        assert_eq!(
+            rendered(&[removed], false),
+            "ConfigMap shop/web: deleted later\n  a note\n  warning: its data goes along\n"
+        );
     }
 
     #[test]

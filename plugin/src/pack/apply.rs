@@ -47,7 +47,7 @@ impl Verb {
 }
 
 /// Applies a package: the slices first, as whatever refers to them needs them. `report` is called
-/// for each object as soon as it is done.
+/// for each object as soon as it is done. Returns the object that holds the package as the server answered with it.
 ///
 /// # Guarantees
 /// Nothing is written before the server has accepted all of it in a dry run.
@@ -56,7 +56,7 @@ pub(crate) async fn apply(
     package: &Package,
     mode: Mode,
     mut report: impl FnMut(&str) -> Result<(), Error>,
-) -> Result<(), Error> {
+) -> Result<Value, Error> {
     let check = Mode {
         dry_run: true,
         ..mode
@@ -66,13 +66,15 @@ pub(crate) async fn apply(
     } else {
         &[check, mode]
     };
+    let mut holder = Value::Null;
     for step in modes {
         let slices = stream::iter(&package.slices)
             .map(async |slice| Ok((slice, apply_slice(cluster, slice, *step).await?)))
             .buffered(AT_ONCE);
         let object = stream::once(async {
-            let object = &package.object;
-            Ok::<_, Error>((object, apply_one(cluster, object, *step).await?))
+            let (verb, answer) = apply_one(cluster, &package.object, *step).await?;
+            holder = answer;
+            Ok::<_, Error>((&package.object, verb))
         });
         let mut done = pin!(slices.chain(object));
         while let Some((object, verb)) = done.try_next().await? {
@@ -86,7 +88,7 @@ pub(crate) async fn apply(
             }
         }
     }
-    Ok(())
+    Ok(holder)
 }
 
 /// A slice that exists has the wanted content: its name is made from it, and it cannot change.
@@ -97,17 +99,18 @@ async fn apply_slice(cluster: &Cluster, slice: &Value, mode: Mode) -> Result<Ver
     send(cluster, slice, mode).await.map(|_| Verb::Created)
 }
 
-async fn apply_one(cluster: &Cluster, object: &Value, mode: Mode) -> Result<Verb, Error> {
+async fn apply_one(cluster: &Cluster, object: &Value, mode: Mode) -> Result<(Verb, Value), Error> {
     let before = cluster.get_at(&path(cluster, object)).await?;
     let after = send(cluster, object, mode).await?;
     let version = |object: &Value| object.pointer("/metadata/resourceVersion").cloned();
-    Ok(match before {
+    let verb = match before {
         None => Verb::Created,
         // A dry run gives no new version, so the rest is compared.
         Some(before) if mode.dry_run && same(&before, &after) => Verb::Unchanged,
         Some(before) if !mode.dry_run && version(&before) == version(&after) => Verb::Unchanged,
         Some(_) => Verb::Configured,
-    })
+    };
+    Ok((verb, after))
 }
 
 async fn send(cluster: &Cluster, object: &Value, mode: Mode) -> Result<Value, Error> {

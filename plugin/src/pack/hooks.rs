@@ -2,12 +2,16 @@
 //!
 //! Those of an installation or an upgrade are packed into phases of their own, one per weight:
 //! `pre-*` ones before everything but namespaces and CRDs, `post-*` ones after everything. Tests,
-//! and hooks of a deletion or a rollback, are left out, as a revision has no such moments.
+//! and hooks of a deletion or a rollback, are left out, as a revision has no such moments. What else of a hook means
+//! nothing to a revision is told.
 
 use std::collections::BTreeMap;
 
 const HOOK: &str = "helm.sh/hook";
 const WEIGHT: &str = "helm.sh/hook-weight";
+const DELETE_POLICY: &str = "helm.sh/hook-delete-policy";
+/// The only policy that a revision knows: its objects are not deleted because of what became of them.
+const BEFORE_CREATION: &str = "before-hook-creation";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Hook {
@@ -65,9 +69,113 @@ pub(crate) fn of(annotations: &BTreeMap<String, String>) -> Result<Option<Hook>,
     }))
 }
 
+/// What Helm would do with a hook that is packed and a revision does not; nothing for other objects.
+pub(crate) fn ignored(kind: &str, annotations: &BTreeMap<String, String>) -> Option<String> {
+    let hook = of(annotations).ok()??;
+    let list = |annotation: &str| {
+        let words = annotations.get(annotation).map_or("", String::as_str);
+        let words = words.split(',').map(str::trim);
+        words.filter(|word| !word.is_empty()).collect::<Vec<_>>()
+    };
+    let names = list(HOOK);
+    let [install, upgrade] = match hook.moment {
+        Moment::Before => ["pre-install", "pre-upgrade"],
+        Moment::After => ["post-install", "post-upgrade"],
+    };
+    let has = |name: &str| names.contains(&name);
+    let mut said = Vec::new();
+    if matches!(kind, "Job" | "Pod") {
+        said.push(
+            match (has(install), has(upgrade)) {
+                (true, false) => "it runs again at an upgrade that changes it",
+                (false, true) => {
+                    "it runs at the installation too, and again at an upgrade that changes it"
+                }
+                _ => "it runs again at an upgrade that changes it, not at every one",
+            }
+            .to_owned(),
+        );
+    }
+    let others: Vec<&str> = names
+        .iter()
+        .copied()
+        .filter(|name| ![install, upgrade].contains(name))
+        .collect();
+    if !others.is_empty() {
+        said.push(format!("it does nothing at {}", others.join(", ")));
+    }
+    let policies = list(DELETE_POLICY);
+    let unknown: Vec<&str> = policies
+        .iter()
+        .copied()
+        .filter(|policy| *policy != BEFORE_CREATION)
+        .collect();
+    if !unknown.is_empty() {
+        said.push(format!(
+            "it stays as long as the revision, whatever {DELETE_POLICY} says of {}",
+            unknown.join(", ")
+        ));
+    }
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_revision_does_not_do_for_a_hook_is_told() {
+        let changed = "it runs again at an upgrade that changes it";
+        for (kind, names, policy, expected) in [
+            ("ConfigMap", "pre-install", "", None),
+            ("ConfigMap", "crd-install", "hook-succeeded", None),
+            ("ConfigMap", "test", "hook-succeeded", None),
+            ("ConfigMap", "", "hook-succeeded", None),
+            (
+                "Job",
+                "pre-install",
+                "before-hook-creation",
+                Some(changed.to_owned()),
+            ),
+            (
+                "Job",
+                "pre-install,pre-upgrade",
+                "",
+                Some(format!("{changed}, not at every one")),
+            ),
+            (
+                "Job",
+                "post-upgrade",
+                "",
+                Some(
+                    "it runs at the installation too, and again at an upgrade that changes it"
+                        .to_owned(),
+                ),
+            ),
+            (
+                "ConfigMap",
+                "post-install, pre-delete,test",
+                "",
+                Some("it does nothing at pre-delete, test".to_owned()),
+            ),
+            (
+                "Secret",
+                "post-install,pre-upgrade",
+                "before-hook-creation, hook-succeeded,hook-failed",
+                Some(
+                    "it does nothing at post-install; it stays as long as the revision, whatever \
+                     helm.sh/hook-delete-policy says of hook-succeeded, hook-failed"
+                        .to_owned(),
+                ),
+            ),
+        ] {
+            let mut annotations = BTreeMap::from([(DELETE_POLICY.to_owned(), policy.to_owned())]);
+            if !names.is_empty() {
+                annotations.insert(HOOK.to_owned(), names.to_owned());
+            }
+            assert_eq!(ignored(kind, &annotations), expected, "{kind} {names}");
+        }
+    }
 
     #[test]
     fn hooks_have_phases_or_no_place() {

@@ -59,6 +59,8 @@ impl Manifest {
 pub(crate) struct Collected {
     /// Leave out all hooks of Helm.
     pub(crate) no_hooks: bool,
+    /// Leave out Secrets with values.
+    pub(crate) no_secrets: bool,
     /// Objects in the order of the input.
     pub(crate) manifests: Vec<Manifest>,
     pub(crate) errors: Vec<InputError>,
@@ -79,7 +81,13 @@ impl Collected {
         }
     }
 
-    fn take_value(&mut self, place: &SourceLocation, value: Value, item_lines: &[usize]) {
+    /// Takes in a document: an object, or a list of objects that begin in these lines.
+    pub(crate) fn take_value(
+        &mut self,
+        place: &SourceLocation,
+        value: Value,
+        item_lines: &[usize],
+    ) {
         let mut object = match value {
             Value::Object(object) => object,
             other => {
@@ -172,6 +180,10 @@ impl Collected {
             self.notes
                 .push(format!("{place}: {title} is left out, as {reason}"));
             return Ok(None);
+        }
+        if let Some(ignored) = hooks::ignored(&gvk.kind, &annotations) {
+            self.notes
+                .push(format!("{place}: {title} is a Helm hook: {ignored}"));
         }
 
         let labels = strip::texts(&mut metadata, "labels");

@@ -24,6 +24,10 @@ impl fmt::Display for SourceLocation {
             line,
             origin,
         } = self;
+        // What was no text has no lines.
+        if *document == 0 {
+            return f.write_str(source);
+        }
         write!(f, "{source}:{line}: document {document}")?;
         match origin {
             Some(origin) => write!(f, " ({origin})"),
@@ -122,6 +126,14 @@ mod tests {
         assert_eq!(
             InputError::at(&place(Some("shop/templates/app.yaml")), "kind is missing").to_string(),
             "shop/app.yaml:14: document 2 (shop/templates/app.yaml): kind is missing"
+        );
+        let cluster = SourceLocation {
+            source: "-l app=shop".into(),
+            ..SourceLocation::default()
+        };
+        assert_eq!(
+            InputError::at(&cluster, "kind is missing").to_string(),
+            "-l app=shop: kind is missing"
         );
         assert_eq!(
             InputError::of("shop", "no such file").to_string(),

@@ -17,7 +17,7 @@ use super::{
 use crate::{
     chain::{Chain, Deployment, Revision, State},
     children::{Children, Found, Owner, compile, owner},
-    content::{Phase, RevisionContent, Slices},
+    content::{Phase, RevisionContent, SERVED, Slices, is_served},
     delegates::{Delegate, DelegateState, Delegates},
 };
 
@@ -189,7 +189,7 @@ impl View<'_> {
         let is_ready = |object: &&ObjectPicture| object.is_ready();
         let healthy = objects.iter().filter(is_ready).count();
         let shown_below = phase.is_here() && healthy < objects.len();
-        let about = found.map(|found| about_delegate(revision, &phase.name, found, shown_below));
+        let about = found.map(|found| about_delegate(revision, phase, found, shown_below));
         let texts = [about.unwrap_or_default(), missing_slices(phase)];
         PhasePicture {
             name: phase.name.clone(),
@@ -202,6 +202,7 @@ impl View<'_> {
                 .join("; "),
             delegate: found.and_then(|found| delegate(found, available)),
             objects,
+            hidden: 0,
         }
     }
 
@@ -236,7 +237,8 @@ impl View<'_> {
                 (healthy, self.owner(revision, live), messages)
             }
         };
-        identity(object, healthy, owner, message.join(", "))
+        let message = with_reason(revision, object, message.join(", "));
+        identity(object, healthy, owner, message)
     }
 
     fn owner(&self, revision: &Revision, live: &Value) -> OwnerPicture {
@@ -254,6 +256,24 @@ impl View<'_> {
             Owner::Stranger { kind, name } => OwnerPicture::Stranger { kind, name },
             Owner::Nobody => OwnerPicture::Nobody,
         }
+    }
+}
+
+/// What probes say of an object, with the reason that the manager found: of what does not come up it has asked the
+/// pods.
+fn with_reason(revision: &Revision, object: &Desired, message: String) -> String {
+    let key = &object.key;
+    let mut waiting = revision.status.waiting_for.iter();
+    let reported = waiting.find(|waiting| {
+        let namespace = waiting.namespace.as_deref().unwrap_or_default();
+        let names = (&*waiting.group, &*waiting.kind, namespace, &*waiting.name);
+        names == (&*key.group, &*key.kind, &*key.namespace, &*key.name)
+    });
+    match reported {
+        Some(reported) if !message.is_empty() && reported.message.starts_with(&message) => {
+            reported.message.clone()
+        }
+        _ => message,
     }
 }
 
@@ -299,7 +319,7 @@ fn far(object: &Desired, class: &str, available: Health) -> ObjectPicture {
 /// is shown with them.
 fn about_delegate(
     revision: &Revision,
-    phase: &str,
+    phase: &Phase,
     found: DelegateState<'_>,
     shown_below: bool,
 ) -> String {
@@ -317,7 +337,7 @@ fn about_delegate(
         // It goes with the objects.
         DelegateState::Missing if revision.is_archived() => return String::new(),
         DelegateState::Missing => {
-            let [name, _] = names(revision.name(), phase);
+            let [name, _] = names(revision.name(), &phase.name);
             return format!("there is no {}Phase {name}", revision.kind.name());
         }
         DelegateState::Unreadable(why) => return why.to_owned(),
@@ -326,7 +346,14 @@ fn about_delegate(
         _ if delegate.is_deleting => {
             format!("{} {} is being deleted", delegate.kind, delegate.name)
         }
-        None => format!("nobody has reported on {} yet", delegate.name),
+        None => {
+            let text = format!("nobody has reported on {} yet", delegate.name);
+            if is_served(&phase.class) {
+                text
+            } else {
+                format!("{text}; its class is for another controller: {SERVED}")
+            }
+        }
         Some(condition) if condition.status == "True" => String::new(),
         Some(condition) if shown_below && condition.reason == reasons::PROBE_FAILURE => {
             String::new()
@@ -422,6 +449,21 @@ mod tests {
     }
 
     #[test]
+    fn a_class_that_is_not_served_by_us_is_told_with_those_that_are() {
+        let mut silent = delegate("u1", "False", "ProbeFailure");
+        silent["status"] = json!({});
+        let hint = "; its class is for another controller: Baton serves the classes default and cluster.NAME";
+        for (class, expected) in [("default", ""), ("cluster.eu", ""), ("elsewhere", hint)] {
+            let (_, message, _) = phase(class, Some(&silent), &["x", "y"]);
+            assert_eq!(
+                message,
+                format!("nobody has reported on web-1-a yet{expected}"),
+                "{class}"
+            );
+        }
+    }
+
+    #[test]
     fn objects_of_the_class_default_are_looked_at_themselves() {
         let failing = delegate("u1", "False", "ProbeFailure");
         let (healthy, message, objects) = phase("default", Some(&failing), &["x"]);
@@ -461,6 +503,27 @@ mod tests {
             let picture = picture(&chain, &catalogue, &children, &Delegates::default());
             assert_eq!(picture.revisions[0].healthy, expected, "{of_x:?} {of_y:?}");
         }
+    }
+
+    #[test]
+    fn the_reason_that_the_manager_found_is_told_while_its_probe_says_the_same() {
+        let mut chain = chain("");
+        let revision = &mut chain.revisions[0];
+        revision.status.waiting_for = vec![baton_apis::WaitingForObject {
+            kind: "ConfigMap".to_owned(),
+            name: "x".to_owned(),
+            namespace: Some("shop".to_owned()),
+            message: "not there (pod x-1: unschedulable)".to_owned(),
+            ..baton_apis::WaitingForObject::default()
+        }];
+        let content = Slices::default().content(revision);
+        let objects = &content.phases[0].objects;
+        let told =
+            |at: usize, message: &str| with_reason(revision, &objects[at], message.to_owned());
+        assert_eq!(told(0, "not there"), "not there (pod x-1: unschedulable)");
+        assert_eq!(told(0, "something else"), "something else");
+        assert_eq!(told(0, ""), "");
+        assert_eq!(told(1, "not there"), "not there");
     }
 
     #[test]

@@ -7,6 +7,7 @@ use baton_kubernetes::discovery::Resource;
 use super::{
     ChainPicture,
     build::{Catalogue, picture},
+    unhealthy,
 };
 use crate::{
     chain::{Chain, Revision, State},
@@ -27,6 +28,8 @@ pub(crate) struct Scope {
     pub(crate) archived: bool,
     /// The only revision to show of each chain.
     pub(crate) revision: Option<i64>,
+    /// Whether what is fine is left out.
+    pub(crate) unhealthy: bool,
 }
 
 impl Scope {
@@ -60,6 +63,9 @@ impl Scope {
                     .revisions
                     .retain(|revision| revision.revision == Some(number));
             }
+        }
+        if self.unhealthy {
+            unhealthy::retain(&mut pictures);
         }
         pictures
     }

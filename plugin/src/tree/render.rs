@@ -138,14 +138,14 @@ pub(crate) fn revision(revision: &RevisionPicture, namespace: Option<&str>, styl
 }
 
 fn phase(phase: &PhasePicture, namespace: Option<&str>, style: Style) -> Node {
-    let is_fine = phase.healthy == phase.objects.len();
+    let is_fine = phase.healthy == phase.total();
     let mut name = Cell::from(format!("phase {}", phase.name));
     if !phase.class.is_empty() {
         name = name.and(Paint::Dim, format!(" (class {})", phase.class));
     }
     Node {
         name,
-        cells: vec![counts(phase.healthy, phase.objects.len()), Cell::default()],
+        cells: vec![counts(phase.healthy, phase.total()), Cell::default()],
         message: phase.message.clone(),
         children: phase
             .objects

@@ -2,7 +2,11 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use baton_apis::{ObjectDeploymentSpec, conditions::reasons, constants::ANNOTATION_CHANGE_CAUSE};
+use baton_apis::{
+    ObjectDeploymentSpec,
+    conditions::reasons,
+    constants::{ANNOTATION_CHANGE_CAUSE, ANNOTATION_PREFLIGHT},
+};
 use baton_engine::{
     deployment::{
         Deployment, Member, Objects, Snapshot, archival, sort, status::Creation, template,
@@ -208,6 +212,7 @@ fn deployment(
         history_limit: usize::try_from(spec.revision_history_limit).unwrap_or(0),
         progress_deadline_seconds: spec.progress_deadline_seconds,
         change_cause: record.annotations.get(ANNOTATION_CHANGE_CAUSE).cloned(),
+        preflight: record.annotations.get(ANNOTATION_PREFLIGHT).cloned(),
         has_phases: phases.is_some_and(|phases| !phases.is_empty()),
         status: record.status()?,
     })
@@ -227,6 +232,7 @@ fn member(record: &RevisionRecord) -> Result<Member, ReadError> {
         hash: notes.hash.clone(),
         digest: notes.digest.clone(),
         change_cause: notes.change_cause.clone(),
+        preflight: record.preflight.as_deref().map(str::to_owned),
         status: record.status()?,
     })
 }

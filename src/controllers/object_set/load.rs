@@ -6,9 +6,10 @@ use baton_apis::{
     ObjectSetSpec, ObjectSetStatus, ObjectSetTemplatePhase, conditions::reasons, constants::GROUP,
 };
 use baton_engine::{
-    conditions::was_refused,
+    conditions::{failing_since, was_refused},
     diff,
     names::{is_subdomain, quoted},
+    preflight::Preflight,
     revision::{Delivery, Phase, Revision, duplicates, prepare},
 };
 use baton_kubernetes::account::Account;
@@ -71,6 +72,9 @@ impl ObjectSets {
         let account = self
             .shared
             .account(&record.key.namespace, spec.service_account_name.as_deref());
+        // Once it has written anything it is too late to look ahead, and to refuse.
+        let has_begun = !status.controller_of.is_empty() || !status.remote_phases.is_empty();
+        let preflight = Preflight::parse(record.preflight.as_deref());
         let revision = Revision {
             generation: record.generation,
             lifecycle: record.lifecycle,
@@ -82,11 +86,14 @@ impl ObjectSets {
             delivery: Delivery::InProcess,
             is_impersonated: account.is_some(),
             was_refused: was_refused(&status.conditions),
+            failing_since: failing_since(&status.conditions),
+            checks_all_first: !has_begun && preflight == Ok(Preflight::All),
             ..as_revision(record)
         };
         let mut problems = references(record, &spec);
         let named = spec.service_account_name.as_ref();
         problems.extend(misplaced_account(&record.key, named));
+        problems.extend(preflight.err().filter(|_| !has_begun));
         let ObjectSetSpec {
             phases,
             availability_probes,

@@ -50,6 +50,7 @@ fn matters_to_itself(change: &Change<RevisionKind>) -> bool {
         || old.uid != new.uid
         || old.finalizers != new.finalizers
         || old.is_abandoned != new.is_abandoned
+        || old.preflight != new.preflight
         || old.package != new.package
         || old.instance != new.instance
 }

@@ -1,6 +1,6 @@
 mod delegation;
 
-use baton_apis::WaitingForObject;
+use baton_apis::{WaitingForObject, conditions::GENERAL};
 
 use super::*;
 use crate::tests::fixtures::{conditions, revision};
@@ -21,9 +21,9 @@ fn outcome(result: PassResult, controls_all: bool) -> Outcome {
 }
 
 fn types(status: &ObjectSetStatus) -> Vec<String> {
-    status
-        .conditions
-        .iter()
+    let special = status.conditions.iter();
+    special
+        .filter(|condition| !GENERAL.contains(&&*condition.type_))
         .map(|c| format!("{}={}", c.type_, c.status))
         .collect()
 }
@@ -393,4 +393,37 @@ fn a_status_can_be_written_whatever_there_is_to_say() {
             .message
             .ends_with(" bytes left out)")
     );
+}
+
+/// Nothing else tells what pods say: no watch looks at them.
+#[test]
+fn a_failing_workload_is_looked_at_again_and_again_and_less_and_less() {
+    let waiting = |group: &str, kind: &str| WaitingForObject {
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        ..WaitingForObject::default()
+    };
+    let report = |previous: &ObjectSetStatus, object: WaitingForObject, now| {
+        let result = PassResult::ProbeFailure {
+            phase: "a".to_owned(),
+            failures: "x".to_owned(),
+        };
+        let mut outcome = outcome(result, true);
+        outcome.waiting_for.push(object);
+        report_pass(previous, &revision(), outcome, 0, now)
+    };
+    let start = Timestamp::UNIX_EPOCH;
+    let fresh = ObjectSetStatus::default();
+    let first = report(&fresh, waiting("apps", "Deployment"), start);
+    assert_eq!(first.requeue, Requeue::After(FIRST_LOOK));
+    for (seconds, expected) in [(5, 10), (20, 20), (100, 100), (5000, 600)] {
+        let now = start + SignedDuration::from_secs(seconds);
+        let later = report(&first.status, waiting("apps", "Deployment"), now);
+        let expected = Duration::from_secs(expected);
+        assert_eq!(later.requeue, Requeue::After(expected), "{seconds}");
+    }
+    let other = report(&fresh, waiting("", "ConfigMap"), start);
+    assert_eq!(other.requeue, Requeue::OnEvent);
+    assert_eq!(failing_since(&fresh.conditions), None);
+    assert_eq!(failing_since(&first.status.conditions), Some(start));
 }

@@ -1,15 +1,15 @@
 //! The status of a deployment.
 
 use baton_apis::{
-    ControlledObjectReference, ObjectDeploymentStatus,
-    conditions::{AVAILABLE, IN_TRANSITION, PAUSED, PROGRESSING, messages, reasons},
+    ControlledObjectReference, ObjectDeploymentStatus, ObjectDeploymentStatusPhase,
+    conditions::{AVAILABLE, IN_TRANSITION, PAUSED, PROGRESSING, STALLED, messages, reasons},
     constants::GROUP,
 };
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{Member, NewRevision, Snapshot};
-use crate::{condition_list::Conditions, conditions::Requeue};
+use crate::{condition_list::Conditions, conditions::Requeue, readiness};
 
 /// The result of the attempt to create the next revision.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,9 +37,10 @@ pub fn report(snapshot: &Snapshot<'_>, creation: &Creation) -> (ObjectDeployment
             deployment.revision_kind, waiting.name
         );
         conditions.set(PROGRESSING, "True", reasons::PROGRESSING, &text);
-        let conditions = conditions.into_list();
         let status = ObjectDeploymentStatus {
-            conditions,
+            observed_generation: Some(deployment.generation),
+            phase: readiness::set_of_deployment(&mut conditions, None, None),
+            conditions: conditions.into_list(),
             ..old.clone()
         };
         return (status, Requeue::OnEvent);
@@ -58,7 +59,10 @@ pub fn report(snapshot: &Snapshot<'_>, creation: &Creation) -> (ObjectDeployment
         }
     };
     let collision_count = made.and_then(|made| made.collision_count);
+    let phase = readiness(&mut conditions, current);
     let status = ObjectDeploymentStatus {
+        observed_generation: Some(deployment.generation),
+        phase,
         conditions: conditions.into_list(),
         revision: made
             .map(|made| made.number)
@@ -68,6 +72,15 @@ pub fn report(snapshot: &Snapshot<'_>, creation: &Creation) -> (ObjectDeployment
         controller_of: controller_of(snapshot, made),
     };
     (status, requeue)
+}
+
+/// The conditions for general tools, and the state in one word.
+fn readiness(conditions: &mut Conditions, current: Option<&Member>) -> ObjectDeploymentStatusPhase {
+    let stalled = current.and_then(|current| current.condition(STALLED));
+    // An archived one says nothing of it any more.
+    let own = conditions.get(AVAILABLE).cloned();
+    let available = current.and_then(|current| current.condition(AVAILABLE).or(own.as_ref()));
+    readiness::set_of_deployment(conditions, stalled, available)
 }
 
 /// Whether a status has no more to tell than that there is a current revision, which has not reported yet and will in a

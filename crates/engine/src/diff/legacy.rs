@@ -185,17 +185,17 @@ impl<'a> OwnedFields<'a> {
     }
 }
 
-fn entries(live: &Value) -> &[Value] {
+pub(super) fn entries(live: &Value) -> &[Value] {
     live.pointer("/metadata/managedFields")
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
 }
 
-fn fields_of(entry: &Value) -> Option<&Map<String, Value>> {
+pub(super) fn fields_of(entry: &Value) -> Option<&Map<String, Value>> {
     entry.get("fieldsV1").and_then(Value::as_object)
 }
 
-fn is_legacy_entry(entry: &Value) -> bool {
+pub(super) fn is_legacy_entry(entry: &Value) -> bool {
     is_legacy(
         text(entry, "manager"),
         text(entry, "operation"),
@@ -225,14 +225,23 @@ fn last_applied(live: &Value) -> Option<Value> {
 
 /// Takes the annotations that tools need out of what is owned.
 fn forget_records(fields: &mut Map<String, Value>) {
-    let annotations = fields
-        .get_mut("f:metadata")
-        .and_then(|it| it.get_mut("f:annotations"));
-    if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
-        annotations.retain(|marker, _| {
-            let name = marker.strip_prefix("f:");
-            name.is_none_or(|name| !ANNOTATIONS_OF_TOOLS.contains(&name))
-        });
+    let Some(metadata) = fields.get_mut("f:metadata").and_then(Value::as_object_mut) else {
+        return;
+    };
+    let annotations = metadata.get_mut("f:annotations");
+    let Some(annotations) = annotations.and_then(Value::as_object_mut) else {
+        return;
+    };
+    annotations.retain(|marker, _| {
+        let name = marker.strip_prefix("f:");
+        name.is_none_or(|name| !ANNOTATIONS_OF_TOOLS.contains(&name))
+    });
+    // With nothing below it, the node would stand for all annotations, whoever has set them.
+    if is_leaf(annotations) {
+        metadata.remove("f:annotations");
+        if metadata.is_empty() {
+            fields.remove("f:metadata");
+        }
     }
 }
 
@@ -277,7 +286,7 @@ fn unite(into: &mut Map<String, Value>, from: &Map<String, Value>) {
 }
 
 /// Takes the paths of one set out of another.
-fn subtract(from: &mut Map<String, Value>, paths: &Map<String, Value>) {
+pub(super) fn subtract(from: &mut Map<String, Value>, paths: &Map<String, Value>) {
     from.retain(|marker, node| {
         let Some(path) = paths.get(marker) else {
             return true;
@@ -308,7 +317,10 @@ fn unite_nodes(into: &mut Value, from: &Value) {
 }
 
 /// The part of an owned set whose paths lead to something wanted.
-fn wanted_part(owned: &Map<String, Value>, wanted: &Value) -> Option<Map<String, Value>> {
+pub(super) fn wanted_part(
+    owned: &Map<String, Value>,
+    wanted: &Value,
+) -> Option<Map<String, Value>> {
     if is_leaf(owned) {
         return Some(owned.clone());
     }
@@ -597,6 +609,20 @@ mod tests {
         let former = former_managers(&json!({}));
         assert_eq!(former, FORMER_FIELD_MANAGERS);
         assert_eq!(migrated(&live, &former).unwrap(), [ours]);
+        // A node without anything below it is the whole value.
+        for (labels, left) in [
+            ("", "{}"),
+            (
+                ", f:labels: {f:x: {}}",
+                "{f:metadata: {f:labels: {f:x: {}}}}",
+            ),
+        ] {
+            let theirs =
+                format!("{{f:metadata: {{f:annotations: {{'.': {{}}, {helm}}}{labels}}}}}");
+            live["metadata"]["managedFields"] = json!([entry("helm", "Update", "v1", &theirs)]);
+            let ours = entry("package-operator", "Apply", "v1", left);
+            assert_eq!(migrated(&live, &former).unwrap(), [ours]);
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     Answer, Request,
-    diff::{self, Difference, legacy},
+    diff::{self, Difference, drift::Drift, legacy},
     handover::Situation,
     keep::is_kept,
     object::{owner_references, text},
@@ -65,7 +65,7 @@ impl ObjectPass<'_> {
                 self.answer(request, Answer::Refused(text));
             }
             (Request::HandOver(_), Answer::Object(live)) => {
-                self.write = Some(self.took_over());
+                self.write = Some(self.took_over(&live));
                 self.live = Live::Present(live);
                 self.settle_what_ran();
             }
@@ -117,7 +117,7 @@ impl ObjectPass<'_> {
                 self.progress = Progress::MergedIntoStranger;
             }
             (Request::Apply(_), Answer::Object(live)) => {
-                let write = self.took_over();
+                let write = self.took_over(&live);
                 self.wrote(live, write);
             }
             // Every other answer means that the object is not in the state that was decided upon.
@@ -128,10 +128,10 @@ impl ObjectPass<'_> {
         }
     }
 
-    /// What an accepted write to the live object is.
-    fn took_over(&self) -> WriteResult {
+    /// What an accepted write to the live object is, by what the server answered.
+    fn took_over(&self, answered: &Value) -> WriteResult {
         match self.live().map(|live| self.classify(live)) {
-            Some(Situation::Ours) => WriteResult::Repaired(self.drift()),
+            Some(Situation::Ours) => WriteResult::Repaired(self.drift(answered)),
             Some(Situation::Previous(sibling) | Situation::Unrelated(sibling)) => {
                 WriteResult::TookOver(Some(sibling.name))
             }
@@ -140,17 +140,21 @@ impl ObjectPass<'_> {
         }
     }
 
-    /// The path of a field of the live object that is not as wanted.
-    fn drift(&self) -> String {
-        let difference = self.live().map(|live| {
-            let body = self.body(live, References::Owned);
-            diff::compare(&body, live)
-        });
-        match difference {
-            Some(
-                Difference::Fields(path) | Difference::NotOwned(path) | Difference::Surplus(path),
-            ) => path,
-            Some(Difference::None) | None => String::new(),
+    /// What was not as wanted before the server answered so.
+    fn drift(&self, answered: &Value) -> Drift {
+        let Some(live) = self.live() else {
+            return Drift::default();
+        };
+        let drift = Drift::between(live, answered);
+        if !drift.is_empty() {
+            return drift;
+        }
+        // The order of a list, say, which nobody's ownership tells.
+        match diff::compare(&self.body(live, References::Owned), live) {
+            Difference::Fields(path) | Difference::NotOwned(path) | Difference::Surplus(path) => {
+                Drift::at(&path)
+            }
+            Difference::None => drift,
         }
     }
 

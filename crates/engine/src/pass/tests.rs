@@ -1,5 +1,6 @@
 //! Which requests a pass asks for, in which order, and how it ends.
 
+mod ahead;
 mod delegation;
 mod order;
 mod outcome;
@@ -458,5 +459,66 @@ fn preflight_stops_a_phase_before_its_first_request() {
             assert_eq!(outcome.result, PassResult::Preflight(texts), "{object}");
             assert_eq!(outcome.waiting_for, [], "{object}");
         }
+    }
+}
+
+/// What was found out about an object before the pass stands beside what its probes say, and goes when it is fine.
+#[test]
+fn what_an_object_lacks_and_what_its_pods_say_is_told_with_its_failure() {
+    let revision = revision();
+    let object = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}";
+    let failing = "{fieldsEqual: {fieldA: .data.k, fieldB: .metadata.name}}";
+    for (probe, lacks, reason, status, expected) in [
+        (failing, None, Some("pods"), "Pending", Some("(pods)")),
+        (
+            failing,
+            Some("no class"),
+            Some("pods"),
+            "Pending",
+            Some("such value, no class (pods)"),
+        ),
+        (failing, Some("no class"), None, "Bound", Some("such value")),
+        (
+            "",
+            Some("no class"),
+            None,
+            "Pending",
+            Some("ns/a: no class"),
+        ),
+        ("", Some("no class"), None, "Bound", None),
+        ("", None, Some("pods"), "Pending", None),
+    ] {
+        let mut phases = vec![phase(&revision, "p1", &[object])];
+        phases[0].objects[0].lacks = lacks.map(ToOwned::to_owned);
+        phases[0].objects[0].reason = reason.map(ToOwned::to_owned);
+        let probes = if probe.is_empty() {
+            no_probes()
+        } else {
+            probes(probe)
+        };
+        let kinds = kinds();
+        let snapshot = Snapshot {
+            revision: &revision,
+            phases: &phases,
+            probes: &probes,
+            kinds: &kinds,
+            siblings: &Family,
+        };
+        let mut pass = Pass::new(snapshot, |_| {
+            let mut live = live("3", "newer*");
+            live["metadata"]["name"] = "a".into();
+            live["data"]["k"] = "b".into();
+            live["status"]["phase"] = status.into();
+            (Live::Present(live), None)
+        });
+        assert_eq!(pass.step(), Step::Done);
+        let told = match pass.outcome().result {
+            PassResult::ProbeFailure { failures, .. } => Some(failures),
+            _ => None,
+        };
+        let ends = told
+            .as_deref()
+            .map(|told| expected.is_some_and(|end| told.ends_with(end)));
+        assert_eq!(ends, expected.map(|_| true), "{told:?} {expected:?}");
     }
 }

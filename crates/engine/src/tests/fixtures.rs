@@ -328,9 +328,9 @@ pub fn server_of_posted(
 
 /// The conditions of a status, a line each.
 pub fn conditions(status: &ObjectSetStatus) -> Vec<String> {
-    status
-        .conditions
-        .iter()
+    let special = status.conditions.iter();
+    special
+        .filter(|condition| !baton_apis::conditions::GENERAL.contains(&&*condition.type_))
         .map(|c| format!("{} {} {}: {}", c.type_, c.status, c.reason, c.message))
         .collect()
 }

@@ -32,6 +32,7 @@ use super::credentials::{Credentials, Identity};
 use baton_kubernetes::client::{counted, instrument, tune};
 use baton_kubernetes::fence::Fence;
 use baton_kubernetes::request_metrics::RequestMetrics;
+use baton_terminal::proxy::Proxies;
 
 /// A client with an exchangeable connection.
 pub(super) struct Line {
@@ -55,7 +56,7 @@ impl Line {
         metrics: &RequestMetrics,
         fence: &Fence,
     ) -> Result<Self, kube::Error> {
-        let config = config(credentials);
+        let config = config(credentials, &proxies());
         let current = Arc::new(RwLock::new(connection(config.clone(), fence)?));
         let pulse = Arc::new(Pulse::default());
         let beat = Arc::clone(&pulse);
@@ -80,7 +81,7 @@ impl Line {
 
     /// Lets requests from now on use other credentials.
     pub fn exchange(&mut self, credentials: &Credentials) -> Result<(), kube::Error> {
-        let config = config(credentials);
+        let config = config(credentials, &proxies());
         *self.current.write() = connection(config.clone(), &self.fence)?;
         self.config = config;
         Ok(())
@@ -145,9 +146,15 @@ fn is_answer(result: &Answer) -> bool {
     })
 }
 
-fn config(credentials: &Credentials) -> Config {
+/// The proxies of the environment. They were checked when the program connected to its own server.
+fn proxies() -> Proxies {
+    Proxies::of_environment().unwrap_or_default()
+}
+
+fn config(credentials: &Credentials, proxies: &Proxies) -> Config {
     let mut config = Config::new(credentials.url.clone());
     tune(&mut config);
+    config.proxy_url = proxies.to(&credentials.url).cloned();
     config.root_cert.clone_from(&credentials.ca);
     config.accept_invalid_certs = credentials.skip_verify;
     match &credentials.identity {
@@ -211,6 +218,29 @@ mod tests {
             ca: None,
             skip_verify: true,
             checksum: 0,
+        }
+    }
+
+    #[test]
+    fn clusters_are_reached_through_the_proxy_of_the_environment() {
+        let proxies = Proxies::read(|name| match name {
+            "HTTPS_PROXY" => Some("http://proxy:3128".to_owned()),
+            "NO_PROXY" => Some(".near".to_owned()),
+            _ => None,
+        })
+        .unwrap();
+        for (url, expected) in [
+            ("https://cluster.far:6443", Some("http://proxy:3128/")),
+            ("https://cluster.near:6443", None),
+            ("https://127.0.0.1:6443", None),
+        ] {
+            let credentials = Credentials {
+                url: url.parse().unwrap(),
+                ..credentials(Identity::Token("t".to_owned()))
+            };
+            let config = config(&credentials, &proxies);
+            let proxy = config.proxy_url.map(|proxy| proxy.to_string());
+            assert_eq!(proxy.as_deref(), expected, "{url}");
         }
     }
 

@@ -5,6 +5,7 @@ use std::{error::Error as StdError, io::ErrorKind, time::Duration};
 use baton_terminal::{
     connection::is_local,
     error::{innermost, is_io, refusal},
+    proxy::Proxies,
 };
 use http::Uri;
 use jiff::{SignedDuration, Timestamp};
@@ -119,7 +120,9 @@ async fn try_out(url: &str, credentials: &Credentials) -> Result<(), Closed> {
     url.parse::<ServerUrl>()
         .map_err(|error| Closed::of(&error))?;
     let address = url.parse::<Uri>().map_err(|error| Closed::of(&error))?;
+    let proxies = Proxies::of_environment().map_err(|error| Closed::of(&error))?;
     let mut config = Config::new(address);
+    config.proxy_url = proxies.to(&config.cluster_url).cloned();
     limit(&mut config);
     config.auth_info.token = Some(credentials.token.clone().into());
     if let Some(ca) = &credentials.ca {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use baton_apis::{CollisionProtection, ObjectSetProbe, Probe};
+use baton_apis::{CollisionProtection, ObjectSetProbe, Probe, conditions::GENERAL};
 use baton_engine::revision::Desired;
 use baton_kubernetes::error::collapse_whitespace;
 use k8s_openapi::{
@@ -222,7 +222,9 @@ fn conditions(conditions: &[Condition], output: Output, now: Timestamp) -> Strin
         return String::new();
     }
     let mut table = Table::new(&["TYPE", "STATUS", "REASON", "AGE", "MESSAGE"]);
-    for condition in conditions {
+    // Those for general tools repeat the others.
+    let special = conditions.iter();
+    for condition in special.filter(|condition| !GENERAL.contains(&&*condition.type_)) {
         table.row([
             Cell::from(condition.type_.clone()),
             condition.status.clone().into(),

@@ -1,29 +1,20 @@
 //! Looking through all kinds.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use baton_apis::constants::{ANNOTATION_OWNERS, ANNOTATION_REVISION};
 use baton_engine::{
     Gvk,
     object::{controller, owner_references, text},
-    revision::KindScope,
 };
-use baton_kubernetes::{
-    discovery::Resource,
-    path::{self, NameError},
-};
-use futures::{StreamExt as _, stream};
-use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList};
 use serde_json::Value;
 
 use crate::{
     connect::{Cluster, ListQuery},
     error::Error,
     output::format::text_at,
+    served::{Served, discover, list_all},
 };
-
-/// Lists under way at the same time.
-const SIDE_BY_SIDE: usize = 16;
 
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Orphan {
@@ -39,33 +30,6 @@ pub(crate) struct Findings {
     pub(crate) orphans: Vec<Orphan>,
     /// What could not be looked at.
     pub(crate) warnings: Vec<String>,
-}
-
-/// A kind and where its objects are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Served {
-    gvk: Gvk,
-    resource: Resource,
-    /// Whether its objects can be deleted: those of the others are views of something else.
-    is_real: bool,
-}
-
-impl Served {
-    fn is_namespaced(&self) -> bool {
-        self.resource.scope == KindScope::Namespaced
-    }
-
-    fn id(&self) -> (String, String) {
-        (self.gvk.group.clone(), self.gvk.kind.clone())
-    }
-
-    /// Path of its objects in a namespace; all of them where it is `None`.
-    fn path(&self, namespace: Option<&str>) -> Result<String, NameError> {
-        match namespace {
-            Some(namespace) => self.resource.path_in(namespace),
-            None => Ok(self.resource.path()),
-        }
-    }
 }
 
 /// Finds the orphans of a namespace, or of the whole cluster.
@@ -117,121 +81,6 @@ pub(crate) async fn find(cluster: &Cluster, namespace: Option<&str>) -> Result<F
         .collect();
     findings.orphans = judge(candidates, &existing, &unread);
     Ok(findings)
-}
-
-/// Lists kinds side by side. What cannot be listed is left out with a warning; no answer is an error.
-async fn list_all<'a>(
-    cluster: &Cluster,
-    kinds: impl Iterator<Item = &'a Served>,
-    namespace: Option<&str>,
-    query: &ListQuery,
-    warnings: &mut Vec<String>,
-) -> Result<Vec<(&'a Served, Vec<Value>)>, Error> {
-    let lists = kinds.map(|kind| async move {
-        let list = match kind.path(namespace) {
-            Ok(path) => cluster.list_at(&path, query).await,
-            Err(error) => Err(Error::Usage(error.to_string())),
-        };
-        (kind, list)
-    });
-    let mut lists = stream::iter(lists).buffered(SIDE_BY_SIDE);
-    let mut found = Vec::new();
-    let mut forbidden = Vec::new();
-    while let Some((kind, list)) = lists.next().await {
-        match list {
-            Ok(objects) => found.push((kind, objects)),
-            Err(error @ Error::Unreachable { .. }) => return Err(error),
-            // A kind may go at any time, and some that are served cannot be listed.
-            Err(error) if error.is_code(404) || error.is_code(405) => {}
-            Err(error) if error.is_code(403) => forbidden.push(resource(kind)),
-            Err(error) => warnings.push(format!("cannot list {}: {error}", resource(kind))),
-        }
-    }
-    if !forbidden.is_empty() {
-        warnings.push(format!("no right to list {}", forbidden.join(", ")));
-    }
-    Ok(found)
-}
-
-/// As kubectl names it: `deployments.apps`.
-fn resource(kind: &Served) -> String {
-    if kind.gvk.group.is_empty() {
-        kind.resource.plural.clone()
-    } else {
-        format!("{}.{}", kind.resource.plural, kind.gvk.group)
-    }
-}
-
-/// Every kind that can be listed, once, in the version that the server prefers.
-async fn discover(cluster: &Cluster, warnings: &mut Vec<String>) -> Result<Vec<Served>, Error> {
-    let (core, groups) = futures::try_join!(
-        cluster.client.list_core_api_versions_aggregated(),
-        cluster.client.list_api_groups_aggregated(),
-    )
-    .map_err(|error| cluster.failure(error))?;
-    Ok(kinds(&core, &groups, warnings))
-}
-
-fn kinds(
-    core: &APIGroupDiscoveryList,
-    groups: &APIGroupDiscoveryList,
-    warnings: &mut Vec<String>,
-) -> Vec<Served> {
-    let mut served: BTreeMap<(String, String), Served> = BTreeMap::new();
-    for group in core.items.iter().chain(&groups.items) {
-        for kind in of_group(group, warnings) {
-            let key = (kind.gvk.group.clone(), kind.resource.plural.clone());
-            // Versions come in the order of preference.
-            served.entry(key).or_insert(kind);
-        }
-    }
-    served.into_values().collect()
-}
-
-fn of_group(group: &APIGroupDiscovery, warnings: &mut Vec<String>) -> Vec<Served> {
-    let name = group.metadata.as_ref().and_then(|m| m.name.as_deref());
-    let name = name.unwrap_or_default();
-    let mut served = Vec::new();
-    for version in &group.versions {
-        let number = version.version.as_deref().unwrap_or_default();
-        if version.freshness.as_deref() == Some("Stale") {
-            warnings.push(format!(
-                "the server behind {name}/{number} does not answer; its kinds are not looked at"
-            ));
-            continue;
-        }
-        let Ok(prefix) = path::group_version(name, number) else {
-            continue;
-        };
-        for resource in &version.resources {
-            let has = |verb: &str| resource.verbs.iter().any(|own| own == verb);
-            let gvk = resource.response_kind.as_ref();
-            let kind = gvk.and_then(|gvk| gvk.kind.clone());
-            let (Some(kind), Some(plural)) = (kind, &resource.resource) else {
-                continue;
-            };
-            if has("list") {
-                served.push(Served {
-                    gvk: Gvk {
-                        group: name.to_owned(),
-                        version: number.to_owned(),
-                        kind,
-                    },
-                    resource: Resource {
-                        prefix: prefix.clone(),
-                        plural: plural.clone(),
-                        scope: match resource.scope.as_deref() {
-                            Some("Namespaced") => KindScope::Namespaced,
-                            _ => KindScope::Cluster,
-                        },
-                        watchable: has("watch"),
-                    },
-                    is_real: has("delete"),
-                });
-            }
-        }
-    }
-    served
 }
 
 /// Group and kind of the controllers that objects name.
@@ -298,61 +147,6 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-
-    fn group(name: &str, versions: &Value) -> APIGroupDiscoveryList {
-        serde_json::from_value(json!({
-            "items": [{"metadata": {"name": name}, "versions": versions}],
-        }))
-        .unwrap()
-    }
-
-    fn resource(plural: &str, kind: &str, verbs: &[&str]) -> Value {
-        json!({
-            "resource": plural, "scope": "Namespaced", "verbs": verbs,
-            "responseKind": {"group": "", "version": "", "kind": kind},
-        })
-    }
-
-    #[test]
-    fn kinds_are_looked_at_once_in_the_preferred_version() {
-        let core = group(
-            "",
-            &json!([{"version": "v1", "resources": [
-                resource("configmaps", "ConfigMap", &["list", "delete"]),
-                resource("bindings", "Binding", &["create"]),
-            ]}]),
-        );
-        let apps = group(
-            "shop.example",
-            &json!([
-                {"version": "v2", "resources": [resource("carts", "Cart", &["list", "delete"])]},
-                {"version": "v1", "freshness": "Current", "resources": [
-                    resource("carts", "Cart", &["list", "delete"]),
-                    resource("views", "View", &["list"]),
-                ]},
-                {"version": "v0", "freshness": "Stale", "resources": []},
-            ]),
-        );
-        let mut warnings = Vec::new();
-        let found = kinds(&core, &apps, &mut warnings);
-        let paths: Vec<(String, bool)> = found
-            .iter()
-            .map(|kind| (kind.path(Some("n")).unwrap(), kind.is_real))
-            .collect();
-        assert_eq!(
-            paths,
-            [
-                ("/api/v1/namespaces/n/configmaps".to_owned(), true),
-                ("/apis/shop.example/v2/namespaces/n/carts".to_owned(), true),
-                ("/apis/shop.example/v1/namespaces/n/views".to_owned(), false),
-            ]
-        );
-        assert_eq!(found[1].path(None).unwrap(), "/apis/shop.example/v2/carts");
-        assert_eq!(
-            warnings,
-            ["the server behind shop.example/v0 does not answer; its kinds are not looked at"]
-        );
-    }
 
     fn object(name: &str, controller: Option<(&str, &str)>) -> Value {
         let owners: Vec<Value> = controller

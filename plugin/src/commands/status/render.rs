@@ -2,13 +2,17 @@
 
 use std::fmt::Write as _;
 
-use baton_apis::{ControlledObjectReference, WaitingForObject};
+use baton_apis::{
+    ControlledObjectReference, WaitingForObject,
+    conditions::{AVAILABLE, GENERAL, reasons::COLLISION_DETECTED},
+};
 use baton_kubernetes::error::collapse_whitespace;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde_json::{Value, json};
 
 use crate::{
     chain::{Chain, Revision},
+    content::{SERVED, is_served},
     output::{
         Output, Paint,
         format::{age, name},
@@ -67,8 +71,43 @@ fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
     // Done, the next line says the same.
     if rollout.outcome != Outcome::Done && !rollout.message.is_empty() {
         let _ = writeln!(text, "{}", output.wrap(&rollout.message));
+        let subject = chain.subject();
+        let hints = [
+            subject.and_then(|subject| unserved(subject, rollout)),
+            subject.and_then(ways_out),
+        ];
+        for hint in hints.into_iter().flatten() {
+            let _ = writeln!(text, "{}", output.wrap(&hint));
+        }
     }
     text
+}
+
+/// What the manager says of a phase that nobody has reported on.
+const UNREPORTED: &str = "no status reported";
+
+/// Why nobody may have reported on a phase: its class is one that others serve.
+fn unserved(revision: &Revision, rollout: &Rollout) -> Option<String> {
+    if !rollout.message.contains(UNREPORTED) {
+        return None;
+    }
+    let phases = revision.spec.phases.iter().flatten();
+    let mut phases = phases.filter(|phase| !is_served(&phase.class));
+    let phase = phases.find(|phase| rollout.message.contains(&phase.name))?;
+    Some(format!(
+        "Nobody has reported on phase {}: its class {} is for another controller; {SERVED}",
+        phase.name, phase.class
+    ))
+}
+
+/// What can be done about an object that belongs to somebody else; the condition says whose it is.
+fn ways_out(revision: &Revision) -> Option<String> {
+    let available = revision.condition(AVAILABLE)?;
+    (available.reason == COLLISION_DETECTED).then(|| {
+        "Ways out: leave the object out; have its owner let go of it; or take it over, with collisionProtection \
+         IfNoController where it has no controller, or None whoever has it."
+            .to_owned()
+    })
 }
 
 /// The revision that it is about, in one line.
@@ -94,15 +133,17 @@ fn about(revision: &Revision, rollout: &Rollout, now: Timestamp) -> String {
 
 /// The conditions of the deployment and of the revision, with the name of whose they are.
 fn conditions<'a>(chain: &'a Chain, subject: Option<&'a Revision>) -> Vec<(String, &'a Condition)> {
+    // Those for general tools repeat the others.
+    let is_special = |condition: &&Condition| !GENERAL.contains(&&*condition.type_);
     let mut all = Vec::new();
     if let Some(deployment) = chain.asked_deployment() {
         let target = deployment.target().to_string();
-        let own = deployment.status.conditions.iter();
+        let own = deployment.status.conditions.iter().filter(is_special);
         all.extend(own.map(|condition| (target.clone(), condition)));
     }
     if let Some(revision) = subject {
         let target = revision.target().to_string();
-        let own = revision.status.conditions.iter();
+        let own = revision.status.conditions.iter().filter(is_special);
         all.extend(own.map(|condition| (target.clone(), condition)));
     }
     all
@@ -186,6 +227,15 @@ fn object(kind: &str, name: &str, namespace: Option<&str>, revision: &Revision) 
     }
 }
 
+/// In one word.
+pub(crate) fn verdict(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Done => "RolledOut",
+        Outcome::Underway => "Underway",
+        Outcome::Failed => "Failed",
+    }
+}
+
 pub(crate) fn value(chain: &Chain, rollout: &Rollout) -> Value {
     let subject = chain.subject();
     let of_deployment = chain.asked_deployment();
@@ -197,11 +247,7 @@ pub(crate) fn value(chain: &Chain, rollout: &Rollout) -> Value {
             .or_else(|| subject.map(|revision| name(&revision.object))),
         "namespace": chain.namespace(),
         "rolledOut": rollout.outcome == Outcome::Done,
-        "verdict": match rollout.outcome {
-            Outcome::Done => "RolledOut",
-            Outcome::Underway => "Underway",
-            Outcome::Failed => "Failed",
-        },
+        "verdict": verdict(rollout.outcome),
         "message": rollout.message,
         "conditions": conditions.and_then(Result::ok).unwrap_or_else(|| json!([])),
         "revision": subject.map(of_revision),

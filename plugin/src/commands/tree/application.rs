@@ -66,6 +66,7 @@ fn scope(observed: &Observed) -> Option<Scope> {
         // What is archived belongs to a cluster as well, which only its phases tell.
         archived: true,
         revision: None,
+        unhealthy: false,
     })
 }
 

@@ -1,6 +1,9 @@
 //! The reports of a revision with a delegated phase, and of the phase object.
 
-use baton_apis::ObjectSetPhaseStatus;
+use baton_apis::{
+    ObjectSetPhaseStatus,
+    conditions::{READY, RECONCILING},
+};
 
 use super::*;
 use crate::{
@@ -140,7 +143,8 @@ fn phase_objects_report_less_than_revisions() {
     let fresh = ObjectSetPhaseStatus::default();
     let (status, requeue) = report_phase(&fresh, &own, outcome, 0, now);
     let types: Vec<_> = status.conditions.iter().map(|c| &*c.type_).collect();
-    assert_eq!((types, requeue), (vec![AVAILABLE], Requeue::OnEvent));
+    let expected = vec![AVAILABLE, READY, RECONCILING];
+    assert_eq!((types, requeue), (expected, Requeue::OnEvent));
     // The revision puts the name of the phase before it.
     assert_eq!(status.conditions[0].message, "x");
     assert_eq!(status.controller_of.len(), 3);

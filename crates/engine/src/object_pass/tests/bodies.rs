@@ -221,7 +221,7 @@ fn a_write_is_reported_by_the_owner_before_it() {
             "2",
             "me*",
             CollisionProtection::Prevent,
-            WriteResult::Repaired(".".to_owned()),
+            WriteResult::Repaired(Drift::at(".")),
         ),
         (
             "1",

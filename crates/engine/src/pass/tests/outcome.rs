@@ -1,6 +1,7 @@
 //! What an outcome says about objects, beside the result.
 
 use super::*;
+use crate::diff::drift::Drift;
 
 fn at(phase: usize, object: usize) -> Position {
     Position { phase, object }
@@ -180,7 +181,7 @@ fn writes_and_fingerprints_have_the_position_of_their_object() {
         [
             (at(0, 0), WriteResult::Created),
             (at(0, 1), WriteResult::TookOver(Some("v1".to_owned()))),
-            (at(1, 1), WriteResult::Repaired(".".to_owned())),
+            (at(1, 1), WriteResult::Repaired(Drift::at(".data.k"))),
         ]
     );
     // The answer to the create has no entry of ours to remember.

@@ -1,0 +1,181 @@
+//! The state of an object in the three conditions that general tools know: `Ready`, `Reconciling`, `Stalled`.
+//!
+//! They follow the conventions of kstatus, which Flux, Argo CD, Helm and others wait by: `Ready` is always there,
+//! `Reconciling` and `Stalled` only while they are true, and `status.observedGeneration` says of which spec all of
+//! it is. They repeat in general words what the other conditions say, and are derived from those alone.
+//!
+//! What clients can observe of it: `docs/contract/status.md`.
+
+#[cfg(test)]
+mod tests;
+
+use baton_apis::{
+    ObjectDeploymentStatusPhase,
+    conditions::{
+        ARCHIVED, AVAILABLE, PAUSED, PROGRESSING, READY, RECONCILING, STALLED, SUCCEEDED, messages,
+        reasons,
+    },
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use crate::{condition_list::Conditions, texts::cut};
+
+/// Longest message of the three, in bytes: it is one column of a table. The whole text is in the condition that it
+/// was taken from.
+const MAX_MESSAGE: usize = 256;
+
+/// What is to be expected of an object, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Readiness {
+    /// All that was asked for is there.
+    Ready,
+    /// It is not, and work goes on. `Ready` is false, or unknown.
+    Reconciling { ready: &'static str },
+    /// It is not, and will not be unless somebody changes something.
+    Stalled,
+    /// It was, and is not now: nothing is to be written.
+    NotReady,
+    /// There is nothing to be ready: an archived revision.
+    AtRest,
+}
+
+/// A readiness with the reason and the message of the condition that says why.
+struct Verdict<'a> {
+    readiness: Readiness,
+    reason: &'a str,
+    message: &'a str,
+}
+
+impl<'a> Verdict<'a> {
+    fn of(readiness: Readiness, why: &'a Condition) -> Self {
+        Self {
+            readiness,
+            reason: &why.reason,
+            message: &why.message,
+        }
+    }
+
+    fn write(self, conditions: &mut Conditions) {
+        let reason = self.reason.to_owned();
+        let message = cut(self.message, MAX_MESSAGE).into_owned();
+        let (ready, other) = match self.readiness {
+            Readiness::Ready => (Some("True"), None),
+            Readiness::Reconciling { ready } => (Some(ready), Some(RECONCILING)),
+            Readiness::Stalled => (Some("False"), Some(STALLED)),
+            Readiness::NotReady => (Some("False"), None),
+            Readiness::AtRest => (None, None),
+        };
+        for (type_, status) in [
+            (READY, ready),
+            (
+                RECONCILING,
+                other.filter(|it| *it == RECONCILING).map(|_| "True"),
+            ),
+            (STALLED, other.filter(|it| *it == STALLED).map(|_| "True")),
+        ] {
+            match status {
+                Some(status) => conditions.set(type_, status, &reason, &message),
+                None => conditions.remove(type_),
+            }
+        }
+    }
+}
+
+/// Brings the three conditions of a revision, or of a delegated phase, in step with its others.
+///
+/// `waits_for_success`: whether it is ready only when it has succeeded, as revisions are; phases never say that.
+///
+/// Returns the generation that the status as a whole was reported for: the present one, unless the pass ended before
+/// there was anything to say of it.
+pub(crate) fn set_of_revision(
+    conditions: &mut Conditions,
+    observed: Option<i64>,
+    waits_for_success: bool,
+) -> Option<i64> {
+    let list = conditions.list().to_owned();
+    let current = |type_: &str| {
+        list.iter().find(|condition| {
+            condition.type_ == type_
+                && condition.observed_generation == Some(conditions.generation())
+        })
+    };
+    let is_true = |type_: &str| conditions.is_true(type_);
+    let verdict = match (current(ARCHIVED), current(AVAILABLE)) {
+        (Some(archived), _) if archived.status == "True" => {
+            Verdict::of(Readiness::AtRest, archived)
+        }
+        (Some(archiving), _) => Verdict::of(Readiness::Reconciling { ready: "False" }, archiving),
+        (None, Some(available)) if available.status == "True" => {
+            if waits_for_success && !is_true(SUCCEEDED) {
+                Verdict {
+                    readiness: Readiness::Reconciling { ready: "False" },
+                    reason: reasons::SUCCESS_DELAY,
+                    message: messages::SUCCESS_DELAY,
+                }
+            } else {
+                Verdict::of(Readiness::Ready, available)
+            }
+        }
+        (None, Some(available)) => Verdict::of(unavailable(available, is_true(PAUSED)), available),
+        // A request failed before there was anything to say: what stands there is of an earlier spec.
+        (None, None) => return observed,
+    };
+    let generation = conditions.generation();
+    verdict.write(conditions);
+    Some(generation)
+}
+
+/// What is to be expected of a revision that is not available.
+fn unavailable(available: &Condition, is_paused: bool) -> Readiness {
+    if reasons::REFUSALS.contains(&&*available.reason) {
+        Readiness::Stalled
+    } else if available.status == "Unknown" {
+        Readiness::Reconciling { ready: "Unknown" }
+    } else if is_paused {
+        Readiness::NotReady
+    } else {
+        Readiness::Reconciling { ready: "False" }
+    }
+}
+
+/// Brings the three conditions of a deployment in step with its others and with its current revision: `stalled` is
+/// that revision's condition of this type, if it is true, and `available` how it stands now.
+///
+/// Returns the state in one word.
+pub(crate) fn set_of_deployment(
+    conditions: &mut Conditions,
+    stalled: Option<&Condition>,
+    available: Option<&Condition>,
+) -> ObjectDeploymentStatusPhase {
+    use ObjectDeploymentStatusPhase as Phase;
+    let list = conditions.list().to_owned();
+    let find = |type_: &str| list.iter().find(|condition| condition.type_ == type_);
+    let Some(progressing) = find(PROGRESSING) else {
+        return Phase::Pending;
+    };
+    let has_failed = [
+        reasons::OBJECT_SET_CREATE_ERROR,
+        reasons::PROGRESS_DEADLINE_EXCEEDED,
+    ]
+    .contains(&&*progressing.reason);
+    let (verdict, phase) = match (stalled, available) {
+        _ if has_failed => (Verdict::of(Readiness::Stalled, progressing), Phase::Failed),
+        (Some(stalled), _) => (Verdict::of(Readiness::Stalled, stalled), Phase::Failed),
+        _ if progressing.status != "False" => {
+            let readiness = Readiness::Reconciling { ready: "False" };
+            (Verdict::of(readiness, progressing), Phase::Progressing)
+        }
+        // It had succeeded.
+        (None, Some(available)) if available.status != "True" => {
+            let readiness = match &*available.status {
+                "Unknown" => Readiness::Reconciling { ready: "Unknown" },
+                _ => Readiness::NotReady,
+            };
+            (Verdict::of(readiness, available), Phase::NotReady)
+        }
+        // Nothing is left to do, also where the template asks for nothing.
+        (None, _) => (Verdict::of(Readiness::Ready, progressing), Phase::Ready),
+    };
+    verdict.write(conditions);
+    phase
+}

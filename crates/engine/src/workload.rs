@@ -1,0 +1,193 @@
+//! Why a workload does not come up: what its own conditions and its pods say, in one line.
+//!
+//! Nothing else of an object is quoted in a status. This is no content of the object: built-in controllers and kubelets
+//! wrote it, about their own work. What a container writes itself, as its termination message, is left out.
+//!
+//! What clients can observe of it: `docs/contract/probes.md`, "Failure texts".
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use crate::{ObjectKey, object::text, texts::cut};
+
+/// Longest text about one workload, in bytes.
+const MAX_TEXT: usize = 256;
+
+/// Whether an object of this kind runs pods that its `spec.selector` selects.
+#[must_use]
+pub fn runs_pods(group: &str, kind: &str) -> bool {
+    matches!(
+        (group, kind),
+        (
+            "apps",
+            "Deployment" | "ReplicaSet" | "StatefulSet" | "DaemonSet"
+        ) | ("batch", "Job")
+    )
+}
+
+/// What probes say of a workload, with the reason behind it.
+#[must_use]
+pub fn with_reason(messages: &str, reason: &str) -> String {
+    format!("{messages} ({reason})")
+}
+
+/// What the conditions of a workload say is wrong; nothing where it only is not there yet.
+#[must_use]
+pub fn own_reason(key: &ObjectKey, live: &Value) -> Option<String> {
+    if !runs_pods(&key.group, &key.kind) {
+        return None;
+    }
+    let conditions = list(live, "/status/conditions");
+    let is_bad = |condition: &&Value| {
+        matches!(
+            (text(condition, "type"), text(condition, "status")),
+            ("ReplicaFailure" | "Failed", "True") | ("Progressing", "False")
+        )
+    };
+    let found = conditions.iter().find(is_bad)?;
+    Some(bounded(&described(
+        text(found, "reason"),
+        text(found, "message"),
+    )))
+}
+
+/// What is wrong with the pods of a workload, the most frequent first; nothing while they only start.
+///
+/// # Guarantees
+/// The text does not change while a container goes through the same failure again and again, and names the first pod
+/// by name of those that fail so.
+#[must_use]
+pub fn pods_reason<'a>(pods: impl IntoIterator<Item = &'a Value>) -> Option<String> {
+    let mut found: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for pod in pods {
+        if let Some(reason) = pod_reason(pod) {
+            let name = pod.pointer("/metadata/name").and_then(Value::as_str);
+            found
+                .entry(reason)
+                .or_default()
+                .push(name.unwrap_or_default());
+        }
+    }
+    let count: usize = found.values().map(Vec::len).sum();
+    let (reason, pods) = found
+        .iter()
+        .max_by(|a, b| a.1.len().cmp(&b.1.len()).then_with(|| b.0.cmp(a.0)))?;
+    let pod = pods.iter().min()?;
+    let more = match count - 1 {
+        0 => String::new(),
+        1 => " (and 1 more pod fails)".to_owned(),
+        more => format!(" (and {more} more pods fail)"),
+    };
+    Some(bounded(&format!("pod {pod}: {reason}{more}")))
+}
+
+/// What is wrong with one pod; nothing while it starts, runs or ends.
+#[must_use]
+pub fn pod_reason(pod: &Value) -> Option<String> {
+    let is_ending = pod.pointer("/metadata/deletionTimestamp").is_some();
+    let status = &pod["status"];
+    let phase = text(status, "phase");
+    if is_ending || phase == "Succeeded" {
+        return None;
+    }
+    let unscheduled = list(pod, "/status/conditions").iter().find(|condition| {
+        text(condition, "type") == "PodScheduled" && text(condition, "status") == "False"
+    });
+    if let Some(condition) = unscheduled {
+        return Some(described("unschedulable", text(condition, "message")));
+    }
+    let failing = containers(pod).find(Container::is_failing);
+    failing.map(Container::reason).or_else(|| {
+        let described = || described(text(status, "reason"), text(status, "message"));
+        (phase == "Failed").then(described)
+    })
+}
+
+/// The container of a pod that ended by itself and was started again, or will be: of which a log tells more.
+#[must_use]
+pub fn crashed_container(pod: &Value) -> Option<&str> {
+    let crashed =
+        containers(pod).find(|container| container.is_failing() && container.exit().is_some())?;
+    Some(text(crashed.status, "name"))
+}
+
+/// The status of a container.
+#[derive(Clone, Copy)]
+struct Container<'a> {
+    status: &'a Value,
+    /// Whether it is to end before the others start.
+    is_init: bool,
+}
+
+fn containers(pod: &Value) -> impl Iterator<Item = Container<'_>> {
+    let of = |path, is_init| {
+        let statuses = list(pod, path).iter();
+        statuses.map(move |status| Container { status, is_init })
+    };
+    of("/status/initContainerStatuses", true).chain(of("/status/containerStatuses", false))
+}
+
+impl<'a> Container<'a> {
+    /// What is wrong with it; to be asked of one that fails.
+    fn reason(self) -> String {
+        let name = text(self.status, "name");
+        let waiting = &self.status["state"]["waiting"];
+        let why = match (self.exit(), text(waiting, "reason")) {
+            // One that ends again and again is told by how it ended, whatever it is doing just now.
+            (Some((code, "" | "Error")), _) => format!("exited with code {code}"),
+            (Some((code, reason)), _) => format!("exited with code {code} ({reason})"),
+            // These two take turns.
+            (None, "ErrImagePull" | "ImagePullBackOff") => {
+                let image = text(self.status, "image");
+                format!("ImagePullBackOff: image {image} cannot be pulled")
+            }
+            (None, "") => "running, but not ready".to_owned(),
+            (None, reason) => described(reason, text(waiting, "message")),
+        };
+        format!("container {name}: {why}")
+    }
+
+    /// Whether it is neither ready, nor done, nor starting for the first time.
+    fn is_failing(&self) -> bool {
+        let state = &self.status["state"];
+        if self.status["ready"] == true || state["terminated"]["exitCode"] == 0 {
+            return false;
+        }
+        let starts = ["", "ContainerCreating", "PodInitializing"];
+        self.exit().is_some()
+            || !starts.contains(&text(&state["waiting"], "reason"))
+            || (!self.is_init && state["running"].is_object())
+    }
+
+    /// Exit code and reason of the last time that it ended with a failure.
+    fn exit(&self) -> Option<(i64, &'a str)> {
+        let ends = ["state", "lastState"].map(|state| &self.status[state]["terminated"]);
+        let end = ends.into_iter().find(|end| end.is_object())?;
+        let code = end["exitCode"].as_i64().filter(|code| *code != 0)?;
+        Some((code, text(end, "reason")))
+    }
+}
+
+fn list<'a>(object: &'a Value, path: &str) -> &'a [Value] {
+    let list = object.pointer(path).and_then(Value::as_array);
+    list.map_or(&[], Vec::as_slice)
+}
+
+fn described(reason: &str, message: &str) -> String {
+    match (reason, message) {
+        ("", "") => "failed".to_owned(),
+        (reason, "") => reason.to_owned(),
+        ("", message) => message.to_owned(),
+        (reason, message) => format!("{reason}: {message}"),
+    }
+}
+
+/// One line, not too long.
+fn bounded(text: &str) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    cut(&line, MAX_TEXT).into_owned()
+}

@@ -1,0 +1,167 @@
+//! Each state of a pod that people ask about, as a kubelet writes it.
+
+use serde_json::json;
+
+use super::*;
+
+fn pod(name: &str, status: &Value) -> Value {
+    json!({ "metadata": { "name": name }, "status": status })
+}
+
+fn container(state: &Value, last: &Value) -> Value {
+    let image = "r.example/app:1";
+    let status =
+        json!({ "name": "app", "image": image, "ready": false, "state": state, "lastState": last });
+    json!({ "phase": "Running", "containerStatuses": [status] })
+}
+
+fn key(group: &str, kind: &str) -> ObjectKey {
+    ObjectKey {
+        group: group.to_owned(),
+        kind: kind.to_owned(),
+        ..ObjectKey::default()
+    }
+}
+
+#[test]
+fn each_way_for_a_pod_to_fail_has_its_reason() {
+    let crashed = json!({ "terminated": { "exitCode": 1, "reason": "Error", "message": "password=hunter2" } });
+    let killed = json!({ "terminated": { "exitCode": 137, "reason": "OOMKilled" } });
+    let waiting = |reason: &str, message: &str| json!({ "waiting": { "reason": reason, "message": message } });
+    let running = json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } });
+    let none = json!({});
+    let image = "container app: ImagePullBackOff: image r.example/app:1 cannot be pulled";
+    for (status, expected) in [
+        (container(&waiting("ErrImagePull", "x"), &none), Some(image)),
+        (
+            container(&waiting("ImagePullBackOff", "y"), &none),
+            Some(image),
+        ),
+        (
+            container(&waiting("CrashLoopBackOff", "back-off 10s"), &crashed),
+            Some("container app: exited with code 1"),
+        ),
+        (
+            container(&running, &crashed),
+            Some("container app: exited with code 1"),
+        ),
+        (
+            container(&crashed, &none),
+            Some("container app: exited with code 1"),
+        ),
+        (
+            container(&waiting("CrashLoopBackOff", ""), &killed),
+            Some("container app: exited with code 137 (OOMKilled)"),
+        ),
+        (
+            container(
+                &waiting("CreateContainerConfigError", "secret \"db\" not found"),
+                &none,
+            ),
+            Some("container app: CreateContainerConfigError: secret \"db\" not found"),
+        ),
+        (container(&waiting("ContainerCreating", ""), &none), None),
+        (
+            container(&running, &none),
+            Some("container app: running, but not ready"),
+        ),
+        (
+            container(&json!({ "terminated": { "exitCode": 0 } }), &none),
+            None,
+        ),
+        (
+            json!({ "phase": "Pending", "conditions": [
+                { "type": "PodScheduled", "status": "False", "message": "0/1 nodes are available" }] }),
+            Some("unschedulable: 0/1 nodes are available"),
+        ),
+        (
+            json!({ "phase": "Failed", "reason": "Evicted", "message": "disk" }),
+            Some("Evicted: disk"),
+        ),
+        (json!({ "phase": "Succeeded" }), None),
+        (json!({ "phase": "Pending" }), None),
+        (
+            json!({ "phase": "Running", "initContainerStatuses": [
+            { "name": "init", "ready": false, "state": { "running": {} } }] }),
+            None,
+        ),
+        (
+            json!({ "containerStatuses": "none", "conditions": 3 }),
+            None,
+        ),
+    ] {
+        let pod = pod("web-1", &status);
+        assert_eq!(pod_reason(&pod).as_deref(), expected, "{status}");
+    }
+    assert_eq!(pod_reason(&json!(null)), None);
+}
+
+#[test]
+fn a_pod_that_is_going_is_no_reason() {
+    let mut pod = pod("web-1", &json!({ "phase": "Failed", "reason": "Evicted" }));
+    pod["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    assert_eq!(pod_reason(&pod), None);
+}
+
+#[test]
+fn the_most_frequent_reason_is_told_with_the_first_pod() {
+    let failed =
+        |name: &str, reason: &str| pod(name, &json!({ "phase": "Failed", "reason": reason }));
+    let fine = pod("web-0", &json!({ "phase": "Running" }));
+    let one = [fine.clone(), failed("web-2", "Evicted")];
+    assert_eq!(pods_reason(&one).as_deref(), Some("pod web-2: Evicted"));
+    let several = [
+        failed("web-4", "Evicted"),
+        failed("web-1", "NodeLost"),
+        failed("web-3", "Evicted"),
+    ];
+    let text = "pod web-3: Evicted (and 2 more pods fail)";
+    assert_eq!(pods_reason(&several).as_deref(), Some(text));
+    assert_eq!(pods_reason(&[fine]), None);
+    let long = failed("web-1", &"word\n".repeat(1000));
+    let told = pods_reason(&[long]).unwrap();
+    assert!(told.len() <= MAX_TEXT && !told.contains('\n'), "{told}");
+}
+
+#[test]
+fn only_a_container_that_ended_has_a_log_to_look_at() {
+    let crashed = container(
+        &json!({ "running": {} }),
+        &json!({ "terminated": { "exitCode": 1 } }),
+    );
+    assert_eq!(crashed_container(&pod("a", &crashed)), Some("app"));
+    let waiting = container(
+        &json!({ "waiting": { "reason": "ErrImagePull" } }),
+        &json!({}),
+    );
+    assert_eq!(crashed_container(&pod("a", &waiting)), None);
+}
+
+#[test]
+fn conditions_of_workloads_tell_what_they_know() {
+    let with = |type_: &str, status: &str| {
+        json!({ "status": { "conditions": [
+            { "type": "Available", "status": "False", "message": "Deployment does not have minimum availability." },
+            { "type": type_, "status": status, "reason": "FailedCreate", "message": "exceeded\nquota" }] } })
+    };
+    let told = |kind: ObjectKey, live: &Value| own_reason(&kind, live);
+    let expected = Some("FailedCreate: exceeded quota".to_owned());
+    assert_eq!(
+        told(key("apps", "Deployment"), &with("ReplicaFailure", "True")),
+        expected
+    );
+    assert_eq!(
+        told(key("apps", "Deployment"), &with("Progressing", "False")),
+        expected
+    );
+    assert_eq!(told(key("batch", "Job"), &with("Failed", "True")), expected);
+    assert_eq!(
+        told(key("apps", "Deployment"), &with("Progressing", "True")),
+        None
+    );
+    // A custom resource's conditions are what its authors want them to be.
+    assert_eq!(
+        told(key("shop.example", "Deployment"), &with("Failed", "True")),
+        None
+    );
+}

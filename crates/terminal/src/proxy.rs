@@ -1,0 +1,180 @@
+//! The proxy on the way to an API server, by the rules of kubectl and other Go programs.
+//!
+//! A `proxy-url` of the kubeconfig counts always. Otherwise the environment names proxies: `HTTPS_PROXY` for servers
+//! with TLS, `HTTP_PROXY` for others, also in small letters; none of them is meant for this very machine, nor for what
+//! `NO_PROXY` lists: names (with all below them), addresses, networks such as `10.0.0.0/8`, or `*`.
+
+use http::Uri;
+use hyper_util::client::proxy::matcher::Matcher;
+
+use crate::connection::{is_local, server_url};
+
+/// The schemes of proxies that clients can use.
+const SCHEMES: [&str; 3] = ["http", "https", "socks5"];
+
+/// What the environment says about proxies.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Proxies {
+    https: Option<Uri>,
+    http: Option<Uri>,
+    /// What is reached without one.
+    none: String,
+}
+
+/// A variable of the environment, or a kubeconfig, names no proxy. The value may hold a password, and is not quoted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{0} is not the URL of a proxy, such as http://proxy.example:3128, https://... or socks5://..."
+)]
+pub struct ProxyError(&'static str);
+
+impl Proxies {
+    /// Reads the environment of this process.
+    ///
+    /// # Errors
+    /// Names the variable that cannot be used.
+    pub fn of_environment() -> Result<Self, ProxyError> {
+        Self::read(|name| std::env::var(name).ok())
+    }
+
+    /// As [`Proxies::of_environment`], with the values of variables by their name.
+    ///
+    /// # Errors
+    /// Names the variable that cannot be used.
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ProxyError> {
+        let first = |names: [&'static str; 2]| {
+            let value = |name| Some((name, variable(name).filter(|value| !value.is_empty())?));
+            names.into_iter().find_map(value)
+        };
+        let proxy = |names| {
+            let Some((name, text)) = first(names) else {
+                return Ok(None);
+            };
+            parse(&text).map(Some).ok_or(ProxyError(name))
+        };
+        Ok(Self {
+            https: proxy(["HTTPS_PROXY", "https_proxy"])?,
+            http: proxy(["HTTP_PROXY", "http_proxy"])?,
+            none: first(["NO_PROXY", "no_proxy"]).map_or_else(String::new, |(_, list)| list),
+        })
+    }
+
+    /// The proxy on the way to a server, if there is one.
+    #[must_use]
+    pub fn to(&self, server: &Uri) -> Option<&Uri> {
+        let proxy = match server.scheme_str() {
+            Some("https") => self.https.as_ref(),
+            _ => self.http.as_ref(),
+        }?;
+        if is_local(server) {
+            return None;
+        }
+        // Which of the two it is was decided above; here it is about those that need none.
+        let matcher = Matcher::builder()
+            .all("http://proxy")
+            .no(self.none.as_str())
+            .build();
+        matcher.intercept(server).is_some().then_some(proxy)
+    }
+}
+
+/// The proxy of a kubeconfig.
+pub(crate) fn of_kubeconfig(text: &str) -> Result<Uri, ProxyError> {
+    parse(text).ok_or(ProxyError("the proxy-url of the kubeconfig"))
+}
+
+/// The URL of a proxy. Without a scheme it is one that speaks HTTP, as for Go.
+fn parse(text: &str) -> Option<Uri> {
+    let whole = if text.contains("://") {
+        text.to_owned()
+    } else {
+        format!("http://{text}")
+    };
+    let uri: Uri = whole.parse().ok()?;
+    let is_known = SCHEMES.contains(&uri.scheme_str()?);
+    (is_known && uri.host().is_some_and(|host| !host.is_empty())).then_some(uri)
+}
+
+/// A proxy as messages name it: without user and password.
+#[must_use]
+pub fn shown(proxy: &Uri) -> String {
+    let url = server_url(proxy);
+    match (url.split_once("://"), url.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, host))) => format!("{scheme}://{host}"),
+        _ => url,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn proxies(variables: &[(&str, &str)]) -> Result<Proxies, ProxyError> {
+        Proxies::read(|name| {
+            let found = variables.iter().find(|(key, _)| *key == name);
+            found.map(|(_, value)| (*value).to_owned())
+        })
+    }
+
+    #[test]
+    fn servers_are_reached_as_the_environment_says() {
+        const HTTPS: (&str, &str) = ("HTTPS_PROXY", "http://user:secret@proxy:3128");
+        const HTTP: (&str, &str) = ("http_proxy", "plain:8080");
+        let no = |list| ("NO_PROXY", list);
+        let https = Some("http://proxy:3128");
+        for (variables, server, expected) in [
+            (&[][..], "https://hub.example:6443", None),
+            (&[HTTPS], "https://hub.example:6443", https),
+            (&[HTTPS], "http://hub.example", None),
+            (
+                &[HTTPS, HTTP],
+                "http://hub.example",
+                Some("http://plain:8080"),
+            ),
+            (&[HTTPS], "https://127.0.0.1:6443", None),
+            (&[HTTPS], "https://localhost:6443", None),
+            (&[HTTPS], "https://[::1]:6443", None),
+            (&[HTTPS, no("*")], "https://hub.example", None),
+            (
+                &[HTTPS, no("hub.example")],
+                "https://hub.example:6443",
+                None,
+            ),
+            (
+                &[HTTPS, no("other, .example")],
+                "https://hub.example:6443",
+                None,
+            ),
+            (&[HTTPS, no("other")], "https://hub.example:6443", https),
+            (&[HTTPS, no("10.0.0.0/8")], "https://10.1.2.3:6443", None),
+            (&[HTTPS, no("10.0.0.0/8")], "https://11.1.2.3:6443", https),
+            // It is about servers, not about the proxy itself.
+            (&[HTTPS, no("proxy")], "https://hub.example:6443", https),
+            (
+                &[("https_proxy", ""), ("HTTPS_PROXY", "")],
+                "https://hub.example",
+                None,
+            ),
+        ] {
+            let found = proxies(variables).unwrap();
+            let server: Uri = server.parse().unwrap();
+            assert_eq!(
+                found.to(&server).map(shown).as_deref(),
+                expected,
+                "{variables:?} {server}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_no_proxy_is_named_and_not_quoted() {
+        for text in ["ftp://a:secret@b", "http://", "http://a:secret @b", "://"] {
+            let error = proxies(&[("https_proxy", text)]).unwrap_err().to_string();
+            assert!(
+                error.starts_with("https_proxy is not the URL of a proxy"),
+                "{error}"
+            );
+            assert!(!error.contains("secret"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! An HTTP proxy as companies have it: it carries TLS by CONNECT, and is the only one who knows where names lead to.
+
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::AbortHandle;
+
+use crate::network::network;
+
+/// A proxy in front of one server. Dropped, it listens no more.
+#[derive(Debug)]
+pub struct Tunnel {
+    address: SocketAddr,
+    asked: Arc<Mutex<Vec<Asked>>>,
+    listener: AbortHandle,
+}
+
+/// What a client has asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Host and port, as the client named them.
+    pub target: String,
+    /// The header `Proxy-Authorization`.
+    pub authorization: Option<String>,
+}
+
+impl Tunnel {
+    /// Starts one that leads every name to this server.
+    pub async fn start(server: SocketAddr) -> Self {
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let noted = asked.clone();
+        let started = network().spawn(async move {
+            let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+            let address = listener.local_addr().unwrap();
+            let accepting = tokio::spawn(async move {
+                while let Ok((client, _)) = listener.accept().await {
+                    // How a connection ends is the client's business.
+                    tokio::spawn(carry(client, server, noted.clone()));
+                }
+            });
+            (address, accepting.abort_handle())
+        });
+        let (address, listener) = started.await.unwrap();
+        Self {
+            address,
+            asked,
+            listener,
+        }
+    }
+
+    /// Its address, without a scheme.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// What has been asked for until now.
+    #[must_use]
+    pub fn asked(&self) -> Vec<Asked> {
+        let asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        asked.clone()
+    }
+}
+
+impl Drop for Tunnel {
+    fn drop(&mut self) {
+        self.listener.abort();
+    }
+}
+
+async fn carry(
+    client: TcpStream,
+    server: SocketAddr,
+    noted: Arc<Mutex<Vec<Asked>>>,
+) -> io::Result<()> {
+    let mut client = BufReader::new(client);
+    let mut head = Vec::new();
+    loop {
+        let mut line = String::new();
+        client.read_line(&mut line).await?;
+        match line.trim_end() {
+            "" => break,
+            line => head.push(line.to_owned()),
+        }
+    }
+    let request = head.first().cloned().unwrap_or_default();
+    let Some(target) = request.strip_prefix("CONNECT ") else {
+        return client
+            .write_all(b"HTTP/1.1 405 Method Not Allowed\r\n\r\n")
+            .await;
+    };
+    let authorization = head.iter().find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.eq_ignore_ascii_case("Proxy-Authorization")
+            .then(|| value.trim().to_owned())
+    });
+    let asked = Asked {
+        target: target.split(' ').next().unwrap_or_default().to_owned(),
+        authorization,
+    };
+    noted
+        .lock()
+        .unwrap_or_else(PoisonError::into_inner)
+        .push(asked);
+    let mut server = TcpStream::connect(server).await?;
+    client.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await?;
+    copy_bidirectional(&mut client, &mut server).await?;
+    Ok(())
+}

@@ -1,0 +1,292 @@
+//! What others change of managed objects is told: by an event, by metrics, and by `kubectl baton drift`.
+
+use baton_integration::prelude::*;
+
+use crate::tenants::{DEPLOYER, allow};
+
+both_scopes! {
+    a_field_that_is_taken_by_force_is_told_with_its_manager;
+}
+
+const OBJECTS: &str = "baton_repaired_objects_total";
+const FIELDS: &str = "baton_repaired_fields_total";
+/// What no output may hold.
+const PIN: &str = "geheim-4711";
+
+/// How the plugin names the revision of a scope.
+fn target(ns: &TestNamespace, name: &str) -> String {
+    let kind = match ns.scope() {
+        Scope::Namespaced => "os",
+        Scope::Cluster => "cos",
+    };
+    format!("{kind}/{}", ns.set_name(name))
+}
+
+async fn revision_of(scope: Scope, entry: &Entry) -> TestNamespace {
+    let ns = TestNamespace::new(scope).await;
+    ns.revision(1)
+        .phase("a", [entry.clone()])
+        .reaching(&[Is("Available", "True"), Is("Succeeded", "True")])
+        .await;
+    ns
+}
+
+/// What `kubectl apply --server-side --force-conflicts --field-manager=intruder` does.
+async fn intrude(ns: &TestNamespace, object: Value) {
+    ns.cluster().apply(&object, "intruder").await.unwrap();
+}
+
+fn map_of(ns: &TestNamespace, data: &Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "cm", "namespace": ns.name() },
+        "data": data,
+    })
+}
+
+async fn a_field_that_is_taken_by_force_is_told_with_its_manager(scope: Scope) {
+    let cm = configmap("cm").data("k", "v").data("l", "w");
+    let ns = revision_of(scope, &cm).await;
+    let none = ns.plugin(&["drift", &target(&ns, "v1")]);
+    assert_eq!((none.code, none.stdout.as_str()), (0, ""), "{none:?}");
+    assert_eq!(none.stderr, "No drift found.\n");
+
+    intrude(
+        &ns,
+        map_of(&ns, &json!({ "k": "theirs", "l": "theirs", "m": "theirs" })),
+    )
+    .await;
+    ns.object_becomes(&cm, "repaired", |live| {
+        live["data"] == json!({ "k": "v", "l": "w", "m": "theirs" })
+    })
+    .await;
+    let what = format!("ConfigMap {}/cm (.data.k, .data.l by intruder)", ns.name());
+    ns.has_event(
+        "Normal",
+        &format!("Repaired 1 object(s) that differed: {what}"),
+    )
+    .await;
+
+    let (kind, namespace) = match scope {
+        Scope::Namespaced => ("ObjectSet", ns.name()),
+        Scope::Cluster => ("ClusterObjectSet", ""),
+    };
+    let labels = [
+        ("baton_kind", kind),
+        ("baton_namespace", namespace),
+        ("repaired_kind", "ConfigMap"),
+        ("manager", "other"),
+    ];
+    // Those of the cluster scope are shared by all tests.
+    assert!(ns.metrics().sum(OBJECTS, &labels) >= Some(1.0));
+    assert!(ns.metrics().sum(FIELDS, &labels) >= Some(2.0));
+    if scope == Scope::Namespaced {
+        assert_eq!(ns.metrics().sum(OBJECTS, &labels), Some(1.0));
+        assert_eq!(ns.metrics().sum(FIELDS, &labels), Some(2.0));
+    }
+
+    let told = ns.plugin(&["drift", &target(&ns, "v1")]);
+    assert_eq!((told.code, told.stderr.as_str()), (1, ""), "{told:?}");
+    let owner = format!("{kind}/{}", ns.set_name("v1"));
+    for text in [
+        "repaired",
+        "ConfigMap/cm",
+        &owner,
+        ".data.k, .data.l by intruder",
+    ] {
+        assert!(told.stdout.contains(text), "{text}: {}", told.stdout);
+    }
+    let json = ns.plugin(&["drift", &target(&ns, "v1"), "-o", "json"]);
+    assert_eq!(json.code, 1);
+    let value: Value = serde_json::from_str(&json.stdout).unwrap();
+    let item = &value["items"][0];
+    assert_eq!(item["fields"][0]["path"], ".data.k");
+    assert_eq!(item["fields"][0]["managers"], json!(["intruder"]));
+    assert_eq!(
+        (&item["repaired"], &item["times"]),
+        (&json!(true), &json!(1))
+    );
+}
+
+/// What is removed has no owner any more, and the server does not say who removed it.
+#[tokio::test]
+async fn a_removed_field_is_told_without_blaming_anybody() {
+    let cm = configmap("cm").data("k", "v").label("app", "demo");
+    let ns = revision_of(Scope::Namespaced, &cm).await;
+    let patch = json!({ "metadata": { "labels": { "app": null } } });
+    ns.merge(&cm, &patch).await;
+    ns.object_becomes(&cm, "repaired", |live| {
+        live["metadata"]["labels"]["app"] == "demo"
+    })
+    .await;
+    let what = format!("ConfigMap {}/cm (.metadata.labels.app removed)", ns.name());
+    ns.has_event(
+        "Normal",
+        &format!("Repaired 1 object(s) that differed: {what}"),
+    )
+    .await;
+    let labels = [("baton_namespace", ns.name()), ("manager", "unknown")];
+    assert_eq!(ns.metrics().sum(OBJECTS, &labels), Some(1.0));
+}
+
+/// An autoscaler writes to a subresource, and its entry says so.
+#[tokio::test]
+async fn a_change_of_the_scale_is_told_with_its_manager() {
+    let web = object("apps/v1", "Deployment", "web")
+        .with("/spec/replicas", 1)
+        .with("/spec/selector/matchLabels/app", "web")
+        .with("/spec/template/metadata/labels/app", "web")
+        .with(
+            "/spec/template/spec/containers",
+            json!([{ "name": "web", "image": "image:1" }]),
+        );
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    ns.revision(1)
+        .phase("a", [web.clone()])
+        .reaching(&[Is("Available", "True"), Controls(&["Deployment.apps web"])])
+        .await;
+    ns.cluster().scale(&ns.reference(&web), 3).await.unwrap();
+    ns.object_becomes(&web, "repaired", |live| live["spec"]["replicas"] == 1)
+        .await;
+    let what = format!(
+        "Deployment.apps {}/web (.spec.replicas by a-user)",
+        ns.name()
+    );
+    ns.has_event(
+        "Normal",
+        &format!("Repaired 1 object(s) that differed: {what}"),
+    )
+    .await;
+}
+
+/// A paused revision repairs nothing, so there is no event: the command looks for itself. Values are told by nobody.
+#[tokio::test]
+async fn what_a_paused_revision_leaves_is_told_by_the_command() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let (pin, gone) = (
+        secret("pin").with("/stringData/pin", PIN),
+        configmap("gone"),
+    );
+    ns.revision(1)
+        .phase("a", [pin.clone(), gone.clone()])
+        .reaching(&[Is("Available", "True"), Is("Succeeded", "True")])
+        .await;
+    ns.set_lifecycle("v1", "Paused").await;
+    ns.reaches("v1", &[Is("Paused", "True")]).await;
+    let drifted = json!({ "stringData": { "pin": format!("{PIN}-2") } });
+    ns.merge(&pin, &drifted).await;
+    ns.delete(&gone).await;
+    ns.gone(&gone).await;
+
+    let told = ns.plugin(&["drift"]);
+    assert_eq!((told.code, told.stderr.as_str()), (1, ""), "{told:?}");
+    let line = |object: &str| {
+        let mut lines = told.stdout.lines();
+        let line = lines.find(|line| line.contains(object)).unwrap_or_default();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        line("Secret/pin"),
+        "paused now Secret/pin ObjectSet/v1 .data.pin by a-user"
+    );
+    assert_eq!(
+        line("ConfigMap/gone"),
+        "paused, missing now ConfigMap/gone ObjectSet/v1"
+    );
+    for format in ["json", "yaml"] {
+        let told = ns.plugin(&["drift", "-o", format]);
+        assert!(
+            !told.stdout.contains(PIN) && told.stdout.contains(".data.pin"),
+            "{told:?}"
+        );
+    }
+
+    // Whoever applies a text owns it by another name than the data that it becomes.
+    let text = json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": { "name": "pin", "namespace": ns.name() },
+        "stringData": { "pin": format!("{PIN}-3") },
+    });
+    intrude(&ns, text).await;
+    let told = ns.plugin(&["drift"]);
+    assert!(
+        told.stdout.contains(".data.pin by a-user, intruder\n"),
+        "{told:?}"
+    );
+
+    // Resumed, it is repaired, and then that is what is told.
+    ns.set_lifecycle("v1", "Active").await;
+    ns.object_becomes(&gone, "made again", |live| !live.is_null())
+        .await;
+    let what = format!("Secret {}/pin (.data.pin by a-user, intruder)", ns.name());
+    ns.has_event(
+        "Normal",
+        &format!("Repaired 1 object(s) that differed: {what}"),
+    )
+    .await;
+    let told = ns.plugin(&["drift", "v1"]);
+    assert_eq!(told.code, 1, "{told:?}");
+    assert!(
+        told.stdout.contains("repaired") && !told.stdout.contains("paused"),
+        "{told:?}"
+    );
+    let namespace = ("NAMESPACE", ns.name());
+    let all = ns.plugin(&["drift", "-A"]);
+    assert!(
+        all.stdout.starts_with(namespace.0) && all.stdout.contains(namespace.1),
+        "{all:?}"
+    );
+}
+
+/// Whoever may read a revision learns of its objects no more than the account that they are written as.
+#[tokio::test]
+async fn an_account_that_may_not_read_an_object_is_told_the_fields_only() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let verbs = ["create", "patch", "update", "delete"];
+    allow(ns.cluster(), ns.name(), DEPLOYER, &["configmaps"], &verbs).await;
+    let cm = configmap("cm").data("k", "v");
+    ns.revision(1)
+        .phase("a", [cm.clone()])
+        .spec("serviceAccountName", DEPLOYER)
+        .reaching(&[Is("Available", "True"), Is("Succeeded", "True")])
+        .await;
+    intrude(&ns, map_of(&ns, &json!({ "k": "theirs" }))).await;
+    ns.object_becomes(&cm, "repaired", |live| live["data"]["k"] == "v")
+        .await;
+    let what = format!("ConfigMap {}/cm (.data.k)", ns.name());
+    ns.has_event(
+        "Normal",
+        &format!("Repaired 1 object(s) that differed: {what}"),
+    )
+    .await;
+}
+
+/// A value in the server's own form is no drift, and others' fields are theirs.
+#[tokio::test]
+async fn what_only_looks_different_is_no_drift() {
+    let quota = object("v1", "ResourceQuota", "quota")
+        .with("/spec/hard/cpu", "1000m")
+        .with("/spec/hard/pods", "9");
+    let ns = revision_of(Scope::Namespaced, &quota).await;
+    let theirs = json!({
+        "apiVersion": "v1", "kind": "ResourceQuota", "metadata": { "name": "quota", "namespace": ns.name() },
+        "spec": { "hard": { "memory": "1Gi" } },
+    });
+    intrude(&ns, theirs).await;
+    let none = ns.plugin(&["drift"]);
+    assert_eq!((none.code, none.stdout.as_str()), (0, ""), "{none:?}");
+    // The path of a real change is told, and not that of a value in another form.
+    let patch = json!({ "spec": { "hard": { "pods": "3" } } });
+    ns.merge(&quota, &patch).await;
+    ns.object_becomes(&quota, "repaired", |live| {
+        live["spec"]["hard"]["pods"] == "9"
+    })
+    .await;
+    let what = format!(
+        "ResourceQuota {}/quota (.spec.hard.pods by a-user)",
+        ns.name()
+    );
+    ns.has_event(
+        "Normal",
+        &format!("Repaired 1 object(s) that differed: {what}"),
+    )
+    .await;
+}

@@ -1,0 +1,443 @@
+//! What `kubectl baton` says before it happens: what goes along with what is deleted, what a take-over removes and
+//! leaves to others, and what is in other clusters.
+
+use std::fs;
+
+use baton_integration::prelude::*;
+use baton_integration::sites::{PUSH, Site, TemporaryKubeconfig};
+use kube::config::Kubeconfig;
+use tempfile::TempDir;
+
+/// A file for the plugin.
+fn file(dir: &TempDir, manifest: &Value) -> String {
+    let path = dir.path().join("given.yaml");
+    fs::write(&path, manifest.to_string()).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
+#[track_caller]
+fn contains_all(text: &str, wanted: &[&str]) {
+    for wanted in wanted {
+        assert!(text.contains(wanted), "{wanted:?} is not in:\n{text}");
+    }
+}
+
+/// Objects that take others along, by themselves.
+struct Precious {
+    inner: Entry,
+    crd: Entry,
+    volume: Entry,
+    claim: Entry,
+    kept: Entry,
+    set: Entry,
+    tool: Entry,
+}
+
+impl Precious {
+    fn new(ns: &TestNamespace) -> Self {
+        let group = format!("{}.example.com", ns.name());
+        let names = json!({ "plural": "tools", "singular": "tool", "kind": "Tool", "listKind": "ToolList" });
+        let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+        let version = json!({ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } });
+        let spec =
+            json!({ "group": group, "scope": "Namespaced", "names": names, "versions": [version] });
+        let name = format!("tools.{group}");
+        let storage = json!({ "requests": { "storage": "1Gi" } });
+        let claim_spec = |volume: Value| {
+            json!({ "accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": storage,
+                "volumeName": volume })
+        };
+        let volume = ns.unique("volume");
+        let labels = json!({ "app": "db" });
+        Self {
+            inner: object("v1", "Namespace", &ns.unique("inner")),
+            crd: object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &name).with("/spec", spec),
+            claim: object("v1", "PersistentVolumeClaim", "data").with("/spec", claim_spec(volume.clone().into())),
+            kept: object("v1", "PersistentVolumeClaim", "kept")
+                .with("/spec", claim_spec(Value::Null))
+                .annotation("baton.run/deletion", "keep"),
+            volume: object("v1", "PersistentVolume", &volume).with(
+                "/spec",
+                json!({ "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"],
+                    "persistentVolumeReclaimPolicy": "Delete", "hostPath": { "path": "/nowhere" } }),
+            ),
+            set: object("apps/v1", "StatefulSet", "db").with(
+                "/spec",
+                json!({ "replicas": 0, "serviceName": "db", "selector": { "matchLabels": labels },
+                    "template": { "metadata": { "labels": labels },
+                        "spec": { "containers": [{ "name": "db", "image": "registry.example/db:1" }] } },
+                    "volumeClaimTemplates": [{ "metadata": { "name": "data" },
+                        "spec": { "accessModes": ["ReadWriteOnce"], "resources": storage } }] }),
+            ),
+            tool: object(&format!("{group}/v1"), "Tool", "t"),
+        }
+    }
+}
+
+/// Every way to let a namespace, a definition, a claim or a `StatefulSet` go tells before what goes along; what is to
+/// be kept is not among it.
+#[tokio::test]
+async fn what_goes_along_is_told_before() {
+    let ns = TestNamespace::new(Scope::Cluster).await;
+    let all = Precious::new(&ns);
+    ns.create_elsewhere(&all.volume).await;
+    let established = condition_probe(
+        "apiextensions.k8s.io",
+        "CustomResourceDefinition",
+        "Established",
+    );
+    let with = ns
+        .content()
+        .phase("a", [all.inner.clone(), all.crd.clone()])
+        .probe(established);
+    let with = with.phase(
+        "b",
+        [
+            all.claim.clone(),
+            all.kept.clone(),
+            all.set.clone(),
+            configmap("cm"),
+        ],
+    );
+    let web = ns.deployment("web").content(with).create().await;
+    web.concluded().await;
+    for stranger in [
+        configmap("theirs").within(all.inner.name()),
+        all.tool.clone(),
+    ] {
+        ns.create(&stranger).await;
+    }
+    let without = ns.content().phase("b", [configmap("cm")]);
+    let given = ns.deployment("web").content(without);
+    let dir = TempDir::new().unwrap();
+    let given = given.manifest();
+    let path = file(&dir, &given);
+    let (namespace, crd) = (
+        format!("Namespace {}", all.inner.name()),
+        format!(
+            "CustomResourceDefinition.apiextensions.k8s.io {}",
+            all.crd.name()
+        ),
+    );
+    let along = [
+        "all that is in it goes along: 1 configmaps",
+        "all objects of its kind go along, in all namespaces: 1",
+        "its data goes along with volume",
+        "(reclaim policy Delete)",
+        "it has no pods; the PersistentVolumeClaims of data stay",
+    ];
+    let diff = ns.plugin(&["diff", "-f", &path]);
+    assert_eq!(diff.code, 1, "{diff:?}");
+    contains_all(&diff.stdout, &along);
+    contains_all(
+        &diff.stdout,
+        &[&namespace, &crd, "kept (phase b): kept, without an owner"],
+    );
+    assert_eq!(
+        diff.stdout.matches("  warning: ").count(),
+        4,
+        "{}",
+        diff.stdout
+    );
+
+    let plain = ns.plugin_with_input(
+        &[
+            "pack",
+            "-",
+            "--name",
+            web.name(),
+            "--cluster",
+            "--apply",
+            "--dry-run",
+        ],
+        &ns.reference(&configmap("cm")).to_string(),
+    );
+    let warned: Vec<_> = plain
+        .stderr
+        .lines()
+        .filter(|it| it.starts_with("warning: "))
+        .collect();
+    assert_eq!(warned.len(), 4, "{plain:?}");
+    contains_all(&plain.stderr, &along);
+    contains_all(
+        &plain.stderr,
+        &["(phase b): deleted when revision 2 is available: its data goes along"],
+    );
+}
+
+/// Two revisions side by side, and the way back to the one without the claim.
+#[tokio::test]
+async fn comparisons_and_rollbacks_warn_of_what_would_go() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let all = Precious::new(&ns);
+    let web = ns
+        .deployment("web")
+        .content(ns.content().phase("a", [configmap("cm")]));
+    let web = web.create().await;
+    web.concluded().await;
+    web.edit(
+        ns.content()
+            .phase("a", [configmap("cm"), all.set.clone(), all.kept.clone()]),
+    )
+    .await;
+    web.concluded_as(2).await;
+    let warning = "it has no pods; the PersistentVolumeClaims of data stay";
+    let ran = ns.plugin(&["diff", "web", "--from", "2", "--to", "1"]);
+    contains_all(
+        &ran.stdout,
+        &[&format!("db (phase a): removed\n  warning: {warning}")],
+    );
+    assert_eq!(ran.stdout.matches("warning: ").count(), 1, "{}", ran.stdout);
+    // The other way round nothing goes.
+    let ran = ns.plugin(&["diff", "web"]);
+    assert!(!ran.stdout.contains("warning: "), "{}", ran.stdout);
+    let ran = ns.plugin(&["rollback", "web", "--to-revision", "1", "--dry-run"]);
+    let expected = format!(
+        "warning: StatefulSet.apps {}/db (phase a): deleted when revision 3 is available: {warning}\n",
+        ns.name()
+    );
+    assert_eq!((ran.code, ran.stderr), (0, expected));
+    web.set_reaches(2, &[Is("Available", "True")]).await;
+}
+
+/// What a user may not see is unknown, and no failure.
+#[tokio::test]
+async fn what_may_not_be_seen_is_unknown() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let all = Precious::new(&ns);
+    ns.create_elsewhere(&all.volume).await;
+    ns.revision(1)
+        .phase("a", [configmap("cm"), all.claim.clone()])
+        .available()
+        .await;
+    let user = ns.unique("dev");
+    let rules = json!([{ "apiGroups": ["*"], "resources": ["*"], "verbs": ["get", "list", "patch", "create"] }]);
+    ns.grant(&user, rules).await;
+    let dir = TempDir::new().unwrap();
+    let next = ns.set("v2").previous(&["v1"]).phase("a", [configmap("cm")]);
+    let path = file(&dir, &next.manifest());
+    let account = format!("--as={user}");
+    // The server takes its time to see new rights.
+    ns.eventually("the rights to be there", async || {
+        ns.plugin(&["diff", "-f", &path, &account]).code == 1
+    })
+    .await;
+    let ran = ns.plugin(&["diff", "-f", &path, &account]);
+    let expected = format!(
+        "warning: its data goes along, unless volume {}, which you may not see, has the reclaim policy Retain",
+        all.volume.name()
+    );
+    contains_all(&ran.stdout, &[&expected]);
+
+    // A comparison of revisions is one for who may read nothing else, too.
+    ns.set("v2")
+        .previous(&["v1"])
+        .phase("a", [configmap("cm")])
+        .available()
+        .await;
+    let user = ns.unique("reader");
+    let rules = json!([{ "apiGroups": ["package-operator.run"], "resources": ["*"], "verbs": ["get", "list"] }]);
+    ns.grant(&user, rules).await;
+    let account = format!("--as={user}");
+    ns.eventually("the rights to be there", async || {
+        ns.plugin(&["diff", "os/v2", &account]).code == 1
+    })
+    .await;
+    let ran = ns.plugin(&["diff", "os/v2", &account]);
+    let expected = "warning: it may take others or data along (you may not read it)";
+    contains_all(&ran.stdout, &[expected]);
+}
+
+/// A workload with these variables and a Secret, as people apply them.
+fn workload(variables: &[&str]) -> Entry {
+    let variables = variables.iter();
+    let variables: Vec<_> = variables
+        .map(|name| json!({ "name": name, "value": "1" }))
+        .collect();
+    let labels = json!({ "app": "web" });
+    object("apps/v1", "Deployment", "web")
+        .with("/spec/replicas", 0)
+        .with("/spec/selector/matchLabels", labels.clone())
+        .with("/spec/template/metadata/labels", labels)
+        .with(
+            "/spec/template/spec/containers",
+            json!([{ "name": "app", "image": "registry.example/app:1", "env": variables }]),
+        )
+        .collision("IfNoController")
+}
+
+/// What the preview of a take-over shows is what it does: the fields that kubectl applied and the revision leaves out
+/// go, defaults and the fields of others stay.
+#[tokio::test]
+async fn a_takeover_is_shown_as_it_will_be() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let hidden = "aHVudGVyMi1odW50ZXIy";
+    let password = |keys: &[&str]| {
+        let secret = secret("web").collision("IfNoController");
+        keys.iter()
+            .fold(secret, |it, key| it.with(&format!("/data/{key}"), hidden))
+    };
+    for applied in [workload(&["A", "B"]), password(&["a", "b"])] {
+        let _ = ns.kubectl(&["apply", "-f", "-"], &applied.manifest).await;
+    }
+    let _ = ns
+        .kubectl(&["set", "env", "deployment/web", "OTHER=1"], &Value::Null)
+        .await;
+    let wanted = || [workload(&["A"]), password(&["a"])];
+    let dir = TempDir::new().unwrap();
+    let path = file(&dir, &ns.set("v1").phase("a", wanted()).manifest());
+    let shown = ns.plugin(&["diff", "-f", &path]);
+    assert_eq!((shown.code, shown.stderr.as_str()), (1, ""), "{shown:?}");
+    contains_all(
+        &shown.stdout,
+        &[
+            "the take-over removes what kubectl-client-side-apply applied: \
+             .spec.template.spec.containers[{\"name\":\"app\"}].env[{\"name\":\"B\"}]\n",
+            "set by kubectl-set, and left alone: \
+             .spec.template.spec.containers[{\"name\":\"app\"}].env[{\"name\":\"OTHER\"}]\n",
+            "-        - name: B\n",
+            "the take-over removes what kubectl-client-side-apply applied: .data.b\n",
+        ],
+    );
+    let removed = shown
+        .stdout
+        .lines()
+        .filter(|line| line.starts_with("-  "))
+        .count();
+    assert_eq!(
+        removed, 3,
+        "nothing but the variable and the key goes:\n{}",
+        shown.stdout
+    );
+    assert!(!shown.stdout.contains(hidden), "{}", shown.stdout);
+
+    ns.set("v1")
+        .lifecycle("Paused")
+        .phase("a", wanted())
+        .create()
+        .await;
+    ns.reaches("v1", &[Is("Paused", "True")]).await;
+    let live = ns.plugin(&["diff", "os/v1", "--live"]);
+    contains_all(
+        &live.stdout,
+        &["the take-over removes what kubectl-client-side-apply applied: .data.b\n"],
+    );
+    ns.set_lifecycle("v1", "Active").await;
+    ns.reaches("v1", &[Is("Available", "True")]).await;
+    let taken = ns.live(&wanted()[0]).await;
+    let names = taken["spec"]["template"]["spec"]["containers"][0]["env"]
+        .as_array()
+        .unwrap();
+    let names: Vec<_> = names
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["A", "OTHER"]);
+    assert_eq!(ns.live(&wanted()[1]).await["data"], json!({ "a": hidden }));
+    // It is ours now, but for one field.
+    let live = ns.plugin(&["diff", "os/v1", "--live"]);
+    let expected = format!(
+        "Deployment.apps {}/web (phase a): as wanted, with fields of others\n  set by kubectl-set, and left alone: \
+         .spec.template.spec.containers[{{\"name\":\"app\"}}].env[{{\"name\":\"OTHER\"}}]\n",
+        ns.name()
+    );
+    assert_eq!((live.code, live.stdout), (0, expected));
+}
+
+/// A kubeconfig with the contexts `hub` and `site`.
+fn kubeconfig(ns: &TestNamespace, site: &Site) -> TemporaryKubeconfig {
+    let read = |path: &std::path::Path, name: &str| {
+        let mut config = Kubeconfig::read_from(path).unwrap();
+        name.clone_into(&mut config.clusters[0].name);
+        name.clone_into(&mut config.auth_infos[0].name);
+        let context = config.contexts[0].context.as_mut().unwrap();
+        name.clone_into(&mut context.cluster);
+        context.user = Some(name.to_owned());
+        name.clone_into(&mut config.contexts[0].name);
+        config.contexts.truncate(1);
+        config
+    };
+    let mut merged = read(ns.cluster().kubeconfig(), "hub");
+    let other = read(&site.kubeconfig(), "site");
+    merged.clusters.extend(other.clusters);
+    merged.auth_infos.extend(other.auth_infos);
+    merged.contexts.extend(other.contexts);
+    merged.current_context = Some("hub".to_owned());
+    TemporaryKubeconfig::new(&serde_saphyr::to_string(&merged).unwrap())
+}
+
+/// Through a context of the user's own, phases in another cluster are compared as those in this one.
+#[tokio::test]
+async fn another_cluster_is_looked_at_through_a_context() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let joined = site.join(&ns).create().await;
+    let class = joined.class();
+    let name = class.strip_prefix("cluster.").unwrap();
+    let cm = || configmap("far");
+    let phase = |set, value: &str, more: &[Entry]| {
+        let objects = [&[cm().data("k", value)], more].concat();
+        let set: baton_integration::set::SetBuilder<'_> = set;
+        set.delegated("there", &class, objects)
+    };
+    phase(ns.revision(1), "1", &[configmap("old")])
+        .available()
+        .await;
+    let config = kubeconfig(&ns, &site);
+    let run = |args: &[&str]| {
+        let mut command = ns.plugin_command(args);
+        let output = command.env("KUBECONFIG", config.path()).output().unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code().unwrap(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let context = format!("--cluster-context={name}=site");
+    let (code, stdout, _) = run(&["diff", "os/v1", "--live"]);
+    assert_eq!(code, 0);
+    let unseen = format!(
+        "far (phase there): not compared: it is in cluster {name}; see --cluster-context\n"
+    );
+    contains_all(
+        &stdout,
+        &[&unseen, "its phase object says that it is available"],
+    );
+    assert_eq!(
+        run(&["diff", "os/v1", "--live", &context]),
+        (0, String::new(), String::new())
+    );
+
+    let dir = TempDir::new().unwrap();
+    let next = phase(ns.set("v2").previous(&["v1"]), "2", &[]);
+    let path = file(&dir, &next.manifest());
+    let (code, stdout, stderr) = run(&["diff", "-f", &path, &context]);
+    assert_eq!((code, &*stderr), (1, ""), "{stdout}");
+    contains_all(
+        &stdout,
+        &[
+            "1 changed, 1 deleted",
+            "far (phase there): changed\n",
+            "-  k: \"1\"\n+  k: \"2\"\n",
+            "old (phase there): deleted when v1 is archived\n",
+        ],
+    );
+    let (code, stdout, _) = run(&["diff", "-f", &path]);
+    assert_eq!(code, 1);
+    contains_all(
+        &stdout,
+        &[
+            "far (phase there): not compared: ",
+            "old (phase there): deleted when v1 is archived, unless",
+        ],
+    );
+    let (code, _, stderr) = run(&[
+        "diff",
+        "os/v1",
+        "--live",
+        &format!("--cluster-context={name}=nobody"),
+    ]);
+    assert_eq!(code, 2, "{stderr}");
+    assert!(stderr.contains("nobody"), "{stderr}");
+}

@@ -1,0 +1,221 @@
+//! The plugin's `status` and `tree` of many deployments, and what is completed on a command line.
+
+use baton_integration::endpoint::Endpoint;
+use baton_integration::faults::Faults;
+use baton_integration::plugin::snapshots;
+use baton_integration::prelude::*;
+use baton_integration::sites::TemporaryKubeconfig;
+use tokio::task::spawn_blocking;
+
+/// Deployments `web`, whose second revision fails, and `api`, which is fine, and the revision `v1` without one.
+async fn three(ns: &TestNamespace) {
+    let content = |name: &str| {
+        ns.content()
+            .phase("a", [configmap(name), configmap(&format!("{name}-fine"))])
+            .probe(name_annotation_probe())
+    };
+    for name in ["api", "web"] {
+        let labelled = ns.deployment(name).template_label("app", name);
+        labelled.content(content(name)).create().await;
+        for object in [name, &format!("{name}-fine")] {
+            let object = configmap(object);
+            ns.object_becomes(&object, "written", |_| true).await;
+            ns.annotate_with_name(&object).await;
+        }
+        ns.existing(name).concluded().await;
+    }
+    ns.revision(1)
+        .phase("a", [configmap("lone")])
+        .available()
+        .await;
+    let web = ns.existing("web");
+    let failing = ns
+        .content()
+        .phase("a", [configmap("web-fine"), configmap("web-failing")])
+        .probe(name_annotation_probe());
+    web.edit(failing).await;
+    web.set_reaches(2, &[Because("Available", "False", "ProbeFailure")])
+        .await;
+    web.set_reaches(1, &[Is("InTransition", "True"), Is("Available", "True")])
+        .await;
+    web.reaches(&[Is("Available", "True"), Is("Progressing", "True")])
+        .await;
+}
+
+#[tokio::test]
+async fn many_are_shown_line_by_line_and_chosen_by_labels() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    three(&ns).await;
+    let status = ns.plugin(&["status"]);
+    assert_eq!((status.code, &*status.stderr), (1, ""), "{status:?}");
+    snapshots(&ns).bind(|| {
+        insta::assert_snapshot!("overview", status.stdout);
+        let unhealthy = ns.plugin(&["status", "--unhealthy"]);
+        assert_eq!(unhealthy.code, 1);
+        insta::assert_snapshot!("overview_unhealthy", unhealthy.stdout);
+        let tree = ns.plugin(&["tree", "--unhealthy"]).fine();
+        insta::assert_snapshot!("overview_tree", tree);
+    });
+    let names = |ran: &str| -> Vec<String> {
+        let lines = ran.lines().skip(1);
+        lines
+            .map(|line| line.split_whitespace().next().unwrap().to_owned())
+            .collect()
+    };
+    for (selector, expected, code) in [
+        ("app=api", &["od/api"][..], 0),
+        ("app=web", &["od/web"], 1),
+        ("app in (api,web)", &["od/api", "od/web"], 1),
+        ("!app", &["os/v1"], 0),
+        ("app,app!=web", &["od/api"], 0),
+    ] {
+        let ran = ns.plugin(&["status", "-l", selector]);
+        assert_eq!(
+            (names(&ran.stdout), ran.code),
+            (expected.iter().map(ToString::to_string).collect(), code)
+        );
+        let tree = ns.plugin(&["tree", "-l", selector, "-o", "json"]).fine();
+        let tree: Value = serde_json::from_str(&tree).unwrap();
+        assert_eq!(
+            tree["chains"].as_array().unwrap().len(),
+            expected.len(),
+            "{selector}"
+        );
+    }
+    let all = ns.plugin(&["status", "-A", "-o", "json"]).stdout;
+    let all: Value = serde_json::from_str(&all).unwrap();
+    let own = all["chains"].as_array().unwrap().iter();
+    let own: Vec<_> = own
+        .filter(|chain| chain["namespace"] == ns.name())
+        .collect();
+    let verdicts: Vec<_> = own
+        .iter()
+        .map(|chain| chain["verdict"].as_str().unwrap())
+        .collect();
+    assert_eq!(verdicts, ["RolledOut", "Underway", "RolledOut"], "{own:?}");
+    assert_eq!(ns.plugin(&["status", "api", "v1"]).code, 0);
+
+    let fine = ns.plugin(&["status", "-l", "app=api", "--unhealthy"]);
+    assert_eq!(
+        (fine.code, &*fine.stderr),
+        (0, "All is well with 1 of 1.\n"),
+        "{fine:?}"
+    );
+    let fine = ns.plugin(&["tree", "-l", "app=api", "--unhealthy"]);
+    assert_eq!(
+        (fine.code, &*fine.stderr),
+        (0, "There is nothing unhealthy.\n"),
+        "{fine:?}"
+    );
+    for (args, expected) in [
+        (&["status", "--watch"][..], "--watch follows one TARGET"),
+        (&["status", "web", "-l", "a"], "leave out either it or -l"),
+        (&["tree", "web", "-l", "a"], "leave out either it or -l"),
+        (&["status", "app/web", "-A"], "leave out either it or -A"),
+    ] {
+        let said = ns.plugin(args).failed();
+        assert!(said.contains(expected), "{args:?}: {said}");
+    }
+}
+
+/// However many deployments there are: a list of each kind.
+#[tokio::test]
+async fn many_cost_a_list_of_each_kind() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    three(&ns).await;
+    let faults = Faults::start(&Endpoint::of_bed(ns.cluster().kubeconfig())).await;
+    let account = object("v1", "ServiceAccount", "reader").within(ns.name());
+    ns.cluster().create(&account.manifest).await.unwrap();
+    let group = "rbac.authorization.k8s.io";
+    let binding = object(
+        &format!("{group}/v1"),
+        "ClusterRoleBinding",
+        &ns.unique("reader"),
+    )
+    .with(
+        "/roleRef",
+        json!({ "apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin" }),
+    )
+    .with(
+        "/subjects",
+        json!([{ "kind": "ServiceAccount", "name": "reader", "namespace": ns.name() }]),
+    );
+    ns.create_elsewhere(&binding).await;
+    let token = ns.cluster().token(ns.name(), "reader").await;
+    let reader = TemporaryKubeconfig::new(&faults.endpoint().kubeconfig(&token));
+    let both = ["objectdeployments", "objectsets"];
+    let everywhere = [
+        "clusterobjectdeployments",
+        "clusterobjectsets",
+        "objectdeployments",
+        "objectsets",
+    ];
+    for (args, expected) in [
+        (&["status"][..], &both[..]),
+        (&["status", "-l", "app=web", "--unhealthy"], &both),
+        (&["status", "-A"], &everywhere),
+    ] {
+        let before = faults.seen().len();
+        let mut command = ns.plugin_command(args);
+        command.env("KUBECONFIG", reader.path());
+        // Its requests are passed on by this runtime.
+        let ran = spawn_blocking(move || command.output().unwrap())
+            .await
+            .unwrap();
+        assert!(ran.status.code() < Some(2), "{ran:?}");
+        let seen = faults.seen();
+        let mut paths: Vec<&str> = seen[before..]
+            .iter()
+            .filter_map(|seen| seen.path.rsplit('/').next())
+            .collect();
+        paths.sort_unstable();
+        assert_eq!(paths, expected, "{args:?}");
+    }
+}
+
+/// What completion knows of the cluster, and what it says to those who may know nothing.
+#[tokio::test]
+async fn values_of_flags_are_completed_with_what_the_cluster_has() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    three(&ns).await;
+    let complete = |words: &[&str], more: &[&str]| {
+        let words = [&["__complete", "-n", ns.name()], more, words].concat();
+        ns.plugin(&words).fine()
+    };
+    let revisions = "1\tAvailable\n2\tNotReady\n:4\n";
+    for (words, expected) in [
+        (&["rollback", "web", "--to-revision", ""][..], revisions),
+        (&["rollback", "od", "web", "--to-revision="], revisions),
+        (&["diff", "od/web", "--from", "2"], "2\tNotReady\n:4\n"),
+        (
+            &["history", "os/v1", "--revision", ""],
+            "1\tAvailable\n:4\n",
+        ),
+        (
+            &["wait", "web", "--for=revision="],
+            "revision=1\tAvailable\nrevision=2\tNotReady\n:4\n",
+        ),
+        (
+            &["wait", "web", "--for", "rol"],
+            "rolled-out\tthe newest content is there and available\n:4\n",
+        ),
+        (&["rollback", "none", "--to-revision", ""], ":4\n"),
+        (&["rollback", "--to-revision", ""], ":4\n"),
+        (&["rollback", "app/web", "--to-revision", ""], ":4\n"),
+    ] {
+        assert_eq!(complete(words, &[]), expected, "{words:?}");
+        if expected.contains("NotReady") || expected.contains("Available\n") {
+            let nobody = format!("--as=system:serviceaccount:{}:nobody", ns.name());
+            assert_eq!(complete(words, &[&nobody]), ":4\n", "{words:?}");
+        }
+    }
+    let contexts = complete(&["tree", "--context", ""], &[]);
+    assert!(
+        contexts.lines().count() > 1 && contexts.ends_with(":4\n"),
+        "{contexts}"
+    );
+    assert_eq!(
+        complete(&["tree", "--context", ""], &["--kubeconfig=/none"]),
+        ":4\n"
+    );
+}

@@ -1,0 +1,221 @@
+//! The plugin's `pack --apply --wait`: how it ends, and what it goes back to.
+
+use baton_integration::plugin::Ran;
+use baton_integration::prelude::*;
+use tokio::task::spawn_blocking;
+
+/// A package whose only object is available while its state is `good`.
+fn package(state: &str) -> String {
+    format!(
+        "{{apiVersion: v1, kind: ConfigMap, metadata: {{name: settings}}, data: {{state: {state}}}}}\n"
+    )
+}
+
+const APPLY: [&str; 7] = [
+    "pack",
+    "-",
+    "--name=web",
+    "--probe=ConfigMap=cel:self.data.state.startsWith('good')",
+    "--apply",
+    "--wait",
+    "--rollback-on-failure",
+];
+
+const TITLE: &str = "objectdeployment.package-operator.run/web";
+
+fn apply(ns: &TestNamespace, state: &str, more: &[&str]) -> Ran {
+    ns.plugin_with_input(&[&APPLY[..], more].concat(), &package(state))
+}
+
+fn last(ran: &Ran) -> &str {
+    ran.stderr.lines().last().unwrap_or_default()
+}
+
+async fn state(ns: &TestNamespace) -> Value {
+    ns.live(&configmap("settings")).await["data"]["state"].clone()
+}
+
+#[tokio::test]
+async fn a_rollout_that_fails_is_rolled_back_and_told() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let web = ns.existing("web");
+    let first = apply(&ns, "good", &[]).done();
+    let name = web.set(1).await.name().to_owned();
+    let available = format!("revision 1 ({name}) is rolled out and available\n");
+    assert_eq!(first.stdout, format!("{TITLE} created\n{available}"));
+    let again = apply(&ns, "good", &[]).done();
+    assert_eq!(again.stdout, format!("{TITLE} unchanged\n{available}"));
+
+    let failed = apply(&ns, "bad", &["--progress-deadline=10", "--timeout=2m"]);
+    let bad = web.set(2).await.name().to_owned();
+    let third = web.set(3).await.name().to_owned();
+    assert_eq!(failed.code, 1, "{failed:?}");
+    assert_eq!(
+        failed.stdout,
+        format!("{TITLE} configured\n{TITLE} rolled back to revision 1 ({name})\n")
+    );
+    assert_eq!(
+        last(&failed),
+        format!(
+            "error: not rolled out; rolled back to revision 1 ({name}): revision 3 ({third}) is rolled out and \
+             available"
+        )
+    );
+    // Why, as `status` tells it.
+    for reason in [
+        format!("Revision 2 ({bad}): NotReady"),
+        "ProgressDeadlineExceeded".to_owned(),
+        "ConfigMap/settings".to_owned(),
+        "not true: self.data.state.startsWith('good')".to_owned(),
+    ] {
+        assert!(
+            failed.stderr.contains(&reason),
+            "{reason}: {}",
+            failed.stderr
+        );
+    }
+    assert_eq!(state(&ns).await, "good");
+    web.concluded_as(3).await;
+}
+
+#[tokio::test]
+async fn what_was_not_there_or_never_worked_is_not_gone_back_to() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let web = ns.existing("web");
+    let not_back = "error: not rolled out, and not rolled back: ";
+    let first = apply(&ns, "bad", &["--timeout=2s"]);
+    assert_eq!(
+        (first.code, &*first.stdout),
+        (1, &*format!("{TITLE} created\n"))
+    );
+    assert!(
+        first.stderr.contains("error: not rolled out after 2s: "),
+        "{first:?}"
+    );
+    assert_eq!(
+        last(&first),
+        format!("{not_back}there was no revision before")
+    );
+    let name = web.set(1).await.name().to_owned();
+
+    let second = apply(&ns, "worse", &["--timeout=2s"]);
+    assert_eq!(second.code, 1, "{second:?}");
+    let never = format!("revision 1 ({name}), which was there before, has never succeeded");
+    assert_eq!(last(&second), format!("{not_back}{never}"));
+
+    // What is there now is the newest.
+    let good = apply(&ns, "good", &[]).done();
+    assert!(good.stdout.contains("revision 3"), "{good:?}");
+    ns.merge(
+        &configmap("settings"),
+        &json!({ "data": { "state": "good" } }),
+    )
+    .await;
+    let template = web.read().await.json["spec"]["template"].to_string();
+    assert!(template.contains("good"), "{template}");
+}
+
+/// Whoever changes a deployment while it is waited for has the last word.
+#[tokio::test]
+async fn a_deployment_that_somebody_else_has_changed_is_left_alone() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let web = ns.existing("web");
+    apply(&ns, "good", &[]).done();
+    let mut command = ns.plugin_command(&[&APPLY[..], &["--timeout=20s"]].concat());
+    let input = package("bad");
+    let waiting = spawn_blocking(move || {
+        use std::io::Write as _;
+        use std::process::Stdio;
+        let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = piped.stderr(Stdio::piped()).spawn().unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(input.as_bytes())
+            .unwrap();
+        child.wait_with_output().unwrap()
+    });
+    web.set_reaches(2, &[Because("Available", "False", "ProbeFailure")])
+        .await;
+    web.patch(&json!({ "spec": { "revisionHistoryLimit": 3 } }))
+        .await;
+    let ran = waiting.await.unwrap();
+    let stderr = String::from_utf8(ran.stderr).unwrap();
+    assert_eq!(ran.status.code(), Some(1), "{stderr}");
+    assert_eq!(
+        stderr.lines().last().unwrap(),
+        format!(
+            "error: not rolled out, and not rolled back: {TITLE} was changed by somebody else just now; nothing was \
+             rolled back"
+        )
+    );
+    web.has_sets(&[1, 2]).await;
+    let template = web.read().await.json["spec"]["template"].to_string();
+    assert!(template.contains("bad"), "{template}");
+}
+
+/// A Secret stays out of a package, and none that a revision has is lost by that.
+#[tokio::test]
+async fn secrets_are_left_out_unless_a_revision_would_delete_them() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let web = ns.existing("web");
+    let manifests = "
+{apiVersion: v1, kind: ConfigMap, metadata: {name: settings}, data: {a: b}}
+---
+{apiVersion: v1, kind: Secret, metadata: {name: db}, stringData: {password: hunter2}}
+";
+    let run = |more: &[&str]| {
+        let args = ["pack", "-", "--name=web", "--apply"];
+        ns.plugin_with_input(&[&args[..], more].concat(), manifests)
+    };
+    let with = run(&["--wait"]).done();
+    assert_eq!(with.stderr.matches("note: ").count(), 1, "{with:?}");
+    assert!(
+        with.stderr.starts_with("note: Secret/db is in clear text "),
+        "{with:?}"
+    );
+    assert!(!with.stderr.contains("hunter2"));
+
+    let owner = web.set(1).await.name().to_owned();
+    let refused = run(&["--no-secrets"]);
+    assert_eq!(refused.code, 2, "{refused:?}");
+    let expected = format!("error: Secret/db belongs to ObjectSet/{owner}, which would delete it");
+    assert!(last(&refused).starts_with(&expected), "{refused:?}");
+    web.has_sets(&[1]).await;
+
+    let kept = json!({ "metadata": { "annotations": { "baton.run/deletion": "keep" } } });
+    ns.merge(&secret("db"), &kept).await;
+    run(&["--no-secrets", "--wait"]).done();
+    web.set_reaches(1, &[Is("Archived", "True")]).await;
+    let left = ns.live(&secret("db")).await;
+    assert_eq!(left["metadata"].get("ownerReferences"), None, "{left}");
+    let package = web.read().await.json.to_string();
+    assert!(!package.contains("Secret"), "{package}");
+
+    // What is missing is told; without the right to look, that.
+    ns.delete(&secret("db")).await;
+    let missing = run(&["--no-secrets"]).done();
+    let expected = format!(
+        "note: Secret/db does not exist yet in namespace {}\n",
+        ns.name()
+    );
+    assert!(missing.stderr.ends_with(&expected), "{missing:?}");
+    let user = ns.unique("packer");
+    let rules = json!([
+        { "apiGroups": ["package-operator.run"], "resources": ["*"], "verbs": ["get", "patch", "create"] },
+    ]);
+    ns.grant(&user, rules).await;
+    let account = format!("--as={user}");
+    ns.eventually("the rights to be there", async || {
+        run(&["--no-secrets", "--dry-run", &account]).code == 0
+    })
+    .await;
+    let unknown = run(&["--no-secrets", &account]).done();
+    assert!(
+        unknown
+            .stderr
+            .contains("note: whether Secret/db exists is not known: "),
+        "{unknown:?}"
+    );
+}

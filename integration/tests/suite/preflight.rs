@@ -1,0 +1,158 @@
+//! Revisions that check the objects of all phases before they write any.
+
+use baton_integration::prelude::*;
+
+const PREFLIGHT: &str = "baton.run/preflight";
+
+/// What no server accepts.
+fn bad() -> Entry {
+    configmap("Bad").data("k", "v")
+}
+
+const REFUSED: Want<'static> = Because("Available", "False", "PreflightError");
+
+#[tokio::test]
+async fn a_revision_that_checks_all_writes_nothing_when_a_later_phase_is_refused() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let first = |set: &str| configmap(&format!("first-{set}")).data("k", "v");
+    let set = |name: &str| {
+        let set = ns.set(name).phase("a", [first(name)]);
+        set.phase("b", [configmap(&format!("beside-{name}")), bad()])
+    };
+    set("plain").reaching(&[REFUSED]).await;
+    assert!(ns.get(&first("plain")).await.is_some());
+
+    let all = set("all").annotation(PREFLIGHT, "All");
+    let refused = all.reaching(&[REFUSED]).await;
+    let message = refused.message("Available");
+    assert!(
+        message.starts_with("Phase \"b\", ConfigMap /Bad: "),
+        "{message}"
+    );
+    assert_eq!(refused.controller_of(), [""; 0]);
+    assert_eq!(ns.get(&first("all")).await, None);
+    // A change of mind counts at once.
+    let phase = json!({ "metadata": { "annotations": { PREFLIGHT: "Phase" } } });
+    ns.patch_set("all", &phase).await.unwrap();
+    ns.reaches("all", &[REFUSED, Controls(&["ConfigMap first-all"])])
+        .await;
+}
+
+/// The same with slices, and with a value that means nothing: who asks for more is not to get less.
+#[tokio::test]
+async fn slices_are_checked_too_and_typing_errors_are_told() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    ns.create_slice("slice", [bad()]).await;
+    let set = ns.set("sliced").annotation(PREFLIGHT, "All");
+    let set = set.phase("a", [configmap("first")]);
+    set.phase_with_slices("b", [], &["slice"])
+        .reaching(&[REFUSED])
+        .await;
+    assert_eq!(ns.get(&configmap("first")).await, None);
+
+    let typo = ns.set("typo").annotation(PREFLIGHT, "all");
+    let refused = typo
+        .phase("a", [configmap("second")])
+        .reaching(&[REFUSED])
+        .await;
+    let expected = "the annotation baton.run/preflight must be All or Phase, not \"all\"";
+    assert_eq!(refused.message("Available"), expected);
+    assert_eq!(ns.get(&configmap("second")).await, None);
+    let mended = json!({ "metadata": { "annotations": { PREFLIGHT: "All" } } });
+    ns.patch_set("typo", &mended).await.unwrap();
+    ns.reaches("typo", &[Is("Available", "True")]).await;
+    // It has written, so that nothing is refused any more.
+    let again = json!({ "metadata": { "annotations": { PREFLIGHT: "x" } } });
+    ns.patch_set("typo", &again).await.unwrap();
+    ns.merge(
+        &configmap("second"),
+        &json!({ "metadata": { "labels": { "package-operator.run/cache": "x" } } }),
+    )
+    .await;
+    ns.object_becomes(&configmap("second"), "repaired", |live| {
+        live["metadata"]["labels"]["package-operator.run/cache"] == "True"
+    })
+    .await;
+    ns.reaches("typo", &[Is("Available", "True")]).await;
+}
+
+#[tokio::test]
+async fn a_deployment_says_it_for_its_revisions_the_current_one_included() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let content = ns
+        .content()
+        .phase("a", [configmap("first")])
+        .phase("b", [bad()]);
+    let web = ns
+        .deployment("web")
+        .content(content)
+        .annotation(PREFLIGHT, "All");
+    let web = web.create().await;
+    web.set_reaches(1, &[REFUSED]).await;
+    assert_eq!(ns.get(&configmap("first")).await, None);
+    web.annotate(PREFLIGHT, "Phase").await;
+    web.set_reaches(1, &[REFUSED, Controls(&["ConfigMap first"])])
+        .await;
+    web.annotate(PREFLIGHT, "All").await;
+    web.edit(
+        ns.content()
+            .phase("a", [configmap("first")])
+            .phase("b", [configmap("good")]),
+    )
+    .await;
+    web.concluded_as(2).await;
+}
+
+/// What comes with an earlier phase cannot be looked at before; the rest of the phase can.
+#[tokio::test]
+async fn namespaces_and_kinds_of_earlier_phases_are_waited_for() {
+    let ns = TestNamespace::new(Scope::Cluster).await;
+    let inner = object("v1", "Namespace", &ns.unique("inner"));
+    let group = format!("{}.example.com", ns.name());
+    let names =
+        json!({ "plural": "tools", "singular": "tool", "kind": "Tool", "listKind": "ToolList" });
+    let schema = json!({ "type": "object", "properties": { "spec": {
+        "type": "object", "properties": { "size": { "type": "integer" } } } } });
+    let version = json!({ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } });
+    let crd = object(
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+        &format!("tools.{group}"),
+    )
+    .with(
+        "/spec",
+        json!({ "group": group, "scope": "Namespaced", "names": names, "versions": [version] }),
+    );
+    let tool = object(&format!("{group}/v1"), "Tool", "t").with("/spec/size", 1);
+    let inside = configmap("cm").within(inner.name());
+    let set = |name: &str, more: Vec<Entry>| {
+        let set = ns.set(name).annotation(PREFLIGHT, "All");
+        let set = set.phase("a", [inner.clone(), crd.clone()]);
+        let established = condition_probe(
+            "apiextensions.k8s.io",
+            "CustomResourceDefinition",
+            "Established",
+        );
+        set.probe(established)
+            .phase("b", [vec![inside.clone(), tool.clone()], more].concat())
+    };
+    set("bad", vec![bad()]).reaching(&[REFUSED]).await;
+    assert_eq!(ns.get(&inner).await, None);
+    ns.delete_set("bad", "Background").await;
+    set("good", Vec::new()).available().await;
+    // Now they are there, so that what is in them is checked as well.
+    let wrong = tool.clone().with("/spec/size", "x");
+    let next = ns
+        .set("next")
+        .annotation(PREFLIGHT, "All")
+        .previous(&["good"]);
+    let changed = inner.clone().label("a", "b");
+    let next = next
+        .phase("a", [changed, crd.clone()])
+        .phase("b", [inside.clone(), wrong]);
+    next.reaching(&[REFUSED]).await;
+    assert_eq!(
+        ns.live(&inner).await["metadata"]["labels"]["a"],
+        Value::Null
+    );
+}

@@ -1,0 +1,73 @@
+//! Worlds with objects that are kept, and with revisions that check everything first.
+
+use super::{BOTH, CALM, LOSSY, ROUGH, delegated, remote, world};
+use crate::world::{
+    Power::{Archive, Delete, Edit, Hold, Pause, Remove},
+    Wanted::{In, Kept, Nothing},
+    World,
+};
+
+/// The same with revisions that check the objects of all phases before they write any.
+fn looking_ahead(world: World) -> World {
+    World {
+        looks_ahead: true,
+        ..world
+    }
+}
+
+/// Worlds with an object that stays when its revision goes, which fit in a few minutes.
+pub(super) fn quick_kept() -> Vec<World> {
+    vec![
+        world(
+            "one revision with an object that is kept",
+            &[[Kept(0), In(1)]],
+            &[Archive(0), Delete(0), Pause(0), Hold(0)],
+            1,
+            ROUGH,
+        ),
+        world(
+            "a kept object that is dropped",
+            &[[Kept(0), In(0)], [Nothing, In(0)]],
+            &[Archive(0), Delete(0)],
+            0,
+            LOSSY,
+        ),
+        remote(world(
+            "a kept object in another cluster",
+            &[[Kept(0), In(1)]],
+            &[Archive(0), Delete(0)],
+            0,
+            ROUGH,
+        )),
+        delegated(
+            [true, false, false],
+            world(
+                "a kept object of a delegated phase",
+                &[[Kept(0), In(1)]],
+                &[Archive(0), Delete(0)],
+                0,
+                CALM,
+            ),
+        ),
+    ]
+}
+
+/// Worlds with revisions that check the objects of all phases first, which fit in a few minutes.
+pub(super) fn quick_ahead() -> Vec<World> {
+    vec![
+        looking_ahead(world(
+            "handover, all phases checked first",
+            &[BOTH, BOTH],
+            &[Archive(0), Delete(0)],
+            0,
+            LOSSY,
+        )),
+        looking_ahead(world(
+            "all phases checked first, paused and touched",
+            &[BOTH],
+            &[Archive(0), Pause(0), Edit(1), Remove(0), Hold(1)],
+            2,
+            ROUGH,
+        )),
+    ]
+}

@@ -1,0 +1,176 @@
+//! Applications of Argo CD: their status lists what they have.
+
+use baton_engine::Gvk;
+use serde_json::{Value, json};
+
+use super::{Found, Member, whole};
+use crate::{connect::Cluster, error::Error, output::format::text_at};
+
+/// Where Argo CD keeps its Applications, unless it is told otherwise.
+pub(crate) const NAMESPACE: &str = "argocd";
+
+pub(crate) async fn read(cluster: &Cluster, namespace: &str, name: &str) -> Result<Found, Error> {
+    let gvk = Gvk::new("argoproj.io/v1alpha1", "Application");
+    let object = super::custom(cluster, &gvk, namespace, name).await?;
+    Ok(found(&object, name))
+}
+
+fn found(application: &Value, name: &str) -> Found {
+    let source = format!("Argo CD Application {name}");
+    let mut found = Found {
+        title: match text_at(application, "/status/sync/revision") {
+            "" => source.clone(),
+            revision => format!("{source}, {revision}"),
+        },
+        namespace: text_at(application, "/spec/destination/namespace").to_owned(),
+        ..Found::default()
+    };
+    let resources = application.pointer("/status/resources");
+    let resources = resources.and_then(Value::as_array).into_iter().flatten();
+    for resource in resources {
+        let text = |field| text_at(resource, field);
+        let title = format!("{}/{}", text("/kind"), text("/name"));
+        if resource["hook"] == true {
+            found.notes.push(format!("{title} is a hook, and left out"));
+            continue;
+        }
+        if resource["requiresPruning"] == true {
+            found.notes.push(format!(
+                "{title} is left out: Argo CD would prune it, as its source does not have it any more"
+            ));
+            continue;
+        }
+        let gvk = Gvk {
+            group: text("/group").to_owned(),
+            version: text("/version").to_owned(),
+            kind: text("/kind").to_owned(),
+        };
+        let object = json!({
+            "apiVersion": gvk.api_version(), "kind": gvk.kind,
+            "metadata": {"namespace": text("/namespace"), "name": text("/name")},
+        });
+        match Member::of_manifest(whole(&source), object) {
+            Ok(member) => found.members.push(Member {
+                wanted: None,
+                ..member
+            }),
+            Err(error) => found.errors.push(error),
+        }
+    }
+    if found.members.is_empty() && found.errors.is_empty() {
+        found.errors.push(format!(
+            "{source} has no objects in its status; was it synchronised?"
+        ));
+    }
+    // By URL or by name, of which Argo CD has one each for the cluster that it runs in.
+    let destination = |field: &str| text_at(application, &format!("/spec/destination/{field}"));
+    let is_here = ["", "https://kubernetes.default.svc"].contains(&destination("server"))
+        && ["", "in-cluster"].contains(&destination("name"));
+    if !is_here {
+        found.notes.push(format!(
+            "{source} may deliver into another cluster; its objects are looked for in this one"
+        ));
+    }
+    if application
+        .pointer("/spec/syncPolicy/automated")
+        .is_some_and(|it| !it.is_null())
+    {
+        found.notes.push(format!(
+            "{source} synchronises by itself: take spec.syncPolicy.automated out, or it sets back what later revisions \
+             change"
+        ));
+    }
+    let finalizers = application.pointer("/metadata/finalizers");
+    let finalizers = finalizers.and_then(Value::as_array).into_iter().flatten();
+    if finalizers
+        .filter_map(Value::as_str)
+        .any(|finalizer| finalizer.starts_with("resources-finalizer.argocd.argoproj.io"))
+    {
+        found.notes.push(format!(
+            "{source} deletes its objects when it is deleted: take its finalizer \
+             resources-finalizer.argocd.argoproj.io out before"
+        ));
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn yaml(text: &str) -> Value {
+        serde_saphyr::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn an_application_lists_its_objects() {
+        let found = found(
+            &yaml(
+                "
+metadata: {name: shop, finalizers: [resources-finalizer.argocd.argoproj.io]}
+spec:
+  destination: {server: 'https://kubernetes.default.svc', namespace: shop}
+  syncPolicy: {automated: {selfHeal: true}}
+status:
+  sync: {revision: 4f2a}
+  resources:
+  - {group: apps, version: v1, kind: Deployment, namespace: shop, name: web, status: Synced}
+  - {version: v1, kind: Namespace, name: shop}
+  - {group: batch, version: v1, kind: Job, namespace: shop, name: migrate, hook: true}
+  - {version: v1, kind: Service, namespace: shop, name: old, requiresPruning: true}
+  - {version: v1, kind: Service}
+",
+            ),
+            "shop",
+        );
+        assert_eq!(found.title, "Argo CD Application shop, 4f2a");
+        let members: Vec<_> = found
+            .members
+            .iter()
+            .map(|member| {
+                (
+                    member.gvk.api_version(),
+                    member.title(),
+                    member.namespace.as_str(),
+                )
+            })
+            .collect();
+        assert_eq!(
+            members,
+            [
+                ("apps/v1".to_owned(), "Deployment/web".to_owned(), "shop"),
+                ("v1".to_owned(), "Namespace/shop".to_owned(), ""),
+            ]
+        );
+        assert_eq!(
+            found.errors,
+            ["Argo CD Application shop: an object without apiVersion, kind or name"]
+        );
+        let begins: Vec<_> = found.notes.iter().map(|note| &note[..20]).collect();
+        assert_eq!(
+            begins,
+            [
+                "Job/migrate is a hoo",
+                "Service/old is left ",
+                "Argo CD Application ",
+                "Argo CD Application "
+            ],
+            "{:?}",
+            found.notes
+        );
+    }
+
+    #[test]
+    fn an_application_that_was_never_synchronised_has_nothing() {
+        let empty = found(&yaml("{spec: {destination: {name: elsewhere}}}"), "shop");
+        assert_eq!(
+            empty.errors,
+            ["Argo CD Application shop has no objects in its status; was it synchronised?"]
+        );
+        assert!(
+            empty.notes[0].contains("another cluster"),
+            "{:?}",
+            empty.notes
+        );
+    }
+}

@@ -1,0 +1,234 @@
+//! What a revision is to say about an object that exists, so that taking it over changes nothing.
+//!
+//! The fields are those that the former tool has a say in: by its record (the manifest of a Helm release, what kubectl
+//! applied last), or else by what it owns. The values are those of the cluster, as whatever has drifted would be
+//! changed otherwise.
+//!
+//! What the tool owns beyond its record becomes the revision's with the rest, and so goes with the first apply, unless
+//! the server has put it there: an entry of an update owns the server's defaults as well. [`Content::without`] is the
+//! object that this would leave, for the server to complete.
+
+use baton_apis::constants::{ANNOTATION_LAST_APPLIED, ANNOTATIONS_OF_TOOLS};
+use baton_engine::diff::legacy::migrated;
+use baton_engine::diff::owned_fields;
+use serde_json::{Map, Value};
+
+use crate::diff::clean::clean_live;
+use crate::diff::project::{project, with_string_data_encoded};
+use crate::output::format::text_at;
+
+/// Where kapp keeps what it has applied last.
+const ANNOTATION_OF_KAPP: &str = "kapp.k14s.io/original";
+
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Content {
+    /// What the tool has a say in, as it is in the cluster.
+    pub(crate) concise: Value,
+    /// The same, with the server's defaults that the tool owns.
+    pub(crate) full: Value,
+    /// What a server would be left with if the content was applied instead of the former tool's, where that is not the
+    /// live object itself.
+    pub(crate) without: Option<Value>,
+    /// What the tool wants, where it says so.
+    pub(crate) wanted: Option<Value>,
+}
+
+/// What the object itself says to have been applied last, in the version at hand.
+pub(crate) fn recorded(live: &Value) -> Option<Value> {
+    let annotations = live.pointer("/metadata/annotations")?;
+    [ANNOTATION_LAST_APPLIED, ANNOTATION_OF_KAPP]
+        .into_iter()
+        .filter_map(|name| annotations.get(name)?.as_str())
+        .filter_map(|text| serde_json::from_str::<Value>(text).ok())
+        .find(|record| {
+            ["/apiVersion", "/kind", "/metadata/name"]
+                .iter()
+                .all(|pointer| text_at(record, pointer) == text_at(live, pointer))
+        })
+}
+
+/// Decides about an object of which a record wants `wanted`; the fields of `former` managers become the revision's.
+pub(crate) fn content(live: &Value, wanted: Option<Value>, former: &[String]) -> Content {
+    let mut theirs = live.clone();
+    if let Some(entries) = migrated(live, former) {
+        theirs["metadata"]["managedFields"] = entries.into();
+    }
+    let owned = owned_fields(&theirs).and_then(Value::as_object);
+    let owned = owned.filter(|_| is_of_version(&theirs, live));
+    let wanted = wanted.map(|wanted| with_string_data_encoded(without_nulls(wanted)));
+    let (concise, full) = match (&wanted, owned) {
+        (Some(wanted), Some(_)) => (project(live, wanted), project(&theirs, wanted)),
+        (Some(wanted), None) => (project(live, wanted), project(live, wanted)),
+        (None, Some(_)) => {
+            let owned = project(&theirs, &Value::Object(Map::new()));
+            (owned.clone(), owned)
+        }
+        (None, None) => (live.clone(), live.clone()),
+    };
+    let full = dressed(full, live);
+    let mut concise = dressed(concise, live);
+    // Tools add labels and annotations to what their records say.
+    concise["metadata"] = full["metadata"].clone();
+    let without = owned.and_then(|owned| pruned(live, owned, Some(&concise)));
+    Content {
+        without: without.filter(|without| without != live),
+        concise,
+        full,
+        wanted,
+    }
+}
+
+impl Content {
+    /// What the record wants of an object, whatever it is now.
+    pub(crate) fn as_recorded(&self) -> Value {
+        let Some(mut wanted) = self.wanted.clone() else {
+            return self.concise.clone();
+        };
+        let mut metadata = self.full["metadata"].clone();
+        for field in ["labels", "annotations"] {
+            if let Some(Value::Object(texts)) = wanted.pointer(&format!("/metadata/{field}")) {
+                for (key, value) in texts {
+                    metadata[field][key] = value.clone();
+                }
+            }
+        }
+        wanted["metadata"] = metadata;
+        wanted
+    }
+
+    /// Whether the live object has another value than the record, as far as can be seen: the server may only have
+    /// written it in another form.
+    pub(crate) fn may_have_drifted(&self) -> bool {
+        let spec = |object: &Value| {
+            let mut object = object.clone();
+            if let Some(fields) = object.as_object_mut() {
+                fields.remove("metadata");
+                fields.remove("status");
+            }
+            object
+        };
+        let wanted = self.wanted.as_ref();
+        wanted.is_some_and(|wanted| spec(wanted) != spec(&self.concise))
+    }
+}
+
+/// Whether our entry has the paths of the version that the object is in.
+fn is_of_version(theirs: &Value, live: &Value) -> bool {
+    let entries = theirs
+        .pointer("/metadata/managedFields")
+        .and_then(Value::as_array);
+    let mut entries = entries.into_iter().flatten();
+    let ours = entries.find(|entry| entry.get("fieldsV1") == owned_fields(theirs));
+    ours.is_some_and(|entry| entry.get("apiVersion") == live.get("apiVersion"))
+}
+
+/// A part of a live object with what identifies it, and without what is no content.
+fn dressed(part: Value, live: &Value) -> Value {
+    let mut part = clean_live(part);
+    for field in ["apiVersion", "kind"] {
+        part[field] = live[field].clone();
+    }
+    if !part["metadata"].is_object() {
+        part["metadata"] = Map::new().into();
+    }
+    // The uid tells that it was read from a server, which has filled in what would tie it to this place.
+    for field in ["name", "namespace", "uid"] {
+        if let Some(value) = live.pointer(&format!("/metadata/{field}")) {
+            part["metadata"][field] = value.clone();
+        }
+    }
+    let annotations = part.pointer_mut("/metadata/annotations");
+    if let Some(annotations) = annotations.and_then(Value::as_object_mut) {
+        annotations.retain(|name, _| !ANNOTATIONS_OF_TOOLS.contains(&name.as_str()));
+        if annotations.is_empty()
+            && let Some(metadata) = part["metadata"].as_object_mut()
+        {
+            metadata.remove("annotations");
+        }
+    }
+    part
+}
+
+/// An object without what is owned and not wanted; `None` if nothing is left.
+fn pruned(live: &Value, owned: &Map<String, Value>, wanted: Option<&Value>) -> Option<Value> {
+    if owned.keys().all(|marker| marker == ".") {
+        return wanted.is_some().then(|| live.clone());
+    }
+    match live {
+        Value::Object(fields) => {
+            let rest = fields.iter().filter_map(|(name, value)| {
+                let below = owned.get(&format!("f:{name}")).and_then(Value::as_object);
+                let left = match below {
+                    Some(below) => pruned(value, below, wanted.and_then(|it| it.get(name)))?,
+                    None => value.clone(),
+                };
+                Some((name.clone(), left))
+            });
+            let rest: Map<String, Value> = rest.collect();
+            (wanted.is_some() || !rest.is_empty()).then_some(rest.into())
+        }
+        Value::Array(items) => {
+            let none = Vec::new();
+            let wanted_items = wanted.and_then(Value::as_array).unwrap_or(&none);
+            let rest = items.iter().filter_map(|item| {
+                let marker = owned.iter().find(|(marker, _)| is_item(marker, item));
+                let Some((marker, below)) = marker else {
+                    return Some(item.clone());
+                };
+                let mut wanted_items = wanted_items.iter();
+                let wanted = wanted_items.find(|wanted| is_item_or_less(marker, wanted))?;
+                match below.as_object() {
+                    Some(below) => pruned(item, below, Some(wanted)),
+                    None => Some(item.clone()),
+                }
+            });
+            let rest: Vec<Value> = rest.collect();
+            (wanted.is_some() || !rest.is_empty()).then_some(rest.into())
+        }
+        other => wanted.is_some().then(|| other.clone()),
+    }
+}
+
+/// Whether a marker stands for an item of a list.
+fn is_item(marker: &str, item: &Value) -> bool {
+    fits(marker, item, |key, value| item.get(key) == Some(value))
+}
+
+/// As above, for a manifest, which may leave keys out that have a default.
+fn is_item_or_less(marker: &str, item: &Value) -> bool {
+    fits(marker, item, |key, value| {
+        item.get(key).is_none_or(|own| own == value)
+    })
+}
+
+fn fits(marker: &str, item: &Value, has: impl Fn(&String, &Value) -> bool) -> bool {
+    if let Some(element) = marker.strip_prefix("v:") {
+        return serde_json::from_str::<Value>(element).is_ok_and(|element| element == *item);
+    }
+    let keys = marker.strip_prefix("k:");
+    let keys = keys.and_then(|keys| serde_json::from_str::<Map<String, Value>>(keys).ok());
+    keys.is_some_and(|keys| keys.iter().all(|(key, value)| has(key, value)))
+}
+
+/// Templates leave fields without a value, which mean nothing to a server.
+fn without_nulls(mut value: Value) -> Value {
+    match &mut value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            for field in fields.values_mut() {
+                *field = without_nulls(field.take());
+            }
+        }
+        Value::Array(items) => {
+            for item in items {
+                *item = without_nulls(item.take());
+            }
+        }
+        _ => {}
+    }
+    value
+}
+
+#[cfg(test)]
+#[path = "content/tests.rs"]
+mod tests;

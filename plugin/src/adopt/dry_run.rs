@@ -1,0 +1,183 @@
+//! What only the server knows: which of a tool's fields it would put back by itself, and whether a value is only
+//! written in another form.
+
+use std::fmt::Write as _;
+
+use baton_apis::constants::FIELD_MANAGER;
+use http::Method;
+use serde_json::Value;
+
+use super::Member;
+use super::content::Content;
+use crate::connect::{Body, Cluster, FIELD_MANAGER as PLUGIN};
+use crate::diff::clean::clean_live;
+use crate::error::Error;
+
+/// How many paths of a drift are named.
+const NAMED: usize = 3;
+
+/// Which values a revision is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Values {
+    /// Those of the cluster.
+    Live,
+    /// Those of the tool's record.
+    Recorded,
+}
+
+/// What a revision says about an object, and what a person should know.
+pub(crate) async fn settle(
+    cluster: &Cluster,
+    member: &Member,
+    live: &Value,
+    content: &Content,
+    values: Values,
+) -> Result<(Value, Option<String>), Error> {
+    if values == Values::Recorded {
+        return Ok((content.as_recorded(), None));
+    }
+    let note = drift(cluster, member, live, content).await?;
+    let is_complete = match &content.without {
+        Some(without) => is_restored(cluster, member, live, without).await?,
+        None => true,
+    };
+    let chosen = if is_complete {
+        &content.concise
+    } else {
+        &content.full
+    };
+    Ok((chosen.clone(), note))
+}
+
+/// Whether the server makes the live object of what would be left of it. Without an answer, it does not.
+async fn is_restored(
+    cluster: &Cluster,
+    member: &Member,
+    live: &Value,
+    without: &Value,
+) -> Result<bool, Error> {
+    let url = format!(
+        "{}?fieldManager={PLUGIN}&dryRun=All",
+        path(cluster, member).await?
+    );
+    let body = Some((Body::Json, without));
+    match cluster.send(Method::PUT, &url, body).await {
+        Ok(answer) => Ok(clean_live(answer) == clean_live(live.clone())),
+        Err(error @ Error::Unreachable { .. }) => Err(error),
+        Err(_) => Ok(false),
+    }
+}
+
+/// Where the cluster differs from what the record says.
+async fn drift(
+    cluster: &Cluster,
+    member: &Member,
+    live: &Value,
+    content: &Content,
+) -> Result<Option<String>, Error> {
+    if !content.may_have_drifted() {
+        return Ok(None);
+    }
+    let path = path(cluster, member).await?;
+    let url =
+        format!("{path}?fieldManager={FIELD_MANAGER}&fieldValidation=Ignore&dryRun=All&force=true");
+    let body = clean_live(content.as_recorded());
+    let paths = match cluster
+        .send(Method::PATCH, &url, Some((Body::Apply, &body)))
+        .await
+    {
+        Ok(answer) => differences(&clean_live(live.clone()), &clean_live(answer)),
+        Err(error @ Error::Unreachable { .. }) => return Err(error),
+        Err(error) => {
+            // The forecast that follows says the same of what is needed, if it is about rights.
+            let title = member.title();
+            let why = crate::diff::mask::redact(&error.to_string(), &body);
+            return Ok(Some(format!(
+                "{title}: its record cannot be compared: {why}"
+            )));
+        }
+    };
+    if paths.is_empty() {
+        return Ok(None);
+    }
+    let mut named = paths
+        .iter()
+        .take(NAMED)
+        .cloned()
+        .collect::<Vec<_>>()
+        .join(", ");
+    if let more @ 1.. = paths.len().saturating_sub(NAMED) {
+        // Writing into a string cannot fail.
+        let _ = write!(named, " and {more} more");
+    }
+    Ok(Some(format!(
+        "{} is not as recorded in {named}: the cluster's value is taken, --recorded takes the other",
+        member.title()
+    )))
+}
+
+async fn path(cluster: &Cluster, member: &Member) -> Result<String, Error> {
+    let resource = cluster.resource(&member.gvk).await?;
+    let path = resource.map(|resource| resource.path_of(&member.key()));
+    match path {
+        Some(Ok(path)) => Ok(path),
+        Some(Err(error)) => Err(Error::Impossible(error.to_string())),
+        None => Err(Error::NotFound(format!(
+            "{} is not served",
+            member.gvk.api_version()
+        ))),
+    }
+}
+
+/// The paths at which two values differ. Items of lists are told by their number.
+pub(crate) fn differences(one: &Value, other: &Value) -> Vec<String> {
+    let mut paths = Vec::new();
+    walk(&mut String::new(), one, other, &mut paths);
+    paths
+}
+
+fn walk(path: &mut String, one: &Value, other: &Value, paths: &mut Vec<String>) {
+    let length = path.len();
+    match (one, other) {
+        _ if one == other => {}
+        (Value::Object(fields), Value::Object(others)) => {
+            let added = others.keys().filter(|name| !fields.contains_key(*name));
+            for name in fields.keys().chain(added) {
+                path.push('.');
+                path.push_str(name);
+                walk(path, &one[name], &other[name], paths);
+                path.truncate(length);
+            }
+        }
+        (Value::Array(items), Value::Array(others)) if items.len() == others.len() => {
+            for (index, (item, other)) in items.iter().zip(others).enumerate() {
+                let _ = write!(path, "[{index}]");
+                walk(path, item, other, paths);
+                path.truncate(length);
+            }
+        }
+        _ => paths.push(path.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_have_paths() {
+        let yaml = |text: &str| -> Value { serde_saphyr::from_str(text).unwrap() };
+        for (one, other, expected) in [
+            ("{a: 1}", "{a: 1}", &[][..]),
+            (
+                "{a: 1, b: {c: 2}}",
+                "{a: 2, b: {d: 2}}",
+                &[".a", ".b.c", ".b.d"],
+            ),
+            ("{a: [1, {b: 2}]}", "{a: [1, {b: 3}]}", &[".a[1].b"]),
+            ("{a: [1]}", "{a: [1, 2]}", &[".a"]),
+        ] {
+            assert_eq!(differences(&yaml(one), &yaml(other)), expected);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Apps of kapp: a `ConfigMap` that says by which label the objects of the app are found.
+
+use baton_engine::Gvk;
+use http::Method;
+use serde_json::Value;
+
+use super::{
+    Found,
+    record::{RecordError, json},
+    selected::{gather, is_following},
+};
+use crate::{connect::Cluster, error::Error, output::format::text_at, served::Served};
+
+/// What kapp appends to the names of its `ConfigMap`s since it names them fully.
+const SUFFIX: &str = ".apps.k14s.io";
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct App {
+    /// `kapp.k14s.io/app=1700000000`.
+    selector: String,
+    /// Groups and kinds that it has, where it tells.
+    kinds: Vec<(String, String)>,
+    /// Namespaces that it has objects in, where it tells.
+    namespaces: Vec<String>,
+}
+
+pub(crate) async fn read(cluster: &Cluster, served: &[Served], name: &str) -> Result<Found, Error> {
+    let namespace = &cluster.namespace;
+    let mut record = None;
+    for name in [name.to_owned(), format!("{name}{SUFFIX}")] {
+        let path = format!("/api/v1/namespaces/{namespace}/configmaps/{name}");
+        match cluster.send(Method::GET, &path, None).await {
+            Ok(object) if !text_at(&object, "/data/spec").is_empty() => record = Some(object),
+            Ok(_) => {}
+            Err(error) if error.is_code(404) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let Some(record) = record else {
+        return Err(Error::NotFound(format!(
+            "there is no app {name} of kapp in the namespace {namespace}"
+        )));
+    };
+    let app = decode(text_at(&record, "/data/spec"))
+        .map_err(|error| Error::Impossible(format!("the record of the kapp app {name} {error}")))?;
+    let source = format!("kapp app {name}");
+    let mut found = Found {
+        title: source.clone(),
+        namespace: namespace.clone(),
+        ..Found::default()
+    };
+    let is_used = |kind: &&Served| {
+        let Gvk { group, kind, .. } = &kind.gvk;
+        app.kinds.is_empty() || app.kinds.iter().any(|(of, own)| of == group && own == kind)
+    };
+    let real = served.iter().filter(|kind| kind.is_real);
+    let kinds: Vec<_> = real
+        .filter(|kind| !is_following(kind))
+        .filter(is_used)
+        .collect();
+    let (inside, outside): (Vec<_>, Vec<_>) =
+        kinds.into_iter().partition(|kind| kind.is_namespaced());
+    // Objects of the cluster are listed once.
+    gather(cluster, &outside, &app.selector, &source, &mut found).await?;
+    let mut namespaces = app.namespaces;
+    if namespaces.is_empty() {
+        namespaces.push(namespace.clone());
+    }
+    for namespace in namespaces {
+        let there = cluster.within(&namespace);
+        gather(&there, &inside, &app.selector, &source, &mut found).await?;
+    }
+    Ok(found)
+}
+
+fn decode(text: &str) -> Result<App, RecordError> {
+    let spec = json(text.as_bytes())?;
+    let key = Some(text_at(&spec, "/labelKey")).filter(|key| !key.is_empty());
+    let key = key.ok_or(RecordError::Missing("labelKey"))?;
+    let value = Some(text_at(&spec, "/labelValue")).filter(|value| !value.is_empty());
+    let value = value.ok_or(RecordError::Missing("labelValue"))?;
+    let list = |pointer| spec.pointer(pointer).and_then(Value::as_array);
+    let kinds = list("/usedGKs").into_iter().flatten().map(|kind| {
+        let text = |field| text_at(kind, field).to_owned();
+        (text("/Group"), text("/Kind"))
+    });
+    let namespaces = list("/lastChange/namespaces").into_iter().flatten();
+    // What is in no namespace is listed anyway.
+    let namespaces = namespaces
+        .filter_map(Value::as_str)
+        .filter(|namespace| crate::args::namespace(namespace).is_ok())
+        .filter(|namespace| !namespace.is_empty());
+    Ok(App {
+        selector: format!("{key}={value}"),
+        kinds: kinds.collect(),
+        namespaces: namespaces.map(str::to_owned).collect(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_app_tells_label_kinds_and_namespaces() {
+        let text = r#"{"labelKey":"kapp.k14s.io/app","labelValue":"1700","lastChange":{"startedAt":"x",
+            "namespaces":["shop","other","(cluster)",""]},"usedGKs":[{"Group":"apps","Kind":"Deployment"},
+            {"Group":"","Kind":"ConfigMap"}]}"#;
+        let app = decode(text).unwrap();
+        assert_eq!(app.selector, "kapp.k14s.io/app=1700");
+        let kind = |group: &str, kind: &str| (group.to_owned(), kind.to_owned());
+        assert_eq!(
+            app.kinds,
+            [kind("apps", "Deployment"), kind("", "ConfigMap")]
+        );
+        assert_eq!(app.namespaces, ["shop", "other"]);
+        let old = decode(r#"{"labelKey":"a","labelValue":"b"}"#).unwrap();
+        assert!(old.kinds.is_empty() && old.namespaces.is_empty());
+    }
+
+    #[test]
+    fn what_is_no_app_is_refused() {
+        for (text, expected) in [
+            ("x", "is not JSON: wrong syntax at line 1, column 1"),
+            ("{}", "has no labelKey"),
+            (r#"{"labelKey":"a"}"#, "has no labelValue"),
+            (r#"{"labelKey":"a","labelValue":7}"#, "has no labelValue"),
+        ] {
+            assert_eq!(decode(text).unwrap_err().to_string(), expected);
+        }
+    }
+}

@@ -1,0 +1,230 @@
+//! The objects themselves, and why some cannot be adopted.
+
+use std::collections::BTreeSet;
+
+use baton_engine::object::{controller, is_terminating, text};
+use baton_engine::revision::KindScope;
+use futures::{StreamExt as _, stream};
+use serde_json::Value;
+
+use super::{Found, Member};
+use crate::connect::{Cluster, SIDE_BY_SIDE};
+use crate::diff::describe;
+use crate::error::Error;
+use crate::pack::scope::Scopes;
+
+/// Objects that can be adopted.
+#[derive(Debug, Default)]
+pub(crate) struct Adoptable {
+    /// Each with its live object.
+    pub(crate) members: Vec<(Member, Value)>,
+    pub(crate) scopes: Scopes,
+    pub(crate) notes: Vec<String>,
+    pub(crate) errors: Vec<String>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice {
+    /// Leave out what a record has and the cluster has not.
+    pub(crate) skip_missing: bool,
+    /// Leave Secrets with the tool that has made them.
+    pub(crate) no_secrets: bool,
+}
+
+/// What became of a member.
+enum Looked {
+    Live(Value),
+    Missing,
+    NotServed,
+    Failed(String),
+}
+
+/// Reads what has not been read yet: one request per object.
+pub(crate) async fn read(
+    cluster: &Cluster,
+    found: Vec<Found>,
+    choice: Choice,
+) -> Result<Adoptable, Error> {
+    let mut adoptable = Adoptable::default();
+    let mut seen = BTreeSet::new();
+    let mut members = Vec::new();
+    for source in found {
+        adoptable.notes.extend(source.notes);
+        adoptable.errors.extend(source.errors);
+        for mut member in source.members {
+            let resource = cluster.resource(&member.gvk).await?;
+            if let Some(resource) = &resource {
+                let kind = (member.gvk.group.clone(), member.gvk.kind.clone());
+                adoptable.scopes.insert(kind, resource.scope);
+                match resource.scope {
+                    KindScope::Cluster => member.namespace.clear(),
+                    KindScope::Namespaced if member.namespace.is_empty() => {
+                        member.namespace.clone_from(&source.namespace);
+                    }
+                    KindScope::Namespaced => {}
+                }
+            }
+            if seen.insert(member.key()) {
+                members.push((member, resource));
+            }
+        }
+    }
+    let looks = members
+        .into_iter()
+        .map(|(mut member, resource)| async move {
+            let looked = match (member.live.take(), resource) {
+                (Some(live), _) => Ok(Looked::Live(live)),
+                (None, None) => Ok(Looked::NotServed),
+                (None, Some(resource)) => match resource.path_of(&member.key()) {
+                    Ok(path) => match cluster.get_at(&path).await {
+                        Ok(Some(live)) => Ok(Looked::Live(live)),
+                        Ok(None) => Ok(Looked::Missing),
+                        Err(error @ Error::Unreachable { .. }) => Err(error),
+                        Err(error) => Ok(Looked::Failed(error.to_string())),
+                    },
+                    Err(error) => Ok(Looked::Failed(error.to_string())),
+                },
+            };
+            (member, looked)
+        });
+    let mut looks = stream::iter(looks).buffered(SIDE_BY_SIDE);
+    while let Some((member, looked)) = looks.next().await {
+        adoptable.take(member, looked?, choice);
+    }
+    Ok(adoptable)
+}
+
+impl Adoptable {
+    fn take(&mut self, member: Member, looked: Looked, choice: Choice) {
+        let Member { place, .. } = &member;
+        let title = describe(&member.key());
+        match looked {
+            Looked::Live(live) => {
+                if let Some(refusal) = refusal(&live) {
+                    self.errors.push(format!("{title} {refusal}"));
+                } else if is_secret(&member) && choice.no_secrets {
+                    self.notes
+                        .push(format!("{title} is left out, and stays as it is"));
+                } else {
+                    self.members.push((member, live));
+                }
+            }
+            Looked::Missing if choice.skip_missing => self
+                .notes
+                .push(format!("{place}: {title} does not exist; it is left out")),
+            Looked::Missing => self.errors.push(format!(
+                "{place}: {title} does not exist; --skip-missing leaves it out"
+            )),
+            Looked::NotServed => {
+                let version = member.gvk.api_version();
+                self.errors.push(format!(
+                    "{place}: {title} is of {version}, which the API server does not serve"
+                ));
+            }
+            Looked::Failed(why) => self.errors.push(format!("{place}: {title}: {why}")),
+        }
+    }
+}
+
+fn is_secret(member: &Member) -> bool {
+    member.gvk.group.is_empty() && member.gvk.kind == "Secret"
+}
+
+/// Why an object cannot be adopted as it is.
+fn refusal(live: &Value) -> Option<String> {
+    if is_terminating(live) {
+        return Some("is being deleted".to_owned());
+    }
+    let owner = controller(live)?;
+    let of = match text(owner, "apiVersion").split_once('/') {
+        Some((group, _)) => format!(".{group}"),
+        None => String::new(),
+    };
+    Some(format!(
+        "is controlled by {}{of} {}, which would fight for it; adopt that one instead, or leave it out",
+        text(owner, "kind"),
+        text(owner, "name")
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::adopt::whole;
+
+    fn taken(live: Looked, choice: Choice) -> (usize, Vec<String>, Vec<String>) {
+        let manifest = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "db", "namespace": "shop"}});
+        let member = Member::of_manifest(whole("Helm release shop"), manifest).unwrap();
+        let mut adoptable = Adoptable::default();
+        adoptable.take(member, live, choice);
+        (adoptable.members.len(), adoptable.notes, adoptable.errors)
+    }
+
+    const ALL: Choice = Choice {
+        skip_missing: false,
+        no_secrets: false,
+    };
+
+    #[test]
+    fn what_cannot_be_adopted_is_told_with_its_cause() {
+        let owned = json!({"metadata": {"ownerReferences": [
+            {"apiVersion": "apps/v1", "kind": "Deployment", "name": "plain"},
+            {"apiVersion": "shop.example/v1", "kind": "Cart", "name": "c", "controller": true},
+        ]}});
+        let deleted = json!({"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}});
+        for (looked, expected) in [
+            (
+                Looked::Live(owned),
+                "Secret shop/db is controlled by Cart.shop.example c, which would fight for it; adopt that one \
+                 instead, or leave it out",
+            ),
+            (Looked::Live(deleted), "Secret shop/db is being deleted"),
+            (
+                Looked::Missing,
+                "Helm release shop: Secret shop/db does not exist; --skip-missing leaves it out",
+            ),
+            (
+                Looked::NotServed,
+                "Helm release shop: Secret shop/db is of v1, which the API server does not serve",
+            ),
+            (
+                Looked::Failed("secrets is forbidden".to_owned()),
+                "Helm release shop: Secret shop/db: secrets is forbidden",
+            ),
+        ] {
+            assert_eq!(
+                taken(looked, ALL),
+                (0, Vec::new(), vec![expected.to_owned()])
+            );
+        }
+        assert_eq!(
+            taken(Looked::Live(json!({})), ALL),
+            (1, Vec::new(), Vec::new())
+        );
+    }
+
+    #[test]
+    fn some_may_be_left_out() {
+        let choice = Choice {
+            skip_missing: true,
+            no_secrets: true,
+        };
+        for (looked, expected) in [
+            (
+                Looked::Missing,
+                "Helm release shop: Secret shop/db does not exist; it is left out",
+            ),
+            (
+                Looked::Live(json!({})),
+                "Secret shop/db is left out, and stays as it is",
+            ),
+        ] {
+            assert_eq!(
+                taken(looked, choice),
+                (0, vec![expected.to_owned()], Vec::new())
+            );
+        }
+    }
+}

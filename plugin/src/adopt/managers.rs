@@ -1,0 +1,160 @@
+//! Who has written an object, by its `managedFields`.
+
+use std::collections::BTreeSet;
+
+use baton_apis::constants::FORMER_FIELD_MANAGERS;
+use baton_engine::object::text;
+use serde_json::Value;
+
+/// What the marks of tools are, by the field of the metadata that they are in. Whoever owns one applies for the tool,
+/// under whatever name: plugins and operators embed Helm.
+const MARKS: [(&str, &str); 5] = [
+    ("f:annotations", "f:meta.helm.sh/release-name"),
+    ("f:annotations", "f:argocd.argoproj.io/tracking-id"),
+    ("f:annotations", "f:kapp.k14s.io/identity"),
+    ("f:labels", "f:kapp.k14s.io/app"),
+    ("f:labels", "f:kustomize.toolkit.fluxcd.io/name"),
+];
+
+/// Names of tools whose marks may be missing: Argo CD tracks by a label that others use too.
+const TOOLS: [&str; 4] = [
+    "argocd-controller",
+    "argocd-application-controller",
+    "kapp",
+    "kustomize-controller",
+];
+
+/// Parts of Kubernetes, which make and complete objects for what people apply.
+const OF_KUBERNETES: [&str; 8] = [
+    "cloud-controller-manager",
+    "k3s",
+    "k0s",
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-scheduler",
+    "kubelet",
+    "kwok",
+];
+
+/// The managers whose fields become ours when an object is taken over, sorted: those that always do, those that were
+/// asked for, and those that the object itself shows to be a tool's. Without a record of what was applied last, all
+/// commands of kubectl count.
+pub(crate) fn former(live: &Value, asked: &[String], has_record: bool) -> Vec<String> {
+    let mut former: BTreeSet<String> = asked.iter().cloned().collect();
+    former.extend(FORMER_FIELD_MANAGERS.map(str::to_owned));
+    let tools = entries(live).filter(|entry| {
+        let manager = text(entry, "manager");
+        let is_kubectl = !has_record && manager.starts_with("kubectl");
+        text(entry, "subresource").is_empty()
+            && (is_kubectl || TOOLS.contains(&manager) || has_mark(entry))
+    });
+    former.extend(tools.map(|entry| text(entry, "manager").to_owned()));
+    former.into_iter().collect()
+}
+
+/// Those of them that an object knows and that have to be named.
+pub(crate) fn to_name<'m>(live: &Value, former: &'m [String]) -> impl Iterator<Item = &'m String> {
+    let known: BTreeSet<String> = entries(live)
+        .map(|entry| text(entry, "manager").to_owned())
+        .collect();
+    former
+        .iter()
+        .filter(move |name| known.contains(*name) && !FORMER_FIELD_MANAGERS.contains(&&***name))
+}
+
+/// Whether nothing but Kubernetes itself has written an object: it is there because of another one.
+pub(crate) fn is_of_kubernetes(live: &Value) -> bool {
+    let mut entries = entries(live).peekable();
+    entries.peek().is_some() && entries.all(|entry| OF_KUBERNETES.contains(&text(entry, "manager")))
+}
+
+/// Who has written an object besides Kubernetes, for a person.
+pub(crate) fn writers(live: &Value) -> BTreeSet<&str> {
+    let managers = entries(live).filter(|entry| text(entry, "subresource").is_empty());
+    managers
+        .map(|entry| text(entry, "manager"))
+        .filter(|manager| !OF_KUBERNETES.contains(manager))
+        .collect()
+}
+
+fn has_mark(entry: &Value) -> bool {
+    let metadata = entry.get("fieldsV1").and_then(|it| it.get("f:metadata"));
+    let has = |(field, mark): &(&str, &str)| metadata?.get(field)?.get(mark);
+    MARKS.iter().any(|mark| has(mark).is_some())
+}
+
+fn entries(live: &Value) -> impl Iterator<Item = &Value> {
+    let entries = live.pointer("/metadata/managedFields");
+    entries.and_then(Value::as_array).into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn live(entries: &[(&str, &str)]) -> Value {
+        let entries = entries.iter().map(|(manager, fields)| {
+            let fields: Value = serde_saphyr::from_str(fields).unwrap();
+            json!({"manager": manager, "operation": "Update", "fieldsV1": fields})
+        });
+        json!({"metadata": {"managedFields": entries.collect::<Vec<_>>()}})
+    }
+
+    #[test]
+    fn tools_are_known_by_name_or_by_their_marks() {
+        let helm = "{f:metadata: {f:annotations: {'f:meta.helm.sh/release-name': {}}}}";
+        let flux = "{f:metadata: {f:labels: {'f:kustomize.toolkit.fluxcd.io/name': {}}}}";
+        for (entries, has_record, expected) in [
+            (&[("helm", helm)][..], true, &[][..]),
+            (
+                &[("terraform", helm), ("cainjector", "{f:webhooks: {}}")],
+                true,
+                &["terraform"],
+            ),
+            (
+                &[("my-flux", flux), ("argocd-controller", "{}")],
+                true,
+                &["argocd-controller", "my-flux"],
+            ),
+            (
+                &[("kubectl-edit", "{}"), ("kubectl-create", "{}")],
+                true,
+                &[],
+            ),
+            (
+                &[("kubectl-edit", "{}"), ("kubectl-create", "{}")],
+                false,
+                &["kubectl-create", "kubectl-edit"],
+            ),
+            (&[("mine", "{}"), ("theirs", "{}")], false, &["mine"]),
+        ] {
+            let live = live(entries);
+            let former = former(&live, &["mine".to_owned(), "absent".to_owned()], has_record);
+            let named: Vec<_> = to_name(&live, &former).collect();
+            assert_eq!(named, expected, "{entries:?}");
+            for known in FORMER_FIELD_MANAGERS {
+                assert!(former.iter().any(|name| name == known));
+            }
+        }
+    }
+
+    #[test]
+    fn entries_of_subresources_say_nothing_about_a_tool() {
+        let mut scaled = live(&[("kubectl", "{}"), ("kubectl-scale", "{}")]);
+        scaled["metadata"]["managedFields"][1]["subresource"] = "scale".into();
+        let former = former(&scaled, &[], false);
+        assert!(!former.contains(&"kubectl-scale".to_owned()));
+    }
+
+    #[test]
+    fn objects_of_kubernetes_are_known_by_their_writers() {
+        let components = [("kube-controller-manager", "{}"), ("kubelet", "{}")];
+        assert!(is_of_kubernetes(&live(&components)));
+        assert!(!is_of_kubernetes(&live(&[components[0], ("helm", "{}")])));
+        // Nobody knows who has written it.
+        assert!(!is_of_kubernetes(&live(&[])));
+        assert!(writers(&live(&[components[0], ("x", "{}")])).contains("x"));
+    }
+}

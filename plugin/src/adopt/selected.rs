@@ -1,0 +1,220 @@
+//! Objects by name, and by labels.
+
+use std::collections::BTreeMap;
+
+use baton_apis::constants::GROUP;
+use baton_engine::object::controller;
+use serde_json::Value;
+
+use super::{Found, Member, managers::is_of_kubernetes, whole};
+use crate::{
+    connect::{Cluster, ListQuery},
+    error::Error,
+    output::format::text_at,
+    served::{Served, list_all, resource},
+};
+
+/// Kinds that follow from others or pass by, as group and kind.
+const FOLLOWING: [(&str, &str); 7] = [
+    ("", "Endpoints"),
+    ("", "Event"),
+    ("apps", "ControllerRevision"),
+    ("coordination.k8s.io", "Lease"),
+    ("discovery.k8s.io", "EndpointSlice"),
+    ("events.k8s.io", "Event"),
+    ("storage.k8s.io", "CSIStorageCapacity"),
+];
+
+/// Types of Secrets that are records of a tool or of the server, not settings.
+const RECORD_TYPES: [&str; 2] = ["helm.sh/release.v1", "kubernetes.io/service-account-token"];
+
+/// What to look for.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Selection {
+    /// In the syntax of the API.
+    pub(crate) labels: String,
+    /// Only these kinds, as a person calls them.
+    pub(crate) kinds: Vec<String>,
+}
+
+/// Finds objects by names such as `deployment/web`.
+pub(crate) fn named(served: &[Served], namespace: &str, names: &[String]) -> Result<Found, Error> {
+    let mut found = Found {
+        title: names.join(", "),
+        namespace: namespace.to_owned(),
+        ..Found::default()
+    };
+    for text in names {
+        let (word, name) = text
+            .split_once('/')
+            .filter(|(word, name)| !word.is_empty() && !name.is_empty() && !name.contains('/'))
+            .ok_or_else(|| {
+                let text = format!("\"{text}\" is no object: KIND/NAME, such as deployment/web");
+                Error::Usage(text)
+            })?;
+        let kind = kind(served, word)?;
+        let manifest = serde_json::json!({
+            "apiVersion": kind.gvk.api_version(), "kind": kind.gvk.kind, "metadata": {"name": name},
+        });
+        let member = Member::named(whole("the command line"), &manifest);
+        found.members.push(member);
+    }
+    Ok(found)
+}
+
+/// The kind that a word means; the first group, as for kubectl, where several have it.
+pub(crate) fn kind<'s>(served: &'s [Served], word: &str) -> Result<&'s Served, Error> {
+    let mut called = served.iter().filter(|kind| kind.is_called(word));
+    let text = || Error::NotFound(format!("the API server has no kind {word}"));
+    called.next().ok_or_else(text)
+}
+
+/// Finds objects of a namespace by their labels.
+pub(crate) async fn selected(
+    cluster: &Cluster,
+    served: &[Served],
+    selection: &Selection,
+) -> Result<Found, Error> {
+    let Selection { labels, kinds } = selection;
+    let mut wanted = Vec::new();
+    if kinds.is_empty() {
+        let all = served.iter().filter(|kind| kind.is_namespaced());
+        wanted.extend(all.filter(|kind| kind.is_real && !is_following(kind)));
+    } else {
+        for word in kinds {
+            wanted.push(kind(served, word)?);
+        }
+    }
+    let mut found = Found {
+        title: format!("what {labels} selects"),
+        namespace: cluster.namespace.clone(),
+        ..Found::default()
+    };
+    let source = format!("-l {labels}");
+    gather(cluster, &wanted, labels, &source, &mut found).await?;
+    if found.members.is_empty() {
+        let mut text = format!(
+            "no objects with {labels} in the namespace {}",
+            cluster.namespace
+        );
+        if let [first, ..] = found.notes.as_slice() {
+            text = format!("{text}; {first}");
+        }
+        return Err(Error::NotFound(text));
+    }
+    Ok(found)
+}
+
+/// Lists what has labels, of each kind in the namespace in use, and of those of the cluster.
+pub(crate) async fn gather(
+    cluster: &Cluster,
+    kinds: &[&Served],
+    labels: &str,
+    source: &str,
+    found: &mut Found,
+) -> Result<(), Error> {
+    let query = ListQuery {
+        labels: Some(labels.to_owned()),
+        ..ListQuery::default()
+    };
+    let namespace = Some(cluster.namespace.as_str());
+    let kinds = kinds.iter().copied();
+    let lists = list_all(cluster, kinds, namespace, &query, &mut found.notes).await?;
+    let mut left: BTreeMap<String, usize> = BTreeMap::new();
+    for (kind, objects) in lists {
+        for mut live in objects {
+            if is_made_by_others(&live) {
+                *left.entry(resource(kind)).or_default() += 1;
+                continue;
+            }
+            live["apiVersion"] = kind.gvk.api_version().into();
+            live["kind"] = kind.gvk.kind.clone().into();
+            let member = Member::of_live(whole(source), live);
+            if !found
+                .members
+                .iter()
+                .any(|known| known.key() == member.key())
+            {
+                found.members.push(member);
+            }
+        }
+    }
+    if !left.is_empty() {
+        let counts = left.iter().map(|(kind, count)| format!("{count} {kind}"));
+        let counts: Vec<_> = counts.collect();
+        found.notes.push(format!(
+            "left out, as controllers and tools make them: {}",
+            counts.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+pub(crate) fn is_following(kind: &Served) -> bool {
+    let id = (kind.gvk.group.as_str(), kind.gvk.kind.as_str());
+    // Views of other objects come and go with them.
+    FOLLOWING.contains(&id) || id.0 == GROUP || id.0 == "metrics.k8s.io"
+}
+
+/// Whether an object is there because of another one, or a tool's own.
+fn is_made_by_others(live: &Value) -> bool {
+    let label = |name: &str| live.pointer(&format!("/metadata/labels/{name}"));
+    controller(live).is_some()
+        || is_of_kubernetes(live)
+        || RECORD_TYPES.contains(&text_at(live, "/type"))
+        || label("owner").is_some_and(|owner| owner == "helm")
+            && text_at(live, "/kind") == "ConfigMap"
+        || label("kapp.k14s.io~1is-app").is_some()
+        || label("kapp.k14s.io~1is-app-change").is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_others_make_is_left_to_them() {
+        let object = |metadata: Value| json!({"kind": "ConfigMap", "metadata": metadata});
+        let managers = |names: &[&str]| {
+            let entries = names.iter().map(|name| json!({"manager": name}));
+            object(json!({"managedFields": entries.collect::<Vec<_>>()}))
+        };
+        for (live, expected) in [
+            (object(json!({})), false),
+            (managers(&["helm", "kube-controller-manager"]), false),
+            (managers(&["kube-controller-manager"]), true),
+            (
+                object(json!({"ownerReferences": [{"kind": "ReplicaSet", "controller": true}]})),
+                true,
+            ),
+            (
+                object(json!({"ownerReferences": [{"kind": "Node", "controller": false}]})),
+                false,
+            ),
+            (object(json!({"labels": {"owner": "helm"}})), true),
+            (object(json!({"labels": {"kapp.k14s.io/is-app": ""}})), true),
+            (
+                json!({"kind": "Secret", "type": "helm.sh/release.v1"}),
+                true,
+            ),
+            (json!({"kind": "Secret", "type": "Opaque"}), false),
+        ] {
+            assert_eq!(is_made_by_others(&live), expected, "{live}");
+        }
+    }
+
+    #[test]
+    fn names_are_kind_and_name() {
+        for text in ["web", "deployment/", "/web", "a/b/c"] {
+            let error = named(&[], "shop", &[text.to_owned()]).unwrap_err();
+            assert_eq!(
+                error.to_string(),
+                format!("\"{text}\" is no object: KIND/NAME, such as deployment/web")
+            );
+        }
+        let error = named(&[], "shop", &["cart/a".to_owned()]).unwrap_err();
+        assert_eq!(error.to_string(), "the API server has no kind cart");
+    }
+}

@@ -1,0 +1,207 @@
+//! `adopt`: objects that exist already as the first revision of a deployment.
+
+mod args;
+mod make;
+
+pub(crate) use self::args::AdoptArgs;
+use self::args::SourceArgs;
+use super::Exit;
+use crate::{
+    adopt::{
+        Found, argocd, flux, helm, kapp,
+        live::{self, Choice},
+        preview::preview,
+        selected::{Selection, named, selected},
+        undo,
+    },
+    args::GlobalArgs,
+    connect::Cluster,
+    diff::{
+        describe,
+        forecast::forecast,
+        input::place,
+        places::Places,
+        render::{Labels, render},
+    },
+    error::Error,
+    output::{
+        format::{DocumentFormat, duration},
+        report,
+    },
+    pack::{
+        Packed,
+        apply::{self, Mode},
+        emit,
+    },
+    rollout::{self, Outcome},
+    served::discover,
+    target::{Kind, Target},
+};
+
+pub(crate) async fn run(args: &AdoptArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let cluster = global.connect().await?;
+    if args.undo {
+        return undone(args, &cluster, global).await;
+    }
+    let found = find(&args.source, &cluster).await?;
+    let title = found.iter().map(|found| found.title.as_str());
+    let title = title.collect::<Vec<_>>().join(" and ");
+    let choice = Choice {
+        skip_missing: args.choice.skip_missing,
+        no_secrets: args.choice.no_secrets,
+    };
+    let adoptable = live::read(&cluster, found, choice).await?;
+    let packed = make::deployment(args, &cluster, adoptable, &title).await?;
+    if let Some(format) = args.output {
+        let objects = packed.objects();
+        let text = match format {
+            DocumentFormat::Yaml => emit::yaml(&objects).map_err(|error| error.to_string()),
+            DocumentFormat::Json => emit::json(&objects).map_err(|error| error.to_string()),
+        };
+        global.output().print(&text.map_err(Error::Impossible)?)?;
+        return Ok(Exit::Fine);
+    }
+    take_over(args, &cluster, packed, &title, global).await
+}
+
+/// Looks into the sources that are given.
+async fn find(args: &SourceArgs, cluster: &Cluster) -> Result<Vec<Found>, Error> {
+    let mut found = Vec::new();
+    if let Some(release) = &args.helm {
+        found.push(helm::read(cluster, release).await?);
+    }
+    if let Some(application) = &args.argocd {
+        let namespace = application
+            .namespace
+            .as_deref()
+            .unwrap_or(argocd::NAMESPACE);
+        found.push(argocd::read(cluster, namespace, &application.name).await?);
+    }
+    if let Some(kustomization) = &args.flux {
+        let namespace = kustomization
+            .namespace
+            .as_deref()
+            .unwrap_or(flux::NAMESPACE);
+        found.push(flux::read(cluster, namespace, &kustomization.name).await?);
+    }
+    if args.kapp.is_none() && args.selector.is_none() && args.objects.is_empty() {
+        return Ok(found);
+    }
+    let mut warnings = Vec::new();
+    let served = discover(cluster, &mut warnings).await?;
+    for warning in warnings {
+        report(&format!("warning: {warning}"));
+    }
+    if let Some(app) = &args.kapp {
+        found.push(kapp::read(cluster, &served, app).await?);
+    }
+    if let Some(labels) = &args.selector {
+        let selection = Selection {
+            labels: labels.clone(),
+            kinds: args.kinds.clone(),
+        };
+        found.push(selected(cluster, &served, &selection).await?);
+    }
+    if !args.objects.is_empty() {
+        found.push(named(&served, &cluster.namespace, &args.objects)?);
+    }
+    Ok(found)
+}
+
+/// Shows what the deployment would do, and creates it if that is wanted.
+async fn take_over(
+    args: &AdoptArgs,
+    cluster: &Cluster,
+    mut packed: Packed,
+    title: &str,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    let output = global.output();
+    let package = &mut packed.package;
+    let unplaced = GlobalArgs::default();
+    for object in package.slices.iter_mut().chain([&mut package.object]) {
+        place(object, cluster, &unplaced)?;
+    }
+    let object = &package.object;
+    let kind = Kind::of(object).unwrap_or(Kind::ObjectDeployment);
+    let target = Target::new(kind, &args.name);
+    let within = object["metadata"]["namespace"].as_str();
+    let there = within.map_or_else(|| cluster.clone(), |namespace| cluster.within(namespace));
+    let places = Places::only(there);
+    if places.home.get(kind, &args.name).await?.is_some() {
+        return Err(Error::Impossible(format!(
+            "{target} exists already; choose another name, or change that one with `kubectl baton pack --apply`"
+        )));
+    }
+    let mut preview = preview(forecast(&places, object, kind, &package.slices).await?);
+    if let Some(revision) = preview.sections.get_mut(1) {
+        revision.notes.push(title.to_owned());
+    }
+    output.print(&render(
+        &preview.sections,
+        &Labels::new("live", "taken over"),
+        output,
+    ))?;
+    if preview.is_refused {
+        report("error: not everything can be taken over; nothing was changed");
+        return Ok(Exit::Refused);
+    }
+    if !preview.restarting.is_empty() && !args.choice.allow_restart {
+        report(&format!(
+            "error: pods would be replaced, and nothing was changed: {}; --allow-restart does it all the same",
+            preview.restarting.join(", ")
+        ));
+        return Ok(Exit::Refused);
+    }
+    if !args.apply {
+        report(
+            "nothing was changed; --apply takes the objects over, -o yaml prints the deployment",
+        );
+        return Ok(Exit::Fine);
+    }
+    apply::apply(&places.home, package, Mode::default(), |line| {
+        Ok(output.print(line)?)
+    })
+    .await?;
+    if args.no_wait {
+        return Ok(Exit::Fine);
+    }
+    let (_, rollout) = rollout::follow(&places.home, &target, args.timeout).await?;
+    let message = rollout.message;
+    match rollout.outcome {
+        Outcome::Done => {
+            output.print(&message)?;
+            output.print(&format!(
+                "the tool's own records were left: `kubectl baton adopt {} --undo` gives everything back",
+                args.name
+            ))?;
+            return Ok(Exit::Fine);
+        }
+        Outcome::Failed => report(&format!("error: {message}")),
+        Outcome::Underway => {
+            let waited = duration(args.timeout);
+            report(&format!("error: not rolled out after {waited}: {message}"));
+        }
+    }
+    Ok(Exit::Negative)
+}
+
+/// Gives everything back, or says what that would be.
+async fn undone(args: &AdoptArgs, cluster: &Cluster, global: &GlobalArgs) -> Result<Exit, Error> {
+    let output = global.output();
+    let holding = undo::read(cluster, &args.name).await?;
+    if args.apply {
+        holding
+            .undo(cluster, args.timeout, |line| Ok(output.print(line)?))
+            .await?;
+        return Ok(Exit::Fine);
+    }
+    for (_, key) in &holding.objects {
+        output.print(&format!("{}: left as it is", describe(key)))?;
+    }
+    report(&format!(
+        "nothing was changed; --apply deletes {} and its revisions, and none of these objects",
+        holding.title()
+    ));
+    Ok(Exit::Fine)
+}

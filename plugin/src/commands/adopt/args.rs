@@ -1,0 +1,225 @@
+//! The command line of `adopt`.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::{
+    args::{namespace, timeout},
+    output::format::DocumentFormat,
+    pack::{name_problem, probes::ProbeFlag},
+    target::object_name,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  # What the Helm release shop consists of, as the ObjectDeployment shop: look at it first
+  kubectl baton adopt shop --helm shop -n shop
+
+  # Take it over, and wait until the first revision is rolled out
+  kubectl baton adopt shop --helm shop -n shop --apply
+
+  # Objects by name or by labels, whoever has made them
+  kubectl baton adopt shop deployment/web service/web configmap/settings
+  kubectl baton adopt shop -l app.kubernetes.io/instance=shop
+
+  # An app of kapp, an Application of Argo CD, a Kustomization of Flux
+  kubectl baton adopt shop --kapp shop -n kapp-apps
+  kubectl baton adopt shop --argocd argocd/shop
+  kubectl baton adopt shop --flux flux-system/shop
+
+  # The deployment as YAML, to be kept in a repository and applied by other means
+  kubectl baton adopt shop --helm shop -o yaml > shop.yaml
+
+  # Give everything back to the tool that had it
+  kubectl baton adopt shop --undo --apply
+
+Content:
+An object's content is what the tool says to want of it: the manifest of the release, what kubectl or kapp has applied \
+last, or else the fields that the tool owns. The values are those of the cluster, so that taking over changes nothing; \
+where they are not as recorded, a note tells. Objects that a controller makes are left to it.
+
+The record of the tool stays (the Secrets of Helm, the annotations of kubectl), so that --undo can give everything \
+back. Until then don't let the tool write: it takes the fields back, and the revision sets them again.";
+
+/// Make a first revision of objects that exist already
+///
+/// Finds the objects in what Helm, kapp, Argo CD or Flux have recorded, by name or by labels, and makes a deployment
+/// with the same content, as `kubectl baton pack` does: phases, probes, slices. Shows what taking them over would do,
+/// which is nothing but a change of owners, and does so with --apply. No pod is replaced.
+///
+/// Exit code 0: nothing stands in the way, or it is rolled out. 1: it is not rolled out in time. 2: an error. 3:
+/// something would be refused, or replace pods.
+#[derive(Clone, Debug, Args)]
+#[command(after_long_help = EXAMPLES)]
+pub(crate) struct AdoptArgs {
+    /// Name of the deployment that is made, or undone
+    #[arg(value_name = "NAME", value_parser = deployment_name)]
+    pub(super) name: String,
+
+    #[command(flatten)]
+    pub(super) source: SourceArgs,
+    #[command(flatten)]
+    pub(super) choice: ChoiceArgs,
+    #[command(flatten)]
+    pub(super) result: ResultArgs,
+
+    /// How to print the deployment, instead of what it would do
+    #[arg(long, short, value_name = "FORMAT", conflicts_with_all = ["apply", "undo"])]
+    pub(super) output: Option<DocumentFormat>,
+
+    /// Create the deployment, or do what --undo shows
+    #[arg(long)]
+    pub(super) apply: bool,
+
+    /// Delete the deployment and its revisions but none of their objects, and give the fields back to the tool that
+    /// had them; with --apply
+    #[arg(long, conflicts_with_all = ["objects", "helm", "kapp", "argocd", "flux", "selector"])]
+    pub(super) undo: bool,
+
+    /// Do not wait until the revision is rolled out
+    #[arg(long, requires = "apply", conflicts_with = "timeout")]
+    pub(super) no_wait: bool,
+
+    /// How long to wait, such as 90s or 1h30m; 0 is for ever
+    #[arg(long, value_name = "DURATION", default_value = "5m", value_parser = timeout)]
+    pub(super) timeout: Duration,
+}
+
+/// Where the objects are found. Several sources are united.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Objects")]
+pub(super) struct SourceArgs {
+    /// Objects by name, such as deployment/web
+    #[arg(value_name = "KIND/NAME", required_unless_present_any =
+        ["helm", "kapp", "argocd", "flux", "selector", "undo"])]
+    pub(super) objects: Vec<String>,
+
+    /// The objects of a Helm release in the namespace
+    #[arg(long, value_name = "RELEASE", value_parser = object_name)]
+    pub(super) helm: Option<String>,
+
+    /// The objects of an app of kapp, whose record is in the namespace
+    #[arg(long, value_name = "APP", value_parser = object_name)]
+    pub(super) kapp: Option<String>,
+
+    /// The objects of an Application of Argo CD; by default in the namespace argocd
+    #[arg(long, value_name = "[NAMESPACE/]NAME", value_parser = placed_name)]
+    pub(super) argocd: Option<Placed>,
+
+    /// The objects of a Kustomization of Flux; by default in the namespace flux-system
+    #[arg(long, value_name = "[NAMESPACE/]NAME", value_parser = placed_name)]
+    pub(super) flux: Option<Placed>,
+
+    /// The objects of the namespace with these labels, but for those that controllers make
+    #[arg(long, short = 'l', value_name = "SELECTOR")]
+    pub(super) selector: Option<String>,
+
+    /// Only look for these kinds with --selector
+    #[arg(
+        long,
+        value_name = "KIND",
+        value_delimiter = ',',
+        requires = "selector"
+    )]
+    pub(super) kinds: Vec<String>,
+}
+
+/// What is done with them.
+#[derive(Clone, Copy, Debug, Args)]
+pub(super) struct ChoiceArgs {
+    /// Leave out what a record has and the cluster has not
+    #[arg(long)]
+    pub(super) skip_missing: bool,
+
+    /// Leave Secrets out, as their values would be in the revision in clear text
+    #[arg(long)]
+    pub(super) no_secrets: bool,
+
+    /// Take over although pods are replaced by that
+    #[arg(long)]
+    pub(super) allow_restart: bool,
+}
+
+/// What is made of them.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Result")]
+pub(super) struct ResultArgs {
+    /// Take the values of the tool's record where the cluster has others
+    #[arg(long)]
+    pub(super) recorded: bool,
+
+    /// Make a ClusterObjectDeployment, even when all objects are in one namespace
+    #[arg(long)]
+    pub(super) cluster: bool,
+
+    /// Wanted order of phases, as for `kubectl baton pack`
+    #[arg(long, value_name = "PHASE", value_delimiter = ',')]
+    pub(super) phase_order: Vec<String>,
+
+    /// Whose fields become those of the revision, beside those of the tools that are known
+    #[arg(long, value_name = "NAME")]
+    pub(super) field_manager: Vec<String>,
+
+    /// What objects of a kind have to fulfil, as for `kubectl baton pack`
+    #[arg(long, value_name = "KIND.GROUP=PROBE")]
+    pub(super) probe: Vec<ProbeFlag>,
+
+    /// No probes for the well-known kinds
+    #[arg(long)]
+    pub(super) no_probes: bool,
+
+    /// Service account with whose rights the objects are written
+    #[arg(long, value_name = "NAME", value_parser = object_name, conflicts_with = "cluster")]
+    pub(super) service_account: Option<String>,
+
+    /// Why, for `kubectl baton history`; by default what was adopted
+    #[arg(long, value_name = "TEXT")]
+    pub(super) change_cause: Option<String>,
+}
+
+/// A name, and the namespace in front of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Placed {
+    pub(super) namespace: Option<String>,
+    pub(super) name: String,
+}
+
+fn placed_name(text: &str) -> Result<Placed, String> {
+    let (place, name) = match text.split_once('/') {
+        Some((place, name)) => (Some(place), name),
+        None => (None, text),
+    };
+    if place == Some("") {
+        return Err("the namespace is empty".to_owned());
+    }
+    Ok(Placed {
+        namespace: place.map(namespace).transpose()?,
+        name: object_name(name).map_err(|error| error.to_string())?,
+    })
+}
+
+fn deployment_name(text: &str) -> Result<String, String> {
+    match name_problem(text) {
+        None => Ok(text.to_owned()),
+        Some(problem) => Err(problem.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_have_a_namespace() {
+        let placed = |namespace: Option<&str>| Placed {
+            namespace: namespace.map(str::to_owned),
+            name: "shop".to_owned(),
+        };
+        assert_eq!(placed_name("shop"), Ok(placed(None)));
+        assert_eq!(placed_name("argocd/shop"), Ok(placed(Some("argocd"))));
+        for text in ["", "/shop", "argocd/", "a/b/c", "A/b", "a/b?c"] {
+            placed_name(text).unwrap_err();
+        }
+    }
+}

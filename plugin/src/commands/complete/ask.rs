@@ -1,0 +1,135 @@
+//! Candidates that only a cluster, or the kubeconfig, knows.
+
+use std::collections::BTreeSet;
+
+use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
+use baton_kubernetes::error::collapse_whitespace;
+use baton_terminal::kubeconfig::{ConnectionArgs, contexts};
+
+use super::Candidates;
+use crate::{
+    applications::target::AppKind,
+    args::GlobalArgs,
+    chain::{self, Revision},
+    connect::{Cluster, ListQuery},
+    error::Error,
+    output::format::text_at,
+    target::{Kind, Target, parse_all},
+};
+
+/// Names of deployments; behind a kind and a slash, names of that kind.
+pub(super) async fn targets(global: &GlobalArgs, last: &str) -> Result<Candidates, Error> {
+    let (prefix, kind) = match last.split_once('/') {
+        Some((word, _)) if AppKind::of_word(word).is_some() => {
+            return applications(global, last).await;
+        }
+        Some((word, _)) => (format!("{word}/"), word.parse::<Kind>()?),
+        None => (String::new(), Kind::ObjectDeployment),
+    };
+    let cluster = global.connect().await?;
+    let path = kind.path(cluster.namespace_of(kind));
+    names(&cluster, &path, &prefix).await
+}
+
+/// Names of Applications; behind a kind and a slash, names of that kind.
+pub(super) async fn applications(global: &GlobalArgs, last: &str) -> Result<Candidates, Error> {
+    let (prefix, kind) = match last.split_once('/') {
+        Some((word, _)) => (format!("{word}/"), AppKind::of_word(word)),
+        None => (String::new(), Some(AppKind::Application)),
+    };
+    let Some(kind) = kind else {
+        return Ok(Candidates::new());
+    };
+    let cluster = global.connect().await?;
+    let path = kind.plural().path(&cluster.namespace);
+    names(&cluster, &path, &prefix).await
+}
+
+/// Names of the releases that Helm keeps in Secrets.
+pub(super) async fn releases(global: &GlobalArgs) -> Result<Candidates, Error> {
+    let cluster = global.connect().await?;
+    let path = format!("/api/v1/namespaces/{}/secrets", cluster.namespace);
+    let query = ListQuery {
+        labels: Some("owner=helm,status=deployed".to_owned()),
+        metadata_only: true,
+        ..ListQuery::default()
+    };
+    let found = cluster.list_at(&path, &query).await?;
+    let name = |record| text_at(record, "/metadata/labels/name").to_owned();
+    Ok(plain(found.iter().map(name).collect::<BTreeSet<_>>()))
+}
+
+pub(super) async fn namespaces(global: &GlobalArgs) -> Result<Candidates, Error> {
+    let cluster = global.connect().await?;
+    names(&cluster, "/api/v1/namespaces", "").await
+}
+
+/// Names of the contexts of the kubeconfig, which are those of clusters to a person. Nobody is asked.
+pub(super) fn clusters(global: &GlobalArgs) -> Candidates {
+    let connection = ConnectionArgs {
+        kubeconfig: global.kubeconfig.clone(),
+        context: None,
+    };
+    plain(contexts(&connection))
+}
+
+/// Numbers of the revisions of what the words of a command line name, with what they are.
+pub(super) async fn revisions(global: &GlobalArgs, words: &[String]) -> Result<Candidates, Error> {
+    let targets = parse_all(words)?;
+    let [target] = targets.as_slice() else {
+        return Ok(Candidates::new());
+    };
+    let cluster = global.connect().await?;
+    let mut revisions = of_deployment(&cluster, target).await?;
+    if revisions.is_empty() && target.kind.is_none_or(|kind| !kind.is_deployment()) {
+        revisions = chain::read(&cluster, target).await?.revisions;
+    }
+    revisions.sort_by_key(Revision::number);
+    Ok(revisions.iter().filter_map(numbered).collect())
+}
+
+/// The revisions that carry the name of a deployment, by one list.
+async fn of_deployment(cluster: &Cluster, target: &Target) -> Result<Vec<Revision>, Error> {
+    let kind = target.kind.unwrap_or(Kind::ObjectDeployment);
+    if !kind.is_deployment() {
+        return Ok(Vec::new());
+    }
+    let query = ListQuery {
+        labels: Some(format!("{LABEL_OBJECT_DEPLOYMENT}={}", target.name)),
+        ..ListQuery::default()
+    };
+    let path = kind.revision().path(cluster.namespace_of(kind));
+    let found = cluster.list_at(&path, &query).await?;
+    let parsed = found.into_iter().map(Revision::parse);
+    Ok(parsed.filter_map(Result::ok).collect())
+}
+
+/// `3`, and beside it `Archived: opening day`.
+fn numbered(revision: &Revision) -> Option<(String, String)> {
+    let state = revision.state().as_str();
+    let help = match revision.change_cause() {
+        Some(cause) => format!("{state}: {}", collapse_whitespace(cause)),
+        None => state.to_owned(),
+    };
+    Some((revision.number()?.to_string(), help))
+}
+
+async fn names(cluster: &Cluster, path: &str, prefix: &str) -> Result<Candidates, Error> {
+    let query = ListQuery {
+        metadata_only: true,
+        ..ListQuery::default()
+    };
+    let found = cluster.list_at(path, &query).await?;
+    let names: BTreeSet<String> = found
+        .iter()
+        .map(|object| format!("{prefix}{}", text_at(object, "/metadata/name")))
+        .collect();
+    Ok(plain(names))
+}
+
+fn plain(words: impl IntoIterator<Item = String>) -> Candidates {
+    words
+        .into_iter()
+        .map(|word| (word, String::new()))
+        .collect()
+}

@@ -1,0 +1,107 @@
+//! `drift`: what was repaired, and what is otherwise in the cluster than its revision wants and not repaired.
+
+mod render;
+mod repaired;
+mod standing;
+
+use baton_engine::diff::drift::Drift;
+use clap::Args;
+use k8s_openapi::jiff::Timestamp;
+
+use super::Exit;
+use crate::{
+    args::GlobalArgs,
+    error::Error,
+    output::{
+        format::{DocumentFormat, document},
+        report,
+    },
+    selection::SelectionArgs,
+};
+
+/// Show what others have changed of the objects of revisions, and who
+///
+/// Of objects that were repaired: when, how often, which fields, and the managers that had changed them, as far as the
+/// API server still has the events, which it usually keeps for an hour. Of objects that are otherwise now, because
+/// their revision is paused or refused or the manager does not run: the same, found by a comparison with the cluster.
+/// Values are never shown. Objects in other clusters are known by their events only.
+///
+/// Without TARGET, everything in the namespace. Needs a list of events, and of each kind in use.
+///
+/// Exit code 0: no drift. 1: there is some, or was. 2: an error.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DriftArgs {
+    #[command(flatten)]
+    selection: SelectionArgs,
+
+    /// Print for programs
+    #[arg(long, short, value_name = "FORMAT")]
+    output: Option<DocumentFormat>,
+}
+
+/// An object that others have changed.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Row {
+    /// Namespace of the object, or of the event where no object is known; empty outside of namespaces.
+    namespace: String,
+    /// The object as `Kind.group/name`.
+    object: String,
+    /// Whose it is, as `Kind/name`.
+    owner: String,
+    /// What was changed.
+    drift: Drift,
+    /// What became of it.
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+enum State {
+    /// It was put right, so many times, and last at this time.
+    Repaired { last: Option<Timestamp>, times: i64 },
+    /// It was put right, as the text of an event says that tells no more.
+    Told {
+        last: Option<Timestamp>,
+        times: i64,
+        text: String,
+    },
+    /// It is so now, for this reason.
+    Standing(String),
+}
+
+pub(crate) async fn run(args: &DriftArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let selection = args.selection.selection()?;
+    let cluster = global.connect().await?;
+    let output = global.output();
+    let chains = selection.read(&cluster).await?;
+    let (repaired, standing) = futures::join!(
+        repaired::find(&cluster, &chains),
+        standing::find(&cluster, &chains)
+    );
+    let (mut rows, standing) = (repaired?, standing?);
+    for warning in &standing.warnings {
+        report(&format!("warning: {warning}"));
+    }
+    rows.extend(standing.rows);
+    let is_wide = selection.all_namespaces || is_wide(&rows);
+    let text = match args.output {
+        Some(form) => document(form, &render::value(&rows)),
+        None if rows.is_empty() => {
+            report("No drift found.");
+            String::new()
+        }
+        None => render::table(&rows, is_wide, Timestamp::now()).render(output),
+    };
+    output.print(&text)?;
+    Ok(if rows.is_empty() {
+        Exit::Fine
+    } else {
+        Exit::Negative
+    })
+}
+
+/// Whether the rows are of more than one namespace.
+fn is_wide(rows: &[Row]) -> bool {
+    let mut namespaces = rows.iter().map(|row| row.namespace.as_str());
+    let first = namespaces.next();
+    namespaces.any(|other| Some(other) != first)
+}

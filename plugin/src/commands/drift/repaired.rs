@@ -1,0 +1,301 @@
+//! What was repaired, as the events tell.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_apis::constants::{ANNOTATION_REPAIRS, GROUP};
+use baton_engine::{
+    Gvk,
+    delegated::names,
+    diff::drift::{Drift, from_annotation},
+};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use super::{Row, State};
+use crate::{
+    chain::Chain,
+    connect::{Cluster, ListQuery},
+    content::FEW,
+    error::Error,
+    output::format::text_at,
+};
+
+/// The reason of the events.
+const REASON: &str = "Repaired";
+/// Where the API keeps events about cluster-scoped objects.
+const CLUSTER_NAMESPACE: &str = "default";
+
+/// Kind, namespace and name of a revision or of the object of one of its phases.
+type Owner = (String, String, String);
+
+/// Reads the events about the revisions of chains, and about the objects of their phases.
+pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<Vec<Row>, Error> {
+    let owners = owners(chains);
+    let query = ListQuery {
+        fields: Some(format!("reason={REASON}")),
+        ..ListQuery::default()
+    };
+    let mut events = Vec::new();
+    for path in paths(&owners) {
+        events.extend(cluster.list_at(&path, &query).await?);
+    }
+    Ok(rows(&events, &owners))
+}
+
+fn owners(chains: &[Chain]) -> BTreeSet<Owner> {
+    let mut owners = BTreeSet::new();
+    for revision in chains.iter().flat_map(|chain| &chain.revisions) {
+        let (kind, namespace) = (revision.kind.name(), revision.namespace());
+        let namespace = namespace.unwrap_or_default();
+        let mut add = |kind: &str, name: &str| {
+            owners.insert((kind.to_owned(), namespace.to_owned(), name.to_owned()));
+        };
+        add(kind, revision.name());
+        let phases = revision.spec.phases.iter().flatten();
+        for phase in phases.filter(|phase| !phase.class.is_empty()) {
+            for name in names(revision.name(), &phase.name) {
+                add(&format!("{kind}Phase"), &name);
+            }
+        }
+    }
+    owners
+}
+
+/// Where the events are: per namespace, or all at once where there are many.
+fn paths(owners: &BTreeSet<Owner>) -> Vec<String> {
+    let namespaces = owners.iter().map(|(_, namespace, _)| namespace.as_str());
+    let namespaces: BTreeSet<&str> = namespaces
+        .map(|namespace| match namespace {
+            "" => CLUSTER_NAMESPACE,
+            namespace => namespace,
+        })
+        .collect();
+    if namespaces.len() > FEW {
+        return vec!["/api/v1/events".to_owned()];
+    }
+    let namespaces = namespaces.into_iter();
+    namespaces
+        .map(|namespace| format!("/api/v1/namespaces/{namespace}/events"))
+        .collect()
+}
+
+/// A row for each object, owner and set of fields, newest last.
+fn rows(events: &[Value], owners: &BTreeSet<Owner>) -> Vec<Row> {
+    let mut found: BTreeMap<String, Row> = BTreeMap::new();
+    for event in events {
+        let text = |field: &str| text_at(event, field);
+        let subject = "/involvedObject";
+        let api_version = text(&format!("{subject}/apiVersion"));
+        let (kind, namespace, name) = (
+            text(&format!("{subject}/kind")),
+            text(&format!("{subject}/namespace")),
+            text(&format!("{subject}/name")),
+        );
+        let owner = (kind.to_owned(), namespace.to_owned(), name.to_owned());
+        if text("/reason") != REASON
+            || Gvk::new(api_version, kind).group != GROUP
+            || !owners.contains(&owner)
+        {
+            continue;
+        }
+        for row in of_event(event, format!("{kind}/{name}"), namespace) {
+            let id = format!(
+                "{}\n{}\n{}\n{:?}",
+                row.namespace, row.object, row.owner, row.drift
+            );
+            match found.get_mut(&id) {
+                Some(known) => known.state.add(&row.state),
+                None => {
+                    found.insert(id, row);
+                }
+            }
+        }
+    }
+    let mut rows: Vec<Row> = found.into_values().collect();
+    rows.sort_by_key(|row| row.state.last());
+    rows
+}
+
+fn of_event(event: &Value, owner: String, namespace: &str) -> Vec<Row> {
+    let annotations = event.pointer("/metadata/annotations");
+    let annotation = annotations.and_then(|it| it.get(ANNOTATION_REPAIRS)?.as_str());
+    let objects = from_annotation(annotation.unwrap_or_default());
+    let (last, times) = when(event);
+    if objects.is_empty() {
+        // One of an earlier release, which has a text only.
+        let text = text_at(event, "/message").to_owned();
+        return vec![Row {
+            namespace: namespace.to_owned(),
+            object: String::new(),
+            owner,
+            drift: Drift::default(),
+            state: State::Told { last, times, text },
+        }];
+    }
+    let rows = objects.into_iter().map(|object| Row {
+        object: super::render::object(&object.key()),
+        namespace: object.namespace,
+        owner: owner.clone(),
+        drift: object.drift,
+        state: State::Repaired { last, times },
+    });
+    rows.collect()
+}
+
+/// When it happened last, and how often. The order is that of `kubectl events`.
+fn when(event: &Value) -> (Option<Timestamp>, i64) {
+    let time = |pointer: &&str| event.pointer(pointer)?.as_str()?.parse::<Timestamp>().ok();
+    let times = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime"];
+    let last = times.iter().find_map(time);
+    let number = |pointer: &str| event.pointer(pointer)?.as_i64();
+    let count = number("/series/count").or_else(|| number("/count"));
+    (
+        last.or_else(|| time(&"/metadata/creationTimestamp")),
+        count.unwrap_or(1).max(1),
+    )
+}
+
+impl State {
+    /// When it was last so; nothing for what is so now.
+    fn last(&self) -> Option<Timestamp> {
+        match self {
+            Self::Repaired { last, .. } | Self::Told { last, .. } => *last,
+            Self::Standing(_) => None,
+        }
+    }
+
+    /// Adds another event about the same.
+    fn add(&mut self, other: &Self) {
+        let (Self::Repaired { last, times } | Self::Told { last, times, .. }) = self else {
+            return;
+        };
+        if let Self::Repaired { last: at, times: n }
+        | Self::Told {
+            last: at, times: n, ..
+        } = other
+        {
+            *last = (*last).max(*at);
+            *times += n;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_engine::{
+        ObjectKey,
+        diff::drift::{Drifted, to_annotation},
+    };
+    use serde_json::json;
+
+    use super::*;
+
+    fn web() -> ObjectKey {
+        ObjectKey {
+            group: "apps".to_owned(),
+            kind: "Deployment".to_owned(),
+            namespace: "shop".to_owned(),
+            name: "web".to_owned(),
+        }
+    }
+
+    fn event(owner: &str, seconds: u8, count: Option<i64>, objects: &[Drifted]) -> Value {
+        let mut event = json!({
+            "metadata": {"name": owner, "namespace": "shop"},
+            "involvedObject": {
+                "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet", "namespace": "shop", "name": owner,
+            },
+            "reason": "Repaired", "message": "Repaired 1 object(s) that differed: x",
+            "eventTime": format!("2026-01-01T00:00:{seconds:02}.000000Z"),
+        });
+        if let Some(count) = count {
+            event["series"] =
+                json!({"count": count, "lastObservedTime": "2026-01-01T00:00:59.000000Z"});
+        }
+        if !objects.is_empty() {
+            event["metadata"]["annotations"] =
+                json!({ANNOTATION_REPAIRS: to_annotation(objects, 8192)});
+        }
+        event
+    }
+
+    fn owners() -> BTreeSet<Owner> {
+        BTreeSet::from([(
+            "ObjectSet".to_owned(),
+            "shop".to_owned(),
+            "web-1".to_owned(),
+        )])
+    }
+
+    #[test]
+    fn the_same_repair_is_one_row_however_often_it_was() {
+        let one = Drifted::new(&web(), Drift::at(".spec.a"));
+        let other = Drifted::new(&web(), Drift::at(".spec.b"));
+        let events = [
+            event("web-1", 10, Some(4), &[one.clone(), other.clone()]),
+            event("web-1", 20, None, std::slice::from_ref(&one)),
+            event("web-2", 30, None, std::slice::from_ref(&one)),
+        ];
+        let rows = rows(&events, &owners());
+        let found: Vec<(&str, String, i64)> = rows
+            .iter()
+            .map(|row| {
+                let State::Repaired { times, .. } = row.state else {
+                    panic!("{row:?}");
+                };
+                (row.object.as_str(), row.drift.to_string(), times)
+            })
+            .collect();
+        let name = "Deployment.apps/web";
+        assert_eq!(
+            found,
+            [
+                (name, ".spec.a".to_owned(), 5),
+                (name, ".spec.b".to_owned(), 4)
+            ]
+        );
+        let last: Timestamp = "2026-01-01T00:00:59Z".parse().unwrap();
+        assert_eq!(rows[0].state.last(), Some(last));
+    }
+
+    #[test]
+    fn events_about_anything_else_are_left_out() {
+        let object = Drifted::new(&web(), Drift::at(".spec.a"));
+        let mut other = event("web-1", 10, None, std::slice::from_ref(&object));
+        other["involvedObject"]["apiVersion"] = "apps/v1".into();
+        let mut created = event("web-1", 10, None, std::slice::from_ref(&object));
+        created["reason"] = "Recreated".into();
+        assert_eq!(rows(&[other, created], &owners()), []);
+    }
+
+    #[test]
+    fn an_event_without_an_annotation_is_told_by_its_text() {
+        let rows = rows(&[event("web-1", 10, None, &[])], &owners());
+        let [
+            Row {
+                state: State::Told { text, times: 1, .. },
+                ..
+            },
+        ] = &rows[..]
+        else {
+            panic!("{rows:?}");
+        };
+        assert_eq!(text, "Repaired 1 object(s) that differed: x");
+    }
+
+    #[test]
+    fn events_are_looked_for_where_the_api_keeps_them() {
+        let owner =
+            |namespace: &str| ("ObjectSet".to_owned(), namespace.to_owned(), "x".to_owned());
+        let mut all = BTreeSet::from([owner(""), owner("shop")]);
+        assert_eq!(
+            paths(&all),
+            [
+                "/api/v1/namespaces/default/events",
+                "/api/v1/namespaces/shop/events"
+            ]
+        );
+        all.extend((0..FEW).map(|n| owner(&format!("n{n}"))));
+        assert_eq!(paths(&all), ["/api/v1/events"]);
+    }
+}

@@ -1,0 +1,325 @@
+//! What is otherwise in the cluster than its revision wants: found by a comparison, as no event tells it.
+
+use baton_apis::{LifecycleState, conditions::AVAILABLE};
+use baton_engine::{
+    diff::{Difference, compare, drift::Drift},
+    object::{controller, is_terminating},
+    revision::Desired,
+};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::Value;
+
+use super::{Row, State};
+use crate::{
+    chain::{Chain, Revision},
+    children::{Children, Detail, Found},
+    connect::{Cluster, SIDE_BY_SIDE},
+    content::{RevisionContent, Slices, WantedRevision},
+    delegates::Delegates,
+    diff::{forecast, live},
+    error::Error,
+};
+
+/// What was found, and what could not be looked at.
+#[derive(Debug, Default)]
+pub(super) struct Standing {
+    pub(super) rows: Vec<Row>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// A revision, with an object that it controls, and how it is in the cluster.
+type Owned<'a> = (&'a Revision, &'a Desired, Option<&'a Value>);
+
+/// Compares the objects that revisions control, and those that they have lost.
+pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<Standing, Error> {
+    let revisions = in_force(chains);
+    let slices = Slices::read(cluster, revisions.iter().copied()).await?;
+    let contents: Vec<RevisionContent> = revisions
+        .iter()
+        .map(|revision| slices.content(revision))
+        .collect();
+    let wanted: Vec<WantedRevision<'_>> = revisions.iter().copied().zip(&contents).collect();
+    let children = Children::read(cluster, &wanted, Detail::Whole).await?;
+    let delegates = Delegates::read(cluster, &wanted).await?;
+    let mut standing = Standing::default();
+    let owned = owned(
+        chains,
+        &wanted,
+        &children,
+        &delegates,
+        &mut standing.warnings,
+    );
+    let found = owned
+        .into_iter()
+        .map(|(revision, desired, live)| async move {
+            let found = match live {
+                Some(live) => judge(cluster, desired, live).await?,
+                None => Some((Drift::default(), "missing".to_owned())),
+            };
+            Ok::<_, Error>(found.map(|found| row(revision, desired, found)))
+        });
+    let found: Vec<Option<Row>> = stream::iter(found)
+        .buffered(SIDE_BY_SIDE)
+        .try_collect()
+        .await?;
+    standing.rows = found.into_iter().flatten().collect();
+    Ok(standing)
+}
+
+/// The revisions that may have objects that are to be as they say.
+fn in_force(chains: &[Chain]) -> Vec<&Revision> {
+    let is_in_force = |revision: &&Revision| {
+        revision.spec.lifecycle_state != LifecycleState::Archived
+            && !revision.is_archived()
+            && !revision.is_deleting()
+    };
+    let revisions = chains.iter().flat_map(|chain| &chain.revisions);
+    revisions.filter(is_in_force).collect()
+}
+
+/// The objects that revisions control, and those that they have had and that are gone.
+fn owned<'a>(
+    chains: &[Chain],
+    wanted: &[WantedRevision<'a>],
+    children: &'a Children,
+    delegates: &Delegates,
+    warnings: &mut Vec<String>,
+) -> Vec<Owned<'a>> {
+    let mut owned = Vec::new();
+    for (revision, content) in wanted {
+        for (phase, desired) in content.placed().filter(|(phase, _)| phase.is_here()) {
+            let identity = delegates.controller(revision, phase);
+            match children.find(&desired.key) {
+                Found::Live(live) => {
+                    let is_own = controller(live).is_some_and(|owner| identity.is(owner));
+                    if is_own && !is_terminating(live) {
+                        owned.push((*revision, desired, Some(live)));
+                    }
+                }
+                Found::Missing => {
+                    if revision.has_succeeded() && !is_newer(chains, wanted, revision, desired) {
+                        owned.push((*revision, desired, None));
+                    }
+                }
+                Found::Unreadable(why) => {
+                    let gvk = &desired.gvk;
+                    let text = format!("{} {} not compared: {why}", gvk.api_version(), gvk.kind);
+                    if !warnings.contains(&text) {
+                        warnings.push(text);
+                    }
+                }
+            }
+        }
+    }
+    owned
+}
+
+/// Whether an object is for a newer revision of the same chain to make.
+fn is_newer(
+    chains: &[Chain],
+    wanted: &[WantedRevision<'_>],
+    revision: &Revision,
+    desired: &Desired,
+) -> bool {
+    let is_of = |chain: &&Chain| chain.by_uid(revision.uid()).is_some();
+    let chain = chains.iter().find(is_of);
+    let mut newer = wanted.iter().filter(|(other, _)| {
+        other.number() > revision.number()
+            && chain.is_some_and(|chain| chain.by_uid(other.uid()).is_some())
+    });
+    newer.any(|(_, content)| content.objects().any(|other| other.key == desired.key))
+}
+
+/// How an object differs, and what hinders the look at it; `None` if it does not. What looks different may be only in
+/// another form, which a dry run of the manager's apply tells.
+async fn judge(
+    cluster: &Cluster,
+    desired: &Desired,
+    live: &Value,
+) -> Result<Option<(Drift, String)>, Error> {
+    let mut read;
+    let mut live = live;
+    for _ in 0..forecast::ROUNDS {
+        let path = match compare(&live::body(desired, live), live) {
+            Difference::None => return Ok(None),
+            Difference::Fields(path) | Difference::NotOwned(path) | Difference::Surplus(path) => {
+                path
+            }
+        };
+        let body = live::dry_run_body(desired, live);
+        let why = match forecast::dry_run(cluster, desired, &body, true).await {
+            Ok(answer) => {
+                let drift = Drift::between(live, &answer);
+                return Ok((!drift.is_empty()).then(|| (drift, String::new())));
+            }
+            Err(error) if error.is_code(409) => {
+                read = forecast::read_again(cluster, desired).await?;
+                match &read {
+                    Some(again) => live = again,
+                    None => return Ok(None),
+                }
+                continue;
+            }
+            Err(error) if forecast::is_lack_of_rights(&error) => {
+                "perhaps only in another form: no right to patch it"
+            }
+            Err(Error::Refused(_)) => "the server would refuse to put it right",
+            Err(error) => return Err(error),
+        };
+        return Ok(Some((Drift::at(&path), why.to_owned())));
+    }
+    Ok(None)
+}
+
+fn row(revision: &Revision, desired: &Desired, (drift, remark): (Drift, String)) -> Row {
+    let state = match (revision.spec.lifecycle_state, remark.as_str()) {
+        (LifecycleState::Paused, "") => "paused".to_owned(),
+        (LifecycleState::Paused, remark) => format!("paused, {remark}"),
+        (_, "") => why(revision),
+        (_, remark) => format!("{}, {remark}", why(revision)),
+    };
+    Row {
+        namespace: desired.key.namespace.clone(),
+        object: super::render::object(&desired.key),
+        owner: format!("{}/{}", revision.kind.name(), revision.name()),
+        drift,
+        state: State::Standing(state),
+    }
+}
+
+/// Why an active revision has not put an object right.
+fn why(revision: &Revision) -> String {
+    let refused = revision
+        .condition(AVAILABLE)
+        .filter(|available| available.status == "False")
+        .map(|available| available.reason.as_str());
+    match refused {
+        Some(reason) => format!("not repaired: {reason}"),
+        None => "not repaired yet".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_engine::Gvk;
+    use serde_json::json;
+
+    use super::*;
+    use crate::chain::from_objects;
+
+    fn chain(lifecycle: &str, status: &Value) -> Chain {
+        let (version, kind) = ("v1", "ConfigMap");
+        let object = |name: &str| json!({"object": {"apiVersion": version, "kind": kind, "metadata": {"name": name}}});
+        let names = ["own", "foreign", "gone"];
+        let set = json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u1"},
+            "spec": {
+                "revision": 1, "lifecycleState": lifecycle,
+                "phases": [{"name": "a", "objects": names.map(object)}],
+            },
+            "status": status,
+        });
+        from_objects(Vec::new(), vec![set]).remove(0)
+    }
+
+    fn live(name: &str, owner: &str) -> Value {
+        json!({"metadata": {"name": name, "namespace": "shop", "ownerReferences": [{
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet", "name": "web-1", "uid": owner,
+            "controller": true,
+        }]}})
+    }
+
+    /// The names of what is compared, and whether it is there.
+    fn compared(chains: &[Chain], children: &Children) -> (Vec<(String, bool)>, Vec<String>) {
+        let revisions = in_force(chains);
+        let slices = Slices::default();
+        let contents: Vec<RevisionContent> =
+            revisions.iter().map(|one| slices.content(one)).collect();
+        let wanted: Vec<WantedRevision<'_>> = revisions.into_iter().zip(&contents).collect();
+        let mut warnings = Vec::new();
+        let delegates = Delegates::default();
+        let found = owned(chains, &wanted, children, &delegates, &mut warnings);
+        let found = found
+            .iter()
+            .map(|(_, desired, live)| (desired.key.name.clone(), live.is_some()));
+        (found.collect(), warnings)
+    }
+
+    fn names(found: &[(String, bool)]) -> Vec<(&str, bool)> {
+        let names = found.iter().map(|(name, there)| (name.as_str(), *there));
+        names.collect()
+    }
+
+    #[test]
+    fn what_a_revision_controls_or_has_lost_is_compared() {
+        let succeeded = json!({"conditions": [{
+            "type": "Succeeded", "status": "True", "reason": "RolloutSuccess", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]});
+        let mut children = Children::default();
+        let gvk = Gvk::new("v1", "ConfigMap");
+        children.insert(&gvk, live("own", "u1"));
+        children.insert(&gvk, live("foreign", "u2"));
+        let old = chain("Active", &succeeded);
+        let (found, warnings) = compared(std::slice::from_ref(&old), &children);
+        assert_eq!(names(&found), [("own", true), ("gone", false)]);
+        assert_eq!(warnings, [""; 0]);
+        // One that has never had all of its objects may not have made it yet.
+        let (found, _) = compared(&[chain("Active", &json!({}))], &children);
+        assert_eq!(names(&found), [("own", true)]);
+        // Nor is it for an older one to make what a newer one wants.
+        let mut newer = old.revisions[0].object.clone();
+        newer["metadata"]["name"] = "web-2".into();
+        newer["metadata"]["uid"] = "u9".into();
+        newer["spec"]["revision"] = 2.into();
+        newer["spec"]["previous"] = json!([{"name": "web-1"}]);
+        newer["status"] = json!({});
+        let both = from_objects(Vec::new(), vec![old.revisions[0].object.clone(), newer]);
+        assert_eq!(both.len(), 1);
+        assert_eq!(names(&compared(&both, &children).0), [("own", true)]);
+        let (found, _) = compared(&[chain("Archived", &succeeded)], &children);
+        assert_eq!(names(&found), [("", false); 0]);
+        let mut children = Children::default();
+        children.insert_unreadable(&gvk, "forbidden".to_owned());
+        let (found, warnings) = compared(&[old], &children);
+        assert_eq!(names(&found), [("", false); 0]);
+        assert_eq!(warnings, ["v1 ConfigMap not compared: forbidden"]);
+    }
+
+    #[test]
+    fn a_row_says_why_it_is_not_repaired() {
+        let refused = json!({"conditions": [{
+            "type": "Available", "status": "False", "reason": "PreflightError", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]});
+        for (lifecycle, status, remark, expected) in [
+            ("Active", json!({}), "", "not repaired yet"),
+            (
+                "Active",
+                refused.clone(),
+                "",
+                "not repaired: PreflightError",
+            ),
+            (
+                "Active",
+                refused,
+                "missing",
+                "not repaired: PreflightError, missing",
+            ),
+            ("Paused", json!({}), "", "paused"),
+            ("Paused", json!({}), "missing", "paused, missing"),
+        ] {
+            let chain = chain(lifecycle, &status);
+            let revision = &chain.revisions[0];
+            let content = Slices::default().content(revision);
+            let desired = content.objects().next().unwrap();
+            let row = row(revision, desired, (Drift::at(".data"), remark.to_owned()));
+            assert_eq!(row.state, State::Standing(expected.to_owned()));
+            assert_eq!(
+                (row.object.as_str(), row.owner.as_str()),
+                ("ConfigMap/own", "ObjectSet/web-1")
+            );
+        }
+    }
+}

@@ -1,0 +1,270 @@
+//! `status` of many: a line per deployment, with what those that are not rolled out lack.
+
+use serde_json::{Value, json};
+
+use super::{StatusArgs, render};
+use crate::{
+    args::GlobalArgs,
+    chain::{Chain, Revision},
+    commands::Exit,
+    connect::Cluster,
+    content::Slices,
+    error::Error,
+    output::{
+        Paint,
+        format::document,
+        objects_none_found, report,
+        table::{Cell, Table},
+    },
+    rollout::{Outcome, Rollout, judge},
+    selection::Selection,
+};
+
+/// A chain and what has become of it.
+#[derive(Debug)]
+struct Line {
+    chain: Chain,
+    rollout: Rollout,
+}
+
+/// Prints a line for each of the chains; the answer is positive if all are fine.
+pub(super) async fn run(
+    selection: &Selection,
+    args: &StatusArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    let cluster = global.connect().await?;
+    let output = global.output();
+    let mut lines = read(&cluster, selection).await?;
+    let found = lines.len();
+    let is_fine = lines.iter().all(Line::is_fine);
+    if args.unhealthy {
+        lines.retain(|line| !line.is_fine());
+    }
+    let text = match args.output {
+        Some(form) => document(form, &value(&lines)),
+        None if found == 0 => {
+            objects_none_found(selection.namespace(&cluster));
+            String::new()
+        }
+        None if lines.is_empty() => {
+            report(&format!("All is well with {found} of {found}."));
+            String::new()
+        }
+        None => table(&lines, selection.all_namespaces).render(output),
+    };
+    output.print(&text)?;
+    Ok(if is_fine { Exit::Fine } else { Exit::Negative })
+}
+
+/// Judges all chains. Slices, which tell how many objects there are to be, are read only for what is not rolled out.
+async fn read(cluster: &Cluster, selection: &Selection) -> Result<Vec<Line>, Error> {
+    let chains = selection.read(cluster).await?;
+    let none = Slices::default();
+    let is_open = |chain: &&Chain| judge(chain, &none).outcome != Outcome::Done;
+    let open = chains.iter().filter(is_open).filter_map(Chain::subject);
+    // Without the right to read them everything but the number of objects is known.
+    let slices = Slices::read(cluster, open).await.unwrap_or_default();
+    let line = |chain: Chain| Line::new(chain, &slices);
+    Ok(chains.into_iter().map(line).collect())
+}
+
+impl Line {
+    fn new(chain: Chain, slices: &Slices) -> Self {
+        let mut rollout = judge(&chain, slices);
+        if rollout.outcome == Outcome::Done
+            && let Some(revision) = chain.subject()
+        {
+            // All there is to be is there.
+            let all = revision.status.controller_of.len() as u64;
+            (rollout.ready, rollout.of) = (all, all);
+        }
+        Self { chain, rollout }
+    }
+
+    /// Whether revisions without a deployment have come to their end.
+    fn is_archived(&self) -> bool {
+        let newest = self.chain.newest();
+        self.chain.deployment.is_none() && newest.is_some_and(Revision::is_archived)
+    }
+
+    fn is_fine(&self) -> bool {
+        self.rollout.outcome == Outcome::Done || self.is_archived()
+    }
+
+    fn verdict(&self) -> Cell {
+        match self.rollout.outcome {
+            _ if self.is_archived() => Cell::painted(Paint::Dim, "Archived"),
+            Outcome::Done => Cell::painted(Paint::Good, render::verdict(Outcome::Done)),
+            Outcome::Underway => Cell::painted(Paint::Warn, render::verdict(Outcome::Underway)),
+            Outcome::Failed => Cell::painted(Paint::Bad, render::verdict(Outcome::Failed)),
+        }
+    }
+
+    /// Why it is not fine; of what is, that it is paused.
+    fn message(&self) -> &str {
+        let deployment = self.chain.deployment.as_ref();
+        if !self.is_fine() {
+            &self.rollout.message
+        } else if deployment.is_some_and(|deployment| deployment.spec.paused) {
+            "paused"
+        } else {
+            ""
+        }
+    }
+}
+
+fn table(lines: &[Line], with_namespaces: bool) -> Table {
+    let headings = [
+        "NAMESPACE",
+        "NAME",
+        "REVISION",
+        "VERDICT",
+        "READY",
+        "MESSAGE",
+    ];
+    let mut table = Table::new(if with_namespaces {
+        &headings
+    } else {
+        &headings[1..]
+    });
+    for line in lines {
+        let Line { chain, rollout } = line;
+        let target = chain.target().map(|target| target.to_string());
+        let number = chain.subject().and_then(Revision::number);
+        let ready = match rollout.of {
+            0 => String::new(),
+            of => format!("{}/{of}", rollout.ready),
+        };
+        let mut cells: Vec<Cell> = Vec::new();
+        if with_namespaces {
+            cells.push(chain.namespace().unwrap_or_default().into());
+        }
+        cells.extend([
+            Cell::painted(Paint::Strong, target.unwrap_or_default()),
+            number
+                .map_or_else(String::new, |number| number.to_string())
+                .into(),
+            line.verdict(),
+            ready.into(),
+            line.message().into(),
+        ]);
+        table.row(cells);
+    }
+    table
+}
+
+fn value(lines: &[Line]) -> Value {
+    let values = lines
+        .iter()
+        .map(|line| render::value(&line.chain, &line.rollout));
+    json!({ "chains": values.collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{chain::from_objects, output::Output};
+
+    const API: &str = "package-operator.run/v1alpha1";
+
+    fn condition(type_: &str, status: &str, reason: &str, message: &str) -> Value {
+        json!({
+            "type": type_, "status": status, "reason": reason, "message": message,
+            "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    }
+
+    fn phases() -> Value {
+        let object = |name: &str| {
+            let metadata = json!({ "name": name });
+            json!({"object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}})
+        };
+        json!({"phases": [{"name": "a", "objects": [object("x"), object("y")]}]})
+    }
+
+    fn deployment(name: &str, progressing: &Value) -> Value {
+        json!({
+            "apiVersion": API, "kind": "ObjectDeployment",
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "generation": 1},
+            "spec": {"selector": {}, "template": {"metadata": {}, "spec": phases()}},
+            "status": {"conditions": [condition("Available", "True", "Available", ""), progressing]},
+        })
+    }
+
+    fn set(name: &str, owner: &str, conditions: &Value, controlled: &[&str]) -> Value {
+        let controlled: Vec<Value> = controlled
+            .iter()
+            .map(|name| json!({"kind": "ConfigMap", "group": "", "name": name, "version": "", "namespace": "shop"}))
+            .collect();
+        let mut set = json!({
+            "apiVersion": API, "kind": "ObjectSet",
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "generation": 1},
+            "spec": phases(), "status": {"conditions": conditions, "controllerOf": controlled},
+        });
+        set["spec"]["revision"] = 3.into();
+        if !owner.is_empty() {
+            set["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": API, "kind": "ObjectDeployment", "name": owner, "uid": owner, "controller": true,
+            }]);
+        }
+        set
+    }
+
+    fn lines() -> Vec<Line> {
+        let done = json!([
+            condition("Available", "True", "Available", ""),
+            condition("Succeeded", "True", "RolloutSuccess", ""),
+        ]);
+        let failing = json!([condition(
+            "Available",
+            "False",
+            "ProbeFailure",
+            "Phase \"a\" failed: x"
+        )]);
+        let idle = condition("Progressing", "False", "Idle", "");
+        let late = condition(
+            "Progressing",
+            "False",
+            "ProgressDeadlineExceeded",
+            "took too long",
+        );
+        let ended = json!([condition("Archived", "True", "Archived", "")]);
+        let mut archived = set("old", "", &ended, &[]);
+        archived["spec"]["lifecycleState"] = "Archived".into();
+        let under_way = condition("Progressing", "True", "Progressing", "");
+        let mut paused = deployment("paused", &idle);
+        paused["spec"]["paused"] = true.into();
+        let chains = from_objects(
+            vec![
+                deployment("fine", &idle),
+                deployment("late", &late),
+                deployment("waiting", &under_way),
+                paused,
+            ],
+            vec![
+                set("fine-1", "fine", &done, &["x", "y"]),
+                set("late-1", "late", &failing, &["x"]),
+                set("waiting-1", "waiting", &failing, &["x"]),
+                set("paused-1", "paused", &done, &["x", "y"]),
+                archived,
+            ],
+        );
+        let slices = Slices::default();
+        chains
+            .into_iter()
+            .map(|chain| Line::new(chain, &slices))
+            .collect()
+    }
+
+    #[test]
+    fn a_line_per_deployment_tells_what_it_lacks() {
+        let lines = lines();
+        insta::assert_snapshot!(table(&lines, true).render(Output::plain()));
+        let fine: Vec<bool> = lines.iter().map(Line::is_fine).collect();
+        assert_eq!(fine, [true, false, true, false, true]);
+        let value = value(&lines);
+        assert_eq!(value["chains"][1]["verdict"], "Failed");
+        assert_eq!(value["chains"].as_array().unwrap().len(), 5);
+    }
+}

@@ -1,0 +1,157 @@
+//! The clusters that phases deliver into, as far as somebody can look at them.
+//!
+//! Who uses the plugin has a kubeconfig, and the manager's credentials for other clusters are none of theirs. So
+//! another cluster is looked at through a context of the kubeconfig that the user names for it, with the user's own
+//! rights.
+
+use std::{collections::BTreeMap, str::FromStr};
+
+use baton_apis::constants::CLASS_CLUSTER_PREFIX;
+use baton_engine::ObjectKey;
+use baton_terminal::kubeconfig::ConnectionArgs;
+
+use crate::args::GlobalArgs;
+use crate::children::{Children, Detail, Found};
+use crate::connect::{Cluster, connect};
+use crate::content::{Phase, WantedRevision};
+use crate::error::Error;
+
+/// `NAME=CONTEXT`: a Cluster, and the context of the kubeconfig by which it is looked at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClusterContext {
+    name: String,
+    context: String,
+}
+
+impl FromStr for ClusterContext {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.split_once('=') {
+            Some((name, context)) if !name.is_empty() && !context.is_empty() => Ok(Self {
+                name: name.to_owned(),
+                context: context.to_owned(),
+            }),
+            _ => Err(
+                "is not NAME=CONTEXT, the name of a Cluster and a context of the kubeconfig"
+                    .to_owned(),
+            ),
+        }
+    }
+}
+
+/// The cluster of the revisions, and others by the class of phases.
+pub(crate) struct Places {
+    pub(crate) home: Cluster,
+    others: BTreeMap<String, Cluster>,
+}
+
+impl Places {
+    /// Only this cluster.
+    pub(crate) fn only(home: Cluster) -> Self {
+        Self {
+            home,
+            others: BTreeMap::new(),
+        }
+    }
+
+    /// Sends no request yet.
+    pub(crate) async fn connect(
+        global: &GlobalArgs,
+        contexts: &[ClusterContext],
+    ) -> Result<Self, Error> {
+        let home = global.connect().await?;
+        let mut others = BTreeMap::new();
+        for ClusterContext { name, context } in contexts {
+            let connection = ConnectionArgs {
+                kubeconfig: global.kubeconfig.clone(),
+                context: Some(context.clone()),
+            };
+            let user = global.as_user.as_deref();
+            let cluster = connect(&connection, Some(&home.namespace), user).await?;
+            let class = format!("{CLASS_CLUSTER_PREFIX}{name}");
+            if others.insert(class, cluster).is_some() {
+                return Err(Error::Usage(format!(
+                    "--cluster-context: {name} is named twice"
+                )));
+            }
+        }
+        Ok(Self { home, others })
+    }
+
+    /// The cluster that the objects of a phase are in, if it can be looked at.
+    pub(crate) fn of(&self, phase: &Phase) -> Option<&Cluster> {
+        match phase.place() {
+            "" => Some(&self.home),
+            class => self.others.get(class),
+        }
+    }
+
+    /// The objects of revisions in all clusters that can be looked at.
+    pub(crate) async fn children(
+        &self,
+        wanted: &[WantedRevision<'_>],
+    ) -> Result<PlacedChildren, Error> {
+        let mut by_place = BTreeMap::new();
+        let others = self.others.iter();
+        let others = others.map(|(class, cluster)| (class.as_str(), cluster));
+        for (place, cluster) in [("", &self.home)].into_iter().chain(others) {
+            let children = Children::read_at(place, cluster, wanted, Detail::Whole).await?;
+            by_place.insert(place.to_owned(), children);
+        }
+        Ok(PlacedChildren { by_place })
+    }
+}
+
+/// Objects by the place that they are in.
+pub(crate) struct PlacedChildren {
+    by_place: BTreeMap<String, Children>,
+}
+
+impl PlacedChildren {
+    /// What is known of an object of a phase.
+    pub(crate) fn find(&self, phase: &Phase, key: &ObjectKey) -> Found<'_> {
+        match self.by_place.get(phase.place()) {
+            Some(children) => children.find(key),
+            None => Found::Missing,
+        }
+    }
+}
+
+/// Why the objects of a phase are not looked at, and what could be done about it.
+pub(crate) fn unseen(phase: &Phase) -> String {
+    let class = &phase.class;
+    match class.strip_prefix(CLASS_CLUSTER_PREFIX) {
+        Some(name) => format!("it is in cluster {name}; see --cluster-context"),
+        None => format!("class {class} writes it"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn contexts_are_named_by_cluster() {
+        let parsed: ClusterContext = "eu-1=admin@eu=1".parse().unwrap();
+        assert_eq!((&*parsed.name, &*parsed.context), ("eu-1", "admin@eu=1"));
+        for text in ["", "eu-1", "=x", "eu-1="] {
+            assert!(text.parse::<ClusterContext>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn an_object_that_is_not_looked_at_says_where_it_is() {
+        let of = |class: &str| {
+            unseen(&Phase {
+                class: class.to_owned(),
+                ..Phase::default()
+            })
+        };
+        assert_eq!(
+            of("cluster.eu-1"),
+            "it is in cluster eu-1; see --cluster-context"
+        );
+        assert_eq!(of("elsewhere"), "class elsewhere writes it");
+    }
+}

@@ -1,0 +1,193 @@
+//! What taking an object over from other tools removes from it, and which fields stay others'.
+
+use baton_apis::constants::FIELD_MANAGER;
+use baton_engine::diff::{
+    dropped::Dropped,
+    legacy::former_managers,
+    others::{Others, others},
+};
+use baton_engine::handover::{Situation, classify};
+use baton_engine::object::text;
+use baton_engine::owners;
+use baton_engine::revision::{Desired, Revision as Next};
+use http::Method;
+use serde_json::Value;
+
+use super::apply::ChainSiblings;
+use super::forecast::path;
+use super::mask::redact;
+use crate::connect::{Body, Cluster};
+use crate::error::Error;
+
+/// So many fields of one manager are named.
+const NAMED: usize = 8;
+
+/// Whose fields become the revision's with an object: nobody's, unless it is taken over from somebody who is no
+/// revision.
+pub(crate) fn former(
+    next: &Next,
+    siblings: &ChainSiblings,
+    object: &Desired,
+    live: &Value,
+) -> Vec<String> {
+    match classify(next, siblings, live) {
+        Situation::Foreign | Situation::Unowned => former_managers(&object.manifest),
+        _ => Vec::new(),
+    }
+}
+
+/// Whether taking an object over may remove anything from it.
+pub(crate) fn removes_any(live: &Value, wanted: &Value, former: &[String]) -> bool {
+    !Dropped::of(live, wanted, former).is_empty()
+}
+
+/// What becomes of an object whose apply the server has answered, without what former tools applied and the revision
+/// leaves out; and what is to be said of that.
+///
+/// The server is asked once more where there is any of it: of what such a tool has, a part may be defaults, which come
+/// back.
+pub(crate) async fn settle(
+    cluster: &Cluster,
+    object: &Desired,
+    live: &Value,
+    body: &Value,
+    former: &[String],
+    answer: Value,
+) -> Result<(Value, Option<String>), Error> {
+    let dropped = Dropped::of(live, body, former);
+    if dropped.is_empty() {
+        return Ok((answer, None));
+    }
+    let mut after = answer.clone();
+    dropped.remove_from(&mut after);
+    let asked = replace(cluster, object, live, after.clone()).await;
+    let by = tools(live, former);
+    match asked {
+        Ok(settled) => {
+            let gone = dropped.gone(live, &settled);
+            let note = (!gone.is_empty())
+                .then(|| format!("the take-over removes what {by} applied: {}", list(&gone)));
+            Ok((settled, note))
+        }
+        Err(error @ Error::Unreachable { .. }) => Err(error),
+        Err(error) if error.is_code(409) => Err(error),
+        Err(error) => {
+            let gone = dropped.gone(live, &after);
+            // It may quote what the manifest leaves out as well.
+            let why = redact(&redact(&error.to_string(), &object.manifest), live);
+            let note = format!(
+                "the take-over may remove what {by} applied, which is not checked ({why}): {}",
+                list(&gone)
+            );
+            Ok((answer, Some(note)))
+        }
+    }
+}
+
+/// A dry run that makes an object what it is to be in the end.
+async fn replace(
+    cluster: &Cluster,
+    object: &Desired,
+    live: &Value,
+    mut after: Value,
+) -> Result<Value, Error> {
+    if let Some(metadata) = after.get_mut("metadata").and_then(Value::as_object_mut) {
+        metadata.remove("managedFields");
+        let version = live["metadata"]["resourceVersion"].clone();
+        metadata.insert("resourceVersion".to_owned(), version);
+    }
+    owners::encode(&mut after);
+    let path = path(cluster, object).await?;
+    let path = format!("{path}?fieldManager={FIELD_MANAGER}&fieldValidation=Ignore&dryRun=All");
+    let answer = cluster.send(Method::PUT, &path, Some((Body::Json, &after)));
+    let mut answer = answer.await?;
+    owners::decode(&mut answer);
+    Ok(answer)
+}
+
+/// The former managers that an object really has, for people.
+fn tools(live: &Value, former: &[String]) -> String {
+    let entries = live.pointer("/metadata/managedFields");
+    let entries = entries.and_then(Value::as_array).into_iter().flatten();
+    let managers = entries.map(|entry| text(entry, "manager"));
+    let mut known: Vec<&str> = managers
+        .filter(|manager| former.iter().any(|name| name == manager))
+        .collect();
+    known.dedup();
+    match known.as_slice() {
+        [] => "an earlier release".to_owned(),
+        known => known.join(", "),
+    }
+}
+
+/// The fields of an object that stay others', a line for each of these.
+pub(crate) fn stays(live: &Value, wanted: &Value, former: &[String]) -> Vec<String> {
+    let Others {
+        by_manager,
+        built_in,
+    } = others(live, wanted, former);
+    let mut lines: Vec<String> = by_manager
+        .iter()
+        .map(|(manager, paths)| format!("set by {manager}, and left alone: {}", list(paths)))
+        .collect();
+    if !lines.is_empty() && built_in > 0 {
+        let fields = if built_in == 1 { "field" } else { "fields" };
+        lines.push(format!(
+            "{built_in} {fields} more by controllers of Kubernetes"
+        ));
+    }
+    lines
+}
+
+fn list(paths: &[String]) -> String {
+    let named: Vec<&str> = paths.iter().take(NAMED).map(String::as_str).collect();
+    let named = named.join(", ");
+    match paths.len().saturating_sub(NAMED) {
+        0 => named,
+        more => format!("{named} and {more} more"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn live(entries: &[(&str, &str, Value)]) -> Value {
+        let entries = entries.iter().map(|(manager, subresource, fields)| {
+            json!({"manager": manager, "operation": "Update", "subresource": subresource, "apiVersion": "v1",
+                "fieldsV1": {"f:data": fields}})
+        });
+        json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"managedFields": entries.collect::<Vec<_>>()}})
+    }
+
+    #[test]
+    fn what_stays_is_told_by_manager() {
+        let many: serde_json::Map<String, Value> =
+            (0..11).map(|n| (format!("f:k{n:02}"), json!({}))).collect();
+        let object = live(&[
+            ("kubectl-edit", "", many.into()),
+            ("kube-controller-manager", "", json!({"f:x": {}, "f:y": {}})),
+        ]);
+        assert_eq!(
+            stays(&object, &json!({"data": {"k00": "1"}}), &[]),
+            [
+                "set by kubectl-edit, and left alone: .data.k01, .data.k02, .data.k03, .data.k04, .data.k05, \
+                 .data.k06, .data.k07, .data.k08 and 2 more",
+                "2 fields more by controllers of Kubernetes",
+            ]
+        );
+        let object = live(&[("kubelet", "", json!({"f:x": {}}))]);
+        assert_eq!(stays(&object, &json!({}), &[]), [""; 0]);
+    }
+
+    #[test]
+    fn tools_are_those_that_an_object_has() {
+        let former = ["kubectl", "helm"].map(str::to_owned);
+        let object = live(&[("helm", "", json!({})), ("edit", "", json!({}))]);
+        assert_eq!(tools(&object, &former), "helm");
+        assert_eq!(tools(&live(&[]), &former), "an earlier release");
+    }
+}

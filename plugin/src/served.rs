@@ -1,0 +1,273 @@
+//! What a server serves: every kind, and lists of many of them.
+
+use std::collections::BTreeMap;
+
+use baton_engine::{Gvk, revision::KindScope};
+use baton_kubernetes::{
+    discovery::Resource,
+    path::{self, NameError},
+};
+use futures::{StreamExt as _, stream};
+use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList};
+use serde_json::Value;
+
+use crate::{
+    connect::{Cluster, ListQuery},
+    error::Error,
+};
+
+/// Lists under way at the same time.
+const SIDE_BY_SIDE: usize = 16;
+
+/// A kind and where its objects are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Served {
+    pub(crate) gvk: Gvk,
+    pub(crate) resource: Resource,
+    /// What else it is called: its singular and its short names.
+    names: Vec<String>,
+    /// Whether its objects can be deleted: those of the others are views of something else.
+    pub(crate) is_real: bool,
+}
+
+impl Served {
+    pub(crate) fn is_namespaced(&self) -> bool {
+        self.resource.scope == KindScope::Namespaced
+    }
+
+    pub(crate) fn id(&self) -> (String, String) {
+        (self.gvk.group.clone(), self.gvk.kind.clone())
+    }
+
+    /// Path of its objects in a namespace; all of them where it is `None`.
+    fn path(&self, namespace: Option<&str>) -> Result<String, NameError> {
+        match namespace {
+            Some(namespace) => self.resource.path_in(namespace),
+            None => Ok(self.resource.path()),
+        }
+    }
+
+    /// Whether a person means this kind: `deploy`, `Deployment`, `deployments.apps`, as for kubectl.
+    pub(crate) fn is_called(&self, word: &str) -> bool {
+        let Gvk { group, kind, .. } = &self.gvk;
+        let word = word.to_ascii_lowercase();
+        let (name, of) = word
+            .split_once('.')
+            .map_or((word.as_str(), None), |(name, of)| (name, Some(of)));
+        let mut names = self.names.iter().map(String::as_str);
+        let is_named = name == self.resource.plural
+            || name == kind.to_ascii_lowercase()
+            || names.any(|own| own == name);
+        is_named && of.is_none_or(|of| of == group)
+    }
+}
+
+/// Lists kinds side by side. What cannot be listed is left out with a warning; no answer is an error.
+pub(crate) async fn list_all<'a>(
+    cluster: &Cluster,
+    kinds: impl Iterator<Item = &'a Served>,
+    namespace: Option<&str>,
+    query: &ListQuery,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<(&'a Served, Vec<Value>)>, Error> {
+    let lists = kinds.map(|kind| async move {
+        let list = match kind.path(namespace) {
+            Ok(path) => cluster.list_at(&path, query).await,
+            Err(error) => Err(Error::Usage(error.to_string())),
+        };
+        (kind, list)
+    });
+    let mut lists = stream::iter(lists).buffered(SIDE_BY_SIDE);
+    let mut found = Vec::new();
+    let mut forbidden = Vec::new();
+    while let Some((kind, list)) = lists.next().await {
+        match list {
+            Ok(objects) => found.push((kind, objects)),
+            Err(error @ Error::Unreachable { .. }) => return Err(error),
+            // A kind may go at any time, and some that are served cannot be listed.
+            Err(error) if error.is_code(404) || error.is_code(405) => {}
+            Err(error) if error.is_code(403) => forbidden.push(resource(kind)),
+            Err(error) => warnings.push(format!("cannot list {}: {error}", resource(kind))),
+        }
+    }
+    if !forbidden.is_empty() {
+        warnings.push(format!("no right to list {}", forbidden.join(", ")));
+    }
+    Ok(found)
+}
+
+/// As kubectl names it: `deployments.apps`.
+pub(crate) fn resource(kind: &Served) -> String {
+    if kind.gvk.group.is_empty() {
+        kind.resource.plural.clone()
+    } else {
+        format!("{}.{}", kind.resource.plural, kind.gvk.group)
+    }
+}
+
+/// Every kind that can be listed, once, in the version that the server prefers.
+pub(crate) async fn discover(
+    cluster: &Cluster,
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Served>, Error> {
+    let (core, groups) = futures::try_join!(
+        cluster.client.list_core_api_versions_aggregated(),
+        cluster.client.list_api_groups_aggregated(),
+    )
+    .map_err(|error| cluster.failure(error))?;
+    Ok(kinds(&core, &groups, warnings))
+}
+
+fn kinds(
+    core: &APIGroupDiscoveryList,
+    groups: &APIGroupDiscoveryList,
+    warnings: &mut Vec<String>,
+) -> Vec<Served> {
+    let mut served: BTreeMap<(String, String), Served> = BTreeMap::new();
+    for group in core.items.iter().chain(&groups.items) {
+        for kind in of_group(group, warnings) {
+            let key = (kind.gvk.group.clone(), kind.resource.plural.clone());
+            // Versions come in the order of preference.
+            served.entry(key).or_insert(kind);
+        }
+    }
+    served.into_values().collect()
+}
+
+fn of_group(group: &APIGroupDiscovery, warnings: &mut Vec<String>) -> Vec<Served> {
+    let name = group.metadata.as_ref().and_then(|m| m.name.as_deref());
+    let name = name.unwrap_or_default();
+    let mut served = Vec::new();
+    for version in &group.versions {
+        let number = version.version.as_deref().unwrap_or_default();
+        if version.freshness.as_deref() == Some("Stale") {
+            warnings.push(format!(
+                "the server behind {name}/{number} does not answer; its kinds are not looked at"
+            ));
+            continue;
+        }
+        let Ok(prefix) = path::group_version(name, number) else {
+            continue;
+        };
+        for resource in &version.resources {
+            let has = |verb: &str| resource.verbs.iter().any(|own| own == verb);
+            let gvk = resource.response_kind.as_ref();
+            let kind = gvk.and_then(|gvk| gvk.kind.clone());
+            let (Some(kind), Some(plural)) = (kind, &resource.resource) else {
+                continue;
+            };
+            if has("list") {
+                served.push(Served {
+                    gvk: Gvk {
+                        group: name.to_owned(),
+                        version: number.to_owned(),
+                        kind,
+                    },
+                    resource: Resource {
+                        prefix: prefix.clone(),
+                        plural: plural.clone(),
+                        scope: match resource.scope.as_deref() {
+                            Some("Namespaced") => KindScope::Namespaced,
+                            _ => KindScope::Cluster,
+                        },
+                        watchable: has("watch"),
+                    },
+                    names: resource
+                        .singular_resource
+                        .iter()
+                        .chain(&resource.short_names)
+                        .map(|name| name.to_ascii_lowercase())
+                        .collect(),
+                    is_real: has("delete"),
+                });
+            }
+        }
+    }
+    served
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn group(name: &str, versions: &Value) -> APIGroupDiscoveryList {
+        serde_json::from_value(json!({
+            "items": [{"metadata": {"name": name}, "versions": versions}],
+        }))
+        .unwrap()
+    }
+
+    fn resource(plural: &str, kind: &str, verbs: &[&str]) -> Value {
+        json!({
+            "resource": plural, "scope": "Namespaced", "verbs": verbs,
+            "responseKind": {"group": "", "version": "", "kind": kind},
+        })
+    }
+
+    #[test]
+    fn kinds_are_looked_at_once_in_the_preferred_version() {
+        let core = group(
+            "",
+            &json!([{"version": "v1", "resources": [
+                resource("configmaps", "ConfigMap", &["list", "delete"]),
+                resource("bindings", "Binding", &["create"]),
+            ]}]),
+        );
+        let apps = group(
+            "shop.example",
+            &json!([
+                {"version": "v2", "resources": [resource("carts", "Cart", &["list", "delete"])]},
+                {"version": "v1", "freshness": "Current", "resources": [
+                    resource("carts", "Cart", &["list", "delete"]),
+                    resource("views", "View", &["list"]),
+                ]},
+                {"version": "v0", "freshness": "Stale", "resources": []},
+            ]),
+        );
+        let mut warnings = Vec::new();
+        let found = kinds(&core, &apps, &mut warnings);
+        let paths: Vec<(String, bool)> = found
+            .iter()
+            .map(|kind| (kind.path(Some("n")).unwrap(), kind.is_real))
+            .collect();
+        assert_eq!(
+            paths,
+            [
+                ("/api/v1/namespaces/n/configmaps".to_owned(), true),
+                ("/apis/shop.example/v2/namespaces/n/carts".to_owned(), true),
+                ("/apis/shop.example/v1/namespaces/n/views".to_owned(), false),
+            ]
+        );
+        assert_eq!(found[1].path(None).unwrap(), "/apis/shop.example/v2/carts");
+        assert_eq!(
+            warnings,
+            ["the server behind shop.example/v0 does not answer; its kinds are not looked at"]
+        );
+    }
+
+    #[test]
+    fn kinds_are_called_what_kubectl_calls_them() {
+        let mut deployments = resource("deployments", "Deployment", &["list", "delete"]);
+        deployments["singularResource"] = "deployment".into();
+        deployments["shortNames"] = json!(["deploy"]);
+        let apps = group(
+            "apps",
+            &json!([{"version": "v1", "resources": [deployments]}]),
+        );
+        let found = kinds(&group("", &json!([])), &apps, &mut Vec::new());
+        for (word, expected) in [
+            ("deployment", true),
+            ("Deployment", true),
+            ("deployments.apps", true),
+            ("deploy.apps", true),
+            ("deploy", true),
+            ("deployment.shop.example", false),
+            ("deploymen", false),
+            ("", false),
+        ] {
+            assert_eq!(found[0].is_called(word), expected, "{word}");
+        }
+    }
+}

@@ -1,0 +1,288 @@
+//! What is told of repairs: an event for each pass that made some, and counters.
+//!
+//! What clients can observe of it: `docs/contract/status.md`, `docs/contract/metrics.md`.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    sync::Arc,
+};
+
+use baton_apis::constants::ANNOTATION_REPAIRS;
+use baton_engine::diff::drift::{Drift, Drifted, to_annotation};
+use baton_kubernetes::events::Note;
+use baton_records::key::{Key, OwnKind};
+use baton_runtime::metrics::Metrics;
+use parking_lot::Mutex;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family},
+};
+
+/// Longest annotation of an event: what etcd keeps of a fight over many objects is bounded.
+const MAX_ANNOTATION: usize = 8 * 1024;
+/// Combinations of labels that have series of their own; all others share one per kind.
+const MAX_SERIES: usize = 1000;
+/// What a label says of all that has no series of its own, or no name.
+const OTHER: &str = "other";
+/// What a label says where several managers had changed an object.
+const SEVERAL: &str = "several";
+/// What a label says where nobody is known to have changed an object.
+const UNKNOWN: &str = "unknown";
+/// What the names of the managers of all commands of kubectl begin with.
+const KUBECTL: &str = "kubectl";
+/// Managers that are counted by name, beside kubectl's.
+const MANAGERS: [&str; 7] = [
+    "argocd-controller",
+    "helm",
+    "helm-controller",
+    "kube-controller-manager",
+    "kustomize-controller",
+    "pulumi-kubernetes",
+    "Terraform",
+];
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct Labels {
+    baton_kind: &'static str,
+    baton_namespace: String,
+    repaired_kind: String,
+    manager: &'static str,
+}
+
+/// Counts repairs. A clone counts into the same series.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Repairs {
+    objects: Family<Labels, Counter>,
+    fields: Family<Labels, Counter>,
+    known: Arc<Mutex<HashSet<Labels>>>,
+}
+
+impl Repairs {
+    /// Registers the families.
+    pub(crate) fn register(metrics: &Metrics) -> Self {
+        let repairs = Self::default();
+        metrics.register(|registry| {
+            registry.register(
+                "baton_repaired_objects",
+                "Times that an object was repaired",
+                repairs.objects.clone(),
+            );
+            registry.register(
+                "baton_repaired_fields",
+                "Fields that were repaired, each time",
+                repairs.fields.clone(),
+            );
+        });
+        repairs
+    }
+
+    /// Counts objects that an owner has repaired.
+    pub(crate) fn count<K: OwnKind>(&self, owner: &Key<K>, repaired: &[Drifted]) {
+        for object in repaired {
+            let labels = self.bounded(Labels {
+                baton_kind: owner.kind.kind(),
+                baton_namespace: owner.namespace.to_string(),
+                repaired_kind: match object.group.as_str() {
+                    "" => object.kind.clone(),
+                    group => format!("{}.{group}", object.kind),
+                },
+                manager: manager(&object.drift),
+            });
+            self.objects.get_or_create(&labels).inc();
+            let fields = u64::try_from(object.drift.count()).unwrap_or(u64::MAX);
+            self.fields.get_or_create(&labels).inc_by(fields);
+        }
+    }
+
+    /// These labels, or those of all that came too late for series of their own.
+    fn bounded(&self, labels: Labels) -> Labels {
+        let mut known = self.known.lock();
+        if known.contains(&labels) {
+            return labels;
+        }
+        if known.len() < MAX_SERIES {
+            known.insert(labels.clone());
+            return labels;
+        }
+        Labels {
+            baton_namespace: OTHER.to_owned(),
+            repaired_kind: OTHER.to_owned(),
+            manager: OTHER,
+            ..labels
+        }
+    }
+}
+
+/// Who had changed an object, by one of few names: anybody can call a manager whatever he likes.
+fn manager(drift: &Drift) -> &'static str {
+    let known = |name: &str| {
+        if name.starts_with(KUBECTL) {
+            return KUBECTL;
+        }
+        let known = MANAGERS.into_iter().find(|known| *known == name);
+        known.unwrap_or(OTHER)
+    };
+    let managers = drift.managers();
+    let mut names = managers.into_iter().map(known);
+    match names.next() {
+        None => UNKNOWN,
+        Some(first) if names.all(|name| name == first) => first,
+        Some(_) => SEVERAL,
+    }
+}
+
+/// What an event says of objects that were repaired.
+pub(crate) fn note(mut repaired: Vec<Drifted>) -> Note {
+    repaired.sort_by_cached_key(|object| object.key().to_string());
+    let names = repaired.iter().map(|object| {
+        let key = object.key();
+        if object.drift.is_empty() {
+            key.to_string()
+        } else {
+            format!("{key} ({})", object.drift)
+        }
+    });
+    let names: Vec<String> = names.collect();
+    let count = names.len();
+    Note {
+        text: format!(
+            "Repaired {count} object(s) that differed: {}",
+            names.join(", ")
+        ),
+        annotations: BTreeMap::from([(
+            ANNOTATION_REPAIRS.to_owned(),
+            to_annotation(&repaired, MAX_ANNOTATION),
+        )]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_engine::diff::drift::{Change, Field, from_annotation};
+    use baton_records::revision::{RevisionKey, RevisionKind};
+
+    use super::*;
+
+    fn drift(fields: &[(&str, &[&str])]) -> Drift {
+        let field = |(path, managers): &(&str, &[&str])| Field {
+            path: (*path).to_owned(),
+            change: if managers.is_empty() {
+                Change::Removed
+            } else {
+                Change::Set
+            },
+            managers: managers.iter().map(ToString::to_string).collect(),
+        };
+        let fields = fields.iter().map(field).collect();
+        Drift { fields, more: 0 }
+    }
+
+    fn object(group: &str, kind: &str, name: &str, drift: Drift) -> Drifted {
+        Drifted {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+            drift,
+        }
+    }
+
+    fn owner(namespace: &str) -> RevisionKey {
+        RevisionKey {
+            kind: RevisionKind::ObjectSet,
+            namespace: namespace.into(),
+            name: "web-1".into(),
+        }
+    }
+
+    #[test]
+    fn managers_are_counted_under_few_names() {
+        for (managers, expected) in [
+            (&[][..], "unknown"),
+            (&["kubectl-edit"], "kubectl"),
+            (&["kubectl"], "kubectl"),
+            (&["kubectl-edit", "kubectl-client-side-apply"], "kubectl"),
+            (&["helm"], "helm"),
+            (&["Mozilla"], "other"),
+            (&["a", "b"], "other"),
+            (&["helm", "b"], "several"),
+        ] {
+            assert_eq!(
+                manager(&drift(&[(".a", managers)])),
+                expected,
+                "{managers:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn objects_and_fields_are_counted() {
+        let metrics = Metrics::new();
+        let repairs = Repairs::register(&metrics);
+        let edited = drift(&[
+            (".spec.a", &["kubectl-edit"]),
+            (".spec.b", &["kubectl-edit"]),
+        ]);
+        let web = object("apps", "Deployment", "web", edited);
+        repairs.count(&owner("shop"), &[web.clone(), web]);
+        let labels = concat!(
+            r#"{baton_kind="ObjectSet",baton_namespace="shop","#,
+            r#"repaired_kind="Deployment.apps",manager="kubectl"}"#
+        );
+        assert_eq!(
+            metrics.series("baton_repaired_"),
+            [
+                format!("baton_repaired_fields_total{labels} 4"),
+                format!("baton_repaired_objects_total{labels} 2"),
+            ]
+        );
+    }
+
+    #[test]
+    fn series_are_bounded_whatever_namespaces_come_and_go() {
+        let metrics = Metrics::new();
+        let repairs = Repairs::register(&metrics);
+        let map = object("", "ConfigMap", "a", drift(&[(".data", &["x"])]));
+        for n in 0..MAX_SERIES + 5 {
+            repairs.count(&owner(&format!("ns-{n}")), std::slice::from_ref(&map));
+        }
+        repairs.count(&owner("ns-0"), std::slice::from_ref(&map));
+        let series = metrics.series("baton_repaired_objects_total");
+        assert_eq!(series.len(), MAX_SERIES + 1);
+        let shared = r#"baton_namespace="other",repaired_kind="other",manager="other"} 5"#;
+        assert!(
+            series.iter().any(|line| line.ends_with(shared)),
+            "{series:?}"
+        );
+        assert!(
+            series
+                .iter()
+                .any(|line| line.contains("\"ns-0\"") && line.ends_with(" 2"))
+        );
+    }
+
+    #[test]
+    fn an_event_names_the_fields_and_who_had_changed_them() {
+        let objects = vec![
+            object("", "Secret", "b", drift(&[(".data.pin", &[])])),
+            object(
+                "",
+                "ConfigMap",
+                "a",
+                drift(&[(".data.k", &["kubectl-edit"])]),
+            ),
+            object("", "Service", "c", Drift::default()),
+        ];
+        let note = note(objects.clone());
+        assert_eq!(
+            note.text,
+            "Repaired 3 object(s) that differed: ConfigMap shop/a (.data.k by kubectl-edit), Secret shop/b (.data.pin \
+             removed), Service shop/c"
+        );
+        let told = from_annotation(&note.annotations[ANNOTATION_REPAIRS]);
+        assert_eq!(
+            told,
+            [objects[1].clone(), objects[0].clone(), objects[2].clone()]
+        );
+    }
+}

@@ -1,0 +1,388 @@
+//! What there is of deployments, revisions and clusters, told when somebody asks.
+//!
+//! Nothing is kept for it: the series of an object are gone with the object. Only the leader tells, so that a candidate
+//! does not tell everything a second time.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Weak},
+};
+
+use baton_apis::{
+    ConditionStatus, LifecycleState,
+    conditions::{AVAILABLE, PAUSED, PROGRESSING, reasons},
+};
+use baton_fleet::inventory::Inventory;
+use baton_kubernetes::fence::Fence;
+use baton_records::{
+    deployment::DeploymentRecord,
+    key::OwnKind as _,
+    record::{Record, RecordKind},
+    revision::RevisionRecord,
+};
+use baton_runtime::metrics::Metrics;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet},
+    metrics::{family::Family, gauge::Gauge},
+};
+use serde::Deserialize;
+
+use super::release_metrics::encode;
+use crate::controllers::observed::Observed;
+
+/// Conditions of deployments that are told; others are copied from objects and may be any number.
+const CONDITIONS: [&str; 3] = [AVAILABLE, PROGRESSING, PAUSED];
+/// The state of a revision whose `Available` has a reason of another implementation.
+const OTHER: &str = "Other";
+
+// The prefix keeps them apart from the labels that Prometheus gives to what it reads.
+#[allow(clippy::struct_field_names)]
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DeploymentLabels {
+    baton_kind: &'static str,
+    baton_namespace: String,
+    baton_name: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ConditionLabels {
+    baton_kind: &'static str,
+    baton_namespace: String,
+    baton_name: String,
+    condition: &'static str,
+    status: String,
+    reason: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RevisionLabels {
+    baton_kind: &'static str,
+    baton_namespace: String,
+    state: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ClusterLabel {
+    baton_cluster: String,
+}
+
+/// What of a status is looked at, whatever else it says.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Conditions {
+    conditions: Vec<Condition>,
+    revision: Option<i64>,
+}
+
+#[derive(Debug, Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: ConditionStatus,
+    #[serde(default)]
+    reason: String,
+}
+
+impl Conditions {
+    /// Of a record; nothing of one that cannot be read, about which its own controller complains.
+    fn of<K: RecordKind>(record: &Record<K>) -> Self {
+        record.part_of_status().unwrap_or_default()
+    }
+
+    fn find(&self, type_: &str) -> Option<&Condition> {
+        self.conditions.iter().find(|it| it.type_ == type_)
+    }
+}
+
+/// Tells what there is.
+struct States {
+    observed: Weak<Observed>,
+    inventory: Inventory,
+    fence: Fence,
+}
+
+/// Adds the families to the metrics.
+pub(super) fn register(
+    metrics: &Metrics,
+    observed: &Arc<Observed>,
+    inventory: &Inventory,
+    fence: &Fence,
+) {
+    let states = States {
+        observed: Arc::downgrade(observed),
+        inventory: inventory.clone(),
+        fence: fence.clone(),
+    };
+    metrics.register(|registry| registry.register_collector(Box::new(states)));
+}
+
+impl fmt::Debug for States {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("States")
+    }
+}
+
+impl Collector for States {
+    fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
+        let Some(observed) = self.observed.upgrade() else {
+            return Ok(());
+        };
+        if self.fence.check().is_err() {
+            return Ok(());
+        }
+        let (conditions, numbers) = of_deployments(&observed.deployments.all());
+        encode(
+            &mut encoder,
+            "baton_deployment_condition",
+            "1 for the status and reason that a condition of a deployment has",
+            &conditions,
+        )?;
+        encode(
+            &mut encoder,
+            "baton_deployment_revision",
+            "Number of the current revision of a deployment",
+            &numbers,
+        )?;
+        encode(
+            &mut encoder,
+            "baton_revisions",
+            "Revisions by state",
+            &of_revisions(&observed.revisions.all()),
+        )?;
+        encode(
+            &mut encoder,
+            "baton_cluster_connected",
+            "1 while the manager, or an agent, is connected to a cluster",
+            &of_clusters(self.inventory.connected()),
+        )
+    }
+}
+
+fn of_deployments(
+    records: &[Arc<DeploymentRecord>],
+) -> (
+    Family<ConditionLabels, Gauge>,
+    Family<DeploymentLabels, Gauge>,
+) {
+    let conditions = Family::<ConditionLabels, Gauge>::default();
+    let numbers = Family::<DeploymentLabels, Gauge>::default();
+    for record in records {
+        let (baton_kind, key) = (record.key.kind.kind(), &record.key);
+        let status = Conditions::of(record);
+        for condition in CONDITIONS {
+            let Some(found) = status.find(condition) else {
+                continue;
+            };
+            let labels = ConditionLabels {
+                baton_kind,
+                baton_namespace: key.namespace.to_string(),
+                baton_name: key.name.to_string(),
+                condition,
+                status: found.status.to_string(),
+                reason: found.reason.clone(),
+            };
+            conditions.get_or_create(&labels).set(1);
+        }
+        if let Some(number) = status.revision {
+            let labels = DeploymentLabels {
+                baton_kind,
+                baton_namespace: key.namespace.to_string(),
+                baton_name: key.name.to_string(),
+            };
+            numbers.get_or_create(&labels).set(number);
+        }
+    }
+    (conditions, numbers)
+}
+
+fn of_revisions(records: &[Arc<RevisionRecord>]) -> Family<RevisionLabels, Gauge> {
+    let family = Family::<RevisionLabels, Gauge>::default();
+    for record in records {
+        let labels = RevisionLabels {
+            baton_kind: record.key.kind.kind(),
+            baton_namespace: record.key.namespace.to_string(),
+            state: state(record),
+        };
+        family.get_or_create(&labels).inc();
+    }
+    family
+}
+
+/// One word for a revision: what it was told to be, or else what its `Available` says.
+fn state(record: &RevisionRecord) -> &'static str {
+    if record.deleting {
+        return "Deleting";
+    }
+    match record.lifecycle {
+        _ if record.archived => return "Archived",
+        LifecycleState::Archived => return "Archiving",
+        LifecycleState::Paused => return "Paused",
+        LifecycleState::Active => {}
+    }
+    let status = Conditions::of(record);
+    let Some(available) = status.find(AVAILABLE) else {
+        return "Pending";
+    };
+    match available.status {
+        ConditionStatus::True => AVAILABLE,
+        ConditionStatus::False | ConditionStatus::Unknown => {
+            let known = reasons::OF_AVAILABLE.into_iter();
+            let mut known = known.filter(|reason| *reason != reasons::AVAILABLE);
+            known
+                .find(|reason| *reason == available.reason)
+                .unwrap_or(OTHER)
+        }
+    }
+}
+
+fn of_clusters(connected: BTreeMap<String, bool>) -> Family<ClusterLabel, Gauge> {
+    let family = Family::<ClusterLabel, Gauge>::default();
+    for (baton_cluster, connected) in connected {
+        let gauge = family.get_or_create_owned(&ClusterLabel { baton_cluster });
+        gauge.set(i64::from(connected));
+    }
+    family
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_records::{deployment::DeploymentKind, revision::RevisionKind};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn series(registered: impl FnOnce(&mut prometheus_client::registry::Registry)) -> Vec<String> {
+        let metrics = Metrics::new();
+        metrics.register(registered);
+        metrics.series("x_")
+    }
+
+    fn deployment(name: &str, status: &Value) -> Arc<DeploymentRecord> {
+        let object = json!({
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1"},
+            "spec": {}, "status": status,
+        });
+        let kind = DeploymentKind(RevisionKind::ObjectSet);
+        Arc::new(Record::read(kind, &object.to_string()).unwrap())
+    }
+
+    #[test]
+    fn a_deployment_has_a_series_for_each_condition() {
+        let condition = |type_: &str, status: &str, reason: &str| {
+            json!({
+                "type": type_, "status": status, "reason": reason, "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            })
+        };
+        let web = json!({"revision": 7, "conditions": [
+            condition("Available", "False", "ObjectSetUnready"),
+            condition("Progressing", "False", "ProgressDeadlineExceeded"),
+            condition("shop.example/Ready", "True", "Copied"),
+        ]});
+        let records = [deployment("web", &web), deployment("new", &json!({}))];
+        let (conditions, numbers) = of_deployments(&records);
+        let found = series(|registry| {
+            registry.register("x_condition", "", conditions);
+            registry.register("x_revision", "", numbers);
+        });
+        let late = reasons::PROGRESS_DEADLINE_EXCEEDED;
+        let labels = r#"{baton_kind="ObjectDeployment",baton_namespace="shop",baton_name="web""#;
+        assert_eq!(
+            found,
+            [
+                format!(
+                    r#"x_condition{labels},condition="Available",status="False",reason="ObjectSetUnready"}} 1"#
+                ),
+                format!(
+                    r#"x_condition{labels},condition="Progressing",status="False",reason="{late}"}} 1"#
+                ),
+                format!("x_revision{labels}}} 7"),
+            ]
+        );
+    }
+
+    fn revision(metadata: &Value, lifecycle: &str, conditions: &Value) -> RevisionRecord {
+        let mut object = json!({
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u", "resourceVersion": "1"},
+            "spec": {"lifecycleState": lifecycle}, "status": {"conditions": conditions},
+        });
+        for (key, value) in metadata.as_object().into_iter().flatten() {
+            object["metadata"][key] = value.clone();
+        }
+        Record::read(RevisionKind::ObjectSet, &object.to_string()).unwrap()
+    }
+
+    #[test]
+    fn a_revision_has_one_state() {
+        let one = |type_: &str, status: &str, reason: &str| {
+            let (name, because) = ("type", "reason");
+            json!([{name: type_, "status": status, because: reason}])
+        };
+        let (none, plain) = (json!([]), json!({}));
+        let deleting = json!({"deletionTimestamp": "2026-01-01T00:00:00Z"});
+        let available = one("Available", "True", "Available");
+        for (metadata, lifecycle, conditions, expected) in [
+            (&plain, "Active", &none, "Pending"),
+            (&plain, "Active", &available, "Available"),
+            (
+                &plain,
+                "Active",
+                &one("Available", "False", "PreflightError"),
+                "PreflightError",
+            ),
+            (
+                &plain,
+                "Active",
+                &one("Available", "Unknown", "ClusterUnreachable"),
+                "ClusterUnreachable",
+            ),
+            (
+                &plain,
+                "Active",
+                &one("Available", "False", "NeverHeardOf"),
+                "Other",
+            ),
+            (&plain, "Paused", &available, "Paused"),
+            (&plain, "Archived", &available, "Archiving"),
+            (
+                &plain,
+                "Archived",
+                &one("Archived", "True", "Archived"),
+                "Archived",
+            ),
+            (&deleting, "Active", &available, "Deleting"),
+        ] {
+            assert_eq!(
+                state(&revision(metadata, lifecycle, conditions)),
+                expected,
+                "{conditions}"
+            );
+        }
+    }
+
+    #[test]
+    fn revisions_are_counted_by_state() {
+        let record = || Arc::new(revision(&json!({}), "Paused", &json!([])));
+        let family = of_revisions(&[record(), record()]);
+        assert_eq!(
+            series(|registry| registry.register("x_revisions", "", family)),
+            [r#"x_revisions{baton_kind="ObjectSet",baton_namespace="shop",state="Paused"} 2"#]
+        );
+    }
+
+    #[test]
+    fn clusters_are_connected_or_not() {
+        let clusters = [("eu", true), ("us", false)];
+        let clusters = clusters.map(|(name, up)| (name.to_owned(), up));
+        let family = of_clusters(BTreeMap::from(clusters));
+        assert_eq!(
+            series(|registry| registry.register("x_connected", "", family)),
+            [
+                r#"x_connected{baton_cluster="eu"} 1"#,
+                r#"x_connected{baton_cluster="us"} 0"#
+            ]
+        );
+    }
+}
