@@ -2,10 +2,9 @@
 //!
 //! What clients can observe of it: `docs/contract/status.md`.
 
+mod requeue;
 #[cfg(test)]
 mod tests;
-
-use std::time::Duration;
 
 use baton_apis::{
     ControlledObjectReference, LifecycleState, ObjectSetPhaseStatus, ObjectSetStatus,
@@ -25,8 +24,9 @@ use crate::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-/// How long a revision that is refused for the first time, or collides, waits without an event before it is requeued.
-pub const MISCONFIGURATION_RETRY: Duration = Duration::from_secs(30);
+pub use requeue::{
+    FIRST_LOOK, MISCONFIGURATION_RETRY, Requeue, failing_since, next_look, requeue_refused,
+};
 
 /// How many passes in a row may fail before the status reports it. A single refused connection or
 /// overload answer is not worth a report; a webhook that stays down is.
@@ -44,36 +44,6 @@ pub struct Report {
     pub is_interim: bool,
 }
 
-/// When a revision is reconciled again without an event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Requeue {
-    /// Only on events.
-    OnEvent,
-    /// At the latest after this time.
-    After(Duration),
-    /// After a growing delay: the requests failed for a reason that may pass.
-    Backoff,
-    /// After a delay that grows to ten minutes: what was refused before was refused again. It stays so until something
-    /// changes; most of what may change triggers a reconcile, and some does not, as a webhook or a quota.
-    Refused,
-}
-
-/// The requeue of something that is refused for this reason.
-#[must_use]
-pub fn requeue_refused(previous: &[Condition], reason: &str, generation: i64) -> Requeue {
-    let stands = previous.iter().any(|condition| {
-        condition.type_ == AVAILABLE
-            && condition.status == "False"
-            && condition.reason == reason
-            && condition.observed_generation == Some(generation)
-    });
-    if stands {
-        Requeue::Refused
-    } else {
-        Requeue::After(MISCONFIGURATION_RETRY)
-    }
-}
-
 /// Whether the last pass, as it was reported, was stopped by what would stop the next one too.
 #[must_use]
 pub fn was_refused(previous: &[Condition]) -> bool {
@@ -87,30 +57,6 @@ pub fn was_refused(previous: &[Condition]) -> bool {
             ]
             .contains(&&*condition.reason)
     })
-}
-
-/// After how long the pods of a workload that fails its probes are asked why for the first time. Most come up by then.
-pub const FIRST_LOOK: Duration = Duration::from_secs(10);
-/// How long it takes at most until they are asked again.
-const LAST_LOOK: Duration = Duration::from_mins(10);
-
-/// When a revision that has workloads which have failed their probes for so long is reconciled again without an event:
-/// pods may fail in another way by then, of which no watch tells.
-#[must_use]
-pub fn next_look(failing_for: Duration) -> Duration {
-    failing_for.clamp(FIRST_LOOK, LAST_LOOK)
-}
-
-/// Since when objects have failed their probes, as it was reported last.
-#[must_use]
-pub fn failing_since(previous: &[Condition]) -> Option<Timestamp> {
-    let mut conditions = previous.iter();
-    let failing = conditions.find(|condition| {
-        condition.type_ == AVAILABLE
-            && condition.status == "False"
-            && condition.reason == reasons::PROBE_FAILURE
-    })?;
-    Some(failing.last_transition_time.0)
 }
 
 /// The status after a pass.

@@ -3,17 +3,18 @@
 //! What clients can observe of it: `docs/contract/phases.md`.
 
 mod ahead;
+mod delegates;
 mod outcome;
 #[cfg(test)]
 mod tests;
 
-use std::{fmt, mem};
+use std::fmt;
 
 use baton_apis::{WaitingForObject, conditions::reasons};
 
 use crate::{
     Answer, Request,
-    delegated::{Delegated, Delegation, DelegationAnswer, PhaseReport},
+    delegated::Delegation,
     handover::Siblings,
     mapping::mapped,
     object::{controlled_reference, metadata},
@@ -24,6 +25,7 @@ use crate::{
 };
 use ahead::Ahead;
 use baton_probes::{Probes, Verdict, budget::Budget};
+use delegates::Delegate;
 
 pub use outcome::{Outcome, PassResult};
 
@@ -91,15 +93,6 @@ pub struct Pass<'a> {
     budget: Budget,
 }
 
-#[derive(Clone, Debug)]
-struct Delegate {
-    delegated: Delegated,
-    /// The answer that ended the last request without an object.
-    problem: Option<DelegationAnswer>,
-    /// Whether its pause was asked for: a webhook can undo it, so that is not repeated in this pass.
-    is_pause_sent: bool,
-}
-
 /// Shows all that changes while the pass goes on, so that two passes over the same revision which show the
 /// same go on in the same way. What it was started with is left out.
 impl fmt::Debug for Pass<'_> {
@@ -147,19 +140,12 @@ impl<'a> Pass<'a> {
             })
             .collect()
         };
-        let delegate = |phase: &Phase| {
-            phase.delegated.clone().map(|delegated| Delegate {
-                delegated,
-                problem: None,
-                is_pause_sent: false,
-            })
-        };
         let phases = snapshot.phases.iter().enumerate();
         let objects: Vec<Vec<ObjectPass<'_>>> = phases.map(&mut objects).collect();
         Self {
             ahead: Ahead::of(&snapshot, &objects),
             objects,
-            delegates: snapshot.phases.iter().map(delegate).collect(),
+            delegates: snapshot.phases.iter().map(Delegate::of).collect(),
             snapshot,
             phase: 0,
             result: None,
@@ -205,95 +191,6 @@ impl<'a> Pass<'a> {
             }
         }
         Step::Done
-    }
-
-    /// Pauses or resumes all phase objects as the revision is, also those of phases that are not reached.
-    fn pause_delegates(&mut self) -> Option<Step> {
-        let paused = self.snapshot.revision.is_paused();
-        let mut delegates = self.delegates.iter_mut().enumerate();
-        delegates.find_map(|(index, delegate)| {
-            let delegate = delegate.as_mut()?;
-            let state = delegate.delegated.state.as_ref()?;
-            let differs = state.is_ours && !state.is_deleting && state.paused != paused;
-            (differs && !mem::replace(&mut delegate.is_pause_sent, true))
-                .then_some(Step::Delegate(index, Delegation::Pause(paused)))
-        })
-    }
-
-    /// What to ask about the current, delegated phase; `None` when it has passed or failed.
-    fn delegate(&mut self, phase: &Phase) -> Option<Delegation> {
-        let Some(Delegate {
-            delegated, problem, ..
-        }) = &self.delegates[self.phase]
-        else {
-            return None;
-        };
-        let at = |text: &str| {
-            format!(
-                "Phase \"{}\", {} {}: {text}",
-                phase.name, delegated.kind, delegated.name
-            )
-        };
-        let preflight = |text: String| {
-            let result = PassResult::Preflight(vec![text.clone()]);
-            (reasons::PREFLIGHT_ERROR, text, result)
-        };
-        let failed = |text: &str| {
-            let result = PassResult::Failed(vec![at(text)]);
-            (reasons::WRITE_ERROR, at(text), result)
-        };
-        let (reason, message, result) = match (problem, &delegated.state) {
-            (Some(DelegationAnswer::Refused(text)), _) => preflight(at(text)),
-            (Some(DelegationAnswer::Failed(text)), _) => failed(text),
-            (Some(_), _) => failed("it has changed meanwhile"),
-            (None, None) => match delegated.violation() {
-                Some(text) => preflight(format!("Phase \"{}\", {text}", phase.name)),
-                None => return Some(Delegation::Create(delegated.manifest.clone())),
-            },
-            (None, Some(state)) if !state.is_ours => {
-                let text = at("refusing adoption, it belongs to another owner, or to none");
-                let result = PassResult::Collision(text.clone());
-                (reasons::COLLISION_DETECTED, text, result)
-            }
-            (None, Some(state)) => {
-                let report = state.report();
-                let (status, reason, message) = match report {
-                    PhaseReport::Passed => {
-                        self.phase += 1;
-                        return None;
-                    }
-                    PhaseReport::Nothing => ("False", reasons::PROBE_FAILURE, "no status reported"),
-                    PhaseReport::Not(status, reason, message) => (status, reason, message),
-                };
-                let reason = reasons::OF_AVAILABLE
-                    .into_iter()
-                    .find(|known| *known == reason)
-                    .unwrap_or(reasons::PROBE_FAILURE);
-                let result = PassResult::Delegated {
-                    phase: phase.name.clone(),
-                    status: status.to_owned(),
-                    reason,
-                    message: message.to_owned(),
-                    is_silent: report == PhaseReport::Nothing,
-                };
-                (reason, message.to_owned(), result)
-            }
-        };
-        let waiting = delegated.waiting(&phase.name, reason, &message);
-        self.waiting_for.push(waiting);
-        self.result = Some(result);
-        None
-    }
-
-    /// Takes the answer to what [`Pass::step`] asked about a phase object.
-    pub fn answer_delegation(&mut self, phase: usize, answer: DelegationAnswer) {
-        if let Some(Some(delegate)) = self.delegates.get_mut(phase) {
-            match answer {
-                DelegationAnswer::Object(state) => delegate.delegated.state = Some(state),
-                // The next pass creates it again, or reads its present state.
-                problem => delegate.problem = Some(problem),
-            }
-        }
     }
 
     /// Takes the answer to a request that [`Pass::step`] named.

@@ -1,5 +1,7 @@
 mod delegation;
 
+use std::time::Duration;
+
 use baton_apis::{WaitingForObject, conditions::GENERAL};
 
 use super::*;

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use super::*;
 use crate::{
     conditions::{Requeue, report_pass},
-    delegated::PhaseState,
+    delegated::{DelegationAnswer, PhaseState},
     tests::fixtures::delegation::{condition, done, nothing, pass, phases, reports},
 };
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use super::*;
 use crate::{
     conditions::report_pass,
-    delegated::PhaseState,
+    delegated::{DelegationAnswer, PhaseState},
     tests::fixtures::delegation::{condition, done, nothing, pass, phases},
 };
 

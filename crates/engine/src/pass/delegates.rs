@@ -1,0 +1,123 @@
+//! The phases of a pass that other controllers run.
+
+use std::mem;
+
+use baton_apis::conditions::reasons;
+
+use super::{Pass, PassResult, Step};
+use crate::{
+    delegated::{Delegated, Delegation, DelegationAnswer, PhaseReport},
+    revision::Phase,
+};
+
+/// The phase object of a delegated phase, as far as the pass has got with it.
+#[derive(Clone, Debug)]
+pub(super) struct Delegate {
+    pub delegated: Delegated,
+    /// The answer that ended the last request without an object.
+    problem: Option<DelegationAnswer>,
+    /// Whether its pause was asked for: a webhook can undo it, so that is not repeated in this pass.
+    is_pause_sent: bool,
+}
+
+impl Delegate {
+    /// `None` for a phase that is run in-process.
+    pub fn of(phase: &Phase) -> Option<Self> {
+        phase.delegated.clone().map(|delegated| Self {
+            delegated,
+            problem: None,
+            is_pause_sent: false,
+        })
+    }
+}
+
+impl Pass<'_> {
+    /// Pauses or resumes all phase objects as the revision is, also those of phases that are not reached.
+    pub(super) fn pause_delegates(&mut self) -> Option<Step> {
+        let paused = self.snapshot.revision.is_paused();
+        let mut delegates = self.delegates.iter_mut().enumerate();
+        delegates.find_map(|(index, delegate)| {
+            let delegate = delegate.as_mut()?;
+            let state = delegate.delegated.state.as_ref()?;
+            let differs = state.is_ours && !state.is_deleting && state.paused != paused;
+            (differs && !mem::replace(&mut delegate.is_pause_sent, true))
+                .then_some(Step::Delegate(index, Delegation::Pause(paused)))
+        })
+    }
+
+    /// What to ask about the current, delegated phase; `None` when it has passed or failed.
+    pub(super) fn delegate(&mut self, phase: &Phase) -> Option<Delegation> {
+        let Some(Delegate {
+            delegated, problem, ..
+        }) = &self.delegates[self.phase]
+        else {
+            return None;
+        };
+        let at = |text: &str| {
+            format!(
+                "Phase \"{}\", {} {}: {text}",
+                phase.name, delegated.kind, delegated.name
+            )
+        };
+        let preflight = |text: String| {
+            let result = PassResult::Preflight(vec![text.clone()]);
+            (reasons::PREFLIGHT_ERROR, text, result)
+        };
+        let failed = |text: &str| {
+            let result = PassResult::Failed(vec![at(text)]);
+            (reasons::WRITE_ERROR, at(text), result)
+        };
+        let (reason, message, result) = match (problem, &delegated.state) {
+            (Some(DelegationAnswer::Refused(text)), _) => preflight(at(text)),
+            (Some(DelegationAnswer::Failed(text)), _) => failed(text),
+            (Some(_), _) => failed("it has changed meanwhile"),
+            (None, None) => match delegated.violation() {
+                Some(text) => preflight(format!("Phase \"{}\", {text}", phase.name)),
+                None => return Some(Delegation::Create(delegated.manifest.clone())),
+            },
+            (None, Some(state)) if !state.is_ours => {
+                let text = at("refusing adoption, it belongs to another owner, or to none");
+                let result = PassResult::Collision(text.clone());
+                (reasons::COLLISION_DETECTED, text, result)
+            }
+            (None, Some(state)) => {
+                let report = state.report();
+                let (status, reason, message) = match report {
+                    PhaseReport::Passed => {
+                        self.phase += 1;
+                        return None;
+                    }
+                    PhaseReport::Nothing => ("False", reasons::PROBE_FAILURE, "no status reported"),
+                    PhaseReport::Not(status, reason, message) => (status, reason, message),
+                };
+                let reason = reasons::OF_AVAILABLE
+                    .into_iter()
+                    .find(|known| *known == reason)
+                    .unwrap_or(reasons::PROBE_FAILURE);
+                let result = PassResult::Delegated {
+                    phase: phase.name.clone(),
+                    status: status.to_owned(),
+                    reason,
+                    message: message.to_owned(),
+                    is_silent: report == PhaseReport::Nothing,
+                };
+                (reason, message.to_owned(), result)
+            }
+        };
+        let waiting = delegated.waiting(&phase.name, reason, &message);
+        self.waiting_for.push(waiting);
+        self.result = Some(result);
+        None
+    }
+
+    /// Takes the answer to what [`Pass::step`] asked about a phase object.
+    pub fn answer_delegation(&mut self, phase: usize, answer: DelegationAnswer) {
+        if let Some(Some(delegate)) = self.delegates.get_mut(phase) {
+            match answer {
+                DelegationAnswer::Object(state) => delegate.delegated.state = Some(state),
+                // The next pass creates it again, or reads its present state.
+                problem => delegate.problem = Some(problem),
+            }
+        }
+    }
+}
