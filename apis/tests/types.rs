@@ -1,8 +1,9 @@
 //! The types read and write what users and other controllers write and read.
 
 use baton_apis::{
-    Cluster, ClusterConnection, ClusterObjectSet, CollisionProtection, ObjectDeployment, ObjectSet,
-    ObjectSetPhase, ObjectSetStatusPhase, ObjectSlice, PreviousRevisionReference,
+    Cluster, ClusterConnection, ClusterObjectSet, CollisionProtection, ObjectDeployment,
+    ObjectDeploymentStatus, ObjectDeploymentStatusPhase, ObjectSet, ObjectSetPhase,
+    ObjectSetStatusPhase, ObjectSlice, PreviousRevisionReference,
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -184,4 +185,16 @@ status:
   - {type: Connected, status: 'False', reason: Unreachable, message: gone, lastTransitionTime: '2026-01-01T00:00:00Z'}
 ",
     );
+}
+
+/// Another manager may have written a word that this one does not know.
+#[test]
+fn an_unknown_phase_of_a_deployment_is_none() {
+    for (word, expected) in [
+        ("Available", ObjectDeploymentStatusPhase::Pending),
+        ("Failed", ObjectDeploymentStatusPhase::Failed),
+    ] {
+        let status: ObjectDeploymentStatus = read(&format!("{{phase: {word}, revision: 3}}"));
+        assert_eq!((status.phase, status.revision), (expected, Some(3)));
+    }
 }

@@ -9,7 +9,7 @@ use clap::{Parser, Subcommand};
 use crate::bed::{self, Afterwards, Bed};
 use crate::paths::{self, Dirs};
 use crate::tools::{self, Tool, Toolbox};
-use crate::{cargo, check, demo, exec, fuzz, generate, interrupt, test};
+use crate::{cargo, check, demo, exec, fuzz, generate, interrupt, record, test};
 
 /// The package and the binary of the bench.
 const BENCH: &str = "baton-bench";
@@ -29,6 +29,8 @@ struct Cli {
 enum Task {
     /// Show the main job on a cluster: rollout, handover, failure, rollback.
     Demo(demo::Options),
+    /// Make the terminal recording in `docs` anew, on a control plane started for it.
+    Record,
     /// Run all tests, on a control plane started for them.
     Test(test::Options),
     /// Measure how fast the manager is and what it costs, on a control plane started for it.
@@ -104,6 +106,7 @@ enum Error {
     Check(#[from] check::Failed),
     Generate(#[from] generate::Error),
     Demo(#[from] demo::Error),
+    Record(#[from] record::Error),
     Fuzz(#[from] fuzz::Error),
     Cargo(#[from] cargo::Error),
     Exec(#[from] exec::Error),
@@ -120,6 +123,7 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
     match task {
         Task::Test(options) => return Ok(exit_code(test::run(&dirs, &options).await?)),
         Task::Demo(options) => demo::run(&dirs, &options).await?,
+        Task::Record => record::run(&dirs).await?,
         Task::Bench { args } => {
             // Optimised: a bench that is slow itself would measure itself, since it shares the machine with the
             // API server and the manager.

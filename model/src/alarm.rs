@@ -32,7 +32,10 @@ impl Write<'_> {
         if is_apply && matches!(self.answer, Answer::Refused(_)) {
             return Some(Alarm::TwoControllers);
         }
-        let is_deletion = matches!(self.request, Request::Delete(_));
+        let is_deletion = matches!(
+            self.request,
+            Request::Delete(_) | Request::DeleteForRecreation(_)
+        );
         let is_effective = !matches!(self.answer, Answer::Conflict | Answer::Refused(_));
         if is_deletion && is_effective && self.before.is_kept && !self.before.is_terminating {
             return Some(Alarm::DeletedKept);
@@ -50,7 +53,7 @@ impl Write<'_> {
             Request::Delete(_) if self.before.controller != Some(self.set) => {
                 Some(Alarm::DeletedOfOthers)
             }
-            Request::Create(_) | Request::Apply(_) => {
+            Request::Create(_) | Request::Apply(_) | Request::DeleteForRecreation(_) => {
                 // The server lets a write through only in the state that it was decided upon. So whoever controls
                 // the object when the write takes effect is whom the decision saw.
                 let newer = controller.map(|other| self.view[other]).filter(|other| {

@@ -19,6 +19,10 @@ pub fn request(sabotage: Sabotage, request: Request, live: Option<&Value>) -> Re
             version.clone_into(&mut seen.resource_version);
             Request::Delete(seen)
         }
+        (Sabotage::UnboundDelete, Request::DeleteForRecreation(mut seen)) => {
+            version.clone_into(&mut seen.resource_version);
+            Request::DeleteForRecreation(seen)
+        }
         (Sabotage::DeletesShared, Request::Release { live, .. }) => Request::Delete(live),
         (Sabotage::DeletesKept, Request::Release { live: seen, .. })
             if live.is_some_and(|live| is_kept([live])) =>

@@ -5,6 +5,7 @@
 //! - A server-side apply owns what it sets, removes what the same manager set before and sets no more, and unforced
 //!   refuses to change a value that another manager owns.
 //! - An object has one controller at most. The annotation that lists owners in other clusters is text to the server.
+//! - An object that is immutable refuses another content, and can be deleted.
 //! - A write that changes nothing leaves the `resourceVersion` as it is.
 //!
 //! What a server really does is tested against a real one; here only the engine is on trial.
@@ -40,6 +41,9 @@ pub struct Next {
 
 /// The messages of a refusal that the server gives for a second controller.
 const TWO_CONTROLLERS: &str = "Only one reference can have Controller set to true";
+
+/// That of a refusal of another content.
+const IMMUTABLE: &str = "data: Forbidden: field is immutable when `immutable` is set";
 
 /// Serves a request about an object in its present state.
 #[must_use]
@@ -245,6 +249,10 @@ fn apply(
     let (_, mut others) = split_managers(&before);
     let wanted = body.pointer("/data/content");
     let differs = wanted.is_some() && wanted != before.pointer("/data/content");
+    let is_fixed = live.is_some_and(|live| live["immutable"] == true);
+    if differs && is_fixed {
+        return refused(Answer::Immutable(IMMUTABLE.to_owned()));
+    }
     let is_foreign = |entry: &Value| entry.pointer("/fieldsV1/f:data/f:content").is_some();
     if differs && others.iter().any(is_foreign) {
         if !force {
@@ -285,6 +293,10 @@ fn apply(
     if let Some(content) = wanted {
         object["data"]["content"] = content.clone();
         fields["f:data"]["f:content"] = json!({});
+    }
+    if body["immutable"] == true {
+        object["immutable"] = true.into();
+        fields["f:immutable"] = json!({});
     }
     others.push(json!({"manager": FIELD_MANAGER, "operation": "Apply", "apiVersion": "v1", "fieldsV1": fields}));
     set_managers(&mut object, others);

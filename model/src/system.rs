@@ -369,6 +369,7 @@ impl System {
             number,
             wish,
             is_teardown,
+            reported: set.record.status.controls & self.world.recreated(index),
             seen,
             view: view(state, index),
         };

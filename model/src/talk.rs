@@ -3,6 +3,7 @@
 
 mod delegation;
 mod known;
+mod prepared;
 mod step;
 mod translate;
 
@@ -59,10 +60,11 @@ pub struct Pending {
 }
 
 use known::{Known, object_of};
+use prepared::{Case, Prepared};
 pub use step::{Ask, Ending, Fate, Reply, Said, Start, View};
 use translate::{
-    at_present, at_present_in, delegated, kept, kept_of_phase, phase_status_of, phases, probes,
-    status_of,
+    at_present, at_present_in, controlled, delegated, kept, kept_of_phase, phase_status_of, phases,
+    probes, status_of,
 };
 
 struct Talk {
@@ -71,26 +73,6 @@ struct Talk {
     pending: Vec<Pending>,
     /// What is asked about the phase object, and of which phase.
     delegation: Option<(usize, Delegation)>,
-}
-
-/// What a pass borrows is made for: an actor, its number, what is wanted of it, and its phase object.
-type Case = (usize, u8, Wish, Record);
-
-/// A revision with everything that its passes borrow.
-struct Prepared {
-    case: Case,
-    set: usize,
-    revision: Revision,
-    phases: Vec<Phase>,
-    probes: &'static Probes,
-    kinds: Kinds,
-    siblings: Known,
-}
-
-impl Prepared {
-    fn desired(&self, at: Position) -> &Desired {
-        &self.phases[at.phase].objects[at.object]
-    }
 }
 
 /// All conversations of a world that were met.
@@ -164,7 +146,7 @@ impl Talks {
     /// What was wanted of the actor when a pass started.
     #[must_use]
     pub fn wish(&self, id: TalkId) -> Wish {
-        self.talk(id).prepared.case.2
+        self.talk(id).prepared.case.wish
     }
 
     /// Starts a pass or a teardown.
@@ -180,7 +162,13 @@ impl Talks {
         } else {
             start.view[World::phase_of(start.set)]
         };
-        let prepared = self.prepare((start.set, start.number, start.wish, phase));
+        let prepared = self.prepare(Case {
+            actor: start.set,
+            number: start.number,
+            wish: start.wish,
+            phase,
+            reported: start.reported,
+        });
         prepared.siblings.see(start.view);
         let observe = |at: Position| {
             let object = object_of(&prepared.desired(at).key).expect("objects of the world");
@@ -417,7 +405,7 @@ impl Talks {
                 let view = prepared.siblings.view();
                 alarm = alarm_of_decision(prepared.siblings.number, &talk.pending, &view);
                 let is_pass = matches!(talk.progress, Progress::Pass(_));
-                let seen = is_pass.then_some(prepared.case.3);
+                let seen = is_pass.then_some(prepared.case.phase);
                 let order = alarm_of_order(&self.world, prepared.set, &talk.pending, seen, &view);
                 alarm = alarm.or(order);
             }
@@ -433,68 +421,5 @@ impl Talks {
             self.all.push(talk);
         }
         (id, alarm)
-    }
-
-    fn prepare(&mut self, case: Case) -> &'static Prepared {
-        if let Some(known) = self.prepared.get(&case) {
-            return known;
-        }
-        let (set, number, wish, phase) = case;
-        let revision = Revision {
-            identity: self.world.owner(set),
-            delivery: if self.world.is_remote {
-                Delivery::Remote
-            } else if World::is_phase(set) {
-                Delivery::Delegated
-            } else {
-                Delivery::InProcess
-            },
-            number: number.into(),
-            generation: 1,
-            lifecycle: match wish {
-                Wish::Active => LifecycleState::Active,
-                Wish::Paused => LifecycleState::Paused,
-                Wish::Archived => LifecycleState::Archived,
-            },
-            checks_all_first: self.world.looks_ahead,
-            ..Revision::default()
-        };
-        let mut mentioned = [0; REVISIONS];
-        for (other, bits) in mentioned
-            .iter_mut()
-            .enumerate()
-            .take(self.world.revisions.len())
-        {
-            for object in 0..OBJECTS {
-                *bits |= u8::from(self.world.manifest(other, object).is_some()) << object;
-            }
-        }
-        let mut phases = prepare(&revision, phases(&self.world, set));
-        if !World::is_phase(set) && self.world.classes[set] != Class::None {
-            let name = format!("phase-{}", self.world.delegated);
-            for own in phases.iter_mut().filter(|own| own.name == name) {
-                own.delegated = Some(delegated(&self.world, set, phase));
-            }
-        }
-        let prepared = keep(Prepared {
-            case,
-            set,
-            phases,
-            revision,
-            probes: self.probes,
-            kinds: Kinds::from([(
-                Gvk::new("v1", "ConfigMap"),
-                KindState::served(KindScope::Namespaced),
-            )]),
-            siblings: Known {
-                set,
-                number,
-                mentioned,
-                view: Mutex::default(),
-                sabotage: self.world.sabotage,
-            },
-        });
-        self.prepared.insert(case, prepared);
-        prepared
     }
 }

@@ -8,7 +8,7 @@ use crate::{
         Class, Faults, OBJECTS,
         Power::{self, Archive, Delete, Edit, Remove},
         REVISIONS, Sabotage,
-        Wanted::{self, In, Kept, Nothing, Same},
+        Wanted::{self, Fixed, In, Kept, Nothing, Same},
         World,
     },
 };
@@ -58,7 +58,7 @@ fn check(sabotage: Sabotage, reason: &str) {
 
 #[test]
 fn the_engine_as_it_is_holds() {
-    for wanted in [FIRST, [Same(0), Nothing]] {
+    for wanted in [FIRST, [Same(0), Nothing], [Fixed(0), Nothing]] {
         let (world, found) = found(Sabotage::None, wanted);
         assert_eq!(problems(&world, &found), Vec::<String>::new());
         assert!(found.states > 1_000, "{found:?}");
@@ -233,4 +233,14 @@ fn revisions_that_look_ahead_end_as_any() {
     let found = search(world.clone(), LIMIT);
     assert_eq!(problems(&world, &found), Vec::<String>::new());
     assert!(found.states > 100, "{found:?}");
+}
+
+/// What is deleted to be created anew may be a newer revision's by then.
+#[test]
+fn a_deletion_for_recreation_without_precondition_is_found() {
+    let world = |sabotage| World {
+        powers: vec![Edit(0)],
+        ..two_revisions(sabotage, [Fixed(0), Nothing])
+    };
+    raises(world, Sabotage::UnboundDelete, Alarm::WriteOfReplaced);
 }

@@ -1,6 +1,8 @@
 //! The small worlds that are searched: what their revisions want, and what may happen in them.
 
-use baton_apis::constants::{ANNOTATION_DELETION, DELETION_KEEP};
+use baton_apis::constants::{
+    ANNOTATION_DELETION, ANNOTATION_UPDATE, DELETION_KEEP, UPDATE_RECREATE,
+};
 use baton_engine::{ObjectKey, object::Identity};
 use serde_json::{Value, json};
 
@@ -105,6 +107,8 @@ pub enum Wanted {
     Same(u8),
     /// In the phase with this index, available, and to be kept when its revision goes.
     Kept(u8),
+    /// In the phase with this index, available, and immutable: deleted and created anew to change.
+    Fixed(u8),
 }
 
 impl Wanted {
@@ -113,9 +117,11 @@ impl Wanted {
     pub fn phase(self) -> Option<usize> {
         match self {
             Self::Nothing => None,
-            Self::In(phase) | Self::Broken(phase) | Self::Same(phase) | Self::Kept(phase) => {
-                Some(phase.into())
-            }
+            Self::In(phase)
+            | Self::Broken(phase)
+            | Self::Same(phase)
+            | Self::Kept(phase)
+            | Self::Fixed(phase) => Some(phase.into()),
         }
     }
 }
@@ -236,7 +242,9 @@ impl World {
     pub fn content(&self, revision: usize, object: usize) -> Option<String> {
         match self.revisions[revision][object] {
             Wanted::Nothing => None,
-            Wanted::In(_) | Wanted::Kept(_) => Some(format!("v{}", revision + 1)),
+            Wanted::In(_) | Wanted::Kept(_) | Wanted::Fixed(_) => {
+                Some(format!("v{}", revision + 1))
+            }
             Wanted::Broken(_) => Some(format!("broken{}", revision + 1)),
             Wanted::Same(_) => Some("same".to_owned()),
         }
@@ -259,9 +267,26 @@ impl World {
             "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": NAMES[object], "namespace": NAMESPACE},
             "data": {"content": content},
         });
-        if matches!(self.revisions[revision][object], Wanted::Kept(_)) {
-            manifest["metadata"]["annotations"] = json!({ ANNOTATION_DELETION: DELETION_KEEP });
+        match self.revisions[revision][object] {
+            Wanted::Kept(_) => {
+                manifest["metadata"]["annotations"] = json!({ ANNOTATION_DELETION: DELETION_KEEP });
+            }
+            Wanted::Fixed(_) => {
+                manifest["metadata"]["annotations"] = json!({ ANNOTATION_UPDATE: UPDATE_RECREATE });
+                manifest["immutable"] = true.into();
+            }
+            Wanted::Nothing | Wanted::In(_) | Wanted::Broken(_) | Wanted::Same(_) => {}
         }
         Some(manifest)
+    }
+
+    /// The objects that an actor deletes and creates anew to change them, a bit each.
+    #[must_use]
+    pub fn recreated(&self, actor: usize) -> u8 {
+        let wanted = self.revisions[Self::revision(actor)];
+        let is_fixed = |object: &usize| matches!(wanted[*object], Wanted::Fixed(_));
+        let fixed =
+            (0..OBJECTS).filter(|object| is_fixed(object) && self.looks_after(actor, *object));
+        fixed.fold(0, |bits, object| bits | 1 << object)
     }
 }

@@ -2,7 +2,7 @@
 
 mod careful;
 
-use careful::{quick_ahead, quick_kept};
+use careful::{quick_ahead, quick_kept, quick_recreated};
 
 use crate::world::{
     Class, Faults, OBJECTS,
@@ -180,6 +180,7 @@ pub fn quick() -> Vec<World> {
     worlds.extend(quick_delegated());
     worlds.extend(quick_foreign());
     worlds.extend(quick_kept());
+    worlds.extend(quick_recreated());
     worlds.extend(quick_ahead());
     worlds
 }

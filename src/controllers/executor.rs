@@ -26,7 +26,7 @@ use baton_engine::{
 };
 use baton_kubernetes::{
     account::Account,
-    blockers::Blocker,
+    blockers::{Blocker, Seen},
     events::EventKind,
     target::{Observation, ObserveError, Target},
 };
@@ -118,10 +118,11 @@ impl<K: RecordKind> Executor<'_, K> {
             siblings,
         } = wanted;
         self.hide(&mut phases, probes).await;
-        let missing = self.note_missing_classes(&mut phases, kinds).await;
-        self.note_pods(&mut phases, kinds, probes, revision.failing_since)
+        let missing = self
+            .note_missing_classes(&mut phases, kinds, revision)
             .await;
-        let outcome = self
+        self.note_pods(&mut phases, kinds, probes, revision).await;
+        let mut outcome = self
             .pass(Snapshot {
                 revision,
                 phases: &phases,
@@ -130,6 +131,7 @@ impl<K: RecordKind> Executor<'_, K> {
                 siblings,
             })
             .await;
+        outcome.failing_for = self.note_failing(&outcome);
         self.remember(&phases, kinds, &outcome, missing);
         self.tell_repairs(&phases, &outcome).await;
         let affected = self.affected(&phases, &outcome, by, previous);
@@ -262,9 +264,12 @@ impl<K: RecordKind> Executor<'_, K> {
                 gvk: desired.gvk.clone(),
                 key: desired.key.clone(),
             };
-            (blocker, version.parse().ok())
+            (
+                blocker,
+                version.parse().map_or(Seen::Somehow, Seen::Version),
+            )
         });
-        let missing = missing.into_iter().map(|blocker| (blocker, None));
+        let missing = missing.into_iter().map(|blocker| (blocker, Seen::Absent));
         self.target
             .watch_blockers(&user(self.key, self.uid), blockers.chain(missing));
         let refused = matches!(

@@ -22,6 +22,7 @@ use baton_engine::{
         status::{Creation, is_interim, report},
         template::metadata_digest,
     },
+    preflight,
 };
 use baton_kubernetes::events::EventKind;
 use baton_records::{
@@ -206,14 +207,16 @@ impl ObjectDeployments {
         let cause = deployment.annotations.get(ANNOTATION_CHANGE_CAUSE);
         annotations.extend(cause.map(|cause| (ANNOTATION_CHANGE_CAUSE, cause.clone())));
         let preflight = deployment.annotations.get(ANNOTATION_PREFLIGHT);
-        annotations.extend(preflight.map(|value| (ANNOTATION_PREFLIGHT, value.clone())));
+        let preflight =
+            preflight::wanted(preflight.map(String::as_str), record.preflight.as_deref());
+        annotations.extend(preflight.map(|value| (ANNOTATION_PREFLIGHT, value.to_owned())));
         let mut updated = self.shared.api.annotate(record, &annotations).await?;
         updated.notes.digest = Some(digest);
         if let Some(cause) = cause {
             updated.notes.change_cause = Some(cause.clone());
         }
         if let Some(value) = preflight {
-            updated.preflight = Some(value.as_str().into());
+            updated.preflight = Some(value.into());
         }
         updated.notes.labels.clear();
         Ok(updated)

@@ -257,7 +257,8 @@ impl ObjectSets {
             Err(text) => {
                 let record = self.set_up(record, false).await?;
                 revision.generation = record.generation;
-                let reason = reasons::PREFLIGHT_ERROR;
+                // Nobody need change anything: it is tried again.
+                let reason = reasons::WRITE_ERROR;
                 let mut report = report_refusal(status, &revision, reason, &[text], now);
                 report.requeue = Requeue::Backoff;
                 return self

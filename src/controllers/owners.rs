@@ -19,7 +19,7 @@ use baton_records::{key::Key, record::RecordKind};
 use baton_runtime::source::Wake;
 use parking_lot::Mutex;
 
-use super::{BURST, pods::PodsLook};
+use super::{BURST, pods::Failing};
 
 /// Objects that a revision only co-owns are written to by their new controller, several in a pass. A revision that
 /// objects were taken from is woken at the end of that pass; this is for the others, such as one that probes what a
@@ -58,8 +58,8 @@ struct Memory {
     probes: Option<Probes>,
     /// What older revisions have run. It does not change: their contents do not, and this one has come after them.
     ran: Option<BTreeSet<ObjectKey>>,
-    /// What the pods of failing workloads said the last time.
-    pods: Option<PodsLook>,
+    /// What it waits for and no watch tells of.
+    failing: Option<Failing>,
     /// Whether it names a kind that is not served, or an object was refused: its kind may be another one tomorrow.
     waits_for_kinds: bool,
 }
@@ -70,7 +70,7 @@ impl Memory {
             uid: uid.clone(),
             probes: None,
             ran: None,
-            pods: None,
+            failing: None,
             waits_for_kinds: false,
         }
     }
@@ -136,16 +136,16 @@ impl<K: RecordKind> Owners<K> {
         self.with(key, uid, |memory| memory.ran = Some(ran));
     }
 
-    /// What pods said the last time, if they were asked.
-    pub(crate) fn look(&self, key: &Key<K>, uid: &Arc<str>) -> Option<PodsLook> {
+    /// What an owner waits for and no watch tells of.
+    pub(crate) fn failing(&self, key: &Key<K>, uid: &Arc<str>) -> Option<Failing> {
         let owners = self.0.lock();
         let memory = owners.get(key).filter(|memory| memory.uid == *uid)?;
-        memory.pods.clone()
+        memory.failing.clone()
     }
 
-    /// Notes what pods say now.
-    pub(crate) fn note_look(&self, key: &Key<K>, uid: &Arc<str>, look: PodsLook) {
-        self.with(key, uid, |memory| memory.pods = Some(look));
+    /// Notes what that is now.
+    pub(crate) fn note_failing(&self, key: &Key<K>, uid: &Arc<str>, failing: Option<Failing>) {
+        self.with(key, uid, |memory| memory.failing = failing);
     }
 
     /// Notes whether an owner waits for kinds to be served.

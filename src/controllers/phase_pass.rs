@@ -258,7 +258,7 @@ impl PhasePass<'_> {
             Ok(kinds) => kinds,
             Err(text) => {
                 let result = (ReconcileOutcome::Failed, Requeue::Backoff);
-                return Ok(blocked(reasons::PREFLIGHT_ERROR, &[text], result));
+                return Ok(blocked(reasons::WRITE_ERROR, &[text], result));
             }
         };
         let wanted = Wanted {

@@ -1,13 +1,12 @@
 //! Claims whose storage class does not exist: the server takes them, and they stay pending without a word.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_engine::{
-    Answer, Gvk, ObjectKey, Request,
     object_pass::Live,
-    revision::{Desired, Kinds, Phase},
+    revision::{Desired, Kinds, Phase, Revision},
 };
-use baton_kubernetes::blockers::Blocker;
+use baton_kubernetes::{blockers::Blocker, storage_classes::storage_class};
 use baton_records::record::RecordKind;
 
 use super::executor::Executor;
@@ -16,20 +15,31 @@ impl<K: RecordKind> Executor<'_, K> {
     /// Notes with each claim that is not bound whether its class does not exist, and returns these classes: their
     /// appearance has to wake the owner.
     ///
-    /// One read for each class, in passes where such a claim is not bound. What cannot be read, or may not be told,
-    /// counts as there.
+    /// One read for each class that was not there lately, in passes where such a claim is not bound. What cannot be
+    /// read, or may not be told, counts as there, and so does a class of which the revision has a volume itself: claims
+    /// are bound to such volumes by name. A paused revision asks nobody.
     pub(super) async fn note_missing_classes(
         &self,
         phases: &mut [Phase],
         kinds: &Kinds,
+        revision: &Revision,
     ) -> Vec<Blocker> {
+        if revision.is_paused() {
+            return Vec::new();
+        }
+        let objects = phases.iter().flat_map(|phase| &phase.objects);
+        let own: BTreeSet<String> = objects
+            .filter_map(|object| class_of(object, "PersistentVolume"))
+            .collect();
         let mut classes: BTreeMap<String, bool> = BTreeMap::new();
         for phase in phases {
             if phase.delegated.is_some() {
                 continue;
             }
             for claim in &mut phase.objects {
-                let Some(class) = class_of(claim).filter(|_| !self.is_bound(claim, kinds)) else {
+                let class = class_of(claim, "PersistentVolumeClaim");
+                let class = class.filter(|class| !own.contains(class));
+                let Some(class) = class.filter(|_| !self.is_bound(claim, kinds)) else {
                     continue;
                 };
                 let is_missing = match classes.get(&class) {
@@ -42,12 +52,7 @@ impl<K: RecordKind> Executor<'_, K> {
             }
         }
         let missing = classes.into_iter().filter(|(_, is_missing)| *is_missing);
-        missing
-            .map(|(class, _)| {
-                let (gvk, key) = storage_class(class);
-                Blocker { gvk, key }
-            })
-            .collect()
+        missing.map(|(class, _)| storage_class(&class)).collect()
     }
 
     fn is_bound(&self, claim: &Desired, kinds: &Kinds) -> bool {
@@ -58,33 +63,22 @@ impl<K: RecordKind> Executor<'_, K> {
     }
 
     async fn is_missing(&self, class: &str) -> bool {
-        let (gvk, key) = storage_class(class.to_owned());
-        if let Some(account) = &self.account
-            && self.target.hides(account, &gvk, &key).await.is_some()
-        {
+        if !self.target.lacks_storage_class(class).await {
             return false;
         }
-        let answer = self.target.send(None, &gvk, &key, &Request::Get).await;
-        answer == Answer::NotFound
+        let Some(account) = &self.account else {
+            return true;
+        };
+        let Blocker { gvk, key } = storage_class(class);
+        self.target.hides(account, &gvk, &key).await.is_none()
     }
 }
 
-/// The class that a claim names. An empty name asks for a volume without one.
-fn class_of(object: &Desired) -> Option<String> {
-    let is_claim = object.key.group.is_empty() && object.key.kind == "PersistentVolumeClaim";
+/// The class that a claim or a volume names, if an object is one. An empty name asks for a volume without one.
+fn class_of(object: &Desired, kind: &str) -> Option<String> {
+    let is_it = object.key.group.is_empty() && object.key.kind == kind;
     let class = object.manifest["spec"]["storageClassName"].as_str();
     class
-        .filter(|class| is_claim && !class.is_empty())
+        .filter(|class| is_it && !class.is_empty())
         .map(ToOwned::to_owned)
-}
-
-fn storage_class(name: String) -> (Gvk, ObjectKey) {
-    let gvk = Gvk::new("storage.k8s.io/v1", "StorageClass");
-    let key = ObjectKey {
-        group: gvk.group.clone(),
-        kind: gvk.kind.clone(),
-        namespace: String::new(),
-        name,
-    };
-    (gvk, key)
 }

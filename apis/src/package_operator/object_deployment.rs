@@ -3,7 +3,10 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector};
 use kube::CustomResource;
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{
+    Deserialize, Deserializer, Serialize,
+    de::{IntoDeserializer as _, value, value::StringDeserializer},
+};
 
 use crate::{ControlledObjectReference, ObjectSetProbe, ObjectSetTemplatePhase, limits, schema};
 
@@ -141,7 +144,7 @@ pub struct ObjectDeploymentStatus {
     /// `Progressing`: a revision is being rolled out. `Ready`: the template is rolled out and available. `NotReady`:
     /// it was, and is not available now. `Failed`: the rollout is refused or late, and somebody has to change
     /// something.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "known_phase")]
     pub phase: ObjectDeploymentStatusPhase,
     /// The state in detail. `Available`: the newest revision, or one before it, is available.
     /// `Progressing`: a new revision is being rolled out; false with the reason
@@ -164,6 +167,15 @@ pub struct ObjectDeploymentStatus {
     /// The revisions of this deployment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub controller_of: Vec<ControlledObjectReference>,
+}
+
+/// A word of another manager, or of a later version, is as good as none: the next report replaces it.
+fn known_phase<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<ObjectDeploymentStatusPhase, D::Error> {
+    let word = String::deserialize(deserializer)?;
+    let word: StringDeserializer<value::Error> = word.into_deserializer();
+    Ok(ObjectDeploymentStatusPhase::deserialize(word).unwrap_or_default())
 }
 
 /// The state of a deployment.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
-use baton_apis::conditions::MAX_MESSAGE_LENGTH;
+use baton_apis::conditions::{GENERAL, MAX_MESSAGE_LENGTH};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -120,9 +120,11 @@ impl Conditions {
         &self.list
     }
 
-    /// The conditions as they are now.
+    /// The conditions as they are now. Those for general tools come last, whenever they came.
     #[must_use]
-    pub fn into_list(self) -> Vec<Condition> {
+    pub fn into_list(mut self) -> Vec<Condition> {
+        let place = |condition: &Condition| GENERAL.iter().position(|it| *it == condition.type_);
+        self.list.sort_by_key(place);
         self.list
     }
 }

@@ -20,7 +20,6 @@ use crate::{
     revision::{Delivery, Revision},
     teardown::TeardownOutcome,
     texts,
-    workload::runs_pods,
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -87,13 +86,7 @@ pub fn report_pass(
     let Availability {
         is_error,
         mut requeue,
-    } = set_available(
-        &mut conditions,
-        revision,
-        &outcome,
-        (failures, now),
-        succeeded,
-    );
+    } = set_available(&mut conditions, revision, &outcome, failures, succeeded);
     // What the pass did not reach stays as it was reported last.
     if !is_error {
         conditions.map(outcome.mapped);
@@ -172,7 +165,7 @@ pub fn report_phase(
 ) -> (ObjectSetPhaseStatus, Requeue) {
     let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
     let Availability { is_error, requeue } =
-        set_available(&mut conditions, revision, &outcome, (failures, now), true);
+        set_available(&mut conditions, revision, &outcome, failures, true);
     if !is_error {
         conditions.map(outcome.mapped);
     }
@@ -222,7 +215,7 @@ fn set_available(
     conditions: &mut Conditions,
     revision: &Revision,
     outcome: &Outcome,
-    (failures, now): (u32, Timestamp),
+    failures: u32,
     is_established: bool,
 ) -> Availability {
     let mut requeue = Requeue::OnEvent;
@@ -255,11 +248,8 @@ fn set_available(
                 Delivery::Delegated | Delivery::Remote => failures.clone(),
             };
             fail("False", reasons::PROBE_FAILURE, &message, Requeue::OnEvent);
-            let mut waiting = outcome.waiting_for.iter();
-            if waiting.any(|it| runs_pods(&it.group, &it.kind)) {
-                let since = failing_since(conditions.list());
-                let lasts = since.map(|since| now.duration_since(since).unsigned_abs());
-                requeue = Requeue::After(next_look(lasts.unwrap_or_default()));
+            if !outcome.failing_unseen().is_empty() {
+                requeue = Requeue::After(next_look(outcome.failing_for));
             }
         }
         PassResult::Delegated {

@@ -24,6 +24,8 @@ use baton_apis::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use crate::preflight;
+
 /// What is wanted of a deployment.
 #[derive(Clone, Debug, Default)]
 pub struct Deployment {
@@ -269,10 +271,15 @@ impl Snapshot<'_> {
     }
 
     fn annotation(&self, current: &Member) -> Option<Action> {
-        let agrees = |own: &Option<String>, current| own.is_none() || own == current;
+        let own = &self.deployment;
+        let preflight = current.preflight.as_deref();
+        let agrees = |wanted: Option<&str>, current| wanted.is_none() || wanted == current;
         let in_step = current.digest.is_some()
-            && agrees(&self.deployment.change_cause, &current.change_cause)
-            && agrees(&self.deployment.preflight, &current.preflight);
+            && agrees(own.change_cause.as_deref(), current.change_cause.as_deref())
+            && agrees(
+                preflight::wanted(own.preflight.as_deref(), preflight),
+                preflight,
+            );
         (!in_step && !current.is_archived).then(|| Action::Annotate(current.name.clone()))
     }
 

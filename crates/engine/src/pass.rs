@@ -8,7 +8,7 @@ mod outcome;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
+use std::{fmt, time::Duration};
 
 use baton_apis::{WaitingForObject, conditions::reasons};
 
@@ -296,12 +296,6 @@ impl<'a> Pass<'a> {
                 continue;
             };
             let key = &desired.key;
-            let mut messages = messages.join(", ");
-            let live = self.objects[at.phase][at.object].live();
-            let own = || live.and_then(|live| workload::own_reason(key, live));
-            if let Some(reason) = desired.reason.clone().or_else(own) {
-                messages = workload::with_reason(&messages, &reason);
-            }
             self.wait_for(at, reasons::PROBE_FAILURE, &messages);
             failures.push(&format!(
                 "{} {} {}/{}: {messages}",
@@ -319,24 +313,33 @@ impl<'a> Pass<'a> {
     }
 
     /// Why an object does not pass its probes; `None` when it does.
-    fn probe(&mut self, at: Position) -> Option<Vec<String>> {
+    fn probe(&mut self, at: Position) -> Option<String> {
         let object = &self.objects[at.phase][at.object];
         if let Need::Wait(text) = object.need() {
-            return Some(vec![text]);
+            return Some(text);
         }
         let Some(live) = object.live() else {
-            return Some(vec!["not found".to_owned()]);
+            return Some("not found".to_owned());
         };
-        let Desired { key, lacks, .. } = object.desired;
-        let is_bound = live["status"]["phase"] == "Bound";
-        let lacks = lacks.iter().filter(|_| !is_bound).cloned();
+        let Desired {
+            key, lacks, reason, ..
+        } = object.desired;
         let probes = self.snapshot.probes;
-        let mut messages = match probes.evaluate(&mut self.budget, &key.group, &key.kind, live) {
-            Verdict::True => Vec::new(),
-            Verdict::False(messages) | Verdict::Unknown(messages) => messages,
+        let failure = match probes.evaluate(&mut self.budget, &key.group, &key.kind, live) {
+            Verdict::True => None,
+            Verdict::False(messages) | Verdict::Unknown(messages) => {
+                let messages = messages.join(", ");
+                // Only of what is probed it is known that it may be told of.
+                let reason = reason.clone().or_else(|| workload::own_reason(key, live));
+                Some(match reason {
+                    Some(reason) => workload::with_reason(&messages, &reason),
+                    None => messages,
+                })
+            }
         };
-        messages.extend(lacks);
-        (!messages.is_empty()).then_some(messages)
+        let lacks = lacks.clone().filter(|_| live["status"]["phase"] != "Bound");
+        let texts: Vec<String> = failure.into_iter().chain(lacks).collect();
+        (!texts.is_empty()).then(|| texts.join(", "))
     }
 
     fn wait_for(&mut self, at: Position, reason: &str, message: &str) {
@@ -367,6 +370,7 @@ impl<'a> Pass<'a> {
             writes: Vec::new(),
             learned: Vec::new(),
             blockers: self.blockers,
+            failing_for: Duration::ZERO,
         };
         let paused = self.snapshot.revision.is_paused();
         for (phase, objects) in self.objects.into_iter().enumerate() {

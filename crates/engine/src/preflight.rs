@@ -33,9 +33,32 @@ impl Preflight {
     }
 }
 
+/// What a deployment wants its current revision to say, which says `current`; nothing where that stays as it is.
+///
+/// A deployment without the annotation leaves the revision to whoever has annotated that one, but for a value that
+/// means nothing: it came from the deployment, and goes with it.
+#[must_use]
+pub fn wanted<'a>(own: Option<&'a str>, current: Option<&str>) -> Option<&'a str> {
+    let is_refused = || Preflight::parse(current).is_err();
+    own.or_else(|| is_refused().then_some(PREFLIGHT_PHASE))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_typing_error_can_be_taken_back() {
+        for (own, current, expected) in [
+            (Some("All"), None, Some("All")),
+            (Some("all"), Some("All"), Some("all")),
+            (None, Some("all"), Some("Phase")),
+            (None, Some("All"), None),
+            (None, None, None),
+        ] {
+            assert_eq!(wanted(own, current), expected, "{own:?} {current:?}");
+        }
+    }
 
     #[test]
     fn a_value_that_means_nothing_is_refused() {

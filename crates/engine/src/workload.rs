@@ -29,6 +29,12 @@ pub fn runs_pods(group: &str, kind: &str) -> bool {
     )
 }
 
+/// Whether an object may fail its probes because of what no watch on it tells: what its pods say, or a storage class.
+#[must_use]
+pub fn fails_unseen(group: &str, kind: &str) -> bool {
+    runs_pods(group, kind) || (group, kind) == ("", "PersistentVolumeClaim")
+}
+
 /// What probes say of a workload, with the reason behind it.
 #[must_use]
 pub fn with_reason(messages: &str, reason: &str) -> String {

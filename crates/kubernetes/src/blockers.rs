@@ -43,6 +43,28 @@ pub struct Blocker {
     pub key: ObjectKey,
 }
 
+/// How a user saw a blocker last, before it is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Seen {
+    /// It did not exist.
+    Absent,
+    /// In this `resourceVersion`.
+    Version(u64),
+    /// It existed, in whatever state.
+    Somehow,
+}
+
+impl Seen {
+    /// Whether the first list has something else; it has the object in this version, or not at all.
+    fn differs(self, listed: Option<u64>) -> bool {
+        match self {
+            Self::Absent => listed.is_some(),
+            Self::Version(seen) => listed != Some(seen),
+            Self::Somehow => listed.is_none(),
+        }
+    }
+}
+
 /// All watches on blockers of one cluster.
 pub(crate) struct Blockers {
     client: Client,
@@ -66,13 +88,12 @@ impl Blockers {
     }
 
     /// Watches exactly these objects for a user. Those that were watched before go on undisturbed.
-    /// `version` is the state that the user knows, if any.
-    pub fn set(&self, user: &User, blockers: impl IntoIterator<Item = (Blocker, Option<u64>)>) {
+    pub fn set(&self, user: &User, blockers: impl IntoIterator<Item = (Blocker, Seen)>) {
         let mut watched = self.watched.lock();
         let mut before = watched.remove(user).unwrap_or_default();
         let elsewhere: usize = watched.values().map(HashMap::len).sum();
         let mut after = HashMap::new();
-        for (blocker, version) in blockers {
+        for (blocker, seen) in blockers {
             if elsewhere + after.len() >= MOST {
                 tracing::debug!(%user, key = %blocker.key, "too many blockers, not watched");
                 break;
@@ -81,7 +102,7 @@ impl Blockers {
                 .remove(&blocker)
                 // It ends when the kind could not be looked up.
                 .filter(|task| !task.is_finished())
-                .unwrap_or_else(|| self.start(user.clone(), blocker.clone(), version));
+                .unwrap_or_else(|| self.start(user.clone(), blocker.clone(), seen));
             after.insert(blocker, task);
         }
         if !after.is_empty() {
@@ -89,7 +110,7 @@ impl Blockers {
         }
     }
 
-    fn start(&self, user: User, blocker: Blocker, version: Option<u64>) -> Task {
+    fn start(&self, user: User, blocker: Blocker, seen: Seen) -> Task {
         let client = self.client.clone();
         let (discovery, report) = (Arc::clone(&self.discovery), Arc::clone(&self.report));
         Task::spawn(async move {
@@ -97,7 +118,7 @@ impl Blockers {
             let Ok(Some(resource)) = discovery.resolve(&gvk).await else {
                 return;
             };
-            // It was read a moment ago, so it has a path.
+            // It was asked for a moment ago, so it has a path.
             let Ok(path) = resource.path_in(&key.namespace) else {
                 return;
             };
@@ -107,10 +128,7 @@ impl Blockers {
                 page_size: 1,
                 ..WatchSpec::new(path)
             };
-            let mut state = Observed {
-                version,
-                ..Observed::default()
-            };
+            let mut state = Observed::new(seen);
             run(client, spec, move |event| {
                 if state.changed_by(&event) {
                     report(user.clone());
@@ -122,10 +140,9 @@ impl Blockers {
 }
 
 /// The observed state of a blocker.
-#[derive(Default)]
 struct Observed {
-    /// The version that the user had seen before the watch began.
-    version: Option<u64>,
+    /// What the user had seen before the watch began.
+    seen: Seen,
     /// Fingerprint; `None` when it does not exist.
     now: Option<u64>,
     listing: Option<(u64, u64)>,
@@ -133,6 +150,15 @@ struct Observed {
 }
 
 impl Observed {
+    fn new(seen: Seen) -> Self {
+        Self {
+            seen,
+            now: None,
+            listing: None,
+            listed: false,
+        }
+    }
+
     fn changed_by(&mut self, event: &Event<'_>) -> bool {
         match event {
             Event::ListStarted => {
@@ -149,9 +175,7 @@ impl Observed {
                 if std::mem::replace(&mut self.listed, true) {
                     before != now
                 } else {
-                    // The user took it for existing.
-                    self.listing
-                        .is_none_or(|(version, _)| self.version.is_some_and(|seen| seen != version))
+                    self.seen.differs(self.listing.map(|(version, _)| version))
                 }
             }
             Event::Upsert(object) => {
@@ -197,11 +221,8 @@ mod tests {
         RawValue::from_string(object.to_string()).unwrap()
     }
 
-    fn listed(version: Option<u64>, found: Option<u64>) -> (Observed, bool) {
-        let mut observed = Observed {
-            version,
-            ..Observed::default()
-        };
+    fn listed(seen: Seen, found: Option<u64>) -> (Observed, bool) {
+        let mut observed = Observed::new(seen);
         assert!(!observed.changed_by(&Event::ListStarted));
         if let Some(found) = found {
             assert!(!observed.changed_by(&Event::Listed(&object(found, &json!({})))));
@@ -214,20 +235,22 @@ mod tests {
 
     #[test]
     fn the_first_list_reports_what_was_missed() {
-        for (version, found, expected) in [
-            (Some(5), Some(5), false),
-            (Some(5), Some(6), true),
-            (Some(5), None, true),
-            (None, Some(5), false),
-            (None, None, true),
+        for (seen, found, expected) in [
+            (Seen::Version(5), Some(5), false),
+            (Seen::Version(5), Some(6), true),
+            (Seen::Version(5), None, true),
+            (Seen::Somehow, Some(5), false),
+            (Seen::Somehow, None, true),
+            (Seen::Absent, Some(5), true),
+            (Seen::Absent, None, false),
         ] {
-            assert_eq!(listed(version, found).1, expected, "{version:?} {found:?}");
+            assert_eq!(listed(seen, found).1, expected, "{seen:?} {found:?}");
         }
     }
 
     #[test]
     fn only_what_decides_about_adoption_counts() {
-        let (mut observed, _) = listed(Some(5), Some(5));
+        let (mut observed, _) = listed(Seen::Version(5), Some(5));
         let labels = json!({"labels": {"x": "y"}});
         let steps = [
             (

@@ -22,6 +22,7 @@ pub mod permits;
 mod pods;
 pub mod redact;
 pub mod request_metrics;
+pub mod storage_classes;
 pub mod store;
 pub mod target;
 pub mod turns;

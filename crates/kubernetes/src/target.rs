@@ -11,13 +11,14 @@ use tokio::{sync::mpsc::UnboundedSender, time::timeout};
 
 use crate::{
     account::Rights,
-    blockers::{Blocker, Blockers},
+    blockers::{Blocker, Blockers, Seen},
     discovery::{Discovery, DiscoveryError, Location, Resource},
     informers::{Informers, State, Task},
     key_locks::KeyLocks,
     kind_watch,
     object::Stored,
     permits::Permits,
+    storage_classes::StorageClasses,
     store::{IsOwner, ObjectChange},
     user::User,
 };
@@ -117,6 +118,7 @@ pub(super) struct Inner {
     pub permits: Arc<Permits>,
     pub creating: KeyLocks,
     pub rights: Rights,
+    pub storage_classes: StorageClasses,
     blockers: Blockers,
     /// The custom resource definitions that exist.
     definitions: Arc<kind_watch::Names>,
@@ -163,6 +165,7 @@ impl Target {
             permits: Permits::new(IN_FLIGHT),
             creating: KeyLocks::default(),
             rights: Rights::default(),
+            storage_classes: StorageClasses::default(),
             blockers,
             definitions: names,
             _definitions: definitions,
@@ -291,11 +294,7 @@ impl Target {
     /// Watches exactly these objects for a user that cannot go on because of them; none to stop.
     /// With each comes the version that the user has seen, if any: an event follows at
     /// once when that is not the object's present one.
-    pub fn watch_blockers(
-        &self,
-        user: &User,
-        blockers: impl IntoIterator<Item = (Blocker, Option<u64>)>,
-    ) {
+    pub fn watch_blockers(&self, user: &User, blockers: impl IntoIterator<Item = (Blocker, Seen)>) {
         self.0.blockers.set(user, blockers);
     }
 

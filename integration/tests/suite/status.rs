@@ -274,6 +274,7 @@ async fn printer_columns_show_the_conditions(scope: Scope) {
         ("InTransition", 1),
         ("Revision", 0),
         ("Age", 0),
+        ("Message", 1),
     ];
     let expected: Vec<_> = expected
         .into_iter()

@@ -18,6 +18,8 @@ pub struct Start {
     pub wish: Wish,
     /// Whether its objects are taken away.
     pub is_teardown: bool,
+    /// Of the objects that it creates anew to change them those that it reports as its own, a bit each.
+    pub reported: u8,
     /// What the cache shows of each object: its state if the cache can see it, and what is remembered with it.
     pub seen: [(Option<ContentId>, SettledId); OBJECTS],
     /// The others.

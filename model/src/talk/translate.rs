@@ -59,9 +59,10 @@ fn condition(type_: &str, status: &str) -> Condition {
     serde_json::from_value(condition).expect("a condition")
 }
 
-fn controller_of(kept: Status) -> Vec<ControlledObjectReference> {
-    let controls = (0..OBJECTS).filter(|object| kept.controls & (1 << object) != 0);
-    let references = controls.map(|object| controlled_reference(&World::key(object)));
+/// The objects that have a bit each.
+pub(super) fn controlled(bits: u8) -> Vec<ControlledObjectReference> {
+    let objects = (0..OBJECTS).filter(|object| bits & (1 << object) != 0);
+    let references = objects.map(|object| controlled_reference(&World::key(object)));
     references.collect()
 }
 
@@ -85,7 +86,7 @@ pub(super) fn status_of(set: usize, kept: Status) -> ObjectSetStatus {
     conditions.extend(kept.succeeded.then(|| condition(SUCCEEDED, "True")));
     ObjectSetStatus {
         conditions,
-        controller_of: controller_of(kept),
+        controller_of: controlled(kept.controls),
         revision: i64::try_from(set).ok(),
         ..ObjectSetStatus::default()
     }
@@ -103,7 +104,7 @@ pub(super) fn phase_status_of(kept: Status) -> ObjectSetPhaseStatus {
     conditions.extend(kept.pauses.then(|| condition(PAUSED, "True")));
     ObjectSetPhaseStatus {
         conditions,
-        controller_of: controller_of(kept),
+        controller_of: controlled(kept.controls),
         ..ObjectSetPhaseStatus::default()
     }
 }

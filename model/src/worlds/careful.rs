@@ -1,9 +1,10 @@
-//! Worlds with objects that are kept, and with revisions that check everything first.
+//! Worlds with objects that are kept, with objects that are created anew to change them, and with revisions that check
+//! everything first.
 
 use super::{BOTH, CALM, LOSSY, ROUGH, delegated, remote, world};
 use crate::world::{
     Power::{Archive, Delete, Edit, Hold, Pause, Remove},
-    Wanted::{In, Kept, Nothing},
+    Wanted::{Fixed, In, Kept, Nothing},
     World,
 };
 
@@ -45,6 +46,51 @@ pub(super) fn quick_kept() -> Vec<World> {
                 "a kept object of a delegated phase",
                 &[[Kept(0), In(1)]],
                 &[Archive(0), Delete(0)],
+                0,
+                CALM,
+            ),
+        ),
+    ]
+}
+
+/// Worlds with an object that is immutable, and created anew to change it, which fit in a few minutes.
+pub(super) fn quick_recreated() -> Vec<World> {
+    let fixed = [Fixed(0), Nothing];
+    vec![
+        world(
+            "handover of an immutable object",
+            &[fixed, fixed],
+            &[Archive(0), Archive(1), Delete(0)],
+            0,
+            LOSSY,
+        ),
+        world(
+            "handover of an immutable object, touched",
+            &[fixed, fixed],
+            &[Archive(0), Edit(0), Remove(0), Hold(0)],
+            1,
+            LOSSY,
+        ),
+        world(
+            "handover of an immutable object, lagging watches",
+            &[fixed, fixed],
+            &[Archive(0), Delete(1)],
+            0,
+            ROUGH,
+        ),
+        remote(world(
+            "an immutable object in another cluster",
+            &[fixed, fixed],
+            &[Archive(0), Delete(1)],
+            0,
+            LOSSY,
+        )),
+        delegated(
+            [true, true, false],
+            world(
+                "an immutable object of delegated phases",
+                &[fixed, fixed],
+                &[Archive(0)],
                 0,
                 CALM,
             ),

@@ -44,8 +44,8 @@ pub const FIRST_LOOK: Duration = Duration::from_secs(10);
 /// How long it takes at most until they are asked again.
 const LAST_LOOK: Duration = Duration::from_mins(10);
 
-/// When a revision that has workloads which have failed their probes for so long is reconciled again without an event:
-/// pods may fail in another way by then, of which no watch tells.
+/// When a revision is reconciled again without an event whose objects have failed unseen for so long: see
+/// [`fails_unseen`](crate::workload::fails_unseen).
 #[must_use]
 pub fn next_look(failing_for: Duration) -> Duration {
     failing_for.clamp(FIRST_LOOK, LAST_LOOK)

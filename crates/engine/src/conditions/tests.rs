@@ -19,6 +19,7 @@ fn outcome(result: PassResult, controls_all: bool) -> Outcome {
         writes: Vec::new(),
         learned: Vec::new(),
         blockers: Vec::new(),
+        failing_for: Duration::ZERO,
     }
 }
 
@@ -397,35 +398,38 @@ fn a_status_can_be_written_whatever_there_is_to_say() {
     );
 }
 
-/// Nothing else tells what pods say: no watch looks at them.
+/// Nothing else tells what pods say, or that a storage class is there: no watch on the objects does.
 #[test]
-fn a_failing_workload_is_looked_at_again_and_again_and_less_and_less() {
-    let waiting = |group: &str, kind: &str| WaitingForObject {
-        group: group.to_owned(),
-        kind: kind.to_owned(),
-        ..WaitingForObject::default()
-    };
-    let report = |previous: &ObjectSetStatus, object: WaitingForObject, now| {
+fn what_fails_unseen_is_looked_at_again_and_again_and_less_and_less() {
+    let report = |kind: (&str, &str), seconds| {
         let result = PassResult::ProbeFailure {
             phase: "a".to_owned(),
             failures: "x".to_owned(),
         };
         let mut outcome = outcome(result, true);
-        outcome.waiting_for.push(object);
-        report_pass(previous, &revision(), outcome, 0, now)
+        outcome.failing_for = Duration::from_secs(seconds);
+        outcome.waiting_for.push(WaitingForObject {
+            group: kind.0.to_owned(),
+            kind: kind.1.to_owned(),
+            ..WaitingForObject::default()
+        });
+        let (fresh, now) = (ObjectSetStatus::default(), Timestamp::UNIX_EPOCH);
+        report_pass(&fresh, &revision(), outcome, 0, now)
     };
-    let start = Timestamp::UNIX_EPOCH;
-    let fresh = ObjectSetStatus::default();
-    let first = report(&fresh, waiting("apps", "Deployment"), start);
-    assert_eq!(first.requeue, Requeue::After(FIRST_LOOK));
-    for (seconds, expected) in [(5, 10), (20, 20), (100, 100), (5000, 600)] {
-        let now = start + SignedDuration::from_secs(seconds);
-        let later = report(&first.status, waiting("apps", "Deployment"), now);
-        let expected = Duration::from_secs(expected);
-        assert_eq!(later.requeue, Requeue::After(expected), "{seconds}");
+    for kind in [("apps", "Deployment"), ("", "PersistentVolumeClaim")] {
+        for (seconds, expected) in [(0, 10), (5, 10), (20, 20), (100, 100), (5000, 600)] {
+            let expected = Requeue::After(Duration::from_secs(expected));
+            assert_eq!(
+                report(kind, seconds).requeue,
+                expected,
+                "{kind:?} {seconds}"
+            );
+        }
     }
-    let other = report(&fresh, waiting("", "ConfigMap"), start);
+    let other = report(("", "ConfigMap"), 0);
     assert_eq!(other.requeue, Requeue::OnEvent);
+    let fresh = ObjectSetStatus::default();
     assert_eq!(failing_since(&fresh.conditions), None);
-    assert_eq!(failing_since(&first.status.conditions), Some(start));
+    let since = failing_since(&other.status.conditions);
+    assert_eq!(since, Some(Timestamp::UNIX_EPOCH));
 }

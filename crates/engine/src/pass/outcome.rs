@@ -1,11 +1,15 @@
 //! What a pass found out and did.
 
+use std::{collections::BTreeSet, time::Duration};
+
 use baton_apis::{ControlledObjectReference, RemotePhaseReference, WaitingForObject};
 
 use super::Position;
 use crate::{
+    ObjectKey,
     mapping::MappedCondition,
     object_pass::{Settled, WriteResult},
+    workload::fails_unseen,
 };
 
 /// Why a pass ended.
@@ -67,4 +71,26 @@ pub struct Outcome {
     /// Objects of other owners that collide with the revision, in the `resourceVersion` that was
     /// seen: a change of them triggers a pass.
     pub blockers: Vec<(Position, String)>,
+    /// For how long the objects that [fail unseen](Outcome::failing_unseen), and no others, have done so. A pass does
+    /// not know; whoever remembers earlier ones fills it in.
+    pub failing_for: Duration,
+}
+
+impl Outcome {
+    /// The objects that fail their probes, and of which no watch tells why: see [`fails_unseen`].
+    #[must_use]
+    pub fn failing_unseen(&self) -> BTreeSet<ObjectKey> {
+        if !matches!(self.result, PassResult::ProbeFailure { .. }) {
+            return BTreeSet::new();
+        }
+        let waiting = self.waiting_for.iter();
+        let unseen = waiting.filter(|it| fails_unseen(&it.group, &it.kind));
+        let keys = unseen.map(|it| ObjectKey {
+            group: it.group.clone(),
+            kind: it.kind.clone(),
+            namespace: it.namespace.clone().unwrap_or_default(),
+            name: it.name.clone(),
+        });
+        keys.collect()
+    }
 }

@@ -11,7 +11,10 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::object_pass::WriteResult;
-use crate::{revision::duplicates, tests::fixtures::*};
+use crate::{
+    revision::{KindScope, KindState, duplicates},
+    tests::fixtures::*,
+};
 
 /// Objects of a phase go out side by side, phases one after the other, and every dry run of a
 /// phase precedes its first write, which is that of the object without a dry run.
@@ -475,7 +478,7 @@ fn what_an_object_lacks_and_what_its_pods_say_is_told_with_its_failure() {
             Some("no class"),
             Some("pods"),
             "Pending",
-            Some("such value, no class (pods)"),
+            Some("such value (pods), no class"),
         ),
         (failing, Some("no class"), None, "Bound", Some("such value")),
         (
@@ -521,4 +524,36 @@ fn what_an_object_lacks_and_what_its_pods_say_is_told_with_its_failure() {
             .map(|told| expected.is_some_and(|end| told.ends_with(end)));
         assert_eq!(ends, expected.map(|_| true), "{told:?} {expected:?}");
     }
+}
+
+/// Whether an account may read an object is found out for what is probed.
+#[test]
+fn nothing_is_told_of_the_state_of_a_workload_that_is_not_probed() {
+    let revision = revision();
+    let object = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: a}}";
+    let phases = [phase(&revision, "p1", &[object])];
+    let probes = no_probes();
+    let kinds = Kinds::from([(
+        phases[0].objects[0].gvk.clone(),
+        KindState::served(KindScope::Namespaced),
+    )]);
+    let snapshot = Snapshot {
+        revision: &revision,
+        phases: &phases,
+        probes: &probes,
+        kinds: &kinds,
+        siblings: &Family,
+    };
+    let mut pass = Pass::new(snapshot, |_| {
+        let mut live = terminating(live("2", "me*"));
+        live["status"]["conditions"] =
+            json!([{"type": "ReplicaFailure", "status": "True", "message": "quota of team a"}]);
+        (Live::Present(live), None)
+    });
+    assert_eq!(pass.step(), Step::Done);
+    let expected = PassResult::ProbeFailure {
+        phase: "p1".to_owned(),
+        failures: "apps Deployment ns/a: being deleted".to_owned(),
+    };
+    assert_eq!(pass.outcome().result, expected);
 }

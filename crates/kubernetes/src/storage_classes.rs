@@ -1,0 +1,89 @@
+//! Storage classes, which claims name and nobody else speaks of.
+
+use std::{
+    collections::HashMap,
+    time::{Duration, Instant},
+};
+
+use baton_engine::{Answer, Gvk, ObjectKey, Request};
+use parking_lot::Mutex;
+
+use crate::{blockers::Blocker, target::Target};
+
+/// How long one that was there counts as there.
+const THERE: Duration = Duration::from_mins(5);
+/// How many are known before those that count no more are thrown away.
+const KEPT: usize = 256;
+
+/// Until when classes count as there.
+#[derive(Default)]
+pub(crate) struct StorageClasses(Mutex<HashMap<String, Instant>>);
+
+impl StorageClasses {
+    fn is_there(&self, name: &str, now: Instant) -> bool {
+        self.0.lock().get(name).is_some_and(|until| now < *until)
+    }
+
+    fn note(&self, name: &str, now: Instant) {
+        let mut known = self.0.lock();
+        if known.len() >= KEPT {
+            known.retain(|_, until| now < *until);
+        }
+        if known.len() >= KEPT {
+            known.clear();
+        }
+        known.insert(name.to_owned(), now + THERE);
+    }
+}
+
+/// A storage class as an object to wait for.
+#[must_use]
+pub fn storage_class(name: &str) -> Blocker {
+    let gvk = Gvk::new("storage.k8s.io/v1", "StorageClass");
+    let key = ObjectKey {
+        group: gvk.group.clone(),
+        kind: gvk.kind.clone(),
+        namespace: String::new(),
+        name: name.to_owned(),
+    };
+    Blocker { gvk, key }
+}
+
+impl Target {
+    /// Whether a storage class does not exist. Not if that cannot be found out.
+    ///
+    /// One request; none for some minutes after it was found.
+    pub async fn lacks_storage_class(&self, name: &str) -> bool {
+        let (classes, now) = (&self.0.storage_classes, Instant::now());
+        if classes.is_there(name, now) {
+            return false;
+        }
+        let Blocker { gvk, key } = storage_class(name);
+        match self.send(None, &gvk, &key, &Request::Get).await {
+            Answer::NotFound => true,
+            Answer::Object(_) => {
+                classes.note(name, now);
+                false
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_class_counts_as_there_for_a_while() {
+        let (classes, start) = (StorageClasses::default(), Instant::now());
+        assert!(!classes.is_there("fast", start));
+        classes.note("fast", start);
+        assert!(classes.is_there("fast", start + THERE / 2) && !classes.is_there("slow", start));
+        assert!(!classes.is_there("fast", start + THERE));
+        for index in 0..KEPT {
+            classes.note(&index.to_string(), start + THERE);
+        }
+        assert!(classes.0.lock().len() <= KEPT);
+    }
+}

@@ -1,0 +1,105 @@
+//! What a pass over an actor borrows.
+
+use super::*;
+
+/// What a pass borrows is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Case {
+    pub actor: usize,
+    pub number: u8,
+    pub wish: Wish,
+    /// Its phase object.
+    pub phase: Record,
+    /// See [`Start::reported`].
+    pub reported: u8,
+}
+
+/// A revision with everything that its passes borrow.
+pub(super) struct Prepared {
+    pub case: Case,
+    pub set: usize,
+    pub revision: Revision,
+    pub phases: Vec<Phase>,
+    pub probes: &'static Probes,
+    pub kinds: Kinds,
+    pub siblings: Known,
+}
+
+impl Prepared {
+    pub fn desired(&self, at: Position) -> &Desired {
+        &self.phases[at.phase].objects[at.object]
+    }
+}
+
+impl Talks {
+    /// What passes of this case borrow, made once.
+    pub(super) fn prepare(&mut self, case: Case) -> &'static Prepared {
+        if let Some(known) = self.prepared.get(&case) {
+            return known;
+        }
+        let Case {
+            actor: set,
+            number,
+            wish,
+            phase,
+            reported,
+        } = case;
+        let revision = Revision {
+            identity: self.world.owner(set),
+            delivery: if self.world.is_remote {
+                Delivery::Remote
+            } else if World::is_phase(set) {
+                Delivery::Delegated
+            } else {
+                Delivery::InProcess
+            },
+            number: number.into(),
+            generation: 1,
+            lifecycle: match wish {
+                Wish::Active => LifecycleState::Active,
+                Wish::Paused => LifecycleState::Paused,
+                Wish::Archived => LifecycleState::Archived,
+            },
+            checks_all_first: self.world.looks_ahead,
+            reported: controlled(reported),
+            ..Revision::default()
+        };
+        let mut mentioned = [0; REVISIONS];
+        for (other, bits) in mentioned
+            .iter_mut()
+            .enumerate()
+            .take(self.world.revisions.len())
+        {
+            for object in 0..OBJECTS {
+                *bits |= u8::from(self.world.manifest(other, object).is_some()) << object;
+            }
+        }
+        let mut phases = prepare(&revision, phases(&self.world, set));
+        if !World::is_phase(set) && self.world.classes[set] != Class::None {
+            let name = format!("phase-{}", self.world.delegated);
+            for own in phases.iter_mut().filter(|own| own.name == name) {
+                own.delegated = Some(delegated(&self.world, set, phase));
+            }
+        }
+        let prepared = keep(Prepared {
+            case,
+            set,
+            phases,
+            revision,
+            probes: self.probes,
+            kinds: Kinds::from([(
+                Gvk::new("v1", "ConfigMap"),
+                KindState::served(KindScope::Namespaced),
+            )]),
+            siblings: Known {
+                set,
+                number,
+                mentioned,
+                view: Mutex::default(),
+                sabotage: self.world.sabotage,
+            },
+        });
+        self.prepared.insert(case, prepared);
+        prepared
+    }
+}
