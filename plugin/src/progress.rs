@@ -24,7 +24,8 @@ impl Progress {
         let terminal =
             stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
         let bar = terminal.then(|| {
-            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+            let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr())
+                .with_style(style(false));
             bar.enable_steady_tick(TICK);
             bar
         });

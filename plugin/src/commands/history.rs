@@ -94,8 +94,8 @@ fn table(chain: &Chain, output: Output, now: Timestamp) -> String {
         "NAME",
         "STATE",
         "SUCCEEDED",
-        "CHANGE-CAUSE",
         "AGE",
+        "CHANGE-CAUSE",
     ]);
     for revision in &chain.revisions {
         let is_current = is_current(chain, revision);
@@ -118,8 +118,8 @@ fn table(chain: &Chain, output: Output, now: Timestamp) -> String {
             name,
             state(revision),
             succeeded.into(),
-            revision.change_cause().unwrap_or("<none>").into(),
             age(revision.created(), now).into(),
+            revision.change_cause().unwrap_or("<none>").into(),
         ]);
     }
     table.render(output)
@@ -193,11 +193,11 @@ mod tests {
         };
         assert_eq!(
             table(&chain, Output::plain(), now),
-            "    REVISION   NAME     STATE      SUCCEEDED   CHANGE-CAUSE   AGE\n\
-             \x20   1          web-v1   Archived   True        first try      60m\n\
-             \x20   2          web-v2   Paused     False       <none>         30m\n\
-             \x20   3          web-v3   NotReady   False       <none>         60s\n\
-             *   <none>     web-v4   Pending    False       <none>         60s\n"
+            "    REVISION   NAME     STATE      SUCCEEDED   AGE   CHANGE-CAUSE\n\
+             \x20   1          web-v1   Archived   True        60m   first try\n\
+             \x20   2          web-v2   Paused     False       30m   <none>\n\
+             \x20   3          web-v3   NotReady   False       60s   <none>\n\
+             *   <none>     web-v4   Pending    False       60s   <none>\n"
         );
     }
 
