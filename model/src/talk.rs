@@ -283,6 +283,8 @@ impl Talks {
         let holds = match &answer {
             _ if !is_answered => Some(false),
             _ if is_dry => None,
+            // Nothing was written.
+            Answer::Refused(_) | Answer::Immutable(_) => None,
             Answer::Object(_) | Answer::Created(_) => Some(true),
             _ => Some(false),
         };
