@@ -99,13 +99,17 @@ const KINDS_OF_TENANTS: [(&str, &[&str]); 7] = [
     ("rbac.authorization.k8s.io", &["rolebindings", "roles"]),
 ];
 
-/// What it takes to watch the objects of tenants, which are written with the rights of service accounts.
+/// What it takes to watch the objects of tenants, which are written with the rights of service accounts, and to find
+/// out why workloads and claims fail.
 #[must_use]
 pub fn reading() -> Vec<Value> {
     let kinds = KINDS_OF_TENANTS.into_iter();
-    kinds
-        .map(|(group, resources)| rule(group, resources, &READ))
-        .collect()
+    let kinds = kinds.map(|(group, resources)| rule(group, resources, &READ));
+    let reasons = [
+        rule("", &["pods"], &["list"]),
+        rule("storage.k8s.io", &["storageclasses"], &READ),
+    ];
+    kinds.chain(reasons).collect()
 }
 
 /// What it takes to write the objects inside of revisions, as oneself or as a service account.

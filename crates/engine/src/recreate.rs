@@ -14,7 +14,8 @@ use crate::{
     revision::{Desired, Phase},
 };
 
-/// How Helm says so of a hook, such as a Job.
+/// What Helm calls a hook, such as a Job, and when it deletes one: by default before it creates it anew.
+const HELM_HOOK: &str = "helm.sh/hook";
 const HELM_POLICY: (&str, &str) = ("helm.sh/hook-delete-policy", "before-hook-creation");
 
 /// What API servers say of fields that an update must not change.
@@ -44,8 +45,13 @@ pub fn is_about_immutability(cause: &str) -> bool {
 pub fn is_recreated(desired: &Desired) -> bool {
     let is_asked_for = matches!(update(desired), UPDATE_RECREATE | UPDATE_RERUN);
     let (annotation, policy) = HELM_POLICY;
-    let mut policies = annotation_of(desired, annotation).split(',').map(str::trim);
-    is_asked_for || (is_job(desired) && policies.any(|it| it == policy))
+    let policies = annotation_of(desired, annotation);
+    let by_helm = if policies.is_empty() {
+        !annotation_of(desired, HELM_HOOK).is_empty()
+    } else {
+        policies.split(',').any(|it| it.trim() == policy)
+    };
+    is_asked_for || (is_job(desired) && by_helm)
 }
 
 /// Whether an object runs to its end, once for each content.
@@ -129,6 +135,14 @@ mod tests {
                 false,
                 false,
             ),
+            ("Job", "helm.sh/hook: pre-upgrade", true, true),
+            (
+                "Job",
+                "helm.sh/hook: pre-upgrade, helm.sh/hook-delete-policy: hook-failed",
+                false,
+                false,
+            ),
+            ("ConfigMap", "helm.sh/hook: pre-upgrade", false, false),
         ] {
             let object = object(kind, annotations);
             assert_eq!(
