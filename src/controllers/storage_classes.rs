@@ -44,7 +44,7 @@ impl<K: RecordKind> Executor<'_, K> {
         let missing = classes.into_iter().filter(|(_, is_missing)| *is_missing);
         missing
             .map(|(class, _)| {
-                let (gvk, key) = storage_class(class);
+                let (gvk, key) = storage_class(&class);
                 Blocker { gvk, key }
             })
             .collect()
@@ -58,7 +58,7 @@ impl<K: RecordKind> Executor<'_, K> {
     }
 
     async fn is_missing(&self, class: &str) -> bool {
-        let (gvk, key) = storage_class(class.to_owned());
+        let (gvk, key) = storage_class(class);
         if let Some(account) = &self.account
             && self.target.hides(account, &gvk, &key).await.is_some()
         {
@@ -78,13 +78,8 @@ fn class_of(object: &Desired) -> Option<String> {
         .map(ToOwned::to_owned)
 }
 
-fn storage_class(name: String) -> (Gvk, ObjectKey) {
+fn storage_class(name: &str) -> (Gvk, ObjectKey) {
     let gvk = Gvk::new("storage.k8s.io/v1", "StorageClass");
-    let key = ObjectKey {
-        group: gvk.group.clone(),
-        kind: gvk.kind.clone(),
-        namespace: String::new(),
-        name,
-    };
+    let key = gvk.key("", name);
     (gvk, key)
 }
