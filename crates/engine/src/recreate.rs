@@ -2,16 +2,14 @@
 //!
 //! What clients can observe of it: `docs/contract/lifecycle.md`.
 
+use crate::{
+    diff::wanted_fingerprint,
+    object::{annotation, controlled_reference, metadata_mut},
+    revision::{Desired, Phase},
+};
 use baton_apis::{
     ControlledObjectReference,
     constants::{ANNOTATION_REVISION, ANNOTATION_UPDATE, UPDATE_RECREATE, UPDATE_RERUN},
-};
-use serde_json::Value;
-
-use crate::{
-    diff::wanted_fingerprint,
-    object::{controlled_reference, metadata_mut, text},
-    revision::{Desired, Phase},
 };
 
 /// How Helm says so of a hook, such as a Job.
@@ -43,8 +41,9 @@ pub fn is_about_immutability(cause: &str) -> bool {
 #[must_use]
 pub fn is_recreated(desired: &Desired) -> bool {
     let is_asked_for = matches!(update(desired), UPDATE_RECREATE | UPDATE_RERUN);
-    let (annotation, policy) = HELM_POLICY;
-    let mut policies = annotation_of(desired, annotation).split(',').map(str::trim);
+    let (name, policy) = HELM_POLICY;
+    let policies = annotation(&desired.manifest, name).split(',');
+    let mut policies = policies.map(str::trim);
     is_asked_for || (is_job(desired) && policies.any(|it| it == policy))
 }
 
@@ -83,12 +82,7 @@ fn is_job(desired: &Desired) -> bool {
 }
 
 fn update(desired: &Desired) -> &str {
-    annotation_of(desired, ANNOTATION_UPDATE)
-}
-
-fn annotation_of<'d>(desired: &'d Desired, name: &str) -> &'d str {
-    let annotations = desired.manifest.pointer("/metadata/annotations");
-    annotations.map_or("", |annotations: &Value| text(annotations, name).trim())
+    annotation(&desired.manifest, ANNOTATION_UPDATE).trim()
 }
 
 #[cfg(test)]
