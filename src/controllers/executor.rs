@@ -239,13 +239,8 @@ impl<K: RecordKind> Executor<'_, K> {
     /// Notes whether a kind is waited for, or the version of it that a manifest names.
     fn note_waiting(&self, phases: &[Phase], kinds: &Kinds, refused: bool) {
         let is_missing = |object: &Desired| {
-            !matches!(
-                kinds.get(&object.gvk),
-                Some(KindState::Served {
-                    other_version: None,
-                    ..
-                })
-            )
+            let state = kinds.get(&object.gvk);
+            !state.is_some_and(KindState::is_served_as_named)
         };
         let waits = phases.iter().flat_map(Phase::own_objects).any(is_missing);
         self.owners

@@ -167,11 +167,7 @@ impl<K: RecordKind> Executor<'_, K> {
             return true;
         };
         let gvk = Gvk::new("v1", "Pod");
-        let key = ObjectKey {
-            kind: gvk.kind.clone(),
-            namespace: namespace.to_owned(),
-            ..ObjectKey::default()
-        };
+        let key = gvk.key(namespace, "");
         self.target.hides(account, &gvk, &key).await.is_none()
     }
 }

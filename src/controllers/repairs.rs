@@ -4,6 +4,7 @@
 
 use std::{
     collections::{BTreeMap, HashSet},
+    fmt::Write as _,
     sync::Arc,
 };
 
@@ -20,6 +21,8 @@ use prometheus_client::{
 
 /// Longest annotation of an event: what etcd keeps of a fight over many objects is bounded.
 const MAX_ANNOTATION: usize = 8 * 1024;
+/// Where the text of an event names no more objects, in bytes.
+const MAX_NAMES: usize = 900;
 /// Combinations of labels that have series of their own; all others share one per kind.
 const MAX_SERIES: usize = 1000;
 /// What a label says of all that has no series of its own, or no name.
@@ -131,24 +134,40 @@ fn manager(drift: &Drift) -> &'static str {
     }
 }
 
-/// What an event says of objects that were repaired.
-pub(crate) fn note(mut repaired: Vec<Drifted>) -> Note {
-    repaired.sort_by_cached_key(|object| object.key().to_string());
-    let names = repaired.iter().map(|object| {
+/// By what objects are sorted.
+fn name(object: &Drifted) -> [&str; 4] {
+    [&object.kind, &object.namespace, &object.name, &object.group]
+}
+
+/// The text of an event. A pass may have repaired thousands of objects, of which the first are named.
+fn text(repaired: &[Drifted]) -> String {
+    let count = repaired.len();
+    let mut text = format!("Repaired {count} object(s) that differed: ");
+    for (told, object) in repaired.iter().enumerate() {
         let key = object.key();
-        if object.drift.is_empty() {
+        let name = if object.drift.is_empty() {
             key.to_string()
         } else {
             format!("{key} ({})", object.drift)
+        };
+        if told > 0 && text.len() + name.len() > MAX_NAMES {
+            // Writing into a string cannot fail.
+            let _ = write!(text, ", and {} more", count - told);
+            break;
         }
-    });
-    let names: Vec<String> = names.collect();
-    let count = names.len();
+        if told > 0 {
+            text.push_str(", ");
+        }
+        text.push_str(&name);
+    }
+    text
+}
+
+/// What an event says of objects that were repaired.
+pub(crate) fn note(mut repaired: Vec<Drifted>) -> Note {
+    repaired.sort_by(|a, b| name(a).cmp(&name(b)));
     Note {
-        text: format!(
-            "Repaired {count} object(s) that differed: {}",
-            names.join(", ")
-        ),
+        text: text(&repaired),
         annotations: BTreeMap::from([(
             ANNOTATION_REPAIRS.to_owned(),
             to_annotation(&repaired, MAX_ANNOTATION),
@@ -172,6 +191,7 @@ mod tests {
                 Change::Set
             },
             managers: managers.iter().map(ToString::to_string).collect(),
+            is_surplus: false,
         };
         let fields = fields.iter().map(field).collect();
         Drift { fields, more: 0 }
@@ -259,6 +279,23 @@ mod tests {
                 .iter()
                 .any(|line| line.contains("\"ns-0\"") && line.ends_with(" 2"))
         );
+    }
+
+    #[test]
+    fn an_event_over_many_objects_names_the_first() {
+        let one = |n: usize| {
+            let edited = drift(&[(".data.k", &["kubectl-edit"])]);
+            object("", "ConfigMap", &format!("m{n:04}"), edited)
+        };
+        let note = note((0..5_000).rev().map(one).collect());
+        let begin = "Repaired 5000 object(s) that differed: ConfigMap shop/m0000 (.data.k by kubectl-edit), ";
+        assert!(note.text.starts_with(begin), "{}", note.text);
+        let named = note.text.matches("shop/m").count();
+        let end = format!("), and {} more", 5_000 - named);
+        assert!(note.text.ends_with(&end) && named > 10, "{}", note.text);
+        assert!(note.text.len() < 1024);
+        let told = from_annotation(&note.annotations[ANNOTATION_REPAIRS]);
+        assert!(told.len() > 10 && told[1].name == "m0001");
     }
 
     #[test]

@@ -6,12 +6,9 @@ mod queues;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-
 use baton_charts::Charts;
 use baton_runtime::metrics::Metrics;
 use jiff::Timestamp;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 
 use crate::controllers::releases::Base;
 use objects::Objects;
@@ -31,15 +28,4 @@ pub(crate) fn register(metrics: &Metrics, base: &Base, charts: &Charts, queues: 
 /// Seconds, none before their beginning.
 fn elapsed(since: Timestamp, now: Timestamp) -> f64 {
     now.duration_since(since).as_secs_f64().max(0.0)
-}
-
-/// Writes a family that was made for this moment.
-pub(super) fn encode(
-    encoder: &mut DescriptorEncoder,
-    name: &str,
-    help: &str,
-    family: &impl EncodeMetric,
-) -> fmt::Result {
-    let metric = encoder.encode_descriptor(name, help, None, family.metric_type())?;
-    family.encode(metric)
 }

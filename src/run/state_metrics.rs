@@ -11,17 +11,12 @@ use std::{
 
 use baton_apis::{
     ConditionStatus, LifecycleState,
-    conditions::{AVAILABLE, PAUSED, PROGRESSING, reasons},
+    conditions::{AVAILABLE, PAUSED, PROGRESSING},
 };
 use baton_fleet::inventory::Inventory;
 use baton_kubernetes::fence::Fence;
-use baton_records::{
-    deployment::DeploymentRecord,
-    key::OwnKind as _,
-    record::{Record, RecordKind},
-    revision::RevisionRecord,
-};
-use baton_runtime::metrics::Metrics;
+use baton_records::{deployment::DeploymentRecord, key::OwnKind as _, revision::RevisionRecord};
+use baton_runtime::metrics::{Metrics, encode_family};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet},
@@ -29,13 +24,10 @@ use prometheus_client::{
 };
 use serde::Deserialize;
 
-use super::release_metrics::encode;
 use crate::controllers::observed::Observed;
 
 /// Conditions of deployments that are told; others are copied from objects and may be any number.
 const CONDITIONS: [&str; 3] = [AVAILABLE, PROGRESSING, PAUSED];
-/// The state of a revision whose `Available` has a reason of another implementation.
-const OTHER: &str = "Other";
 
 // The prefix keeps them apart from the labels that Prometheus gives to what it reads.
 #[allow(clippy::struct_field_names)]
@@ -68,7 +60,7 @@ struct ClusterLabel {
     baton_cluster: String,
 }
 
-/// What of a status is looked at, whatever else it says.
+/// What of the status of a deployment is looked at, whatever else it says.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 struct Conditions {
@@ -87,7 +79,7 @@ struct Condition {
 
 impl Conditions {
     /// Of a record; nothing of one that cannot be read, about which its own controller complains.
-    fn of<K: RecordKind>(record: &Record<K>) -> Self {
+    fn of(record: &DeploymentRecord) -> Self {
         record.part_of_status().unwrap_or_default()
     }
 
@@ -133,25 +125,25 @@ impl Collector for States {
             return Ok(());
         }
         let (conditions, numbers) = of_deployments(&observed.deployments.all());
-        encode(
+        encode_family(
             &mut encoder,
             "baton_deployment_condition",
             "1 for the status and reason that a condition of a deployment has",
             &conditions,
         )?;
-        encode(
+        encode_family(
             &mut encoder,
             "baton_deployment_revision",
             "Number of the current revision of a deployment",
             &numbers,
         )?;
-        encode(
+        encode_family(
             &mut encoder,
             "baton_revisions",
             "Revisions by state",
             &of_revisions(&observed.revisions.all()),
         )?;
-        encode(
+        encode_family(
             &mut encoder,
             "baton_cluster_connected",
             "1 while the manager, or an agent, is connected to a cluster",
@@ -221,20 +213,7 @@ fn state(record: &RevisionRecord) -> &'static str {
         LifecycleState::Paused => return "Paused",
         LifecycleState::Active => {}
     }
-    let status = Conditions::of(record);
-    let Some(available) = status.find(AVAILABLE) else {
-        return "Pending";
-    };
-    match available.status {
-        ConditionStatus::True => AVAILABLE,
-        ConditionStatus::False | ConditionStatus::Unknown => {
-            let known = reasons::OF_AVAILABLE.into_iter();
-            let mut known = known.filter(|reason| *reason != reasons::AVAILABLE);
-            known
-                .find(|reason| *reason == available.reason)
-                .unwrap_or(OTHER)
-        }
-    }
+    record.availability.unwrap_or("Pending")
 }
 
 fn of_clusters(connected: BTreeMap<String, bool>) -> Family<ClusterLabel, Gauge> {
@@ -248,7 +227,8 @@ fn of_clusters(connected: BTreeMap<String, bool>) -> Family<ClusterLabel, Gauge>
 
 #[cfg(test)]
 mod tests {
-    use baton_records::{deployment::DeploymentKind, revision::RevisionKind};
+    use baton_apis::conditions::reasons;
+    use baton_records::{deployment::DeploymentKind, record::Record, revision::RevisionKind};
     use serde_json::{Value, json};
 
     use super::*;

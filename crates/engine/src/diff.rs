@@ -24,6 +24,7 @@
 //!
 //! [`legacy`] handles the entries of other kinds that Package Operator has left.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::mem;
 use std::str::FromStr;
@@ -35,7 +36,8 @@ use self::create_only::{owned_at, owned_part, remove, set};
 use self::fields::{field, write_key};
 use self::fingerprint::{ABSENT, mix, of_map, of_node, of_owned, of_value};
 use self::legacy::OwnedFields;
-use self::walk::compare_roots;
+use self::walk::{compare_roots, encoded};
+use crate::object::{map_mut, text};
 
 mod create_only;
 pub mod drift;
@@ -82,6 +84,24 @@ pub enum Difference {
     /// Our entry has the field, and it is no longer wanted: an apply would remove it, or give up
     /// our share in it.
     Surplus(String),
+}
+
+/// Whether an object is a Secret of the core.
+#[must_use]
+pub fn is_secret(object: &Value) -> bool {
+    text(object, "kind") == "Secret" && text(object, "apiVersion") == "v1"
+}
+
+/// A manifest whose `stringData`, if it is a Secret, is in its `data` as well, where a server puts it.
+#[must_use]
+pub fn with_string_data(manifest: &Value) -> Cow<'_, Value> {
+    let texts = manifest.get(STRING_DATA).and_then(Value::as_object);
+    let Some(texts) = texts.filter(|_| is_secret(manifest)) else {
+        return Cow::Borrowed(manifest);
+    };
+    let mut manifest = manifest.clone();
+    map_mut(&mut manifest, "data").extend(encoded(texts));
+    Cow::Owned(manifest)
 }
 
 /// The fields that our manager's applies own in a live object, in the `fieldsV1` form.

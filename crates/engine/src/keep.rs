@@ -5,6 +5,8 @@
 use baton_apis::constants::{ANNOTATION_DELETION, DELETION_KEEP};
 use serde_json::Value;
 
+use crate::object::annotation;
+
 /// Annotations that say so, ours and those of Helm and kapp.
 const KEPT: [(&str, &str); 3] = [
     (ANNOTATION_DELETION, DELETION_KEEP),
@@ -19,11 +21,10 @@ pub fn is_kept<'v>(forms: impl IntoIterator<Item = &'v Value>) -> bool {
 }
 
 fn says_keep(object: &Value) -> bool {
-    KEPT.iter().any(|(annotation, value)| {
-        let annotations = object.get("metadata").and_then(|it| it.get("annotations"));
-        let found = annotations.and_then(|it| it.get(annotation)?.as_str());
+    KEPT.iter().any(|(name, value)| {
         // Helm compares in lower case, without the spaces around it.
-        found.is_some_and(|found| found.trim().eq_ignore_ascii_case(value))
+        let found = annotation(object, name).trim();
+        found.eq_ignore_ascii_case(value)
     })
 }
 

@@ -67,6 +67,17 @@ impl Gvk {
             format!("{}/{}", self.group, self.version)
         }
     }
+
+    /// The identity of an object of this kind; the namespace is empty for a cluster-scoped one.
+    #[must_use]
+    pub fn key(&self, namespace: &str, name: &str) -> ObjectKey {
+        ObjectKey {
+            group: self.group.clone(),
+            kind: self.kind.clone(),
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+        }
+    }
 }
 
 /// Prints as in Go: `apps/v1, Kind=Deployment`, and `/v1, Kind=ConfigMap` for the core group.

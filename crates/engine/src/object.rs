@@ -80,6 +80,14 @@ pub fn metadata<'a>(object: &'a Value, field: &str) -> &'a str {
         .map_or("", |metadata| text(metadata, field))
 }
 
+/// An annotation, empty when absent.
+#[must_use]
+pub fn annotation<'a>(object: &'a Value, name: &str) -> &'a str {
+    let metadata = object.get("metadata");
+    let annotations = metadata.and_then(|metadata| metadata.get("annotations"));
+    annotations.map_or("", |annotations| text(annotations, name))
+}
+
 /// The owner references; empty when there are none.
 #[must_use]
 pub fn owner_references(object: &Value) -> &[Value] {
@@ -109,12 +117,7 @@ pub fn controller(object: &Value) -> Option<&Value> {
 /// The revision number in the annotation; 0 when it is missing or no number.
 #[must_use]
 pub fn revision_number(object: &Value) -> i64 {
-    object
-        .get("metadata")
-        .and_then(|metadata| metadata.get("annotations"))
-        .map_or(0, |annotations| {
-            text(annotations, ANNOTATION_REVISION).parse().unwrap_or(0)
-        })
+    annotation(object, ANNOTATION_REVISION).parse().unwrap_or(0)
 }
 
 /// Whether the object waits for finalizers or its grace period.

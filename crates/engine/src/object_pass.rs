@@ -15,8 +15,8 @@ use crate::{
     handover::{Adoption, Siblings, Situation, classify, collision_message, decide_adoption},
     heirs::handed_over,
     object::{
-        controlled_reference, is_controller, is_terminating, metadata, metadata_mut,
-        owner_references, precondition, text, why_terminating,
+        annotation, controlled_reference, is_controller, is_terminating, metadata, metadata_mut,
+        owner_references, precondition, why_terminating,
     },
     revision::{Delivery, Desired, Revision},
 };
@@ -356,9 +356,7 @@ impl<'a> ObjectPass<'a> {
     /// number change and no dry run is needed.
     fn has_content(&self, live: &Value) -> bool {
         let mut body = self.body(live, References::AsLive);
-        let number = live
-            .pointer("/metadata/annotations")
-            .map_or("", |annotations| text(annotations, ANNOTATION_REVISION));
+        let number = annotation(live, ANNOTATION_REVISION);
         body["metadata"]["annotations"][ANNOTATION_REVISION] = number.into();
         diff::compare(&body, live) == Difference::None
     }

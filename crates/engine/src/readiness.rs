@@ -40,24 +40,26 @@ enum Readiness {
 }
 
 /// A readiness with the reason and the message of the condition that says why.
-struct Verdict<'a> {
+struct Verdict {
     readiness: Readiness,
-    reason: &'a str,
-    message: &'a str,
+    reason: String,
+    message: String,
 }
 
-impl<'a> Verdict<'a> {
-    fn of(readiness: Readiness, why: &'a Condition) -> Self {
+impl Verdict {
+    fn new(readiness: Readiness, reason: &str, message: &str) -> Self {
         Self {
             readiness,
-            reason: &why.reason,
-            message: &why.message,
+            reason: reason.to_owned(),
+            message: cut(message, MAX_MESSAGE).into_owned(),
         }
     }
 
+    fn of(readiness: Readiness, why: &Condition) -> Self {
+        Self::new(readiness, &why.reason, &why.message)
+    }
+
     fn write(self, conditions: &mut Conditions) {
-        let reason = self.reason.to_owned();
-        let message = cut(self.message, MAX_MESSAGE).into_owned();
         let (ready, other) = match self.readiness {
             Readiness::Ready => (Some("True"), None),
             Readiness::Reconciling { ready } => (Some(ready), Some(RECONCILING)),
@@ -65,16 +67,10 @@ impl<'a> Verdict<'a> {
             Readiness::NotReady => (Some("False"), None),
             Readiness::AtRest => (None, None),
         };
-        for (type_, status) in [
-            (READY, ready),
-            (
-                RECONCILING,
-                other.filter(|it| *it == RECONCILING).map(|_| "True"),
-            ),
-            (STALLED, other.filter(|it| *it == STALLED).map(|_| "True")),
-        ] {
+        let others = [RECONCILING, STALLED].map(|it| (it, (other == Some(it)).then_some("True")));
+        for (type_, status) in [(READY, ready)].into_iter().chain(others) {
             match status {
-                Some(status) => conditions.set(type_, status, &reason, &message),
+                Some(status) => conditions.set(type_, status, &self.reason, &self.message),
                 None => conditions.remove(type_),
             }
         }
@@ -92,12 +88,10 @@ pub(crate) fn set_of_revision(
     observed: Option<i64>,
     waits_for_success: bool,
 ) -> Option<i64> {
-    let list = conditions.list().to_owned();
+    let generation = conditions.generation();
     let current = |type_: &str| {
-        list.iter().find(|condition| {
-            condition.type_ == type_
-                && condition.observed_generation == Some(conditions.generation())
-        })
+        let found = conditions.get(type_);
+        found.filter(|condition| condition.observed_generation == Some(generation))
     };
     let is_true = |type_: &str| conditions.is_true(type_);
     let verdict = match (current(ARCHIVED), current(AVAILABLE)) {
@@ -107,11 +101,8 @@ pub(crate) fn set_of_revision(
         (Some(archiving), _) => Verdict::of(Readiness::Reconciling { ready: "False" }, archiving),
         (None, Some(available)) if available.status == "True" => {
             if waits_for_success && !is_true(SUCCEEDED) {
-                Verdict {
-                    readiness: Readiness::Reconciling { ready: "False" },
-                    reason: reasons::SUCCESS_DELAY,
-                    message: messages::SUCCESS_DELAY,
-                }
+                let readiness = Readiness::Reconciling { ready: "False" };
+                Verdict::new(readiness, reasons::SUCCESS_DELAY, messages::SUCCESS_DELAY)
             } else {
                 Verdict::of(Readiness::Ready, available)
             }
@@ -120,7 +111,6 @@ pub(crate) fn set_of_revision(
         // A request failed before there was anything to say: what stands there is of an earlier spec.
         (None, None) => return observed,
     };
-    let generation = conditions.generation();
     verdict.write(conditions);
     Some(generation)
 }
@@ -148,9 +138,7 @@ pub(crate) fn set_of_deployment(
     available: Option<&Condition>,
 ) -> ObjectDeploymentStatusPhase {
     use ObjectDeploymentStatusPhase as Phase;
-    let list = conditions.list().to_owned();
-    let find = |type_: &str| list.iter().find(|condition| condition.type_ == type_);
-    let Some(progressing) = find(PROGRESSING) else {
+    let Some(progressing) = conditions.get(PROGRESSING) else {
         return Phase::Pending;
     };
     let has_failed = [

@@ -2,16 +2,14 @@
 //!
 //! What clients can observe of it: `docs/contract/lifecycle.md`.
 
+use crate::{
+    diff::wanted_fingerprint,
+    object::{annotation, controlled_reference, metadata_mut},
+    revision::{Desired, Phase},
+};
 use baton_apis::{
     ControlledObjectReference,
     constants::{ANNOTATION_REVISION, ANNOTATION_UPDATE, UPDATE_RECREATE, UPDATE_RERUN},
-};
-use serde_json::Value;
-
-use crate::{
-    diff::wanted_fingerprint,
-    object::{controlled_reference, metadata_mut, text},
-    revision::{Desired, Phase},
 };
 
 /// What Helm calls a hook, such as a Job, and when it deletes one: by default before it creates it anew.
@@ -44,10 +42,10 @@ pub fn is_about_immutability(cause: &str) -> bool {
 #[must_use]
 pub fn is_recreated(desired: &Desired) -> bool {
     let is_asked_for = matches!(update(desired), UPDATE_RECREATE | UPDATE_RERUN);
-    let (annotation, policy) = HELM_POLICY;
-    let policies = annotation_of(desired, annotation);
+    let (name, policy) = HELM_POLICY;
+    let policies = annotation(&desired.manifest, name);
     let by_helm = if policies.is_empty() {
-        !annotation_of(desired, HELM_HOOK).is_empty()
+        !annotation(&desired.manifest, HELM_HOOK).is_empty()
     } else {
         policies.split(',').any(|it| it.trim() == policy)
     };
@@ -89,12 +87,7 @@ fn is_job(desired: &Desired) -> bool {
 }
 
 fn update(desired: &Desired) -> &str {
-    annotation_of(desired, ANNOTATION_UPDATE)
-}
-
-fn annotation_of<'d>(desired: &'d Desired, name: &str) -> &'d str {
-    let annotations = desired.manifest.pointer("/metadata/annotations");
-    annotations.map_or("", |annotations: &Value| text(annotations, name).trim())
+    annotation(&desired.manifest, ANNOTATION_UPDATE).trim()
 }
 
 #[cfg(test)]

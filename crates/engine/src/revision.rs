@@ -401,11 +401,7 @@ pub(crate) fn violations_of(revision: &Revision, object: &Desired, kinds: &Kinds
             "{} cannot be listed and watched, so its objects cannot be managed.",
             object.gvk
         )],
-        Some(KindState::Served {
-            scope,
-            other_version: None,
-            ..
-        }) => {
+        Some(state @ KindState::Served { scope, .. }) if state.is_served_as_named() => {
             let escape = escape(revision, object, *scope).into_iter();
             escape.chain(object.hidden.clone()).collect()
         }

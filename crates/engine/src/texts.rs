@@ -32,6 +32,12 @@ pub fn cut(text: &str, most: usize) -> Cow<'_, str> {
     cut_and_count(text, most, 0)
 }
 
+/// A text in one line: every run of blanks and line ends becomes one blank.
+#[must_use]
+pub fn collapse_whitespace(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// As [`cut`], of a text that is kept.
 pub fn shorten(text: &mut String, most: usize) {
     if text.len() > most {

@@ -12,10 +12,17 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use crate::{ObjectKey, object::text, texts::cut};
+use crate::{
+    ObjectKey,
+    object::{metadata, text},
+    texts::{collapse_whitespace, cut},
+};
 
 /// Longest text about one workload, in bytes.
 const MAX_TEXT: usize = 256;
+
+/// What a container waits for between two attempts.
+const BACK_OFF: &str = "CrashLoopBackOff";
 
 /// Whether an object of this kind runs pods that its `spec.selector` selects.
 #[must_use]
@@ -61,23 +68,29 @@ pub fn own_reason(key: &ObjectKey, live: &Value) -> Option<String> {
     )))
 }
 
+/// Names of pods, by what is wrong with them.
+type Reasons<'a> = BTreeMap<String, Vec<&'a str>>;
+
 /// What is wrong with the pods of a workload, the most frequent first; nothing while they only start.
 ///
 /// # Guarantees
 /// The text does not change while a container goes through the same failure again and again, and names the first pod
-/// by name of those that fail so.
+/// by name of those that fail so. Pods that have ended count only where no other says anything: those that a kubelet
+/// has evicted stay behind, and others have come in their place.
 #[must_use]
 pub fn pods_reason<'a>(pods: impl IntoIterator<Item = &'a Value>) -> Option<String> {
-    let mut found: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let (mut present, mut ended) = (Reasons::new(), Reasons::new());
     for pod in pods {
         if let Some(reason) = pod_reason(pod) {
-            let name = pod.pointer("/metadata/name").and_then(Value::as_str);
-            found
-                .entry(reason)
-                .or_default()
-                .push(name.unwrap_or_default());
+            let of = if has_failed(pod) {
+                &mut ended
+            } else {
+                &mut present
+            };
+            of.entry(reason).or_default().push(metadata(pod, "name"));
         }
     }
+    let found = if present.is_empty() { ended } else { present };
     let count: usize = found.values().map(Vec::len).sum();
     let (reason, pods) = found
         .iter()
@@ -109,8 +122,13 @@ pub fn pod_reason(pod: &Value) -> Option<String> {
     let failing = containers(pod).find(Container::is_failing);
     failing.map(Container::reason).or_else(|| {
         let described = || described(text(status, "reason"), text(status, "message"));
-        (phase == "Failed").then(described)
+        has_failed(pod).then(described)
     })
+}
+
+/// Whether a pod has ended for good, with a failure.
+fn has_failed(pod: &Value) -> bool {
+    text(&pod["status"], "phase") == "Failed"
 }
 
 /// The container of a pod that ended by itself and was started again, or will be: of which a log tells more.
@@ -127,12 +145,19 @@ struct Container<'a> {
     status: &'a Value,
     /// Whether it is to end before the others start.
     is_init: bool,
+    /// Whether it is started again however it ends.
+    is_restarted: bool,
 }
 
 fn containers(pod: &Value) -> impl Iterator<Item = Container<'_>> {
-    let of = |path, is_init| {
+    let restarts = text(&pod["spec"], "restartPolicy") == "Always";
+    let of = |path, is_init: bool| {
         let statuses = list(pod, path).iter();
-        statuses.map(move |status| Container { status, is_init })
+        statuses.map(move |status| Container {
+            status,
+            is_init,
+            is_restarted: restarts && !is_init,
+        })
     };
     of("/status/initContainerStatuses", true).chain(of("/status/containerStatuses", false))
 }
@@ -141,10 +166,10 @@ impl<'a> Container<'a> {
     /// What is wrong with it; to be asked of one that fails.
     fn reason(self) -> String {
         let name = text(self.status, "name");
-        let waiting = &self.status["state"]["waiting"];
-        let why = match (self.exit(), text(waiting, "reason")) {
+        let message = text(&self.status["state"]["waiting"], "message");
+        let why = match (self.exit(), self.waits_for()) {
             // One that ends again and again is told by how it ended, whatever it is doing just now.
-            (Some((code, "" | "Error")), _) => format!("exited with code {code}"),
+            (Some((code, "" | "Error" | "Completed")), _) => format!("exited with code {code}"),
             (Some((code, reason)), _) => format!("exited with code {code} ({reason})"),
             // These two take turns.
             (None, "ErrImagePull" | "ImagePullBackOff") => {
@@ -152,7 +177,9 @@ impl<'a> Container<'a> {
                 format!("ImagePullBackOff: image {image} cannot be pulled")
             }
             (None, "") => "running, but not ready".to_owned(),
-            (None, reason) => described(reason, text(waiting, "message")),
+            // Its message counts the seconds.
+            (None, BACK_OFF) => BACK_OFF.to_owned(),
+            (None, reason) => described(reason, message),
         };
         format!("container {name}: {why}")
     }
@@ -160,20 +187,28 @@ impl<'a> Container<'a> {
     /// Whether it is neither ready, nor done, nor starting for the first time.
     fn is_failing(&self) -> bool {
         let state = &self.status["state"];
-        if self.status["ready"] == true || state["terminated"]["exitCode"] == 0 {
+        let is_done = state["terminated"]["exitCode"] == 0 && !self.is_restarted;
+        if self.status["ready"] == true || is_done {
             return false;
         }
         let starts = ["", "ContainerCreating", "PodInitializing"];
         self.exit().is_some()
-            || !starts.contains(&text(&state["waiting"], "reason"))
+            || !starts.contains(&self.waits_for())
             || (!self.is_init && state["running"].is_object())
     }
 
-    /// Exit code and reason of the last time that it ended with a failure.
+    /// Why it does not run yet.
+    fn waits_for(&self) -> &'a str {
+        text(&self.status["state"]["waiting"], "reason")
+    }
+
+    /// Exit code and reason of the last time that it ended and should not have.
     fn exit(&self) -> Option<(i64, &'a str)> {
         let ends = ["state", "lastState"].map(|state| &self.status[state]["terminated"]);
         let end = ends.into_iter().find(|end| end.is_object())?;
-        let code = end["exitCode"].as_i64().filter(|code| *code != 0)?;
+        let is_failure =
+            |code: &i64| *code != 0 || self.is_restarted || self.waits_for() == BACK_OFF;
+        let code = end["exitCode"].as_i64().filter(is_failure)?;
         Some((code, text(end, "reason")))
     }
 }
@@ -194,6 +229,5 @@ fn described(reason: &str, message: &str) -> String {
 
 /// One line, not too long.
 fn bounded(text: &str) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    cut(&line, MAX_TEXT).into_owned()
+    cut(&collapse_whitespace(text), MAX_TEXT).into_owned()
 }

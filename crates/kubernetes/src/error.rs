@@ -3,6 +3,8 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
+pub use baton_engine::texts::collapse_whitespace;
+
 /// An error and its causes in one line, each said once.
 ///
 /// Some libraries repeat a cause in the text of the error itself and some leave it to the reader, so a cause that was
@@ -31,12 +33,6 @@ pub fn innermost(error: &(dyn Error + 'static)) -> String {
         last = source;
     }
     last.to_string()
-}
-
-/// A text in one line: every run of blanks and line ends becomes one blank.
-#[must_use]
-pub fn collapse_whitespace(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

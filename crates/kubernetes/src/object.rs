@@ -145,7 +145,7 @@ impl<'a> Parts<'a> {
     /// Whether any entry of the managed fields is our apply.
     pub fn managed_by_us(&self) -> bool {
         self.get("managedFields")
-            .is_some_and(|list| entries(list, is_our_apply).is_some())
+            .is_some_and(|list| entries(list).iter().any(|it| is_our_apply(&it.entry)))
     }
 
     /// Packs the object for keeping: all of it, or just that it exists.
@@ -170,14 +170,7 @@ impl<'a> Parts<'a> {
     fn strip(&self, gvk: &Gvk, is_unowned: bool) -> String {
         let metadata = self.metadata.iter().filter_map(|(key, value)| {
             let part = match key.as_ref() {
-                "managedFields" => {
-                    let applied = applied_at(value);
-                    Part::List(entries(value, |entry| {
-                        is_read(entry)
-                            || (is_unowned && entry.subresource().is_empty())
-                            || entry.is_since(&applied)
-                    })?)
-                }
+                "managedFields" => Part::List(kept_entries(value, is_unowned)?),
                 "annotations" => annotations(value)?,
                 _ => Part::Text(value),
             };
@@ -262,19 +255,29 @@ impl Names {
     }
 }
 
-/// The entries that are wanted; `None` if there is none.
-fn entries(list: &RawValue, is_wanted: impl Fn(&Entry<'_>) -> bool) -> Option<Vec<&RawValue>> {
-    let mut entries: Vec<&RawValue> = serde_json::from_str(list.get()).ok()?;
-    entries.retain(|raw| serde_json::from_str(raw.get()).is_ok_and(|entry| is_wanted(&entry)));
-    (!entries.is_empty()).then_some(entries)
+/// The entries that say more than that they exist.
+fn entries(list: &RawValue) -> Vec<RawEntry<'_>> {
+    let texts: Vec<&RawValue> = serde_json::from_str(list.get()).unwrap_or_default();
+    let entries = texts.into_iter().filter_map(|text| {
+        let entry = serde_json::from_str(text.get()).ok()?;
+        Some(RawEntry { text, entry })
+    });
+    entries.collect()
 }
 
-/// When we have applied an object, as the server writes times; empty if never.
-fn applied_at(list: &RawValue) -> String {
-    let list = serde_json::from_str::<Vec<Entry<'_>>>(list.get()).unwrap_or_default();
-    let ours = list.into_iter().find(is_our_apply);
-    ours.and_then(|entry| entry.time)
-        .map_or_else(String::new, Cow::into_owned)
+/// The entries that are looked into, of an object that may be unowned; `None` if there is none.
+fn kept_entries(list: &RawValue, is_unowned: bool) -> Option<Vec<&RawValue>> {
+    let entries = entries(list);
+    let ours = entries.iter().find(|it| is_our_apply(&it.entry));
+    let applied = ours.and_then(|it| it.entry.time.as_deref());
+    let is_kept = |entry: &Entry<'_>| {
+        is_read(entry)
+            || (is_unowned && entry.subresource().is_empty())
+            || applied.is_some_and(|applied| entry.is_since(applied))
+    };
+    let kept = entries.iter().filter(|it| is_kept(&it.entry));
+    let kept: Vec<&RawValue> = kept.map(|it| it.text).collect();
+    (!kept.is_empty()).then_some(kept)
 }
 
 /// The annotations without the one that is a second copy of the object; `None` if there is no other.
@@ -377,6 +380,12 @@ struct Entry<'a> {
     subresource: Option<Cow<'a, str>>,
     #[serde(borrow)]
     time: Option<Cow<'a, str>>,
+}
+
+/// An entry and its text.
+struct RawEntry<'a> {
+    text: &'a RawValue,
+    entry: Entry<'a>,
 }
 
 impl Entry<'_> {

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use baton_engine::{Answer, Gvk, ObjectKey, Request};
+use baton_engine::{Answer, Gvk, Request};
 use parking_lot::Mutex;
 
 use crate::{blockers::Blocker, target::Target};
@@ -40,12 +40,7 @@ impl StorageClasses {
 #[must_use]
 pub fn storage_class(name: &str) -> Blocker {
     let gvk = Gvk::new("storage.k8s.io/v1", "StorageClass");
-    let key = ObjectKey {
-        group: gvk.group.clone(),
-        kind: gvk.kind.clone(),
-        namespace: String::new(),
-        name: name.to_owned(),
-    };
+    let key = gvk.key("", name);
     Blocker { gvk, key }
 }
 

@@ -10,7 +10,7 @@ use std::{
 use baton_apis::{
     LifecycleState, ObjectSetSpec, ObjectSetStatus, PreviousRevisionReference,
     RemotePhaseReference,
-    conditions::ARCHIVED,
+    conditions::{ARCHIVED, AVAILABLE, reasons},
     constants::{
         ANNOTATION_ABANDON, ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_ON_DELETION,
         ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT, ANNOTATION_PREFLIGHT,
@@ -105,6 +105,9 @@ pub struct RevisionFields {
     pub inherited: Option<Box<Inherited>>,
     /// Whether the condition `Archived` is true: final.
     pub archived: bool,
+    /// In one word, what the condition `Available` says: `Available` where it is true, or else its reason, or `Other`
+    /// where that is of another implementation.
+    pub availability: Option<&'static str>,
 }
 
 /// What a revision says of the Release that it installs.
@@ -195,6 +198,8 @@ struct Condition {
     #[serde(rename = "type")]
     type_: String,
     status: String,
+    #[serde(default)]
+    reason: String,
 }
 
 /// Indexes over what revisions mention.
@@ -237,6 +242,9 @@ impl RecordKind for RevisionKind {
             .conditions
             .iter()
             .any(|condition| condition.type_ == ARCHIVED && condition.status == "True");
+        let mut conditions = status.conditions.iter();
+        let available = conditions.find(|condition| condition.type_ == AVAILABLE);
+        let availability = available.map(|it| availability(&it.status, &it.reason));
         let phases = spec.phases.unwrap_or_default();
         let delegates = !archived && phases.iter().any(|phase| !phase.class.is_empty());
         let inherited = delegates.then(|| {
@@ -275,6 +283,7 @@ impl RecordKind for RevisionKind {
             remote_phases: remote_phases.map(|phase| phase.uid).collect(),
             inherited,
             archived,
+            availability,
         })
     }
 
@@ -286,6 +295,9 @@ impl RecordKind for RevisionKind {
         if fields.archived {
             fields.inherited = None;
         }
+        let mut conditions = status.conditions.iter();
+        let available = conditions.find(|condition| condition.type_ == AVAILABLE);
+        fields.availability = available.map(|it| availability(&it.status, &it.reason));
         let remote_phases = status.remote_phases.iter();
         fields.remote_phases = remote_phases.map(|phase| phase.uid.clone()).collect();
     }
@@ -334,6 +346,16 @@ impl RecordKind for RevisionKind {
             record.controller.clone_from(&before.controller);
         }
     }
+}
+
+/// See [`RevisionFields::availability`].
+fn availability(status: &str, reason: &str) -> &'static str {
+    if status == "True" {
+        return AVAILABLE;
+    }
+    let known = reasons::OF_AVAILABLE.into_iter();
+    let mut known = known.filter(|known| *known != reasons::AVAILABLE);
+    known.find(|known| *known == reason).unwrap_or("Other")
 }
 
 fn is_abandoned(annotations: &HashMap<String, String>) -> bool {
@@ -548,10 +570,17 @@ mod tests {
         let mut record = Record::read(RevisionKind::ObjectSet, &object.to_string()).unwrap();
         let revisions = Revisions::default();
         revisions.observe(record.clone());
-        let status = json!({"remotePhases": [{"name": "web-a", "uid": "p"}]});
+        assert_eq!(record.availability, None);
+        let condition = json!({
+            "type": "Available", "status": "False", "reason": "ProbeFailure", "message": "",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        let status =
+            json!({"remotePhases": [{"name": "web-a", "uid": "p"}], "conditions": [condition]});
         record.resource_version = 6;
         let set = record.set_status(&serde_json::from_value(status).unwrap());
         set.unwrap();
+        assert_eq!(record.availability, Some("ProbeFailure"));
         revisions.updated(record, "test");
         assert_eq!(&*revisions.by_uid("p").unwrap().uid, "u");
     }

@@ -259,6 +259,50 @@ async fn an_account_that_may_not_read_an_object_is_told_the_fields_only() {
     .await;
 }
 
+/// An apply in the manager's own name adds a field that is then the manager's, and that no manifest has.
+#[tokio::test]
+async fn a_field_that_was_added_in_our_name_is_told_to_whoever_may_read_the_object() {
+    for account in [None, Some(DEPLOYER)] {
+        let ns = TestNamespace::new(Scope::Namespaced).await;
+        let verbs = ["create", "patch", "update", "delete"];
+        allow(ns.cluster(), ns.name(), DEPLOYER, &["configmaps"], &verbs).await;
+        let cm = configmap("cm").data("k", "v");
+        let mut revision = ns.revision(1).phase("a", [cm.clone()]);
+        if let Some(account) = account {
+            revision = revision.spec("serviceAccountName", account);
+        }
+        revision
+            .reaching(&[Is("Available", "True"), Is("Succeeded", "True")])
+            .await;
+        let mut more = ns.live(&cm).await;
+        let metadata = more["metadata"].as_object_mut().unwrap();
+        let names = [
+            "name",
+            "namespace",
+            "labels",
+            "annotations",
+            "ownerReferences",
+        ];
+        metadata.retain(|key, _| names.contains(&key.as_str()));
+        more["data"]["geheim"] = "x".into();
+        let taken = ns.cluster().apply(&more, "package-operator").await;
+        taken.unwrap();
+        ns.object_becomes(&cm, "repaired", |live| live["data"] == json!({ "k": "v" }))
+            .await;
+        let path = if account.is_none() {
+            " (.data.geheim)"
+        } else {
+            ""
+        };
+        let what = format!("ConfigMap {}/cm{path}", ns.name());
+        ns.has_event(
+            "Normal",
+            &format!("Repaired 1 object(s) that differed: {what}"),
+        )
+        .await;
+    }
+}
+
 /// A value in the server's own form is no drift, and others' fields are theirs.
 #[tokio::test]
 async fn what_only_looks_different_is_no_drift() {

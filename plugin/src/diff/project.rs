@@ -5,9 +5,7 @@
 //! wanted no longer. Lists are taken apart where `managedFields` say how: the markers of *any* field
 //! manager show whether a list's items have keys, are a set, or make one value together.
 
-use baton_engine::diff::owned_fields;
-use baton_engine::object::text;
-use k8s_openapi::ByteString;
+use baton_engine::diff::{is_secret, owned_fields, with_string_data};
 use serde_json::{Map, Value};
 
 /// The wanted and the owned part of a live object.
@@ -25,22 +23,14 @@ pub(crate) fn project(live: &Value, wanted: &Value) -> Value {
 }
 
 /// A manifest with a Secret's `stringData` where the server puts it; live objects have no such field.
-pub(crate) fn with_string_data_encoded(mut manifest: Value) -> Value {
-    if text(&manifest, "kind") != "Secret" || text(&manifest, "apiVersion") != "v1" {
+pub(crate) fn with_string_data_encoded(manifest: Value) -> Value {
+    if !is_secret(&manifest) {
         return manifest;
     }
-    let fields = manifest.as_object_mut();
-    let Some(Value::Object(texts)) = fields.and_then(|fields| fields.remove("stringData")) else {
-        return manifest;
-    };
-    if !manifest["data"].is_object() {
-        manifest["data"] = Map::new().into();
-    }
-    for (key, value) in texts {
-        let bytes = value.as_str().map(|text| ByteString(text.into()));
-        let encoded = bytes.and_then(|bytes| serde_json::to_value(bytes).ok());
-        manifest["data"][key] = encoded.unwrap_or(value);
-    }
+    let mut manifest = with_string_data(&manifest).into_owned();
+    manifest
+        .as_object_mut()
+        .map(|fields| fields.remove("stringData"));
     manifest
 }
 

@@ -12,7 +12,7 @@ use baton_apis::{
 };
 use baton_fleet::inventory::{ClusterLink, Inventory};
 use baton_releases::{conditions, scheduling};
-use baton_runtime::clock::Clock;
+use baton_runtime::{clock::Clock, metrics::encode_family};
 use jiff::Timestamp;
 use kube::ResourceExt as _;
 use prometheus_client::{
@@ -21,7 +21,7 @@ use prometheus_client::{
     metrics::{family::Family, gauge::Gauge, histogram::Histogram},
 };
 
-use super::{elapsed, encode};
+use super::elapsed;
 use crate::controllers::releases::{
     Base, Stores,
     store::{Kind, Store},
@@ -104,23 +104,23 @@ impl Collector for Objects {
         ];
         for (kind, family) in namespaced {
             let name = format!("shipper_objects_{kind}");
-            encode(&mut encoder, &name, "Objects by namespace", &family)?;
+            encode_family(&mut encoder, &name, "Objects by namespace", &family)?;
         }
         let (releases, clusters) = (stores.releases.all(), stores.clusters.all());
         let (by_condition, by_cluster, ages) = release_families(&releases, self.clock.now());
-        encode(
+        encode_family(
             &mut encoder,
             "shipper_objects_releases",
             "Releases by condition",
             &by_condition,
         )?;
-        encode(
+        encode_family(
             &mut encoder,
             "shipper_objects_releases_per_cluster",
             "Releases by cluster",
             &by_cluster,
         )?;
-        encode(
+        encode_family(
             &mut encoder,
             "shipper_objects_release_durations",
             "Seconds that conditions of the strategy of incomplete Releases have been false",
@@ -143,7 +143,7 @@ impl Collector for Objects {
             };
             family.get_or_create(&labels).set(1);
         }
-        encode(
+        encode_family(
             &mut encoder,
             "shipper_objects_clusters",
             "Clusters",

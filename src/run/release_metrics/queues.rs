@@ -4,7 +4,7 @@ use std::{fmt, sync::Arc};
 
 use baton_runtime::{
     controller::Controller,
-    metrics::Metrics,
+    metrics::{Metrics, encode_family},
     queue::{Queue, Work},
 };
 use prometheus_client::{
@@ -13,8 +13,6 @@ use prometheus_client::{
     metrics::{gauge::ConstGauge, histogram::Histogram},
     registry::Registry,
 };
-
-use super::encode;
 
 /// The queues of a process, under Shipper's names.
 pub(crate) struct Queues {
@@ -96,7 +94,7 @@ impl Collector for Queues {
                 ),
             ] {
                 let count = i64::try_from(count).unwrap_or(i64::MAX);
-                encode(
+                encode_family(
                     &mut encoder,
                     &format!("{prefix}_{name}"),
                     help,
@@ -115,7 +113,7 @@ impl Collector for Queues {
                     work.longest,
                 ),
             ] {
-                encode(
+                encode_family(
                     &mut encoder,
                     &format!("{prefix}_{name}"),
                     help,

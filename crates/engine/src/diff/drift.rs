@@ -12,7 +12,8 @@
 //! # Caveats
 //!
 //! Who removes a field leaves no trace of that: the server records what is set. All that can be said is who has
-//! written to the object since our own last write.
+//! written to the object since our own last write. Kubernetes' own controllers are not said to have: they write to many
+//! an object soon after anybody has changed it.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,9 +21,10 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::fields::{Marker, has_keys, is_leaf, same, write_key};
-use super::legacy::entries;
-use super::{apply_entry, is_apply};
+use super::fields::{Marker, is_leaf, write_marker};
+use super::legacy::{entries, fields_of};
+use super::others::BUILT_IN;
+use super::{apply_entry, is_apply, is_secret};
 use crate::ObjectKey;
 use crate::object::text;
 use crate::texts::cut;
@@ -37,6 +39,9 @@ const MAX_PATH: usize = 200;
 const MAX_MANAGERS: usize = 4;
 /// Longest name of a manager, in bytes.
 const MAX_MANAGER: usize = 64;
+
+/// An object in an annotation takes more bytes than this.
+const MIN_OBJECT: usize = 64;
 
 /// The marker of a Secret's texts.
 const STRING_DATA_FIELD: &str = "f:stringData";
@@ -65,6 +70,9 @@ pub struct Field {
     pub change: Change,
     /// Names of field managers; see [`Change`].
     pub managers: Vec<String>,
+    /// Whether it is in the object alone, and not wanted.
+    #[serde(skip)]
+    pub is_surplus: bool,
 }
 
 /// How an object had drifted.
@@ -123,9 +131,20 @@ impl Drift {
         }
     }
 
+    /// The drift of one field that somebody has added in our name.
+    #[must_use]
+    pub fn surplus(path: &str) -> Self {
+        let mut drift = Self::at(path);
+        for field in &mut drift.fields {
+            field.is_surplus = true;
+        }
+        drift
+    }
+
     /// The same for whoever may not read the object: what its own manifest wants, and not what others do with it.
     #[must_use]
     pub fn without_managers(mut self) -> Self {
+        self.fields.retain(|field| !field.is_surplus);
         for field in &mut self.fields {
             field.change = Change::Unknown;
             field.managers.clear();
@@ -216,11 +235,12 @@ impl Drifted {
     }
 }
 
-/// Objects as the value of an annotation of so many bytes at most; those that do not fit are left out.
+/// Objects as the value of an annotation of so many bytes at most; those that do not fit are left out, and no
+/// more are looked at than could fit.
 #[must_use]
 pub fn to_annotation(objects: &[Drifted], most: usize) -> String {
     let mut text = "[".to_owned();
-    for object in objects {
+    for object in objects.iter().take(most / MIN_OBJECT) {
         let object = json!(object).to_string();
         if text.len() + object.len() + ",]".len() > most {
             continue;
@@ -262,7 +282,7 @@ impl<'a> Walk<'a> {
             // Owners are the chain's own business, and the texts of a Secret are looked for where they are.
             let is_owners = marker == "f:ownerReferences" && self.trail == ["f:metadata"];
             let is_texts = marker == STRING_DATA_FIELD && self.trail.is_empty();
-            if is_owners || (is_texts && self.is_secret()) {
+            if is_owners || (is_texts && is_secret(self.before)) {
                 continue;
             }
             let Some(node) = node.as_object() else {
@@ -285,13 +305,9 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn is_secret(&self) -> bool {
-        text(self.before, "kind") == "Secret" && text(self.before, "apiVersion") == "v1"
-    }
-
     /// What was written as the `stringData` of a Secret is changed in its `data`, and our own entry does not tell that.
     fn compare_string_data(&mut self, after: &'a Map<String, Value>, object: &Value) {
-        if !self.is_secret() {
+        if !is_secret(self.before) {
             return;
         }
         let texts = after.get(STRING_DATA_FIELD).and_then(Value::as_object);
@@ -327,6 +343,7 @@ impl<'a> Walk<'a> {
             path: cut(&path, MAX_PATH).into_owned(),
             change,
             managers,
+            is_surplus: false,
         });
     }
 
@@ -339,7 +356,7 @@ impl<'a> Walk<'a> {
     /// Who owned the field at the trail before. A text of a Secret may be theirs by either name.
     fn owners(&self) -> Vec<String> {
         let by_text = match self.trail[..] {
-            ["f:data", key] if self.is_secret() => Some([STRING_DATA_FIELD, key]),
+            ["f:data", key] if is_secret(self.before) => Some([STRING_DATA_FIELD, key]),
             _ => None,
         };
         let owners = self.others().filter(|entry| {
@@ -352,11 +369,14 @@ impl<'a> Walk<'a> {
         owners.into_iter().take(MAX_MANAGERS).collect()
     }
 
-    /// Who has written to the object last, if that was after us. Times have whole seconds.
+    /// Who has written to the object last, if that was after us, but for Kubernetes' own controllers. Times have whole
+    /// seconds.
     fn last_writer(&self) -> Option<String> {
-        let later = self
+        let people = self
             .others()
-            .filter(|entry| text(entry, "time") >= self.written && !self.written.is_empty());
+            .filter(|entry| !BUILT_IN.contains(&text(entry, "manager")));
+        let later =
+            people.filter(|entry| text(entry, "time") >= self.written && !self.written.is_empty());
         later.max_by_key(|entry| text(entry, "time")).map(manager)
     }
 }
@@ -368,10 +388,6 @@ fn manager(entry: &Value) -> String {
         "" => "(unnamed)".to_owned(),
         name => cut(name, MAX_MANAGER).into_owned(),
     }
-}
-
-fn fields_of(entry: &Value) -> Option<&Map<String, Value>> {
-    entry.get("fieldsV1")?.as_object()
 }
 
 /// Whether a set of fields has a path, or all of a value that the path leads into.
@@ -388,13 +404,7 @@ fn owns(fields: &Map<String, Value>, trail: &[&str]) -> bool {
 
 /// What a marker leads to; nothing where that is a null.
 fn value_at<'v>(value: &'v Value, marker: &str) -> Option<&'v Value> {
-    let items = || value.as_array().map_or(&[][..], Vec::as_slice).iter();
-    let found = match Marker::parse(marker) {
-        Marker::Field(name) => value.get(name),
-        Marker::Item(keys) => items().find(|item| has_keys(item, &keys)),
-        Marker::Element(element) => items().find(|item| same(item, &element)),
-        Marker::This | Marker::Unknown => None,
-    };
+    let found = Marker::parse(marker).find(value);
     found.filter(|value| !value.is_null())
 }
 
@@ -404,15 +414,8 @@ struct Path<'a>(&'a [&'a str]);
 impl fmt::Display for Path<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_metadata = self.0.first() == Some(&"f:metadata");
-        for marker in self.0 {
-            match Marker::parse(marker) {
-                Marker::Field(name) => write_key(f, &name.replace(char::is_control, "?"))?,
-                Marker::Item(keys) => write!(f, "[{}]", Value::Object(keys))?,
-                Marker::Element(element) if is_metadata => write!(f, "[{element}]")?,
-                Marker::Element(_) | Marker::This | Marker::Unknown => f.write_str("[…]")?,
-            }
-        }
-        Ok(())
+        let mut markers = self.0.iter();
+        markers.try_for_each(|marker| write_marker(f, marker, is_metadata))
     }
 }
 
@@ -497,6 +500,17 @@ mod tests {
         let before = map("{b: '2'}", left, &[last, after_us, before_us]);
         let expected = ".data.a removed, object last written by kubectl-edit";
         told(&before, AFTER, expected);
+        // Kubernetes' own controllers write something down after each change.
+        let counted = (
+            "kube-controller-manager",
+            "",
+            "21",
+            "{f:metadata: {f:annotations: {f:revision: {}}}}",
+        );
+        let before = map("{b: '2'}", left, &[last, counted]);
+        told(&before, AFTER, expected);
+        let before = map("{b: '2'}", left, &[counted]);
+        told(&before, AFTER, ".data.a removed");
     }
 
     #[test]
@@ -528,6 +542,9 @@ mod tests {
         let before = map("{a: x}", "{}", &[edit]);
         let drift = Drift::between(&before, &map("{a: '1', b: '2'}", AFTER, &[]));
         assert_eq!(drift.without_managers().to_string(), ".data.a, .data.b");
+        // What the manifest has not is not theirs to know.
+        assert_eq!(Drift::surplus(".data.c").to_string(), ".data.c");
+        assert!(Drift::surplus(".data.c").without_managers().is_empty());
     }
 
     #[test]
@@ -666,7 +683,12 @@ mod tests {
             drift,
             ..Drifted::default()
         };
-        assert!(to_annotation(&vec![one; 100], 8192).len() <= 8192);
+        assert!(to_annotation(&vec![one.clone(); 100], 8192).len() <= 8192);
+        // One that does not fit keeps no other away.
+        let least = Drifted::default();
+        let told = from_annotation(&to_annotation(&[one, least.clone()], 1024));
+        assert_eq!(told, [least.clone()]);
+        assert!(json!(least).to_string().len() > MIN_OBJECT);
         let path = "x".repeat(1000);
         assert!(Drift::at(&path).fields[0].path.len() <= MAX_PATH);
     }

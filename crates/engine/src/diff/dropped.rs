@@ -3,10 +3,9 @@
 
 use serde_json::{Map, Value};
 
-use super::STRING_DATA;
 use super::fields::{Marker, OnPath, has_keys, is_leaf, same};
 use super::legacy::{fields_of, migrated, subtract, wanted_part};
-use crate::object::text;
+use super::with_string_data;
 
 /// Fields of a live object that become ours with the take-over and are not wanted.
 ///
@@ -74,21 +73,6 @@ impl Dropped {
         );
         found
     }
-}
-
-/// A manifest whose `stringData` counts as `data`, where a server puts it.
-pub(super) fn with_string_data(wanted: &Value) -> Value {
-    let mut wanted = wanted.clone();
-    let is_secret = text(&wanted, "kind") == "Secret" && text(&wanted, "apiVersion") == "v1";
-    if let Some(Value::Object(texts)) = wanted.get(STRING_DATA).filter(|_| is_secret).cloned() {
-        if !wanted["data"].is_object() {
-            wanted["data"] = Map::new().into();
-        }
-        for (key, value) in texts {
-            wanted["data"][key] = value;
-        }
-    }
-    wanted
 }
 
 /// What the other managers own below a marker.
@@ -163,26 +147,14 @@ fn list(
             Marker::Field(name) => path.field(name),
             _ => path.marker(marker),
         };
-        let at = |value| find(&parsed, value);
+        let at = |value| parsed.find(value);
         let Some(live) = at(live) else { continue };
         match after.and_then(at) {
             Some(after) if same(live, after) => {}
-            None if is_whole(node, &others) => found.push(path.to_string()),
-            Some(_) if is_leaf(node) => found.push(path.to_string()),
+            None if is_whole(node, &others) => found.push(path.in_full().to_string()),
+            Some(_) if is_leaf(node) => found.push(path.in_full().to_string()),
             after => list(path, node, &others, live, after, found),
         }
-    }
-}
-
-/// What a marker stands for.
-fn find<'v>(marker: &Marker<'_>, value: &'v Value) -> Option<&'v Value> {
-    match (marker, value) {
-        (Marker::Field(name), Value::Object(fields)) => fields.get(*name),
-        (Marker::Item(keys), Value::Array(items)) => items.iter().find(|item| has_keys(item, keys)),
-        (Marker::Element(element), Value::Array(items)) => {
-            items.iter().find(|item| same(item, element))
-        }
-        _ => None,
     }
 }
 

@@ -34,6 +34,39 @@ impl<'a> Marker<'a> {
         };
         parsed.unwrap_or(Self::Unknown)
     }
+
+    /// What it leads to in a value.
+    pub(super) fn find<'v>(&self, value: &'v Value) -> Option<&'v Value> {
+        match self {
+            Self::Field(name) => value.get(name),
+            Self::Item(_) | Self::Element(_) => value.get(self.position(value)?),
+            Self::This | Self::Unknown => None,
+        }
+    }
+
+    /// Where in a list the item or element is that it leads to.
+    pub(super) fn position(&self, list: &Value) -> Option<usize> {
+        let mut items = list.as_array()?.iter();
+        match self {
+            Self::Item(keys) => items.position(|item| has_keys(item, keys)),
+            Self::Element(element) => items.position(|item| same(item, element)),
+            Self::This | Self::Field(_) | Self::Unknown => None,
+        }
+    }
+}
+
+/// Writes a marker as a part of a path. The elements of sets are values, and left out unless `with_elements`.
+pub(super) fn write_marker(
+    f: &mut fmt::Formatter<'_>,
+    marker: &str,
+    with_elements: bool,
+) -> fmt::Result {
+    match Marker::parse(marker) {
+        Marker::Field(name) => write_printable_key(f, name),
+        Marker::Item(keys) => write!(f, "[{}]", Value::Object(keys)),
+        Marker::Element(element) if with_elements => write!(f, "[{element}]"),
+        Marker::Element(_) | Marker::This | Marker::Unknown => f.write_str("[…]"),
+    }
 }
 
 /// A node without anything below it owns the whole value: a scalar, or a list or map that the
@@ -95,6 +128,8 @@ fn same_number(one: &Number, other: &Number) -> bool {
 
 /// Where a walk stands, as a chain through the callers' frames: text is made only when there is
 /// something to report.
+///
+/// That text has no control characters, and no elements of sets but those in the metadata: they are values.
 #[derive(Clone, Copy)]
 pub(super) struct OnPath<'a> {
     above: Option<&'a OnPath<'a>>,
@@ -136,21 +171,42 @@ impl<'a> OnPath<'a> {
             step: Step::Index(index),
         }
     }
-}
 
-impl fmt::Display for OnPath<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    /// Its text with all elements of sets, for whoever reads the object anyway.
+    pub(super) fn in_full(&'a self) -> impl fmt::Display {
+        fmt::from_fn(|f| self.write(f, true))
+    }
+
+    fn write(&self, f: &mut fmt::Formatter<'_>, with_elements: bool) -> fmt::Result {
         match self.above {
-            Some(above) if !matches!(above.step, Step::Root) => above.fmt(f)?,
+            Some(above) if !matches!(above.step, Step::Root) => above.write(f, with_elements)?,
             _ => {}
         }
         match self.step {
             Step::Root => f.write_str("."),
-            Step::Field(name) => write_key(f, name),
-            Step::Marker(text) => write!(f, "[{}]", text.get(2..).unwrap_or(text)),
+            Step::Field(name) => write_printable_key(f, name),
+            Step::Marker(text) => write_marker(f, text, with_elements),
             Step::Index(index) => write!(f, "[{index}]"),
         }
     }
+
+    fn is_in_metadata(&self) -> bool {
+        match self.above {
+            Some(above) if !matches!(above.step, Step::Root) => above.is_in_metadata(),
+            _ => matches!(self.step, Step::Field("metadata")),
+        }
+    }
+}
+
+impl fmt::Display for OnPath<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.write(f, self.is_in_metadata())
+    }
+}
+
+/// As [`write_key`], for people: without control characters.
+fn write_printable_key(f: &mut fmt::Formatter<'_>, name: &str) -> fmt::Result {
+    write_key(f, &name.replace(char::is_control, "?"))
 }
 
 /// Writes `.name`, with a backslash before each dot that is part of the name, as kubectl's
@@ -324,12 +380,65 @@ mod tests {
             r#".spec.containers[{"name":"app"}].image"#
         );
         assert_eq!(containers.index(2).to_string(), ".spec.containers[2]");
-        assert_eq!(spec.marker("v:1").to_string(), ".spec[1]");
-        assert_eq!(spec.marker("?").to_string(), ".spec[?]");
+        assert_eq!(spec.marker("?").to_string(), ".spec[…]");
         let labels = root.field("labels");
         assert_eq!(
             labels.field("app.kubernetes.io/name").to_string(),
             r".labels.app\.kubernetes\.io/name"
         );
+    }
+
+    #[test]
+    fn paths_have_no_elements_of_sets_but_in_the_metadata_and_no_control_characters() {
+        let root = OnPath::ROOT;
+        let (spec, metadata) = (root.field("spec"), root.field("metadata"));
+        let (tokens, finalizers) = (spec.field("tokens"), metadata.field("finalizers"));
+        let pin = r#"v:"1234""#;
+        assert_eq!(tokens.marker(pin).to_string(), ".spec.tokens[…]");
+        assert_eq!(
+            tokens.marker(pin).field("a").to_string(),
+            ".spec.tokens[…].a"
+        );
+        let all = r#".spec.tokens["1234"]"#;
+        assert_eq!(tokens.marker(pin).in_full().to_string(), all);
+        let finalizer = r#".metadata.finalizers["1234"]"#;
+        assert_eq!(finalizers.marker(pin).to_string(), finalizer);
+        // Only that of the object itself.
+        let template = spec.field("metadata");
+        assert_eq!(template.marker(pin).to_string(), ".spec.metadata[…]");
+        assert_eq!(spec.field("a\u{1b}[2J").to_string(), ".spec.a?[2J");
+        assert_eq!(spec.marker("f:a\u{1b}").to_string(), ".spec.a?");
+        let odd = spec.marker("k:{\"n\":\"\\u001b\"}").to_string();
+        assert_eq!(odd, r#".spec[{"n":"\u001b"}]"#);
+    }
+
+    #[test]
+    fn markers_lead_to_values() {
+        let value =
+            json!({"list": [{"n": "a"}, {"n": "b", "v": 1}], "set": ["x", 2.0], "null": null});
+        let at = |parent: &str, marker: &str| {
+            let parent = if parent.is_empty() {
+                &value
+            } else {
+                &value[parent]
+            };
+            Marker::parse(marker).find(parent).cloned()
+        };
+        for (parent, marker, expected) in [
+            ("", "f:set", Some(json!(["x", 2.0]))),
+            ("", "f:null", Some(Value::Null)),
+            ("", "f:none", None),
+            ("", ".", None),
+            ("list", r#"k:{"n":"b"}"#, Some(json!({"n": "b", "v": 1}))),
+            ("list", r#"k:{"n":"c"}"#, None),
+            ("list", "f:n", None),
+            ("set", r#"v:"x""#, Some(json!("x"))),
+            ("set", "v:2", Some(json!(2.0))),
+            ("set", "v:3", None),
+            ("set", "?", None),
+            ("null", "v:3", None),
+        ] {
+            assert_eq!(at(parent, marker), expected, "{parent} {marker}");
+        }
     }
 }

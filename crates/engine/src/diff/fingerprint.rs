@@ -3,7 +3,7 @@
 
 use serde_json::{Number, Value};
 
-use super::fields::{Marker, has_keys, is_leaf, same};
+use super::fields::{Marker, is_leaf};
 
 /// Stands for a value that is owned and not there.
 pub(super) const ABSENT: u64 = 0;
@@ -15,24 +15,15 @@ pub(super) fn of_owned<'a>(
 ) -> u64 {
     let mut positions = Vec::new();
     let markers = of_map(owned.map(|(text, node)| {
-        let below = match Marker::parse(text) {
-            Marker::Field(name) => of_node(node, live.and_then(|live| live.get(name))),
-            Marker::Item(keys) => {
-                let mut items = live
-                    .and_then(Value::as_array)
-                    .into_iter()
-                    .flatten()
-                    .enumerate();
-                let found = items.find(|(_, item)| has_keys(item, &keys));
-                positions.extend(found.map(|(position, _)| (position, text)));
-                of_node(node, found.map(|(_, item)| item))
+        let marker = Marker::parse(text);
+        let below = match marker {
+            Marker::Field(_) => of_node(node, live.and_then(|live| marker.find(live))),
+            Marker::Item(_) => {
+                let position = live.and_then(|live| marker.position(live));
+                positions.extend(position.map(|position| (position, text)));
+                of_node(node, position.and_then(|position| live?.get(position)))
             }
-            Marker::Element(element) => {
-                let elements = live.and_then(Value::as_array);
-                elements
-                    .is_some_and(|elements| elements.iter().any(|actual| same(actual, &element)))
-                    .into()
-            }
+            Marker::Element(_) => live.and_then(|live| marker.position(live)).is_some().into(),
             Marker::This | Marker::Unknown => live.is_some().into(),
         };
         (text, below)

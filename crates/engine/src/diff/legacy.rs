@@ -23,9 +23,9 @@ use baton_apis::constants::{
 };
 use serde_json::{Map, Value, json};
 
-use super::fields::{Marker, has_keys, is_leaf, may_have_keys, same};
+use super::fields::{Marker, is_leaf, may_have_keys};
 use super::{apply_entry, is_apply};
-use crate::object::text;
+use crate::object::{annotation, text};
 
 /// Whether an entry of `managedFields` is a legacy one, by its manager, operation and subresource.
 #[must_use]
@@ -38,9 +38,8 @@ pub fn is_legacy(manager: &str, operation: &str, subresource: &str) -> bool {
 /// The managers whose entries become ours when an object is taken over, by what its manifest says.
 #[must_use]
 pub fn former_managers(manifest: &Value) -> Vec<String> {
-    let annotations = manifest.pointer("/metadata/annotations");
-    let named = annotations.map_or("", |it| text(it, ANNOTATION_FORMER_MANAGERS));
-    let named = named.split(',').map(str::trim).filter(|it| !it.is_empty());
+    let named = annotation(manifest, ANNOTATION_FORMER_MANAGERS).split(',');
+    let named = named.map(str::trim).filter(|it| !it.is_empty());
     let known = FORMER_FIELD_MANAGERS.into_iter();
     known.chain(named).map(ToOwned::to_owned).collect()
 }
@@ -219,8 +218,7 @@ fn is_of_kubectl(entry: &Value) -> bool {
 
 /// What kubectl applied last.
 fn last_applied(live: &Value) -> Option<Value> {
-    let annotations = live.get("metadata")?.get("annotations")?;
-    serde_json::from_str(text(annotations, ANNOTATION_LAST_APPLIED)).ok()
+    serde_json::from_str(annotation(live, ANNOTATION_LAST_APPLIED)).ok()
 }
 
 /// Takes the annotations that tools need out of what is owned.
@@ -325,17 +323,14 @@ pub(super) fn wanted_part(
         return Some(owned.clone());
     }
     let part = owned.iter().filter_map(|(text, node)| {
-        let below = match (Marker::parse(text), wanted) {
+        let marker = Marker::parse(text);
+        let below = match (&marker, wanted) {
             (Marker::This, _) => return Some((text.clone(), node.clone())),
-            (Marker::Field(name), Value::Object(wanted)) => wanted.get(name)?,
             (Marker::Item(keys), Value::Array(items)) => {
-                let named = items.iter().find(|item| has_keys(item, &keys));
-                named.or_else(|| items.iter().find(|item| may_have_keys(item, &keys)))?
+                let fits = || items.iter().find(|item| may_have_keys(item, keys));
+                marker.find(wanted).or_else(fits)?
             }
-            (Marker::Element(element), Value::Array(items)) => {
-                items.iter().find(|item| same(item, &element))?
-            }
-            _ => return None,
+            _ => marker.find(wanted)?,
         };
         Some((text.clone(), wanted_part(node.as_object()?, below)?.into()))
     });

@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::dropped::with_string_data;
 use super::fields::{Marker, OnPath, is_leaf};
-use super::is_apply;
 use super::legacy::{entries, fields_of, is_legacy_entry, subtract, wanted_part};
+use super::{is_apply, with_string_data};
 use crate::object::text;
 
 /// Managers of Kubernetes itself. What they write beside a status is their own bookkeeping, but for scaling.
-const BUILT_IN: [&str; 5] = [
+pub(super) const BUILT_IN: [&str; 5] = [
     "cloud-controller-manager",
     "kube-apiserver",
     "kube-controller-manager",
@@ -78,7 +77,7 @@ fn list(path: OnPath<'_>, node: &Map<String, Value>, found: &mut Vec<String>) {
             continue;
         };
         if is_leaf(below) || below.contains_key(".") {
-            found.push(path.to_string());
+            found.push(path.in_full().to_string());
         } else {
             list(path, below, found);
         }

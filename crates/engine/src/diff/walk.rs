@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use self::lists::compare_set;
 use super::fields::{Marker, OnPath, field, is_leaf, same};
 use super::legacy::OwnedFields;
-use super::{Difference, STRING_DATA, UNOWNED_METADATA};
+use super::{Difference, STRING_DATA, UNOWNED_METADATA, is_secret};
 
 /// Fields at the root that an apply does not own: what identifies the object, and `status`, which
 /// is never applied.
@@ -26,6 +26,7 @@ pub(super) fn compare_roots(wanted: &Value, live: &Value) -> Walk {
     let ownership = OwnedFields::of(live).ok_or_else(|| not_owned(root))?;
     let owned = ownership.fields_for(wanted);
     let owned = owned.as_ref();
+    let is_secret = is_secret(wanted);
     let wanted = wanted.as_object().ok_or_else(|| differs(root))?;
     // The paths of an entry are those of the version it was applied in; another version may name
     // them differently.
@@ -51,7 +52,7 @@ pub(super) fn compare_roots(wanted: &Value, live: &Value) -> Walk {
     )?;
     let types = Types::of(wanted);
     let texts = map(wanted.get(STRING_DATA), &none);
-    if texts.is_empty() || !is_secret(wanted) {
+    if texts.is_empty() || !is_secret {
         return types.compare_fields(root, wanted, owned, Some(live), &UNOWNED_ROOT);
     }
     let path = root.field(STRING_DATA);
@@ -70,13 +71,8 @@ fn map<'a>(value: Option<&'a Value>, none: &'a Map<String, Value>) -> &'a Map<St
     value.and_then(Value::as_object).unwrap_or(none)
 }
 
-fn is_secret(wanted: &Map<String, Value>) -> bool {
-    let is = |name, value: &str| wanted.get(name).is_some_and(|actual| actual == value);
-    is("apiVersion", "v1") && is("kind", "Secret")
-}
-
 /// The texts of a Secret's `stringData` as the server writes them to `data`.
-fn encoded(texts: &Map<String, Value>) -> Map<String, Value> {
+pub(super) fn encoded(texts: &Map<String, Value>) -> Map<String, Value> {
     let encode = |text: &Value| {
         let bytes = ByteString(text.as_str()?.into());
         serde_json::to_value(bytes).ok()
@@ -271,7 +267,7 @@ mod tests {
             ),
             ("{a: 1, b: x}", "{a: 1, b: x}", "fields .spec.b"),
             ("{a: 1, b: null}", "{a: 1, b: {c: x}}", "fields .spec.b"),
-            ("{a: 1, b: [c]}", "{a: 1, b: {c: x}}", "fields .spec.b[c]"),
+            ("{a: 1, b: [c]}", "{a: 1, b: {c: x}}", "fields .spec.b.c"),
             ("7", "7", "fields .spec"),
         ] {
             check_spec(wanted, ab, live, expected);

@@ -151,9 +151,8 @@ impl ObjectPass<'_> {
         }
         // The order of a list, say, which nobody's ownership tells.
         match diff::compare(&self.body(live, References::Owned), live) {
-            Difference::Fields(path) | Difference::NotOwned(path) | Difference::Surplus(path) => {
-                Drift::at(&path)
-            }
+            Difference::Fields(path) | Difference::NotOwned(path) => Drift::at(&path),
+            Difference::Surplus(path) => Drift::surplus(&path),
             Difference::None => drift,
         }
     }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Pass, PassResult, Position, Snapshot};
 use crate::{
-    Gvk, Request,
+    Request,
     containers::Container,
     object::is_terminating,
     object_pass::{Need, ObjectPass, Problem},
-    revision::{KindState, Kinds, Phase, violations_of},
+    revision::{KindState, Phase, violations_of},
 };
 
 /// Which objects of a revision others of it are in: its namespaces, and its definitions of kinds.
@@ -107,7 +107,9 @@ impl Pass<'_> {
             for (object, desired) in content.own_objects().iter().enumerate() {
                 let definition = definition(content, object);
                 let comes = ahead.earlier(&definition, Position { phase, object });
-                let texts = if comes.is_some() && !is_served(kinds, &desired.gvk) {
+                let state = kinds.get(&desired.gvk);
+                let is_served = state.is_some_and(KindState::is_served_as_named);
+                let texts = if comes.is_some() && !is_served {
                     desired.violations.clone()
                 } else {
                     violations_of(revision, desired, kinds)
@@ -142,18 +144,6 @@ impl Pass<'_> {
             container.is_none_or(|container| there.contains(&container))
         })
     }
-}
-
-/// Whether a kind is served in the very version.
-fn is_served(kinds: &Kinds, gvk: &Gvk) -> bool {
-    let state = kinds.get(gvk);
-    matches!(
-        state,
-        Some(KindState::Served {
-            other_version: None,
-            ..
-        })
-    )
 }
 
 /// What defines the kind of an object.

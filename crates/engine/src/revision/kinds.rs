@@ -42,6 +42,18 @@ impl KindState {
         }
     }
 
+    /// Whether it is served in the version that the manifest names.
+    #[must_use]
+    pub fn is_served_as_named(&self) -> bool {
+        matches!(
+            self,
+            Self::Served {
+                other_version: None,
+                ..
+            }
+        )
+    }
+
     /// The kind in the version to look through: that of the manifest, unless another one is served in its place.
     #[must_use]
     pub fn through(&self, gvk: &Gvk) -> Gvk {

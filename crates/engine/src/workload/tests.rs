@@ -30,6 +30,7 @@ fn each_way_for_a_pod_to_fail_has_its_reason() {
     let waiting = |reason: &str, message: &str| json!({ "waiting": { "reason": reason, "message": message } });
     let running = json!({ "running": { "startedAt": "2026-01-01T00:00:00Z" } });
     let none = json!({});
+    let done = json!({ "terminated": { "exitCode": 0, "reason": "Completed" } });
     let image = "container app: ImagePullBackOff: image r.example/app:1 cannot be pulled";
     for (status, expected) in [
         (container(&waiting("ErrImagePull", "x"), &none), Some(image)),
@@ -68,6 +69,14 @@ fn each_way_for_a_pod_to_fail_has_its_reason() {
         (
             container(&json!({ "terminated": { "exitCode": 0 } }), &none),
             None,
+        ),
+        (
+            container(&waiting("CrashLoopBackOff", "back-off 10s pod=web"), &done),
+            Some("container app: exited with code 0"),
+        ),
+        (
+            container(&waiting("CrashLoopBackOff", "back-off 10s pod=web"), &none),
+            Some("container app: CrashLoopBackOff"),
         ),
         (
             json!({ "phase": "Pending", "conditions": [
@@ -121,6 +130,55 @@ fn the_most_frequent_reason_is_told_with_the_first_pod() {
     let long = failed("web-1", &"word\n".repeat(1000));
     let told = pods_reason(&[long]).unwrap();
     assert!(told.len() <= MAX_TEXT && !told.contains('\n'), "{told}");
+}
+
+/// Each state that a container of a Deployment goes through that ends without a failure, again and again.
+#[test]
+fn a_container_that_should_not_end_fails_with_any_code() {
+    let done = json!({ "terminated": { "exitCode": 0, "reason": "Completed" } });
+    let back_off = |time: &str| {
+        let message = format!("back-off {time} restarting failed container=app pod=web-1");
+        json!({ "waiting": { "reason": "CrashLoopBackOff", "message": message } })
+    };
+    let expected = Some("container app: exited with code 0");
+    for (state, last) in [
+        (done.clone(), json!({})),
+        (back_off("10s"), done.clone()),
+        (json!({ "running": {} }), done.clone()),
+        (back_off("20s"), done.clone()),
+    ] {
+        let mut pod = pod("web-1", &container(&state, &last));
+        pod["spec"]["restartPolicy"] = "Always".into();
+        assert_eq!(pod_reason(&pod).as_deref(), expected, "{state}");
+        assert_eq!(crashed_container(&pod), Some("app"));
+    }
+    // One that runs to its end is done, while another one of the same pod still runs.
+    let mut pod = pod("job-1", &container(&done, &json!({})));
+    pod["spec"]["restartPolicy"] = "OnFailure".into();
+    assert_eq!(pod_reason(&pod), None);
+    // So is an init container, whatever becomes of the others.
+    let init = json!({ "name": "init", "ready": false, "state": done });
+    let mut pod = json!({ "spec": { "restartPolicy": "Always" } });
+    pod["status"]["initContainerStatuses"] = json!([init]);
+    assert_eq!(pod_reason(&pod), None);
+}
+
+#[test]
+fn pods_that_have_ended_count_only_where_no_other_fails() {
+    let evicted = |name: &str| {
+        pod(
+            name,
+            &json!({ "phase": "Failed", "reason": "Evicted", "message": "disk" }),
+        )
+    };
+    let back_off = json!({ "waiting": { "reason": "ImagePullBackOff" } });
+    let new = pod("web-z", &container(&back_off, &json!({})));
+    let left = ["web-a", "web-b", "web-c"].map(evicted);
+    let pods = left.iter().chain([&new]);
+    let text = "pod web-z: container app: ImagePullBackOff: image r.example/app:1 cannot be pulled";
+    assert_eq!(pods_reason(pods).as_deref(), Some(text));
+    let text = "pod web-a: Evicted: disk (and 2 more pods fail)";
+    assert_eq!(pods_reason(&left).as_deref(), Some(text));
 }
 
 #[test]

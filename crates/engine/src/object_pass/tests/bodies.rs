@@ -1,7 +1,7 @@
 //! What requests carry, and what is made of their answers.
 
 use super::*;
-use crate::object::Identity;
+use crate::object::{Identity, text};
 
 /// The bodies of everything that is sent about an object, by the state that they were decided upon.
 #[test]
@@ -263,6 +263,42 @@ fn a_write_is_reported_by_the_owner_before_it() {
         assert_eq!(pass.write, Some(expected), "{owners}");
         assert!(pass.is_controlled());
     }
+}
+
+/// Whoever applies under our name can give us fields that are not wanted: nothing of these is in the manifest.
+#[test]
+fn what_somebody_has_added_in_our_name_is_told_without_its_value() {
+    let revision = revision();
+    let manifest = "{apiVersion: v1, kind: ConfigMap, metadata: {name: a}, set: [x]}";
+    let phase = phase(&revision, "p", &[manifest]);
+    let state = |elements: &[&str]| {
+        let set = elements.iter();
+        let set: serde_json::Map<_, _> = set.map(|it| (format!("v:\"{it}\""), json!({}))).collect();
+        let fields = json!({
+            "f:metadata": {
+                "f:annotations": { "f:package-operator.run/revision": {} },
+                "f:labels": { "f:package-operator.run/cache": {} },
+                "f:ownerReferences": { "k:{\"uid\":\"me\"}": {} },
+            },
+            "f:set": set,
+        });
+        let mut object = live("2", "");
+        object["metadata"]["ownerReferences"] = json!([revision.identity.controller_reference()]);
+        object["metadata"]["labels"] = json!({ "package-operator.run/cache": "True" });
+        object["metadata"]["managedFields"] = json!([{
+            "manager": FIELD_MANAGER, "operation": "Apply", "apiVersion": "v1", "fieldsV1": fields,
+        }]);
+        object["set"] = json!(elements);
+        object
+    };
+    let observed = (Live::Present(state(&["x", "geheim"])), None);
+    let mut pass = ObjectPass::new(&revision, &Family, &phase.objects[0], observed);
+    pass.answer(&Request::Apply(json!({})), Answer::Object(state(&["x"])));
+    let Some(WriteResult::Repaired(drift)) = pass.write else {
+        panic!("{:?}", pass.write);
+    };
+    assert_eq!(drift.to_string(), ".set[…]");
+    assert!(drift.without_managers().is_empty());
 }
 
 /// The owner references of an apply, by those of the live object. Those in brackets are owned by our
