@@ -16,7 +16,7 @@ use crate::{
     content::{SERVED, is_served},
     output::{
         Output, Paint,
-        format::{age, name},
+        format::{age, first, name},
         table::{Cell, Table},
     },
     rollout::{Outcome, Rollout, title},
@@ -199,17 +199,12 @@ fn holder_table(holders: &[&Revision], now: Timestamp) -> Table {
     table
 }
 
-/// The first objects of a list, and how many there are.
+/// The first objects of a list, and how many more there are.
 fn list(objects: &[ControlledObjectReference], revision: &Revision) -> String {
-    let shown = objects
+    let names = objects
         .iter()
-        .take(SHOWN)
         .map(|one| object(&one.kind, &one.name, one.namespace.as_deref(), revision));
-    let mut text = shown.collect::<Vec<_>>().join(", ");
-    if let Some(more) = objects.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        let _ = write!(text, " and {more} more");
-    }
-    text
+    first(&names.collect::<Vec<_>>(), SHOWN)
 }
 
 /// `Kind/name`, with the namespace where it is not the revision's own.
