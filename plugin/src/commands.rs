@@ -25,6 +25,6 @@ pub(crate) enum Exit {
     Fine,
     /// Code 1, a negative answer: there are differences, it is not rolled out, the time was up.
     Negative,
-    /// Code 3, for `diff`: the server or the manager would refuse something.
+    /// Code 3, for `diff` and `adopt`: the server or the manager would refuse something.
     Refused,
 }

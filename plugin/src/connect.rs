@@ -19,8 +19,14 @@ use baton_terminal::{
 use http::{Method, Request, header};
 use kube::Client;
 use serde_json::Value;
+use tokio::sync::OnceCell;
 
-use crate::{error::Error, target::Kind};
+use crate::{
+    error::Error,
+    output::report_once,
+    served::{Served, discover},
+    target::Kind,
+};
 
 /// The field manager of everything that this program writes.
 pub(crate) const FIELD_MANAGER: &str = "kubectl-baton";
@@ -40,6 +46,7 @@ pub(crate) struct Cluster {
     /// URL of the API server, and the proxy on the way to it, for messages.
     pub(crate) server: String,
     discovery: Arc<Discovery>,
+    served: Arc<OnceCell<Vec<Served>>>,
 }
 
 /// Connects by the rules of kubectl: flags, `KUBECONFIG`, `~/.kube/config`, service account.
@@ -64,6 +71,7 @@ pub(crate) async fn connect(
     })?;
     Ok(Cluster {
         discovery: Arc::new(Discovery::new(client.clone())),
+        served: Arc::default(),
         client,
         namespace,
         server,
@@ -229,25 +237,35 @@ impl Cluster {
 
     /// Reads the object at a path; `None` when there is none.
     pub(crate) async fn get_at(&self, path: &str) -> Result<Option<Value>, Error> {
-        match self.send(Method::GET, path, None).await {
+        self.read(path, "application/json").await
+    }
+
+    /// Reads the metadata of the object at a path, and nothing else of it; `None` when there is none.
+    pub(crate) async fn metadata_at(&self, path: &str) -> Result<Option<Value>, Error> {
+        let accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1";
+        self.read(path, accept).await
+    }
+
+    async fn read(&self, path: &str, accept: &'static str) -> Result<Option<Value>, Error> {
+        let request = Request::get(path)
+            .header(header::ACCEPT, accept)
+            .body(Vec::new());
+        match self.answer(request).await {
             Ok(object) => Ok(Some(object)),
             Err(error) if error.is_code(404) => Ok(None),
             Err(error) => Err(error),
         }
     }
 
-    /// Reads the metadata of the object at a path, and nothing else of it; `None` when there is none.
-    pub(crate) async fn metadata_at(&self, path: &str) -> Result<Option<Value>, Error> {
-        let request = Request::get(path)
-            .header(
-                header::ACCEPT,
-                "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-            )
-            .body(Vec::new());
-        match self.answer(request).await {
-            Ok(object) => Ok(Some(object)),
-            Err(error) if error.is_code(404) => Ok(None),
-            Err(error) => Err(error),
+    /// Reads the text at a path, such as a log. What is not UTF-8 of it is replaced.
+    pub(crate) async fn text_at(&self, path: &str) -> Result<String, Error> {
+        let request = Request::get(path).body(Vec::new());
+        let request = request.map_err(|error| Error::Usage(error.to_string()))?;
+        match self.client.request_text(request).await {
+            Err(kube::Error::FromUtf8(error)) => {
+                Ok(String::from_utf8_lossy(error.as_bytes()).into_owned())
+            }
+            text => text.map_err(|error| self.failure(error)),
         }
     }
 
@@ -289,6 +307,20 @@ impl Cluster {
     /// How the server serves a kind; `None` when it does not. Asked once per group and version.
     pub(crate) async fn resource(&self, gvk: &Gvk) -> Result<Option<Arc<Resource>>, Error> {
         Ok(self.discovery.resolve(gvk).await?)
+    }
+
+    /// Every kind that the server serves. Asked once; that the server does not know all of them is reported then.
+    pub(crate) async fn served(&self) -> Result<&[Served], Error> {
+        let ask = async || {
+            let mut warnings = Vec::new();
+            let served = discover(self, &mut warnings).await?;
+            for warning in warnings {
+                report_once(&format!("warning: {warning}"));
+            }
+            Ok(served)
+        };
+        let served = self.served.get_or_try_init(ask).await;
+        served.map(Vec::as_slice)
     }
 
     async fn answer(&self, request: Result<Request<Vec<u8>>, http::Error>) -> Result<Value, Error> {

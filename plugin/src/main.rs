@@ -6,6 +6,8 @@
 //! - [`target`] is what a user names, [`selection`] how several are chosen; [`chain`] the revisions behind the name;
 //!   [`content`] the objects that they want; [`children`] those objects as they are in the cluster; [`delegates`] what
 //!   stands for the phases that others run.
+//! - [`served`] is what a server serves; [`adopt`] how what other tools have installed becomes a revision's.
+//! - [`events`] are those of the API, about deployments, revisions and their objects.
 //! - [`rollout`] says whether a chain is rolled out, and if not, why; [`live`] follows a chain by watches.
 //! - [`diff`] compares revisions, the cluster and files; [`rollback`] decides where to go back to.
 //! - [`applications`] is about Shipper's Applications and Releases, whose revisions are chains over clusters.
@@ -26,6 +28,7 @@ mod content;
 mod delegates;
 mod diff;
 mod error;
+mod events;
 mod live;
 mod output;
 mod pack;

@@ -205,6 +205,9 @@ impl Delegated {
     }
 }
 
+/// What is said of a phase on whose object nobody has reported.
+pub const UNREPORTED: &str = "no status reported";
+
 /// The names that a phase object may have: `<revision>-<phase>`, and one for when that is taken by the
 /// phase of another revision, as `a-b` and `c` give the same as `a` and `b-c`.
 #[must_use]

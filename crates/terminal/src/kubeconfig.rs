@@ -134,7 +134,7 @@ impl ConfigError {
 ///
 /// Says in one line what is wrong and what to do about it.
 pub async fn load_client_config(args: &ConnectionArgs) -> Result<kube::Config, ConfigError> {
-    let proxies = Proxies::of_environment()?;
+    let proxies = Proxies::of_environment();
     let variable = std::env::var_os("KUBECONFIG");
     let files = kubeconfig_files(
         args.kubeconfig.as_deref(),
@@ -258,7 +258,7 @@ async fn load_files(
     // kube looks for the proxy itself, and not for the server, in what needs no proxy.
     config.proxy_url = match own {
         Some(own) => Some(own),
-        None => proxies.to(&config.cluster_url).cloned(),
+        None => proxies.to(&config.cluster_url)?,
     };
     Ok(config)
 }

@@ -4,6 +4,8 @@
 //! with TLS, `HTTP_PROXY` for others, also in small letters; none of them is meant for this very machine, nor for what
 //! `NO_PROXY` lists: names (with all below them), addresses, networks such as `10.0.0.0/8`, or `*`.
 
+use std::fmt;
+
 use http::Uri;
 use hyper_util::client::proxy::matcher::Matcher;
 
@@ -15,10 +17,24 @@ const SCHEMES: [&str; 3] = ["http", "https", "socks5"];
 /// What the environment says about proxies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Proxies {
-    https: Option<Uri>,
-    http: Option<Uri>,
+    https: Option<Variable>,
+    http: Option<Variable>,
     /// What is reached without one.
     none: String,
+}
+
+/// A variable of the environment by its name, with a value that counts only where a connection needs it.
+#[derive(Clone, PartialEq, Eq)]
+struct Variable {
+    name: &'static str,
+    value: String,
+}
+
+/// The value may hold a password.
+impl fmt::Debug for Variable {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(self.name)
+    }
 }
 
 /// A variable of the environment, or a kubeconfig, names no proxy. The value may hold a password, and is not quoted.
@@ -30,51 +46,53 @@ pub struct ProxyError(&'static str);
 
 impl Proxies {
     /// Reads the environment of this process.
-    ///
-    /// # Errors
-    /// Names the variable that cannot be used.
-    pub fn of_environment() -> Result<Self, ProxyError> {
+    #[must_use]
+    pub fn of_environment() -> Self {
         Self::read(|name| std::env::var(name).ok())
     }
 
     /// As [`Proxies::of_environment`], with the values of variables by their name.
-    ///
-    /// # Errors
-    /// Names the variable that cannot be used.
-    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Result<Self, ProxyError> {
+    pub fn read(variable: impl Fn(&str) -> Option<String>) -> Self {
         let first = |names: [&'static str; 2]| {
-            let value = |name| Some((name, variable(name).filter(|value| !value.is_empty())?));
-            names.into_iter().find_map(value)
+            names.into_iter().find_map(|name| {
+                let value = variable(name).filter(|value| !value.is_empty())?;
+                Some(Variable { name, value })
+            })
         };
-        let proxy = |names| {
-            let Some((name, text)) = first(names) else {
-                return Ok(None);
-            };
-            parse(&text).map(Some).ok_or(ProxyError(name))
-        };
-        Ok(Self {
-            https: proxy(["HTTPS_PROXY", "https_proxy"])?,
-            http: proxy(["HTTP_PROXY", "http_proxy"])?,
-            none: first(["NO_PROXY", "no_proxy"]).map_or_else(String::new, |(_, list)| list),
-        })
+        Self {
+            https: first(["HTTPS_PROXY", "https_proxy"]),
+            http: first(["HTTP_PROXY", "http_proxy"]),
+            none: first(["NO_PROXY", "no_proxy"])
+                .map_or_else(String::new, |variable| variable.value),
+        }
     }
 
     /// The proxy on the way to a server, if there is one.
-    #[must_use]
-    pub fn to(&self, server: &Uri) -> Option<&Uri> {
-        let proxy = match server.scheme_str() {
+    ///
+    /// # Errors
+    /// Names the variable that is needed for this server and cannot be used.
+    pub fn to(&self, server: &Uri) -> Result<Option<Uri>, ProxyError> {
+        let variable = match server.scheme_str() {
             Some("https") => self.https.as_ref(),
             _ => self.http.as_ref(),
-        }?;
+        };
+        let Some(Variable { name, value }) = variable.filter(|_| self.is_for(server)) else {
+            return Ok(None);
+        };
+        parse(value).map(Some).ok_or(ProxyError(name))
+    }
+
+    /// Whether a server is reached through proxies at all.
+    fn is_for(&self, server: &Uri) -> bool {
         if is_local(server) {
-            return None;
+            return false;
         }
-        // Which of the two it is was decided above; here it is about those that need none.
+        // Which proxy it is does not matter here: it is about servers that need none.
         let matcher = Matcher::builder()
             .all("http://proxy")
             .no(self.none.as_str())
             .build();
-        matcher.intercept(server).is_some().then_some(proxy)
+        matcher.intercept(server).is_some()
     }
 }
 
@@ -109,7 +127,9 @@ pub fn shown(proxy: &Uri) -> String {
 mod tests {
     use super::*;
 
-    fn proxies(variables: &[(&str, &str)]) -> Result<Proxies, ProxyError> {
+    const HUB: &str = "https://hub.example:6443";
+
+    fn proxies(variables: &[(&str, &str)]) -> Proxies {
         Proxies::read(|name| {
             let found = variables.iter().find(|(key, _)| *key == name);
             found.map(|(_, value)| (*value).to_owned())
@@ -156,10 +176,10 @@ mod tests {
                 None,
             ),
         ] {
-            let found = proxies(variables).unwrap();
             let server: Uri = server.parse().unwrap();
+            let found = proxies(variables).to(&server).unwrap();
             assert_eq!(
-                found.to(&server).map(shown).as_deref(),
+                found.as_ref().map(shown).as_deref(),
                 expected,
                 "{variables:?} {server}"
             );
@@ -169,12 +189,39 @@ mod tests {
     #[test]
     fn what_is_no_proxy_is_named_and_not_quoted() {
         for text in ["ftp://a:secret@b", "http://", "http://a:secret @b", "://"] {
-            let error = proxies(&[("https_proxy", text)]).unwrap_err().to_string();
+            let proxies = proxies(&[("https_proxy", text)]);
+            let error = proxies.to(&HUB.parse().unwrap()).unwrap_err().to_string();
             assert!(
                 error.starts_with("https_proxy is not the URL of a proxy"),
                 "{error}"
             );
             assert!(!error.contains("secret"), "{error}");
+            assert!(!format!("{proxies:?}").contains("secret"), "{proxies:?}");
+        }
+    }
+
+    #[test]
+    fn a_proxy_that_no_connection_needs_may_be_anything() {
+        for (variables, server) in [
+            (&[("HTTP_PROXY", "socks4://old:1080")][..], HUB),
+            (
+                &[("HTTPS_PROXY", "socks4://old:1080")],
+                "http://hub.example",
+            ),
+            (
+                &[("HTTPS_PROXY", "socks4://old:1080")],
+                "https://127.0.0.1:6443",
+            ),
+            (
+                &[
+                    ("HTTPS_PROXY", "socks4://old:1080"),
+                    ("NO_PROXY", "hub.example"),
+                ],
+                HUB,
+            ),
+        ] {
+            let found = proxies(variables).to(&server.parse().unwrap());
+            assert_eq!(found, Ok(None), "{variables:?} {server}");
         }
     }
 }

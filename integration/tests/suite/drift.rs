@@ -236,6 +236,55 @@ async fn what_a_paused_revision_leaves_is_told_by_the_command() {
     );
 }
 
+/// Where nothing was looked at, nothing is said to be as it should.
+#[tokio::test]
+async fn what_could_not_be_compared_is_told() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let empty = ns.plugin(&["drift"]);
+    let expected = format!("No resources found in {} namespace.\n", ns.name());
+    assert_eq!((empty.code, empty.stderr), (0, expected));
+    let (pin, map) = (secret("pin"), configmap("map"));
+    ns.revision(1)
+        .phase("a", [pin, map])
+        .reaching(&[Is("Available", "True"), Is("Succeeded", "True")])
+        .await;
+    let whole = ns.plugin(&["drift"]);
+    assert_eq!(
+        (whole.code, whole.stderr.as_str()),
+        (0, "No drift found.\n")
+    );
+
+    // Neither events nor Secrets; what of the rest is missing is found.
+    let user = ns.unique("narrow");
+    let rules = json!([
+        { "apiGroups": ["package-operator.run"], "resources": ["*"], "verbs": ["get", "list"] },
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list", "patch"] },
+    ]);
+    ns.grant(&user, rules).await;
+    let account = format!("--as={user}");
+    let run = || ns.plugin(&["drift", &account]);
+    ns.eventually("the rights to be there", async || {
+        let told = run();
+        told.code == 0 && !told.stderr.contains("ConfigMap")
+    })
+    .await;
+    let told = run();
+    for expected in [
+        "warning: v1 Secret not compared: ",
+        "warning: what was repaired is not known: ",
+        "No drift found in what could be compared.\n",
+    ] {
+        assert!(told.stderr.contains(expected), "{told:?}");
+    }
+    let told = ns.plugin(&["drift", &account, "-o", "json"]);
+    let value: Value = serde_json::from_str(&told.stdout).unwrap();
+    assert_eq!(
+        value["warnings"].as_array().map(Vec::len),
+        Some(2),
+        "{value}"
+    );
+}
+
 /// Whoever may read a revision learns of its objects no more than the account that they are written as.
 #[tokio::test]
 async fn an_account_that_may_not_read_an_object_is_told_the_fields_only() {

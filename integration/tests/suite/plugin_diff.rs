@@ -229,6 +229,28 @@ async fn what_may_not_be_seen_is_unknown() {
     );
     contains_all(&ran.stdout, &[&expected]);
 
+    // What may not even be listed goes all the same.
+    let user = ns.unique("narrow");
+    let verbs = ["get", "list", "patch", "create"];
+    let rules = json!([
+        { "apiGroups": ["package-operator.run"], "resources": ["*"], "verbs": verbs },
+        { "apiGroups": [""], "resources": ["configmaps"], "verbs": verbs },
+    ]);
+    ns.grant(&user, rules).await;
+    let account = format!("--as={user}");
+    ns.eventually("the rights to be there", async || {
+        ns.plugin(&["diff", "-f", &path, &account]).code == 1
+    })
+    .await;
+    let ran = ns.plugin(&["diff", "-f", &path, &account]);
+    contains_all(
+        &ran.stdout,
+        &[
+            "deleted when v1 is archived, unless it is gone or to be kept",
+            "warning: it may take others or data along (",
+        ],
+    );
+
     // A comparison of revisions is one for who may read nothing else, too.
     ns.set("v2")
         .previous(&["v1"])

@@ -184,6 +184,21 @@ async fn secrets_are_left_out_unless_a_revision_would_delete_them() {
     assert!(last(&refused).starts_with(&expected), "{refused:?}");
     web.has_sets(&[1]).await;
 
+    // Whoever may not read Secrets is told by the revision that has it.
+    let blind = ns.unique("blind");
+    let rules = json!([
+        { "apiGroups": ["package-operator.run"], "resources": ["*"], "verbs": ["get", "list", "patch", "create"] },
+    ]);
+    ns.grant(&blind, rules).await;
+    let account = format!("--as={blind}");
+    let expected = format!("error: Secret/db is in ObjectSet/{owner}, which would delete it");
+    ns.eventually("a refusal by what the revision has", async || {
+        let refused = run(&["--no-secrets", &account]);
+        refused.code == 2 && last(&refused).starts_with(&expected)
+    })
+    .await;
+    web.has_sets(&[1]).await;
+
     let kept = json!({ "metadata": { "annotations": { "baton.run/deletion": "keep" } } });
     ns.merge(&secret("db"), &kept).await;
     run(&["--no-secrets", "--wait"]).done();

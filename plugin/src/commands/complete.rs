@@ -44,7 +44,9 @@ enum Next {
     /// What `wait` can wait for.
     Goal,
     /// A context of the kubeconfig.
-    Cluster,
+    Context,
+    /// A context of the kubeconfig, behind the name of a Cluster.
+    ClusterContext,
     File,
     Anything,
 }
@@ -80,7 +82,11 @@ pub(crate) async fn run(
             }
             None => goals(last),
         },
-        Next::Cluster => ask::clusters(&global),
+        Next::Context => ask::contexts(&global, ""),
+        Next::ClusterContext => match last.split_once('=') {
+            Some((name, _)) => ask::contexts(&global, &format!("{name}=")),
+            None => Vec::new(),
+        },
         Next::File | Next::Anything => Vec::new(),
     };
     let mut text = String::new();
@@ -249,7 +255,8 @@ fn value(argument: &Arg) -> Next {
         .map(|name| name.to_ascii_uppercase());
     match (argument.get_id().as_str(), name.as_deref()) {
         ("namespace", _) => Next::Namespace,
-        ("context", _) => Next::Cluster,
+        ("context", _) => Next::Context,
+        ("cluster_context", _) => Next::ClusterContext,
         ("what", Some("WHAT")) => Next::Goal,
         (_, Some("NUMBER")) => Next::Revision(Vec::new()),
         (_, Some("TARGET")) => Next::Target,
@@ -298,6 +305,7 @@ fn global(root: &Command, before: &[String]) -> GlobalArgs {
 
 #[cfg(test)]
 mod tests {
+    use baton_apis::conditions::{AVAILABLE, GENERAL};
     use clap::CommandFactory as _;
 
     use super::*;
@@ -354,8 +362,13 @@ mod tests {
             ("pack a.yaml --revision=", Next::Anything),
             ("wait web --for ", Next::Goal),
             ("wait web --for=av", Next::Goal),
-            ("--context ", Next::Cluster),
-            ("tree --context=e", Next::Cluster),
+            ("--context ", Next::Context),
+            ("tree --context=e", Next::Context),
+            (
+                "diff web --live --cluster-context eu=",
+                Next::ClusterContext,
+            ),
+            ("diff web --cluster-context=eu=a", Next::ClusterContext),
             ("tree --namespace=", Next::Namespace),
             ("tree --unknown=", Next::Anything),
             ("tree --watch=", Next::Anything),
@@ -383,7 +396,11 @@ mod tests {
             whole.parse::<wait::Goal>().unwrap();
         }
         assert!(offered("").contains(&"rolled-out".to_owned()));
-        assert!(offered("condition=A").contains(&"condition=Available".to_owned()));
+        let conditions = offered("condition=A");
+        for condition in GENERAL.iter().chain(&[AVAILABLE]) {
+            let expected = format!("condition={condition}");
+            assert!(conditions.contains(&expected), "{condition}");
+        }
     }
 
     #[test]

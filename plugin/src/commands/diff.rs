@@ -298,8 +298,8 @@ struct Compared<'a> {
 impl Compared<'_> {
     async fn section(&self, found: Found<'_>) -> Result<Option<Section>, Error> {
         let (cluster, object) = (self.cluster, self.object);
-        let mut live = match found {
-            Found::Live(live) => Some(live.clone()),
+        let live = match found {
+            Found::Live(live) => Some(live),
             Found::Missing => None,
             Found::Unreadable(why) if cluster.resource(&object.gvk).await?.is_some() => {
                 return Err(Error::Impossible(why.to_owned()));
@@ -309,19 +309,11 @@ impl Compared<'_> {
                 return Ok(section.map(|section| section.note("its kind is not served")));
             }
         };
-        let mut rounds = forecast::ROUNDS;
-        loop {
-            rounds -= 1;
-            let Some(seen) = &live else {
-                return Ok(self.plain(None, None));
-            };
-            match self.with_live(seen).await {
-                Err(error) if error.is_code(409) && rounds > 0 => {
-                    live = forecast::read_again(cluster, object).await?;
-                }
-                section => return section,
-            }
-        }
+        let look = async |live: Option<&Value>| match live {
+            Some(live) => self.with_live(live).await,
+            None => Ok(self.plain(None, None)),
+        };
+        forecast::retried(cluster, object, live, look).await
     }
 
     fn plain(&self, live: Option<&Value>, dry_run: Option<&Value>) -> Option<Section> {

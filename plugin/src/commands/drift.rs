@@ -14,7 +14,7 @@ use crate::{
     error::Error,
     output::{
         format::{DocumentFormat, document},
-        report,
+        objects_none_found, report,
     },
     selection::SelectionArgs,
 };
@@ -26,9 +26,10 @@ use crate::{
 /// their revision is paused or refused or the manager does not run: the same, found by a comparison with the cluster.
 /// Values are never shown. Objects in other clusters are known by their events only.
 ///
-/// Without TARGET, everything in the namespace. Needs a list of events, and of each kind in use.
+/// Without TARGET, everything in the namespace. Needs a list of events, and of each kind in use; what may not be
+/// listed is told as a warning.
 ///
-/// Exit code 0: no drift. 1: there is some, or was. 2: an error.
+/// Exit code 0: no drift in what could be compared. 1: there is some, or was. 2: an error.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct DriftArgs {
     #[command(flatten)]
@@ -77,16 +78,28 @@ pub(crate) async fn run(args: &DriftArgs, global: &GlobalArgs) -> Result<Exit, E
         repaired::find(&cluster, &chains),
         standing::find(&cluster, &chains)
     );
-    let (mut rows, standing) = (repaired?, standing?);
-    for warning in &standing.warnings {
+    let mut standing = standing?;
+    let mut warnings = standing.warnings;
+    let mut rows = match repaired {
+        Err(error @ Error::Refused(_)) => {
+            warnings.push(format!("what was repaired is not known: {error}"));
+            Vec::new()
+        }
+        rows => rows?,
+    };
+    for warning in &warnings {
         report(&format!("warning: {warning}"));
     }
-    rows.extend(standing.rows);
+    rows.append(&mut standing.rows);
     let is_wide = selection.all_namespaces || is_wide(&rows);
     let text = match args.output {
-        Some(form) => document(form, &render::value(&rows)),
+        Some(form) => document(form, &render::value(&rows, &warnings)),
+        None if chains.is_empty() => {
+            objects_none_found(selection.namespace(&cluster));
+            String::new()
+        }
         None if rows.is_empty() => {
-            report("No drift found.");
+            report(none_found(&warnings));
             String::new()
         }
         None => render::table(&rows, is_wide, Timestamp::now()).render(output),
@@ -97,6 +110,15 @@ pub(crate) async fn run(args: &DriftArgs, global: &GlobalArgs) -> Result<Exit, E
     } else {
         Exit::Negative
     })
+}
+
+/// What is said where no drift was found: it may be where nobody could look.
+fn none_found(warnings: &[String]) -> &'static str {
+    if warnings.is_empty() {
+        "No drift found."
+    } else {
+        "No drift found in what could be compared."
+    }
 }
 
 /// Whether the rows are of more than one namespace.

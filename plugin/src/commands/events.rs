@@ -2,10 +2,8 @@
 
 mod render;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use baton_apis::constants::GROUP;
-use baton_engine::{Gvk, delegated::names};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -13,10 +11,9 @@ use serde_json::Value;
 use super::Exit;
 use crate::{
     args::GlobalArgs,
-    chain::Chain,
-    connect::{Cluster, ListRequest},
-    content::{FEW, Slices},
+    connect::Cluster,
     error::Error,
+    events::Subjects,
     live::Watches,
     output::{
         Output,
@@ -26,9 +23,6 @@ use crate::{
     selection::{Selection, SelectionArgs},
 };
 use render::{Event, Stream};
-
-/// Where the API keeps events about cluster-scoped objects.
-const CLUSTER_NAMESPACE: &str = "default";
 
 /// Show the events about deployments, all of their revisions, and the objects of those
 ///
@@ -136,148 +130,4 @@ fn uid(event: &Value) -> &str {
 
 fn version(event: &Value) -> &str {
     text_at(event, "/metadata/resourceVersion")
-}
-
-/// What events are looked for. It only grows: events outlive what they are about.
-#[derive(Debug, Default)]
-struct Subjects {
-    /// Group, kind, namespace and name.
-    keys: BTreeSet<(String, String, String, String)>,
-    /// Revisions whose content was added, by UID.
-    revisions: BTreeSet<String>,
-}
-
-impl Subjects {
-    /// Adds deployments, revisions, and the objects of revisions.
-    async fn add(&mut self, cluster: &Cluster, chains: &[Chain]) -> Result<(), Error> {
-        for deployment in chains.iter().filter_map(|chain| chain.deployment.as_ref()) {
-            let namespace = deployment.namespace();
-            self.insert(GROUP, deployment.kind.name(), namespace, deployment.name());
-        }
-        let revisions = chains.iter().flat_map(|chain| &chain.revisions);
-        let new: Vec<_> = revisions
-            .filter(|revision| !self.revisions.contains(revision.uid()))
-            .collect();
-        let slices = Slices::read(cluster, new.iter().copied()).await?;
-        for revision in new {
-            let (kind, namespace) = (revision.kind.name(), revision.namespace());
-            self.insert(GROUP, kind, namespace, revision.name());
-            for phase in slices.content(revision).phases {
-                if phase.is_delegated() {
-                    for name in names(revision.name(), &phase.name) {
-                        self.insert(GROUP, &format!("{kind}Phase"), namespace, &name);
-                    }
-                }
-                for object in phase.objects {
-                    let key = object.key;
-                    self.keys
-                        .insert((key.group, key.kind, key.namespace, key.name));
-                }
-            }
-            self.revisions.insert(revision.uid().to_owned());
-        }
-        Ok(())
-    }
-
-    fn insert(&mut self, group: &str, kind: &str, namespace: Option<&str>, name: &str) {
-        self.keys.insert((
-            group.to_owned(),
-            kind.to_owned(),
-            namespace.unwrap_or_default().to_owned(),
-            name.to_owned(),
-        ));
-    }
-
-    fn len(&self) -> usize {
-        self.keys.len()
-    }
-
-    /// Whether an event is about one of them.
-    fn has(&self, event: &Value) -> bool {
-        let text = |field: &str| event["involvedObject"][field].as_str().unwrap_or_default();
-        let gvk = Gvk::new(text("apiVersion"), text("kind"));
-        self.keys.contains(&(
-            gvk.group,
-            gvk.kind,
-            text("namespace").to_owned(),
-            text("name").to_owned(),
-        ))
-    }
-
-    fn namespaces(&self) -> BTreeSet<&str> {
-        let namespaces = self.keys.iter().map(|(_, _, namespace, _)| namespace);
-        namespaces
-            .map(|namespace| match namespace.as_str() {
-                "" => CLUSTER_NAMESPACE,
-                namespace => namespace,
-            })
-            .collect()
-    }
-
-    /// Whether the events are in more than one namespace.
-    fn is_wide(&self) -> bool {
-        self.namespaces().len() > 1
-    }
-
-    /// Where their events are: per namespace, or all at once where there are many.
-    fn sources(&self) -> Vec<ListRequest> {
-        let namespaces = self.namespaces();
-        if namespaces.len() > FEW {
-            return vec![ListRequest::all("/api/v1/events")];
-        }
-        namespaces
-            .into_iter()
-            .map(|namespace| ListRequest::all(format!("/api/v1/namespaces/{namespace}/events")))
-            .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use baton_apis::constants::API_VERSION;
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn events_are_matched_by_what_they_are_about() {
-        let mut about = Subjects::default();
-        about.insert("apps", "Deployment", Some("shop"), "web");
-        about.insert(GROUP, "ClusterObjectSet", None, "infra-1");
-        let event = |api_version: &str, kind: &str, namespace: &str, name: &str| {
-            json!({"involvedObject": {
-                "apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name,
-            }})
-        };
-        assert!(about.has(&event("apps/v1", "Deployment", "shop", "web")));
-        assert!(about.has(&event("apps/v1beta1", "Deployment", "shop", "web")));
-        assert!(!about.has(&event("apps/v1", "Deployment", "other", "web")));
-        assert!(!about.has(&event("v1", "Deployment", "shop", "web")));
-        let mut cluster = event(API_VERSION, "ClusterObjectSet", "", "infra-1");
-        assert!(about.has(&cluster));
-        cluster["involvedObject"]["namespace"] = Value::Null;
-        assert!(about.has(&cluster));
-    }
-
-    #[test]
-    fn events_are_looked_for_where_the_api_keeps_them() {
-        let mut about = Subjects::default();
-        about.insert("", "ConfigMap", Some("shop"), "a");
-        about.insert("", "Namespace", None, "shop");
-        let paths = |about: &Subjects| {
-            let sources = about.sources().into_iter();
-            sources.map(|source| source.path).collect::<Vec<_>>()
-        };
-        assert_eq!(
-            paths(&about),
-            [
-                "/api/v1/namespaces/default/events",
-                "/api/v1/namespaces/shop/events"
-            ]
-        );
-        for n in 0..FEW {
-            about.insert("", "ConfigMap", Some(&format!("n{n}")), "a");
-        }
-        assert_eq!(paths(&about), ["/api/v1/events"]);
-    }
 }

@@ -15,7 +15,7 @@ use super::Exit;
 use crate::{
     args::GlobalArgs,
     connect::Cluster,
-    diff::losses::warn_before_apply,
+    diff::losses::Coming,
     error::Error,
     output::{format::DocumentFormat, report},
     pack::{
@@ -303,10 +303,13 @@ pub(crate) async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Er
         args.output.print(&packed.objects(), global)?;
         return Ok(Exit::Fine);
     };
-    for note in secrets::check(&cluster, &packed.secrets).await? {
+    let Package { object, slices } = &packed.package;
+    let next = Coming::read(&cluster, object).await?;
+    for note in secrets::check(&cluster, &packed.secrets, &next).await? {
         report(&format!("note: {note}"));
     }
-    let before = args.wait.before(&cluster, &packed.package.object).await?;
+    next.warn(&cluster, slices).await;
+    let before = args.wait.before(object, next.chains)?;
     let applied = args.output.apply(&cluster, &packed.package, global).await?;
     args.wait.end(&cluster, &applied, before, global).await
 }
@@ -397,7 +400,6 @@ impl OutputArgs {
             dry_run: self.dry_run.is_some(),
             force: self.force_conflicts,
         };
-        warn_before_apply(cluster, &package.object, &package.slices).await;
         let output = global.output();
         apply::apply(cluster, package, mode, |line| Ok(output.print(line)?)).await
     }

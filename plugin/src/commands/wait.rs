@@ -58,13 +58,16 @@ pub(crate) const GOALS: [(&str, &str); 7] = [
 ];
 
 /// The conditions that deployments and revisions have.
-pub(crate) const CONDITIONS: [(&str, &str); 6] = [
+pub(crate) const CONDITIONS: [(&str, &str); 9] = [
     (conditions::AVAILABLE, ""),
     (conditions::PROGRESSING, "of a deployment"),
     (conditions::PAUSED, ""),
     (conditions::SUCCEEDED, "of a revision"),
     (conditions::IN_TRANSITION, "of a revision"),
     (conditions::ARCHIVED, "of a revision"),
+    (conditions::READY, "rolled out and available"),
+    (conditions::RECONCILING, "on its way there"),
+    (conditions::STALLED, "refused, or past its deadline"),
 ];
 
 #[derive(Clone, Debug, PartialEq, Eq)]

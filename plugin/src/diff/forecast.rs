@@ -17,9 +17,9 @@ use http::Method;
 use serde_json::Value;
 
 use super::apply::{
-    Bringing, ChainSiblings, Request, Response, condense, evaluate, left_behind, request, summary,
+    Bringing, ChainSiblings, Request, Response, condense, evaluate, request, summary,
 };
-use super::losses::{elsewhere, wants_beside, with_warning};
+use super::losses::{Leaving, with_warning};
 use super::places::{PlacedChildren, Places, unseen};
 use super::plan::{Plan, as_next, itself, last_applied, of_deployment, of_revision, three_way};
 use super::revisions::{Side, settings};
@@ -33,7 +33,7 @@ use crate::output::format::name;
 use crate::target::Kind;
 
 /// Attempts for an object that changes in between.
-pub(crate) const ROUNDS: usize = 5;
+const ROUNDS: usize = 5;
 
 /// Sends a dry run of an apply as the manager would send it; forced for an object that exists.
 pub(crate) async fn dry_run(
@@ -67,7 +67,7 @@ pub(crate) fn is_lack_of_rights(error: &Error) -> bool {
 }
 
 /// Reads an object that has changed since it was read.
-pub(crate) async fn read_again(
+pub(super) async fn read_again(
     cluster: &Cluster,
     object: &Desired,
 ) -> Result<Option<Value>, Error> {
@@ -77,6 +77,28 @@ pub(crate) async fn read_again(
         owners::decode(live);
     }
     Ok(found)
+}
+
+/// Looks at an object that others may change at the same time: after a conflict it is read again, a few times. `look`
+/// gets it as it is, or nothing if it does not exist.
+pub(crate) async fn retried<T>(
+    cluster: &Cluster,
+    object: &Desired,
+    live: Option<&Value>,
+    mut look: impl AsyncFnMut(Option<&Value>) -> Result<T, Error>,
+) -> Result<T, Error> {
+    let mut read;
+    let mut live = live;
+    for _ in 1..ROUNDS {
+        match look(live).await {
+            Err(error) if error.is_code(409) => {
+                read = read_again(cluster, object).await?;
+                live = read.as_ref();
+            }
+            done => return done,
+        }
+    }
+    look(live).await
 }
 
 pub(super) async fn path(cluster: &Cluster, object: &Desired) -> Result<String, Error> {
@@ -229,8 +251,8 @@ async fn of_objects(
                 let verdict = format!("not compared: {}", unseen(phase));
                 return Ok(section.verdict(Tone::Same, verdict));
             };
-            let mut live = match children.find(phase, &object.key) {
-                Found::Live(live) => Some(live.clone()),
+            let live = match children.find(phase, &object.key) {
+                Found::Live(live) => Some(live),
                 Found::Missing => None,
                 // A kind that is not served has no objects.
                 Found::Unreadable(_) if cluster.resource(&object.gvk).await?.is_none() => None,
@@ -246,43 +268,26 @@ async fn of_objects(
                 },
                 ..next.clone()
             };
-            let mut rounds = ROUNDS;
-            loop {
-                rounds -= 1;
-                let (body, is_forced) =
-                    match request(next, siblings, &phase.name, object, live.as_ref()) {
-                        Request::Nothing(section) => return Ok(section),
-                        Request::Create(body) => (body, false),
-                        Request::Apply(body) => (body, true),
-                    };
-                match send(cluster, next, object, &body, is_forced).await {
-                    Ok(answer) => {
-                        let seen = live.as_ref();
-                        let by = (next, siblings);
-                        let (answer, notes) =
-                            match settled(cluster, by, object, seen, &body, answer).await {
-                                Err(error) if error.is_code(409) && rounds > 0 => {
-                                    live = read_again(cluster, object).await?;
-                                    continue;
-                                }
-                                settled => settled?,
-                            };
-                        let name = &phase.name;
-                        let mut section = evaluate(siblings, bringing, name, object, seen, answer);
-                        section.notes.extend(notes);
-                        return match seen {
-                            Some(live) if section.is_recreation() => {
-                                with_warning(cluster, section, object, live).await
-                            }
-                            _ => Ok(section),
-                        };
+            let look = async |live: Option<&Value>| {
+                let (body, is_forced) = match request(next, siblings, &phase.name, object, live) {
+                    Request::Nothing(section) => return Ok(section),
+                    Request::Create(body) => (body, false),
+                    Request::Apply(body) => (body, true),
+                };
+                let answer = send(cluster, next, object, &body, is_forced).await?;
+                let by = (next, siblings);
+                let (answer, notes) = settled(cluster, by, object, live, &body, answer).await?;
+                let name = &phase.name;
+                let mut section = evaluate(siblings, bringing, name, object, live, answer);
+                section.notes.extend(notes);
+                match live {
+                    Some(live) if section.is_recreation() => {
+                        with_warning(cluster, section, object, live).await
                     }
-                    Err(error) if error.is_code(409) && rounds > 0 => {
-                        live = read_again(cluster, object).await?;
-                    }
-                    Err(error) => return Err(error),
+                    _ => Ok(section),
                 }
-            }
+            };
+            retried(cluster, object, live, look).await
         }
     });
     stream::iter(sections)
@@ -361,7 +366,7 @@ async fn of_old_objects(
     old: &[(&Revision, RevisionContent)],
     children: &PlacedChildren,
 ) -> Result<Vec<Section>, Error> {
-    let when = &plan.deletion;
+    let leaving = Leaving::new(&plan.siblings, content, &plan.deletion);
     let wanted = content.placed();
     let mut seen: BTreeSet<_> = wanted.map(|(phase, it)| (phase.place(), &it.key)).collect();
     let mut sections = Vec::new();
@@ -370,26 +375,9 @@ async fn of_old_objects(
         if !seen.insert((phase.place(), &object.key)) {
             continue;
         }
-        let Some(cluster) = places.of(phase) else {
-            sections.push(elsewhere(phase, object, when));
-            continue;
-        };
-        let live = match children.find(phase, &object.key) {
-            Found::Live(live) => live,
-            Found::Missing | Found::Unreadable(_) => continue,
-        };
-        let wants = wants_beside(content, phase);
-        let section = left_behind(
-            &plan.siblings,
-            &wants,
-            &phase.name,
-            object,
-            Some(live),
-            when,
-        );
-        if let Some(section) = section {
-            sections.push(with_warning(cluster, section, object, live).await?);
-        }
+        let found = children.find(phase, &object.key);
+        let section = leaving.section(places.of(phase), (phase, object), found);
+        sections.extend(section.await?);
     }
     Ok(sections)
 }

@@ -9,6 +9,7 @@ use serde_json::Value;
 
 pub(crate) use self::ask::warning;
 use crate::connect::Count;
+use crate::output::format::first;
 
 /// So many kinds in a namespace are named.
 const NAMED: usize = 6;
@@ -125,13 +126,9 @@ pub(crate) fn of_namespace(contents: &Contents) -> String {
             return text.to_owned();
         }
         kinds => {
-            let named = kinds.iter().take(NAMED).cloned().collect::<Vec<_>>();
-            let more = kinds.len().saturating_sub(NAMED);
-            let more = match more {
-                0 => String::new(),
-                more => format!(" and {more} more kinds"),
-            };
-            format!("; of these you may not see any: {}{more}", named.join(", "))
+            let unit = if kinds.len() > NAMED { " kinds" } else { "" };
+            let named = first(kinds, NAMED);
+            format!("; of these you may not see any: {named}{unit}")
         }
     };
     if parts.is_empty() {

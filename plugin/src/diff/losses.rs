@@ -1,6 +1,6 @@
 //! What goes for good with a change, of the objects that take others or data along.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use baton_engine::{Gvk, ObjectKey, revision::Desired};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -8,40 +8,80 @@ use serde_json::Value;
 
 use super::apply::{ChainSiblings, left_behind};
 use super::forecast::read_again;
+use super::places::unseen;
 use super::plan::{Plan, as_next, of_deployment, of_revision};
 use super::{Section, Tone, going};
 use crate::chain::{Chain, Revision, read_all};
+use crate::children::{Found, NOT_SERVED};
 use crate::connect::{Cluster, SIDE_BY_SIDE};
 use crate::content::{Phase, RevisionContent, Slices};
 use crate::error::Error;
-use crate::output::{report, report_once};
+use crate::output::{format::text_at, report, report_once};
 use crate::target::Kind;
 
 /// An object that only older revisions want, with the phase that it is in.
 type Left<'a> = (&'a Phase, &'a Desired);
 
-/// Reports what applying a deployment or a revision would delete, before it is applied. `given` are slices that come
-/// with it. What cannot be found out is told as well, and stops nobody.
-pub(crate) async fn warn_before_apply(cluster: &Cluster, object: &Value, given: &[Value]) {
-    let Some(kind) = Kind::of(object) else {
-        return;
-    };
-    let mut object = object.clone();
-    if kind.is_namespaced() && object["metadata"]["namespace"].as_str().is_none() {
-        object["metadata"]["namespace"] = cluster.namespace.as_str().into();
+/// A deployment or a revision that is about to be applied.
+pub(crate) struct Coming {
+    kind: Kind,
+    object: Value,
+    /// All chains of its scope.
+    pub(crate) chains: Result<Vec<Chain>, Error>,
+}
+
+impl Coming {
+    /// Reads what there is before it. That this fails is an error only to those who need the chains.
+    pub(crate) async fn read(cluster: &Cluster, object: &Value) -> Result<Self, Error> {
+        let kind = Kind::of(object).ok_or_else(|| {
+            let kind = text_at(object, "/kind");
+            Error::Impossible(format!("{kind} is no deployment and no revision"))
+        })?;
+        let mut object = object.clone();
+        if kind.is_namespaced() && object["metadata"]["namespace"].as_str().is_none() {
+            object["metadata"]["namespace"] = cluster.namespace.as_str().into();
+        }
+        let chains = read_all(cluster, kind, object["metadata"]["namespace"].as_str()).await;
+        Ok(Self {
+            kind,
+            object,
+            chains,
+        })
     }
-    let chains = read_all(cluster, kind, object["metadata"]["namespace"].as_str()).await;
-    let warnings = match chains {
-        Ok(chains) => match plan(kind, &object, &chains) {
-            Ok(Some(plan)) => of_plan(cluster, &plan, given).await,
-            Ok(None) => return,
-            Err(error) => Err(error),
-        },
-        // Whoever applies is told that better.
-        Err(Error::NotInstalled { .. } | Error::Unreachable { .. }) => return,
-        Err(error) => Err(error),
-    };
-    tell(warnings);
+
+    /// Reports what it would delete. `given` are slices that come with it. What cannot be found out is told as well,
+    /// and stops nobody.
+    pub(crate) async fn warn(&self, cluster: &Cluster, given: &[Value]) {
+        match &self.chains {
+            Ok(chains) => tell(plan(self.kind, &self.object, chains), cluster, given).await,
+            // Whoever applies is told that better.
+            Err(Error::NotInstalled { .. } | Error::Unreachable { .. }) => {}
+            Err(error) => tell_unknown(error),
+        }
+    }
+
+    /// The revisions whose objects it deletes unless it has them too, with these objects; none where that may not be
+    /// read.
+    pub(crate) async fn former(
+        &self,
+        cluster: &Cluster,
+    ) -> Result<Vec<(Revision, RevisionContent)>, Error> {
+        let Ok(chains) = &self.chains else {
+            return Ok(Vec::new());
+        };
+        let Some(plan) = plan(self.kind, &self.object, chains)? else {
+            return Ok(Vec::new());
+        };
+        let old = live(&plan);
+        let slices = match Slices::read(cluster, old.iter().copied()).await {
+            Err(Error::Refused(_)) => Slices::default(),
+            slices => slices?,
+        };
+        let former = old
+            .into_iter()
+            .map(|revision| (revision.clone(), slices.content(revision)));
+        Ok(former.collect())
+    }
 }
 
 fn plan(kind: Kind, object: &Value, chains: &[Chain]) -> Result<Option<Plan>, Error> {
@@ -64,33 +104,40 @@ pub(crate) async fn warn_before_revision(
     kind: Kind,
     object: &Value,
 ) {
-    let warnings = match plan(kind, object, std::slice::from_ref(chain)) {
-        Ok(Some(plan)) => of_plan(cluster, &plan, &[]).await,
+    let plan = plan(kind, object, std::slice::from_ref(chain));
+    tell(plan, cluster, &[]).await;
+}
+
+async fn tell(plan: Result<Option<Plan>, Error>, cluster: &Cluster, given: &[Value]) {
+    let warnings = match plan {
+        Ok(Some(plan)) => of_plan(cluster, &plan, given).await,
         Ok(None) => return,
         Err(error) => Err(error),
     };
-    tell(warnings);
-}
-
-fn tell(warnings: Result<Vec<String>, Error>) {
     match warnings {
         // Once, as a command may have to begin again.
         Ok(warnings) => warnings
             .iter()
             .for_each(|warning| report_once(&format!("warning: {warning}"))),
-        Err(error) => report(&format!(
-            "note: what would be deleted is not known: {error}"
-        )),
+        Err(error) => tell_unknown(&error),
     }
+}
+
+fn tell_unknown(error: &Error) {
+    report(&format!(
+        "note: what would be deleted is not known: {error}"
+    ));
+}
+
+/// The revisions before a new one that may have objects, oldest first.
+fn live(plan: &Plan) -> Vec<&Revision> {
+    let previous = plan.previous.iter();
+    previous.filter(|it| !it.is_archived()).collect()
 }
 
 /// What a revision would delete that takes others along, a line each.
 async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<String>, Error> {
-    let old: Vec<&Revision> = plan
-        .previous
-        .iter()
-        .filter(|it| !it.is_archived())
-        .collect();
+    let old = live(plan);
     if old.is_empty() {
         return Ok(Vec::new());
     }
@@ -104,7 +151,8 @@ async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<
     let content = slices.resolve(&next, plan.revision.namespace(), phases);
     let old: Vec<RevisionContent> = old.into_iter().rev().map(|it| slices.content(it)).collect();
     let left: Vec<Left<'_>> = left_out(&content, &old).collect();
-    let sections = sections(cluster, &plan.siblings, &content, &left, &plan.deletion).await?;
+    let leaving = Leaving::new(&plan.siblings, &content, &plan.deletion);
+    let sections = sections(cluster, &leaving, &left).await?;
     let lines = sections.into_iter().flat_map(|section| {
         let Section {
             title,
@@ -135,7 +183,8 @@ pub(crate) async fn add_to_comparison(
     let names = chain.revisions.iter().map(|it| it.name().to_owned());
     let siblings = ChainSiblings::new(&chain.revisions, &names.collect());
     let left: Vec<Left<'_>> = left_out(to, std::slice::from_ref(from)).collect();
-    for found in sections(cluster, &siblings, to, &left, "with it").await? {
+    let leaving = Leaving::new(&siblings, to, "with it");
+    for found in sections(cluster, &leaving, &left).await? {
         let mut removed = compared.iter_mut().filter(|it| it.tone == Tone::Removed);
         let Some(section) = removed.find(|it| it.title == found.title) else {
             continue;
@@ -169,56 +218,97 @@ fn placed_keys(content: &RevisionContent) -> impl Iterator<Item = (&str, &Object
     placed.map(|(phase, object)| (phase.place(), &object.key))
 }
 
-/// The objects that a content wants in the place of a phase.
-pub(crate) fn wants_beside(content: &RevisionContent, phase: &Phase) -> BTreeSet<ObjectKey> {
-    let keys = placed_keys(content).filter(|(place, _)| *place == phase.place());
-    keys.map(|(_, key)| key.clone()).collect()
+/// How to tell what becomes of objects that a revision leaves out.
+pub(crate) struct Leaving<'a> {
+    siblings: &'a ChainSiblings,
+    /// What the revision wants, by place.
+    wants: BTreeMap<&'a str, BTreeSet<ObjectKey>>,
+    /// When they go.
+    when: &'a str,
+}
+
+impl<'a> Leaving<'a> {
+    pub(crate) fn new(
+        siblings: &'a ChainSiblings,
+        content: &'a RevisionContent,
+        when: &'a str,
+    ) -> Self {
+        let mut wants: BTreeMap<&str, BTreeSet<ObjectKey>> = BTreeMap::new();
+        for (place, key) in placed_keys(content) {
+            wants.entry(place).or_default().insert(key.clone());
+        }
+        Self {
+            siblings,
+            wants,
+            when,
+        }
+    }
+
+    /// What becomes of an object, with what goes along. `cluster` is where it is; `None` if nobody can look there.
+    pub(crate) async fn section(
+        &self,
+        cluster: Option<&Cluster>,
+        (phase, object): Left<'_>,
+        found: Found<'_>,
+    ) -> Result<Option<Section>, Error> {
+        let Some(cluster) = cluster else {
+            let section = unseen_loss(phase, object, self.when, &unseen(phase));
+            return Ok(Some(section));
+        };
+        match (self.alone(phase, object, &found), found) {
+            (Some(section), Found::Live(live)) => {
+                with_warning(cluster, section, object, live).await.map(Some)
+            }
+            (section, _) => Ok(section),
+        }
+    }
+
+    /// What becomes of an object itself.
+    fn alone(&self, phase: &Phase, object: &Desired, found: &Found<'_>) -> Option<Section> {
+        let live = match found {
+            Found::Live(live) => live,
+            // A kind that is not served has no objects.
+            Found::Missing | Found::Unreadable(NOT_SERVED) => return None,
+            Found::Unreadable(why) => return Some(unseen_loss(phase, object, self.when, why)),
+        };
+        let none = BTreeSet::new();
+        let wants = self.wants.get(phase.place()).unwrap_or(&none);
+        left_behind(
+            self.siblings,
+            wants,
+            &phase.name,
+            object,
+            Some(live),
+            self.when,
+        )
+    }
 }
 
 /// What becomes of objects that are left out, with what goes along.
 async fn sections(
     cluster: &Cluster,
-    siblings: &ChainSiblings,
-    content: &RevisionContent,
+    leaving: &Leaving<'_>,
     left: &[Left<'_>],
-    when: &str,
 ) -> Result<Vec<Section>, Error> {
-    let asked = left.iter().map(async |(phase, object)| {
+    let asked = left.iter().map(async |&(phase, object)| {
         if !phase.is_here() {
-            return Ok(Some(elsewhere(phase, object, when)));
+            return leaving.section(None, (phase, object), Found::Missing).await;
         }
         let live = match cluster.resource(&object.gvk).await? {
             Some(_) => read_again(cluster, object).await,
             None => Ok(None),
         };
-        let live = match live {
-            Err(Error::Refused(_)) => {
-                return Ok(Some(unseen_loss(
-                    phase,
-                    object,
-                    when,
-                    "you may not read it",
-                )));
-            }
-            live => live?,
+        let found = match &live {
+            Ok(Some(live)) => Found::Live(live),
+            Ok(None) => Found::Missing,
+            Err(Error::Refused(_)) => Found::Unreadable("you may not read it"),
+            Err(_) => return live.map(|_| None),
         };
-        let wants = wants_beside(content, phase);
-        let section = left_behind(siblings, &wants, &phase.name, object, live.as_ref(), when);
-        match (section, live) {
-            (Some(section), Some(live)) => with_warning(cluster, section, object, &live)
-                .await
-                .map(Some),
-            _ => Ok::<_, Error>(None),
-        }
+        leaving.section(Some(cluster), (phase, object), found).await
     });
     let found = stream::iter(asked).buffered(SIDE_BY_SIDE);
     let found: Vec<Option<Section>> = found.try_collect().await?;
     Ok(found.into_iter().flatten().collect())
-}
-
-/// What becomes of an object that is left out, in a cluster that cannot be looked at.
-pub(crate) fn elsewhere(phase: &Phase, object: &Desired, when: &str) -> Section {
-    unseen_loss(phase, object, when, &super::places::unseen(phase))
 }
 
 /// What becomes of an object that is left out and cannot be looked at.
@@ -248,4 +338,40 @@ pub(crate) async fn with_warning(
             .extend(going::warning(cluster, &object.gvk, live).await?);
     }
     Ok(section)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::chain::from_objects;
+
+    #[test]
+    fn an_object_that_may_not_be_read_is_told_to_go() {
+        let (v1, kind) = ("v1", "PersistentVolumeClaim");
+        let claim = json!({"apiVersion": v1, "kind": kind, "metadata": {"name": "data"}});
+        let set = json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u"},
+            "spec": {"revision": 1, "phases": [{"name": "a", "objects": [{"object": claim}]}]},
+        });
+        let chains = from_objects(Vec::new(), vec![set]);
+        let content = Slices::default().content(&chains[0].revisions[0]);
+        let (phase, object) = content.placed().next().unwrap();
+        let siblings = ChainSiblings::new(&chains[0].revisions, &["web-1".to_owned()].into());
+        let next = RevisionContent::default();
+        let leaving = Leaving::new(&siblings, &next, "later");
+        let section = leaving.alone(phase, object, &Found::Unreadable("cannot list"));
+        let section = section.unwrap();
+        assert_eq!(section.tone, Tone::Removed);
+        assert_eq!(section.notes, ["not looked at: cannot list"]);
+        assert_eq!(
+            section.warnings,
+            ["it may take others or data along (cannot list)"]
+        );
+        for found in [Found::Missing, Found::Unreadable(NOT_SERVED)] {
+            assert!(leaving.alone(phase, object, &found).is_none());
+        }
+    }
 }

@@ -79,6 +79,15 @@ pub(crate) fn place(object: &Value) -> (String, String) {
     (text("/metadata/namespace"), text("/metadata/name"))
 }
 
+/// The first few of a list, and how many more there are: `a, b and 3 more`.
+pub(crate) fn first(texts: &[String], few: usize) -> String {
+    let shown = texts.get(..few).unwrap_or(texts).join(", ");
+    match texts.len().saturating_sub(few) {
+        0 => shown,
+        more => format!("{shown} and {more} more"),
+    }
+}
+
 /// How long ago something was, as kubectl prints it: `12s`, `3m5s`, `12m`, `5h`, `2d`. Never negative.
 pub(crate) fn age(then: Option<Timestamp>, now: Timestamp) -> String {
     match then {
@@ -122,6 +131,20 @@ pub(crate) fn duration(time: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_list_is_shortened() {
+        let texts = ["a", "b", "c"].map(str::to_owned);
+        for (count, few, expected) in [
+            (0, 2, ""),
+            (1, 2, "a"),
+            (2, 2, "a, b"),
+            (3, 2, "a, b and 1 more"),
+            (3, 1, "a and 2 more"),
+        ] {
+            assert_eq!(first(&texts[..count], few), expected);
+        }
+    }
 
     #[test]
     fn ages_are_those_of_kubectl() {

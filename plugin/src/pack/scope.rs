@@ -5,13 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_engine::revision::KindScope;
 use serde_json::Value;
 
-use crate::{connect::Cluster, error::Error};
+use crate::{connect::Cluster, error::Error, output::format::first};
 
 use super::{
     kinds,
     manifest::Manifest,
     source_location::{InputError, SourceLocation},
 };
+
+/// How many objects or namespaces of a list are named.
+const SHOWN: usize = 5;
 
 /// Scopes of kinds, by group and kind.
 pub(crate) type Scopes = BTreeMap<(String, String), KindScope>;
@@ -149,7 +152,7 @@ pub(crate) fn settle(
         ))),
         objects => Err(InputError::general(format!(
             "objects are without a namespace; -n NAMESPACE gives one: {}",
-            abridged(objects)
+            first(objects, SHOWN)
         ))),
     }
 }
@@ -221,7 +224,7 @@ impl Survey {
             Some(title) => Some(format!("{title} is cluster-scoped")),
             None if self.used.len() > 1 => {
                 let used: Vec<_> = self.used.iter().cloned().collect();
-                let namespaces = abridged(&used);
+                let namespaces = first(&used, SHOWN);
                 Some(format!(
                     "the objects are in several namespaces: {namespaces}"
                 ))
@@ -249,21 +252,6 @@ impl Survey {
                 notes: Vec::new(),
             }),
         }
-    }
-}
-
-/// A list that stays readable however long it is.
-fn abridged(titles: &[String]) -> String {
-    const SHOWN: usize = 5;
-    let shown = titles
-        .iter()
-        .take(SHOWN)
-        .cloned()
-        .collect::<Vec<_>>()
-        .join(", ");
-    match titles.len().saturating_sub(SHOWN) {
-        0 => shown,
-        more => format!("{shown} and {more} more"),
     }
 }
 

@@ -57,6 +57,9 @@ impl Scope {
             .iter()
             .map(|chain| picture(chain, catalogue, children, delegates))
             .collect();
+        if self.unhealthy {
+            pictures.iter_mut().for_each(unhealthy::retain);
+        }
         if let Some(number) = self.revision {
             for picture in &mut pictures {
                 picture
@@ -65,7 +68,7 @@ impl Scope {
             }
         }
         if self.unhealthy {
-            unhealthy::retain(&mut pictures);
+            pictures.retain(unhealthy::has_any);
         }
         pictures
     }
@@ -227,5 +230,69 @@ fn fill(children: &mut Children, collection: &Collection, source: &ListRequest, 
     }
     if let Some(trouble) = watches.trouble(source) {
         children.insert_unreadable(&collection.gvk, trouble.to_owned());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_engine::Gvk;
+    use serde_json::json;
+
+    use super::*;
+    use crate::chain::from_objects;
+
+    /// The objects that are shown of a revision: `taken` is with the newer revision, `lost` does not exist.
+    fn shown(number: i64) -> Vec<String> {
+        let (api, v1) = ("package-operator.run/v1alpha1", "v1");
+        let object = |name: &str| {
+            let metadata = json!({"name": name, "namespace": "shop"});
+            json!({"object": {"apiVersion": v1, "kind": "ConfigMap", "metadata": metadata}})
+        };
+        let set = |number: i64, previous: &[&str], objects: &[&str]| {
+            let name = format!("web-{number}");
+            let previous: Vec<_> = previous.iter().map(|name| json!({"name": name})).collect();
+            let objects: Vec<_> = objects.iter().map(|name| object(name)).collect();
+            json!({
+                "apiVersion": api, "kind": "ObjectSet",
+                "metadata": {"name": name, "namespace": "shop", "uid": format!("u{number}")},
+                "spec": {
+                    "revision": number, "previous": previous, "phases": [{"name": "a", "objects": objects}],
+                },
+                "status": {"conditions": [{
+                    "type": "Available", "status": "True", "reason": "Available", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z",
+                }]},
+            })
+        };
+        let sets = vec![
+            set(1, &[], &["taken", "lost"]),
+            set(2, &["web-1"], &["taken"]),
+        ];
+        let chains = from_objects(Vec::new(), sets);
+        let scope = Scope {
+            revision: Some(number),
+            unhealthy: true,
+            ..Scope::default()
+        };
+        let mut catalogue = Catalogue::default();
+        for revision in scope.open(&chains) {
+            catalogue.add(revision, &Slices::default());
+        }
+        let mut children = Children::default();
+        let live = json!({"metadata": {"name": "taken", "namespace": "shop", "ownerReferences": [
+            {"apiVersion": api, "kind": "ObjectSet", "name": "web-2", "uid": "u2", "controller": true},
+        ]}});
+        children.insert(&Gvk::new(v1, "ConfigMap"), live);
+        let pictures = scope.draw(&chains, &catalogue, &children, &Delegates::default());
+        let revisions = pictures.iter().flat_map(|picture| &picture.revisions);
+        let phases = revisions.flat_map(|revision| revision.phases.iter().flatten());
+        let objects = phases.flat_map(|phase| &phase.objects);
+        objects.map(|object| object.name.clone()).collect()
+    }
+
+    #[test]
+    fn what_a_newer_revision_has_is_healthy_also_where_only_the_older_one_is_shown() {
+        assert_eq!(shown(1), ["lost"]);
+        assert_eq!(shown(2), [""; 0]);
     }
 }

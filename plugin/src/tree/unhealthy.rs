@@ -2,21 +2,23 @@
 
 use super::{ChainPicture, Health, ObjectPicture, OwnerPicture, RevisionPicture};
 
-/// Leaves out objects that are healthy and where they belong, and then phases, revisions and chains that have nothing
-/// left to show.
-pub(crate) fn retain(chains: &mut Vec<ChainPicture>) {
-    chains.retain_mut(|chain| {
-        let mut is_newest = true;
-        chain
-            .revisions
-            .retain_mut(|revision| trim(revision, std::mem::replace(&mut is_newest, false)));
-        let is_fine = chain.deployment.as_ref().is_none_or(|deployment| {
-            deployment.available == Health::True
-                && !deployment.deleting
-                && deployment.message.is_empty()
-        });
-        !is_fine || !chain.revisions.is_empty()
+/// Leaves out objects that are healthy and where they belong, and then phases and revisions that have nothing left to
+/// show. What is healthy depends on whether a newer revision exists, so this needs all revisions of a chain.
+pub(crate) fn retain(chain: &mut ChainPicture) {
+    let mut is_newest = true;
+    chain
+        .revisions
+        .retain_mut(|revision| trim(revision, std::mem::replace(&mut is_newest, false)));
+}
+
+/// Whether there is anything to show of a chain whose healthy parts are left out.
+pub(crate) fn has_any(chain: &ChainPicture) -> bool {
+    let is_fine = chain.deployment.as_ref().is_none_or(|deployment| {
+        deployment.available == Health::True
+            && !deployment.deleting
+            && deployment.message.is_empty()
     });
+    !is_fine || !chain.revisions.is_empty()
 }
 
 /// Whether anything of a revision is left to show.
@@ -157,7 +159,8 @@ mod tests {
             ),
             chain("od/down", Health::False, vec![fine()]),
         ];
-        retain(&mut chains);
+        chains.iter_mut().for_each(retain);
+        chains.retain(has_any);
         insta::assert_snapshot!(render(&chains, Style::default(), Output::plain()));
     }
 }

@@ -6,7 +6,7 @@ use baton_apis::conditions::reasons;
 
 use super::{Pass, PassResult, Step};
 use crate::{
-    delegated::{Delegated, Delegation, DelegationAnswer, PhaseReport},
+    delegated::{Delegated, Delegation, DelegationAnswer, PhaseReport, UNREPORTED},
     revision::Phase,
 };
 
@@ -87,7 +87,7 @@ impl Pass<'_> {
                         self.phase += 1;
                         return None;
                     }
-                    PhaseReport::Nothing => ("False", reasons::PROBE_FAILURE, "no status reported"),
+                    PhaseReport::Nothing => ("False", reasons::PROBE_FAILURE, UNREPORTED),
                     PhaseReport::Not(status, reason, message) => (status, reason, message),
                 };
                 let reason = reasons::OF_AVAILABLE

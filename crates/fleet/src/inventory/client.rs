@@ -56,7 +56,7 @@ impl Line {
         metrics: &RequestMetrics,
         fence: &Fence,
     ) -> Result<Self, kube::Error> {
-        let config = config(credentials, &proxies());
+        let config = config(credentials, &Proxies::of_environment())?;
         let current = Arc::new(RwLock::new(connection(config.clone(), fence)?));
         let pulse = Arc::new(Pulse::default());
         let beat = Arc::clone(&pulse);
@@ -81,7 +81,7 @@ impl Line {
 
     /// Lets requests from now on use other credentials.
     pub fn exchange(&mut self, credentials: &Credentials) -> Result<(), kube::Error> {
-        let config = config(credentials, &proxies());
+        let config = config(credentials, &Proxies::of_environment())?;
         *self.current.write() = connection(config.clone(), &self.fence)?;
         self.config = config;
         Ok(())
@@ -146,15 +146,11 @@ fn is_answer(result: &Answer) -> bool {
     })
 }
 
-/// The proxies of the environment. They were checked when the program connected to its own server.
-fn proxies() -> Proxies {
-    Proxies::of_environment().unwrap_or_default()
-}
-
-fn config(credentials: &Credentials, proxies: &Proxies) -> Config {
+fn config(credentials: &Credentials, proxies: &Proxies) -> Result<Config, kube::Error> {
     let mut config = Config::new(credentials.url.clone());
     tune(&mut config);
-    config.proxy_url = proxies.to(&credentials.url).cloned();
+    let proxy = proxies.to(&credentials.url);
+    config.proxy_url = proxy.map_err(|error| kube::Error::Service(error.into()))?;
     config.root_cert.clone_from(&credentials.ca);
     config.accept_invalid_certs = credentials.skip_verify;
     match &credentials.identity {
@@ -165,7 +161,7 @@ fn config(credentials: &Credentials, proxies: &Proxies) -> Config {
         }
         Identity::Anonymous => {}
     }
-    config
+    Ok(config)
 }
 
 /// kube's own client. It connects when it is first needed, and its connections end with the lease of `fence`.
@@ -227,8 +223,7 @@ mod tests {
             "HTTPS_PROXY" => Some("http://proxy:3128".to_owned()),
             "NO_PROXY" => Some(".near".to_owned()),
             _ => None,
-        })
-        .unwrap();
+        });
         for (url, expected) in [
             ("https://cluster.far:6443", Some("http://proxy:3128/")),
             ("https://cluster.near:6443", None),
@@ -238,9 +233,24 @@ mod tests {
                 url: url.parse().unwrap(),
                 ..credentials(Identity::Token("t".to_owned()))
             };
-            let config = config(&credentials, &proxies);
+            let config = config(&credentials, &proxies).unwrap();
             let proxy = config.proxy_url.map(|proxy| proxy.to_string());
             assert_eq!(proxy.as_deref(), expected, "{url}");
+        }
+        let unusable = Proxies::read(|name| {
+            let is_named = name == "HTTPS_PROXY";
+            is_named.then(|| "socks4://proxy:1080".to_owned())
+        });
+        for (url, expected) in [
+            ("https://cluster.far:6443", true),
+            ("https://127.0.0.1:6443", false),
+        ] {
+            let credentials = Credentials {
+                url: url.parse().unwrap(),
+                ..credentials(Identity::Anonymous)
+            };
+            let is_refused = config(&credentials, &unusable).is_err();
+            assert_eq!(is_refused, expected, "{url}");
         }
     }
 

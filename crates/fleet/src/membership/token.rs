@@ -120,9 +120,9 @@ async fn try_out(url: &str, credentials: &Credentials) -> Result<(), Closed> {
     url.parse::<ServerUrl>()
         .map_err(|error| Closed::of(&error))?;
     let address = url.parse::<Uri>().map_err(|error| Closed::of(&error))?;
-    let proxies = Proxies::of_environment().map_err(|error| Closed::of(&error))?;
     let mut config = Config::new(address);
-    config.proxy_url = proxies.to(&config.cluster_url).cloned();
+    let proxy = Proxies::of_environment().to(&config.cluster_url);
+    config.proxy_url = proxy.map_err(|error| Closed::of(&error))?;
     limit(&mut config);
     config.auth_info.token = Some(credentials.token.clone().into());
     if let Some(ca) = &credentials.ca {

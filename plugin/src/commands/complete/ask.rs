@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
 use baton_kubernetes::error::collapse_whitespace;
-use baton_terminal::kubeconfig::{ConnectionArgs, contexts};
+use baton_terminal::kubeconfig::{self, ConnectionArgs};
 
 use super::Candidates;
 use crate::{
@@ -64,13 +64,14 @@ pub(super) async fn namespaces(global: &GlobalArgs) -> Result<Candidates, Error>
     names(&cluster, "/api/v1/namespaces", "").await
 }
 
-/// Names of the contexts of the kubeconfig, which are those of clusters to a person. Nobody is asked.
-pub(super) fn clusters(global: &GlobalArgs) -> Candidates {
+/// Names of the contexts of the kubeconfig, each behind what has been typed before it. Nobody is asked.
+pub(super) fn contexts(global: &GlobalArgs, before: &str) -> Candidates {
     let connection = ConnectionArgs {
         kubeconfig: global.kubeconfig.clone(),
         context: None,
     };
-    plain(contexts(&connection))
+    let names = kubeconfig::contexts(&connection).into_iter();
+    plain(names.map(|name| format!("{before}{name}")))
 }
 
 /// Numbers of the revisions of what the words of a command line name, with what they are.

@@ -60,8 +60,8 @@ pub(super) fn table(rows: &[Row], with_namespaces: bool, now: Timestamp) -> Tabl
     table
 }
 
-/// The same for programs.
-pub(super) fn value(rows: &[Row]) -> Value {
+/// The same for programs, with what could not be compared.
+pub(super) fn value(rows: &[Row], warnings: &[String]) -> Value {
     let items = rows.iter().map(|row| {
         let Drift { fields, more } = &row.drift;
         let mut item = json!({
@@ -82,7 +82,7 @@ pub(super) fn value(rows: &[Row]) -> Value {
         }
         item
     });
-    json!({ "items": items.collect::<Vec<Value>>() })
+    json!({ "items": items.collect::<Vec<Value>>(), "warnings": warnings })
 }
 
 #[cfg(test)]
@@ -139,7 +139,8 @@ mod tests {
 
     #[test]
     fn programs_are_told_the_same() {
-        let value = value(&rows());
+        let value = value(&rows(), &["v1 Secret not compared".to_owned()]);
+        assert_eq!(value["warnings"], json!(["v1 Secret not compared"]));
         assert_eq!(value["items"][1]["times"], 3);
         assert_eq!(value["items"][1]["fields"][0]["path"], ".spec.replicas");
         assert_eq!(value["items"][2]["repaired"], false);

@@ -1,13 +1,9 @@
 //! What was repaired, as the events tell.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use baton_apis::constants::{ANNOTATION_REPAIRS, GROUP};
-use baton_engine::{
-    Gvk,
-    delegated::names,
-    diff::drift::{Drift, from_annotation},
-};
+use baton_apis::constants::ANNOTATION_REPAIRS;
+use baton_engine::diff::drift::{Drift, from_annotation};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
@@ -15,89 +11,37 @@ use super::{Row, State};
 use crate::{
     chain::Chain,
     connect::{Cluster, ListQuery},
-    content::FEW,
     error::Error,
+    events::{Occurrence, Subjects},
     output::format::text_at,
 };
 
 /// The reason of the events.
 const REASON: &str = "Repaired";
-/// Where the API keeps events about cluster-scoped objects.
-const CLUSTER_NAMESPACE: &str = "default";
-
-/// Kind, namespace and name of a revision or of the object of one of its phases.
-type Owner = (String, String, String);
-
 /// Reads the events about the revisions of chains, and about the objects of their phases.
 pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<Vec<Row>, Error> {
-    let owners = owners(chains);
+    let mut about = Subjects::default();
+    for revision in chains.iter().flat_map(|chain| &chain.revisions) {
+        about.add_revision(revision);
+    }
     let query = ListQuery {
         fields: Some(format!("reason={REASON}")),
         ..ListQuery::default()
     };
     let mut events = Vec::new();
-    for path in paths(&owners) {
-        events.extend(cluster.list_at(&path, &query).await?);
+    for source in about.sources() {
+        events.extend(cluster.list_at(&source.path, &query).await?);
     }
-    Ok(rows(&events, &owners))
-}
-
-fn owners(chains: &[Chain]) -> BTreeSet<Owner> {
-    let mut owners = BTreeSet::new();
-    for revision in chains.iter().flat_map(|chain| &chain.revisions) {
-        let (kind, namespace) = (revision.kind.name(), revision.namespace());
-        let namespace = namespace.unwrap_or_default();
-        let mut add = |kind: &str, name: &str| {
-            owners.insert((kind.to_owned(), namespace.to_owned(), name.to_owned()));
-        };
-        add(kind, revision.name());
-        let phases = revision.spec.phases.iter().flatten();
-        for phase in phases.filter(|phase| !phase.class.is_empty()) {
-            for name in names(revision.name(), &phase.name) {
-                add(&format!("{kind}Phase"), &name);
-            }
-        }
-    }
-    owners
-}
-
-/// Where the events are: per namespace, or all at once where there are many.
-fn paths(owners: &BTreeSet<Owner>) -> Vec<String> {
-    let namespaces = owners.iter().map(|(_, namespace, _)| namespace.as_str());
-    let namespaces: BTreeSet<&str> = namespaces
-        .map(|namespace| match namespace {
-            "" => CLUSTER_NAMESPACE,
-            namespace => namespace,
-        })
-        .collect();
-    if namespaces.len() > FEW {
-        return vec!["/api/v1/events".to_owned()];
-    }
-    let namespaces = namespaces.into_iter();
-    namespaces
-        .map(|namespace| format!("/api/v1/namespaces/{namespace}/events"))
-        .collect()
+    Ok(rows(&events, &about))
 }
 
 /// A row for each object, owner and set of fields, newest last.
-fn rows(events: &[Value], owners: &BTreeSet<Owner>) -> Vec<Row> {
+fn rows(events: &[Value], about: &Subjects) -> Vec<Row> {
     let mut found: BTreeMap<String, Row> = BTreeMap::new();
-    for event in events {
-        let text = |field: &str| text_at(event, field);
-        let subject = "/involvedObject";
-        let api_version = text(&format!("{subject}/apiVersion"));
-        let (kind, namespace, name) = (
-            text(&format!("{subject}/kind")),
-            text(&format!("{subject}/namespace")),
-            text(&format!("{subject}/name")),
-        );
-        let owner = (kind.to_owned(), namespace.to_owned(), name.to_owned());
-        if text("/reason") != REASON
-            || Gvk::new(api_version, kind).group != GROUP
-            || !owners.contains(&owner)
-        {
-            continue;
-        }
+    let is_repair = |event: &&Value| text_at(event, "/reason") == REASON && about.has(event);
+    for event in events.iter().filter(is_repair) {
+        let text = |field: &str| text_at(&event["involvedObject"], field);
+        let (kind, namespace, name) = (text("/kind"), text("/namespace"), text("/name"));
         for row in of_event(event, format!("{kind}/{name}"), namespace) {
             let id = format!(
                 "{}\n{}\n{}\n{:?}",
@@ -120,7 +64,7 @@ fn of_event(event: &Value, owner: String, namespace: &str) -> Vec<Row> {
     let annotations = event.pointer("/metadata/annotations");
     let annotation = annotations.and_then(|it| it.get(ANNOTATION_REPAIRS)?.as_str());
     let objects = from_annotation(annotation.unwrap_or_default());
-    let (last, times) = when(event);
+    let Occurrence { last, times } = Occurrence::of(event);
     if objects.is_empty() {
         // One of an earlier release, which has a text only.
         let text = text_at(event, "/message").to_owned();
@@ -140,19 +84,6 @@ fn of_event(event: &Value, owner: String, namespace: &str) -> Vec<Row> {
         state: State::Repaired { last, times },
     });
     rows.collect()
-}
-
-/// When it happened last, and how often. The order is that of `kubectl events`.
-fn when(event: &Value) -> (Option<Timestamp>, i64) {
-    let time = |pointer: &&str| event.pointer(pointer)?.as_str()?.parse::<Timestamp>().ok();
-    let times = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime"];
-    let last = times.iter().find_map(time);
-    let number = |pointer: &str| event.pointer(pointer)?.as_i64();
-    let count = number("/series/count").or_else(|| number("/count"));
-    (
-        last.or_else(|| time(&"/metadata/creationTimestamp")),
-        count.unwrap_or(1).max(1),
-    )
 }
 
 impl State {
@@ -182,6 +113,7 @@ impl State {
 
 #[cfg(test)]
 mod tests {
+    use baton_apis::constants::GROUP;
     use baton_engine::{
         ObjectKey,
         diff::drift::{Drifted, to_annotation},
@@ -219,12 +151,10 @@ mod tests {
         event
     }
 
-    fn owners() -> BTreeSet<Owner> {
-        BTreeSet::from([(
-            "ObjectSet".to_owned(),
-            "shop".to_owned(),
-            "web-1".to_owned(),
-        )])
+    fn about() -> Subjects {
+        let mut about = Subjects::default();
+        about.insert(GROUP, "ObjectSet", Some("shop"), "web-1");
+        about
     }
 
     #[test]
@@ -236,7 +166,7 @@ mod tests {
             event("web-1", 20, None, std::slice::from_ref(&one)),
             event("web-2", 30, None, std::slice::from_ref(&one)),
         ];
-        let rows = rows(&events, &owners());
+        let rows = rows(&events, &about());
         let found: Vec<(&str, String, i64)> = rows
             .iter()
             .map(|row| {
@@ -265,12 +195,12 @@ mod tests {
         other["involvedObject"]["apiVersion"] = "apps/v1".into();
         let mut created = event("web-1", 10, None, std::slice::from_ref(&object));
         created["reason"] = "Recreated".into();
-        assert_eq!(rows(&[other, created], &owners()), []);
+        assert_eq!(rows(&[other, created], &about()), []);
     }
 
     #[test]
     fn an_event_without_an_annotation_is_told_by_its_text() {
-        let rows = rows(&[event("web-1", 10, None, &[])], &owners());
+        let rows = rows(&[event("web-1", 10, None, &[])], &about());
         let [
             Row {
                 state: State::Told { text, times: 1, .. },
@@ -281,21 +211,5 @@ mod tests {
             panic!("{rows:?}");
         };
         assert_eq!(text, "Repaired 1 object(s) that differed: x");
-    }
-
-    #[test]
-    fn events_are_looked_for_where_the_api_keeps_them() {
-        let owner =
-            |namespace: &str| ("ObjectSet".to_owned(), namespace.to_owned(), "x".to_owned());
-        let mut all = BTreeSet::from([owner(""), owner("shop")]);
-        assert_eq!(
-            paths(&all),
-            [
-                "/api/v1/namespaces/default/events",
-                "/api/v1/namespaces/shop/events"
-            ]
-        );
-        all.extend((0..FEW).map(|n| owner(&format!("n{n}"))));
-        assert_eq!(paths(&all), ["/api/v1/events"]);
     }
 }

@@ -52,17 +52,22 @@ pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<Standing
     let found = owned
         .into_iter()
         .map(|(revision, desired, live)| async move {
-            let found = match live {
-                Some(live) => judge(cluster, desired, live).await?,
-                None => Some((Drift::default(), "missing".to_owned())),
+            let judged = match live {
+                Some(live) => judge(cluster, desired, live).await,
+                None => Ok(Some((Drift::default(), "missing".to_owned()))),
             };
-            Ok::<_, Error>(found.map(|found| row(revision, desired, found)))
+            told(revision, desired, judged)
         });
-    let found: Vec<Option<Row>> = stream::iter(found)
+    let found: Vec<Result<Option<Row>, String>> = stream::iter(found)
         .buffered(SIDE_BY_SIDE)
         .try_collect()
         .await?;
-    standing.rows = found.into_iter().flatten().collect();
+    for found in found {
+        match found {
+            Ok(row) => standing.rows.extend(row),
+            Err(warning) => standing.warnings.push(warning),
+        }
+    }
     Ok(standing)
 }
 
@@ -137,38 +142,51 @@ async fn judge(
     desired: &Desired,
     live: &Value,
 ) -> Result<Option<(Drift, String)>, Error> {
-    let mut read;
-    let mut live = live;
-    for _ in 0..forecast::ROUNDS {
-        let path = match compare(&live::body(desired, live), live) {
-            Difference::None => return Ok(None),
-            Difference::Fields(path) | Difference::NotOwned(path) | Difference::Surplus(path) => {
-                path
-            }
-        };
-        let body = live::dry_run_body(desired, live);
-        let why = match forecast::dry_run(cluster, desired, &body, true).await {
-            Ok(answer) => {
-                let drift = Drift::between(live, &answer);
-                return Ok((!drift.is_empty()).then(|| (drift, String::new())));
-            }
-            Err(error) if error.is_code(409) => {
-                read = forecast::read_again(cluster, desired).await?;
-                match &read {
-                    Some(again) => live = again,
-                    None => return Ok(None),
-                }
-                continue;
-            }
-            Err(error) if forecast::is_lack_of_rights(&error) => {
-                "perhaps only in another form: no right to patch it"
-            }
-            Err(Error::Refused(_)) => "the server would refuse to put it right",
-            Err(error) => return Err(error),
-        };
-        return Ok(Some((Drift::at(&path), why.to_owned())));
+    let look = async |live: Option<&Value>| match live {
+        Some(live) => judge_once(cluster, desired, live).await,
+        None => Ok(None),
+    };
+    forecast::retried(cluster, desired, Some(live), look).await
+}
+
+async fn judge_once(
+    cluster: &Cluster,
+    desired: &Desired,
+    live: &Value,
+) -> Result<Option<(Drift, String)>, Error> {
+    let path = match compare(&live::body(desired, live), live) {
+        Difference::None => return Ok(None),
+        Difference::Fields(path) | Difference::NotOwned(path) | Difference::Surplus(path) => path,
+    };
+    let body = live::dry_run_body(desired, live);
+    let why = match forecast::dry_run(cluster, desired, &body, true).await {
+        Ok(answer) => {
+            let drift = Drift::between(live, &answer);
+            return Ok((!drift.is_empty()).then(|| (drift, String::new())));
+        }
+        Err(error) if error.is_code(409) => return Err(error),
+        Err(error) if forecast::is_lack_of_rights(&error) => {
+            "perhaps only in another form: no right to patch it"
+        }
+        Err(Error::Refused(_)) => "the server would refuse to put it right",
+        Err(error) => return Err(error),
+    };
+    Ok(Some((Drift::at(&path), why.to_owned())))
+}
+
+/// What was found out about an object: its row if it differs, or a warning.
+fn told(
+    revision: &Revision,
+    desired: &Desired,
+    judged: Result<Option<(Drift, String)>, Error>,
+) -> Result<Result<Option<Row>, String>, Error> {
+    match judged {
+        Err(error) if error.is_code(409) => Ok(Err(format!(
+            "{} not compared: it was changed again and again meanwhile",
+            super::render::object(&desired.key)
+        ))),
+        judged => Ok(Ok(judged?.map(|found| row(revision, desired, found)))),
     }
-    Ok(None)
 }
 
 fn row(revision: &Revision, desired: &Desired, (drift, remark): (Drift, String)) -> Row {
@@ -285,6 +303,24 @@ mod tests {
         let (found, warnings) = compared(&[old], &children);
         assert_eq!(names(&found), [("", false); 0]);
         assert_eq!(warnings, ["v1 ConfigMap not compared: forbidden"]);
+    }
+
+    #[test]
+    fn an_object_that_changes_all_the_time_is_told_as_not_compared() {
+        let chain = chain("Active", &json!({}));
+        let revision = &chain.revisions[0];
+        let content = Slices::default().content(revision);
+        let desired = content.objects().next().unwrap();
+        let refused = |code| {
+            let status = kube::core::Status::failure("no", "reason").with_code(code);
+            told(revision, desired, Err(Error::Refused(Box::new(status))))
+        };
+        assert_eq!(
+            refused(409).unwrap(),
+            Err("ConfigMap/own not compared: it was changed again and again meanwhile".to_owned())
+        );
+        assert!(refused(500).is_err());
+        assert_eq!(told(revision, desired, Ok(None)).unwrap(), Ok(None));
     }
 
     #[test]

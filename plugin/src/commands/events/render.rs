@@ -3,10 +3,13 @@
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use crate::output::{
-    Output, Paint,
-    format::{age, text_at},
-    table::{Cell, Table},
+use crate::{
+    events::{Occurrence, time},
+    output::{
+        Output, Paint,
+        format::{age, text_at},
+        table::{Cell, Table},
+    },
 };
 
 const HEADINGS: [&str; 6] = [
@@ -29,22 +32,12 @@ pub(crate) struct Event {
 impl Event {
     /// Reads what matters for its place.
     pub(crate) fn new(object: Value) -> Self {
-        let time = |pointer: &str| {
-            let text = object.pointer(pointer)?.as_str()?;
-            text.parse::<Timestamp>().ok()
-        };
-        let number = |pointer: &str| object.pointer(pointer)?.as_i64();
-        // The order of `kubectl events`: a series knows best, then the fields of the old API.
-        let last = ["/series/lastObservedTime", "/lastTimestamp", "/eventTime"]
-            .into_iter()
-            .chain(["/metadata/creationTimestamp"])
-            .find_map(time);
-        let first = ["/firstTimestamp", "/eventTime"].into_iter().find_map(time);
-        let count = number("/series/count").or_else(|| number("/count"));
+        let Occurrence { last, times } = Occurrence::of(&object);
+        let mut pointers = ["/firstTimestamp", "/eventTime"].into_iter();
         Self {
             last,
-            first,
-            count: count.unwrap_or(1),
+            first: pointers.find_map(|pointer| time(&object, pointer)),
+            count: times,
             object,
         }
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::{
     args::{GlobalArgs, timeout},
-    chain::{self, Chain},
+    chain::{Chain, pick},
     commands::{
         Exit,
         rollback::{Seen, Wanted, arrive, roll},
@@ -54,20 +54,22 @@ pub(super) enum Before {
     Revision(i64, String),
     /// As above, of one that has never succeeded.
     Unproven(String),
+    /// There were revisions, but none with the content of the template.
+    Unsettled,
 }
 
 impl WaitArgs {
-    /// Looks at what a rollback would go back to.
-    pub(super) async fn before(&self, cluster: &Cluster, object: &Value) -> Result<Before, Error> {
+    /// Looks at what a rollback would go back to. `chains` are all of the scope of the object.
+    pub(super) fn before(
+        &self,
+        object: &Value,
+        chains: Result<Vec<Chain>, Error>,
+    ) -> Result<Before, Error> {
         if !self.rollback_on_failure {
             return Ok(Before::Unknown);
         }
-        let (cluster, target) = named(cluster, object)?;
-        match chain::read(&cluster, &target).await {
-            Ok(chain) => Ok(current(&chain)),
-            Err(Error::NotFound(_)) => Ok(Before::Nothing),
-            Err(error) => Err(error),
-        }
+        let chain = pick(chains?, &target(object)?);
+        Ok(chain.as_ref().map_or(Before::Nothing, current))
     }
 
     /// Waits for what was applied, if that is asked for, and goes back if that is.
@@ -128,6 +130,10 @@ impl WaitArgs {
                 let text = "not rolled out, and not rolled back: there was no revision before";
                 return Ok(text.to_owned());
             }
+            Before::Unsettled => {
+                let text = "not rolled out, and not rolled back: the template before was not rolled out yet";
+                return Ok(text.to_owned());
+            }
             Before::Unproven(title) => {
                 return Ok(format!(
                     "not rolled out, and not rolled back: {title}, which was there before, has never succeeded"
@@ -166,7 +172,10 @@ impl WaitArgs {
 /// The revision that a chain's template was rolled out as.
 fn current(chain: &Chain) -> Before {
     let Some(revision) = chain.current() else {
-        return Before::Nothing;
+        return match chain.newest() {
+            Some(_) => Before::Unsettled,
+            None => Before::Nothing,
+        };
     };
     match revision.number() {
         Some(number) if revision.has_succeeded() => Before::Revision(number, title(revision)),
@@ -174,16 +183,65 @@ fn current(chain: &Chain) -> Before {
     }
 }
 
-/// The target that an object is, and the cluster with its namespace.
-fn named(cluster: &Cluster, object: &Value) -> Result<(Cluster, Target), Error> {
+fn target(object: &Value) -> Result<Target, Error> {
     let kind = Kind::of(object).ok_or_else(|| {
         let kind = text_at(object, "/kind");
         Error::Impossible(format!("{kind} cannot be waited for"))
     })?;
-    let target = Target::new(kind, text_at(object, "/metadata/name"));
+    Ok(Target::new(kind, text_at(object, "/metadata/name")))
+}
+
+/// The target that an object is, and the cluster with its namespace.
+fn named(cluster: &Cluster, object: &Value) -> Result<(Cluster, Target), Error> {
+    let target = target(object)?;
     let cluster = match text_at(object, "/metadata/namespace") {
         "" => cluster.clone(),
         namespace => cluster.within(namespace),
     };
     Ok((cluster, target))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::chain::from_objects;
+
+    #[test]
+    fn what_was_there_before_is_told_apart() {
+        let (api, namespace) = ("package-operator.run/v1alpha1", "shop");
+        let before = |phase: Option<&str>, succeeded: bool| {
+            let deployment = json!({
+                "apiVersion": api, "kind": "ObjectDeployment",
+                "metadata": {"name": "web", "namespace": namespace, "uid": "d"},
+                "spec": {"selector": {}, "template": {"metadata": {}, "spec": {"phases": [{"name": "a"}]}}},
+            });
+            let status = if succeeded { "True" } else { "False" };
+            let sets = phase.map(|phase| {
+                json!({
+                    "apiVersion": api, "kind": "ObjectSet",
+                    "metadata": {"name": "web-1", "namespace": namespace, "uid": "u", "ownerReferences": [
+                        {"apiVersion": api, "kind": "ObjectDeployment", "name": "web", "uid": "d", "controller": true},
+                    ]},
+                    "spec": {"revision": 1, "phases": [{"name": phase}]},
+                    "status": {"conditions": [{
+                        "type": "Succeeded", "status": status, "reason": "RolloutSuccess", "message": "",
+                        "lastTransitionTime": "2026-01-01T00:00:00Z",
+                    }]},
+                })
+            });
+            let chains = from_objects(vec![deployment], Vec::from_iter(sets));
+            current(&chains[0])
+        };
+        let title = "revision 1 (web-1)".to_owned();
+        for (phase, succeeded, expected) in [
+            (None, false, Before::Nothing),
+            (Some("other"), true, Before::Unsettled),
+            (Some("a"), false, Before::Unproven(title.clone())),
+            (Some("a"), true, Before::Revision(1, title)),
+        ] {
+            assert_eq!(before(phase, succeeded), expected);
+        }
+    }
 }

@@ -6,6 +6,7 @@ use baton_apis::{
     ControlledObjectReference, WaitingForObject,
     conditions::{AVAILABLE, GENERAL, reasons::COLLISION_DETECTED},
 };
+use baton_engine::delegated::UNREPORTED;
 use baton_kubernetes::error::collapse_whitespace;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde_json::{Value, json};
@@ -15,7 +16,7 @@ use crate::{
     content::{SERVED, is_served},
     output::{
         Output, Paint,
-        format::{age, name},
+        format::{age, first, name},
         table::{Cell, Table},
     },
     rollout::{Outcome, Rollout, title},
@@ -72,10 +73,7 @@ fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
     if rollout.outcome != Outcome::Done && !rollout.message.is_empty() {
         let _ = writeln!(text, "{}", output.wrap(&rollout.message));
         let subject = chain.subject();
-        let hints = [
-            subject.and_then(|subject| unserved(subject, rollout)),
-            subject.and_then(ways_out),
-        ];
+        let hints = [subject.and_then(unserved), subject.and_then(ways_out)];
         for hint in hints.into_iter().flatten() {
             let _ = writeln!(text, "{}", output.wrap(&hint));
         }
@@ -83,17 +81,12 @@ fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
     text
 }
 
-/// What the manager says of a phase that nobody has reported on.
-const UNREPORTED: &str = "no status reported";
-
 /// Why nobody may have reported on a phase: its class is one that others serve.
-fn unserved(revision: &Revision, rollout: &Rollout) -> Option<String> {
-    if !rollout.message.contains(UNREPORTED) {
-        return None;
-    }
-    let phases = revision.spec.phases.iter().flatten();
-    let mut phases = phases.filter(|phase| !is_served(&phase.class));
-    let phase = phases.find(|phase| rollout.message.contains(&phase.name))?;
+fn unserved(revision: &Revision) -> Option<String> {
+    let mut waiting = revision.status.waiting_for.iter();
+    let waiting = waiting.find(|waiting| waiting.message == UNREPORTED)?;
+    let mut phases = revision.spec.phases.iter().flatten();
+    let phase = phases.find(|phase| phase.name == waiting.phase && !is_served(&phase.class))?;
     Some(format!(
         "Nobody has reported on phase {}: its class {} is for another controller; {SERVED}",
         phase.name, phase.class
@@ -206,17 +199,12 @@ fn holder_table(holders: &[&Revision], now: Timestamp) -> Table {
     table
 }
 
-/// The first objects of a list, and how many there are.
+/// The first objects of a list, and how many more there are.
 fn list(objects: &[ControlledObjectReference], revision: &Revision) -> String {
-    let shown = objects
+    let names = objects
         .iter()
-        .take(SHOWN)
         .map(|one| object(&one.kind, &one.name, one.namespace.as_deref(), revision));
-    let mut text = shown.collect::<Vec<_>>().join(", ");
-    if let Some(more) = objects.len().checked_sub(SHOWN).filter(|more| *more > 0) {
-        let _ = write!(text, " and {more} more");
-    }
-    text
+    first(&names.collect::<Vec<_>>(), SHOWN)
 }
 
 /// `Kind/name`, with the namespace where it is not the revision's own.
@@ -265,4 +253,38 @@ fn of_revision(revision: &Revision) -> Value {
         "conditions": revision.status.conditions,
         "controllerOf": revision.status.controller_of,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chain::from_objects;
+
+    #[test]
+    fn the_phase_that_nobody_reports_on_is_named() {
+        let unserved = |class: &str, message: &str| {
+            let set = json!({
+                "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+                "metadata": {"name": "web-1", "namespace": "shop", "uid": "u"},
+                "spec": {"revision": 1, "phases": [
+                    {"name": "a", "class": "elsewhere"}, {"name": "database", "class": class},
+                ]},
+                "status": {"waitingFor": [{
+                    "phase": "database", "group": "package-operator.run", "kind": "ObjectSetPhase",
+                    "name": "web-1-database", "namespace": "shop", "reason": "ProbeFailure", "message": message,
+                }]},
+            });
+            let chains = from_objects(Vec::new(), vec![set]);
+            unserved(&chains[0].revisions[0])
+        };
+        assert_eq!(
+            unserved("other", UNREPORTED).as_deref(),
+            Some(
+                "Nobody has reported on phase database: its class other is for another controller; Baton serves the \
+                 classes default and cluster.NAME"
+            )
+        );
+        assert_eq!(unserved("default", UNREPORTED), None);
+        assert_eq!(unserved("other", "not ready"), None);
+    }
 }

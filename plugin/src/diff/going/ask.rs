@@ -3,13 +3,13 @@
 use baton_engine::{Gvk, object::text};
 use baton_kubernetes::path;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use kube::core::discovery::v2::{APIGroupDiscovery, APIResourceDiscovery};
 use serde_json::Value;
 
 use super::{Contents, Going, of_claim, of_definition, of_namespace, of_stateful_set};
 use crate::{
     connect::{Cluster, Count, ListQuery, SIDE_BY_SIDE},
     error::Error,
+    served::{Served, resource},
 };
 
 /// What nobody misses, as it is made of other things: group and plural.
@@ -84,9 +84,9 @@ async fn policy(cluster: &Cluster, volume: &str) -> Result<Option<String>, Error
 /// What is in a namespace.
 async fn contents(cluster: &Cluster, namespace: &str) -> Result<Contents, Error> {
     let mut contents = Contents::default();
-    let kinds = kinds(cluster).await?.into_iter();
-    let counts = kinds.filter_map(|(title, prefix, plural)| {
-        let path = path::within(&prefix, namespace, &plural).ok()?;
+    let kinds = cluster.served().await?.iter().filter(|it| is_counted(it));
+    let counts = kinds.filter_map(|kind| {
+        let (title, path) = (resource(kind), kind.resource.path_in(namespace).ok()?);
         Some(async move {
             let own = BY_ITSELF.iter().find(|(plural, _)| *plural == title);
             let count = match own {
@@ -118,86 +118,8 @@ async fn count_without(cluster: &Cluster, path: &str, name: &str) -> Result<Coun
     Ok(Count::Exactly(found.len().try_into().unwrap_or(u64::MAX)))
 }
 
-/// The kinds that namespaces can hold: what `kubectl get` calls them, the path of their version, and their plural.
-async fn kinds(cluster: &Cluster) -> Result<Vec<(String, String, String)>, Error> {
-    let failed = |error| cluster.failure(error);
-    let client = &cluster.client;
-    let core = client.list_core_api_versions_aggregated();
-    let mut groups = core.await.map_err(failed)?.items;
-    let others = client.list_api_groups_aggregated();
-    groups.extend(others.await.map_err(failed)?.items);
-    Ok(groups.iter().flat_map(in_group).collect())
-}
-
-/// Those of a group, each in the version that the server prefers.
-fn in_group(group: &APIGroupDiscovery) -> Vec<(String, String, String)> {
-    let name = group.metadata.as_ref().and_then(|it| it.name.as_deref());
-    let name = name.unwrap_or_default();
-    let mut found: Vec<(String, String, String)> = Vec::new();
-    for version in &group.versions {
-        let Ok(prefix) = path::group_version(name, version.version.as_deref().unwrap_or_default())
-        else {
-            continue;
-        };
-        for resource in version.resources.iter().filter(|it| is_counted(name, it)) {
-            let plural = resource.resource.clone().unwrap_or_default();
-            if found.iter().any(|(.., known)| *known == plural) {
-                continue;
-            }
-            let title = match name {
-                "" => plural.clone(),
-                name => format!("{plural}.{name}"),
-            };
-            found.push((title, prefix.clone(), plural));
-        }
-    }
-    found
-}
-
-fn is_counted(group: &str, resource: &APIResourceDiscovery) -> bool {
-    let plural = resource.resource.as_deref().unwrap_or_default();
-    let is_namespaced = resource.scope.as_deref() == Some("Namespaced");
-    let can = |verb: &str| resource.verbs.iter().any(|known| known == verb);
-    is_namespaced && can("list") && can("delete") && !DERIVED.contains(&(group, plural))
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    fn resource(plural: &str, scope: &str, verbs: &[&str]) -> Value {
-        json!({"resource": plural, "scope": scope, "verbs": verbs})
-    }
-
-    #[test]
-    fn kinds_of_namespaces_are_counted_once() {
-        let all = &["delete", "list"][..];
-        let group: APIGroupDiscovery = serde_json::from_value(json!({
-            "metadata": {"name": "apps"},
-            "versions": [
-                {"version": "v1", "resources": [
-                    resource("deployments", "Namespaced", all),
-                    resource("replicasets", "Namespaced", all),
-                    resource("reviews", "Namespaced", &["create"]),
-                    resource("nodes", "Cluster", all),
-                ]},
-                {"version": "v1beta1", "resources": [
-                    resource("deployments", "Namespaced", all),
-                    resource("olds", "Namespaced", all),
-                ]},
-            ],
-        }))
-        .unwrap();
-        let found = in_group(&group);
-        let found: Vec<_> = found.iter().map(|(a, b, c)| (&**a, &**b, &**c)).collect();
-        assert_eq!(
-            found,
-            [
-                ("deployments.apps", "/apis/apps/v1", "deployments"),
-                ("olds.apps", "/apis/apps/v1beta1", "olds"),
-            ]
-        );
-    }
+/// Whether objects of a kind are worth counting: they are in namespaces, go with them, and somebody made them.
+fn is_counted(kind: &Served) -> bool {
+    let name = (kind.gvk.group.as_str(), kind.resource.plural.as_str());
+    kind.is_namespaced() && kind.is_real && !DERIVED.contains(&name)
 }

@@ -1,44 +1,99 @@
 //! Secrets that are left out of a package, as they are in the cluster.
 
 use baton_apis::constants::GROUP;
-use baton_engine::{keep::is_kept, object::controller};
-use baton_kubernetes::wire::escape;
+use baton_engine::{ObjectKey, keep::is_kept, object::controller};
+use baton_kubernetes::path;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use crate::{
+    chain::Revision,
     connect::{Cluster, SIDE_BY_SIDE},
+    content::RevisionContent,
+    diff::losses::Coming,
     error::Error,
     output::format::text_at,
     pack::manifest::Manifest,
 };
 
-/// Looks at the metadata of Secrets that are left out, and says which of them do not exist yet.
+/// A Secret of which nothing is known, as nobody may look at it.
+type Unseen<'a> = (&'a Manifest, ObjectKey, Error);
+
+/// Looks at the metadata of Secrets that are left out, and says which of them do not exist yet. Where that may not be
+/// read, the revisions before the next one tell whether they have the Secret.
 ///
 /// # Errors
 /// When a revision has one of them: it would delete it, as the next one does not have it.
-pub(crate) async fn check(cluster: &Cluster, left_out: &[Manifest]) -> Result<Vec<String>, Error> {
+pub(crate) async fn check(
+    cluster: &Cluster,
+    left_out: &[Manifest],
+    next: &Coming,
+) -> Result<Vec<String>, Error> {
     let looked_at = stream::iter(left_out).map(async |secret| {
-        let namespace = match secret.namespace.as_str() {
-            "" => cluster.namespace.as_str(),
-            namespace => namespace,
-        };
-        let path = format!(
-            "/api/v1/namespaces/{}/secrets/{}",
-            escape(namespace),
-            escape(&secret.name)
-        );
+        let key = key(cluster, secret);
+        let path = path::within("/api/v1", &key.namespace, "secrets")
+            .and_then(|secrets| path::object(&secrets, &key.name))
+            .map_err(|error| Error::Impossible(error.to_string()))?;
         match cluster.metadata_at(&path).await {
-            Ok(found) => judge(&secret.title(), namespace, found.as_ref()),
-            Err(error @ Error::Refused(_)) => Ok(Some(format!(
-                "whether {} exists is not known: {error}",
-                secret.title()
-            ))),
+            Ok(found) => judge(&secret.title(), &key.namespace, found.as_ref()).map(Ok),
+            Err(error @ Error::Refused(_)) => Ok(Err((secret, key, error))),
             Err(error) => Err(error),
         }
     });
-    let notes: Vec<Option<String>> = looked_at.buffered(SIDE_BY_SIDE).try_collect().await?;
-    Ok(notes.into_iter().flatten().collect())
+    let looked_at: Vec<Result<Option<String>, Unseen<'_>>> =
+        looked_at.buffered(SIDE_BY_SIDE).try_collect().await?;
+    let is_unseen = looked_at.iter().any(Result::is_err);
+    let former = if is_unseen {
+        next.former(cluster).await?
+    } else {
+        Vec::new()
+    };
+    let mut notes = Vec::new();
+    for seen in looked_at {
+        match seen {
+            Ok(note) => notes.extend(note),
+            Err((secret, key, error)) => {
+                notes.push(judge_unseen(&secret.title(), &key, &error, &former)?);
+            }
+        }
+    }
+    Ok(notes)
+}
+
+fn key(cluster: &Cluster, secret: &Manifest) -> ObjectKey {
+    let namespace = match secret.namespace.as_str() {
+        "" => &cluster.namespace,
+        namespace => namespace,
+    };
+    ObjectKey {
+        group: String::new(),
+        kind: "Secret".to_owned(),
+        namespace: namespace.to_owned(),
+        name: secret.name.clone(),
+    }
+}
+
+/// What is to be said about a Secret that may not be read; an error if one of the revisions before has it.
+fn judge_unseen(
+    title: &str,
+    key: &ObjectKey,
+    why: &Error,
+    former: &[(Revision, RevisionContent)],
+) -> Result<String, Error> {
+    let has_it = |content: &RevisionContent| {
+        let mut placed = content.placed().filter(|(phase, _)| phase.is_here());
+        placed.any(|(_, object)| object.key == *key && !is_kept([&object.manifest]))
+    };
+    match former.iter().find(|(_, content)| has_it(content)) {
+        Some((revision, _)) => Err(Error::Impossible(format!(
+            "{title} is in {}/{}, which would delete it with --no-secrets unless it is annotated \
+             baton.run/deletion=keep, and that cannot be checked: {why}; nothing was written. Somebody who may read \
+             the Secret can apply this",
+            revision.kind.name(),
+            revision.name(),
+        ))),
+        None => Ok(format!("whether {title} exists is not known: {why}")),
+    }
 }
 
 /// What is to be said about a Secret; an error if leaving it out would delete it.
@@ -71,6 +126,50 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::{chain::from_objects, content::Slices};
+
+    #[test]
+    fn a_secret_that_may_not_be_read_is_looked_for_in_revisions() {
+        let key = |name: &str| ObjectKey {
+            group: String::new(),
+            kind: "Secret".to_owned(),
+            namespace: "shop".to_owned(),
+            name: name.to_owned(),
+        };
+        let secret = |name: &str, annotations: Value| {
+            json!({"object": {"apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": name, "annotations": annotations}}})
+        };
+        let kept = json!({"baton.run/deletion": "keep"});
+        let set = json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u"},
+            "spec": {"revision": 1, "phases": [
+                {"name": "a", "objects": [secret("db", json!({})), secret("kept", kept)]},
+                {"name": "b", "class": "cluster.eu", "objects": [secret("far", json!({}))]},
+            ]},
+        });
+        let revision = from_objects(Vec::new(), vec![set])
+            .remove(0)
+            .revisions
+            .remove(0);
+        let content = Slices::default().content(&revision);
+        let former = [(revision, content)];
+        let why = Error::Usage("forbidden".to_owned());
+        let judged = |name: &str| {
+            let judged = judge_unseen("the Secret", &key(name), &why, &former);
+            judged.map_err(|error| error.to_string())
+        };
+        let refused = judged("db").unwrap_err();
+        assert!(
+            refused.starts_with("the Secret is in ObjectSet/web-1, which would delete it"),
+            "{refused}"
+        );
+        for name in ["kept", "far", "other"] {
+            let note = "whether the Secret exists is not known: forbidden".to_owned();
+            assert_eq!(judged(name), Ok(note), "{name}");
+        }
+    }
 
     #[test]
     fn a_secret_that_a_revision_would_delete_is_not_left_out() {

@@ -1,0 +1,195 @@
+//! Events of the API: what they are about, where they are kept, and when something happened.
+
+use std::collections::BTreeSet;
+
+use baton_apis::constants::GROUP;
+use baton_engine::{Gvk, ObjectKey, delegated::names};
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
+
+use crate::{
+    chain::{Chain, Revision},
+    connect::{Cluster, ListRequest},
+    content::{FEW, Slices},
+    error::Error,
+    output::format::text_at,
+};
+
+/// Where the API keeps events about cluster-scoped objects.
+const CLUSTER_NAMESPACE: &str = "default";
+
+/// What events are looked for. It only grows: events outlive what they are about.
+#[derive(Debug, Default)]
+pub(crate) struct Subjects {
+    keys: BTreeSet<ObjectKey>,
+    /// Revisions whose content was added, by UID.
+    revisions: BTreeSet<String>,
+}
+
+impl Subjects {
+    /// Adds deployments, revisions, and the objects of revisions.
+    pub(crate) async fn add(&mut self, cluster: &Cluster, chains: &[Chain]) -> Result<(), Error> {
+        for deployment in chains.iter().filter_map(|chain| chain.deployment.as_ref()) {
+            let namespace = deployment.namespace();
+            self.insert(GROUP, deployment.kind.name(), namespace, deployment.name());
+        }
+        let revisions = chains.iter().flat_map(|chain| &chain.revisions);
+        let new: Vec<_> = revisions
+            .filter(|revision| !self.revisions.contains(revision.uid()))
+            .collect();
+        let slices = Slices::read(cluster, new.iter().copied()).await?;
+        for revision in new {
+            self.add_revision(revision);
+            let phases = slices.content(revision).phases.into_iter();
+            let objects = phases.flat_map(|phase| phase.objects);
+            self.keys.extend(objects.map(|object| object.key));
+            self.revisions.insert(revision.uid().to_owned());
+        }
+        Ok(())
+    }
+
+    /// Adds a revision and the objects of its delegated phases, but not what is in the phases.
+    pub(crate) fn add_revision(&mut self, revision: &Revision) {
+        let (kind, namespace) = (revision.kind.name(), revision.namespace());
+        self.insert(GROUP, kind, namespace, revision.name());
+        let phases = revision.spec.phases.iter().flatten();
+        for phase in phases.filter(|phase| !phase.class.is_empty()) {
+            for name in names(revision.name(), &phase.name) {
+                self.insert(GROUP, &format!("{kind}Phase"), namespace, &name);
+            }
+        }
+    }
+
+    pub(crate) fn insert(&mut self, group: &str, kind: &str, namespace: Option<&str>, name: &str) {
+        self.keys.insert(ObjectKey {
+            group: group.to_owned(),
+            kind: kind.to_owned(),
+            namespace: namespace.unwrap_or_default().to_owned(),
+            name: name.to_owned(),
+        });
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.keys.len()
+    }
+
+    /// Whether an event is about one of them.
+    pub(crate) fn has(&self, event: &Value) -> bool {
+        let text = |field: &str| event["involvedObject"][field].as_str().unwrap_or_default();
+        let gvk = Gvk::new(text("apiVersion"), text("kind"));
+        self.keys.contains(&ObjectKey {
+            group: gvk.group,
+            kind: gvk.kind,
+            namespace: text("namespace").to_owned(),
+            name: text("name").to_owned(),
+        })
+    }
+
+    fn namespaces(&self) -> BTreeSet<&str> {
+        let namespaces = self.keys.iter().map(|key| key.namespace.as_str());
+        namespaces
+            .map(|namespace| match namespace {
+                "" => CLUSTER_NAMESPACE,
+                namespace => namespace,
+            })
+            .collect()
+    }
+
+    /// Whether the events are in more than one namespace.
+    pub(crate) fn is_wide(&self) -> bool {
+        self.namespaces().len() > 1
+    }
+
+    /// Where their events are: per namespace, or all at once where there are many.
+    pub(crate) fn sources(&self) -> Vec<ListRequest> {
+        let namespaces = self.namespaces();
+        if namespaces.len() > FEW {
+            return vec![ListRequest::all("/api/v1/events")];
+        }
+        namespaces
+            .into_iter()
+            .map(|namespace| ListRequest::all(format!("/api/v1/namespaces/{namespace}/events")))
+            .collect()
+    }
+}
+
+/// When something happened last, and how often.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Occurrence {
+    pub(crate) last: Option<Timestamp>,
+    pub(crate) times: i64,
+}
+
+impl Occurrence {
+    /// What an event says of it. The order is that of `kubectl events`: a series knows best, then the fields of the old
+    /// API.
+    pub(crate) fn of(event: &Value) -> Self {
+        let times = [
+            "/series/lastObservedTime",
+            "/lastTimestamp",
+            "/eventTime",
+            "/metadata/creationTimestamp",
+        ];
+        let number = |pointer: &str| event.pointer(pointer)?.as_i64();
+        let count = number("/series/count").or_else(|| number("/count"));
+        Self {
+            last: times.into_iter().find_map(|pointer| time(event, pointer)),
+            times: count.unwrap_or(1).max(1),
+        }
+    }
+}
+
+/// The time at a JSON pointer.
+pub(crate) fn time(event: &Value, pointer: &str) -> Option<Timestamp> {
+    text_at(event, pointer).parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::constants::API_VERSION;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn events_are_matched_by_what_they_are_about() {
+        let mut about = Subjects::default();
+        about.insert("apps", "Deployment", Some("shop"), "web");
+        about.insert(GROUP, "ClusterObjectSet", None, "infra-1");
+        let event = |api_version: &str, kind: &str, namespace: &str, name: &str| {
+            json!({"involvedObject": {
+                "apiVersion": api_version, "kind": kind, "namespace": namespace, "name": name,
+            }})
+        };
+        assert!(about.has(&event("apps/v1", "Deployment", "shop", "web")));
+        assert!(about.has(&event("apps/v1beta1", "Deployment", "shop", "web")));
+        assert!(!about.has(&event("apps/v1", "Deployment", "other", "web")));
+        assert!(!about.has(&event("v1", "Deployment", "shop", "web")));
+        let mut cluster = event(API_VERSION, "ClusterObjectSet", "", "infra-1");
+        assert!(about.has(&cluster));
+        cluster["involvedObject"]["namespace"] = Value::Null;
+        assert!(about.has(&cluster));
+    }
+
+    #[test]
+    fn events_are_looked_for_where_the_api_keeps_them() {
+        let mut about = Subjects::default();
+        about.insert("", "ConfigMap", Some("shop"), "a");
+        about.insert("", "Namespace", None, "shop");
+        let paths = |about: &Subjects| {
+            let sources = about.sources().into_iter();
+            sources.map(|source| source.path).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            paths(&about),
+            [
+                "/api/v1/namespaces/default/events",
+                "/api/v1/namespaces/shop/events"
+            ]
+        );
+        for n in 0..FEW {
+            about.insert("", "ConfigMap", Some(&format!("n{n}")), "a");
+        }
+        assert_eq!(paths(&about), ["/api/v1/events"]);
+    }
+}
