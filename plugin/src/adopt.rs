@@ -24,7 +24,8 @@ pub(crate) mod selected;
 pub(crate) mod undo;
 
 use baton_engine::{Gvk, ObjectKey};
-use serde_json::Value;
+use baton_kubernetes::path;
+use serde_json::{Value, json};
 
 use crate::{
     connect::Cluster,
@@ -61,6 +62,24 @@ impl Member {
         }
         Ok(Self {
             wanted: Some(manifest),
+            ..member
+        })
+    }
+
+    /// One that a record refers to, without saying what it wants of it.
+    pub(crate) fn referred(
+        place: SourceLocation,
+        gvk: &Gvk,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Self, String> {
+        let object = json!({
+            "apiVersion": gvk.api_version(), "kind": gvk.kind,
+            "metadata": {"namespace": namespace, "name": name},
+        });
+        let member = Self::of_manifest(place, object)?;
+        Ok(Self {
+            wanted: None,
             ..member
         })
     }
@@ -122,23 +141,22 @@ pub(crate) fn whole(source: &str) -> SourceLocation {
     }
 }
 
+/// Path of the objects of a resource of the group without a name, in the namespace in use.
+fn core_path(cluster: &Cluster, plural: &str) -> Result<String, Error> {
+    let path = path::within("/api/v1", &cluster.namespace, plural);
+    path.map_err(|error| Error::Usage(error.to_string()))
+}
+
 /// Reads an object of another tool's kind.
 async fn custom(cluster: &Cluster, gvk: &Gvk, namespace: &str, name: &str) -> Result<Value, Error> {
     let kind = &gvk.kind;
-    let Some(resource) = cluster.resource(gvk).await? else {
-        let version = gvk.api_version();
-        return Err(Error::NotFound(format!(
-            "the API server serves no {kind} ({version})"
-        )));
-    };
     let key = ObjectKey {
         group: gvk.group.clone(),
         kind: kind.clone(),
         namespace: namespace.to_owned(),
         name: name.to_owned(),
     };
-    let path = resource.path_of(&key);
-    let path = path.map_err(|error| Error::Usage(error.to_string()))?;
+    let path = cluster.path_of(gvk, &key).await?;
     cluster.get_at(&path).await?.ok_or_else(|| {
         Error::NotFound(format!(
             "there is no {kind} {name} in the namespace {namespace}"

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use baton_engine::Gvk;
+use baton_engine::{Gvk, ObjectKey};
 use baton_kubernetes::{
     discovery::{Discovery, Resource},
     wire::escape,
@@ -30,6 +30,9 @@ use crate::{
 
 /// The field manager of everything that this program writes.
 pub(crate) const FIELD_MANAGER: &str = "kubectl-baton";
+
+/// The query of dry runs of what the manager would write.
+const BY_MANAGER: &str = "fieldManager=package-operator&fieldValidation=Ignore&dryRun=All";
 
 /// Objects per page of a list, as in kubectl.
 const PAGE: u32 = 500;
@@ -321,6 +324,34 @@ impl Cluster {
         };
         let served = self.served.get_or_try_init(ask).await;
         served.map(Vec::as_slice)
+    }
+
+    /// Path of an object; an error where its kind is not served.
+    pub(crate) async fn path_of(&self, gvk: &Gvk, key: &ObjectKey) -> Result<String, Error> {
+        let Some(resource) = self.resource(gvk).await? else {
+            let (version, kind) = (gvk.api_version(), &gvk.kind);
+            return Err(Error::NotFound(format!("{version} {kind} is not served")));
+        };
+        let path = resource.path_of(key);
+        path.map_err(|error| Error::Impossible(error.to_string()))
+    }
+
+    /// What the server would make of an apply by the manager.
+    pub(crate) async fn dry_run_apply(
+        &self,
+        path: &str,
+        body: &Value,
+        is_forced: bool,
+    ) -> Result<Value, Error> {
+        let url = format!("{path}?{BY_MANAGER}&force={is_forced}");
+        self.send(Method::PATCH, &url, Some((Body::Apply, body)))
+            .await
+    }
+
+    /// What the server would make of an object that the manager puts in the place of another one.
+    pub(crate) async fn dry_run_replace(&self, path: &str, body: &Value) -> Result<Value, Error> {
+        let url = format!("{path}?{BY_MANAGER}");
+        self.send(Method::PUT, &url, Some((Body::Json, body))).await
     }
 
     async fn answer(&self, request: Result<Request<Vec<u8>>, http::Error>) -> Result<Value, Error> {

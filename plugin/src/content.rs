@@ -253,7 +253,8 @@ pub(crate) fn identity(revision: &Revision) -> Identity {
     }
 }
 
-fn collection(kind: Kind, namespace: Option<&str>) -> String {
+/// Path of the slices of revisions of a kind.
+pub(crate) fn collection(kind: Kind, namespace: Option<&str>) -> String {
     let path = kind.path(namespace);
     let root = path
         .rsplit_once('/')

@@ -78,6 +78,31 @@ pub(crate) struct Options {
     pub(crate) slice_limit: usize,
 }
 
+/// Bytes of JSON beyond which objects go into slices, and of one slice, where nothing else is asked for.
+pub(crate) const SLICE_LIMIT: usize = 1024 * 1024;
+
+impl Options {
+    /// A deployment of a name, with everything else as it is without options.
+    pub(crate) fn named(name: String) -> Self {
+        Self {
+            name,
+            form: Form::Deployment {
+                revision_history_limit: None,
+                progress_deadline_seconds: None,
+            },
+            scope: scope::ScopeOptions::default(),
+            phase_order: Vec::new(),
+            collision_protection: CollisionProtection::default(),
+            former_managers: Vec::new(),
+            probes: probes::ProbeOptions::default(),
+            service_account_name: None,
+            success_delay_seconds: None,
+            change_cause: None,
+            slice_limit: SLICE_LIMIT,
+        }
+    }
+}
+
 /// A package, and what a person should know about it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Packed {

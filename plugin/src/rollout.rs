@@ -11,11 +11,12 @@ pub(crate) use refusals::Refusals;
 
 use crate::{
     chain::{Chain, Revision, State, not_found},
+    commands::Exit,
     connect::Cluster,
     content::Slices,
     error::Error,
     live::Follower,
-    output::report,
+    output::{Output, format::duration, report},
     progress::Progress,
     target::Target,
 };
@@ -197,6 +198,27 @@ fn count(revision: &Revision, slices: &Slices) -> (u64, u64) {
     (ready as u64, of as u64)
 }
 
+impl Rollout {
+    /// Why it is not rolled out, after this time.
+    pub(crate) fn failure(&self, timeout: Duration) -> String {
+        let message = &self.message;
+        match self.outcome {
+            Outcome::Underway => format!("not rolled out after {}: {message}", duration(timeout)),
+            Outcome::Failed | Outcome::Done => format!("not rolled out: {message}"),
+        }
+    }
+
+    /// Tells what has become of it in this time.
+    pub(crate) fn conclude(&self, timeout: Duration, output: Output) -> Result<Exit, Error> {
+        if self.outcome == Outcome::Done {
+            output.print(&self.message)?;
+            return Ok(Exit::Fine);
+        }
+        report(&format!("error: {}", self.failure(timeout)));
+        Ok(Exit::Negative)
+    }
+}
+
 /// How often what only time decides is looked at.
 const TICK: Duration = Duration::from_secs(5);
 
@@ -298,6 +320,22 @@ mod tests {
 
     use super::*;
     use crate::chain::from_objects;
+
+    #[test]
+    fn a_failure_says_whether_the_time_was_up() {
+        for (outcome, expected) in [
+            (Outcome::Underway, "not rolled out after 1m30s: it waits"),
+            (Outcome::Failed, "not rolled out: it waits"),
+        ] {
+            let rollout = Rollout {
+                outcome,
+                message: "it waits".to_owned(),
+                ready: 0,
+                of: 0,
+            };
+            assert_eq!(rollout.failure(Duration::from_secs(90)), expected);
+        }
+    }
 
     fn set(name: &str, number: i64, spec: &Value, status: &Value) -> Value {
         let mut spec = spec.clone();

@@ -1,6 +1,6 @@
 //! Which chains a command is about: those that were named, all of a namespace, or all there are.
 
-mod labels;
+pub(crate) mod labels;
 
 use std::collections::BTreeSet;
 

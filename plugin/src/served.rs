@@ -1,6 +1,6 @@
 //! What a server serves: every kind, and lists of many of them.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use baton_engine::{Gvk, revision::KindScope};
 use baton_kubernetes::{
@@ -105,7 +105,8 @@ pub(crate) fn resource(kind: &Served) -> String {
     }
 }
 
-/// Every kind that can be listed, once, in the version that the server prefers.
+/// Every kind that can be listed, once, in the version that the server prefers. Groups come in the order of the server,
+/// by which kubectl decides what a word means that several of them have.
 pub(crate) async fn discover(
     cluster: &Cluster,
     warnings: &mut Vec<String>,
@@ -123,15 +124,14 @@ fn kinds(
     groups: &APIGroupDiscoveryList,
     warnings: &mut Vec<String>,
 ) -> Vec<Served> {
-    let mut served: BTreeMap<(String, String), Served> = BTreeMap::new();
+    let mut served = Vec::new();
     for group in core.items.iter().chain(&groups.items) {
-        for kind in of_group(group, warnings) {
-            let key = (kind.gvk.group.clone(), kind.resource.plural.clone());
-            // Versions come in the order of preference.
-            served.entry(key).or_insert(kind);
-        }
+        let mut seen = BTreeSet::new();
+        // Versions come in the order of preference.
+        let of_group = of_group(group, warnings).into_iter();
+        served.extend(of_group.filter(|kind| seen.insert(kind.resource.plural.clone())));
     }
-    served.into_values().collect()
+    served
 }
 
 fn of_group(group: &APIGroupDiscovery, warnings: &mut Vec<String>) -> Vec<Served> {
@@ -245,6 +245,22 @@ mod tests {
             warnings,
             ["the server behind shop.example/v0 does not answer; its kinds are not looked at"]
         );
+    }
+
+    #[test]
+    fn a_word_means_the_kind_of_the_group_that_comes_first() {
+        let list = |groups: &[&str]| {
+            let items = groups.iter().map(|name| {
+                let kinds = [resource("roles", "Role", &["list", "delete"])];
+                json!({"metadata": {"name": name}, "versions": [{"version": "v1", "resources": kinds}]})
+            });
+            serde_json::from_value(json!({"items": items.collect::<Vec<_>>()})).unwrap()
+        };
+        let groups = ["rbac.authorization.k8s.io", "authorization.openshift.io"];
+        let found = kinds(&list(&[]), &list(&groups), &mut Vec::new());
+        let meant = found.iter().filter(|kind| kind.is_called("role"));
+        let meant: Vec<&str> = meant.map(|kind| kind.gvk.group.as_str()).collect();
+        assert_eq!(meant, groups);
     }
 
     #[test]

@@ -480,39 +480,3 @@ async fn objects_are_adopted_by_name_and_by_labels() {
     assert_eq!(ns.live(&applied).await["data"]["a"], "1");
     assert!(owners(&ns.live(&created).await).is_empty());
 }
-
-/// Whoever may not read a record, or not try what it would do, is told so.
-#[tokio::test]
-async fn rights_that_are_missing_are_named() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
-    let map = configmap("settings").data("a", "1");
-    ns.create(&map).await;
-    let user = ns.unique("reader");
-    let rules = json!([
-        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]},
-        {"apiGroups": ["package-operator.run"], "resources": ["*"], "verbs": ["*"]},
-    ]);
-    ns.grant(&user, rules).await;
-    let run = |args: &[&str]| ns.plugin(&[args, &["--as", &user]].concat());
-    let adopt = ["adopt", "shop", "configmap/settings"];
-    ns.eventually("the rights to be known", async || {
-        !run(&adopt)
-            .stderr
-            .contains("cannot get resource \"configmaps\"")
-    })
-    .await;
-    let secrets = run(&ADOPT).failed();
-    assert!(
-        secrets.contains("cannot list resource \"secrets\""),
-        "{secrets}"
-    );
-    let patch = run(&adopt);
-    assert_eq!(patch.code, 2, "{patch:?}");
-    assert!(
-        patch
-            .stderr
-            .contains("cannot patch resource \"configmaps\""),
-        "{}",
-        patch.stderr
-    );
-}

@@ -8,6 +8,8 @@
 mod admission;
 mod adopt;
 mod adopt_inventories;
+mod adopt_objects;
+mod adopt_undo;
 mod adoption;
 mod adoption_tools;
 mod agent;

@@ -1,7 +1,7 @@
 //! Applications of Argo CD: their status lists what they have.
 
 use baton_engine::Gvk;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Found, Member, whole};
 use crate::{connect::Cluster, error::Error, output::format::text_at};
@@ -45,15 +45,8 @@ fn found(application: &Value, name: &str) -> Found {
             version: text("/version").to_owned(),
             kind: text("/kind").to_owned(),
         };
-        let object = json!({
-            "apiVersion": gvk.api_version(), "kind": gvk.kind,
-            "metadata": {"namespace": text("/namespace"), "name": text("/name")},
-        });
-        match Member::of_manifest(whole(&source), object) {
-            Ok(member) => found.members.push(Member {
-                wanted: None,
-                ..member
-            }),
+        match Member::referred(whole(&source), &gvk, text("/namespace"), text("/name")) {
+            Ok(member) => found.members.push(member),
             Err(error) => found.errors.push(error),
         }
     }

@@ -9,7 +9,7 @@
 //! object that this would leave, for the server to complete.
 
 use baton_apis::constants::{ANNOTATION_LAST_APPLIED, ANNOTATIONS_OF_TOOLS};
-use baton_engine::diff::legacy::migrated;
+use baton_engine::diff::legacy::{entries, migrated};
 use baton_engine::diff::owned_fields;
 use serde_json::{Map, Value};
 
@@ -114,10 +114,7 @@ impl Content {
 
 /// Whether our entry has the paths of the version that the object is in.
 fn is_of_version(theirs: &Value, live: &Value) -> bool {
-    let entries = theirs
-        .pointer("/metadata/managedFields")
-        .and_then(Value::as_array);
-    let mut entries = entries.into_iter().flatten();
+    let mut entries = entries(theirs).iter();
     let ours = entries.find(|entry| entry.get("fieldsV1") == owned_fields(theirs));
     ours.is_some_and(|entry| entry.get("apiVersion") == live.get("apiVersion"))
 }

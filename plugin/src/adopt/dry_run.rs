@@ -3,14 +3,14 @@
 
 use std::fmt::Write as _;
 
-use baton_apis::constants::FIELD_MANAGER;
-use http::Method;
+use baton_kubernetes::redact::with_short_values;
 use serde_json::Value;
 
 use super::Member;
 use super::content::Content;
-use crate::connect::{Body, Cluster, FIELD_MANAGER as PLUGIN};
+use crate::connect::Cluster;
 use crate::diff::clean::clean_live;
+use crate::diff::mask::redact;
 use crate::error::Error;
 
 /// How many paths of a drift are named.
@@ -56,12 +56,8 @@ async fn is_restored(
     live: &Value,
     without: &Value,
 ) -> Result<bool, Error> {
-    let url = format!(
-        "{}?fieldManager={PLUGIN}&dryRun=All",
-        path(cluster, member).await?
-    );
-    let body = Some((Body::Json, without));
-    match cluster.send(Method::PUT, &url, body).await {
+    let path = cluster.path_of(&member.gvk, &member.key()).await?;
+    match cluster.dry_run_replace(&path, without).await {
         Ok(answer) => Ok(clean_live(answer) == clean_live(live.clone())),
         Err(error @ Error::Unreachable { .. }) => Err(error),
         Err(_) => Ok(false),
@@ -78,20 +74,15 @@ async fn drift(
     if !content.may_have_drifted() {
         return Ok(None);
     }
-    let path = path(cluster, member).await?;
-    let url =
-        format!("{path}?fieldManager={FIELD_MANAGER}&fieldValidation=Ignore&dryRun=All&force=true");
+    let path = cluster.path_of(&member.gvk, &member.key()).await?;
     let body = clean_live(content.as_recorded());
-    let paths = match cluster
-        .send(Method::PATCH, &url, Some((Body::Apply, &body)))
-        .await
-    {
+    let paths = match cluster.dry_run_apply(&path, &body, true).await {
         Ok(answer) => differences(&clean_live(live.clone()), &clean_live(answer)),
         Err(error @ Error::Unreachable { .. }) => return Err(error),
         Err(error) => {
             // The forecast that follows says the same of what is needed, if it is about rights.
             let title = member.title();
-            let why = crate::diff::mask::redact(&error.to_string(), &body);
+            let why = without_values(&error.to_string(), &body, live);
             return Ok(Some(format!(
                 "{title}: its record cannot be compared: {why}"
             )));
@@ -116,17 +107,10 @@ async fn drift(
     )))
 }
 
-async fn path(cluster: &Cluster, member: &Member) -> Result<String, Error> {
-    let resource = cluster.resource(&member.gvk).await?;
-    let path = resource.map(|resource| resource.path_of(&member.key()));
-    match path {
-        Some(Ok(path)) => Ok(path),
-        Some(Err(error)) => Err(Error::Impossible(error.to_string())),
-        None => Err(Error::NotFound(format!(
-            "{} is not served",
-            member.gvk.api_version()
-        ))),
-    }
+/// A refusal without the values of Secrets that it may quote, of the record or of the cluster, and with others
+/// shortened.
+fn without_values(why: &str, recorded: &Value, live: &Value) -> String {
+    with_short_values(&redact(&redact(why, recorded), live))
 }
 
 /// The paths at which two values differ. Items of lists are told by their number.
@@ -163,6 +147,18 @@ fn walk(path: &mut String, one: &Value, other: &Value, paths: &mut Vec<String>) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn refusals_quote_no_values() {
+        let secret = |text: &str| serde_json::json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"a": text}});
+        let (recorded, live) = (secret("hunter2"), secret("changed-by-hand"));
+        let said = "a webhook said: hunter2 is not changed-by-hand; spec.x: Invalid value: \"something\": no";
+        let shown = without_values(said, &recorded, &live);
+        assert_eq!(
+            shown,
+            "a webhook said: *** is not ***; spec.x: Invalid value: a string of 9 bytes: no"
+        );
+    }
 
     #[test]
     fn differences_have_paths() {

@@ -1,7 +1,7 @@
 //! Kustomizations of Flux: their inventory lists what they have, by ids of `cli-utils`.
 
 use baton_engine::Gvk;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::{Found, Member, whole};
 use crate::{connect::Cluster, error::Error, output::format::text_at};
@@ -54,15 +54,8 @@ fn found(kustomization: &Value, name: &str) -> Found {
             version: version.to_owned(),
             kind: parsed.kind,
         };
-        let object = json!({
-            "apiVersion": gvk.api_version(), "kind": gvk.kind,
-            "metadata": {"namespace": parsed.namespace, "name": parsed.name},
-        });
-        match Member::of_manifest(whole(&source), object) {
-            Ok(member) => found.members.push(Member {
-                wanted: None,
-                ..member
-            }),
+        match Member::referred(whole(&source), &gvk, &parsed.namespace, &parsed.name) {
+            Ok(member) => found.members.push(member),
             Err(error) => found.errors.push(error),
         }
     }
@@ -97,6 +90,8 @@ fn parse(id: &str) -> Option<Id> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

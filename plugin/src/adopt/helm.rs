@@ -1,10 +1,11 @@
 //! The records of Helm: a Secret (or a `ConfigMap`, as Helm may be told) per revision of a release.
 
+use baton_kubernetes::path;
 use http::Method;
 use serde_json::Value;
 
 use super::{
-    Found, Member,
+    Found, Member, core_path,
     record::{RecordError, base64, packed_json},
 };
 use crate::{
@@ -37,7 +38,7 @@ pub(crate) async fn read(cluster: &Cluster, name: &str) -> Result<Found, Error> 
         ..ListQuery::default()
     };
     for (plural, is_wrapped) in STORES {
-        let path = format!("/api/v1/namespaces/{namespace}/{plural}");
+        let path = core_path(cluster, plural)?;
         // Without their content: old revisions are as big as new ones.
         let records = cluster.list_at(&path, &query).await?;
         if records.is_empty() {
@@ -45,9 +46,9 @@ pub(crate) async fn read(cluster: &Cluster, name: &str) -> Result<Found, Error> 
         }
         let (revision, record) = newest(name, &records).map_err(Error::Impossible)?;
         let record = text_at(record, "/metadata/name").to_owned();
-        let object = cluster
-            .send(Method::GET, &format!("{path}/{record}"), None)
-            .await?;
+        let path = path::object(&path, &record);
+        let path = path.map_err(|error| Error::Impossible(error.to_string()))?;
+        let object = cluster.send(Method::GET, &path, None).await?;
         let unreadable = |error: RecordError| {
             Error::Impossible(format!(
                 "the record {record} of the Helm release {name} {error}"

@@ -1,13 +1,13 @@
 //! Apps of kapp: a `ConfigMap` that says by which label the objects of the app are found.
 
 use baton_engine::Gvk;
-use http::Method;
+use baton_kubernetes::path;
 use serde_json::Value;
 
 use super::{
-    Found,
+    Found, core_path,
     record::{RecordError, json},
-    selected::{gather, is_following},
+    selected::{Labels, gather, is_following},
 };
 use crate::{connect::Cluster, error::Error, output::format::text_at, served::Served};
 
@@ -26,17 +26,7 @@ struct App {
 
 pub(crate) async fn read(cluster: &Cluster, served: &[Served], name: &str) -> Result<Found, Error> {
     let namespace = &cluster.namespace;
-    let mut record = None;
-    for name in [name.to_owned(), format!("{name}{SUFFIX}")] {
-        let path = format!("/api/v1/namespaces/{namespace}/configmaps/{name}");
-        match cluster.send(Method::GET, &path, None).await {
-            Ok(object) if !text_at(&object, "/data/spec").is_empty() => record = Some(object),
-            Ok(_) => {}
-            Err(error) if error.is_code(404) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    let Some(record) = record else {
+    let Some(record) = record(cluster, name).await? else {
         return Err(Error::NotFound(format!(
             "there is no app {name} of kapp in the namespace {namespace}"
         )));
@@ -60,17 +50,37 @@ pub(crate) async fn read(cluster: &Cluster, served: &[Served], name: &str) -> Re
         .collect();
     let (inside, outside): (Vec<_>, Vec<_>) =
         kinds.into_iter().partition(|kind| kind.is_namespaced());
+    let labels = Labels {
+        selector: &app.selector,
+        source: &source,
+        are_kinds_named: !app.kinds.is_empty(),
+    };
     // Objects of the cluster are listed once.
-    gather(cluster, &outside, &app.selector, &source, &mut found).await?;
+    gather(cluster, &outside, labels, &mut found).await?;
     let mut namespaces = app.namespaces;
     if namespaces.is_empty() {
         namespaces.push(namespace.clone());
     }
     for namespace in namespaces {
         let there = cluster.within(&namespace);
-        gather(&there, &inside, &app.selector, &source, &mut found).await?;
+        gather(&there, &inside, labels, &mut found).await?;
     }
     Ok(found)
+}
+
+/// Reads the `ConfigMap` of an app, under the name that kapp gives it today or that of earlier versions.
+async fn record(cluster: &Cluster, name: &str) -> Result<Option<Value>, Error> {
+    let collection = core_path(cluster, "configmaps")?;
+    for name in [format!("{name}{SUFFIX}"), name.to_owned()] {
+        let path = path::object(&collection, &name);
+        let path = path.map_err(|error| Error::Usage(error.to_string()))?;
+        let object = cluster.get_at(&path).await?;
+        let is_record = |object: &Value| !text_at(object, "/data/spec").is_empty();
+        if object.as_ref().is_some_and(is_record) {
+            return Ok(object);
+        }
+    }
+    Ok(None)
 }
 
 fn decode(text: &str) -> Result<App, RecordError> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_apis::constants::FORMER_FIELD_MANAGERS;
+use baton_engine::diff::legacy::entries;
 use baton_engine::object::text;
 use serde_json::Value;
 
@@ -42,7 +43,7 @@ const OF_KUBERNETES: [&str; 8] = [
 pub(crate) fn former(live: &Value, asked: &[String], has_record: bool) -> Vec<String> {
     let mut former: BTreeSet<String> = asked.iter().cloned().collect();
     former.extend(FORMER_FIELD_MANAGERS.map(str::to_owned));
-    let tools = entries(live).filter(|entry| {
+    let tools = entries(live).iter().filter(|entry| {
         let manager = text(entry, "manager");
         let is_kubectl = !has_record && manager.starts_with("kubectl");
         text(entry, "subresource").is_empty()
@@ -55,6 +56,7 @@ pub(crate) fn former(live: &Value, asked: &[String], has_record: bool) -> Vec<St
 /// Those of them that an object knows and that have to be named.
 pub(crate) fn to_name<'m>(live: &Value, former: &'m [String]) -> impl Iterator<Item = &'m String> {
     let known: BTreeSet<String> = entries(live)
+        .iter()
         .map(|entry| text(entry, "manager").to_owned())
         .collect();
     former
@@ -64,13 +66,18 @@ pub(crate) fn to_name<'m>(live: &Value, former: &'m [String]) -> impl Iterator<I
 
 /// Whether nothing but Kubernetes itself has written an object: it is there because of another one.
 pub(crate) fn is_of_kubernetes(live: &Value) -> bool {
-    let mut entries = entries(live).peekable();
-    entries.peek().is_some() && entries.all(|entry| OF_KUBERNETES.contains(&text(entry, "manager")))
+    let entries = entries(live);
+    !entries.is_empty()
+        && entries
+            .iter()
+            .all(|entry| OF_KUBERNETES.contains(&text(entry, "manager")))
 }
 
 /// Who has written an object besides Kubernetes, for a person.
 pub(crate) fn writers(live: &Value) -> BTreeSet<&str> {
-    let managers = entries(live).filter(|entry| text(entry, "subresource").is_empty());
+    let managers = entries(live)
+        .iter()
+        .filter(|entry| text(entry, "subresource").is_empty());
     managers
         .map(|entry| text(entry, "manager"))
         .filter(|manager| !OF_KUBERNETES.contains(manager))
@@ -81,11 +88,6 @@ fn has_mark(entry: &Value) -> bool {
     let metadata = entry.get("fieldsV1").and_then(|it| it.get("f:metadata"));
     let has = |(field, mark): &(&str, &str)| metadata?.get(field)?.get(mark);
     MARKS.iter().any(|mark| has(mark).is_some())
-}
-
-fn entries(live: &Value) -> impl Iterator<Item = &Value> {
-    let entries = live.pointer("/metadata/managedFields");
-    entries.and_then(Value::as_array).into_iter().flatten()
 }
 
 #[cfg(test)]

@@ -37,6 +37,18 @@ pub(crate) struct Selection {
     pub(crate) kinds: Vec<String>,
 }
 
+/// Labels to look for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Labels<'a> {
+    /// In the syntax of the API.
+    pub(crate) selector: &'a str,
+    /// Where they come from, for messages.
+    pub(crate) source: &'a str,
+    /// Whether somebody says which kinds have them: without one of these, half of it would be adopted. Of all that
+    /// might have them, one that cannot be listed need not matter.
+    pub(crate) are_kinds_named: bool,
+}
+
 /// Finds objects by names such as `deployment/web`.
 pub(crate) fn named(served: &[Served], namespace: &str, names: &[String]) -> Result<Found, Error> {
     let mut found = Found {
@@ -91,8 +103,13 @@ pub(crate) async fn selected(
         ..Found::default()
     };
     let source = format!("-l {labels}");
-    gather(cluster, &wanted, labels, &source, &mut found).await?;
-    if found.members.is_empty() {
+    let labels_of = Labels {
+        selector: labels,
+        source: &source,
+        are_kinds_named: !kinds.is_empty(),
+    };
+    gather(cluster, &wanted, labels_of, &mut found).await?;
+    if found.members.is_empty() && found.errors.is_empty() {
         let mut text = format!(
             "no objects with {labels} in the namespace {}",
             cluster.namespace
@@ -109,34 +126,31 @@ pub(crate) async fn selected(
 pub(crate) async fn gather(
     cluster: &Cluster,
     kinds: &[&Served],
-    labels: &str,
-    source: &str,
+    labels: Labels<'_>,
     found: &mut Found,
 ) -> Result<(), Error> {
     let query = ListQuery {
-        labels: Some(labels.to_owned()),
+        labels: Some(labels.selector.to_owned()),
         ..ListQuery::default()
     };
     let namespace = Some(cluster.namespace.as_str());
     let kinds = kinds.iter().copied();
-    let lists = list_all(cluster, kinds, namespace, &query, &mut found.notes).await?;
+    let unlisted = if labels.are_kinds_named {
+        &mut found.errors
+    } else {
+        &mut found.notes
+    };
+    let lists = list_all(cluster, kinds, namespace, &query, unlisted).await?;
     let mut left: BTreeMap<String, usize> = BTreeMap::new();
     for (kind, objects) in lists {
-        for mut live in objects {
+        for live in objects {
             if is_made_by_others(&live) {
                 *left.entry(resource(kind)).or_default() += 1;
                 continue;
             }
-            live["apiVersion"] = kind.gvk.api_version().into();
-            live["kind"] = kind.gvk.kind.clone().into();
-            let member = Member::of_live(whole(source), live);
-            if !found
+            found
                 .members
-                .iter()
-                .any(|known| known.key() == member.key())
-            {
-                found.members.push(member);
-            }
+                .push(Member::of_live(whole(labels.source), live));
         }
     }
     if !left.is_empty() {

@@ -1,20 +1,25 @@
 //! The way back: the objects stay as they are, without an owner, and their fields go back to the tool that had them.
+//!
+//! What can be refused is tried before anything is deleted, and what was interrupted can be run again.
+
+mod fields;
+mod slices;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use baton_apis::constants::{
-    ANNOTATION_FORMER_MANAGERS, ANNOTATION_LAST_APPLIED, ANNOTATION_REVISION, FIELD_MANAGER,
-    FORMER_FIELD_MANAGERS, LABEL_CACHE,
-};
-use baton_engine::object::text;
+use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
 use baton_engine::{Gvk, ObjectKey};
+use futures::future::try_join_all;
+use futures::{StreamExt as _, stream};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::chain::{self, Chain, Revision};
+use self::fields::{hand_back, is_let_go};
+use self::slices::Collection;
+use crate::chain::{Chain, Revision, not_found, read_all};
 use crate::children::{Children, Detail, Found, Owner, owner};
-use crate::connect::{Body, Cluster, Write};
+use crate::connect::{Body, Cluster, SIDE_BY_SIDE};
 use crate::content::{RevisionContent, Slices};
 use crate::delegates::Delegates;
 use crate::diff::describe;
@@ -23,30 +28,71 @@ use crate::output::format::name;
 use crate::rollout::watch_until;
 use crate::target::{Kind, Target};
 
-/// Attempts for an object that changes in between.
-const ROUNDS: usize = 5;
-
 /// What a deployment holds.
 pub(crate) struct Holding {
+    /// The deployment, which may be gone already.
+    pub(crate) target: Target,
+    kind: Kind,
     chain: Chain,
-    /// Objects that its revisions control, in the order of their phases.
+    /// Objects that its revisions control, or have let go of, in the order of their phases.
     pub(crate) objects: Vec<(Gvk, ObjectKey)>,
+    /// Names of its slices.
+    pub(crate) slices: BTreeSet<String>,
 }
 
-/// Reads what a deployment of a name holds.
-pub(crate) async fn read(cluster: &Cluster, name: &str) -> Result<Holding, Error> {
-    let target = |kind| Target::new(kind, name);
-    let chain = match chain::read(cluster, &target(Kind::ObjectDeployment)).await {
-        Err(missing @ Error::NotFound(_)) => {
-            let other = chain::read(cluster, &target(Kind::ClusterObjectDeployment)).await;
-            // Of the two, the first is what is meant more often.
-            other.map_err(|error| match error {
-                Error::NotFound(_) => missing,
-                error => error,
-            })?
+/// Reads what a deployment of a name holds, or what is left of one whose deletion was interrupted.
+pub(crate) async fn read(cluster: &Cluster, kind: Kind, name: &str) -> Result<Holding, Error> {
+    let target = Target::new(kind, name);
+    let chains = read_all(cluster, kind, cluster.namespace_of(kind)).await?;
+    let chain = chain_of(chains, name);
+    let of = Collection { cluster, kind };
+    let slices = of.of(&chain, name).await?;
+    if chain.deployment.is_none() && chain.revisions.is_empty() && slices.is_empty() {
+        return Err(not_found(&target, cluster.namespace_of(kind)));
+    }
+    let objects = objects(cluster, &chain).await?;
+    Ok(Holding {
+        target,
+        kind,
+        chain,
+        objects,
+        slices,
+    })
+}
+
+/// A deployment with its revisions, and those that it has left behind: garbage collection takes the owner off them
+/// while it is deleted without what it holds.
+fn chain_of(chains: Vec<Chain>, name: &str) -> Chain {
+    let mut whole = Chain::default();
+    for chain in chains {
+        match &chain.deployment {
+            Some(deployment) if deployment.name() == name => {
+                whole.revisions.extend(chain.revisions);
+                whole.deployment = chain.deployment;
+            }
+            Some(_) => {}
+            None => {
+                let revisions = chain.revisions.into_iter();
+                whole
+                    .revisions
+                    .extend(revisions.filter(|revision| was_made_for(revision, name)));
+            }
         }
-        read => read?,
-    };
+    }
+    whole
+        .revisions
+        .sort_by_key(|revision| revision.number().unwrap_or(i64::MAX));
+    whole
+}
+
+fn was_made_for(revision: &Revision, deployment: &str) -> bool {
+    let labels = revision.metadata.labels.as_ref();
+    let made_for = labels.and_then(|labels| labels.get(LABEL_OBJECT_DEPLOYMENT));
+    revision.controller().is_none() && made_for.is_some_and(|name| name == deployment)
+}
+
+/// The objects of a chain that have to be handed back.
+async fn objects(cluster: &Cluster, chain: &Chain) -> Result<Vec<(Gvk, ObjectKey)>, Error> {
     let live: Vec<&Revision> = chain
         .revisions
         .iter()
@@ -73,7 +119,7 @@ pub(crate) async fn read(cluster: &Cluster, name: &str) -> Result<Holding, Error
     let mut objects = Vec::new();
     for object in contents.iter().flat_map(|(_, content)| content.objects()) {
         match children.find(&object.key) {
-            Found::Live(live) if is_held(live, &chain) => {
+            Found::Live(live) if is_held(live, chain) => {
                 if seen.insert(&object.key) {
                     objects.push((object.gvk.clone(), object.key.clone()));
                 }
@@ -85,54 +131,119 @@ pub(crate) async fn read(cluster: &Cluster, name: &str) -> Result<Holding, Error
             }
         }
     }
-    Ok(Holding { chain, objects })
+    Ok(objects)
 }
 
 fn is_held(live: &Value, chain: &Chain) -> bool {
-    matches!(
-        owner(live, chain, &Delegates::default()),
-        Owner::Revision { .. }
-    )
+    match owner(live, chain, &Delegates::default()) {
+        Owner::Revision { .. } => true,
+        Owner::Nobody => is_let_go(live),
+        Owner::Stranger { .. } => false,
+    }
 }
 
 impl Holding {
-    /// As it can be typed.
-    pub(crate) fn title(&self) -> String {
-        let target = self.chain.target();
-        target.map_or_else(String::new, |target| target.to_string())
-    }
-
-    /// Lets go of everything: deletes the deployment and its revisions, without what they hold, and hands the fields
-    /// back. `report` is called for each step that is done.
+    /// Lets go of everything: deletes the deployment and its revisions, without what they hold, hands the fields back,
+    /// and deletes the slices. `report` is called for each step that is done.
+    ///
+    /// # Guarantees
+    /// Nothing is deleted unless the server accepts in a dry run that all fields are handed back. One that refuses
+    /// later keeps none of the others from it.
     pub(crate) async fn undo(
         &self,
         cluster: &Cluster,
         timeout: Duration,
         mut report: impl FnMut(&str) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let deployment = self.chain.deployment.as_ref();
-        if let Some(deployment) = deployment {
+        let refused = self.hand_back(cluster, true, |_| Ok(())).await?;
+        all_done(
+            &refused,
+            "nothing was changed, as not all fields can be given back",
+        )?;
+        if let Some(deployment) = &self.chain.deployment {
             orphan(cluster, &deployment.path(), deployment.uid()).await?;
             gone(cluster, &deployment.target(), timeout).await?;
             report(&format!("{} deleted", name(&deployment.object)))?;
         }
-        for revision in &self.chain.revisions {
+        let revisions = &self.chain.revisions;
+        for revision in revisions {
             orphan(cluster, &revision.path(), revision.uid()).await?;
         }
-        for revision in &self.chain.revisions {
-            gone(cluster, &revision.target(), timeout).await?;
+        if !revisions.is_empty() {
+            report(&format!("waiting until {} is gone", list(revisions)))?;
+        }
+        let targets: Vec<Target> = revisions.iter().map(Revision::target).collect();
+        try_join_all(targets.iter().map(|target| gone(cluster, target, timeout))).await?;
+        for revision in revisions {
             report(&format!("{} deleted", name(&revision.object)))?;
         }
-        for (gvk, key) in &self.objects {
-            let to = hand_back(cluster, gvk, key).await?;
-            let title = describe(key);
-            report(&match to {
-                Some(manager) => format!("{title} left as it is, its fields to {manager}"),
-                None => format!("{title} does not exist any more"),
-            })?;
-        }
-        Ok(())
+        let mut left = self.hand_back(cluster, false, &mut report).await?;
+        left.extend(self.delete_slices(cluster, &mut report).await?);
+        all_done(
+            &left,
+            "not everything is given back; what is left has to be changed by hand",
+        )
     }
+
+    /// Hands the fields of all objects back, and returns what stands in the way of some.
+    async fn hand_back(
+        &self,
+        cluster: &Cluster,
+        is_dry_run: bool,
+        mut report: impl FnMut(&str) -> Result<(), Error>,
+    ) -> Result<Vec<String>, Error> {
+        let requests = self.objects.iter().map(async |(gvk, key)| {
+            (
+                describe(key),
+                hand_back(cluster, gvk, key, is_dry_run).await,
+            )
+        });
+        let mut answers = stream::iter(requests).buffered(SIDE_BY_SIDE);
+        let mut left = Vec::new();
+        while let Some((title, answer)) = answers.next().await {
+            match answer {
+                Ok(Some(manager)) => {
+                    report(&format!("{title} left as it is, its fields to {manager}"))?;
+                }
+                Ok(None) => report(&format!("{title} does not exist any more"))?,
+                Err(error) => left.push(format!("{title}: {error}")),
+            }
+        }
+        Ok(left)
+    }
+
+    /// Deletes the slices that nobody else needs, and returns what stands in the way of some.
+    async fn delete_slices(
+        &self,
+        cluster: &Cluster,
+        mut report: impl FnMut(&str) -> Result<(), Error>,
+    ) -> Result<Vec<String>, Error> {
+        let kind = self.kind;
+        let of = Collection { cluster, kind };
+        let mut left = Vec::new();
+        for slice in of.free(&self.slices).await? {
+            match of.delete(&slice).await {
+                Ok(()) => report(&format!("{} deleted", of.title(&slice)))?,
+                Err(error) => left.push(format!("{}: {error}", of.title(&slice))),
+            }
+        }
+        Ok(left)
+    }
+}
+
+fn list(revisions: &[Revision]) -> String {
+    let titles: Vec<String> = revisions.iter().map(|it| it.target().to_string()).collect();
+    titles.join(", ")
+}
+
+fn all_done(left: &[String], what: &str) -> Result<(), Error> {
+    if left.is_empty() {
+        return Ok(());
+    }
+    Err(Error::Impossible(format!(
+        "{what}:\n  {}",
+        left.join("\n  ")
+    )))
 }
 
 /// Deletes a deployment or a revision without what it holds.
@@ -159,190 +270,55 @@ async fn gone(cluster: &Cluster, target: &Target, timeout: Duration) -> Result<(
     })
 }
 
-/// Takes what is ours off an object and gives the fields to its tool, which is returned; `None` if it is gone.
-async fn hand_back(
-    cluster: &Cluster,
-    gvk: &Gvk,
-    key: &ObjectKey,
-) -> Result<Option<&'static str>, Error> {
-    let Some(resource) = cluster.resource(gvk).await? else {
-        return Ok(None);
-    };
-    let path = resource.path_of(key);
-    let path = path.map_err(|error| Error::Impossible(error.to_string()))?;
-    let mut rounds = ROUNDS;
-    loop {
-        rounds -= 1;
-        let Some(live) = cluster.get_at(&path).await? else {
-            return Ok(None);
-        };
-        let (manager, operation) = tool(&live);
-        let change = handed_back(&live, manager, operation);
-        match cluster
-            .write(&path, Write::new(Body::JsonPatch, false), &change)
-            .await
-        {
-            Ok(_) => return Ok(Some(manager)),
-            // It has changed since it was read.
-            Err(error) if (error.is_code(409) || error.is_code(422)) && rounds > 0 => {}
-            Err(error) => return Err(error),
-        }
-    }
-}
-
-/// The tool that an object has been made with, and how it writes.
-fn tool(live: &Value) -> (&'static str, &'static str) {
-    let has = |pointer: &str| live.pointer(&format!("/metadata/{pointer}")).is_some();
-    let annotation = |name: &str| {
-        let annotations = live.pointer("/metadata/annotations");
-        annotations.map_or("", |annotations| text(annotations, name))
-    };
-    let [client_side, server_side, _] = FORMER_FIELD_MANAGERS;
-    if has("annotations/meta.helm.sh~1release-name") {
-        ("helm", "Apply")
-    } else if has("labels/kustomize.toolkit.fluxcd.io~1name") {
-        ("kustomize-controller", "Apply")
-    } else if has("labels/kapp.k14s.io~1app") {
-        ("kapp", "Update")
-    } else if has("annotations/argocd.argoproj.io~1tracking-id")
-        || annotation(ANNOTATION_FORMER_MANAGERS).contains("argocd")
-    {
-        ("argocd-controller", "Update")
-    } else if !annotation(ANNOTATION_LAST_APPLIED).is_empty() {
-        (client_side, "Update")
-    } else {
-        (server_side, "Apply")
-    }
-}
-
-/// The change that gives our fields to another manager, and takes our marks off.
-fn handed_back(live: &Value, manager: &str, operation: &str) -> Value {
-    let marks = [
-        ("labels", LABEL_CACHE),
-        ("annotations", ANNOTATION_REVISION),
-        ("annotations", ANNOTATION_FORMER_MANAGERS),
-    ];
-    let mut patch = vec![json!({
-        "op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"],
-    })];
-    for (field, mark) in marks {
-        let pointer = format!("/metadata/{field}/{}", mark.replace('/', "~1"));
-        if live.pointer(&pointer).is_some() {
-            patch.push(json!({"op": "remove", "path": pointer}));
-        }
-    }
-    let entries = live.pointer("/metadata/managedFields");
-    let entries = entries.and_then(Value::as_array).into_iter().flatten();
-    let is = |entry: &Value, manager: &str, operation: &str| {
-        text(entry, "manager") == manager
-            && text(entry, "operation") == operation
-            && text(entry, "subresource").is_empty()
-    };
-    let has_one = entries.clone().any(|entry| is(entry, manager, operation));
-    let entries = entries.filter_map(|entry| {
-        let mut entry = entry.clone();
-        if !is(&entry, FIELD_MANAGER, "Apply") {
-            return Some(entry);
-        }
-        // It has gone on with an entry of its own meanwhile.
-        if has_one {
-            return None;
-        }
-        entry["manager"] = manager.into();
-        entry["operation"] = operation.into();
-        if let Some(metadata) = entry.pointer_mut("/fieldsV1/f:metadata") {
-            for (field, mark) in marks {
-                let texts = metadata.get_mut(format!("f:{field}"));
-                if let Some(texts) = texts.and_then(Value::as_object_mut) {
-                    texts.remove(&format!("f:{mark}"));
-                }
-            }
-        }
-        Some(entry)
-    });
-    let entries: Vec<Value> = entries.collect();
-    if !entries.is_empty() {
-        patch.push(json!({"op": "replace", "path": "/metadata/managedFields", "value": entries}));
-    }
-    patch.into()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::chain::from_objects;
 
-    fn yaml(text: &str) -> Value {
-        serde_saphyr::from_str(text).unwrap()
+    const API_VERSION: &str = "package-operator.run/v1alpha1";
+
+    fn deployment(name: &str) -> Value {
+        json!({
+            "apiVersion": API_VERSION, "kind": "ObjectDeployment", "metadata": {"name": name, "uid": name},
+            "spec": {"selector": {}, "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"phases": []}}},
+        })
     }
 
-    #[test]
-    fn an_object_shows_which_tool_it_is_of() {
-        for (metadata, expected) in [
-            (
-                "annotations: {meta.helm.sh/release-name: a}",
-                ("helm", "Apply"),
-            ),
-            (
-                "labels: {kustomize.toolkit.fluxcd.io/name: a}",
-                ("kustomize-controller", "Apply"),
-            ),
-            ("labels: {kapp.k14s.io/app: '1'}", ("kapp", "Update")),
-            (
-                "annotations: {argocd.argoproj.io/tracking-id: a}",
-                ("argocd-controller", "Update"),
-            ),
-            (
-                "annotations: {baton.run/former-managers: argocd-controller}",
-                ("argocd-controller", "Update"),
-            ),
-            (
-                "annotations: {kubectl.kubernetes.io/last-applied-configuration: '{}'}",
-                ("kubectl-client-side-apply", "Update"),
-            ),
-            ("name: a", ("kubectl", "Apply")),
-        ] {
-            let live = yaml(&format!("{{metadata: {{{metadata}}}}}"));
-            assert_eq!(tool(&live), expected, "{metadata}");
+    /// A revision that was made for a deployment, which still owns it or does not.
+    fn revision(name: &str, number: i64, deployment: &str, is_owned: bool) -> Value {
+        let mut revision = json!({
+            "apiVersion": API_VERSION, "kind": "ObjectSet", "metadata": {"name": name, "uid": name, "labels": {}},
+            "spec": {"revision": number},
+        });
+        if !deployment.is_empty() {
+            revision["metadata"]["labels"][LABEL_OBJECT_DEPLOYMENT] = deployment.into();
         }
+        if is_owned {
+            revision["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": API_VERSION, "kind": "ObjectDeployment", "name": deployment, "uid": deployment,
+                "controller": true,
+            }]);
+        }
+        revision
     }
 
     #[test]
-    fn fields_go_back_without_our_marks() {
-        let live = yaml(
-            "
-metadata:
-  resourceVersion: '7'
-  labels: {package-operator.run/cache: 'True', app: web}
-  annotations: {package-operator.run/revision: '2'}
-  managedFields:
-  - {manager: kubelet, operation: Update}
-  - manager: package-operator
-    operation: Apply
-    fieldsV1:
-      f:metadata:
-        f:labels: {'f:package-operator.run/cache': {}, 'f:app': {}}
-        f:annotations: {'f:package-operator.run/revision': {}}
-      f:data: {f:a: {}}
-",
-        );
-        let expected = json!([
-            {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
-            {"op": "remove", "path": "/metadata/labels/package-operator.run~1cache"},
-            {"op": "remove", "path": "/metadata/annotations/package-operator.run~1revision"},
-            {"op": "replace", "path": "/metadata/managedFields", "value": [
-                {"manager": "kubelet", "operation": "Update"},
-                {"manager": "helm", "operation": "Apply", "fieldsV1": {
-                    "f:metadata": {"f:labels": {"f:app": {}}, "f:annotations": {}}, "f:data": {"f:a": {}},
-                }},
-            ]},
-        ]);
-        assert_eq!(handed_back(&live, "helm", "Apply"), expected);
-        let mut upgraded = live.clone();
-        upgraded["metadata"]["managedFields"][0] = yaml("{manager: helm, operation: Apply}");
-        let patch = handed_back(&upgraded, "helm", "Apply");
-        assert_eq!(
-            patch[3]["value"],
-            json!([{"manager": "helm", "operation": "Apply"}])
-        );
+    fn revisions_that_a_deployment_has_left_behind_are_found_again() {
+        let found = |deployments: &[&str]| {
+            let revisions = vec![
+                revision("shop-b", 2, "shop", false),
+                revision("shop-a", 1, "shop", deployments.contains(&"shop")),
+                revision("other-a", 1, "other", deployments.contains(&"other")),
+                revision("shop-by-hand", 1, "", false),
+            ];
+            let deployments = deployments.iter().map(|name| deployment(name)).collect();
+            let chain = chain_of(from_objects(deployments, revisions), "shop");
+            let names = chain.revisions.iter().map(|it| it.name().to_owned());
+            (chain.deployment.is_some(), names.collect::<Vec<_>>())
+        };
+        let both = || vec!["shop-a".to_owned(), "shop-b".to_owned()];
+        assert_eq!(found(&["shop", "other"]), (true, both()));
+        assert_eq!(found(&["other"]), (false, both()));
+        assert_eq!(found(&[]), (false, both()));
     }
 }

@@ -5,7 +5,7 @@ mod make;
 
 pub(crate) use self::args::AdoptArgs;
 use self::args::SourceArgs;
-use super::Exit;
+use super::{Exit, pack::print};
 use crate::{
     adopt::{
         Found, argocd, flux, helm, kapp,
@@ -24,16 +24,12 @@ use crate::{
         render::{Labels, render},
     },
     error::Error,
-    output::{
-        format::{DocumentFormat, duration},
-        report,
-    },
+    output::report,
     pack::{
         Packed,
         apply::{self, Mode},
-        emit,
     },
-    rollout::{self, Outcome},
+    rollout,
     served::discover,
     target::{Kind, Target},
 };
@@ -54,11 +50,7 @@ pub(crate) async fn run(args: &AdoptArgs, global: &GlobalArgs) -> Result<Exit, E
     let packed = make::deployment(args, &cluster, adoptable, &title).await?;
     if let Some(format) = args.output {
         let objects = packed.objects();
-        let text = match format {
-            DocumentFormat::Yaml => emit::yaml(&objects).map_err(|error| error.to_string()),
-            DocumentFormat::Json => emit::json(&objects).map_err(|error| error.to_string()),
-        };
-        global.output().print(&text.map_err(Error::Impossible)?)?;
+        print(&objects, format, global.output())?;
         return Ok(Exit::Fine);
     }
     take_over(args, &cluster, packed, &title, global).await
@@ -166,30 +158,38 @@ async fn take_over(
     if args.no_wait {
         return Ok(Exit::Fine);
     }
-    let (_, rollout) = rollout::follow(&places.home, &target, args.timeout).await?;
-    let message = rollout.message;
-    match rollout.outcome {
-        Outcome::Done => {
-            output.print(&message)?;
-            output.print(&format!(
-                "the tool's own records were left: `kubectl baton adopt {} --undo` gives everything back",
-                args.name
-            ))?;
-            return Ok(Exit::Fine);
-        }
-        Outcome::Failed => report(&format!("error: {message}")),
-        Outcome::Underway => {
-            let waited = duration(args.timeout);
-            report(&format!("error: not rolled out after {waited}: {message}"));
-        }
+    let (_, rollout) = rollout::follow_unless_refused(&places.home, &target, args.timeout).await?;
+    let exit = rollout.conclude(args.timeout, output)?;
+    if exit == Exit::Fine {
+        let scope = if kind.is_namespaced() {
+            ""
+        } else {
+            " --cluster"
+        };
+        output.print(&format!(
+            "the tool's own records were left: `kubectl baton adopt {} --undo{scope}` gives everything back",
+            args.name
+        ))?;
     }
-    Ok(Exit::Negative)
+    Ok(exit)
 }
 
 /// Gives everything back, or says what that would be.
 async fn undone(args: &AdoptArgs, cluster: &Cluster, global: &GlobalArgs) -> Result<Exit, Error> {
     let output = global.output();
-    let holding = undo::read(cluster, &args.name).await?;
+    let kind = if args.result.cluster {
+        Kind::ClusterObjectDeployment
+    } else {
+        Kind::ObjectDeployment
+    };
+    let holding = undo::read(cluster, kind, &args.name)
+        .await
+        .map_err(|error| match error {
+            Error::NotFound(text) if kind.is_namespaced() => Error::NotFound(format!(
+                "{text}; --cluster looks for a ClusterObjectDeployment"
+            )),
+            error => error,
+        })?;
     if args.apply {
         holding
             .undo(cluster, args.timeout, |line| Ok(output.print(line)?))
@@ -200,8 +200,8 @@ async fn undone(args: &AdoptArgs, cluster: &Cluster, global: &GlobalArgs) -> Res
         output.print(&format!("{}: left as it is", describe(key)))?;
     }
     report(&format!(
-        "nothing was changed; --apply deletes {} and its revisions, and none of these objects",
-        holding.title()
+        "nothing was changed; --apply deletes {} and its revisions and slices, and none of these objects",
+        holding.target
     ));
     Ok(Exit::Fine)
 }

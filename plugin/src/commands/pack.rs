@@ -17,7 +17,7 @@ use crate::{
     connect::Cluster,
     diff::losses::Coming,
     error::Error,
-    output::{format::DocumentFormat, report},
+    output::{Output, format::DocumentFormat, report},
     pack::{
         self, Form, Options,
         apply::{self, Mode},
@@ -279,7 +279,7 @@ pub(crate) async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Er
     if args.application.application {
         let (name, limit) = (args.result.name.as_deref(), args.result.history_limit);
         let made = args.application.make(name, limit, global).await?;
-        args.output.print(&[made], global)?;
+        print(&[made], args.output.output, global.output())?;
         return Ok(Exit::Fine);
     }
     let inputs = args.input.inputs();
@@ -300,7 +300,7 @@ pub(crate) async fn run(args: &PackArgs, global: &GlobalArgs) -> Result<Exit, Er
         report(&format!("note: {note}"));
     }
     let Some(cluster) = cluster else {
-        args.output.print(&packed.objects(), global)?;
+        print(&packed.objects(), args.output.output, global.output())?;
         return Ok(Exit::Fine);
     };
     let Package { object, slices } = &packed.package;
@@ -372,24 +372,25 @@ impl ResultArgs {
     }
 }
 
-impl OutputArgs {
-    fn print(&self, objects: &[Value], global: &GlobalArgs) -> Result<(), Error> {
-        let text = match self.output {
-            DocumentFormat::Yaml => emit::yaml(objects).map_err(|error| error.to_string()),
-            DocumentFormat::Json => emit::json(objects).map_err(|error| error.to_string()),
-        };
-        let text = text.map_err(Error::Impossible)?;
-        if objects
-            .iter()
-            .any(|object| object.to_string().len() > MOST_CLIENT_SIDE)
-        {
-            report(
-                "note: too big for client-side apply; use kubectl apply --server-side, or --apply",
-            );
-        }
-        Ok(global.output().print(&text)?)
+/// Prints objects that are to be applied, and says where one of the usual ways does not work.
+pub(super) fn print(
+    objects: &[Value],
+    format: DocumentFormat,
+    output: Output,
+) -> Result<(), Error> {
+    let text = match format {
+        DocumentFormat::Yaml => emit::yaml(objects).map_err(|error| error.to_string()),
+        DocumentFormat::Json => emit::json(objects).map_err(|error| error.to_string()),
+    };
+    let text = text.map_err(Error::Impossible)?;
+    let is_big = |object: &Value| object.to_string().len() > MOST_CLIENT_SIDE;
+    if objects.iter().any(is_big) {
+        report("note: too big for client-side apply; use kubectl apply --server-side, or --apply");
     }
+    Ok(output.print(&text)?)
+}
 
+impl OutputArgs {
     async fn apply(
         &self,
         cluster: &Cluster,

@@ -19,15 +19,12 @@ use crate::{
         revisions::{Side, compare},
     },
     error::Error,
-    output::{
-        format::{duration, name},
-        report,
-    },
+    output::format::name,
     rollback::{
         Candidate, Choice, Comparison, Options, choose, standalone,
         write::{ROLLBACK, cause, roll_deployment, template, without_cause},
     },
-    rollout::{self, Outcome, Rollout},
+    rollout::{self, Rollout},
     target::{Target, TargetArg, object_name},
 };
 
@@ -89,21 +86,8 @@ pub(crate) async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit
     else {
         return Ok(Exit::Fine);
     };
-    let Rollout {
-        outcome, message, ..
-    } = arrive(&cluster, &done, follow, args.timeout).await?;
-    match outcome {
-        Outcome::Done => {
-            output.print(&message)?;
-            return Ok(Exit::Fine);
-        }
-        Outcome::Failed => report(&format!("error: {message}")),
-        Outcome::Underway => {
-            let waited = duration(args.timeout);
-            report(&format!("error: not rolled out after {waited}: {message}"));
-        }
-    }
-    Ok(Exit::Negative)
+    let rollout = arrive(&cluster, &done, follow, args.timeout).await?;
+    rollout.conclude(args.timeout, output)
 }
 
 impl RollbackArgs {
@@ -164,7 +148,7 @@ pub(crate) async fn arrive(
     follow: &Target,
     timeout: Duration,
 ) -> Result<Rollout, Error> {
-    let (chain, rollout) = rollout::follow(cluster, follow, timeout).await?;
+    let (chain, rollout) = rollout::follow_unless_refused(cluster, follow, timeout).await?;
     if let Some(cause) = &done.cause {
         forget(cluster, &chain, cause).await?;
     }

@@ -5,7 +5,6 @@
 
 use std::collections::BTreeSet;
 
-use baton_apis::constants::FIELD_MANAGER;
 use baton_engine::owners;
 use baton_engine::recreate::is_recreated;
 use baton_engine::revision::{
@@ -13,7 +12,6 @@ use baton_engine::revision::{
 };
 use baton_kubernetes::answer::is_immutable;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
-use http::Method;
 use serde_json::Value;
 
 use super::apply::{
@@ -42,14 +40,10 @@ pub(crate) async fn dry_run(
     body: &Value,
     is_forced: bool,
 ) -> Result<Value, Error> {
-    let path = path(cluster, object).await?;
-    let path = format!(
-        "{path}?fieldManager={FIELD_MANAGER}&fieldValidation=Ignore&dryRun=All&force={is_forced}"
-    );
+    let path = cluster.path_of(&object.gvk, &object.key).await?;
     let mut body = body.clone();
     owners::encode(&mut body);
-    let body = Some((Body::Apply, &body));
-    let mut answer = cluster.send(Method::PATCH, &path, body).await?;
+    let mut answer = cluster.dry_run_apply(&path, &body, is_forced).await?;
     owners::decode(&mut answer);
     Ok(answer)
 }
@@ -71,7 +65,7 @@ pub(super) async fn read_again(
     cluster: &Cluster,
     object: &Desired,
 ) -> Result<Option<Value>, Error> {
-    let path = path(cluster, object).await?;
+    let path = cluster.path_of(&object.gvk, &object.key).await?;
     let mut found = cluster.get_at(&path).await?;
     if let Some(live) = &mut found {
         owners::decode(live);
@@ -99,15 +93,6 @@ pub(crate) async fn retried<T>(
         }
     }
     look(live).await
-}
-
-pub(super) async fn path(cluster: &Cluster, object: &Desired) -> Result<String, Error> {
-    let Some(resource) = cluster.resource(&object.gvk).await? else {
-        let (version, kind) = (object.gvk.api_version(), &object.gvk.kind);
-        return Err(Error::NotFound(format!("{version} {kind} is not served")));
-    };
-    let path = resource.path_of(&object.key);
-    path.map_err(|error| Error::Impossible(error.to_string()))
 }
 
 /// What applying a deployment or a revision would do. `given` are slices that come with it.

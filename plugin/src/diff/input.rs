@@ -3,7 +3,6 @@
 
 use std::path::Path;
 
-use baton_apis::CollisionProtection;
 use baton_apis::constants::API_VERSION;
 use serde_json::Value;
 
@@ -15,13 +14,10 @@ use crate::output::report;
 use crate::pack::documents::{self, InputText};
 use crate::pack::input::{self, Input};
 use crate::pack::source_location::InputErrors;
-use crate::pack::{self, Form, Options, probes, scope};
+use crate::pack::{self, Options, scope};
 use crate::target::Kind;
 
 const SLICES: [&str; 2] = ["ObjectSlice", "ClusterObjectSlice"];
-
-/// Size of objects and slices that `kubectl baton pack` keeps to without options, in bytes of JSON.
-const SLICE_LIMIT: usize = 1024 * 1024;
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Given {
@@ -83,27 +79,12 @@ pub(crate) async fn read(
 /// What `kubectl baton pack` does without options.
 fn options(name: String, scopes: scope::Scopes, global: &GlobalArgs) -> Options {
     Options {
-        name,
-        form: Form::Deployment {
-            revision_history_limit: None,
-            progress_deadline_seconds: None,
-        },
         scope: scope::ScopeOptions {
             cluster: false,
             namespace: global.namespace().map(str::to_owned),
             scopes,
         },
-        phase_order: Vec::new(),
-        collision_protection: CollisionProtection::default(),
-        former_managers: Vec::new(),
-        probes: probes::ProbeOptions {
-            no_defaults: false,
-            wanted: Vec::new(),
-        },
-        service_account_name: None,
-        success_delay_seconds: None,
-        change_cause: None,
-        slice_limit: SLICE_LIMIT,
+        ..Options::named(name)
     }
 }
 

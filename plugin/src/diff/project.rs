@@ -5,15 +5,12 @@
 //! wanted no longer. Lists are taken apart where `managedFields` say how: the markers of *any* field
 //! manager show whether a list's items have keys, are a set, or make one value together.
 
-use baton_engine::diff::{is_secret, owned_fields, with_string_data};
+use baton_engine::diff::{is_secret, legacy::entries, owned_fields, with_string_data};
 use serde_json::{Map, Value};
 
 /// The wanted and the owned part of a live object.
 pub(crate) fn project(live: &Value, wanted: &Value) -> Value {
-    let entries = live
-        .pointer("/metadata/managedFields")
-        .and_then(Value::as_array);
-    let all = entries.into_iter().flatten();
+    let all = entries(live).iter();
     let at = At {
         // Owning nothing is not the same as owning all of it.
         ours: owned_fields(live).filter(|fields| fields.as_object().is_some_and(|f| !f.is_empty())),

@@ -1,22 +1,21 @@
 //! What taking an object over from other tools removes from it, and which fields stay others'.
 
-use baton_apis::constants::FIELD_MANAGER;
+use std::collections::BTreeSet;
+
 use baton_engine::diff::{
     dropped::Dropped,
-    legacy::former_managers,
+    legacy::{entries, former_managers},
     others::{Others, others},
 };
 use baton_engine::handover::{Situation, classify};
 use baton_engine::object::text;
 use baton_engine::owners;
 use baton_engine::revision::{Desired, Revision as Next};
-use http::Method;
 use serde_json::Value;
 
 use super::apply::ChainSiblings;
-use super::forecast::path;
 use super::mask::redact;
-use crate::connect::{Body, Cluster};
+use crate::connect::Cluster;
 use crate::error::Error;
 
 /// So many fields of one manager are named.
@@ -97,27 +96,22 @@ async fn replace(
         metadata.insert("resourceVersion".to_owned(), version);
     }
     owners::encode(&mut after);
-    let path = path(cluster, object).await?;
-    let path = format!("{path}?fieldManager={FIELD_MANAGER}&fieldValidation=Ignore&dryRun=All");
-    let answer = cluster.send(Method::PUT, &path, Some((Body::Json, &after)));
-    let mut answer = answer.await?;
+    let path = cluster.path_of(&object.gvk, &object.key).await?;
+    let mut answer = cluster.dry_run_replace(&path, &after).await?;
     owners::decode(&mut answer);
     Ok(answer)
 }
 
 /// The former managers that an object really has, for people.
 fn tools(live: &Value, former: &[String]) -> String {
-    let entries = live.pointer("/metadata/managedFields");
-    let entries = entries.and_then(Value::as_array).into_iter().flatten();
-    let managers = entries.map(|entry| text(entry, "manager"));
-    let mut known: Vec<&str> = managers
+    let managers = entries(live).iter().map(|entry| text(entry, "manager"));
+    let known: BTreeSet<&str> = managers
         .filter(|manager| former.iter().any(|name| name == manager))
         .collect();
-    known.dedup();
-    match known.as_slice() {
-        [] => "an earlier release".to_owned(),
-        known => known.join(", "),
+    if known.is_empty() {
+        return "an earlier release".to_owned();
     }
+    Vec::from_iter(known).join(", ")
 }
 
 /// The fields of an object that stay others', a line for each of these.
@@ -161,6 +155,20 @@ mod tests {
         });
         json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"managedFields": entries.collect::<Vec<_>>()}})
+    }
+
+    #[test]
+    fn tools_are_named_once() {
+        let entry = |manager| (manager, "", json!({}));
+        let object = live(&[
+            entry("helm"),
+            entry("kubectl"),
+            entry("helm"),
+            entry("other"),
+        ]);
+        let former = ["kubectl".to_owned(), "helm".to_owned()];
+        assert_eq!(tools(&object, &former), "helm, kubectl");
+        assert_eq!(tools(&object, &[]), "an earlier release");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::{
 /// deployment's name, so no other one selects them.
 const LABEL: &str = "app.kubernetes.io/instance";
 /// Label of slices, by which those of a deployment are found.
-const LABEL_SLICE_OWNER: &str = "slices.package-operator.run/owner";
+pub(crate) const LABEL_SLICE_OWNER: &str = "slices.package-operator.run/owner";
 
 /// The objects that make up a package.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,22 +7,7 @@ use super::*;
 use input::Input;
 
 pub(super) fn options(name: &str) -> Options {
-    Options {
-        name: name.to_owned(),
-        form: Form::Deployment {
-            revision_history_limit: None,
-            progress_deadline_seconds: None,
-        },
-        scope: scope::ScopeOptions::default(),
-        phase_order: Vec::new(),
-        collision_protection: CollisionProtection::Prevent,
-        former_managers: Vec::new(),
-        probes: probes::ProbeOptions::default(),
-        service_account_name: None,
-        success_delay_seconds: None,
-        change_cause: None,
-        slice_limit: 1024 * 1024,
-    }
+    Options::named(name.to_owned())
 }
 
 fn testdata(name: &str) -> Vec<InputText> {

@@ -184,7 +184,9 @@ impl<'a> OwnedFields<'a> {
     }
 }
 
-pub(super) fn entries(live: &Value) -> &[Value] {
+/// The entries of an object's `managedFields`.
+#[must_use]
+pub fn entries(live: &Value) -> &[Value] {
     live.pointer("/metadata/managedFields")
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)

@@ -8,6 +8,7 @@ use crate::{
     args::{namespace, timeout},
     output::format::DocumentFormat,
     pack::{name_problem, probes::ProbeFlag},
+    selection::labels,
     target::object_name,
 };
 
@@ -42,6 +43,28 @@ where they are not as recorded, a note tells. Objects that a controller makes ar
 The record of the tool stays (the Secrets of Helm, the annotations of kubectl), so that --undo can give everything \
 back. Until then don't let the tool write: it takes the fields back, and the revision sets them again.";
 
+/// What says nothing about giving objects back.
+const FOR_ADOPTION: [&str; 18] = [
+    "objects",
+    "helm",
+    "kapp",
+    "argocd",
+    "flux",
+    "selector",
+    "kinds",
+    "skip_missing",
+    "no_secrets",
+    "allow_restart",
+    "recorded",
+    "phase_order",
+    "field_manager",
+    "probe",
+    "no_probes",
+    "service_account",
+    "change_cause",
+    "no_wait",
+];
+
 /// Make a first revision of objects that exist already
 ///
 /// Finds the objects in what Helm, kapp, Argo CD or Flux have recorded, by name or by labels, and makes a deployment
@@ -74,7 +97,7 @@ pub(crate) struct AdoptArgs {
 
     /// Delete the deployment and its revisions but none of their objects, and give the fields back to the tool that
     /// had them; with --apply
-    #[arg(long, conflicts_with_all = ["objects", "helm", "kapp", "argocd", "flux", "selector"])]
+    #[arg(long, conflicts_with_all = FOR_ADOPTION)]
     pub(super) undo: bool,
 
     /// Do not wait until the revision is rolled out
@@ -112,7 +135,7 @@ pub(super) struct SourceArgs {
     pub(super) flux: Option<Placed>,
 
     /// The objects of the namespace with these labels, but for those that controllers make
-    #[arg(long, short = 'l', value_name = "SELECTOR")]
+    #[arg(long, short = 'l', value_name = "SELECTOR", value_parser = selector)]
     pub(super) selector: Option<String>,
 
     /// Only look for these kinds with --selector
@@ -149,7 +172,7 @@ pub(super) struct ResultArgs {
     #[arg(long)]
     pub(super) recorded: bool,
 
-    /// Make a ClusterObjectDeployment, even when all objects are in one namespace
+    /// Make a ClusterObjectDeployment, even when all objects are in one namespace; with --undo, give back what one has
     #[arg(long)]
     pub(super) cluster: bool,
 
@@ -199,6 +222,11 @@ fn placed_name(text: &str) -> Result<Placed, String> {
     })
 }
 
+/// A selector in the syntax of the API, which is that of kubectl.
+fn selector(text: &str) -> Result<String, String> {
+    labels::parse(text).map(|_| text.to_owned())
+}
+
 fn deployment_name(text: &str) -> Result<String, String> {
     match name_problem(text) {
         None => Ok(text.to_owned()),
@@ -209,6 +237,55 @@ fn deployment_name(text: &str) -> Result<String, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Only the arguments of this command.
+    #[derive(Debug, clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: AdoptArgs,
+    }
+
+    fn parsed(line: &str) -> Result<AdoptArgs, clap::error::ErrorKind> {
+        let words = line.split(' ').map(|word| word.trim_matches('\''));
+        let line = <Line as clap::Parser>::try_parse_from(["adopt"].into_iter().chain(words));
+        line.map(|line| line.args).map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn selectors_are_checked_before_anything_is_asked_for() {
+        use clap::error::ErrorKind::ValueValidation;
+        let args = parsed("shop -l team=shop,tier!=db").unwrap();
+        assert_eq!(args.source.selector.as_deref(), Some("team=shop,tier!=db"));
+        for wrong in ["''", "team=shop,", "a=b=c", "!"] {
+            assert_eq!(
+                parsed(&format!("shop -l {wrong}")).unwrap_err(),
+                ValueValidation,
+                "{wrong}"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_about_adoption_is_refused_on_the_way_back() {
+        assert!(
+            parsed("shop --undo --apply --cluster --timeout 1m")
+                .unwrap()
+                .undo
+        );
+        for flag in [
+            "cm/a",
+            "--helm shop",
+            "-l a=b --kinds cm",
+            "--recorded",
+            "--no-probes",
+            "--skip-missing",
+            "--service-account shop",
+            "--apply --no-wait",
+        ] {
+            let refused = parsed(&format!("shop --undo {flag}")).unwrap_err();
+            assert_eq!(refused, clap::error::ErrorKind::ArgumentConflict, "{flag}");
+        }
+    }
 
     #[test]
     fn names_may_have_a_namespace() {

@@ -1,6 +1,6 @@
 //! The deployment that `adopt` makes of the objects.
 
-use baton_apis::CollisionProtection;
+use baton_apis::{CollisionProtection, constants::ANNOTATION_FORMER_MANAGERS};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ use crate::{
     error::Error,
     output::report,
     pack::{
-        self, Form, Options, Packed,
+        self, Options, Packed,
         manifest::Collected,
         probes::ProbeOptions,
         scope::{ScopeOptions, Scopes},
@@ -25,16 +25,11 @@ use crate::{
     },
 };
 
-/// Bytes of JSON beyond which objects go into slices, as for `pack`.
-const SLICE_LIMIT: usize = 1024 * 1024;
-
 /// An object as the revision is to have it.
 struct Settled {
     place: SourceLocation,
     object: Value,
     notes: Vec<String>,
-    /// Managers that its take-over has to name.
-    managers: Vec<String>,
 }
 
 /// Makes the deployment, and tells what a person should know about it.
@@ -67,15 +62,11 @@ pub(super) async fn deployment(
         no_hooks: true,
         ..Collected::default()
     };
-    let mut managers = result.field_manager.clone();
     for settled in settled {
         settled.notes.iter().for_each(note);
-        managers.extend(settled.managers);
         collected.take_value(&settled.place, settled.object, &[]);
     }
-    managers.sort();
-    managers.dedup();
-    let packed = pack::pack(collected, &options(args, scopes, managers, title));
+    let packed = pack::pack(collected, &options(args, scopes, title));
     let packed = packed.map_err(|errors| Error::Usage(errors.to_string()))?;
     packed.notes.iter().for_each(note);
     Ok(packed)
@@ -95,7 +86,8 @@ async fn one(
     let wanted = member.wanted.clone().or_else(|| recorded(live));
     let former = former(live, &result.field_manager, wanted.is_some());
     let content = content(live, wanted, &former);
-    let (object, note) = settle(cluster, member, live, &content, values).await?;
+    let (mut object, note) = settle(cluster, member, live, &content, values).await?;
+    name_former(&mut object, live, &former);
     let mut notes: Vec<String> = note.into_iter().collect();
     let writers = writers(live);
     let is_former = |writer: &&str| former.iter().any(|name| name == writer);
@@ -116,19 +108,22 @@ async fn one(
         place: member.place.clone(),
         object,
         notes,
-        managers: to_name(live, &former).cloned().collect(),
     })
 }
 
-fn options(args: &AdoptArgs, scopes: Scopes, former_managers: Vec<String>, title: &str) -> Options {
+/// Names on an object those former managers that have written it and that its take-over does not know anyway: what it
+/// says was computed with them, and other objects may have to keep what they own.
+fn name_former(object: &mut Value, live: &Value, former: &[String]) {
+    let names: Vec<&str> = to_name(live, former).map(String::as_str).collect();
+    if !names.is_empty() {
+        object["metadata"]["annotations"][ANNOTATION_FORMER_MANAGERS] = names.join(",").into();
+    }
+}
+
+fn options(args: &AdoptArgs, scopes: Scopes, title: &str) -> Options {
     let result = &args.result;
     let cause = result.change_cause.clone();
     Options {
-        name: args.name.clone(),
-        form: Form::Deployment {
-            revision_history_limit: None,
-            progress_deadline_seconds: None,
-        },
         scope: ScopeOptions {
             cluster: result.cluster,
             namespace: None,
@@ -136,15 +131,13 @@ fn options(args: &AdoptArgs, scopes: Scopes, former_managers: Vec<String>, title
         },
         phase_order: result.phase_order.clone(),
         collision_protection: CollisionProtection::IfNoController,
-        former_managers,
         probes: ProbeOptions {
             no_defaults: result.no_probes,
             wanted: result.probe.clone(),
         },
         service_account_name: result.service_account.clone(),
-        success_delay_seconds: None,
         change_cause: cause.or_else(|| Some(format!("adopted: {title}"))),
-        slice_limit: SLICE_LIMIT,
+        ..Options::named(args.name.clone())
     }
 }
 
@@ -162,7 +155,36 @@ fn refuse(errors: &[String]) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn former_managers_are_named_on_the_object_that_they_have_written() {
+        let written = |managers: &[&str]| {
+            let entries = managers
+                .iter()
+                .map(|name| json!({"manager": name, "operation": "Update"}));
+            json!({"metadata": {"managedFields": entries.collect::<Vec<_>>()}})
+        };
+        let asked = ["mine".to_owned()];
+        for (managers, has_record, expected) in [
+            (
+                &["kubectl-edit", "mine"][..],
+                false,
+                Some("kubectl-edit,mine"),
+            ),
+            // What it says was computed without the edits, which stay.
+            (&["kubectl-client-side-apply", "kubectl-edit"], true, None),
+            (&["helm"], true, None),
+        ] {
+            let live = written(managers);
+            let mut object = json!({"kind": "ConfigMap", "metadata": {"name": "a"}});
+            name_former(&mut object, &live, &former(&live, &asked, has_record));
+            let annotation = object.pointer("/metadata/annotations/baton.run~1former-managers");
+            assert_eq!(annotation.and_then(Value::as_str), expected, "{managers:?}");
+        }
+    }
 
     #[test]
     fn all_faults_are_told() {

@@ -16,12 +16,8 @@ use crate::{
     },
     connect::Cluster,
     error::Error,
-    output::{
-        Output,
-        format::{duration, text_at},
-        report,
-    },
-    rollout::{Outcome, Rollout, follow_unless_refused, title},
+    output::{Output, format::text_at, report},
+    rollout::{Outcome, follow_unless_refused, title},
     target::{Kind, Target},
 };
 
@@ -94,7 +90,7 @@ impl WaitArgs {
             ..global.output()
         };
         report(render::text(&chain, &rollout, Timestamp::now(), plain).trim_end());
-        report(&format!("error: {}", self.failure(&rollout)));
+        report(&format!("error: {}", rollout.failure(self.timeout)));
         if self.rollback_on_failure {
             let back = self.go_back(&cluster, &target, applied, &before, global);
             let line = back
@@ -103,16 +99,6 @@ impl WaitArgs {
             report(&format!("error: {line}"));
         }
         Ok(Exit::Negative)
-    }
-
-    fn failure(&self, rollout: &Rollout) -> String {
-        match rollout.outcome {
-            Outcome::Underway => {
-                let waited = duration(self.timeout);
-                format!("not rolled out after {waited}: {}", rollout.message)
-            }
-            Outcome::Failed | Outcome::Done => format!("not rolled out: {}", rollout.message),
-        }
     }
 
     /// Rolls back, and says in one line what has become of it all.
@@ -163,7 +149,7 @@ impl WaitArgs {
             ),
             Outcome::Underway | Outcome::Failed => format!(
                 "not rolled out; the rollback to {former} is written, but {}",
-                self.failure(&rollout)
+                rollout.failure(self.timeout)
             ),
         })
     }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     chain::Revision,
-    connect::{Cluster, ListQuery, SIDE_BY_SIDE},
+    connect::{Cluster, SIDE_BY_SIDE},
     error::Error,
     output::{Output, format::text_at, table::Table},
 };

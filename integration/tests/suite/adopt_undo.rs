@@ -1,0 +1,163 @@
+//! The plugin's `adopt --undo`: what it leaves, and what becomes of it where something stands in its way.
+
+use baton_integration::prelude::*;
+
+const API_VERSION: &str = "package-operator.run/v1alpha1";
+const HOLD: &str = "integration.test/hold";
+const UNDO: [&str; 4] = ["adopt", "shop", "--undo", "--apply"];
+
+/// Settings that are too many to stay in the revision itself.
+fn large() -> Entry {
+    let settings = configmap("settings");
+    (0..130).fold(settings, |it, number| it.data(&format!("k{number}"), "1"))
+}
+
+async fn slices(ns: &TestNamespace) -> Vec<String> {
+    let like = json!({"apiVersion": API_VERSION, "kind": "ObjectSlice", "metadata": {"namespace": ns.name()}});
+    let slices = ns.cluster().list(&like, "").await;
+    let names = slices
+        .iter()
+        .map(|slice| slice["metadata"]["name"].as_str().unwrap().to_owned());
+    names.collect()
+}
+
+/// Adopts the settings, and returns the revision.
+async fn adopted(ns: &TestNamespace) -> Entry {
+    let _ = ns.kubectl(&["create", "-f", "-"], &large().manifest).await;
+    ns.plugin(&["adopt", "shop", "cm/settings", "--apply"])
+        .done();
+    let shop = ns.existing("shop");
+    shop.concluded().await;
+    let revision = shop.set(1).await.json;
+    object(
+        API_VERSION,
+        "ObjectSet",
+        revision["metadata"]["name"].as_str().unwrap(),
+    )
+}
+
+async fn is_free(ns: &TestNamespace) -> bool {
+    let live = ns.live(&configmap("settings")).await;
+    owners(&live).is_empty() && !is_labelled(&live) && !has_manager(&live, "package-operator")
+}
+
+/// Changes the finalizers of an object.
+async fn finalizers(ns: &TestNamespace, entry: &Entry, change: impl Fn(&mut Vec<Value>)) {
+    ns.eventually("the finalizers to be changed", async || {
+        let live = ns.live(entry).await;
+        let mut finalizers = live["metadata"]["finalizers"]
+            .as_array()
+            .cloned()
+            .unwrap_or_default();
+        change(&mut finalizers);
+        let version = &live["metadata"]["resourceVersion"];
+        let patch = json!({"metadata": {"finalizers": finalizers, "resourceVersion": version}});
+        ns.cluster()
+            .merge(&ns.reference(entry), &patch)
+            .await
+            .is_ok()
+    })
+    .await;
+}
+
+/// Nobody owns the slices of revisions that were deleted without what they hold.
+#[tokio::test]
+async fn slices_of_all_revisions_go() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    adopted(&ns).await;
+    let first = slices(&ns).await;
+    assert_eq!(first.len(), 1);
+    let patch = json!([{
+        "op": "add", "path": "/spec/template/spec/phases/0/objects/0/object/data/more", "value": "1",
+    }]);
+    let patch = patch.to_string();
+    let args = [
+        "patch",
+        "objectdeployment",
+        "shop",
+        "--type=json",
+        "-p",
+        &patch,
+    ];
+    let _ = ns.kubectl(&args, &Value::Null).await;
+    ns.existing("shop").concluded_as(2).await;
+    // That of the archived revision is still there.
+    let before = slices(&ns).await;
+    assert_eq!(before.len(), 2);
+    let ran = ns.plugin(&UNDO).done();
+    for slice in &before {
+        let line = format!("objectslice.package-operator.run/{slice} deleted");
+        assert!(ran.stdout.contains(&line), "{}", ran.stdout);
+    }
+    assert_eq!(slices(&ns).await, Vec::<String>::new());
+    assert!(is_free(&ns).await);
+    let again = ns.plugin(&UNDO).failed();
+    assert!(
+        again.contains("--cluster looks for a ClusterObjectDeployment"),
+        "{again}"
+    );
+}
+
+/// The deployment is gone then, and garbage collection has taken the owners off.
+#[tokio::test]
+async fn what_was_interrupted_is_run_again() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let revision = adopted(&ns).await;
+    finalizers(&ns, &revision, |it| it.push(HOLD.into())).await;
+    let held = ns
+        .plugin(&[&UNDO[..], &["--timeout", "1s"]].concat())
+        .failed();
+    let title = format!(
+        "os/{} is still being deleted; run this again",
+        revision.name()
+    );
+    assert!(held.contains(&title), "{held}");
+    ns.existing("shop").gone().await;
+    ns.eventually("the revision to let go", async || {
+        owners(&ns.live(&configmap("settings")).await).is_empty()
+    })
+    .await;
+    let shown = ns.plugin(&["adopt", "shop", "--undo"]).done();
+    assert!(
+        shown.stdout.contains("settings: left as it is"),
+        "{}",
+        shown.stdout
+    );
+
+    let mut again = ns.plugin_started(&UNDO);
+    again.writes("what it waits for", |lines| {
+        lines.iter().any(|line| line.starts_with("waiting until"))
+    });
+    finalizers(&ns, &revision, |it| it.retain(|name| name != HOLD)).await;
+    again.writes("that all is given back", |lines| {
+        lines
+            .iter()
+            .any(|line| line.contains("its fields to kubectl"))
+    });
+    ns.eventually("the slices to go", async || slices(&ns).await.is_empty())
+        .await;
+    assert!(is_free(&ns).await);
+}
+
+#[tokio::test]
+async fn nothing_is_deleted_where_fields_cannot_be_given_back() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let revision = adopted(&ns).await;
+    let user = ns.unique("reader");
+    let rules = json!([
+        {"apiGroups": [""], "resources": ["configmaps"], "verbs": ["get", "list"]},
+        {"apiGroups": ["package-operator.run"], "resources": ["*"], "verbs": ["*"]},
+    ]);
+    ns.grant(&user, rules).await;
+    let undo = [&UNDO[..], &["--as", &user]].concat();
+    ns.eventually("the refusal of what is not granted", async || {
+        let ran = ns.plugin(&undo);
+        assert_eq!(ran.code, 2, "{ran:?}");
+        ran.stderr.contains("cannot patch resource \"configmaps\"")
+            && ran.stderr.contains("nothing was changed")
+    })
+    .await;
+    assert!(ns.get(&revision).await.is_some());
+    ns.existing("shop").concluded().await;
+    assert_eq!(slices(&ns).await.len(), 1);
+}

@@ -1,0 +1,269 @@
+//! Fields go back to the tool that had them.
+
+use baton_apis::constants::{
+    ANNOTATION_FORMER_MANAGERS, ANNOTATION_LAST_APPLIED, ANNOTATION_REVISION, FIELD_MANAGER,
+    FORMER_FIELD_MANAGERS, LABEL_CACHE, LABEL_CACHE_VALUE,
+};
+use baton_engine::diff::legacy::{entries, former_managers};
+use baton_engine::object::{controller, text};
+use baton_engine::{Gvk, ObjectKey};
+use serde_json::{Value, json};
+
+use crate::connect::{Body, Cluster, Write};
+use crate::error::Error;
+
+/// Attempts for an object that changes in between.
+const ROUNDS: usize = 5;
+
+const APPLY: &str = "Apply";
+const UPDATE: &str = "Update";
+
+/// The marks of tools in the metadata, the name under which each writes, and how.
+const MARKS: [(&str, &str, &str); 4] = [
+    ("annotations/meta.helm.sh~1release-name", "helm", APPLY),
+    (
+        "labels/kustomize.toolkit.fluxcd.io~1name",
+        "kustomize-controller",
+        APPLY,
+    ),
+    ("labels/kapp.k14s.io~1app", "kapp", UPDATE),
+    (
+        "annotations/argocd.argoproj.io~1tracking-id",
+        "argocd-controller",
+        UPDATE,
+    ),
+];
+
+/// What the names of Argo CD begin with, which may leave no mark: it tracks by a label that others use too.
+const ARGO_CD: &str = "argocd-";
+
+/// Takes what is ours off an object and gives the fields to its tool, which is returned; `None` if it is gone.
+pub(super) async fn hand_back(
+    cluster: &Cluster,
+    gvk: &Gvk,
+    key: &ObjectKey,
+    is_dry_run: bool,
+) -> Result<Option<String>, Error> {
+    let path = match cluster.path_of(gvk, key).await {
+        // What is not served any more has taken its objects along.
+        Err(Error::NotFound(_)) => return Ok(None),
+        path => path?,
+    };
+    let mut rounds = ROUNDS;
+    loop {
+        rounds -= 1;
+        let Some(live) = cluster.get_at(&path).await? else {
+            return Ok(None);
+        };
+        let (manager, operation) = tool(&live);
+        let change = handed_back(&live, &manager, operation);
+        match cluster
+            .write(&path, Write::new(Body::JsonPatch, is_dry_run), &change)
+            .await
+        {
+            Ok(_) => return Ok(Some(manager)),
+            // It has changed since it was read.
+            Err(error) if (error.is_code(409) || error.is_code(422)) && rounds > 0 => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Whether an object has our marks and no controller: its revision is gone, or is going and has let go of it.
+pub(super) fn is_let_go(live: &Value) -> bool {
+    let labels = live.pointer("/metadata/labels");
+    controller(live).is_none()
+        && labels.is_some_and(|labels| text(labels, LABEL_CACHE) == LABEL_CACHE_VALUE)
+        && entries(live)
+            .iter()
+            .any(|entry| is(entry, FIELD_MANAGER, APPLY))
+}
+
+/// The tool that an object has been made with, by the name that its take-over has recorded or else by its marks, and
+/// how it writes.
+fn tool(live: &Value) -> (String, &'static str) {
+    let [client_side, server_side, _] = FORMER_FIELD_MANAGERS;
+    let has = |mark: &str| live.pointer(&format!("/metadata/{mark}")).is_some();
+    let is_recorded = || {
+        let annotations = live.pointer("/metadata/annotations");
+        annotations.is_some_and(|it| !text(it, ANNOTATION_LAST_APPLIED).is_empty())
+    };
+    let marked = MARKS.iter().find(|(mark, ..)| has(mark));
+    let marked = marked.map(|(_, manager, operation)| (*manager, *operation));
+    let recorded = former_managers(live)
+        .into_iter()
+        // Commands of kubectl go on with what its applies own.
+        .find(|name| !FORMER_FIELD_MANAGERS.contains(&&**name) && !name.starts_with("kubectl"));
+    match (recorded, marked) {
+        (Some(name), None) if name.starts_with(ARGO_CD) => (name, UPDATE),
+        (Some(name), marked) => (name, marked.map_or(APPLY, |(_, operation)| operation)),
+        (None, Some((manager, operation))) => (manager.to_owned(), operation),
+        (None, None) if is_recorded() => (client_side.to_owned(), UPDATE),
+        (None, None) => (server_side.to_owned(), APPLY),
+    }
+}
+
+fn is(entry: &Value, manager: &str, operation: &str) -> bool {
+    text(entry, "manager") == manager
+        && text(entry, "operation") == operation
+        && text(entry, "subresource").is_empty()
+}
+
+/// The change that gives our fields to another manager, and takes our marks off.
+fn handed_back(live: &Value, manager: &str, operation: &str) -> Value {
+    let marks = [
+        ("labels", LABEL_CACHE),
+        ("annotations", ANNOTATION_REVISION),
+        ("annotations", ANNOTATION_FORMER_MANAGERS),
+    ];
+    let mut patch = vec![json!({
+        "op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"],
+    })];
+    for (field, mark) in marks {
+        let pointer = format!("/metadata/{field}/{}", mark.replace('/', "~1"));
+        if live.pointer(&pointer).is_some() {
+            patch.push(json!({"op": "remove", "path": pointer}));
+        }
+    }
+    let entries = entries(live).iter();
+    let has_one = entries.clone().any(|entry| is(entry, manager, operation));
+    let entries = entries.filter_map(|entry| {
+        let mut entry = entry.clone();
+        if !is(&entry, FIELD_MANAGER, APPLY) {
+            return Some(entry);
+        }
+        // It has gone on with an entry of its own meanwhile.
+        if has_one {
+            return None;
+        }
+        entry["manager"] = manager.into();
+        entry["operation"] = operation.into();
+        if let Some(metadata) = entry.pointer_mut("/fieldsV1/f:metadata") {
+            for (field, mark) in marks {
+                let texts = metadata.get_mut(format!("f:{field}"));
+                if let Some(texts) = texts.and_then(Value::as_object_mut) {
+                    texts.remove(&format!("f:{mark}"));
+                }
+            }
+        }
+        Some(entry)
+    });
+    let entries: Vec<Value> = entries.collect();
+    if !entries.is_empty() {
+        patch.push(json!({"op": "replace", "path": "/metadata/managedFields", "value": entries}));
+    }
+    patch.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn yaml(text: &str) -> Value {
+        serde_saphyr::from_str(text).unwrap()
+    }
+
+    #[test]
+    fn an_object_shows_which_tool_it_is_of() {
+        for (metadata, expected) in [
+            (
+                "annotations: {meta.helm.sh/release-name: a}",
+                ("helm", "Apply"),
+            ),
+            (
+                "labels: {kustomize.toolkit.fluxcd.io/name: a}",
+                ("kustomize-controller", "Apply"),
+            ),
+            ("labels: {kapp.k14s.io/app: '1'}", ("kapp", "Update")),
+            (
+                "annotations: {argocd.argoproj.io/tracking-id: a}",
+                ("argocd-controller", "Update"),
+            ),
+            (
+                "annotations: {baton.run/former-managers: argocd-controller}",
+                ("argocd-controller", "Update"),
+            ),
+            (
+                "annotations: {kubectl.kubernetes.io/last-applied-configuration: '{}'}",
+                ("kubectl-client-side-apply", "Update"),
+            ),
+            ("name: a", ("kubectl", "Apply")),
+            (
+                "annotations: {baton.run/former-managers: 'kubectl-edit,my-operator'}",
+                ("my-operator", "Apply"),
+            ),
+            (
+                "annotations: {baton.run/former-managers: kubectl-create}",
+                ("kubectl", "Apply"),
+            ),
+            (
+                "labels: {kustomize.toolkit.fluxcd.io/name: a}, annotations: {baton.run/former-managers: my-flux}",
+                ("my-flux", "Apply"),
+            ),
+            (
+                "labels: {kapp.k14s.io/app: '1'}, annotations: {baton.run/former-managers: my-kapp}",
+                ("my-kapp", "Update"),
+            ),
+        ] {
+            let live = yaml(&format!("{{metadata: {{{metadata}}}}}"));
+            let (manager, operation) = tool(&live);
+            assert_eq!((manager.as_str(), operation), expected, "{metadata}");
+        }
+    }
+
+    #[test]
+    fn what_a_revision_has_let_go_of_has_our_marks_and_no_controller() {
+        let labels = "labels: {package-operator.run/cache: 'True'}";
+        let ours = "managedFields: [{manager: package-operator, operation: Apply}]";
+        let owners = "ownerReferences: [{name: a, controller: true}]";
+        for (metadata, expected) in [
+            (format!("{labels}, {ours}"), true),
+            (format!("{labels}, {ours}, {owners}"), false),
+            (labels.to_owned(), false),
+            (ours.to_owned(), false),
+        ] {
+            let live = yaml(&format!("{{metadata: {{{metadata}}}}}"));
+            assert_eq!(is_let_go(&live), expected, "{metadata}");
+        }
+    }
+
+    #[test]
+    fn fields_go_back_without_our_marks() {
+        let live = yaml(
+            "
+metadata:
+  resourceVersion: '7'
+  labels: {package-operator.run/cache: 'True', app: web}
+  annotations: {package-operator.run/revision: '2'}
+  managedFields:
+  - {manager: kubelet, operation: Update}
+  - manager: package-operator
+    operation: Apply
+    fieldsV1:
+      f:metadata:
+        f:labels: {'f:package-operator.run/cache': {}, 'f:app': {}}
+        f:annotations: {'f:package-operator.run/revision': {}}
+      f:data: {f:a: {}}
+",
+        );
+        let expected = json!([
+            {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
+            {"op": "remove", "path": "/metadata/labels/package-operator.run~1cache"},
+            {"op": "remove", "path": "/metadata/annotations/package-operator.run~1revision"},
+            {"op": "replace", "path": "/metadata/managedFields", "value": [
+                {"manager": "kubelet", "operation": "Update"},
+                {"manager": "helm", "operation": "Apply", "fieldsV1": {
+                    "f:metadata": {"f:labels": {"f:app": {}}, "f:annotations": {}}, "f:data": {"f:a": {}},
+                }},
+            ]},
+        ]);
+        assert_eq!(handed_back(&live, "helm", "Apply"), expected);
+        let mut upgraded = live.clone();
+        upgraded["metadata"]["managedFields"][0] = yaml("{manager: helm, operation: Apply}");
+        let patch = handed_back(&upgraded, "helm", "Apply");
+        assert_eq!(
+            patch[3]["value"],
+            json!([{"manager": "helm", "operation": "Apply"}])
+        );
+    }
+}
