@@ -463,3 +463,44 @@ async fn another_cluster_is_looked_at_through_a_context() {
     assert_eq!(code, 2, "{stderr}");
     assert!(stderr.contains("nobody"), "{stderr}");
 }
+
+/// A server validates nothing in a namespace that does not exist; so it is asked about one that does.
+#[tokio::test]
+async fn a_refusal_is_told_although_the_namespace_is_made_by_the_revision() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let inner = ns.unique("inner");
+    let service = |name: &str, port: u32| {
+        let spec = json!({ "selector": { "app": "a" }, "ports": [{ "port": port }] });
+        object("v1", "Service", name)
+            .within(&inner)
+            .with("/spec", spec)
+            .into_json()
+    };
+    let deployment = json!({
+        "apiVersion": "package-operator.run/v1alpha1", "kind": "ClusterObjectDeployment",
+        "metadata": { "name": ns.unique("shop") },
+        "spec": {
+            "selector": { "matchLabels": { "app": "a" } },
+            "template": {
+                "metadata": { "labels": { "app": "a" } },
+                "spec": { "phases": [
+                    { "name": "namespace", "objects": [object("v1", "Namespace", &inner).into_json()] },
+                    { "name": "services", "objects": [
+                        service("fine", 80), service("bad", 70_000),
+                    ] },
+                ] },
+            },
+        },
+    });
+    let dir = TempDir::new().unwrap();
+    let ran = ns.plugin(&["diff", "-f", &file(&dir, &deployment)]);
+    assert_eq!(ran.code, 3, "{ran:?}");
+    contains_all(
+        &ran.stdout,
+        &[
+            &format!("Service {inner}/fine (phase services): created"),
+            &format!("Service {inner}/bad (phase services): refused: "),
+            "spec.ports[0].port: Invalid value",
+        ],
+    );
+}

@@ -1,6 +1,10 @@
 //! What a pass over an actor borrows.
 
-use super::*;
+use super::{
+    Class, Delivery, Desired, Gvk, KindScope, KindState, Kinds, Known, LifecycleState, Mutex,
+    OBJECTS, Phase, Position, Probes, REVISIONS, Record, Revision, Talks, Wish, World, controlled,
+    delegated, keep, phases, prepare,
+};
 
 /// What a pass borrows is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]

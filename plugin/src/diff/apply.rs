@@ -125,13 +125,18 @@ impl Bringing {
         self.definition(gvk).is_some()
     }
 
+    /// Whether a refusal is for lack of a namespace that the revision makes. Servers say so before they look any further.
+    pub(super) fn makes_namespace(&self, desired: &Desired, why: &str) -> bool {
+        let namespace = &desired.key.namespace;
+        let missing = format!("namespaces \"{namespace}\" not found");
+        self.namespaces.contains(namespace) && why.contains(&missing)
+    }
+
     /// Whether a refusal is about nothing but what the revision brings along first: a namespace, or fields that its
     /// definition of the kind has and the served one has not.
     fn explains(&self, desired: &Desired, why: &str) -> Option<&'static str> {
-        let namespace = &desired.key.namespace;
-        let missing = format!("namespaces \"{namespace}\" not found");
-        if self.namespaces.contains(namespace) && why.contains(&missing) {
-            return Some("not checked: its namespace is made by the revision");
+        if self.makes_namespace(desired, why) {
+            return Some("not checked whole: its namespace is made by the revision");
         }
         let definition = self.definition(&desired.gvk)?;
         let versions = definition.pointer("/spec/versions")?.as_array()?;

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use baton_engine::ObjectKey;
 use baton_engine::owners;
 use baton_engine::recreate::is_recreated;
 use baton_engine::revision::{
@@ -12,6 +13,7 @@ use baton_engine::revision::{
 };
 use baton_kubernetes::answer::is_immutable;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
+use http::Method;
 use serde_json::Value;
 
 use super::apply::{
@@ -29,6 +31,9 @@ use crate::content::{RevisionContent, Slices};
 use crate::error::Error;
 use crate::output::format::name;
 use crate::target::Kind;
+
+/// The namespace that every cluster has.
+const DEFAULT_NAMESPACE: &str = "default";
 
 /// Attempts for an object that changes in between.
 const ROUNDS: usize = 5;
@@ -260,6 +265,13 @@ async fn of_objects(
                     Request::Apply(body) => (body, true),
                 };
                 let answer = send(cluster, next, object, &body, is_forced).await?;
+                let answer = match answer {
+                    Response::Refused(why) if bringing.makes_namespace(object, &why) => {
+                        let invalid = invalid_anywhere(cluster, object).await?;
+                        Response::Refused(invalid.unwrap_or(why))
+                    }
+                    answer => answer,
+                };
                 let by = (next, siblings);
                 let (answer, notes) = settled(cluster, by, object, live, &body, answer).await?;
                 let name = &phase.name;
@@ -327,6 +339,31 @@ async fn send(
         Err(error @ (Error::Refused(_) | Error::Impossible(_))) => {
             Ok(Response::Refused(error.to_string()))
         }
+        Err(error) => Err(error),
+    }
+}
+
+/// Why the server would refuse an object in whatever namespace: it is asked about the one that always exists, as it
+/// validates nothing in one that does not. Nothing where it may not be asked, or finds another fault than an invalid
+/// object: that may be about this namespace alone.
+async fn invalid_anywhere(cluster: &Cluster, object: &Desired) -> Result<Option<String>, Error> {
+    let key = ObjectKey {
+        namespace: DEFAULT_NAMESPACE.to_owned(),
+        ..object.key.clone()
+    };
+    let path = cluster.path_of(&object.gvk, &key).await?;
+    let collection = path
+        .rsplit_once('/')
+        .map_or("", |(collection, _)| collection);
+    let mut body = object.manifest.clone();
+    body["metadata"]["namespace"] = DEFAULT_NAMESPACE.into();
+    let url = format!("{collection}?dryRun=All");
+    match cluster
+        .send(Method::POST, &url, Some((Body::Json, &body)))
+        .await
+    {
+        Err(error @ Error::Refused(_)) if error.is_code(422) => Ok(Some(error.to_string())),
+        Ok(_) | Err(Error::Refused(_)) => Ok(None),
         Err(error) => Err(error),
     }
 }

@@ -6,7 +6,11 @@ use baton_apis::{
     conditions::{self, reasons},
     constants::shipper::LABEL_RELEASE,
 };
-use baton_engine::{delegated::names, object::is_terminating, revision::Desired};
+use baton_engine::{
+    delegated::names,
+    object::{is_terminating, why_terminating},
+    revision::Desired,
+};
 use baton_probes::{Probes, Verdict, budget::Budget};
 use serde_json::Value;
 
@@ -232,7 +236,7 @@ impl View<'_> {
                 if is_terminating(live) {
                     // The manager waits for it, whatever it reports.
                     healthy = Health::False;
-                    messages.insert(0, "being deleted".to_owned());
+                    messages.insert(0, why_terminating(live));
                 }
                 (healthy, self.owner(revision, live), messages)
             }
