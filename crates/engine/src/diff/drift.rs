@@ -372,11 +372,11 @@ impl<'a> Walk<'a> {
     /// Who has written to the object last, if that was after us, but for Kubernetes' own controllers. Times have whole
     /// seconds.
     fn last_writer(&self) -> Option<String> {
-        let people = self
+        let named = self
             .others()
             .filter(|entry| !BUILT_IN.contains(&text(entry, "manager")));
         let later =
-            people.filter(|entry| text(entry, "time") >= self.written && !self.written.is_empty());
+            named.filter(|entry| text(entry, "time") >= self.written && !self.written.is_empty());
         later.max_by_key(|entry| text(entry, "time")).map(manager)
     }
 }
@@ -687,7 +687,7 @@ mod tests {
         // One that does not fit keeps no other away.
         let least = Drifted::default();
         let told = from_annotation(&to_annotation(&[one, least.clone()], 1024));
-        assert_eq!(told, [least.clone()]);
+        assert_eq!(told, std::slice::from_ref(&least));
         assert!(json!(least).to_string().len() > MIN_OBJECT);
         let path = "x".repeat(1000);
         assert!(Drift::at(&path).fields[0].path.len() <= MAX_PATH);
