@@ -257,6 +257,18 @@ impl Cluster {
         }
     }
 
+    /// Reads the text at a path, such as a log. What is not UTF-8 of it is replaced.
+    pub(crate) async fn text_at(&self, path: &str) -> Result<String, Error> {
+        let request = Request::get(path).body(Vec::new());
+        let request = request.map_err(|error| Error::Usage(error.to_string()))?;
+        match self.client.request_text(request).await {
+            Err(kube::Error::FromUtf8(error)) => {
+                Ok(String::from_utf8_lossy(error.as_bytes()).into_owned())
+            }
+            text => text.map_err(|error| self.failure(error)),
+        }
+    }
+
     /// Sends a request and returns the object that the server answers with. `path` may have a query.
     pub(crate) async fn send(
         &self,

@@ -19,7 +19,7 @@ mod metric_labels;
 pub mod object;
 pub mod path;
 pub mod permits;
-mod pods;
+pub mod pods;
 pub mod redact;
 pub mod request_metrics;
 pub mod store;

@@ -36,7 +36,8 @@ impl Target {
 }
 
 /// Where the pods are listed that a selector selects; nowhere if it is malformed, or selects every pod there is.
-fn pods_path(namespace: &str, selector: &Value) -> Option<String> {
+#[must_use]
+pub fn pods_path(namespace: &str, selector: &Value) -> Option<String> {
     let selector: LabelSelector = serde_json::from_value(selector.clone()).ok()?;
     let selector = Selector::try_from(selector).ok()?.to_string();
     let collection = path::within("/api/v1", namespace, "pods").ok()?;

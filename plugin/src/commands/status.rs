@@ -1,6 +1,7 @@
 //! `status`: is it rolled out, and if not, why.
 
 mod application;
+mod logs;
 mod overview;
 pub(crate) mod render;
 
@@ -40,6 +41,11 @@ pub(crate) struct StatusArgs {
     #[arg(long)]
     unhealthy: bool,
 
+    /// Show the last line that crashed containers of its workloads have logged. Needs the right to read pods and their
+    /// logs
+    #[arg(long, conflicts_with = "unhealthy")]
+    logs: bool,
+
     /// Wait until it is rolled out, its deadline has passed, or the time is up
     #[arg(long, short)]
     watch: bool,
@@ -56,12 +62,19 @@ pub(crate) struct StatusArgs {
 /// Prints the state, with `--watch` the one in which the wait ended.
 pub(crate) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     if let Some(target) = args.selection.application()? {
+        if args.logs {
+            let text = "--logs is about a deployment or a revision, not about Applications";
+            return Err(Error::Usage(text.to_owned()));
+        }
         return application::run(&target, args, global).await;
     }
     let Some(target) = args.selection.one()? else {
         if args.watch {
             let text = "--watch follows one TARGET; `kubectl baton tree --watch` follows several";
             return Err(Error::Usage(text.to_owned()));
+        }
+        if args.logs {
+            return Err(Error::Usage("--logs is about one TARGET".to_owned()));
         }
         return overview::run(&args.selection.selection()?, args, global).await;
     };
@@ -80,9 +93,19 @@ pub(crate) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, 
         let rollout = judge(&chain, slices.of(&cluster, &chain).await);
         (chain, rollout)
     };
-    let text = match args.output {
-        Some(form) => document(form, &render::value(&chain, &rollout)),
-        None => render::text(&chain, &rollout, Timestamp::now(), output),
+    let logs = match chain.subject() {
+        Some(subject) if args.logs => Some(logs::find(&cluster, subject).await),
+        _ => None,
+    };
+    let text = if let Some(form) = args.output {
+        let mut value = render::value(&chain, &rollout);
+        if let Some(logs) = &logs {
+            value["logs"] = logs::value(logs);
+        }
+        document(form, &value)
+    } else {
+        let text = render::text(&chain, &rollout, Timestamp::now(), output);
+        text + &logs::text(logs.as_deref().unwrap_or_default(), output)
     };
     output.print(&text)?;
     Ok(match rollout.outcome {
