@@ -241,8 +241,15 @@ async fn delegated_phases_are_shown() {
         ns.phase_object("v1", "there").await.is_some()
     })
     .await;
-    ns.reaches("v1", &[Because("Available", "False", "ProbeFailure")])
-        .await;
+    // The phase before fails its probes as well until it has reported.
+    ns.reaches(
+        "v1",
+        &[
+            Because("Available", "False", "ProbeFailure"),
+            Says("Available", "Phase \"there\""),
+        ],
+    )
+    .await;
     let there = ns.phase_object("v1", "there").await.unwrap();
     assert_shows!(ns, "tree_delegated", ns.plugin(&["tree", "os/v1"]).fine());
     let status = ns.plugin(&["status", "os/v1"]);
