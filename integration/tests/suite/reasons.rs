@@ -42,6 +42,51 @@ async fn a_failing_workload_tells_what_its_pods_say(scope: Scope) {
         .await;
 }
 
+/// Logs are read on request only. The nodes of the bed have none, which is told like a missing right.
+#[tokio::test]
+async fn the_log_of_a_crashed_container_is_asked_for() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    ns.revision(1)
+        .phase("a", [workload("web", "r.example/broken:1")])
+        .probe(workload_probe())
+        .reaching(&[Because("Available", "False", "ProbeFailure")])
+        .await;
+    let like = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "namespace": ns.name() } });
+    let pods = async || ns.cluster().list(&like, "workload=web").await;
+    let is_pulling = |pod: &Value| pod["status"]["containerStatuses"][0].is_object();
+    ns.eventually("pods that cannot be started", async || {
+        pods().await.iter().filter(|pod| is_pulling(pod)).count() == 2
+    })
+    .await;
+    let status = ["status", "v1"];
+    let asked = || ns.plugin(&[&status[..], &["--logs"]].concat());
+    let heading = "Logs of crashed containers";
+    let before = asked();
+    assert_eq!(before.code, 1, "{before:?}");
+    assert!(!before.stdout.contains(heading), "{before:?}");
+
+    let ended = json!({ "exitCode": 3, "reason": "Error", "containerID": "", "startedAt": null, "finishedAt": null });
+    for mut pod in pods().await {
+        pod["apiVersion"] = "v1".into();
+        pod["kind"] = "Pod".into();
+        let mut container = pod["status"]["containerStatuses"][0].clone();
+        container["state"] = json!({ "waiting": { "reason": "CrashLoopBackOff" } });
+        container["lastState"] = json!({ "terminated": ended });
+        container["restartCount"] = 2.into();
+        let crashed = json!({ "status": { "phase": "Running", "containerStatuses": [container] } });
+        ns.cluster().merge_status(&pod, &crashed).await.unwrap();
+    }
+    let told = asked();
+    assert_eq!(told.code, 1, "{told:?}");
+    let (_, logs) = told.stdout.split_once(heading).unwrap();
+    assert!(
+        logs.contains("Deployment/web   web-") && logs.contains("<not known: "),
+        "{told:?}"
+    );
+    let plain = ns.plugin(&status);
+    assert!(!plain.stdout.contains(heading), "{plain:?}");
+}
+
 /// The server takes such a claim, and nothing ever happens to it.
 async fn a_claim_waits_for_its_storage_class(scope: Scope) {
     let ns = TestNamespace::new(scope).await;

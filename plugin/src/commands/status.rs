@@ -97,18 +97,15 @@ pub(crate) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, 
         Some(subject) if args.logs => Some(logs::find(&cluster, subject).await),
         _ => None,
     };
-    let text = match args.output {
-        Some(form) => {
-            let mut value = render::value(&chain, &rollout);
-            if let Some(logs) = &logs {
-                value["logs"] = logs::value(logs);
-            }
-            document(form, &value)
+    let text = if let Some(form) = args.output {
+        let mut value = render::value(&chain, &rollout);
+        if let Some(logs) = &logs {
+            value["logs"] = logs::value(logs);
         }
-        None => {
-            let text = render::text(&chain, &rollout, Timestamp::now(), output);
-            text + &logs::text(logs.as_deref().unwrap_or_default(), output)
-        }
+        document(form, &value)
+    } else {
+        let text = render::text(&chain, &rollout, Timestamp::now(), output);
+        text + &logs::text(logs.as_deref().unwrap_or_default(), output)
     };
     output.print(&text)?;
     Ok(match rollout.outcome {

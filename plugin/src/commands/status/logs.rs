@@ -76,10 +76,10 @@ async fn of_workload(
         name: waiting.name.clone(),
     });
     let path = path.map_err(|error| Error::Impossible(error.to_string()))?;
-    let Some(live) = cluster.get_at(&path).await? else {
+    let Some(object) = cluster.get_at(&path).await? else {
         return Ok(None);
     };
-    let Some(path) = pods_path(namespace, &live["spec"]["selector"]) else {
+    let Some(path) = pods_path(namespace, &object["spec"]["selector"]) else {
         return Ok(None);
     };
     let pods = cluster.get_at(&path).await?.unwrap_or_default();
