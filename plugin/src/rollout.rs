@@ -324,7 +324,7 @@ mod tests {
     #[test]
     fn a_failure_says_whether_the_time_was_up() {
         for (outcome, expected) in [
-            (Outcome::Underway, "not rolled out after 1m30s: it waits"),
+            (Outcome::Underway, "not rolled out after 90s: it waits"),
             (Outcome::Failed, "not rolled out: it waits"),
         ] {
             let rollout = Rollout {

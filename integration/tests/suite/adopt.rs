@@ -105,7 +105,11 @@ async fn pods(ns: &TestNamespace, count: usize) -> BTreeSet<String> {
     ns.within(STARTS)
         .eventually("the pods to be ready", async || {
             let live = ns.live(&web()).await;
-            list().await.len() == count && live["status"]["readyReplicas"] == count
+            let status = &live["status"];
+            status["observedGeneration"] == live["metadata"]["generation"]
+                && status["updatedReplicas"] == count
+                && status["readyReplicas"] == count
+                && list().await.len() == count
         })
         .await;
     let pods = list().await;
@@ -210,6 +214,8 @@ async fn there_and_back(args: &[&str]) {
     let shown = ns.plugin(&["adopt", "shop", "--undo"]).done();
     assert!(shown.stdout.contains("left as it is"), "{}", shown.stdout);
     shop.concluded().await;
+    ns.until_garbage_is_collected().await;
+    ns.until_owners_are_observed().await;
     ns.plugin(&["adopt", "shop", "--undo", "--apply"]).done();
     shop.gone().await;
     assert_eq!(pods(&ns, 2).await, between);
@@ -474,6 +480,8 @@ async fn objects_are_adopted_by_name_and_by_labels() {
             entry.name()
         );
     }
+    ns.until_garbage_is_collected().await;
+    ns.until_owners_are_observed().await;
     ns.plugin(&["adopt", "shop", "--undo", "--apply"]).done();
     // kubectl goes on where it was.
     let _ = ns.kubectl(&["apply", "-f", "-"], &applied.manifest).await;

@@ -152,11 +152,14 @@ mod tests {
     fn refusals_quote_no_values() {
         let secret = |text: &str| serde_json::json!({"apiVersion": "v1", "kind": "Secret", "stringData": {"a": text}});
         let (recorded, live) = (secret("hunter2"), secret("changed-by-hand"));
-        let said = "a webhook said: hunter2 is not changed-by-hand; spec.x: Invalid value: \"something\": no";
-        let shown = without_values(said, &recorded, &live);
+        let long = "x".repeat(500);
+        let said = format!(
+            "a webhook said: hunter2 is not changed-by-hand; spec.x: Invalid value: \"{long}\": no"
+        );
+        let shown = without_values(&said, &recorded, &live);
         assert_eq!(
             shown,
-            "a webhook said: *** is not ***; spec.x: Invalid value: a string of 9 bytes: no"
+            "a webhook said: *** is not ***; spec.x: Invalid value: a string of 500 bytes: no"
         );
     }
 

@@ -170,7 +170,7 @@ impl Holding {
             orphan(cluster, &revision.path(), revision.uid()).await?;
         }
         if !revisions.is_empty() {
-            report(&format!("waiting until {} is gone", list(revisions)))?;
+            report(&format!("waiting for the deletion of {}", list(revisions)))?;
         }
         let targets: Vec<Target> = revisions.iter().map(Revision::target).collect();
         try_join_all(targets.iter().map(|target| gone(cluster, target, timeout))).await?;
