@@ -106,12 +106,7 @@ impl Member {
     }
 
     pub(crate) fn key(&self) -> ObjectKey {
-        ObjectKey {
-            group: self.gvk.group.clone(),
-            kind: self.gvk.kind.clone(),
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-        }
+        self.gvk.key(&self.namespace, &self.name)
     }
 
     pub(crate) fn title(&self) -> String {

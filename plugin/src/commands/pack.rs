@@ -86,7 +86,8 @@ phases into another order: what it names behind a phase follows that one at once
 
 Helm hooks of an installation or upgrade get phases of their own: pre-install before rbac, post-install \
 at the end. Other hooks, such as tests, are left out; what else of a hook is ignored is told. Servers do not let Jobs \
-change: give a Job another name whenever it changes.
+change: hooks that are Jobs are deleted and created anew, as Helm does, and so are others that are annotated \
+baton.run/update=recreate.
 
 Secrets:
 A revision holds its objects as they are, and is kept in the history: whoever may read revisions reads the Secrets in \

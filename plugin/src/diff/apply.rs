@@ -125,7 +125,8 @@ impl Bringing {
         self.definition(gvk).is_some()
     }
 
-    /// Whether a refusal is for lack of a namespace that the revision makes. Servers say so before they look any further.
+    /// Whether a refusal is for lack of a namespace that the revision makes. Servers say so before they look any
+    /// further.
     pub(super) fn makes_namespace(&self, desired: &Desired, why: &str) -> bool {
         let namespace = &desired.key.namespace;
         let missing = format!("namespaces \"{namespace}\" not found");
