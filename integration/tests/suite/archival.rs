@@ -197,6 +197,9 @@ async fn archival_can_be_called_off() {
     ns.reaches("v1", &[Is("Archived", "False"), No("Available")])
         .await;
     ns.set_lifecycle("v1", "Active").await;
+    // Until the manager has seen that, it may go on with the phase before.
+    ns.reaches("v1", &[Because("Available", "False", "ProbeFailure")])
+        .await;
     ns.unblock(&second).await;
     ns.reaches(
         "v1",

@@ -86,3 +86,45 @@ async fn a_namespace_in_use_is_let_go_whatever_its_annotations_say() {
     ns.gone(&cm).await;
     ns.delete(&inner).await;
 }
+
+/// With the definition of a kind all its objects would go.
+#[tokio::test]
+async fn a_definition_with_objects_of_a_newer_revision_is_never_deleted() {
+    let ns = TestNamespace::new(Scope::Cluster).await;
+    let group = format!("{}.example", ns.name());
+    let name = format!("things.{group}");
+    let schema = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let crd = object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &name).with("/spec", json!({
+        "group": group, "scope": "Namespaced",
+        "names": { "plural": "things", "singular": "thing", "kind": "Thing", "listKind": "ThingList" },
+        "versions": [{ "name": "v1", "served": true, "storage": true, "schema": { "openAPIV3Schema": schema } }],
+    }));
+    let thing = object(&format!("{group}/v1"), "Thing", "thing").within(ns.name());
+    let thing = thing.with("/spec/size", 1);
+    ns.revision(1)
+        .phase("a", [crd.clone()])
+        .phase("b", [thing.clone()])
+        .create()
+        .await;
+    let long = Duration::from_secs(45);
+    let available = [Is("Available", "True")];
+    ns.within(long).reaches("v1", &available).await;
+    ns.revision(2)
+        .phase("a", [thing.clone()])
+        .previous(&["v1"])
+        .create()
+        .await;
+    let told = format!(
+        "CustomResourceDefinition {name} is left out and would be deleted with revision {}, and with it",
+        ns.set_name("v1"),
+    );
+    let wanted = [
+        Because("Available", "False", "PreflightError"),
+        Says("Available", &told),
+    ];
+    ns.reaches("v2", &wanted).await;
+    is_untouched(&ns, &crd).await;
+    ns.delete_set("v2", "Background").await;
+    ns.delete_set("v1", "Background").await;
+    ns.gone(&crd).await;
+}

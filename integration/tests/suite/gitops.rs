@@ -55,6 +55,18 @@ fn assert_judged(reported: &Revision, expected: (&str, &str)) {
     assert_eq!((&*judged.0, &*judged.1), expected, "{object:#}");
 }
 
+/// What `kubectl get` prints of a deployment: its state in one word, and why.
+async fn words(ns: &TestNamespace, reported: &Revision) -> [String; 2] {
+    let table = ns.cluster().table(&reported.json).await;
+    let columns = table["columnDefinitions"].as_array().unwrap();
+    let cell = |name: &str| {
+        let index = columns.iter().position(|column| column["name"] == name);
+        let cell = &table["rows"][0]["cells"][index.unwrap()];
+        cell.as_str().unwrap_or_default().to_owned()
+    };
+    ["Status", "Message"].map(cell)
+}
+
 async fn general_tools_tell_finished_from_failed(scope: Scope) {
     let ns = TestNamespace::new(scope).await;
     let cm = configmap("cm");
@@ -77,6 +89,7 @@ async fn general_tools_tell_finished_from_failed(scope: Scope) {
     let finished = [Is("Ready", "True"), No("Reconciling"), No("Stalled")];
     let reported = web.reaches(&finished).await;
     assert_eq!(reported.json["status"]["phase"], "Ready");
+    assert_eq!(words(&ns, &reported).await[0], "Ready");
     assert_judged(&reported, FINISHED);
     assert_judged(&web.set_reaches(1, &finished).await, FINISHED);
     // A change that the manager has not seen yet.
@@ -98,6 +111,11 @@ async fn general_tools_tell_finished_from_failed(scope: Scope) {
     assert_judged(&second, FAILED);
     let reported = web.reaches(&failed).await;
     assert_eq!(reported.json["status"]["phase"], "Failed");
+    let [word, why] = words(&ns, &reported).await;
+    assert!(
+        word == "Failed" && why.contains("not registered on the api server"),
+        "{word} {why}"
+    );
     assert_judged(&reported, FAILED);
 
     web.edit(content("3")).await;

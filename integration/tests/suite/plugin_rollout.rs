@@ -234,3 +234,28 @@ async fn secrets_are_left_out_unless_a_revision_would_delete_them() {
         "{unknown:?}"
     );
 }
+
+/// That an older revision is available makes no rollout of the newest one.
+#[tokio::test]
+async fn what_failed_is_not_rolled_out_although_an_older_revision_is_available() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let web = ns.existing("web");
+    apply(&ns, "good", &[]).done();
+    let broken = "{apiVersion: v1, kind: ConfigMap, metadata: {name: more}, data: {state: bad}}\n";
+    let both = format!("{}---\n{broken}", package("good"));
+    let args = [&APPLY[..5], &["--progress-deadline=3"]].concat();
+    ns.plugin_with_input(&args, &both).done();
+    web.reaches(&[
+        Is("Available", "True"),
+        Because("Progressing", "False", "ProgressDeadlineExceeded"),
+    ])
+    .await;
+    let waited = ns.plugin(&["wait", "od/web", "--timeout=5s"]);
+    assert_eq!(waited.code, 1, "{waited:?}");
+    let status = ns.plugin(&["status", "od/web"]);
+    assert_eq!(status.code, 1, "{status:?}");
+    assert!(!status.stdout.contains("is rolled out"), "{status:?}");
+    // The looser meaning has a name of its own.
+    let available = ns.plugin(&["wait", "od/web", "--for=available"]);
+    assert_eq!(available.code, 0, "{available:?}");
+}

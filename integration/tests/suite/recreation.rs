@@ -6,6 +6,7 @@ use baton_integration::set::SetBuilder;
 both_scopes! {
     an_immutable_object_is_created_anew;
     a_job_runs_once_for_each_content;
+    a_change_of_a_job_is_refused_in_one_line_unless_it_is_a_hook;
 }
 
 fn settings(value: &str) -> Entry {
@@ -19,9 +20,13 @@ fn anew(entry: Entry) -> Entry {
 }
 
 fn job(image: &str) -> Entry {
+    anew(plain_job(image))
+}
+
+fn plain_job(image: &str) -> Entry {
     let container = json!({ "name": "migrate", "image": format!("registry.example/{image}") });
     let pod = json!({ "restartPolicy": "Never", "containers": [container] });
-    anew(object("batch/v1", "Job", "migrate").with("/spec/template/spec", pod))
+    object("batch/v1", "Job", "migrate").with("/spec/template/spec", pod)
 }
 
 /// Waits until a revision controls an object of its own, in-process or not, and returns the object.
@@ -113,4 +118,27 @@ async fn a_job_runs_once_for_each_content(scope: Scope) {
     let again = has_it(&ns, 4, &job("")).await;
     assert_ne!(uid(&again), uid(&second));
     assert_eq!(image(&again), "registry.example/app:1");
+}
+
+/// Servers print all of a template that must not change. A hook of Helm goes and comes as Helm would have it.
+async fn a_change_of_a_job_is_refused_in_one_line_unless_it_is_a_hook(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    with(&ns, 1, "", plain_job("app:1")).create().await;
+    let first = has_it(&ns, 1, &job("")).await;
+    with(&ns, 2, "", plain_job("app:2")).create().await;
+    let refused = ns
+        .reaches("v2", &[Because("Available", "False", "PreflightError")])
+        .await;
+    let message = refused.message("Available");
+    assert!(message.len() < 400 && !message.contains('{'), "{message}");
+    assert!(message.contains("baton.run/update=recreate"), "{message}");
+    assert_eq!(uid(&ns.live(&job("")).await), uid(&first));
+
+    let hook = plain_job("app:3").annotation("helm.sh/hook", "pre-upgrade");
+    with(&ns, 3, "", hook)
+        .previous(&["v1", "v2"])
+        .create()
+        .await;
+    let third = has_it(&ns, 3, &job("")).await;
+    assert_ne!(uid(&third), uid(&first));
 }

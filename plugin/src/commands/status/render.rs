@@ -287,4 +287,26 @@ mod tests {
         assert_eq!(unserved("default", UNREPORTED), None);
         assert_eq!(unserved("other", "not ready"), None);
     }
+
+    #[test]
+    fn a_collision_has_ways_out() {
+        let told = |reason: &str| {
+            let available = json!({"type": "Available", "status": "False", "reason": reason, "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            let set = json!({
+                "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+                "metadata": {"name": "web-1", "namespace": "shop", "uid": "u"},
+                "spec": {"revision": 1},
+                "status": {"conditions": [available]},
+            });
+            let chains = from_objects(Vec::new(), vec![set]);
+            ways_out(&chains[0].revisions[0])
+        };
+        let ways = told(COLLISION_DETECTED).unwrap();
+        assert!(
+            ways.contains("collisionProtection IfNoController"),
+            "{ways}"
+        );
+        assert_eq!(told("ProbeFailure"), None);
+    }
 }
