@@ -256,11 +256,13 @@ async fn a_missing_slice_holds_up_archival() {
             .delete(&ns.slice_ref("slice"), "Background")
             .await
     );
+    // Until the manager has seen that, it may go by what was in the slice.
+    ns.reaches("v1", &[Because("Available", "False", "PreflightError")])
+        .await;
     ns.set_lifecycle("v1", "Archived").await;
     ns.eventually("the missing slice to be named", async || {
-        ns.read_set("v1").await.json["status"]
-            .to_string()
-            .contains("\\\"slice\\\"")
+        let status = &ns.read_set("v1").await.json["status"];
+        status["observedGeneration"] == 2 && status.to_string().contains("\\\"slice\\\"")
     })
     .await;
     ns.read_set("v1").await.assert(&[Phase("NotReady")]);

@@ -242,9 +242,8 @@ async fn what_failed_is_not_rolled_out_although_an_older_revision_is_available()
     let web = ns.existing("web");
     apply(&ns, "good", &[]).done();
     let broken = "{apiVersion: v1, kind: ConfigMap, metadata: {name: more}, data: {state: bad}}\n";
-    let both = format!("{}---\n{broken}", package("good"));
     let args = [&APPLY[..5], &["--progress-deadline=3"]].concat();
-    ns.plugin_with_input(&args, &both).done();
+    ns.plugin_with_input(&args, broken).done();
     web.reaches(&[
         Is("Available", "True"),
         Because("Progressing", "False", "ProgressDeadlineExceeded"),
