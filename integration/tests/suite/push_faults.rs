@@ -41,7 +41,9 @@ async fn each(scripts: Vec<Script>) {
         let seen = faults.seen();
         let lost = seen.iter().filter(|seen| seen.injected && seen.carried_out);
         let most = calm().await.1 + lost.count();
-        let done = seen.iter().filter(|seen| seen.is_write() && seen.carried_out);
+        let done = seen
+            .iter()
+            .filter(|seen| seen.is_write() && seen.carried_out);
         let done: Vec<_> = done.map(|seen| (seen.verb, &*seen.path)).collect();
         assert!(done.len() <= most, "{text}: not {most} at most: {done:#?}");
     }))
