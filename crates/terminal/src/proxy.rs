@@ -87,13 +87,38 @@ impl Proxies {
         if is_local(server) {
             return false;
         }
+        let default = if server.scheme_str() == Some("https") {
+            443
+        } else {
+            80
+        };
+        let port = server.port_u16().unwrap_or(default);
+        let entries = self.none.split(',');
+        let entries: Vec<&str> = entries
+            .filter_map(|entry| for_port(entry.trim(), port))
+            .collect();
         // Which proxy it is does not matter here: it is about servers that need none.
         let matcher = Matcher::builder()
             .all("http://proxy")
-            .no(self.none.as_str())
+            .no(entries.join(","))
             .build();
         matcher.intercept(server).is_some()
     }
+}
+
+/// An entry of `NO_PROXY` as the matcher has it: without the asterisk before a domain, and without a port. Nothing
+/// where it is about another port.
+fn for_port(entry: &str, port: u16) -> Option<&str> {
+    let entry = entry
+        .strip_prefix('*')
+        .filter(|rest| rest.starts_with('.'))
+        .unwrap_or(entry);
+    let (host, own) = match entry.rsplit_once(':') {
+        // An address of IPv6 has a port only behind brackets.
+        Some((host, own)) if !host.contains(':') || host.ends_with(']') => (host, own),
+        _ => return Some(entry),
+    };
+    (own.parse() == Ok(port)).then_some(host)
 }
 
 /// The proxy of a kubeconfig.
@@ -222,6 +247,25 @@ mod tests {
         ] {
             let found = proxies(variables).to(&server.parse().unwrap());
             assert_eq!(found, Ok(None), "{variables:?} {server}");
+        }
+    }
+
+    /// As for Go, whatever the matcher makes of them.
+    #[test]
+    fn exceptions_may_have_an_asterisk_and_a_port() {
+        for (list, is_proxied) in [
+            ("*.example", false),
+            (".example", false),
+            ("hub.example:6443", false),
+            ("hub.example:443", true),
+            ("other.example, hub.example:6443", false),
+            ("*.other", true),
+            ("fe80::1", true),
+            ("[fe80::1]:6443", true),
+        ] {
+            let proxies = proxies(&[("HTTPS_PROXY", "http://proxy:3128"), ("NO_PROXY", list)]);
+            let proxy = proxies.to(&HUB.parse().unwrap()).unwrap();
+            assert_eq!(proxy.is_some(), is_proxied, "{list}");
         }
     }
 }

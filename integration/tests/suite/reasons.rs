@@ -109,6 +109,16 @@ async fn a_claim_waits_for_its_storage_class(scope: Scope) {
         ])
         .await;
     assert_eq!(ns.get(&configmap("after")).await, None);
+    let kind = match scope {
+        Scope::Namespaced => "os",
+        Scope::Cluster => "cos",
+    };
+    let target = format!("{kind}/{}", ns.set_name("v1"));
+    let tree = ns.plugin(&["tree", &target]).fine();
+    let is_told = tree
+        .lines()
+        .any(|line| line.contains("PersistentVolumeClaim/data") && line.contains("False"));
+    assert!(is_told && tree.contains("does not exist"), "{tree}");
     let class = object("storage.k8s.io/v1", "StorageClass", &class)
         .with("/provisioner", "example.com/none")
         .with("/volumeBindingMode", "WaitForFirstConsumer");

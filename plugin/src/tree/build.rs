@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 
 use baton_apis::{
+    WaitingForObject,
     conditions::{self, reasons},
     constants::shipper::LABEL_RELEASE,
 };
 use baton_engine::{
+    ObjectKey,
     delegated::names,
     object::{is_terminating, why_terminating},
     revision::Desired,
@@ -218,6 +220,7 @@ impl View<'_> {
         budget: &mut Budget,
     ) -> ObjectPicture {
         let key = &object.key;
+        let reported = reported(revision, object);
         let (healthy, owner, message) = match self.children.find(key) {
             Found::Missing => (Health::False, OwnerPicture::Missing, Vec::new()),
             Found::Unreadable(why) => {
@@ -238,10 +241,15 @@ impl View<'_> {
                     healthy = Health::False;
                     messages.insert(0, why_terminating(live));
                 }
+                if let Some(reported) = reported.filter(|_| is_pending_claim(key, live)) {
+                    // What it lacks, no probe sees.
+                    healthy = Health::False;
+                    messages = vec![reported.message.clone()];
+                }
                 (healthy, self.owner(revision, live), messages)
             }
         };
-        let message = with_reason(revision, object, message.join(", "));
+        let message = with_reason(reported, message.join(", "));
         identity(object, healthy, owner, message)
     }
 
@@ -263,16 +271,25 @@ impl View<'_> {
     }
 }
 
-/// What probes say of an object, with the reason that the manager found: of what does not come up it has asked the
-/// pods.
-fn with_reason(revision: &Revision, object: &Desired, message: String) -> String {
+/// What the manager has reported of an object that its revision waits for.
+fn reported<'r>(revision: &'r Revision, object: &Desired) -> Option<&'r WaitingForObject> {
     let key = &object.key;
     let mut waiting = revision.status.waiting_for.iter();
-    let reported = waiting.find(|waiting| {
+    waiting.find(|waiting| {
         let namespace = waiting.namespace.as_deref().unwrap_or_default();
         let names = (&*waiting.group, &*waiting.kind, namespace, &*waiting.name);
         names == (&*key.group, &*key.kind, &*key.namespace, &*key.name)
-    });
+    })
+}
+
+fn is_pending_claim(key: &ObjectKey, live: &Value) -> bool {
+    let is_claim = key.group.is_empty() && key.kind == "PersistentVolumeClaim";
+    is_claim && live["status"]["phase"] != "Bound"
+}
+
+/// What probes say of an object, with the reason that the manager found: of what does not come up it has asked the
+/// pods.
+fn with_reason(reported: Option<&WaitingForObject>, message: String) -> String {
     match reported {
         Some(reported) if !message.is_empty() && reported.message.starts_with(&message) => {
             reported.message.clone()
@@ -513,17 +530,18 @@ mod tests {
     fn the_reason_that_the_manager_found_is_told_while_its_probe_says_the_same() {
         let mut chain = chain("");
         let revision = &mut chain.revisions[0];
-        revision.status.waiting_for = vec![baton_apis::WaitingForObject {
+        revision.status.waiting_for = vec![WaitingForObject {
             kind: "ConfigMap".to_owned(),
             name: "x".to_owned(),
             namespace: Some("shop".to_owned()),
             message: "not there (pod x-1: unschedulable)".to_owned(),
-            ..baton_apis::WaitingForObject::default()
+            ..WaitingForObject::default()
         }];
         let content = Slices::default().content(revision);
         let objects = &content.phases[0].objects;
-        let told =
-            |at: usize, message: &str| with_reason(revision, &objects[at], message.to_owned());
+        let told = |at: usize, message: &str| {
+            with_reason(reported(revision, &objects[at]), message.to_owned())
+        };
         assert_eq!(told(0, "not there"), "not there (pod x-1: unschedulable)");
         assert_eq!(told(0, "something else"), "something else");
         assert_eq!(told(0, ""), "");
