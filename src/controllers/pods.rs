@@ -8,7 +8,6 @@ use std::{
 use baton_engine::{
     Gvk, ObjectKey,
     conditions::{FIRST_LOOK, next_look},
-    object::{is_controller, owner_references},
     object_pass::Live,
     pass::Outcome,
     revision::{Desired, Kinds, Phase, Revision},
@@ -151,10 +150,7 @@ impl<K: RecordKind> Executor<'_, K> {
         let Live::Present(live) = self.cached(kinds, object).0 else {
             return None;
         };
-        let mut controllers = owner_references(&live)
-            .iter()
-            .filter(|it| is_controller(it));
-        if !controllers.any(|it| revision.identity.is(it)) {
+        if !revision.identity.controls(&live) {
             return None;
         }
         let verdict = probes.evaluate(&mut Budget::default(), group, kind, &live);

@@ -79,14 +79,10 @@ pub enum Adoption {
 /// controller it only tells whether the writer is gone ([`Situation::Abandoned`]).
 #[must_use]
 pub fn classify(revision: &Revision, siblings: &dyn Siblings, live: &Value) -> Situation {
-    // An object can have two: one in its own cluster, and one elsewhere.
-    let mut controllers = owner_references(live).iter().filter(|r| is_controller(r));
-    if controllers
-        .clone()
-        .any(|reference| revision.identity.is(reference))
-    {
+    if revision.identity.controls(live) {
         return Situation::Ours;
     }
+    let mut controllers = owner_references(live).iter().filter(|r| is_controller(r));
     let Some(reference) = controllers.next() else {
         return if is_abandoned(revision, siblings, live) {
             Situation::Abandoned

@@ -59,6 +59,14 @@ impl Identity {
                 .is_some_and(|(group, _)| group == GROUP)
     }
 
+    /// Whether an object names this revision as its controller. It can have two: one in its own cluster, and one
+    /// elsewhere.
+    #[must_use]
+    pub fn controls(&self, live: &Value) -> bool {
+        let mut references = owner_references(live).iter();
+        references.any(|reference| is_controller(reference) && self.is(reference))
+    }
+
     /// Whether the revision may only own objects of its own namespace.
     #[must_use]
     pub fn is_namespaced(&self) -> bool {

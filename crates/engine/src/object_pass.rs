@@ -15,8 +15,8 @@ use crate::{
     handover::{Adoption, Siblings, Situation, classify, collision_message, decide_adoption},
     heirs::handed_over,
     object::{
-        annotation, controlled_reference, is_controller, is_terminating, metadata, metadata_mut,
-        owner_references, precondition, why_terminating,
+        annotation, controlled_reference, is_terminating, metadata, metadata_mut, precondition,
+        why_terminating,
     },
     revision::{Delivery, Desired, Revision},
 };
@@ -182,9 +182,8 @@ impl<'a> ObjectPass<'a> {
     }
 
     pub fn is_controlled(&self) -> bool {
-        let references = self.live().map_or(&[][..], owner_references);
-        let mut controllers = references.iter().filter(|r| is_controller(r));
-        controllers.any(|reference| self.revision.identity.is(reference))
+        self.live()
+            .is_some_and(|live| self.revision.identity.controls(live))
     }
 
     /// Whether it exists with the wanted content, whoever controls it.

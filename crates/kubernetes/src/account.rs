@@ -8,7 +8,6 @@
 //! asked whether the account may read it.
 
 use std::{
-    collections::HashMap,
     fmt,
     sync::Arc,
     time::{Duration, Instant},
@@ -17,11 +16,11 @@ use std::{
 use baton_engine::{Gvk, ObjectKey};
 use http::{Method, Request, header};
 use kube::client::Body;
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use crate::{
     discovery::Resource,
+    lately::Lately,
     target::Target,
     wire::{self, WireError},
 };
@@ -76,25 +75,16 @@ struct Right {
 
 /// What the server has said about rights lately.
 #[derive(Default)]
-pub(crate) struct Rights(Mutex<HashMap<Right, (bool, Instant)>>);
+pub(crate) struct Rights(Lately<Right, bool, KEPT>);
 
 impl Rights {
     fn known(&self, right: &Right, now: Instant) -> Option<bool> {
-        let rights = self.0.lock();
-        let (granted, until) = rights.get(right)?;
-        (now < *until).then_some(*granted)
+        self.0.known(right, now)
     }
 
     fn note(&self, right: Right, granted: bool, now: Instant) {
-        let mut rights = self.0.lock();
-        if rights.len() >= KEPT {
-            rights.retain(|_, (_, until)| now < *until);
-        }
-        if rights.len() >= KEPT {
-            rights.clear();
-        }
         let lasts = if granted { GRANTED } else { DENIED };
-        rights.insert(right, (granted, now + lasts));
+        self.0.note(right, granted, now, now + lasts);
     }
 }
 
@@ -224,6 +214,6 @@ mod tests {
         for number in 0..2 * KEPT {
             rights.note(right(&number.to_string()), true, now);
         }
-        assert!(rights.0.lock().len() <= KEPT);
+        assert!(rights.0.len() <= KEPT);
     }
 }

@@ -13,6 +13,7 @@ pub mod fence;
 pub mod informers;
 mod key_locks;
 pub mod kind_watch;
+mod lately;
 pub mod lease;
 pub mod metadata;
 mod metric_labels;

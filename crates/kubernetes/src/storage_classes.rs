@@ -1,38 +1,27 @@
 //! Storage classes, which claims name and nobody else speaks of.
 
-use std::{
-    collections::HashMap,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use baton_engine::{Answer, Gvk, Request};
-use parking_lot::Mutex;
 
-use crate::{blockers::Blocker, target::Target};
+use crate::{blockers::Blocker, lately::Lately, target::Target};
 
 /// How long one that was there counts as there.
 const THERE: Duration = Duration::from_mins(5);
 /// How many are known before those that count no more are thrown away.
 const KEPT: usize = 256;
 
-/// Until when classes count as there.
+/// Classes that were there lately.
 #[derive(Default)]
-pub(crate) struct StorageClasses(Mutex<HashMap<String, Instant>>);
+pub(crate) struct StorageClasses(Lately<String, (), KEPT>);
 
 impl StorageClasses {
     fn is_there(&self, name: &str, now: Instant) -> bool {
-        self.0.lock().get(name).is_some_and(|until| now < *until)
+        self.0.known(&name.to_owned(), now).is_some()
     }
 
     fn note(&self, name: &str, now: Instant) {
-        let mut known = self.0.lock();
-        if known.len() >= KEPT {
-            known.retain(|_, until| now < *until);
-        }
-        if known.len() >= KEPT {
-            known.clear();
-        }
-        known.insert(name.to_owned(), now + THERE);
+        self.0.note(name.to_owned(), (), now, now + THERE);
     }
 }
 
@@ -79,6 +68,6 @@ mod tests {
         for index in 0..KEPT {
             classes.note(&index.to_string(), start + THERE);
         }
-        assert!(classes.0.lock().len() <= KEPT);
+        assert!(classes.0.len() <= KEPT);
     }
 }

@@ -95,6 +95,18 @@ fn web() -> Entry {
     object("apps/v1", "Deployment", "web")
 }
 
+/// Applies what `adopt` has printed, changed or not, as the plugin would.
+pub(crate) async fn apply(ns: &TestNamespace, deployment: &Value) {
+    let args = [
+        "apply",
+        "--server-side",
+        "--field-manager=kubectl-baton",
+        "-f",
+        "-",
+    ];
+    let _ = ns.kubectl(&args, deployment).await;
+}
+
 /// How long pods may take to start: these tests are the first of a whole run, while others start whole clusters.
 const STARTS: Duration = Duration::from_mins(3);
 
@@ -191,14 +203,7 @@ async fn there_and_back(args: &[&str]) {
             }
         }
     }
-    let apply = [
-        "apply",
-        "--server-side",
-        "--field-manager=kubectl-baton",
-        "-f",
-        "-",
-    ];
-    let _ = ns.kubectl(&apply, &next).await;
+    apply(&ns, &next).await;
     shop.concluded_as(2).await;
     ns.gone(&configmap("more")).await;
     assert_eq!(
@@ -463,14 +468,7 @@ async fn objects_are_adopted_by_name_and_by_labels() {
     };
     drop(&mut next, "applied");
     drop(&mut next, "created");
-    let apply = [
-        "apply",
-        "--server-side",
-        "--field-manager=kubectl-baton",
-        "-f",
-        "-",
-    ];
-    let _ = ns.kubectl(&apply, &next).await;
+    apply(&ns, &next).await;
     shop.concluded_as(2).await;
     for entry in [&applied, &created] {
         assert_eq!(

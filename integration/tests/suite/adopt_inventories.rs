@@ -3,6 +3,8 @@
 
 use baton_integration::prelude::*;
 
+use crate::adopt::apply;
+
 /// A kind of another tool, as open as it may be.
 fn definition(plural: &str, kind: &str, group: &str, version: &str) -> Entry {
     let schema = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
@@ -52,14 +54,7 @@ async fn after_dropping(ns: &TestNamespace, args: &[&str]) -> Value {
     let data = deployment.pointer_mut(content).unwrap();
     assert_eq!(*data, json!({"a": "1", "b": "1"}));
     data.as_object_mut().unwrap().remove("b");
-    let apply = [
-        "apply",
-        "--server-side",
-        "--field-manager=kubectl-baton",
-        "-f",
-        "-",
-    ];
-    let _ = ns.kubectl(&apply, &deployment).await;
+    apply(ns, &deployment).await;
     shop.concluded_as(2).await;
     let live = ns.live(&keys(&[])).await;
     assert_eq!(live["data"], json!({"a": "1"}));

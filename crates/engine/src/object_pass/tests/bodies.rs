@@ -1,7 +1,7 @@
 //! What requests carry, and what is made of their answers.
 
 use super::*;
-use crate::object::{Identity, text};
+use crate::object::{Identity, is_controller, text};
 
 /// The bodies of everything that is sent about an object, by the state that they were decided upon.
 #[test]

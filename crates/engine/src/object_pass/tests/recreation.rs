@@ -1,7 +1,7 @@
 //! Objects that are deleted and created anew, because the server refuses their change.
 
 use super::*;
-use crate::object::text;
+use crate::object::{is_controller, owner_references, text};
 use crate::{pass::Outcome, recreate};
 
 /// A revision that has reported the object `a`, or not, and whose Job `a` has run before, or not.
