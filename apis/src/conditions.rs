@@ -28,6 +28,19 @@ pub const GENERAL: [&str; 3] = [READY, RECONCILING, STALLED];
 /// A Cluster can be reached, and takes the credentials.
 pub const CONNECTED: &str = "Connected";
 
+/// The sites of a deployment were chosen.
+pub const PLACED: &str = "Placed";
+/// No further site gets the version of a deployment.
+pub const ABORTED: &str = "Aborted";
+/// The version that a deployment names does not exist.
+pub const WAITING: &str = "Waiting";
+/// A version of an application is kept, and can be brought to sites.
+pub const KEPT: &str = "Kept";
+/// A phase of a site has begun, and is not held any more. It has a prefix, so it is handed up to the revision.
+pub const STARTED: &str = "baton.run/Started";
+/// The workloads of a phase of a site that a newer revision asked to stop have no pods any more.
+pub const STOPPED: &str = "baton.run/Stopped";
+
 /// Reasons of the conditions.
 pub mod reasons {
     /// `Available=True`.
@@ -46,8 +59,14 @@ pub mod reasons {
     pub const SPEC_CHANGED: &str = "SpecChanged";
     /// `Available=Unknown`: the cluster that the objects live in cannot be reached.
     pub const CLUSTER_UNREACHABLE: &str = "ClusterUnreachable";
+    /// `Available=False`: it waits in the queue of its site.
+    pub const QUEUED: &str = "Queued";
+    /// `Available=False`: it was left out of the queue of its site, and is never applied.
+    pub const SKIPPED: &str = "Skipped";
+    /// `Available=False`: workloads of the revision before it are being stopped.
+    pub const STOPPING: &str = "Stopping";
     /// The reasons of the condition `Available`.
-    pub const OF_AVAILABLE: [&str; 8] = [
+    pub const OF_AVAILABLE: [&str; 11] = [
         AVAILABLE,
         PROBE_FAILURE,
         PREFLIGHT_ERROR,
@@ -56,6 +75,9 @@ pub mod reasons {
         NOT_IN_CONTROL,
         SPEC_CHANGED,
         CLUSTER_UNREACHABLE,
+        QUEUED,
+        SKIPPED,
+        STOPPING,
     ];
     /// Those of `Available=False` that stay until somebody changes something. `WriteError` is none of them: the server
     /// may only be overloaded.
@@ -88,6 +110,46 @@ pub mod reasons {
     pub const OBJECT_SET_CREATE_ERROR: &str = "ObjectSetCreateError";
     /// `Progressing=Unknown`: the time does not count while the deployment is paused.
     pub const DEPLOYMENT_PAUSED: &str = "DeploymentPaused";
+    /// `Started=True` of a phase of a site.
+    pub const STARTED: &str = "Started";
+    /// `Stopped=True`.
+    pub const STOPPED: &str = "Stopped";
+    /// `Progressing=True`: a version is being brought to sites.
+    pub const ROLLING_OUT: &str = "RollingOut";
+    /// `Progressing=True`: the sites of a wave have to stay available for a while.
+    pub const SOAKING: &str = "Soaking";
+    /// `Progressing=False`: all sites that can be reached have the version.
+    pub const COMPLETE: &str = "Complete";
+    /// `Progressing=False`: the rollout was aborted.
+    pub const ABORTED: &str = "Aborted";
+    /// `Progressing=Unknown`: nothing is given to sites while the deployment is paused.
+    pub const SITES_PAUSED: &str = "Paused";
+    /// `Aborted=True`: a site failed.
+    pub const SITE_FAILED: &str = "SiteFailed";
+    /// `Aborted=True`: the spec asks for it.
+    pub const ABORTED_BY_USER: &str = "AbortedByUser";
+    /// `Aborted=True`: the sites that had the version get the one before it.
+    pub const ROLLED_BACK: &str = "RolledBack";
+    /// `Waiting=True`, `Progressing=False`: there is no such version.
+    pub const VERSION_NOT_FOUND: &str = "VersionNotFound";
+    /// `Waiting=True`, `Progressing=False`: there is no such application.
+    pub const APPLICATION_NOT_FOUND: &str = "ApplicationNotFound";
+    /// `Placed=True`.
+    pub const PLACED: &str = "Placed";
+    /// `Placed=False`: the expression cannot be understood.
+    pub const INVALID_EXPRESSION: &str = "InvalidExpression";
+    /// `Placed=False`: no site matches.
+    pub const NO_SITES: &str = "NoSites";
+    /// `Placed=False`: another deployment of the application has some of the sites.
+    pub const OVERLAPPING: &str = "Overlapping";
+    /// `Progressing=False`: what is asked for cannot be done.
+    pub const INVALID_STRATEGY: &str = "InvalidStrategy";
+    /// `Kept=True`.
+    pub const KEPT: &str = "Kept";
+    /// `Kept=False`: the template cannot be brought to sites.
+    pub const INVALID_TEMPLATE: &str = "InvalidTemplate";
+    /// `Kept=False`: an upgrade window cannot be understood, or never opens.
+    pub const INVALID_WINDOW: &str = "InvalidWindow";
     /// `Connected=True`.
     pub const CONNECTED: &str = "Connected";
     /// `Connected=Unknown`: the cluster has not answered yet.

@@ -94,6 +94,16 @@ pub const HEARTBEAT: &str = "agent";
 pub const ANNOTATION_HEARTBEAT_SECONDS: &str = "baton.run/heartbeat-seconds";
 /// Label on revisions of Releases: the application and the cluster whose chain they belong to. The value is opaque.
 pub const LABEL_CHAIN: &str = "baton.run/chain";
+/// Label on revisions of sites: the `SiteDeployment` that made them.
+pub const LABEL_SITE_DEPLOYMENT: &str = "baton.run/site-deployment";
+/// Label on what is kept of the versions of a `SiteApplication`: its name.
+pub const LABEL_SITE_APPLICATION: &str = "baton.run/site-application";
+/// Label on revisions of sites: the site.
+pub const LABEL_SITE: &str = "baton.run/site";
+/// Annotation on revisions of sites and on their phases: their place in the queue of the site, as JSON.
+pub const ANNOTATION_SITE: &str = "baton.run/site";
+/// Label on objects: the service that they belong to, for upgrades that stop some services.
+pub const LABEL_SERVICE: &str = "baton.run/service";
 /// Label on Secrets: the credentials of a chart repository.
 pub const LABEL_CHART_REPOSITORY: &str = "baton.run/chart-repository";
 /// Annotation on `InstallationTargets`: the slices that hold what is installed.

@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::{
     Cluster, ClusterObjectDeployment, ClusterObjectSet, ClusterObjectSetPhase, ClusterObjectSlice,
-    ObjectDeployment, ObjectSet, ObjectSetPhase, ObjectSlice, SiteAssignment, conditions,
-    constants::LABEL_PHASE_CLASS,
+    ObjectDeployment, ObjectSet, ObjectSetPhase, ObjectSlice, SiteApplication, SiteAssignment,
+    SiteDeployment, conditions, constants::LABEL_PHASE_CLASS,
 };
 
 mod releases;
@@ -19,7 +19,7 @@ mod releases;
 pub use releases::release_crds;
 
 /// The custom resource definitions that every installation has: each namespaced kind followed by its cluster-scoped
-/// twin, then the Cluster and the `SiteAssignment`.
+/// twin, then the Cluster and the kinds about sites.
 ///
 /// # Guarantees
 ///
@@ -82,6 +82,36 @@ pub fn crds() -> Vec<CustomResourceDefinition> {
                 age(),
             ],
         ),
+        finish(
+            SiteApplication::crd(),
+            &[
+                column("Version", ".spec.version"),
+                condition(conditions::KEPT),
+                age(),
+                message(),
+            ],
+        ),
+        finish(SiteDeployment::crd(), &site_deployment_columns()),
+    ]
+}
+
+fn site_deployment_columns() -> Vec<CustomResourceColumnDefinition> {
+    let count = |name: &str, field: &str| CustomResourceColumnDefinition {
+        type_: "integer".to_owned(),
+        ..column(name, &format!(".status.counts.{field}"))
+    };
+    vec![
+        column("Version", ".status.version"),
+        count("Sites", "sites"),
+        count("Updated", "updated"),
+        count("Healthy", "healthy"),
+        count("Queued", "queued"),
+        count("Offline", "offline"),
+        count("Failed", "failed"),
+        condition(conditions::PROGRESSING),
+        condition(conditions::ABORTED),
+        age(),
+        message(),
     ]
 }
 

@@ -36,3 +36,15 @@ pub const CAPABILITIES: usize = 1000;
 pub const CLUSTERS: usize = 10_000;
 /// Steps of a strategy.
 pub const STEPS: usize = 1000;
+/// Upgrade windows.
+pub const WINDOWS: usize = 50;
+/// When an upgrade window opens.
+pub const CRON: usize = 256;
+/// The name of a time zone.
+pub const TIME_ZONE: usize = 64;
+/// A duration.
+pub const DURATION: usize = 32;
+/// Services that say how they are upgraded.
+pub const SERVICES: usize = 1000;
+/// An expression over the labels of sites.
+pub const EXPRESSION: usize = 4096;

@@ -58,6 +58,20 @@ pub fn manager() -> Vec<Value> {
             &["get", "update", "patch"],
         ),
         rule(BATON_GROUP, &["siteassignments"], &READ),
+        rule(BATON_GROUP, &["siteapplications", "sitedeployments"], &READ),
+        rule(
+            BATON_GROUP,
+            &["siteapplications/status", "sitedeployments/status"],
+            &["get", "update", "patch"],
+        ),
+        // Owner references with `blockOwnerDeletion` demand it on some clusters.
+        rule(
+            BATON_GROUP,
+            &["siteapplications/finalizers", "sitedeployments/finalizers"],
+            &["update"],
+        ),
+        // The versions of applications of sites, and which sites were chosen.
+        rule("apps", &["controllerrevisions"], &ALL),
         // Their labels, by which assignments can select them.
         rule("", &["namespaces"], &READ),
         definitions(),

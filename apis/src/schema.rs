@@ -25,6 +25,9 @@ pub(crate) const FIELD_PATH: &str = r"^(\.([^.\[\]*\\]|\\[.\\])+)+$";
 pub(crate) const ACCOUNT_NAME: &str =
     r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
 
+/// A duration, such as `1h30m`.
+pub(crate) const DURATION: &str = "^([0-9]+h)?([0-9]+m)?([0-9]+s)?$";
+
 /// A field of the same object that may be neither added, changed nor removed.
 ///
 /// The rule sits on the parent, because a rule on the field itself is not evaluated when the field
@@ -186,6 +189,67 @@ pub(crate) fn target_namespaces_for_namespace() -> Rule {
     Rule::new("self.scope == 'Namespace' || !has(self.targetNamespaces) || size(self.targetNamespaces) == 0")
         .message("targetNamespaces are for scope Namespace; scope Cluster reaches all namespaces")
         .field_path(".targetNamespaces")
+}
+
+/// Labels of what is made for an object have its name for a value.
+pub(crate) fn name_is_a_label_value() -> Rule {
+    Rule::new("size(self.metadata.name) <= 63").message("the name must have at most 63 characters")
+}
+
+/// Services say how they are upgraded where each is upgraded by itself.
+pub(crate) fn services_for_per_service() -> Rule {
+    Rule::new("self.method == 'PerService' || !has(self.services) || size(self.services) == 0")
+        .message("services are for method PerService; StopAndRestart stops all workloads")
+        .field_path(".services")
+}
+
+/// Sites are chosen in one way.
+pub(crate) fn one_placement() -> Rule {
+    Rule::new("has(self.matchSiteLabels) != has(self.selector)").message(
+        "set exactly one of matchSiteLabels and selector; an empty selector selects all sites",
+    )
+}
+
+/// The first sites are chosen in one way.
+pub(crate) fn one_canary() -> Rule {
+    Rule::new("has(self.sites) != has(self.matchSiteLabels)")
+        .message("set exactly one of sites and matchSiteLabels")
+}
+
+/// A canary says which sites come first.
+pub(crate) fn canary_of_canary() -> Rule {
+    Rule::new("(self.type == 'Canary') == has(self.canary)")
+        .message("canary is required for type Canary, and for no other")
+        .field_path(".canary")
+}
+
+/// Where sites go side by side it is said how many.
+pub(crate) fn rolling_of_rolling() -> Rule {
+    Rule::new(
+        "(self.type == 'Rolling' || (self.type == 'Canary' && has(self.canary) && self.canary.then == 'Rolling')) == \
+         has(self.rolling)",
+    )
+    .message("rolling is required for type Rolling and for canary.then Rolling, and for no other")
+    .field_path(".rolling")
+}
+
+/// A number of failures is for rollouts that go on after one.
+pub(crate) fn failures_of_continue() -> Rule {
+    Rule::new("!has(self.maxFailures) || self.onError == 'Continue'")
+        .message("maxFailures is for onError Continue")
+        .field_path(".maxFailures")
+}
+
+/// A number, or percent.
+pub(crate) fn count_or_percent(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "anyOf": [{ "type": "integer" }, { "type": "string" }],
+        "x-kubernetes-validations": [{
+            "rule": "type(self) == int ? self >= 1 : self.matches('^([1-9][0-9]?|100)%$')",
+            "message": "must be at least 1, or 1% to 100%",
+        }],
+    })
 }
 
 /// Conditions with the limits that every Kubernetes API puts on them.

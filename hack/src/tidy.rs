@@ -13,10 +13,11 @@ const MAX_COLUMNS: usize = 120;
 
 /// The directories of code that decides from what it is given, so that each decision can be tested as a table and
 /// repeated.
-const PURE: [&str; 3] = [
+const PURE: [&str; 4] = [
     "crates/engine/src",
     "crates/probes/src",
     "crates/releases/src",
+    "crates/sites/src",
 ];
 
 /// What pure code must not name: clients, clocks, waiting and the world outside.

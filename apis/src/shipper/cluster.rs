@@ -5,7 +5,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::schema;
+use crate::{UpgradeWindow, limits, schema};
 
 /// A cluster that phases of revisions can be delivered into, by the class `cluster.<name>`.
 ///
@@ -41,6 +41,11 @@ pub struct ClusterSpec {
     /// cluster connects to the manager's cluster.
     #[serde(default)]
     pub connection: ClusterConnection,
+    /// When the applications of sites may be upgraded here, as far as the provider of the site is concerned. Where the
+    /// application has windows as well, one of each has to be open.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = limits::WINDOWS))]
+    pub upgrade_windows: Vec<UpgradeWindow>,
 }
 
 /// Who connects to whom.

@@ -70,5 +70,10 @@ fn kinds() -> impl Iterator<Item = &'static str> {
     TWINS
         .into_iter()
         .flat_map(|(namespaced, cluster)| [namespaced, cluster])
-        .chain(["Cluster", "SiteAssignment"])
+        .chain([
+            "Cluster",
+            "SiteAssignment",
+            "SiteApplication",
+            "SiteDeployment",
+        ])
 }

@@ -1,0 +1,8 @@
+//! The decisions about rollouts over sites.
+//!
+//! Nothing in here does I/O, reads a clock or awaits: the present time is an argument. The controllers observe, ask and
+//! write. What clients can observe: `docs/sites.md`.
+//!
+//! - [`rollout`]: which sites get a version next, what ends a rollout, and what is reported of it
+
+pub mod rollout;

@@ -1,0 +1,173 @@
+//! Which sites get a version next, what is taken back, and what is reported.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus, SiteEntry, SiteStop};
+use jiff::Timestamp;
+
+/// What a plan is made from.
+#[derive(Clone, Debug)]
+pub struct Observed<'a> {
+    /// UID of the deployment.
+    pub uid: &'a str,
+    /// Its generation.
+    pub generation: i64,
+    /// Its spec.
+    pub spec: &'a SiteDeploymentSpec,
+    /// Its status, as it was reported last.
+    pub status: &'a SiteDeploymentStatus,
+    /// The version to be brought.
+    pub target: Target,
+    /// Versions that are kept, by [`Version::version`]: a rollback goes back to one of them.
+    pub versions: &'a BTreeMap<Arc<str>, Version>,
+    /// What was found out about the placement.
+    pub placement: Placement,
+    /// The sites that the deployment has: those placed, and those that only have revisions, by name.
+    pub sites: &'a BTreeMap<Arc<str>, Site>,
+    /// The present time.
+    pub now: Timestamp,
+}
+
+/// The version that the spec asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// There is no application of that name.
+    NoApplication,
+    /// The application has no such version.
+    NoVersion,
+    /// This one.
+    Version(Arc<str>),
+}
+
+/// A version of an application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Version {
+    /// The version.
+    pub version: Arc<str>,
+    /// Its newest edit.
+    pub edit: Arc<str>,
+    /// Names of its phases, in order.
+    pub phases: Vec<String>,
+    /// Which workloads of the version before stop for it.
+    pub stop: SiteStop,
+    /// Whether it has probes: without, nothing is known of its health.
+    pub has_probes: bool,
+}
+
+/// What is known of the choice of sites.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// The sites were chosen; the text names sites that another deployment wanted as well.
+    Placed(Option<String>),
+    /// The expression cannot be understood, and why; the last choice stays in force.
+    Invalid(String),
+    /// Some sites belong to another deployment; the text says which.
+    Overlapping(String),
+}
+
+/// A site.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Site {
+    /// Whether it is placed. One that is not has its revisions taken away.
+    pub is_placed: bool,
+    /// Whether it can be reached now.
+    pub is_online: bool,
+    /// Whether the labels make it one of those that come first.
+    pub is_canary: bool,
+    /// Its revisions, the oldest first, archived ones included.
+    pub chain: Vec<Revision>,
+}
+
+/// A revision of a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Revision {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its number in the chain.
+    pub number: i64,
+    /// What it says of itself.
+    pub entry: Arc<SiteEntry>,
+    /// How far it is.
+    pub state: RevisionState,
+    /// Whether it is being deleted.
+    pub is_deleting: bool,
+    /// Whether its life cycle state is `Archived` already.
+    pub is_archiving: bool,
+}
+
+/// How far a revision of a site is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RevisionState {
+    /// Given, and not begun as far as is known.
+    Queued,
+    /// Left out of the queue for good.
+    Skipped,
+    /// Begun at this time, not available yet.
+    Started(Timestamp),
+    /// Available since then.
+    Available(Timestamp),
+    /// Refused, or not available any more after it once was: the reason and the text of the condition.
+    Failing {
+        /// The reason, in one word.
+        reason: &'static str,
+        /// Why, for people.
+        message: Arc<str>,
+        /// Whether it was available before.
+        was_available: bool,
+        /// When it began.
+        started: Option<Timestamp>,
+    },
+    /// Nothing is known of it now: its site cannot be reached.
+    Unknown,
+    /// Its objects are gone or belong to newer ones.
+    Archived,
+}
+
+/// What is to be done, in this order, and what is to be said.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Plan {
+    /// The status to write. One that aborts is written before anything else is done.
+    pub status: SiteDeploymentStatus,
+    /// Whether `status` has to be written before the actions.
+    pub status_first: bool,
+    /// The actions.
+    pub actions: Vec<Action>,
+    /// When to plan again although nothing changes.
+    pub again_at: Option<Timestamp>,
+}
+
+/// Something to be done about a site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Make the next revision of its chain.
+    Give {
+        /// The site.
+        site: Arc<str>,
+        /// Its number.
+        number: i64,
+        /// What it says of itself.
+        entry: Box<SiteEntry>,
+        /// Names of the revisions that it takes over from, the newest first.
+        previous: Vec<Arc<str>>,
+    },
+    /// Delete a revision that has not begun, so that it never does. One that has begun meanwhile hands back.
+    Withdraw {
+        /// The revision.
+        revision: Arc<str>,
+    },
+    /// Archive a revision.
+    Archive {
+        /// The revision.
+        revision: Arc<str>,
+    },
+    /// Delete an archived revision that is beyond the history limit.
+    Forget {
+        /// The revision.
+        revision: Arc<str>,
+    },
+    /// Delete a revision of a site that is no longer placed.
+    TearDown {
+        /// The revision.
+        revision: Arc<str>,
+    },
+}
