@@ -3,6 +3,12 @@
 //! Nothing in here does I/O, reads a clock or awaits: the present time is an argument. The controllers observe, ask and
 //! write. What clients can observe: `docs/sites.md`.
 //!
+//! - [`duration`]: durations as the schemas write them
 //! - [`rollout`]: which sites get a version next, what ends a rollout, and what is reported of it
+//! - [`version`]: which versions may be left out of a queue
+//! - [`window`]: when upgrades may begin
 
+pub mod duration;
 pub mod rollout;
+pub mod version;
+pub mod window;
