@@ -3,6 +3,9 @@
 //! Nothing in here does I/O, reads a clock or awaits: the present time is an argument. The controllers observe, ask and
 //! write. What clients can observe: `docs/sites.md`.
 //!
+//! - [`placement`]: expressions that choose sites by their labels
 //! - [`rollout`]: which sites get a version next, what ends a rollout, and what is reported of it
 
+pub mod placement;
 pub mod rollout;
+mod text;
