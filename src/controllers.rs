@@ -19,6 +19,7 @@ mod pods;
 mod ran;
 pub(crate) mod releases;
 pub(crate) mod repairs;
+pub(crate) mod site_terms;
 mod storage_classes;
 pub(crate) mod strays;
 

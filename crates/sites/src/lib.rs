@@ -4,5 +4,7 @@
 //! write. What clients can observe: `docs/sites.md`.
 //!
 //! - [`rollout`]: which sites get a version next, what ends a rollout, and what is reported of it
+//! - [`terms`]: what owners and providers ask of upgrades
 
 pub mod rollout;
+pub mod terms;
