@@ -416,7 +416,7 @@ mod tests {
     fn the_state_of_another_cluster_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let other = StateFile::new(directory.path(), "other").unwrap();
-        other.save(&[mirror("a")]).unwrap();
+        other.save(|| vec![mirror("a")]).unwrap();
         let file = StateFile::new(directory.path(), "edge").unwrap();
         let error = file.load().unwrap_err().to_string();
         assert!(
