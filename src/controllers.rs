@@ -19,6 +19,9 @@ mod pods;
 mod ran;
 pub(crate) mod releases;
 pub(crate) mod repairs;
+pub(crate) mod site_gate;
+pub(crate) mod site_terms;
+mod stopping;
 mod storage_classes;
 pub(crate) mod strays;
 
@@ -113,6 +116,9 @@ pub(crate) enum Error {
         step: &'static str,
         source: ApiError,
     },
+    /// The state of an agent, on disk. The cause is that of a file.
+    #[error("noting that a phase has begun: {0}")]
+    Note(String),
 }
 
 impl ReconcileError for Error {

@@ -25,6 +25,7 @@ pub mod preflight;
 pub mod readiness;
 pub mod recreate;
 pub mod revision;
+pub mod stop;
 pub mod teardown;
 #[cfg(test)]
 mod tests;

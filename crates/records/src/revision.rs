@@ -13,7 +13,7 @@ use baton_apis::{
     conditions::{ARCHIVED, AVAILABLE, reasons},
     constants::{
         ANNOTATION_ABANDON, ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_ON_DELETION,
-        ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT, ANNOTATION_PREFLIGHT,
+        ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT, ANNOTATION_PREFLIGHT, ANNOTATION_SITE,
         ANNOTATION_TEMPLATE_METADATA, LABEL_CHAIN, LABEL_INSTANCE, LABEL_OBJECT_DEPLOYMENT,
         LABEL_PACKAGE, ON_DELETION_HAND_BACK, shipper::LABEL_RELEASE,
     },
@@ -213,7 +213,7 @@ pub enum RevisionIndex {
     Deployment,
     /// The managing owner, by its uid.
     Controller,
-    /// The chain of revisions of Releases, by its label.
+    /// The chain of revisions of Releases and sites, by its label.
     Chain,
 }
 
@@ -385,6 +385,25 @@ impl RevisionRecord {
         !self.is_closed() && self.lifecycle != LifecycleState::Archived
     }
 
+    /// Whether its delegated phases wait in the queue of a site.
+    #[must_use]
+    pub fn is_of_site(&self) -> bool {
+        self.site().is_some()
+    }
+
+    /// What it says of its place in the queue of a site; `None` for all others, and for one that is archived.
+    #[must_use]
+    pub fn site(&self) -> Option<&str> {
+        let inherited = self.inherited.as_ref()?;
+        inherited.annotations.get(ANNOTATION_SITE).map(String::as_str)
+    }
+
+    /// The label of the chain that it belongs to, if it is one of a Release or a site.
+    #[must_use]
+    pub fn chain(&self) -> Option<&str> {
+        self.release.as_ref().map(|of| &*of.chain)
+    }
+
     /// What the numbering needs to know of it.
     #[must_use]
     pub fn link(&self) -> ChainLink {
@@ -413,7 +432,7 @@ impl Revisions {
         self.mentioning(RevisionIndex::Deployment, &member.sibling(deployment))
     }
 
-    /// The revisions of a chain of Releases, by its label, in a namespace.
+    /// The revisions of a chain of Releases or of a site, by its label, in a namespace.
     #[must_use]
     pub fn of_chain(&self, namespace: &str, chain: &str) -> Vec<Arc<RevisionRecord>> {
         let key = Key {

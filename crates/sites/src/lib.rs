@@ -4,14 +4,18 @@
 //! write. What clients can observe: `docs/sites.md`.
 //!
 //! - [`duration`]: durations as the schemas write them
+//! - [`gate`]: when a phase of a site may begin, and what stops for it
 //! - [`placement`]: expressions that choose sites by their labels
 //! - [`rollout`]: which sites get a version next, what ends a rollout, and what is reported of it
+//! - [`terms`]: what owners and providers ask of upgrades
 //! - [`version`]: which versions may be left out of a queue
 //! - [`window`]: when upgrades may begin
 
 pub mod duration;
+pub mod gate;
 pub mod placement;
 pub mod rollout;
+pub mod terms;
 mod text;
 pub mod version;
 pub mod window;
