@@ -16,10 +16,11 @@ use crate::{
     controllers::{
         Shared,
         observed::Observed,
+        requests::Requests,
         releases::{
             Base, Stores, app_clusters::AppClusters, application::Applications, calls::Calls,
             capacity::CapacityTargets, charts::ChartSource, credentials::RepositorySecrets,
-            installation::Installations, release::Releases, requests::Requests,
+            installation::Installations, release::Releases,
             traffic::TrafficTargets,
         },
     },
@@ -67,7 +68,7 @@ impl Wiring {
                 stores,
                 requests: Requests {
                     client: client.clone(),
-                    calls: Calls::to(host),
+                    calls: Some(Calls::to(host)),
                 },
                 observed: Arc::clone(observed),
                 inventory: inventory.clone(),

@@ -1,6 +1,7 @@
 //! Revisions as they are kept.
 
 mod chain;
+pub mod site;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -15,7 +16,7 @@ use baton_apis::{
         ANNOTATION_ABANDON, ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_ON_DELETION,
         ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT, ANNOTATION_PREFLIGHT,
         ANNOTATION_TEMPLATE_METADATA, LABEL_CHAIN, LABEL_INSTANCE, LABEL_OBJECT_DEPLOYMENT,
-        LABEL_PACKAGE, ON_DELETION_HAND_BACK, shipper::LABEL_RELEASE,
+        LABEL_PACKAGE, LABEL_SITE_DEPLOYMENT, ON_DELETION_HAND_BACK, shipper::LABEL_RELEASE,
     },
 };
 use baton_engine::chain::ChainLink;
@@ -23,6 +24,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use self::site::SiteOf;
 use crate::{
     key::{Key, OwnKind},
     record::{Metadata, ReadError, Record, RecordKind, parse},
@@ -79,6 +81,8 @@ pub struct RevisionFields {
     pub deployment: Option<Arc<str>>,
     /// The Release that it installs, and the chain of such revisions that it belongs to, as its labels say.
     pub release: Option<Box<ReleaseOf>>,
+    /// The site that it was made for, and how far it is there.
+    pub site: Option<Box<SiteOf>>,
     /// What a deployment noted on it.
     pub notes: Notes,
     /// Image of the package it came from.
@@ -213,7 +217,7 @@ pub enum RevisionIndex {
     Deployment,
     /// The managing owner, by its uid.
     Controller,
-    /// The chain of revisions of Releases, by its label.
+    /// The chain of revisions of Releases, or of a site, by its label.
     Chain,
 }
 
@@ -230,6 +234,7 @@ impl RecordKind for RevisionKind {
         spec: Option<&RawValue>,
         status: Option<&RawValue>,
     ) -> Result<RevisionFields, ReadError> {
+        let raw_status = status;
         let spec: Spec = parse(self, "spec", spec)?;
         let status: Status = parse(self, "status", status)?;
         let Metadata {
@@ -254,7 +259,10 @@ impl RecordKind for RevisionKind {
             })
         });
         let deployment = labels.get(LABEL_OBJECT_DEPLOYMENT);
-        let release = labels.get(LABEL_CHAIN).map(|chain| {
+        let site = SiteOf::read(self, &labels, &annotations, raw_status)?;
+        let chain = labels.get(LABEL_CHAIN);
+        let chain = chain.filter(|_| !labels.contains_key(LABEL_SITE_DEPLOYMENT));
+        let release = chain.map(|chain| {
             Box::new(ReleaseOf {
                 release: labels.get(LABEL_RELEASE).cloned().unwrap_or_default(),
                 chain: chain.clone(),
@@ -268,6 +276,7 @@ impl RecordKind for RevisionKind {
             instance: labels.get(LABEL_INSTANCE).cloned(),
             deployment: deployment.map(|name| name.as_str().into()),
             release,
+            site,
             notes: Notes::take(&mut annotations, labels, has_controller),
             image: annotations.remove(ANNOTATION_PACKAGE_SOURCE_IMAGE),
             is_abandoned: is_abandoned(&annotations),
@@ -298,6 +307,9 @@ impl RecordKind for RevisionKind {
         let mut conditions = status.conditions.iter();
         let available = conditions.find(|condition| condition.type_ == AVAILABLE);
         fields.availability = available.map(|it| availability(&it.status, &it.reason));
+        if let Some(site) = &mut fields.site {
+            site.status_changed(status);
+        }
         let remote_phases = status.remote_phases.iter();
         fields.remote_phases = remote_phases.map(|phase| phase.uid.clone()).collect();
     }
@@ -314,11 +326,13 @@ impl RecordKind for RevisionKind {
         let deployment = record.deployment.iter().map(|name| (Deployment, &**name));
         let controller = record.controller.iter().map(|uid| (Controller, &**uid));
         let chain = record.release.iter().map(|of| (Chain, &*of.chain));
+        let site = record.site.iter().map(|of| (Chain, &*of.chain));
         previous
             .chain(slices)
             .chain(deployment)
             .chain(controller)
             .chain(chain)
+            .chain(site)
             .collect()
     }
 
@@ -341,6 +355,9 @@ impl RecordKind for RevisionKind {
         record.key.namespace = before.key.namespace.clone();
         if record.deployment == before.deployment {
             record.deployment.clone_from(&before.deployment);
+        }
+        if let (Some(own), Some(other)) = (&mut record.site, &before.site) {
+            own.share(other);
         }
         if record.controller == before.controller {
             record.controller.clone_from(&before.controller);
@@ -413,7 +430,7 @@ impl Revisions {
         self.mentioning(RevisionIndex::Deployment, &member.sibling(deployment))
     }
 
-    /// The revisions of a chain of Releases, by its label, in a namespace.
+    /// The revisions of a chain of Releases or of a site, by its label, in a namespace.
     #[must_use]
     pub fn of_chain(&self, namespace: &str, chain: &str) -> Vec<Arc<RevisionRecord>> {
         let key = Key {

@@ -3,6 +3,12 @@
 //! Nothing in here does I/O, reads a clock or awaits: the present time is an argument. The controllers observe, ask and
 //! write. What clients can observe: `docs/sites.md`.
 //!
+//! - [`chain`]: the revisions of a deployment in a site, their names and states
+//! - [`overlap`]: sites that two deployments want
+//! - [`snapshot`]: the versions of an application that are kept
 //! - [`rollout`]: which sites get a version next, what ends a rollout, and what is reported of it
 
+pub mod chain;
+pub mod overlap;
 pub mod rollout;
+pub mod snapshot;

@@ -15,8 +15,9 @@ use kube::ResourceExt as _;
 
 use super::{
     AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, is_permanent, kinds,
-    requests::Requests, store::Key,
+    
 };
+use crate::controllers::{store::Key, requests::Requests};
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "application-controller";

@@ -13,7 +13,7 @@ use std::{
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 use parking_lot::Mutex;
 
-use super::store::Key;
+use crate::controllers::store::Key;
 use crate::controllers::debounce::at_the_latest;
 
 /// How long a status is put off at most.

@@ -32,8 +32,9 @@ use super::{
     AtStep as _, Base, Error, INCOMPLETE,
     charts::ChartSource,
     kinds,
-    store::{Change, Key, Kind},
+    
 };
+use crate::controllers::store::{Change, Key, Kind};
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "release-controller";

@@ -9,9 +9,9 @@ use super::{
     AtStep as _, Base, Error,
     app_clusters::AppClusters,
     debounced::{Debounced, Reported},
-    requests::Namespaced,
-    store::{Key, Store},
+    
 };
+use crate::controllers::{store::{Key, Store}, requests::Namespaced};
 
 /// A kind of targets.
 pub(crate) trait Target: Namespaced {

@@ -12,8 +12,9 @@ use super::installations::Installations;
 use super::objects::release_families;
 use crate::controllers::releases::{
     application::Applications,
-    store::{Change, Key},
+    
 };
+use crate::controllers::store::{Change, Key};
 
 fn release(installed: &str, complete: bool) -> Arc<Release> {
     let conditions = if complete {

@@ -26,8 +26,9 @@ use crate::controllers::releases::{
         objects::{Scaled, label},
         requests::{RequestError, is_built_in},
     },
-    store::Store,
+    
 };
+use crate::controllers::store::Store;
 
 /// What a target wants in a cluster.
 pub(super) struct Wanted {

@@ -22,10 +22,10 @@ use serde_json::{Value, json};
 use super::Releases;
 use crate::controllers::releases::{
     kinds,
-    requests::Namespaced,
     scalable::scalable,
-    store::{Key, Store},
+    
 };
+use crate::controllers::{store::{Key, Store}, requests::Namespaced};
 
 /// A Release with its targets.
 pub(super) struct Scheduled {

@@ -17,8 +17,9 @@ use crate::controllers::releases::{
         objects::{LABEL_SERVICE, label},
         requests::RequestError,
     },
-    store::Store,
+    
 };
+use crate::controllers::store::Store;
 
 /// The one Service of an application that balances.
 pub(super) struct Balancer {
