@@ -8,7 +8,9 @@ use jiff::Timestamp;
 /// What a plan is made from.
 #[derive(Clone, Debug)]
 pub struct Observed<'a> {
-    /// UID of the deployment.
+    /// Name of the deployment.
+    pub name: &'a str,
+    /// Its UID.
     pub uid: &'a str,
     /// Its generation.
     pub generation: i64,
@@ -24,6 +26,9 @@ pub struct Observed<'a> {
     pub placement: Placement,
     /// The sites that the deployment has: those placed, and those that only have revisions, by name.
     pub sites: &'a BTreeMap<Arc<str>, Site>,
+    /// How a revision is named, from the deployment, the site and the number. The same number has the same name, so a
+    /// revision that was made already is not made twice.
+    pub revision_name: fn(deployment: &str, site: &str, number: i64) -> String,
     /// The present time.
     pub now: Timestamp,
 }
@@ -102,11 +107,12 @@ pub enum RevisionState {
     Queued,
     /// Left out of the queue for good.
     Skipped,
-    /// Begun at this time, not available yet.
+    /// Begun at this time, not available yet, whatever the reason; how long that may take is decided here.
     Started(Timestamp),
     /// Available since then.
     Available(Timestamp),
-    /// Refused, or not available any more after it once was: the reason and the text of the condition.
+    /// Refused (`reasons::REFUSALS`), or not available any more after it once was: the reason and the text of the
+    /// condition.
     Failing {
         /// The reason, in one word.
         reason: &'static str,
@@ -114,11 +120,14 @@ pub enum RevisionState {
         message: Arc<str>,
         /// Whether it was available before.
         was_available: bool,
-        /// When it began.
+        /// When it began, if it has.
         started: Option<Timestamp>,
     },
     /// Nothing is known of it now: its site cannot be reached.
-    Unknown,
+    Unknown {
+        /// Whether it had begun when something was known last.
+        has_begun: bool,
+    },
     /// Its objects are gone or belong to newer ones.
     Archived,
 }
@@ -136,6 +145,23 @@ pub struct Plan {
     pub again_at: Option<Timestamp>,
 }
 
+/// What is to be done, and what is to be said.
+///
+/// # Guarantees
+/// - Planning again from the same state gives the same plan, whoever asks. Where nothing is to be done and nothing
+///   changed, the status equals the one before.
+/// - Any part of the actions, carried out from the first on, may be lost with a restart: the next plan does what is left.
+///
+/// # Caveats
+/// Status, sites and revisions have to be at least as new as what was written last for this deployment.
+#[must_use]
+pub fn plan(observed: &Observed<'_>) -> Plan {
+    Plan {
+        status: observed.status.clone(),
+        ..Plan::default()
+    }
+}
+
 /// Something to be done about a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -145,9 +171,12 @@ pub enum Action {
         site: Arc<str>,
         /// Its number.
         number: i64,
+        /// Its name.
+        name: Arc<str>,
         /// What it says of itself.
         entry: Box<SiteEntry>,
-        /// Names of the revisions that it takes over from, the newest first.
+        /// Names of the revisions that it takes over from, the newest first: all that are not archived, those that the
+        /// same plan gives or withdraws included.
         previous: Vec<Arc<str>>,
     },
     /// Delete a revision that has not begun, so that it never does. One that has begun meanwhile hands back.
