@@ -219,6 +219,8 @@ pub enum RevisionIndex {
     Controller,
     /// The chain of revisions of Releases, or of a site, by its label.
     Chain,
+    /// The `SiteDeployment` that it was made by, by its name.
+    SiteDeployment,
 }
 
 impl RecordKind for RevisionKind {
@@ -320,13 +322,16 @@ impl RecordKind for RevisionKind {
     }
 
     fn references(record: &RevisionRecord) -> Vec<(RevisionIndex, &str)> {
-        use RevisionIndex::{Chain, Controller, Deployment, Previous, Slice};
+        use RevisionIndex::{Chain, Controller, Deployment, Previous, SiteDeployment, Slice};
         let previous = record.previous.iter().map(|name| (Previous, &**name));
         let slices = record.slices.iter().map(|slice| (Slice, slice.as_str()));
         let deployment = record.deployment.iter().map(|name| (Deployment, &**name));
         let controller = record.controller.iter().map(|uid| (Controller, &**uid));
         let chain = record.release.iter().map(|of| (Chain, &*of.chain));
-        let site = record.site.iter().map(|of| (Chain, &*of.chain));
+        let site = record.site.iter().flat_map(|of| {
+            let deployment = of.entry.deployment.as_str();
+            [(Chain, &*of.chain), (SiteDeployment, deployment)]
+        });
         previous
             .chain(slices)
             .chain(deployment)
@@ -439,6 +444,17 @@ impl Revisions {
             name: chain.into(),
         };
         self.mentioning(RevisionIndex::Chain, &key)
+    }
+
+    /// The revisions of sites that a `SiteDeployment` of this name has made, whether it is still there or not.
+    #[must_use]
+    pub fn of_site_deployment(&self, namespace: &str, name: &str) -> Vec<Arc<RevisionRecord>> {
+        let key = Key {
+            kind: RevisionKind::ObjectSet,
+            namespace: namespace.into(),
+            name: name.into(),
+        };
+        self.mentioning(RevisionIndex::SiteDeployment, &key)
     }
 
     /// The revisions whose managing owner an object is, by its uid.

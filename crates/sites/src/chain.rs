@@ -72,7 +72,9 @@ pub fn state(reported: Reported<'_>) -> RevisionState {
     let begun = started.or(since).or(created).unwrap_or_default();
     match availability {
         Some(AVAILABLE) => RevisionState::Available(since.unwrap_or(begun)),
-        Some(reasons::CLUSTER_UNREACHABLE) => RevisionState::Unknown,
+        Some(reasons::CLUSTER_UNREACHABLE) => RevisionState::Unknown {
+            has_begun: started.is_some() || has_succeeded,
+        },
         Some(reasons::SKIPPED) => RevisionState::Skipped,
         // The phases behind the first are queued as well, after it has begun.
         None | Some(reasons::QUEUED) if started.is_none() => RevisionState::Queued,
@@ -141,7 +143,14 @@ mod tests {
             (report(Some(SKIPPED), None, false), RevisionState::Skipped),
             (report(Some(STOPPING), Some(one), false), RevisionState::Started(one)),
             (report(Some(AVAILABLE), Some(one), true), RevisionState::Available(two)),
-            (report(Some(CLUSTER_UNREACHABLE), Some(one), true), RevisionState::Unknown),
+            (
+                report(Some(CLUSTER_UNREACHABLE), None, false),
+                RevisionState::Unknown { has_begun: false },
+            ),
+            (
+                report(Some(CLUSTER_UNREACHABLE), Some(one), false),
+                RevisionState::Unknown { has_begun: true },
+            ),
             (report(Some(PROBE_FAILURE), Some(one), false), RevisionState::Started(one)),
             (report(Some(PROBE_FAILURE), None, false), RevisionState::Started(two)),
             (report(Some(PROBE_FAILURE), Some(one), true), failing(PROBE_FAILURE, true, Some(one))),

@@ -86,7 +86,7 @@ impl Controller for SiteApplications {
         if let (Ok(content), Some(revision)) = (&content, kept.revision) {
             wrote |= self.keep(key, &application, content, revision).await?;
         }
-        wrote |= self.prune(&application, &versions, &kept).await?;
+        wrote |= self.prune(key, &application, &kept.surplus).await?;
         let generation = application.metadata.generation.unwrap_or(0);
         let said = content.as_ref().map(|it| it.snapshot.version.as_str());
         let previous = application.status.clone().unwrap_or_default();
@@ -217,29 +217,23 @@ impl SiteApplications {
         Ok(true)
     }
 
-    /// Deletes the records that nobody needs, and what else is kept is kept by the application; whether anything was
-    /// written.
+    /// Deletes the records that nobody needs. The application becomes the owner of the others, which may be those of one
+    /// of the same name before it. Whether anything was written.
     async fn prune(
         &self,
+        key: &Key,
         application: &SiteApplication,
-        versions: &[Version],
-        kept: &Kept,
+        surplus: &[String],
     ) -> Result<bool, Error> {
         let mut wrote = false;
-        for Version { record, .. } in versions {
-            if kept.surplus.contains(&record.name_any()) {
-                let deleted = self.base.requests.delete(&**record).await;
+        for Version { record, .. } in self.base.stores.versions_of(&key.namespace, &key.name) {
+            if surplus.contains(&record.name_any()) {
+                let deleted = self.base.requests.delete(&*record).await;
                 deleted.at_step("deleting the record of a version")?;
                 wrote = true;
-            } else if self.base.stores.versions.get(
-                record.metadata.namespace.as_deref().unwrap_or_default(),
-                &record.name_any(),
-            ).is_some_and(|now| now.metadata.resource_version == record.metadata.resource_version)
-            {
-                // One of an application of the same name before it.
+            } else {
                 let owner = owner_reference(application, true);
-                let revision = record.revision;
-                wrote |= self.base.settle_version(record, owner, revision).await?;
+                wrote |= self.base.settle_version(&record, owner, record.revision).await?;
             }
         }
         Ok(wrote)
