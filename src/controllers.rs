@@ -20,6 +20,7 @@ mod ran;
 pub(crate) mod releases;
 pub(crate) mod repairs;
 pub(crate) mod requests;
+pub(crate) mod site_terms;
 pub(crate) mod sites;
 mod slices;
 mod storage_classes;

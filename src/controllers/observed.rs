@@ -16,7 +16,9 @@ use baton_records::{
 use baton_runtime::source::{Source, Wake};
 use tokio::sync::mpsc;
 
-use super::{AtStep as _, BURST, Error, ended_phases::EndedPhases, owners::CO_OWNED};
+use super::{
+    AtStep as _, BURST, Error, ended_phases::EndedPhases, owners::CO_OWNED, site_terms::SiteTerms,
+};
 
 /// Everything that wakes controllers.
 #[derive(Default)]
@@ -35,6 +37,8 @@ pub(crate) struct Observed {
     pub assignments: Source<AssignmentChange>,
     /// Finished passes, with the siblings that they concern.
     pub affected_siblings: Source<AffectedSiblings>,
+    /// What the owners of applications ask of upgrades in sites.
+    pub site_terms: SiteTerms,
     /// Revisions and phase objects that objects were handed back to, by their uids.
     pub handed_back: Source<BTreeSet<String>>,
 }

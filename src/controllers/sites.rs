@@ -12,6 +12,7 @@
 pub(crate) mod application;
 pub(crate) mod deployment;
 mod placement;
+pub(crate) mod terms;
 mod versions;
 
 use std::{sync::Arc, time::Duration};

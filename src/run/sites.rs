@@ -14,7 +14,7 @@ use crate::controllers::{
     Shared,
     observed::Observed,
     requests::Requests,
-    sites::{Base, Stores, application::SiteApplications, deployment::SiteDeployments},
+    sites::{Base, Stores, application::SiteApplications, deployment::SiteDeployments, terms},
 };
 
 /// The controllers of sites, before they run.
@@ -41,10 +41,12 @@ impl Wiring {
                 notified.notify_waiters();
             }
         });
+        let stores = Arc::new(Stores::default());
+        terms::tell(&stores, observed);
         Self {
             base: Base {
                 shared: shared.clone(),
-                stores: Arc::new(Stores::default()),
+                stores,
                 requests: Requests {
                     client: client.clone(),
                     calls: None,

@@ -44,7 +44,7 @@ use std::{
     time::Duration,
 };
 
-use baton_apis::{conditions::reasons, constants::shipper};
+use baton_apis::{UpgradeWindow, conditions::reasons, constants::shipper};
 use jiff::Timestamp;
 use kube::Client;
 use parking_lot::{Mutex, RwLock};
@@ -57,7 +57,7 @@ pub use self::{
 use self::{
     agent_reports::Heartbeats,
     health::{Health, Standing},
-    registry::Registry,
+    registry::{Registry, Traits},
 };
 use baton_kubernetes::{
     fence::Fence,
@@ -192,7 +192,16 @@ impl Inventory {
     pub fn labels(&self, cluster: &str) -> Arc<BTreeMap<String, String>> {
         let links = self.shared.links.read();
         let entry = links.get(cluster);
-        entry.map_or_else(Arc::default, |entry| Arc::clone(&entry.labels))
+        entry.map_or_else(Arc::default, |entry| Arc::clone(&entry.traits.labels))
+    }
+
+    /// When the applications of a site may be upgraded, as far as its Cluster says; none if there is no such Cluster.
+    /// One that cannot be read is there all the same, and never opens.
+    #[must_use]
+    pub fn upgrade_windows(&self, cluster: &str) -> Arc<[UpgradeWindow]> {
+        let links = self.shared.links.read();
+        let entry = links.get(cluster);
+        entry.map_or_else(Arc::default, |entry| Arc::clone(&entry.traits.windows))
     }
 
     /// Whether all Clusters were listed, so that one that is missing does not exist.
@@ -207,7 +216,7 @@ impl Inventory {
         let links = self.shared.links.read();
         let sites = links.iter().map(|(name, entry)| {
             let site = InventorySite {
-                labels: Arc::clone(&entry.labels),
+                labels: Arc::clone(&entry.traits.labels),
                 is_lost: entry.link.is_lost(),
             };
             (name.clone(), site)
@@ -288,7 +297,7 @@ struct Entry {
     link: ClusterLink,
     /// What is watched, also while the link is down.
     target: Option<Target>,
-    labels: Arc<BTreeMap<String, String>>,
+    traits: Traits,
 }
 
 impl Shared {
@@ -333,18 +342,12 @@ impl Shared {
     }
 
     /// Adds a link, or replaces that of another entry.
-    fn insert(
-        &self,
-        name: &str,
-        id: u64,
-        link: ClusterLink,
-        labels: Arc<BTreeMap<String, String>>,
-    ) {
+    fn insert(&self, name: &str, id: u64, link: ClusterLink, traits: Traits) {
         let entry = Entry {
             id,
             link,
             target: None,
-            labels,
+            traits,
         };
         // What was there is dropped when the lock is free again.
         let old = self.links.write().insert(name.to_owned(), entry);
@@ -352,14 +355,14 @@ impl Shared {
         (self.changed)(name);
     }
 
-    /// Gives a Cluster other labels.
-    fn relabel(&self, name: &str, labels: Arc<BTreeMap<String, String>>) {
+    /// Gives a Cluster other labels or upgrade windows.
+    fn set_traits(&self, name: &str, traits: Traits) {
         let mut links = self.links.write();
         let entry = links.get_mut(name);
-        let Some(entry) = entry.filter(|entry| entry.labels != labels) else {
+        let Some(entry) = entry.filter(|entry| entry.traits != traits) else {
             return;
         };
-        entry.labels = labels;
+        entry.traits = traits;
         drop(links);
         (self.changed)(name);
     }

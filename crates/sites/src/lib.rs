@@ -7,8 +7,10 @@
 //! - [`overlap`]: sites that two deployments want
 //! - [`snapshot`]: the versions of an application that are kept
 //! - [`rollout`]: which sites get a version next, what ends a rollout, and what is reported of it
+//! - [`terms`]: what owners and providers ask of upgrades
 
 pub mod chain;
 pub mod overlap;
 pub mod rollout;
 pub mod snapshot;
+pub mod terms;

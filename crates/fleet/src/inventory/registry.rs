@@ -5,10 +5,10 @@ use std::{
     sync::Arc,
 };
 
-use baton_apis::{ClusterConnection, ClusterStatus};
+use baton_apis::{ClusterConnection, ClusterStatus, UpgradeWindow};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
-use serde_json::value::RawValue;
+use serde_json::{Value, value::RawValue};
 use tokio::sync::watch;
 
 use super::{
@@ -33,6 +33,13 @@ pub(super) struct Registry {
     clusters_error: String,
     secrets_error: String,
     last_id: u64,
+}
+
+/// What others decide by, of a Cluster.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Traits {
+    pub labels: Arc<BTreeMap<String, String>>,
+    pub windows: Arc<[UpgradeWindow]>,
 }
 
 struct Entry {
@@ -154,7 +161,7 @@ impl Registry {
             self.entries.insert(cluster.name, entry);
             return;
         }
-        self.shared.relabel(&cluster.name, cluster.labels);
+        self.shared.set_traits(&cluster.name, cluster.traits);
         if let Some(Entry { serving, .. }) = self.entries.get(&cluster.name) {
             serving.wanted.send_if_modified(|wanted| {
                 let changed = wanted.api_master != cluster.api_master;
@@ -178,8 +185,7 @@ impl Registry {
             ClusterConnection::Pull => ClusterLink::pull(&first),
             ClusterConnection::Push => ClusterLink::down(&first),
         };
-        let labels = Arc::clone(&cluster.labels);
-        self.shared.insert(name, id, link, labels);
+        self.shared.insert(name, id, link, cluster.traits.clone());
         let (health, changes) = watch::channel(first);
         let (wanted, wanted_changes) = watch::channel(Wanted {
             api_master: cluster.api_master.clone(),
@@ -250,7 +256,7 @@ impl Entry {
 struct Cluster {
     name: String,
     uid: String,
-    labels: Arc<BTreeMap<String, String>>,
+    traits: Traits,
     connection: ClusterConnection,
     api_master: Result<String, String>,
     recorded: Recorded,
@@ -271,6 +277,7 @@ struct Object<'a> {
 struct Spec {
     api_master: Option<String>,
     connection: Option<ClusterConnection>,
+    upgrade_windows: Option<Value>,
 }
 
 impl Cluster {
@@ -295,10 +302,16 @@ impl Cluster {
         let status: Option<ClusterStatus> =
             status.and_then(|status| serde_json::from_str(status.get()).ok());
         let connection = spec.as_ref().ok().and_then(|spec| spec.connection);
+        let windows = spec.as_ref().ok();
+        let windows = windows.and_then(|spec| spec.upgrade_windows.as_ref()?.as_array());
+        let windows = windows.into_iter().flatten().map(window).collect();
         Some(Self {
             name: metadata.name?,
             uid: metadata.uid.unwrap_or_default(),
-            labels: metadata.labels.unwrap_or_default().into(),
+            traits: Traits {
+                labels: metadata.labels.unwrap_or_default().into(),
+                windows,
+            },
             connection: connection.unwrap_or_default(),
             api_master: spec.map(|spec| spec.api_master.unwrap_or_default()),
             recorded: Recorded {
@@ -307,6 +320,11 @@ impl Cluster {
             },
         })
     }
+}
+
+/// An upgrade window. One that cannot be read never opens: it holds upgrades, which its absence would not.
+fn window(window: &Value) -> UpgradeWindow {
+    serde_json::from_value(window.clone()).unwrap_or_default()
 }
 
 /// Name and version of a Secret.

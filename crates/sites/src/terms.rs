@@ -1,0 +1,40 @@
+//! What the owner of an application and the provider of a site ask of upgrades.
+
+use baton_apis::UpgradeWindow;
+use serde::{Deserialize, Serialize};
+
+/// What holds for the upgrades of an application in a site, as it is now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Terms {
+    /// What the owner of the application asks for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub owner: OwnerTerms,
+    /// Upgrade windows of the Cluster.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub site_windows: Vec<UpgradeWindow>,
+}
+
+/// What the owner of an application asks for. The default, nothing, is that of an application that does not exist (any
+/// more).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OwnerTerms {
+    /// `spec.upgradeWindows` of the `SiteApplication`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<UpgradeWindow>,
+    /// `spec.upgrade.skipPatchVersions` of the `SiteApplication`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub skip_patch_versions: bool,
+    /// `spec.upgrade.windowsApplyToEdits` of the `SiteApplication`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub windows_apply_to_edits: bool,
+    /// `spec.strategy.progressDeadline` of the `SiteDeployment`, in seconds: a version that is not available for longer
+    /// after it began does not hold the one behind it any more. `None`: it does for ever.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub progress_deadline: Option<u32>,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

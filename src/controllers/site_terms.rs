@@ -1,0 +1,48 @@
+//! What the owners of applications ask of upgrades in sites: who keeps their objects tells it here.
+
+use std::sync::OnceLock;
+
+use baton_apis::SiteEntry;
+use baton_runtime::source::Source;
+use baton_sites::terms::OwnerTerms;
+
+/// Finds what holds for a revision of a site, by the namespace and what the revision says of itself.
+pub(crate) type FindTerms = dyn Fn(&str, &SiteEntry) -> OwnerTerms + Send + Sync;
+
+/// What the owners of applications ask for, as it is now.
+///
+/// The controller of phases asks before each beginning of an upgrade, so `find` answers from what is stored, and the
+/// stores are filled before any controller runs.
+#[derive(Default)]
+pub(crate) struct SiteTerms {
+    find: OnceLock<Box<FindTerms>>,
+    /// Applications that ask for something else than before.
+    pub changes: Source<SiteTermsChange>,
+}
+
+/// An application of which something else is asked than before.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SiteTermsChange {
+    /// The namespace.
+    pub namespace: String,
+    /// Name of the `SiteApplication`.
+    pub application: String,
+}
+
+impl SiteTerms {
+    /// Lets what owners ask for be found. To be called once, before any controller runs; until then nobody asks for
+    /// anything.
+    pub(crate) fn find_by(
+        &self,
+        find: impl Fn(&str, &SiteEntry) -> OwnerTerms + Send + Sync + 'static,
+    ) {
+        // Whoever came first stays.
+        let _ = self.find.set(Box::new(find));
+    }
+
+    /// What holds for a revision of a site.
+    pub(crate) fn of(&self, namespace: &str, entry: &SiteEntry) -> OwnerTerms {
+        let find = self.find.get();
+        find.map_or_else(OwnerTerms::default, |find| find(namespace, entry))
+    }
+}
