@@ -40,7 +40,7 @@ use tokio::{sync::Notify, task::JoinSet};
 use super::{
     Events, Shared,
     observed::Observed,
-    requests::{AtStep, Error, Requests, is_change},
+    requests::{AtStep, Error, Requests},
     store::{Key, Kind, Store},
 };
 

@@ -15,7 +15,7 @@ use baton_runtime::{
     queue::Queue,
     source::Wake,
 };
-use baton_sites::rollout::{Plan, plan};
+use baton_sites::rollout::Plan;
 use jiff::Timestamp;
 
 use super::{Base, INCOMPLETE, placement::Choices};

@@ -18,7 +18,7 @@ use k8s_openapi::{
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, runtime::RawExtension},
 };
 use parking_lot::Mutex;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::json;
 
 use super::{Base, is_owned_by, owner_reference, uid};
@@ -41,9 +41,9 @@ pub(super) struct Chosen {
 }
 
 /// What a record says.
-#[derive(Deserialize, Serialize)]
+#[derive(Deserialize)]
 struct Data {
-    sites: BTreeSet<Arc<str>>,
+    sites: Vec<String>,
 }
 
 /// The choices that were read, by deployment, each with the uid of its record.
@@ -72,7 +72,7 @@ impl Choices {
         }
         // One that somebody has spoilt is none.
         let data = Data::deserialize(&record.data.as_ref()?.0).ok()?;
-        let sites = Arc::new(data.sites);
+        let sites: Sites = Arc::new(data.sites.into_iter().map(Into::into).collect());
         known.insert(key.clone(), (uid(record).to_owned(), Arc::clone(&sites)));
         Some(sites)
     }
@@ -228,7 +228,8 @@ impl Base {
         sites: &BTreeSet<Arc<str>>,
     ) -> Result<(), Error> {
         let generation = deployment.metadata.generation.unwrap_or(0);
-        let data = json!({ "sites": sites });
+        let data: Vec<_> = sites.iter().map(|site| &**site).collect();
+        let data = json!({ "sites": data });
         let hash = short_hash(&format!("{}{data}", uid(deployment)));
         let name = format!("{}-sites-{hash}", begin(&key.name, NAME_LIMIT));
         // Those that were in force before.

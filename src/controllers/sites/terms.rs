@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use baton_apis::{SiteApplication, SiteDeployment, SiteEntry};
-use baton_sites::{rollout::progress_deadline, terms::OwnerTerms};
+use baton_apis::{SiteApplication, SiteDeployment, SiteEntry, SiteStrategy};
+use baton_sites::{duration, terms::OwnerTerms};
 
 use super::Stores;
 use crate::controllers::{
@@ -39,7 +39,7 @@ fn find(stores: &Stores, namespace: &str, entry: &SiteEntry) -> OwnerTerms {
     let application = stores.applications.get(namespace, &entry.application);
     let mut terms = application.map_or_else(OwnerTerms::default, |it| asked(&it));
     let deployment = stores.deployments.get(namespace, &entry.deployment);
-    terms.progress_deadline = deployment.and_then(|it| progress_deadline(&it.spec.strategy));
+    terms.progress_deadline = deployment.map(|it| progress_deadline(&it.spec.strategy));
     terms
 }
 
@@ -52,6 +52,13 @@ fn asked(application: &SiteApplication) -> OwnerTerms {
         windows_apply_to_edits: spec.upgrade.windows_apply_to_edits,
         progress_deadline: None,
     }
+}
+
+/// Seconds until a site that is not available has failed.
+fn progress_deadline(strategy: &SiteStrategy) -> u32 {
+    let told = strategy.progress_deadline.as_deref();
+    let told = told.and_then(|text| duration::parse(text).ok());
+    told.map_or(600, |told| u32::try_from(told.as_secs()).unwrap_or(u32::MAX))
 }
 
 fn of_application(change: &Change<SiteApplication>) -> Option<SiteTermsChange> {
