@@ -14,3 +14,9 @@ pub mod overlap;
 pub mod rollout;
 pub mod snapshot;
 pub mod terms;
+//! - [`duration`]: durations as the schemas write them
+//! - [`version`]: which versions may be left out of a queue
+//! - [`window`]: when upgrades may begin
+pub mod duration;
+pub mod version;
+pub mod window;
