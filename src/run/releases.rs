@@ -16,13 +16,12 @@ use crate::{
     controllers::{
         Shared,
         observed::Observed,
-        requests::Requests,
         releases::{
             Base, Stores, app_clusters::AppClusters, application::Applications, calls::Calls,
             capacity::CapacityTargets, charts::ChartSource, credentials::RepositorySecrets,
-            installation::Installations, release::Releases,
-            traffic::TrafficTargets,
+            installation::Installations, release::Releases, traffic::TrafficTargets,
         },
+        requests::Requests,
     },
 };
 

@@ -122,7 +122,10 @@ mod tests {
         assert_eq!(series.len(), 7);
         let labels = r#"x_sites{baton_namespace="shop",baton_name="web",state="#;
         for (state, count) in [("all", 7), ("failed", 2), ("queued", 0)] {
-            assert!(series.contains(&format!(r#"{labels}"{state}"}} {count}"#)), "{series:?}");
+            assert!(
+                series.contains(&format!(r#"{labels}"{state}"}} {count}"#)),
+                "{series:?}"
+            );
         }
     }
 }

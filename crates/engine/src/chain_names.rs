@@ -60,7 +60,9 @@ mod tests {
             ("", &long, "eu"),
             ("", &long, "us"),
         ];
-        let labels: BTreeSet<_> = chains.map(|(maker, name, at)| label(maker, name, at)).into();
+        let labels: BTreeSet<_> = chains
+            .map(|(maker, name, at)| label(maker, name, at))
+            .into();
         assert_eq!(labels.len(), chains.len());
         for label in &labels {
             assert!(label.len() <= LABEL_LIMIT, "{label}");

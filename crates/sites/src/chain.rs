@@ -29,7 +29,10 @@ pub fn label(deployment: &str, site: &str) -> String {
 #[must_use]
 pub fn revision_name(deployment: &str, site: &str, number: i64) -> String {
     let hash = &short_hash(&format!("{deployment}/{site}"))[..8];
-    let short = begin(deployment, OF_DEPLOYMENT.max(READABLE.saturating_sub(site.len() + 1)));
+    let short = begin(
+        deployment,
+        OF_DEPLOYMENT.max(READABLE.saturating_sub(site.len() + 1)),
+    );
     let site = begin(site, READABLE - short.len() - 1);
     format!("{short}-{site}-{hash}-{number}")
 }
@@ -139,10 +142,19 @@ mod tests {
             (report(None, None, false), RevisionState::Queued),
             (report(None, Some(one), false), RevisionState::Started(one)),
             (report(Some(QUEUED), None, false), RevisionState::Queued),
-            (report(Some(QUEUED), Some(one), false), RevisionState::Started(one)),
+            (
+                report(Some(QUEUED), Some(one), false),
+                RevisionState::Started(one),
+            ),
             (report(Some(SKIPPED), None, false), RevisionState::Skipped),
-            (report(Some(STOPPING), Some(one), false), RevisionState::Started(one)),
-            (report(Some(AVAILABLE), Some(one), true), RevisionState::Available(two)),
+            (
+                report(Some(STOPPING), Some(one), false),
+                RevisionState::Started(one),
+            ),
+            (
+                report(Some(AVAILABLE), Some(one), true),
+                RevisionState::Available(two),
+            ),
             (
                 report(Some(CLUSTER_UNREACHABLE), None, false),
                 RevisionState::Unknown { has_begun: false },
@@ -151,10 +163,22 @@ mod tests {
                 report(Some(CLUSTER_UNREACHABLE), Some(one), false),
                 RevisionState::Unknown { has_begun: true },
             ),
-            (report(Some(PROBE_FAILURE), Some(one), false), RevisionState::Started(one)),
-            (report(Some(PROBE_FAILURE), None, false), RevisionState::Started(two)),
-            (report(Some(PROBE_FAILURE), Some(one), true), failing(PROBE_FAILURE, true, Some(one))),
-            (report(Some(PREFLIGHT_ERROR), None, false), failing(PREFLIGHT_ERROR, false, None)),
+            (
+                report(Some(PROBE_FAILURE), Some(one), false),
+                RevisionState::Started(one),
+            ),
+            (
+                report(Some(PROBE_FAILURE), None, false),
+                RevisionState::Started(two),
+            ),
+            (
+                report(Some(PROBE_FAILURE), Some(one), true),
+                failing(PROBE_FAILURE, true, Some(one)),
+            ),
+            (
+                report(Some(PREFLIGHT_ERROR), None, false),
+                failing(PREFLIGHT_ERROR, false, None),
+            ),
         ] {
             assert_eq!(state(reported), expected, "{reported:?}");
         }

@@ -4,19 +4,21 @@
 //! write. What clients can observe: `docs/sites.md`.
 //!
 //! - [`chain`]: the revisions of a deployment in a site, their names and states
+//! - [`duration`]: durations as the schemas write them
 //! - [`overlap`]: sites that two deployments want
-//! - [`snapshot`]: the versions of an application that are kept
+//! - [`placement`]: which sites an expression over labels matches
 //! - [`rollout`]: which sites get a version next, what ends a rollout, and what is reported of it
+//! - [`snapshot`]: the versions of an application that are kept
 //! - [`terms`]: what owners and providers ask of upgrades
+//! - [`version`]: which versions may be left out of a queue
+//! - [`window`]: when upgrades may begin
 
 pub mod chain;
+pub mod duration;
 pub mod overlap;
+pub mod placement;
 pub mod rollout;
 pub mod snapshot;
 pub mod terms;
-//! - [`duration`]: durations as the schemas write them
-//! - [`version`]: which versions may be left out of a queue
-//! - [`window`]: when upgrades may begin
-pub mod duration;
 pub mod version;
 pub mod window;

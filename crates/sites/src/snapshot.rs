@@ -153,7 +153,10 @@ pub fn content(application: &str, spec: &SiteApplicationSpec) -> Result<Content,
     let (mut phases, mut slices) = (Vec::new(), Vec::new());
     for phase in template.phases.iter().flatten() {
         let parts = slice_parts::in_parts(phase.objects.clone());
-        let parts: Vec<_> = parts.into_iter().map(|part| slice(application, json!(part))).collect();
+        let parts: Vec<_> = parts
+            .into_iter()
+            .map(|part| slice(application, json!(part)))
+            .collect();
         phases.push(SnapshotPhase {
             name: phase.name.clone(),
             slices: parts.iter().map(|slice| slice.name.clone()).collect(),
@@ -248,8 +251,14 @@ mod tests {
         assert_eq!(plain.len(), 16);
         assert_eq!(plain, edit(|spec| spec.version = "2".to_owned()));
         assert_eq!(plain, edit(|spec| spec.upgrade.skip_patch_versions = true));
-        assert_ne!(plain, edit(|spec| spec.upgrade.method = UpgradeMethod::StopAndRestart));
-        assert_ne!(plain, edit(|spec| spec.template.spec.success_delay_seconds = Some(3)));
+        assert_ne!(
+            plain,
+            edit(|spec| spec.upgrade.method = UpgradeMethod::StopAndRestart)
+        );
+        assert_ne!(
+            plain,
+            edit(|spec| spec.template.spec.success_delay_seconds = Some(3))
+        );
     }
 
     #[test]
@@ -257,7 +266,11 @@ mod tests {
         let made = content("shop", &application(&json!([phase("a"), phase("b")]))).unwrap();
         let edited = content("shop", &application(&json!([phase("a"), phase("c")]))).unwrap();
         let names: Vec<_> = made.snapshot.slices().collect();
-        let listed: Vec<_> = made.slices.iter().map(|slice| slice.name.as_str()).collect();
+        let listed: Vec<_> = made
+            .slices
+            .iter()
+            .map(|slice| slice.name.as_str())
+            .collect();
         assert_eq!(names, listed);
         assert_eq!(names[0], edited.snapshot.slices().next().unwrap());
         assert_ne!(names[1], edited.snapshot.slices().nth(1).unwrap());

@@ -15,9 +15,7 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use twox_hash::XxHash64;
 
-use super::{
-    Error, installation::Installations, kinds, scalable::scalable, 
-};
+use super::{Error, installation::Installations, kinds, scalable::scalable};
 use crate::controllers::{slices::NewSlice, store::Key};
 
 /// The names of the slices, by the phases that they are installed in.
@@ -137,7 +135,9 @@ impl Installations {
                 }),
                 objects: &objects,
             };
-            slice.make(&self.base.shared, &self.base.observed, Self::NAME).await?;
+            slice
+                .make(&self.base.shared, &self.base.observed, Self::NAME)
+                .await?;
             names.push(name);
         }
         Ok(names)

@@ -44,7 +44,6 @@ use super::{
     charts::ChartSource,
     content::{Content, ContentError},
     kinds,
-    
 };
 use crate::controllers::store::Key;
 

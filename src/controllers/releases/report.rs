@@ -9,9 +9,11 @@ use super::{
     AtStep as _, Base, Error,
     app_clusters::AppClusters,
     debounced::{Debounced, Reported},
-    
 };
-use crate::controllers::{store::{Key, Store}, requests::Namespaced};
+use crate::controllers::{
+    requests::Namespaced,
+    store::{Key, Store},
+};
 
 /// A kind of targets.
 pub(crate) trait Target: Namespaced {

@@ -50,7 +50,13 @@ impl Controller for SiteApplications {
         });
         queue.wake_on(&stores.versions.changes, self, |_, change| {
             let record = change.object();
-            record.and_then(|it| key_of(it.namespace().as_deref(), it.labels().get(LABEL_SITE_APPLICATION)))
+            record
+                .and_then(|it| {
+                    key_of(
+                        it.namespace().as_deref(),
+                        it.labels().get(LABEL_SITE_APPLICATION),
+                    )
+                })
                 .map(|key| Wake::after(BURST, key))
         });
         queue.wake_on(&stores.deployments.changes, self, |_, change| {
@@ -96,7 +102,9 @@ impl Controller for SiteApplications {
             let mut reported = SiteApplication::clone(&application);
             reported.status = Some(status);
             let written = self.base.requests.replace_status(&reported).await;
-            stores.applications.written(written.at_step("writing the status")?);
+            stores
+                .applications
+                .written(written.at_step("writing the status")?);
             wrote = true;
         }
         let outcome = match (wrote, content.is_err()) {
@@ -213,7 +221,9 @@ impl SiteApplications {
             return Ok(false);
         };
         let owned = shared.api.add_slice_owner(&owner, None, &known).await;
-        observed.slices.updated(owned.at_step("owning a slice")?, Self::NAME);
+        observed
+            .slices
+            .updated(owned.at_step("owning a slice")?, Self::NAME);
         Ok(true)
     }
 
@@ -233,7 +243,10 @@ impl SiteApplications {
                 wrote = true;
             } else {
                 let owner = owner_reference(application, true);
-                wrote |= self.base.settle_version(&record, owner, record.revision).await?;
+                wrote |= self
+                    .base
+                    .settle_version(&record, owner, record.revision)
+                    .await?;
             }
         }
         Ok(wrote)
@@ -245,7 +258,9 @@ impl SiteApplications {
         let is_user = |application: &Arc<SiteApplication>| {
             let name = application.name_any();
             let versions = self.base.stores.versions_of(&slice.namespace, &name);
-            versions.iter().any(|it| it.snapshot.slices().any(|name| *name == *slice.name))
+            versions
+                .iter()
+                .any(|it| it.snapshot.slices().any(|name| *name == *slice.name))
         };
         let users = applications.iter().filter(|it| is_user(it));
         let keys = users.map(|it| Key::of(kinds::APPLICATION, &**it));
@@ -256,7 +271,9 @@ impl SiteApplications {
 /// The versions that somebody may ask for: what a deployment names, what it brings, and what it goes back to.
 fn named(deployment: &SiteDeployment) -> impl Iterator<Item = &str> {
     let status = deployment.status.as_ref();
-    let reported = status.into_iter().flat_map(|status| [&status.version, &status.previous_version]);
+    let reported = status
+        .into_iter()
+        .flat_map(|status| [&status.version, &status.previous_version]);
     let reported = reported.flatten().map(String::as_str);
     let asked = Some(&*deployment.spec.application_version).filter(|it| *it != EVERY_VERSION);
     reported.chain(asked)
@@ -291,13 +308,19 @@ fn on_deployment(change: &Change<SiteDeployment>) -> Vec<Wake<Key>> {
         let named = named(deployment).map(|version| (application.clone(), version.to_owned()));
         named.collect()
     };
-    let left = change.new.as_ref().map(|new| needs(new)).unwrap_or_default();
+    let left = change
+        .new
+        .as_ref()
+        .map(|new| needs(new))
+        .unwrap_or_default();
     let given_up = needs(old);
     if given_up.is_subset(&left) {
         return Vec::new();
     }
     let key = key_of(old.namespace().as_deref(), Some(&old.spec.application));
-    key.map(|key| Wake::after(UNUSED, key)).into_iter().collect()
+    key.map(|key| Wake::after(UNUSED, key))
+        .into_iter()
+        .collect()
 }
 
 /// A revision of a site that has ended may have been the last one of its version.

@@ -189,7 +189,10 @@ impl SiteDeployments {
 fn requeue(at: Option<Timestamp>, now: Timestamp) -> Requeue {
     let left = at.map(|at| at.duration_since(now));
     // A moment more, so that it has come by then.
-    let left = left.map(|left| left.unsigned_abs().saturating_mul(u32::from(left.is_positive())));
+    let left = left.map(|left| {
+        left.unsigned_abs()
+            .saturating_mul(u32::from(left.is_positive()))
+    });
     left.map_or(Requeue::OnEvent, |left| {
         Requeue::After(left + std::time::Duration::from_millis(1))
     })

@@ -160,7 +160,9 @@ impl Base {
     pub(super) fn chosen_by(&self, choices: &Choices, deployment: &SiteDeployment) -> Sites {
         let key = Key::of(super::kinds::DEPLOYMENT, deployment);
         let records = self.placements_of(&key, deployment);
-        let sites = records.first().and_then(|record| choices.read(&key, record));
+        let sites = records
+            .first()
+            .and_then(|record| choices.read(&key, record));
         sites.unwrap_or_default()
     }
 

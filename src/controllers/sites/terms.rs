@@ -58,7 +58,9 @@ fn asked(application: &SiteApplication) -> OwnerTerms {
 fn progress_deadline(strategy: &SiteStrategy) -> u32 {
     let told = strategy.progress_deadline.as_deref();
     let told = told.and_then(|text| duration::parse(text).ok());
-    told.map_or(600, |told| u32::try_from(told.as_secs()).unwrap_or(u32::MAX))
+    told.map_or(600, |told| {
+        u32::try_from(told.as_secs()).unwrap_or(u32::MAX)
+    })
 }
 
 fn of_application(change: &Change<SiteApplication>) -> Option<SiteTermsChange> {

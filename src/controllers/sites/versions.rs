@@ -57,7 +57,12 @@ fn read(record: Arc<ControllerRevision>) -> Option<Version> {
 impl Version {
     /// Whether all of its slices are there, so that it can be brought to sites.
     pub(super) fn is_whole(&self, observed: &Observed) -> bool {
-        let namespace = self.record.metadata.namespace.as_deref().unwrap_or_default();
+        let namespace = self
+            .record
+            .metadata
+            .namespace
+            .as_deref()
+            .unwrap_or_default();
         self.snapshot.slices().all(|name| {
             let key = RecordKey {
                 kind: SliceKind(RevisionKind::ObjectSet),

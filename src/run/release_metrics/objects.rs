@@ -22,10 +22,7 @@ use prometheus_client::{
 };
 
 use super::elapsed;
-use crate::controllers::releases::{
-    Base, Stores,
-    
-};
+use crate::controllers::releases::{Base, Stores};
 use crate::controllers::store::{Kind, Store};
 
 /// Conditions of Releases that are counted.

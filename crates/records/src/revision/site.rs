@@ -172,7 +172,9 @@ mod tests {
 
         // The answer to a write of ours says the same as an event would.
         let status = json!({"conditions": [condition("Available", "True", early)]});
-        record.set_status(&serde_json::from_value(status).unwrap()).unwrap();
+        record
+            .set_status(&serde_json::from_value(status).unwrap())
+            .unwrap();
         let expected = SiteProgress {
             available_since: Some(time(early)),
             ..SiteProgress::default()

@@ -156,12 +156,28 @@ mod tests {
             (&five, "5/a", &[("1", "a")], &[], &[]),
             (&five, "5/a", &[("1", "b")], &[], &["1/a"]),
             // Edits count as one version, and the older ones stay as long as they run.
-            (&["1/a", "2/a", "2/b", "3/a", "4/a"], "4/a", &[], &[], &["2/a"]),
-            (&["1/a", "2/a", "2/b", "3/a", "4/a"], "4/a", &[("2", "a")], &[], &[]),
+            (
+                &["1/a", "2/a", "2/b", "3/a", "4/a"],
+                "4/a",
+                &[],
+                &[],
+                &["2/a"],
+            ),
+            (
+                &["1/a", "2/a", "2/b", "3/a", "4/a"],
+                "4/a",
+                &[("2", "a")],
+                &[],
+                &[],
+            ),
             // Nothing can be kept of what the application has now.
             (&five, "", &[], &[], &["1/a"]),
         ] {
-            assert_eq!(kept(list, present, used, named).surplus, surplus, "{list:?} {present}");
+            assert_eq!(
+                kept(list, present, used, named).surplus,
+                surplus,
+                "{list:?} {present}"
+            );
         }
     }
 
@@ -194,12 +210,18 @@ mod tests {
         let good = report(&empty, 1, now(1), vec![], &Ok("1.2.3"));
         assert_eq!(report(&good, 1, now(2), vec![], &Ok("1.2.3")), good);
         let types = |status: &SiteApplicationStatus| {
-            let types = status.conditions.iter().map(|it| format!("{}={}", it.type_, it.status));
+            let types = status
+                .conditions
+                .iter()
+                .map(|it| format!("{}={}", it.type_, it.status));
             types.collect::<Vec<_>>().join(" ")
         };
         assert_eq!(types(&good), "Kept=True Ready=True");
         let bad = report(&good, 2, now(3), vec![], &Err(&invalid));
         assert_eq!(types(&bad), "Kept=False Ready=False Stalled=True");
-        assert_eq!(types(&report(&bad, 3, now(4), vec![], &Ok("2"))), "Kept=True Ready=True");
+        assert_eq!(
+            types(&report(&bad, 3, now(4), vec![], &Ok("2"))),
+            "Kept=True Ready=True"
+        );
     }
 }

@@ -20,12 +20,11 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::Releases;
-use crate::controllers::releases::{
-    kinds,
-    scalable::scalable,
-    
+use crate::controllers::releases::{kinds, scalable::scalable};
+use crate::controllers::{
+    requests::Namespaced,
+    store::{Key, Store},
 };
-use crate::controllers::{store::{Key, Store}, requests::Namespaced};
 
 /// A Release with its targets.
 pub(super) struct Scheduled {

@@ -11,13 +11,10 @@ use baton_releases::{
 use k8s_openapi::api::core::v1::{Pod, Service};
 use tokio::try_join;
 
-use crate::controllers::releases::{
-    app_clusters::{
-        cluster::AppCluster,
-        objects::{LABEL_SERVICE, label},
-        requests::RequestError,
-    },
-    
+use crate::controllers::releases::app_clusters::{
+    cluster::AppCluster,
+    objects::{LABEL_SERVICE, label},
+    requests::RequestError,
 };
 use crate::controllers::store::Store;
 

@@ -50,15 +50,15 @@ impl SiteDeployments {
     ) -> Result<(), Error> {
         let actions = &actions[..actions.len().min(IN_A_ROUND)];
         let versions = self.own_versions(deployment, seen, actions).await?;
-        let mut by_site: BTreeMap<Arc<str>, Vec<&Action>> = BTreeMap::new();
+        let mut by_site: BTreeMap<Arc<str>, Vec<Action>> = BTreeMap::new();
         for action in actions {
             if let Some(site) = self.site_of(key, action) {
-                by_site.entry(site).or_default().push(action);
+                by_site.entry(site).or_default().push(action.clone());
             }
         }
         let versions = &versions;
         let sites = stream::iter(by_site.into_values().map(|actions| async move {
-            for action in actions {
+            for action in &actions {
                 self.act_once(key, deployment, versions, action).await?;
             }
             Ok(())
@@ -91,7 +91,9 @@ impl SiteDeployments {
             let id = (snapshot.version.clone(), snapshot.edit.clone());
             if given.contains(&id) {
                 let owner = owner_reference(deployment, false);
-                self.base.settle_version(record, owner, record.revision).await?;
+                self.base
+                    .settle_version(record, owner, record.revision)
+                    .await?;
                 found.insert(id, snapshot);
             }
         }
@@ -107,8 +109,15 @@ impl SiteDeployments {
             | Action::Forget { revision }
             | Action::TearDown { revision } => revision,
         };
-        let record = self.base.observed.revisions.get(&revision_key(key, revision))?;
-        record.site.as_ref().map(|site| site.entry.site.as_str().into())
+        let record = self
+            .base
+            .observed
+            .revisions
+            .get(&revision_key(key, revision))?;
+        record
+            .site
+            .as_ref()
+            .map(|site| site.entry.site.as_str().into())
     }
 
     async fn act_once(
@@ -139,7 +148,9 @@ impl SiteDeployments {
                     return Ok(());
                 };
                 let api = &self.base.shared.api;
-                let archived = api.set_lifecycle(&record, LifecycleState::Archived, false).await;
+                let archived = api
+                    .set_lifecycle(&record, LifecycleState::Archived, false)
+                    .await;
                 self.updated(archived.at_step("archiving a revision")?);
                 Ok(())
             }
@@ -167,10 +178,19 @@ impl SiteDeployments {
         let revision = revision_key(key, name);
         let made = self.base.shared.api.create(&revision, manifest).await;
         if let Some(message) = made.as_ref().err().and_then(|error| error.refusal()) {
-            let note = format!("The revision for site {} was refused: {message}", entry.site);
+            let note = format!(
+                "The revision for site {} was refused: {message}",
+                entry.site
+            );
             let events = &self.base.shared.events;
             let on = (key, deployment);
-            events.publish_about(events::REPORTER, on, EventKind::Warning, "RevisionRefused", note);
+            events.publish_about(
+                events::REPORTER,
+                on,
+                EventKind::Warning,
+                "RevisionRefused",
+                note,
+            );
         }
         let made = made.at_step("making a revision")?;
         self.base.observed.revisions.created(made, Self::NAME);
@@ -281,6 +301,9 @@ mod tests {
         let manifest = manifest(&deployment, &snapshot, ("r", 1), &entry, &previous);
         let length = manifest.to_string().len();
         assert!(length < 4096, "{length}");
-        assert_eq!(manifest["spec"]["phases"][0]["class"], format!("cluster.{}", entry.site));
+        assert_eq!(
+            manifest["spec"]["phases"][0]["class"],
+            format!("cluster.{}", entry.site)
+        );
     }
 }

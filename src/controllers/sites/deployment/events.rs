@@ -34,7 +34,8 @@ pub(super) fn between(old: &SiteDeploymentStatus, new: &SiteDeploymentStatus) ->
     let mut events = Vec::new();
     let version = new.version.as_deref().unwrap_or_default();
     if let Some(batch) = &new.batch
-        && (old.rollout, old.batch.as_ref().map(|it| it.number)) != (new.rollout, Some(batch.number))
+        && (old.rollout, old.batch.as_ref().map(|it| it.number))
+            != (new.rollout, Some(batch.number))
     {
         let (number, of) = (batch.number, batch.of);
         let note = format!("Version {version} goes to wave {number} of {of}");
@@ -52,10 +53,34 @@ pub(super) fn between(old: &SiteDeploymentStatus, new: &SiteDeploymentStatus) ->
     }
     changed(ABORTED, "True", reasons::ROLLED_BACK, Warning, "RolledBack");
     changed(PROGRESSING, "False", reasons::COMPLETE, Normal, "Complete");
-    changed(PROGRESSING, "False", reasons::INVALID_STRATEGY, Warning, "InvalidStrategy");
-    changed(WAITING, "True", reasons::VERSION_NOT_FOUND, Normal, "VersionNotFound");
-    changed(PLACED, "False", reasons::INVALID_EXPRESSION, Warning, "InvalidExpression");
-    changed(PLACED, "False", reasons::OVERLAPPING, Warning, "Overlapping");
+    changed(
+        PROGRESSING,
+        "False",
+        reasons::INVALID_STRATEGY,
+        Warning,
+        "InvalidStrategy",
+    );
+    changed(
+        WAITING,
+        "True",
+        reasons::VERSION_NOT_FOUND,
+        Normal,
+        "VersionNotFound",
+    );
+    changed(
+        PLACED,
+        "False",
+        reasons::INVALID_EXPRESSION,
+        Warning,
+        "InvalidExpression",
+    );
+    changed(
+        PLACED,
+        "False",
+        reasons::OVERLAPPING,
+        Warning,
+        "Overlapping",
+    );
     events
 }
 
@@ -94,12 +119,28 @@ mod tests {
         for (old, new, expected) in [
             (status(1, 1, &[]), status(1, 1, &[]), vec![]),
             (status(1, 1, &[]), status(1, 2, &[]), vec!["WaveStarted"]),
-            (status(1, 1, &[complete]), status(2, 1, &[]), vec!["WaveStarted"]),
-            (status(1, 3, &[]), status(1, 0, &[complete]), vec!["Complete"]),
+            (
+                status(1, 1, &[complete]),
+                status(2, 1, &[]),
+                vec!["WaveStarted"],
+            ),
+            (
+                status(1, 3, &[]),
+                status(1, 0, &[complete]),
+                vec!["Complete"],
+            ),
             (status(1, 0, &[complete]), status(1, 0, &[complete]), vec![]),
-            (status(1, 0, &[complete]), status(2, 0, &[complete]), vec!["Complete"]),
+            (
+                status(1, 0, &[complete]),
+                status(2, 0, &[complete]),
+                vec!["Complete"],
+            ),
             (status(1, 2, &[]), status(1, 2, &[failed]), vec!["Aborted"]),
-            (status(1, 2, &[failed]), status(1, 2, &[back]), vec!["RolledBack"]),
+            (
+                status(1, 2, &[failed]),
+                status(1, 2, &[back]),
+                vec!["RolledBack"],
+            ),
         ] {
             let events = between(&old, &new);
             let reasons: Vec<_> = events.iter().map(|event| event.reason).collect();

@@ -63,13 +63,22 @@ impl SiteDeployments {
         for version in &versions {
             let version = version.snapshot.planned();
             // The newest edit comes first.
-            planned.entry(Arc::clone(&version.version)).or_insert(version);
+            planned
+                .entry(Arc::clone(&version.version))
+                .or_insert(version);
         }
-        let exists = stores.applications.get(&key.namespace, application).is_some();
+        let exists = stores
+            .applications
+            .get(&key.namespace, application)
+            .is_some();
         let wanted = deployment.spec.application_version.as_str();
         let found = match wanted {
-            EVERY_VERSION => versions.first().map(|it| it.snapshot.version.as_str().into()),
-            _ => planned.get_key_value(wanted).map(|(version, _)| Arc::clone(version)),
+            EVERY_VERSION => versions
+                .first()
+                .map(|it| it.snapshot.version.as_str().into()),
+            _ => planned
+                .get_key_value(wanted)
+                .map(|(version, _)| Arc::clone(version)),
         };
         let target = match found {
             _ if !exists => Target::NoApplication,
@@ -156,7 +165,9 @@ impl SiteDeployments {
     ) -> Overlap {
         let application = deployment.spec.application.as_str();
         let others = self.base.stores.deployments.in_namespace(&key.namespace);
-        let others = others.iter().filter(|other| uid(&***other) != uid(deployment));
+        let others = others
+            .iter()
+            .filter(|other| uid(&***other) != uid(deployment));
         let others: Vec<_> = others
             .map(|other| {
                 let name = other.metadata.name.as_deref().unwrap_or_default();

@@ -60,7 +60,9 @@ pub(super) fn on_deployment(stores: &Stores, change: &Change<SiteDeployment>) ->
 /// An application that comes or goes wakes its deployments, and so does each version that it keeps.
 pub(super) fn on_application(stores: &Stores, change: &Change<SiteApplication>) -> Vec<Wake<Key>> {
     let kept = |side: &Option<Arc<SiteApplication>>| {
-        let status = side.as_ref().map(|it| it.status.clone().unwrap_or_default());
+        let status = side
+            .as_ref()
+            .map(|it| it.status.clone().unwrap_or_default());
         status.map(|status| status.versions)
     };
     if kept(&change.old) == kept(&change.new) {
