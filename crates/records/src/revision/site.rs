@@ -125,7 +125,8 @@ mod tests {
         let object = json!({
             "metadata": {
                 "name": "edge-1", "namespace": "shop", "uid": "u", "resourceVersion": "5",
-                "labels": {"baton.run/chain": "c"}, "annotations": {"baton.run/site": annotation},
+                "labels": {"baton.run/chain": "c", "baton.run/site-deployment": "edge"},
+                "annotations": {"baton.run/site": annotation},
             },
             "status": {"conditions": conditions},
         });
