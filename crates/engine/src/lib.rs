@@ -23,7 +23,7 @@ pub mod object_pass;
 pub mod owners;
 pub mod pass;
 pub mod preflight;
-mod readiness;
+pub mod readiness;
 pub mod recreate;
 pub mod revision;
 pub mod slice_parts;

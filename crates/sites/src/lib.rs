@@ -20,5 +20,6 @@ pub mod placement;
 pub mod rollout;
 pub mod snapshot;
 pub mod terms;
+mod text;
 pub mod version;
 pub mod window;

@@ -1,9 +1,35 @@
 //! Which sites get a version next, what is taken back, and what is reported.
+//!
+//! A plan is made in the steps that [`plan`] names: what the strategy asks for, which rollout it is, how all sites are,
+//! whether the rollout ends early, what comes next, and from these the status and the actions. Which sites are in which
+//! batch is read from their revisions; the status adds what these cannot say: the number and the version of the rollout,
+//! that it was aborted, and which batch is under way. (Contract `sites.md`.)
+
+mod abort;
+mod actions;
+mod course;
+mod fleet;
+mod order;
+mod queue;
+mod status;
+mod step;
+pub mod strategy;
+mod view;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus, SiteEntry, SiteStop};
 use jiff::Timestamp;
+
+use self::{
+    abort::Abort,
+    course::Course,
+    fleet::{Fleet, earlier},
+    order::Seed,
+    step::{Situation, Step},
+    strategy::Strategy,
+    view::Lens,
+};
 
 /// What a plan is made from.
 #[derive(Clone, Debug)]
@@ -156,10 +182,48 @@ pub struct Plan {
 /// Status, sites and revisions have to be at least as new as what was written last for this deployment.
 #[must_use]
 pub fn plan(observed: &Observed<'_>) -> Plan {
+    let sites = observed
+        .sites
+        .values()
+        .filter(|site| site.is_placed)
+        .count();
+    let strategy = Strategy::of(observed, sites);
+    let course = Course::of(observed, strategy.as_ref());
+    let lens = Lens {
+        rollout: course.number,
+        version: course.version,
+        deadline: strategy::deadline(&observed.spec.strategy),
+        now: observed.now,
+    };
+    let fleet = Fleet::survey(observed, &lens);
+    let situation = Situation {
+        status: observed.status,
+        course: &course,
+        strategy: strategy.as_ref(),
+        fleet: &fleet,
+        lens: &lens,
+        seed: Seed::new(observed.uid, course.version),
+    };
+    let abort = Abort::of(observed, &situation);
+    let step = situation.next(abort.is_some());
+    let status = status::report(observed, &situation, &step, abort.as_ref());
     Plan {
-        status: observed.status.clone(),
-        ..Plan::default()
+        status_first: course.is_new
+            || abort.as_ref().is_some_and(|abort| abort.is_new)
+            || (observed.status.batch.is_none() && status.batch.is_some()),
+        status,
+        actions: actions::of(observed, &situation, &step, abort.as_ref()),
+        again_at: again_at(&fleet, &step),
     }
+}
+
+/// When time alone changes something.
+fn again_at(fleet: &Fleet<'_>, step: &Step) -> Option<Timestamp> {
+    let soaked = match step {
+        Step::Soaking(until) => Some(*until),
+        _ => None,
+    };
+    earlier(fleet.deadline, soaked)
 }
 
 /// Something to be done about a site.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_apis::{SiteApplication, SiteDeployment, SiteEntry, SiteStrategy};
-use baton_sites::{duration, terms::OwnerTerms};
+use baton_sites::{rollout::strategy::deadline, terms::OwnerTerms};
 
 use super::Stores;
 use crate::controllers::{
@@ -56,11 +56,7 @@ fn asked(application: &SiteApplication) -> OwnerTerms {
 
 /// Seconds until a site that is not available has failed.
 fn progress_deadline(strategy: &SiteStrategy) -> u32 {
-    let told = strategy.progress_deadline.as_deref();
-    let told = told.and_then(|text| duration::parse(text).ok());
-    told.map_or(600, |told| {
-        u32::try_from(told.as_secs()).unwrap_or(u32::MAX)
-    })
+    u32::try_from(deadline(strategy).as_secs()).unwrap_or(u32::MAX)
 }
 
 fn of_application(change: &Change<SiteApplication>) -> Option<SiteTermsChange> {

@@ -11,8 +11,9 @@ use baton_records::revision::RevisionRecord;
 use baton_sites::{
     chain::{Reported, revision_name, state},
     overlap::{Claim, Overlap, settle},
-    placement::Expression,
-    rollout::{Observed, Placement, Plan, Revision, Site, Target, Version as Planned, plan},
+    rollout::{Observed, Placement, Plan, Revision, Site, Target, Version as Planned, plan,
+        strategy::canary_expression,
+    },
 };
 use jiff::Timestamp;
 
@@ -106,10 +107,8 @@ impl SiteDeployments {
         let revisions = revisions.of_site_deployment(&key.namespace, &key.name);
         let overlap = self.overlap(key, deployment, chosen, &revisions);
         let inventory = self.base.inventory.sites();
-        let canary = deployment.spec.strategy.canary.as_ref();
-        let canary = canary.and_then(|canary| canary.match_site_labels.as_deref());
         // One that cannot be understood is what the plan reports.
-        let canary = canary.and_then(|text| Expression::parse(text).ok());
+        let canary = canary_expression(&deployment.spec.strategy).ok().flatten();
         let make = |name: &str, is_placed| {
             let known = inventory.get(name);
             let is_canary = |site: &InventorySite| {
