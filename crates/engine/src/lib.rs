@@ -6,6 +6,7 @@
 //! server, the property tests with a model of one.
 
 pub mod chain;
+pub mod chain_names;
 pub mod condition_list;
 pub mod conditions;
 pub mod containers;
@@ -25,6 +26,7 @@ pub mod preflight;
 pub mod readiness;
 pub mod recreate;
 pub mod revision;
+pub mod slice_parts;
 pub mod stop;
 pub mod teardown;
 #[cfg(test)]

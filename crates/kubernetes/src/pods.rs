@@ -79,7 +79,9 @@ impl Target {
             let status = wire::failure(reply.status, &reply.body);
             return Err(PodsError::Refused(status.message));
         }
-        Ok(!serde_json::from_slice::<List>(&reply.body)?.items.is_empty())
+        Ok(!serde_json::from_slice::<List>(&reply.body)?
+            .items
+            .is_empty())
     }
 }
 

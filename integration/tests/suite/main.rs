@@ -83,6 +83,7 @@ mod rights;
 mod rollout;
 mod schema_limits;
 mod secrecy;
+mod site_rollouts;
 mod sites_harness;
 mod stale_leader;
 mod status;

@@ -56,7 +56,9 @@ impl ObjectSetPhases {
 
     /// What holds for the upgrades of a phase.
     fn terms(&self, record: &PhaseRecord) -> Terms {
-        let entry = record.annotations.get(baton_apis::constants::ANNOTATION_SITE);
+        let entry = record
+            .annotations
+            .get(baton_apis::constants::ANNOTATION_SITE);
         let entry = entry.and_then(|text| serde_json::from_str(text).ok());
         let owner = entry.map(|entry| self.observed.site_terms.of(&record.key.namespace, &entry));
         let cluster = record.cluster().unwrap_or_default();
@@ -67,11 +69,7 @@ impl ObjectSetPhases {
     }
 
     /// What an agent has to know of the place of a phase; `known`: its mirror.
-    pub(super) fn place(
-        &self,
-        record: &PhaseRecord,
-        known: Option<&PhaseRecord>,
-    ) -> Option<Place> {
+    pub(super) fn place(&self, record: &PhaseRecord, known: Option<&PhaseRecord>) -> Option<Place> {
         if !is_of_site(record) {
             return None;
         }

@@ -133,7 +133,8 @@ pub fn canary_expression(spec: &SiteStrategy) -> Result<Option<Expression>, Pars
 }
 
 /// How long a site may take from its beginning on. What cannot be read counts as left out: it is told elsewhere.
-pub(super) fn deadline(spec: &SiteStrategy) -> SignedDuration {
+#[must_use]
+pub fn deadline(spec: &SiteStrategy) -> SignedDuration {
     let told = duration("progressDeadline", spec.progress_deadline.as_deref());
     told.ok().flatten().unwrap_or(DEADLINE)
 }
