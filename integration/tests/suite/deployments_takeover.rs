@@ -85,8 +85,8 @@ async fn until_taken_over(web: &TestDeployment<'_>) {
     }
 }
 
-/// Fails unless a manager has changed as much as it takes since it was started: the mark of the template's metadata, and
-/// what the revision and the deployment are like.
+/// Fails unless a manager has changed as much as it takes since it was started: the mark of the template's metadata,
+/// and what the revision and the deployment are like.
 ///
 /// The mark is the deployment's controller's, the first status that of the revision's: where these meet, the later one
 /// is refused and decided anew. So only what was carried out is counted.

@@ -65,9 +65,10 @@ pub(crate) async fn switch(
         };
         let (subject, is_changed) = switched(cluster, target, action, args.dry_run).await?;
         let name = name(subject.object());
-        Ok(match is_changed {
-            true => format!("{name} {done}{}", note(args.dry_run)),
-            false => format!("{name} {already}"),
+        Ok(if is_changed {
+            format!("{name} {done}{}", note(args.dry_run))
+        } else {
+            format!("{name} {already}")
         })
     })
     .await

@@ -39,8 +39,8 @@ const MARKS: [(&str, &str, &str); 4] = [
 /// What the names of Argo CD begin with, which may leave no mark: it tracks by a label that others use too.
 const ARGO_CD: &str = "argocd-";
 
-/// Takes what is ours off an object, the references to `owners` by uid included, and gives the fields to its tool, which
-/// is returned; `None` if it is gone.
+/// Takes what is ours off an object, the references to `owners` by uid included, and gives the fields to its tool,
+/// which is returned; `None` if it is gone.
 pub(super) async fn hand_back(
     cluster: &Cluster,
     (gvk, key): &(Gvk, ObjectKey),

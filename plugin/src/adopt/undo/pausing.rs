@@ -118,7 +118,8 @@ mod tests {
         json!({
             "apiVersion": API_VERSION, "kind": "ObjectSet",
             "metadata": {"name": name, "uid": name, "generation": 2, "ownerReferences": [{
-                "apiVersion": API_VERSION, "kind": "ObjectDeployment", "name": "shop", "uid": "shop", "controller": true,
+                "apiVersion": API_VERSION, "kind": "ObjectDeployment", "name": "shop", "uid": "shop",
+                "controller": true,
             }]},
             "spec": {"lifecycleState": state, "revision": 1},
             "status": {"conditions": conditions.collect::<Vec<_>>()},
