@@ -1,8 +1,8 @@
 //! The way back: the objects stay as they are, without an owner, and their fields go back to the tool that had them.
 //!
 //! Nothing is deleted before it owns nothing: garbage collection would take what it does not know yet to be left
-//! behind. So the deployment is paused first, then the objects are handed back, and then it goes. What can be refused is
-//! tried before, and what was interrupted can be run again: what is left is a deployment that is paused, or owns
+//! behind. So the deployment is paused first, then the objects are handed back, and then it goes. What can be refused
+//! is tried before, and what was interrupted can be run again: what is left is a deployment that is paused, or owns
 //! nothing.
 
 mod fields;
