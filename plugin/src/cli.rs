@@ -51,8 +51,6 @@ pub(crate) enum Command {
     Pack(Box<pack::PackArgs>),
     Adopt(Box<adopt::AdoptArgs>),
     Completion(completion::CompletionArgs),
-    #[command(name = "__complete")]
-    Complete(complete::CompleteArgs),
 }
 
 /// After Ctrl-C, as shells report a process that a signal has ended.
@@ -63,11 +61,11 @@ const TERMINATED: u8 = 143;
 const CLOSED_PIPE: u8 = 141;
 const FAILED: u8 = 2;
 
-/// Runs a command; errors are printed.
-pub(crate) async fn run(cli: Cli) -> ExitCode {
+/// Runs what the arguments of the process ask for; errors are printed.
+pub(crate) async fn run() -> ExitCode {
     // Ended here rather than by the signal itself, so that what was done to the terminal is undone.
     let result = tokio::select! {
-        result = dispatch(cli) => result,
+        result = answer() => result,
         Ok(()) = tokio::signal::ctrl_c() => return ExitCode::from(INTERRUPTED),
         Ok(()) = terminated() => return ExitCode::from(TERMINATED),
     };
@@ -96,6 +94,13 @@ async fn terminated() -> std::io::Result<()> {
     std::future::pending().await
 }
 
+async fn answer() -> Result<Exit, Error> {
+    match complete::asked(std::env::args_os().skip(1)) {
+        Some(words) => complete::run(&words, &Cli::command()).await,
+        None => dispatch(Cli::parse()).await,
+    }
+}
+
 async fn dispatch(cli: Cli) -> Result<Exit, Error> {
     let global = &cli.global;
     match &cli.command {
@@ -116,7 +121,6 @@ async fn dispatch(cli: Cli) -> Result<Exit, Error> {
         Command::Pack(args) => pack::run(args, global).await,
         Command::Adopt(args) => adopt::run(args, global).await,
         Command::Completion(args) => completion::run(args, &mut Cli::command(), global),
-        Command::Complete(args) => complete::run(args, &Cli::command(), global).await,
     }
 }
 

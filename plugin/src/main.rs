@@ -43,9 +43,7 @@ mod tree;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    cli::run(cli::Cli::parse()).await
+    cli::run().await
 }

@@ -6,9 +6,9 @@
 
 mod ask;
 
-use std::time::Duration;
+use std::{ffi::OsString, time::Duration};
 
-use clap::{Arg, ArgAction, Args, ColorChoice, Command, FromArgMatches as _};
+use clap::{Arg, ArgAction, ColorChoice, Command, FromArgMatches as _};
 use tokio::time::timeout;
 
 use super::{Exit, wait};
@@ -17,13 +17,8 @@ use crate::{args::GlobalArgs, error::Error, output::Output};
 /// Nobody waits longer for a completion.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The words of a command line that is being typed.
-#[derive(Clone, Debug, Args)]
-#[command(hide = true)]
-pub(crate) struct CompleteArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<String>,
-}
+/// The first word of a question. It is no command, so that no shell offers it, and takes all that follows as it is.
+const QUESTION: &str = "__complete";
 
 /// What may be typed, with a help text each.
 type Candidates = Vec<(String, String)>;
@@ -51,20 +46,25 @@ enum Next {
     Anything,
 }
 
+/// The words of a command line that is being typed, if these, behind the name of the program, ask for its completion.
+pub(crate) fn asked(args: impl IntoIterator<Item = OsString>) -> Option<Vec<String>> {
+    let mut args = args.into_iter();
+    let words = |args: &mut dyn Iterator<Item = OsString>| {
+        args.map(|word| word.to_string_lossy().into_owned())
+            .collect()
+    };
+    (args.next()? == QUESTION).then(|| words(&mut args))
+}
+
 /// Prints the candidates. Never an error: a shell that completes has no use for one.
-pub(crate) async fn run(
-    args: &CompleteArgs,
-    root: &Command,
-    outer: &GlobalArgs,
-) -> Result<Exit, Error> {
-    let (before, last) = match args.words.split_last() {
+pub(crate) async fn run(words: &[String], root: &Command) -> Result<Exit, Error> {
+    let (before, last) = match words.split_last() {
         Some((last, before)) => (before, last.as_str()),
         None => (&[][..], ""),
     };
     let (next, last) = next(root, before, last);
     let directive = if next == Next::File { ":0\n" } else { ":4\n" };
-    // Flags in front of the command were not left to us.
-    let global = global(root, before).or(outer);
+    let global = global(root, before);
     let words = match next {
         Next::Words(words) => words,
         Next::Target => ask(ask::targets(&global, last)).await,
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn words_are_completed_by_their_place() {
-        assert!(has("", "tree") && has("tr", "status") && !has("", "__complete"));
+        assert!(has("", "tree") && has("tr", "status"));
         assert!(has("-n shop ", "tree"), "a value is no command");
         assert_eq!(of("tree "), Next::Target);
         assert_eq!(of("tree web od/w"), Next::Target);
@@ -416,5 +416,23 @@ mod tests {
             (some("shop"), some("east"))
         );
         assert_eq!(chosen("tree -n"), (None, None));
+    }
+
+    /// Flags in front of the command are part of what is typed, and none of this program's own.
+    #[test]
+    fn a_question_takes_all_words() {
+        let answer = |line: &str| asked(line.split(' ').map(OsString::from));
+        for line in [
+            "-n ",
+            "--context ",
+            "--color ",
+            "--help ",
+            "-n shop status ",
+            "",
+        ] {
+            assert_eq!(answer(&format!("__complete {line}")), Some(words(line)));
+        }
+        assert_eq!(answer("status __complete"), None);
+        assert_eq!(of("-n "), Next::Namespace);
     }
 }

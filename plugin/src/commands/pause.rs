@@ -59,29 +59,42 @@ pub(crate) async fn switch(
     action: Action,
 ) -> Result<Exit, Error> {
     args.for_each(global, async |cluster, target| {
-        let mut rounds = ROUNDS;
-        loop {
-            rounds -= 1;
-            let subject = Subject::read(cluster, target).await?;
-            let (done, already) = match action {
-                Action::Pause => ("paused", "already paused"),
-                Action::Resume => ("resumed", "not paused"),
-            };
-            let patch = match decide(&subject, action)? {
-                Decision::Already => return Ok(format!("{} {already}", name(subject.object()))),
-                Decision::Patch(patch) => patch,
-            };
-            match write(cluster, &subject, &patch, args.dry_run).await {
-                Ok(()) => {
-                    let note = note(args.dry_run);
-                    return Ok(format!("{} {done}{note}", name(subject.object())));
-                }
-                Err(error) if error.is_code(409) && rounds > 0 => {}
-                Err(error) => return Err(error),
-            }
-        }
+        let (done, already) = match action {
+            Action::Pause => ("paused", "already paused"),
+            Action::Resume => ("resumed", "not paused"),
+        };
+        let (subject, is_changed) = switched(cluster, target, action, args.dry_run).await?;
+        let name = name(subject.object());
+        Ok(if is_changed {
+            format!("{name} {done}{}", note(args.dry_run))
+        } else {
+            format!("{name} {already}")
+        })
     })
     .await
+}
+
+/// Pauses or resumes one target; as it was before, and whether that changed it.
+pub(crate) async fn switched(
+    cluster: &Cluster,
+    target: &Target,
+    action: Action,
+    dry_run: bool,
+) -> Result<(Subject, bool), Error> {
+    let mut rounds = ROUNDS;
+    loop {
+        rounds -= 1;
+        let subject = Subject::read(cluster, target).await?;
+        let patch = match decide(&subject, action)? {
+            Decision::Already => return Ok((subject, false)),
+            Decision::Patch(patch) => patch,
+        };
+        match write(cluster, &subject, &patch, dry_run).await {
+            Ok(()) => return Ok((subject, true)),
+            Err(error) if error.is_code(409) && rounds > 0 => {}
+            Err(error) => return Err(error),
+        }
+    }
 }
 
 /// What kubectl appends to a line about something that has not happened.
