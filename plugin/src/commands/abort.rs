@@ -1,4 +1,7 @@
-//! `abort`: the newest Release of an Application is deleted, and the one before it comes back.
+//! `abort`: the newest Release of an Application is deleted, and the one before it comes back; or no further site gets
+//! the version of a deployment to sites.
+
+mod site;
 
 use std::io::{IsTerminal as _, stderr, stdin};
 
@@ -17,13 +20,17 @@ use crate::{
     connect::{Body, Cluster},
     error::Error,
     output::report,
+    sites::target::SiteTarget,
 };
 
-/// Abort the rollout of an Application: delete its newest Release, and go back to the one before it
+/// Abort a rollout: of an Application, go back to the Release before; of a deployment to sites, go no further
 ///
-/// The Application takes up the environment of the Release before, which has to have completed. What only the deleted
+/// The newest Release of the Application is deleted. The Application takes up the environment of the Release before, which has to have completed. What only the deleted
 /// one has in its clusters goes away at once, what both have is handed back. A Release that is complete is not deleted
 /// but with --force: the one before it has no pods any more; `kubectl baton rollback` goes back without a gap.
+///
+/// Of a deployment to sites (sitedeploy/NAME) no further site gets the version, and where it waits in a queue it is taken
+/// back. Sites that have it keep it, so that nobody is asked; `kubectl baton rollback` goes back there.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AbortArgs {
     #[command(flatten)]
@@ -43,6 +50,9 @@ pub(crate) struct AbortArgs {
 }
 
 pub(crate) async fn run(args: &AbortArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    if let Some(target) = SiteTarget::parse_deployment(&args.application.words)? {
+        return site::run(&target, args, global).await;
+    }
     let target = args.application.target()?;
     let cluster = global.connect().await?;
     let observed = read(&cluster, &target).await?;
