@@ -8,6 +8,7 @@ use std::{
 
 use baton_kubernetes::error::collapse_whitespace;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::output::{Output, report};
 
@@ -43,7 +44,8 @@ struct Terminal {
     all: MultiProgress,
     /// What is waited for.
     message: ProgressBar,
-    bars: BTreeMap<String, ProgressBar>,
+    /// With the names of what they are about, in the order in which they stand.
+    bars: Vec<(String, ProgressBar)>,
     /// How many have no bar.
     more: ProgressBar,
 }
@@ -86,11 +88,12 @@ pub(crate) fn lines(bars: &[Bar], message: &str) -> Vec<(String, String)> {
     lines
 }
 
-/// The bars that fit, in their order: those that are waited for before the others.
+/// The bars that fit, in their order: where not all do, those that are waited for.
 fn fitting(bars: &[Bar]) -> Vec<&Bar> {
     let mut order: Vec<(usize, &Bar)> = bars.iter().enumerate().collect();
     order.sort_by_key(|(at, bar)| (bar.is_settled, *at));
     order.truncate(MOST);
+    order.sort_by_key(|(at, _)| *at);
     order.into_iter().map(|(_, bar)| bar).collect()
 }
 
@@ -105,7 +108,7 @@ impl Terminal {
         Self {
             all,
             message,
-            bars: BTreeMap::new(),
+            bars: Vec::new(),
             more,
         }
     }
@@ -113,23 +116,11 @@ impl Terminal {
     fn show(&mut self, bars: &[Bar], message: &str, noun: &str) {
         self.message.set_message(printable(message));
         let shown = fitting(bars);
-        let all = &self.all;
-        self.bars.retain(|name, bar| {
-            let stays = shown.iter().any(|shown| shown.name == *name);
-            if !stays {
-                bar.finish_and_clear();
-                all.remove(bar);
-            }
-            stays
-        });
-        for drawn in &shown {
-            let bar = self.bars.entry(drawn.name.clone()).or_insert_with(|| {
-                let bar = all.insert_before(&self.more, ProgressBar::new(100));
-                bar.set_style(style("  {prefix} [{bar:24}] {wide_msg}"));
-                let name: String = printable(&drawn.name).chars().take(LONGEST).collect();
-                bar.set_prefix(name);
-                bar
-            });
+        let names = shown.iter().map(|bar| &bar.name);
+        if !names.eq(self.bars.iter().map(|(name, _)| name)) {
+            self.stand_anew(&shown);
+        }
+        for (drawn, (_, bar)) in shown.iter().zip(&self.bars) {
             bar.set_position(drawn.percent.min(100));
             bar.set_message(printable(&drawn.text));
         }
@@ -140,11 +131,31 @@ impl Terminal {
     }
 }
 
+impl Terminal {
+    /// Replaces the bars by others.
+    fn stand_anew(&mut self, shown: &[&Bar]) {
+        for (_, bar) in self.bars.drain(..) {
+            bar.finish_and_clear();
+            self.all.remove(&bar);
+        }
+        let title = |bar: &&Bar| -> String { printable(&bar.name).chars().take(LONGEST).collect() };
+        let titles: Vec<String> = shown.iter().map(title).collect();
+        let widest = titles.iter().map(|title| title.width()).max().unwrap_or(0);
+        for (drawn, title) in shown.iter().zip(titles) {
+            let bar = self.all.insert_before(&self.more, ProgressBar::new(100));
+            bar.set_style(style("  {prefix} [{bar:24}] {wide_msg}"));
+            let blanks = " ".repeat(widest.saturating_sub(title.width()));
+            bar.set_prefix(title + &blanks);
+            self.bars.push((drawn.name.clone(), bar));
+        }
+    }
+}
+
 impl Drop for Terminal {
     fn drop(&mut self) {
         self.message.finish_and_clear();
         self.more.finish_and_clear();
-        for bar in self.bars.values() {
+        for (_, bar) in &self.bars {
             bar.finish_and_clear();
         }
     }
@@ -165,7 +176,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_waited_for_comes_first_where_not_all_fit() {
+    fn what_is_waited_for_is_shown_where_not_all_fits() {
         let bar = |number: usize| Bar {
             name: number.to_string(),
             is_settled: number < 10,
@@ -173,7 +184,7 @@ mod tests {
         };
         let bars: Vec<Bar> = (0..20).map(bar).collect();
         let names: Vec<&str> = fitting(&bars).iter().map(|bar| bar.name.as_str()).collect();
-        let expected = "10 11 12 13 14 15 16 17 18 19 0 1";
+        let expected = "0 1 10 11 12 13 14 15 16 17 18 19";
         assert_eq!(names.join(" "), expected);
     }
 }

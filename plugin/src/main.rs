@@ -12,7 +12,7 @@
 //!   anything else.
 //! - [`diff`] compares revisions, the cluster and files; [`rollback`] decides where to go back to.
 //! - [`applications`] is about Shipper's Applications and Releases, whose revisions are chains over clusters.
-//! - [`sites`] is about SiteDeployments and SiteApplications, which have a chain of revisions in every site.
+//! - [`sites`] is about deployments to sites, which have a chain of revisions in every site.
 //! - [`output`], [`progress`] and [`bars`] are the terminal: tables, colours, machine-readable formats, waits.
 //!
 //! What a command decides from is read first, with lists, into plain values; deciding and rendering

@@ -124,8 +124,8 @@ async fn switch_sites(
         return Ok(format!("{name} {already}"));
     };
     let write = Write::new(Body::MergePatch, dry_run);
-    let path = target.path(&cluster.namespace);
-    cluster.write(&path, write, &patch).await?;
+    let url = target.path(&cluster.namespace);
+    cluster.write(&url, write, &patch).await?;
     Ok(format!("{name} {done}{}", note(dry_run)))
 }
 

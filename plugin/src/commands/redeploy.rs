@@ -36,8 +36,8 @@ pub(crate) async fn run(args: &RedeployArgs, global: &GlobalArgs) -> Result<Exit
         let patch = steer::redeploy(&deployment, Timestamp::now())
             .map_err(|refusal| Error::Impossible(format!("{target}: {refusal}")))?;
         let write = Write::new(Body::MergePatch, args.dry_run);
-        let path = target.path(&cluster.namespace);
-        cluster.write(&path, write, &patch).await?;
+        let url = target.path(&cluster.namespace);
+        cluster.write(&url, write, &patch).await?;
         Ok(format!(
             "{} chooses its sites anew{}",
             target.full(),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_apis::constants::{API_VERSION, LABEL_SITE};
+use baton_apis::constants::{API_VERSION, LABEL_SITE, LABEL_SITE_DEPLOYMENT};
 use baton_engine::names::is_label_value;
 use baton_kubernetes::wire::escape;
 use clap::Args;
@@ -104,13 +104,12 @@ async fn chains(cluster: &Cluster, args: &SitesArgs) -> Result<Chains, Error> {
         let namespace = escape(&cluster.namespace);
         format!("/apis/{API_VERSION}/namespaces/{namespace}/objectsets")
     };
-    // Nothing can be labelled with another.
-    let names = args.names.iter().filter(|name| is_label_value(name));
-    let names: Vec<&str> = names.map(String::as_str).collect();
-    let labels = match (args.names.is_empty(), names.is_empty()) {
-        (true, _) => LABEL_SITE.to_owned(),
-        (false, true) => return Ok(Chains::default()),
-        (false, false) => format!("{LABEL_SITE} in ({})", names.join(",")),
+    // A name that is no value of a label cannot be asked for.
+    let can_be_asked = args.names.iter().all(|name| is_label_value(name));
+    let labels = if args.names.is_empty() || !can_be_asked {
+        LABEL_SITE_DEPLOYMENT.to_owned()
+    } else {
+        format!("{LABEL_SITE} in ({})", args.names.join(","))
     };
     let query = ListQuery {
         labels: Some(labels),

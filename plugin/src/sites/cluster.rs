@@ -7,7 +7,11 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::revision::{condition, time_at};
-use crate::{connect::Cluster, output::format::text_at, tree::Health};
+use crate::{
+    connect::{Cluster, ListQuery},
+    output::format::text_at,
+    tree::Health,
+};
 
 /// What counts of a Cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -82,7 +86,7 @@ pub(crate) async fn read(cluster: &Cluster) -> Clusters {
         let cluster = SiteCluster::read(&object);
         clusters.insert(cluster.name.clone(), cluster);
     };
-    let read = cluster.each_at(&path(), &Default::default(), take).await;
+    let read = cluster.each_at(&path(), &ListQuery::default(), take).await;
     read.map(|()| clusters).map_err(|error| error.to_string())
 }
 

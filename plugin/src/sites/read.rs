@@ -20,6 +20,7 @@ use super::{
 use crate::{
     connect::{Cluster, ListQuery, ListRequest},
     error::Error,
+    output::format::text_at,
 };
 
 /// A deployment to sites with all that belongs to it.
@@ -87,7 +88,12 @@ fn placed<'v>(
     };
     let records = placements.into_iter().filter(is_own);
     let records = records.filter(|record| record["data"]["sites"].is_array());
-    let newest = records.max_by_key(|record| record["revision"].as_i64())?;
+    // Of two records of one generation the one that was written last is in force.
+    let order = |record: &&Value| {
+        let version = text_at(record, "/metadata/resourceVersion").parse::<u64>();
+        (record["revision"].as_i64(), version.ok())
+    };
+    let newest = records.max_by_key(order)?;
     serde_json::from_value(newest["data"]["sites"].clone()).ok()
 }
 

@@ -19,14 +19,16 @@ use crate::{
 
 const HEADINGS: [&str; 6] = ["NAME", "SITES", "RUNS", "QUEUE", "SINCE", "MESSAGE"];
 
-/// So many sites are shown one by one. If there are no more, all of them are.
+/// How many sites are shown one by one where there is room.
 pub(crate) const SHOWN: usize = 20;
 
 /// How much of it is drawn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FleetStyle {
-    /// Only the sites at which something is waited for, however few there are.
+    /// Only the sites at which something is waited for, and not only their turn, however few there are.
     pub(crate) unhealthy: bool,
+    /// So many sites are shown one by one. If there are no more, all of them are.
+    pub(crate) few: usize,
     pub(crate) now: Timestamp,
 }
 
@@ -62,8 +64,8 @@ pub(crate) fn paint(verdict: &Verdict) -> Paint {
 
 /// The sites that are shown one by one, in the order in which they are.
 fn chosen(fleet: &Fleet, style: FleetStyle) -> Vec<&SitePicture> {
-    if style.unhealthy || fleet.counts.total() > SHOWN {
-        return fleet.worst(SHOWN);
+    if style.unhealthy || fleet.counts.total() > style.few {
+        return fleet.worst(style.few);
     }
     let mut all: Vec<&SitePicture> = fleet.sites.iter().collect();
     all.sort_by_key(|site| (site.state, site.since.is_none(), site.since, &site.name));
@@ -189,12 +191,11 @@ fn cells(counts: Option<&Counts>) -> Vec<Cell> {
 /// What is not shown, and what is not known.
 fn notes(observed: &Observed, fleet: &Fleet, chosen: &[&SitePicture], output: Output) -> String {
     let mut notes = Vec::new();
-    let open = fleet.counts.total() - fleet.counts.settled();
-    let shown = chosen.iter().filter(|site| !site.state.is_settled());
-    let shown = shown.count();
+    let open = fleet.counts.open();
+    let shown = chosen.iter().filter(|site| site.state.is_open()).count();
     if open > shown {
         notes.push(format!(
-            "{shown} of {open} sites that are not updated are shown; `-o json` has all, --site NAME looks into one"
+            "{shown} of {open} sites that need a look are shown; `-o json` has all, --site SITE looks into one"
         ));
     }
     if let Err(why) = &observed.clusters {
@@ -213,6 +214,7 @@ mod tests {
 
     const STYLE: FleetStyle = FleetStyle {
         unhealthy: false,
+        few: SHOWN,
         now: NOW,
     };
 

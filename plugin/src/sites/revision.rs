@@ -174,28 +174,28 @@ mod tests {
     use super::*;
     use crate::sites::fixtures::{Given, T0};
 
-    fn read(given: Given) -> SiteRevision {
+    fn read(given: &Given) -> SiteRevision {
         SiteRevision::read(&given.object()).unwrap()
     }
 
     #[test]
     fn what_has_not_begun_waits() {
         let given = || Given::new("eu-1", 3, "1.2.0");
-        let queued = read(given().available("False", reasons::QUEUED, "behind version 1.1.0"));
+        let queued = read(&given().available("False", reasons::QUEUED, "behind version 1.1.0"));
         assert!(queued.is_queued() && !queued.is_live());
         // Nobody has reported, or nobody can tell.
-        assert!(read(given()).is_queued());
-        assert!(read(given().available("Unknown", "ClusterUnreachable", "")).is_queued());
+        assert!(read(&given()).is_queued());
+        assert!(read(&given().available("Unknown", "ClusterUnreachable", "")).is_queued());
         let started = read(
-            given()
+            &given()
                 .started()
                 .available("Unknown", "ClusterUnreachable", ""),
         );
         assert!(!started.is_queued() && started.is_live());
         assert_eq!(started.started, Some(T0));
-        let skipped = read(given().available("False", reasons::SKIPPED, ""));
+        let skipped = read(&given().available("False", reasons::SKIPPED, ""));
         assert!(!skipped.is_queued() && !skipped.is_live() && skipped.is_skipped());
-        let failing = read(given().available("False", reasons::PROBE_FAILURE, "x"));
+        let failing = read(&given().available("False", reasons::PROBE_FAILURE, "x"));
         assert!(!failing.is_queued() && failing.is_live());
         assert_eq!(failing.available.unwrap().why(), "ProbeFailure: x");
     }

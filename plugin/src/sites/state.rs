@@ -35,19 +35,6 @@ pub(crate) enum SiteState {
 }
 
 impl SiteState {
-    pub(crate) const ALL: [Self; 10] = [
-        Self::Failed,
-        Self::InFlight,
-        Self::Offline,
-        Self::Window,
-        Self::Queued,
-        Self::Leaving,
-        Self::ToCome,
-        Self::Soaking,
-        Self::RolledBack,
-        Self::Updated,
-    ];
-
     /// In a sentence.
     pub(crate) fn words(self) -> &'static str {
         match self {
@@ -67,6 +54,11 @@ impl SiteState {
     /// Whether it has the version, and is available.
     pub(crate) fn is_updated(self) -> bool {
         matches!(self, Self::Soaking | Self::Updated)
+    }
+
+    /// Whether somebody may want to look at it: something is waited for there, and not only its turn.
+    pub(crate) fn is_open(self) -> bool {
+        !self.is_settled() && self != Self::ToCome
     }
 
     /// Whether nothing is waited for there any more.
@@ -251,7 +243,7 @@ mod tests {
         let rollout = Rollout {
             number: Some(3),
             soaking: Some(2),
-            deadline: Duration::from_secs(600),
+            deadline: Duration::from_mins(10),
             failing: &failing,
             now: NOW,
         };
@@ -274,108 +266,12 @@ mod tests {
         Given::new("eu-1", 2, "1.2.0").rollout(3, 2)
     }
 
-    #[test]
-    fn a_site_is_what_its_newest_revision_of_the_rollout_is() {
-        use SiteState::{
-            Failed, InFlight, Leaving, Offline, Queued, RolledBack, Soaking, ToCome, Updated,
-            Window,
-        };
-        let queued = || new().available("False", reasons::QUEUED, "opens at 02:00");
-        let probes = |given: Given| given.available("False", reasons::PROBE_FAILURE, "no pods");
-        let gone = || new().available("Unknown", reasons::CLUSTER_UNREACHABLE, "no answer");
-        let leaving = Known {
-            is_placed: Some(false),
-            ..ONLINE
-        };
-        for (chain, known, state, runs, message) in [
-            (vec![], ONLINE, ToCome, None, ""),
-            (vec![old()], ONLINE, ToCome, Some("1.1.0"), ""),
-            (vec![old()], OFFLINE, Offline, Some("1.1.0"), ""),
-            (vec![old()], leaving, Leaving, Some("1.1.0"), "not placed"),
-            // Nobody has reported on it yet.
-            (vec![old(), new()], ONLINE, Queued, Some("1.1.0"), ""),
-            (vec![old(), new()], OFFLINE, Offline, Some("1.1.0"), ""),
-            (
-                vec![old(), queued()],
-                ONLINE,
-                Window,
-                Some("1.1.0"),
-                "opens at 02:00",
-            ),
-            (
-                vec![probes(old()), queued()],
-                ONLINE,
-                Queued,
-                Some("1.1.0"),
-                "opens at",
-            ),
-            (
-                vec![old(), probes(new().started())],
-                ONLINE,
-                InFlight,
-                Some("1.1.0"),
-                "ProbeFailure: no pods",
-            ),
-            (
-                vec![old(), probes(new().started_at("2026-01-01T00:00:00Z"))],
-                ONLINE,
-                Failed,
-                Some("1.1.0"),
-                "not available after 10m: ProbeFailure",
-            ),
-            (
-                vec![new().available("False", reasons::PREFLIGHT_ERROR, "no kind")],
-                ONLINE,
-                Failed,
-                Some("1.2.0"),
-                "PreflightError: no kind",
-            ),
-            (
-                vec![probes(new().succeeded())],
-                ONLINE,
-                Failed,
-                Some("1.2.0"),
-                "not available any more",
-            ),
-            (
-                vec![old(), gone().started()],
-                ONLINE,
-                Offline,
-                Some("1.1.0"),
-                "no answer",
-            ),
-            (
-                vec![old(), new().available("True", "Available", "")],
-                ONLINE,
-                Soaking,
-                Some("1.2.0"),
-                "",
-            ),
-            (
-                vec![new().rollout(3, 1).available("True", "Available", "")],
-                ONLINE,
-                Updated,
-                Some("1.2.0"),
-                "",
-            ),
-            (
-                vec![
-                    old().archived(),
-                    new().rollback().available("True", "Available", ""),
-                ],
-                ONLINE,
-                RolledBack,
-                Some("1.2.0"),
-                "",
-            ),
-            (
-                vec![probes(Given::new("listed", 2, "1.2.0").rollout(3, 1)).started()],
-                ONLINE,
-                Failed,
-                Some("1.2.0"),
-                "ProgressDeadlineExceeded: too late",
-            ),
-        ] {
+    /// A chain, what is known of its site, and how that is judged: the state, what runs there, a part of the message.
+    type Case<'a> = (Vec<Given>, Known, SiteState, Option<&'a str>, &'a str);
+
+    #[track_caller]
+    fn check(cases: Vec<Case<'_>>) {
+        for (chain, known, state, runs, message) in cases {
             let text = format!("{chain:?}");
             let picture = judged(&chain, known);
             assert_eq!(picture.state, state, "{text}");
@@ -385,6 +281,87 @@ mod tests {
         }
     }
 
+    fn probes(given: Given) -> Given {
+        given.available("False", reasons::PROBE_FAILURE, "no pods")
+    }
+
+    #[test]
+    fn a_site_without_a_revision_that_has_begun_waits() {
+        use SiteState::{Leaving, Offline, Queued, ToCome, Window};
+        let queued = || new().available("False", reasons::QUEUED, "opens at 02:00");
+        let leaving = Known {
+            is_placed: Some(false),
+            ..ONLINE
+        };
+        let runs = Some("1.1.0");
+        check(vec![
+            (vec![], ONLINE, ToCome, None, ""),
+            (vec![old()], ONLINE, ToCome, runs, ""),
+            (vec![old()], OFFLINE, Offline, runs, ""),
+            (vec![old()], leaving, Leaving, runs, "not placed"),
+            // Nobody has reported on it yet.
+            (vec![old(), new()], ONLINE, Queued, runs, ""),
+            (vec![old(), new()], OFFLINE, Offline, runs, ""),
+            (vec![old(), queued()], ONLINE, Window, runs, "opens at"),
+            // What is ahead of it has to come up first.
+            (vec![probes(old()), queued()], ONLINE, Queued, runs, "opens"),
+        ]);
+    }
+
+    #[test]
+    fn a_site_is_what_its_newest_revision_of_the_rollout_is() {
+        use SiteState::{Failed, InFlight, Offline, RolledBack, Soaking, Updated};
+        let fine = |given: Given| given.available("True", "Available", "");
+        let late = new().started_at("2026-01-01T00:00:00Z");
+        let refused = new().available("False", reasons::PREFLIGHT_ERROR, "no kind");
+        let gone = new().available("Unknown", reasons::CLUSTER_UNREACHABLE, "no answer");
+        let listed = Given::new("listed", 2, "1.2.0").rollout(3, 1).started();
+        let (before, now) = (Some("1.1.0"), Some("1.2.0"));
+        let text = "ProbeFailure: no pods";
+        let lost = "not available any more";
+        check(vec![
+            (
+                vec![old(), probes(new().started())],
+                ONLINE,
+                InFlight,
+                before,
+                text,
+            ),
+            (
+                vec![old(), probes(late)],
+                ONLINE,
+                Failed,
+                before,
+                "not available after 10m",
+            ),
+            (
+                vec![refused],
+                ONLINE,
+                Failed,
+                now,
+                "PreflightError: no kind",
+            ),
+            (vec![probes(new().succeeded())], ONLINE, Failed, now, lost),
+            (vec![probes(listed)], ONLINE, Failed, now, "too late"),
+            (
+                vec![old(), gone.started()],
+                ONLINE,
+                Offline,
+                before,
+                "no answer",
+            ),
+            (vec![old(), fine(new())], ONLINE, Soaking, now, ""),
+            (vec![fine(new().rollout(3, 1))], ONLINE, Updated, now, ""),
+            (
+                vec![old().archived(), fine(new().rollback())],
+                ONLINE,
+                RolledBack,
+                now,
+                "",
+            ),
+        ]);
+    }
+
     #[test]
     fn a_site_that_recovered_is_not_failed_any_more() {
         let recovered =
@@ -392,12 +369,5 @@ mod tests {
                 .rollout(3, 1)
                 .available("True", "Available", "");
         assert_eq!(judged(&[recovered], ONLINE).state, SiteState::Updated);
-    }
-
-    #[test]
-    fn all_states_are_counted() {
-        let mut sorted = SiteState::ALL;
-        sorted.sort();
-        assert_eq!(sorted, SiteState::ALL);
     }
 }

@@ -104,7 +104,7 @@ fn complete(deployment: &SiteDeployment) -> String {
 fn said(condition: &Condition) -> String {
     match collapse_whitespace(&condition.message) {
         message if message.is_empty() => condition.reason.clone(),
-        message => message.to_string(),
+        message => message,
     }
 }
 

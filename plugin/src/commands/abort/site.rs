@@ -32,8 +32,8 @@ pub(crate) async fn run(
         return Ok(Exit::Fine);
     };
     let write = Write::new(Body::JsonPatch, args.dry_run);
-    let path = target.path(&cluster.namespace);
-    match cluster.write(&path, write, patch).await {
+    let url = target.path(&cluster.namespace);
+    match cluster.write(&url, write, patch).await {
         Ok(_) => {}
         Err(error) if error.is_failed_test() => {
             return Err(Error::Impossible(format!(

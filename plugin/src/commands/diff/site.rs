@@ -52,9 +52,12 @@ pub(crate) async fn run(
     let records = Records::read(&cluster, &known.application).await?;
     let (from, to) = known.pair(target, args, &records)?;
     let sections = differences(&cluster, from, to).await?;
-    let label = |record: &Record, other: &Record| match record.version == other.version {
-        true => format!("version {} (edit {})", record.version, record.edit),
-        false => format!("version {}", record.version),
+    let label = |record: &Record, other: &Record| {
+        if record.version == other.version {
+            format!("version {} (edit {})", record.version, record.edit)
+        } else {
+            format!("version {}", record.version)
+        }
     };
     let labels = Labels::new(label(from, to), label(to, from));
     show(&sections, &labels, global).await

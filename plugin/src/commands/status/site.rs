@@ -232,13 +232,12 @@ async fn of_application(
         Timestamp::now(),
     );
     let output = global.output();
-    let text = match args.output {
-        Some(form) => document(form, &overview.value()),
-        None => {
-            let status = overview.application.status.as_ref();
-            let own = status.map_or(&[][..], |status| &status.conditions);
-            overview.tree(now, output) + &conditions(target, own, now, output)
-        }
+    let text = if let Some(form) = args.output {
+        document(form, &overview.value())
+    } else {
+        let status = overview.application.status.as_ref();
+        let own = status.map_or(&[][..], |status| &status.conditions);
+        overview.tree(now, output) + &conditions(target, own, now, output)
     };
     output.print(&text)?;
     let mut verdicts = overview.deployments.iter().map(judge);

@@ -20,12 +20,15 @@ use crate::{
         follow::FleetFollower,
         overview::Overview,
         read::{Observed, deployment, read, status},
-        render::{FleetStyle, render},
+        render::{FleetStyle, SHOWN, render},
         target::{SiteKind, SiteTarget},
         verdict::judge,
     },
     tree::read::{Scope, once},
 };
+
+/// How many sites are shown one by one where there is little room.
+const FEW: usize = 5;
 
 /// Shows a deployment, one of its sites, or an application.
 pub(crate) async fn run(
@@ -94,7 +97,7 @@ async fn fleet(
     output: Output,
 ) -> Result<Exit, Error> {
     let observed = read(cluster, target).await?;
-    let style = style(args);
+    let style = style(args, false);
     let fleet = Fleet::of(&observed, style.now);
     match args.output {
         Some(form) => output.print(&document(form, &value(&observed, &fleet)))?,
@@ -103,9 +106,10 @@ async fn fleet(
     Ok(Exit::Fine)
 }
 
-fn style(args: &TreeArgs) -> FleetStyle {
+fn style(args: &TreeArgs, collapsed: bool) -> FleetStyle {
     FleetStyle {
         unhealthy: args.unhealthy,
+        few: if collapsed { FEW } else { SHOWN },
         now: Timestamp::now(),
     }
 }
@@ -138,11 +142,10 @@ async fn watch_fleet(
     let mut view = View::new();
     let mut resized = Resized::new()?;
     loop {
-        let style = style(args);
         let fitting = fit(output, global);
-        let fleet = Fleet::of(follower.last(), style.now);
-        view.show_text(fitting, |_| {
-            let text = render(follower.last(), &fleet, style, fitting);
+        let fleet = Fleet::of(follower.last(), Timestamp::now());
+        view.show_text(fitting, |collapsed| {
+            let text = render(follower.last(), &fleet, style(args, collapsed), fitting);
             text + &out_of_date(follower.trouble(), fitting)
         })?;
         tokio::select! {
