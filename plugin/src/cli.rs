@@ -16,10 +16,10 @@ use crate::{
 
 /// See and steer the revisions of ObjectDeployments
 ///
-/// TARGET is `od/NAME` (ObjectDeployment), `cod/NAME` (ClusterObjectDeployment), `os/NAME` (ObjectSet),
-/// `cos/NAME` (ClusterObjectSet), or a NAME alone: the ObjectDeployment of that name, else the ObjectSet. The commands
-/// tree, status, history, diff, rollback, promote and abort also know `app/NAME` (Application) and `rel/NAME` (Release)
-/// of Shipper's; tree, status, history and diff `sitedeploy/NAME` (SiteDeployment) and `siteapp/NAME` (SiteApplication),
+/// TARGET is `od/NAME` (ObjectDeployment), `cod/NAME` (ClusterObjectDeployment), `os/NAME` (ObjectSet), `cos/NAME`
+/// (ClusterObjectSet), or a NAME alone: the ObjectDeployment of that name, else the ObjectSet. The commands tree,
+/// status, history, diff, rollback, promote and abort also know `app/NAME` (Application) and `rel/NAME` (Release) of
+/// Shipper's; tree, status, history and diff `sitedeploy/NAME` (SiteDeployment) and `siteapp/NAME` (SiteApplication),
 /// and rollback, pause, resume, abort, redeploy and wait `sitedeploy/NAME`.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-baton", bin_name = "kubectl baton", version)]

@@ -1,5 +1,5 @@
-//! The plugin's commands about deployments to sites, on objects as controllers leave them. No manager runs there: nobody
-//! changes them but these tests.
+//! The plugin's commands about deployments to sites, on objects as controllers leave them. No manager runs there:
+//! nobody changes them but these tests.
 
 use std::process::Stdio;
 

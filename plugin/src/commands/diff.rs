@@ -59,8 +59,8 @@ kubectl baton diff [OPTIONS] TARGET [--from NUMBER] [--to NUMBER]
 /// Of an Application of Shipper's (app/NAME), the newest Release is compared with the one that it replaces: chart,
 /// values, strategy, and the manifests that were rendered.
 ///
-/// Of a deployment to sites (sitedeploy/NAME), the version that it brings is compared with the one that it brought before,
-/// and of its application (siteapp/NAME) the newest version with the one before.
+/// Of a deployment to sites (sitedeploy/NAME), the version that it brings is compared with the one that it brought
+/// before, and of its application (siteapp/NAME) the newest version with the one before.
 #[derive(Clone, Debug, Args)]
 #[command(override_usage = USAGE)]
 pub(crate) struct DiffArgs {

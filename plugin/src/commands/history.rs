@@ -30,8 +30,8 @@ use crate::{
 ///
 /// The current revision is marked with an asterisk: the one that was made from what the deployment's template is now.
 /// Of an Application of Shipper's (app/NAME) these are its Releases, by generation. Of a deployment to sites
-/// (sitedeploy/NAME) these are its rollouts, with how many sites have a revision of each and how many run its version, and
-/// of its application (siteapp/NAME) the versions that are kept.
+/// (sitedeploy/NAME) these are its rollouts, with how many sites have a revision of each and how many run its version,
+/// and of its application (siteapp/NAME) the versions that are kept.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct HistoryArgs {
     /// Whose revisions

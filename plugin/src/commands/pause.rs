@@ -145,8 +145,8 @@ impl TargetsArg {
     }
 }
 
-/// Does something for each target and prints the line that comes back. One that fails does not keep the others from being
-/// done.
+/// Does something for each target and prints the line that comes back. One that fails does not keep the others from
+/// being done.
 pub(crate) async fn each<T>(
     targets: &[T],
     global: &GlobalArgs,

@@ -16,9 +16,9 @@ use crate::{
 
 /// Choose the sites of a deployment to sites anew
 ///
-/// A deployment to sites (sitedeploy/NAME) chooses them when it is changed, and not when labels of sites change or sites
-/// join, unless it has `placement.follow`. Sites that have come in get the version that it brings; what it has in sites
-/// that do not match any more is taken down there.
+/// A deployment to sites (sitedeploy/NAME) chooses them when it is changed, and not when labels of sites change or
+/// sites join, unless it has `placement.follow`. Sites that have come in get the version that it brings; what it has in
+/// sites that do not match any more is taken down there.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RedeployArgs {
     #[command(flatten)]

@@ -31,7 +31,8 @@ use crate::{
 /// List sites: clusters, whether they can be reached, and what deployments to sites have there
 ///
 /// RUNS is the version of each deployment of the namespace, or with -A of all of them; QUEUE is how many wait there.
-/// WINDOW is when the provider of the site has upgrades begin, and MESSAGE what the first version in the queue waits for.
+/// WINDOW is when the provider of the site has upgrades begin, and MESSAGE what the first version in the queue waits
+/// for.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SitesArgs {
     /// Names of sites; all without any
@@ -74,8 +75,8 @@ pub(crate) async fn run(args: &SitesArgs, global: &GlobalArgs) -> Result<Exit, E
     Ok(Exit::Fine)
 }
 
-/// The sites that are asked for. Where nobody may read them, those that have revisions are shown, unless they are chosen
-/// by labels.
+/// The sites that are asked for. Where nobody may read them, those that have revisions are shown, unless they are
+/// chosen by labels.
 async fn clusters(cluster: &Cluster, args: &SitesArgs) -> Result<Clusters, Error> {
     let query = ListQuery {
         labels: args.selector.as_ref().map(ToString::to_string),

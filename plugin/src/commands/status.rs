@@ -33,8 +33,8 @@ use crate::{
 /// cluster has of it. One that waits to be promoted is not complete.
 ///
 /// Of a deployment to sites (sitedeploy/NAME): how many sites of each wave are in which state, and why some fail; one
-/// that was aborted is not rolled out. Sites that are offline are not waited for. Of its application (siteapp/NAME): all
-/// deployments that bring it to sites.
+/// that was aborted is not rolled out. Sites that are offline are not waited for. Of its application (siteapp/NAME):
+/// all deployments that bring it to sites.
 ///
 /// Exit code 0: rolled out and available, all of them. 1: not, or not yet. 2: an error.
 #[derive(Clone, Debug, Args)]

@@ -30,8 +30,8 @@ use crate::{
 /// satisfied by an older revision as well. Of a deployment, `rolled-out` and `succeeded` are asked of its current
 /// revision, and `archived` of all others.
 ///
-/// Of a deployment to sites (sitedeploy/NAME), rolled out is when all sites that can be reached have the version and are
-/// available. One that was aborted cannot become so any more.
+/// Of a deployment to sites (sitedeploy/NAME), rolled out is when all sites that can be reached have the version and
+/// are available. One that was aborted cannot become so any more.
 ///
 /// Exit code 0: it has become so. 1: the time was up, or it cannot become so any more. 2: an error.
 #[derive(Clone, Debug, Args)]

@@ -257,7 +257,8 @@ pub(crate) fn observed(objects: &[Value]) -> Observed {
     )
 }
 
-/// 10,000 sites in the middle of a rollout: 40 waves of 100 are through, the next is under way, seven sites have failed.
+/// 10,000 sites in the middle of a rollout: 40 waves of 100 are through, the next is under way, seven sites have
+/// failed.
 pub(crate) fn ten_thousand() -> Observed {
     let mut deployment: SiteDeployment = serde_json::from_value(deployment("shop")).unwrap();
     if let Some(status) = &mut deployment.status {

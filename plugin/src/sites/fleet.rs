@@ -182,8 +182,8 @@ impl Fleet {
         spans.into_iter().map(|(span, _)| span).collect()
     }
 
-    /// The first few of the sites at which something is waited for, and not only their turn: those that failed, then those that are in flight the
-    /// longest, and so on.
+    /// The first few of the sites at which something is waited for, and not only their turn: those that failed, then
+    /// those that are in flight the longest, and so on.
     pub(crate) fn worst(&self, few: usize) -> Vec<&SitePicture> {
         let is_open = |site: &&SitePicture| site.state.is_open();
         let mut open: Vec<&SitePicture> = self.sites.iter().filter(is_open).collect();

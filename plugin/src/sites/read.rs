@@ -144,8 +144,8 @@ fn labelled(deployment: &str) -> ListQuery {
 /// Reads a deployment with its sites, however many: the object, and three lists.
 ///
 /// # Errors
-/// If it does not exist, the kind is not served, or its revisions cannot be read. That Clusters cannot be is kept; which
-/// sites were chosen is then, as without that record, known from the revisions alone.
+/// If it does not exist, the kind is not served, or its revisions cannot be read. That Clusters cannot be is kept;
+/// which sites were chosen is then, as without that record, known from the revisions alone.
 pub(crate) async fn read(cluster: &Cluster, target: &SiteTarget) -> Result<Observed, Error> {
     let deployment = deployment(cluster, target).await?;
     let (namespace, name) = (cluster.namespace.as_str(), target.name.as_str());

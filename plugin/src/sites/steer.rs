@@ -16,7 +16,8 @@ pub(crate) enum Refusal {
     #[error("it is being deleted")]
     Deleting,
     #[error(
-        "no version was brought before {version}; --to-version VERSION chooses one, as `kubectl baton history` lists them"
+        "no version was brought before {version}; --to-version VERSION chooses one, as `kubectl baton history` \
+         lists them"
     )]
     NothingEarlier { version: String },
     #[error(

@@ -43,6 +43,9 @@ pub(super) async fn targets(global: &GlobalArgs, last: &str) -> Result<Candidate
 /// Names of Applications; behind a kind and a slash, names of that kind.
 pub(super) async fn applications(global: &GlobalArgs, last: &str) -> Result<Candidates, Error> {
     let (prefix, kind) = match last.split_once('/') {
+        Some((word, _)) if SiteKind::of_word(word).is_some() => {
+            return site_targets(global, last).await;
+        }
         Some((word, _)) => (format!("{word}/"), AppKind::of_word(word)),
         None => (String::new(), Some(AppKind::Application)),
     };
