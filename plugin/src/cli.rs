@@ -8,7 +8,7 @@ use crate::{
     args::GlobalArgs,
     commands::{
         Exit, abort, adopt, complete, completion, diff, drift, events, history, orphans, pack,
-        pause, promote, restart, resume, rollback, status, tree, wait,
+        pause, promote, redeploy, restart, resume, rollback, sites, status, tree, wait,
     },
     error::Error,
     output::report,
@@ -16,10 +16,11 @@ use crate::{
 
 /// See and steer the revisions of ObjectDeployments
 ///
-/// TARGET is `od/NAME` (ObjectDeployment), `cod/NAME` (ClusterObjectDeployment), `os/NAME` (ObjectSet),
-/// `cos/NAME` (ClusterObjectSet), or a NAME alone: the ObjectDeployment of that name, else the ObjectSet. The commands
-/// tree, status, history, diff, rollback, promote and abort also know `app/NAME` (Application) and `rel/NAME` (Release)
-/// of Shipper's.
+/// TARGET is `od/NAME` (ObjectDeployment), `cod/NAME` (ClusterObjectDeployment), `os/NAME` (ObjectSet), `cos/NAME`
+/// (ClusterObjectSet), or a NAME alone: the ObjectDeployment of that name, else the ObjectSet. The commands tree,
+/// status, history, diff, rollback, promote and abort also know `app/NAME` (Application) and `rel/NAME` (Release) of
+/// Shipper's; tree, status, history and diff `sitedeploy/NAME` (SiteDeployment) and `siteapp/NAME` (SiteApplication),
+/// and rollback, pause, resume, abort, redeploy and wait `sitedeploy/NAME`.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-baton", bin_name = "kubectl baton", version)]
 pub(crate) struct Cli {
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),
     Restart(restart::RestartArgs),
+    Redeploy(redeploy::RedeployArgs),
+    Sites(sites::SitesArgs),
     Status(status::StatusArgs),
     Wait(wait::WaitArgs),
     Events(events::EventsArgs),
@@ -113,6 +116,8 @@ async fn dispatch(cli: Cli) -> Result<Exit, Error> {
         Command::Pause(args) => pause::run(args, global).await,
         Command::Resume(args) => resume::run(args, global).await,
         Command::Restart(args) => restart::run(args, global).await,
+        Command::Redeploy(args) => redeploy::run(args, global).await,
+        Command::Sites(args) => sites::run(args, global).await,
         Command::Status(args) => status::run(args, global).await,
         Command::Wait(args) => wait::run(args, global).await,
         Command::Events(args) => events::run(args, global).await,

@@ -62,6 +62,7 @@ mod plugin_overview;
 mod plugin_pack;
 mod plugin_read;
 mod plugin_rollout;
+mod plugin_sites;
 mod plugin_write;
 mod preflight;
 mod proxies;

@@ -31,6 +31,12 @@ enum Next {
     Target,
     /// The name of an Application.
     Application,
+    /// The name of a deployment to sites.
+    SiteDeployment,
+    /// The name of a site.
+    Site,
+    /// A version that is kept of what these words name.
+    Version(Vec<String>),
     /// The name of a Helm release.
     Release,
     Namespace,
@@ -69,6 +75,9 @@ pub(crate) async fn run(words: &[String], root: &Command) -> Result<Exit, Error>
         Next::Words(words) => words,
         Next::Target => ask(ask::targets(&global, last)).await,
         Next::Application => ask(ask::applications(&global, last)).await,
+        Next::SiteDeployment => ask(ask::site_targets(&global, last)).await,
+        Next::Site => ask(ask::sites(&global)).await,
+        Next::Version(of) => ask(ask::versions(&global, &of)).await,
         Next::Release => ask(ask::releases(&global)).await,
         Next::Namespace => ask(ask::namespaces(&global)).await,
         Next::Revision(of) => ask(ask::revisions(&global, &of)).await,
@@ -165,6 +174,7 @@ impl<'a> Typed<'a> {
     fn value(&self, argument: &Arg) -> Next {
         match value(argument) {
             Next::Revision(_) => Next::Revision(self.positionals.clone()),
+            Next::Version(_) => Next::Version(self.positionals.clone()),
             next => next,
         }
     }
@@ -262,6 +272,9 @@ fn value(argument: &Arg) -> Next {
         (_, Some("TARGET")) => Next::Target,
         (_, Some("APPLICATION")) => Next::Application,
         (_, Some("RELEASE")) => Next::Release,
+        (_, Some("SITEDEPLOYMENT")) => Next::SiteDeployment,
+        (_, Some("SITE")) => Next::Site,
+        (_, Some("VERSION")) => Next::Version(Vec::new()),
         (_, Some("FILE" | "PATH" | "SOURCE")) => Next::File,
         _ => Next::Anything,
     }
@@ -359,6 +372,14 @@ mod tests {
             ("rollback od web --to-revision=1", revision(&["od", "web"])),
             ("-n shop diff od/web --from 1 --to ", revision(&["od/web"])),
             ("history --revision ", revision(&[])),
+            (
+                "rollback sitedeploy/shop --to-version ",
+                Next::Version(vec!["sitedeploy/shop".to_owned()]),
+            ),
+            ("tree sitedeploy/shop --site ", Next::Site),
+            ("sites ", Next::Site),
+            ("redeploy ", Next::SiteDeployment),
+            ("pause sitedeploy/", Next::Target),
             ("pack a.yaml --revision=", Next::Anything),
             ("wait web --for ", Next::Goal),
             ("wait web --for=av", Next::Goal),
