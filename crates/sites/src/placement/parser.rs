@@ -49,7 +49,7 @@ pub(super) fn parse(text: &str) -> Result<Node, ParseError> {
     }
 }
 
-impl<'a> Parser<'a> {
+impl Parser<'_> {
     fn any(&mut self) -> Result<Node, ParseError> {
         let mut parts = Vec::new();
         loop {
