@@ -235,10 +235,12 @@ impl<'a> Question<'a> {
         if windows.is_open(now) {
             return None;
         }
-        let (message, until) = if let Some(at) = windows.next_opening(now) { (
-            format!("Waits for its upgrade window, which opens at {at:.0}."),
-            at,
-        ) } else {
+        let (message, until) = if let Some(at) = windows.next_opening(now) {
+            (
+                format!("Waits for its upgrade window, which opens at {at:.0}."),
+                at,
+            )
+        } else {
             let text = "Waits for upgrade windows of the application and of the site that are open together; for \
                         the next year or so there are none.";
             (text.to_owned(), now + NEVER)

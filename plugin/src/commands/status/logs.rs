@@ -7,7 +7,11 @@ use baton_engine::{
     texts::cut,
     workload::{crashed_container, runs_pods},
 };
-use baton_kubernetes::{path, pods::{MOST, pods_path}, wire::escape};
+use baton_kubernetes::{
+    path,
+    pods::{MOST, pods_path},
+    wire::escape,
+};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
