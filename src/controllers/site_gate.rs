@@ -112,7 +112,7 @@ pub(crate) fn ask(
         Err(_) if matches!(begun, Begun::Yes(_)) => {
             return Ok(Gate::Open(passage(phase, &old, None)));
         }
-        Err(error) => return report.refused(&format!("annotation {ANNOTATION_SITE}: {error}")),
+        Err(error) => return Ok(report.refused(&format!("annotation {ANNOTATION_SITE}: {error}"))),
     };
     let chain = chain(observed, phase);
     let own = chain
@@ -131,12 +131,12 @@ pub(crate) fn ask(
         .iter()
         .position(|name| is_named(phase, member, name));
     let Some(place) = place else {
-        return match begun {
-            Begun::Yes(_) => Ok(Gate::Open(passage(phase, &old, None))),
+        return Ok(match begun {
+            Begun::Yes(_) => Gate::Open(passage(phase, &old, None)),
             _ => report.refused(&format!(
                 "annotation {ANNOTATION_SITE}: phases: this phase is not listed"
             )),
-        };
+        });
     };
     let question = Question {
         chain: &chain,
@@ -259,12 +259,9 @@ impl Report<'_> {
         Gate::Hold(status, (ReconcileOutcome::Blocked, Requeue::OnEvent))
     }
 
-    fn refused(&self, text: &str) -> Result<Gate, ReadError> {
+    fn refused(&self, text: &str) -> Gate {
         let status = self.status(None, reasons::PREFLIGHT_ERROR, text);
-        Ok(Gate::Hold(
-            status,
-            (ReconcileOutcome::Blocked, Requeue::OnEvent),
-        ))
+        Gate::Hold(status, (ReconcileOutcome::Blocked, Requeue::OnEvent))
     }
 }
 

@@ -74,14 +74,13 @@ impl ObjectSetPhases {
             return None;
         }
         let has_begun = matches!(state(record).begun, Begun::Yes(_));
-        let known = known.and_then(|known| Origin::read(known).ok());
-        let known = known.and_then(|origin| origin.place().cloned());
-        match known {
+        let origin = known.and_then(|known| Origin::read(known).ok());
+        match origin.and_then(|origin| origin.place().cloned()) {
             // It makes no difference any more what holds.
-            Some(known) if has_begun => Some(known),
-            known => {
-                let had_begun = known.map_or(has_begun, |known| known.has_begun());
-                Place::of(record, self.terms(record), had_begun)
+            Some(told) if has_begun => Some(told),
+            told => {
+                let is_told = told.map_or(has_begun, |told| told.has_begun());
+                Place::of(record, self.terms(record), is_told)
             }
         }
     }
