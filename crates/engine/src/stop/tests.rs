@@ -4,11 +4,11 @@ use super::*;
 
 fn object(kind: &str, spec: Value) -> ObjectSetObject {
     let (api, kind) = kind.rsplit_once('/').unwrap();
-    let object = json!({
+    let mut object = json!({
         "apiVersion": api, "kind": kind,
         "metadata": {"name": "x", "labels": {LABEL_SERVICE: "web"}, "annotations": {"own": "y"}},
-        "spec": spec,
     });
+    object["spec"] = spec;
     ObjectSetObject {
         object,
         ..ObjectSetObject::default()
