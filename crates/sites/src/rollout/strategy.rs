@@ -5,7 +5,10 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::{Observed, Target};
-use crate::placement::{Expression, ParseError};
+use crate::{
+    duration::{self, DurationError},
+    placement::{Expression, ParseError},
+};
 
 /// How long a site may take when the spec does not say.
 const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
@@ -13,13 +16,15 @@ const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 /// Why a strategy cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A text is no duration, or one that is too long to count.
-    #[error("strategy.{field}: {text:?} is no duration of at most 136 years, such as 1h30m")]
+    /// A text is no duration, or one that is too long.
+    #[error("strategy.{field}: {text:?} {source}")]
     Duration {
         /// The field.
         field: &'static str,
         /// What it says.
         text: String,
+        /// Why it is none.
+        source: DurationError,
     },
     /// Nothing would be known of the health of sites.
     #[error(
@@ -66,8 +71,8 @@ impl Strategy {
     /// For so many placed sites.
     pub(super) fn of(observed: &Observed<'_>, sites: usize) -> Result<Self, Error> {
         let spec = &observed.spec.strategy;
-        let healthy_time = duration("healthyTime", spec.healthy_time.as_deref())?;
-        duration("progressDeadline", spec.progress_deadline.as_deref())?;
+        let healthy_time = read("healthyTime", spec.healthy_time.as_deref())?;
+        read("progressDeadline", spec.progress_deadline.as_deref())?;
         if let Target::Version(version) = &observed.target
             && !healthy_time.unwrap_or_default().is_zero()
             && observed
@@ -129,7 +134,7 @@ pub fn canary_expression(spec: &SiteStrategy) -> Result<Option<Expression>, Pars
 
 /// How long a site may take from its beginning on. What cannot be read counts as left out: it is told elsewhere.
 pub(super) fn deadline(spec: &SiteStrategy) -> SignedDuration {
-    let told = duration("progressDeadline", spec.progress_deadline.as_deref());
+    let told = read("progressDeadline", spec.progress_deadline.as_deref());
     told.ok().flatten().unwrap_or(DEADLINE)
 }
 
@@ -170,30 +175,15 @@ fn parallel(spec: &SiteStrategy, sites: usize) -> Result<usize, Error> {
         .ok_or(Error::Parallel(text))
 }
 
-/// A duration such as `1h30m`: hours, minutes and seconds, in this order, each at most once.
-fn duration(field: &'static str, text: Option<&str>) -> Result<Option<SignedDuration>, Error> {
-    let Some(text) = text else {
-        return Ok(None);
-    };
-    match seconds(text) {
-        Some(seconds) => Ok(Some(SignedDuration::from_secs(seconds.into()))),
-        None => Err(Error::Duration {
+/// Reads the field of a duration; an empty text counts as left out, as the schema lets it pass.
+fn read(field: &'static str, text: Option<&str>) -> Result<Option<SignedDuration>, Error> {
+    let text = text.filter(|text| !text.is_empty());
+    let read = text.map(|text| {
+        duration::parse(text).map_err(|source| Error::Duration {
             field,
             text: text.to_owned(),
-        }),
-    }
-}
-
-fn seconds(text: &str) -> Option<u32> {
-    let mut rest = text;
-    let mut total = 0_u32;
-    for (unit, factor) in [('h', 3600), ('m', 60), ('s', 1)] {
-        if let Some((number, behind)) = rest.split_once(unit) {
-            let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-            let number: u32 = number.parse().ok().filter(|_| is_number)?;
-            total = total.checked_add(number.checked_mul(factor)?)?;
-            rest = behind;
-        }
-    }
-    rest.is_empty().then_some(total)
+            source,
+        })
+    });
+    read.transpose()
 }
