@@ -46,7 +46,7 @@ pub(super) fn of(
             let queue = Queue {
                 observed,
                 view,
-                lens: situation.lens,
+                aborted: abort.map(|_| situation.course),
                 last: last(view, situation, abort, batch),
             };
             queue.bring_up_to_date(&mut actions.withdraw, &mut actions.give);

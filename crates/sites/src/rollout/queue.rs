@@ -11,10 +11,7 @@ use std::sync::Arc;
 
 use baton_apis::SiteEntry;
 
-use super::{
-    Action, Observed, Revision, RevisionState, Version,
-    view::{Lens, View},
-};
+use super::{Action, Observed, Revision, RevisionState, Version, course::Course, view::View};
 
 /// A revision that a queue is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +27,8 @@ pub(super) struct Wanted<'a> {
 pub(super) struct Queue<'q, 'a> {
     pub(super) observed: &'q Observed<'a>,
     pub(super) view: &'q View<'a>,
-    pub(super) lens: &'q Lens<'a>,
+    /// The rollout, if it was aborted.
+    pub(super) aborted: Option<&'q Course<'a>>,
     pub(super) last: Option<Wanted<'a>>,
 }
 
@@ -77,18 +75,20 @@ impl<'a> Queue<'_, 'a> {
         let Some(versions) = versions else {
             return;
         };
-        let mut withdrawn: Vec<_> = queue.collect();
+        let mut withdrawn: Vec<_> = queue.map(|revision| &revision.name).collect();
         withdrawn.reverse();
-        withdraw.extend(withdrawn.iter().map(|revision| Action::Withdraw {
-            revision: Arc::clone(&revision.name),
+        withdraw.extend(withdrawn.into_iter().map(|revision| Action::Withdraw {
+            revision: Arc::clone(revision),
         }));
-        self.give(&versions, &withdrawn, give);
+        self.give(&versions, give);
     }
 
     /// What is to be behind the revision that runs.
     fn wanted(&self) -> impl Iterator<Item = Wanted<'a>> {
-        let waiting = self.queue().map(Wanted::of);
-        let others = waiting.filter(|waiting| !waiting.is_edit);
+        let others = self
+            .queue()
+            .filter(|waiting| !waiting.entry.is_edit && !self.is_stuck(waiting));
+        let others = others.map(Wanted::of);
         self.edit().into_iter().chain(others).chain(self.last)
     }
 
@@ -110,9 +110,25 @@ impl<'a> Queue<'_, 'a> {
         })
     }
 
-    /// What waits.
-    fn queue(&self) -> impl Iterator<Item = &'a Revision> + use<'a> {
-        self.view.queue()
+    /// What waits, but for what the end of the rollout takes away anyway.
+    fn queue(&self) -> impl Iterator<Item = &'a Revision> {
+        let aborted = self.aborted;
+        let is_left = move |revision: &&Revision| !aborted.is_some_and(|it| it.withdraws(revision));
+        self.view.queue().filter(is_left)
+    }
+
+    /// Whether a revision was refused before it began, and holds another one behind it. It would for ever.
+    fn is_stuck(&self, revision: &Revision) -> bool {
+        let is_last = || {
+            let tail = self
+                .view
+                .tail
+                .is_none_or(|tail| tail.number == revision.number);
+            tail && self.last.is_none()
+        };
+        let is_refused =
+            matches!(revision.state, RevisionState::Failing { .. }) && !revision.has_begun();
+        is_refused && self.view.is_in_reach && !is_last()
     }
 
     /// Whether a revision that waits is the one that is wanted in its place.
@@ -121,29 +137,14 @@ impl<'a> Queue<'_, 'a> {
             let version = self.version(wanted.version);
             version.is_none_or(|version| *version.edit == *revision.entry.edit)
         };
-        let may_begin = || self.failed_before(revision.number) <= revision.entry.overtakes;
-        Wanted::of(revision) == wanted && (!self.view.is_in_reach || (is_newest() && may_begin()))
-    }
-
-    /// The newest revision before this number that failed. It never gets available by itself, and would be waited for.
-    fn failed_before(&self, number: i64) -> Option<i64> {
-        self.view.failed?;
-        let chain = self.view.site.chain.iter().rev();
-        let mut before = chain.filter(|revision| revision.number < number && revision.counts());
-        let failed = before.find(|revision| self.lens.failure(revision).is_some());
-        failed.map(|failed| failed.number)
+        Wanted::of(revision) == wanted && (!self.view.is_in_reach || is_newest())
     }
 
     fn version(&self, version: &str) -> Option<&'a Version> {
         self.observed.versions.get(version)
     }
 
-    fn give(
-        &self,
-        versions: &[(Wanted<'a>, &'a Version)],
-        withdrawn: &[&Revision],
-        give: &mut Vec<Action>,
-    ) {
+    fn give(&self, versions: &[(Wanted<'a>, &'a Version)], give: &mut Vec<Action>) {
         let chain = &self.view.site.chain;
         let mut previous: Vec<_> = chain
             .iter()
@@ -155,8 +156,6 @@ impl<'a> Queue<'_, 'a> {
             .map(|revision| revision.number)
             .max()
             .unwrap_or(0);
-        let stays = withdrawn.last().map_or(i64::MAX, |first| first.number);
-        let overtakes = self.failed_before(stays);
         for (number, (wanted, version)) in (newest.saturating_add(1)..).zip(versions) {
             let site = Arc::clone(self.view.name);
             let name = (self.observed.revision_name)(self.observed.name, &site, number);
@@ -164,7 +163,7 @@ impl<'a> Queue<'_, 'a> {
             give.push(Action::Give {
                 number,
                 name: Arc::clone(&name),
-                entry: Box::new(self.entry(*wanted, version, overtakes)),
+                entry: Box::new(self.entry(*wanted, version)),
                 previous: previous.iter().rev().cloned().collect(),
                 site,
             });
@@ -172,7 +171,7 @@ impl<'a> Queue<'_, 'a> {
         }
     }
 
-    fn entry(&self, wanted: Wanted<'_>, version: &Version, overtakes: Option<i64>) -> SiteEntry {
+    fn entry(&self, wanted: Wanted<'_>, version: &Version) -> SiteEntry {
         SiteEntry {
             deployment: self.observed.name.to_owned(),
             site: self.view.name.to_string(),
@@ -185,7 +184,6 @@ impl<'a> Queue<'_, 'a> {
             stop: version.stop.clone(),
             is_edit: wanted.is_edit,
             is_rollback: wanted.is_rollback,
-            overtakes,
         }
     }
 }

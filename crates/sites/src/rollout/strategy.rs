@@ -16,14 +16,14 @@ const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 /// Why a strategy cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A text is no duration.
+    /// A text is no duration, or one that is too long.
     #[error("strategy.{field}: {text:?} {source}")]
     Duration {
         /// The field.
         field: &'static str,
         /// What it says.
         text: String,
-        /// What is wrong with it.
+        /// Why it is none.
         source: DurationError,
     },
     /// Nothing would be known of the health of sites.
@@ -71,8 +71,8 @@ impl Strategy {
     /// For so many placed sites.
     pub(super) fn of(observed: &Observed<'_>, sites: usize) -> Result<Self, Error> {
         let spec = &observed.spec.strategy;
-        let healthy_time = duration("healthyTime", spec.healthy_time.as_deref())?;
-        duration("progressDeadline", spec.progress_deadline.as_deref())?;
+        let healthy_time = read("healthyTime", spec.healthy_time.as_deref())?;
+        read("progressDeadline", spec.progress_deadline.as_deref())?;
         if let Target::Version(version) = &observed.target
             && !healthy_time.unwrap_or_default().is_zero()
             && observed
@@ -135,7 +135,7 @@ pub fn canary_expression(spec: &SiteStrategy) -> Result<Option<Expression>, Pars
 /// How long a site may take from its beginning on. What cannot be read counts as left out: it is told elsewhere.
 #[must_use]
 pub fn deadline(spec: &SiteStrategy) -> SignedDuration {
-    let told = duration("progressDeadline", spec.progress_deadline.as_deref());
+    let told = read("progressDeadline", spec.progress_deadline.as_deref());
     told.ok().flatten().unwrap_or(DEADLINE)
 }
 
@@ -176,7 +176,9 @@ fn parallel(spec: &SiteStrategy, sites: usize) -> Result<usize, Error> {
         .ok_or(Error::Parallel(text))
 }
 
-fn duration(field: &'static str, text: Option<&str>) -> Result<Option<SignedDuration>, Error> {
+/// Reads the field of a duration; an empty text counts as left out, as the schema lets it pass.
+fn read(field: &'static str, text: Option<&str>) -> Result<Option<SignedDuration>, Error> {
+    let text = text.filter(|text| !text.is_empty());
     let read = text.map(|text| {
         duration::parse(text).map_err(|source| Error::Duration {
             field,
