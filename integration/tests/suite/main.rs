@@ -84,6 +84,7 @@ mod rollout;
 mod schema_limits;
 mod secrecy;
 mod sites_harness;
+mod sites_queue;
 mod stale_leader;
 mod status;
 mod takeover;
