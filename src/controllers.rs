@@ -19,10 +19,14 @@ mod pods;
 mod ran;
 pub(crate) mod releases;
 pub(crate) mod repairs;
+pub(crate) mod requests;
 pub(crate) mod site_gate;
 pub(crate) mod site_terms;
+pub(crate) mod sites;
+mod slices;
 mod stopping;
 mod storage_classes;
+pub(crate) mod store;
 pub(crate) mod strays;
 
 use std::{sync::Arc, time::Duration};
@@ -43,6 +47,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use tracing::info;
 
 use repairs::Repairs;
+use store::{Key as TypedKey, Kind};
 
 /// Changes come in bursts, say of all objects of a phase: they are worked on together.
 pub(crate) const BURST: Duration = Duration::from_millis(20);
@@ -99,6 +104,31 @@ impl Events {
             ..ObjectReference::default()
         };
         publisher.publish(subject, kind, reason, note);
+    }
+}
+
+impl Events {
+    /// Publishes an event about a typed object, as a controller of this name.
+    pub(crate) fn publish_about<K: Kind>(
+        &self,
+        reporter: &'static str,
+        (key, object): (&TypedKey, &K),
+        kind: EventKind,
+        reason: &'static str,
+        note: impl Into<Note>,
+    ) {
+        let Self::Publish(publisher) = self else {
+            return;
+        };
+        let subject = ObjectReference {
+            api_version: Some(K::api_version(&()).into_owned()),
+            kind: Some(key.kind.to_owned()),
+            name: Some(key.name.to_string()),
+            namespace: (!key.namespace.is_empty()).then(|| key.namespace.to_string()),
+            uid: object.meta().uid.clone(),
+            ..ObjectReference::default()
+        };
+        publisher.publish_as(reporter, subject, kind, reason, note);
     }
 }
 

@@ -4,6 +4,8 @@ pub(crate) mod cache_metrics;
 pub(crate) mod process;
 mod release_metrics;
 pub(crate) mod releases;
+mod site_metrics;
+pub(crate) mod sites;
 mod state_metrics;
 pub(crate) mod vital;
 
@@ -47,6 +49,7 @@ use self::{
     cache_metrics::CacheMetrics,
     process::{Stop, lead, lease_params, report_caches, start_endpoints, start_vital},
     releases::Wiring,
+    sites::Wiring as SiteWiring,
 };
 use crate::{
     cli::ManagerArgs,
@@ -130,21 +133,17 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let server = (&client, url.host().unwrap_or_default());
     let releases = Wiring::new(&args, server, &shared, &observed, sites, &mut tasks)?;
     let controllers = releases.start(controllers, args.workers.get(), &metrics, &mut tasks);
+    let rollouts = SiteWiring::new(&client, &shared, &observed, sites);
+    let told = (&metrics, &fence);
+    let controllers = rollouts.start(controllers, args.workers.get(), told, &mut tasks);
 
     readiness.set_waiting_for("the list of revisions");
-    let filled = fill(&client, &observed, &mut tasks);
     tokio::select! {
-        () = filled => {}
-        () = stop.received() => return Ok(()),
-    }
-    let filled = fill_slices(&client, &observed, &mut tasks);
-    tokio::select! {
-        () = filled => {}
-        () = stop.received() => return Ok(()),
-    }
-    tokio::select! {
-        ((), (), ()) = async {
-            tokio::join!(inventory.listed(), assignments.listed(), releases.listed())
+        () = async {
+            fill(&client, &observed, &mut tasks).await;
+            fill_slices(&client, &observed, &mut tasks).await;
+            let others = (releases.listed(), rollouts.listed());
+            tokio::join!(inventory.listed(), assignments.listed(), others.0, others.1);
         } => {}
         () = stop.received() => return Ok(()),
     }

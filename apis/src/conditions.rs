@@ -142,6 +142,8 @@ pub mod reasons {
     pub const NO_SITES: &str = "NoSites";
     /// `Placed=False`: another deployment of the application has some of the sites.
     pub const OVERLAPPING: &str = "Overlapping";
+    /// `Available=False` of a deployment to sites: some of those that can be reached are not available.
+    pub const SITES_UNAVAILABLE: &str = "SitesUnavailable";
     /// `Progressing=False`: what is asked for cannot be done.
     pub const INVALID_STRATEGY: &str = "InvalidStrategy";
     /// `Kept=True`.

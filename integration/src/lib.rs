@@ -31,6 +31,7 @@ pub mod dump;
 pub mod endpoint;
 pub mod exclusive;
 pub mod faults;
+pub mod fleet;
 pub mod guard;
 pub mod live;
 pub mod manager;

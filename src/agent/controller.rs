@@ -163,7 +163,11 @@ impl AgentPhases {
             Gate::Unknown => Ok(Err((ReconcileOutcome::Waiting, Requeue::OnEvent))),
             Gate::Hold(status, (outcome, requeue)) => {
                 let is_new = self.note(&record, &status)?;
-                let outcome = if is_new { ReconcileOutcome::Changed } else { outcome };
+                let outcome = if is_new {
+                    ReconcileOutcome::Changed
+                } else {
+                    outcome
+                };
                 Ok(Err((outcome, requeue)))
             }
             Gate::Begin(status) => {
@@ -172,7 +176,10 @@ impl AgentPhases {
                 saved.map_err(|error| Error::Note(error.to_string()))?;
                 let begun = self.observed.phases.get(&record.key);
                 let begun = begun.filter(|begun| begun.uid == record.uid);
-                match begun.map(|begun| Ok::<_, Error>((gate(&begun)?, begun))).transpose()? {
+                match begun
+                    .map(|begun| Ok::<_, Error>((gate(&begun)?, begun)))
+                    .transpose()?
+                {
                     Some((Gate::Open(site), begun)) => Ok(Ok((begun, site))),
                     _ => Ok(Err((ReconcileOutcome::Changed, Requeue::OnEvent))),
                 }

@@ -106,7 +106,10 @@ impl Mirrors {
     fn noted(&self, mirror: &PhaseRecord) -> Option<ObjectSetPhaseStatus> {
         let origin = Origin::read(mirror).ok()?;
         let phase = self.observed.phases.get(&origin.key())?;
-        let status = phase.status().ok().filter(|_| *phase.uid == *origin.uid())?;
+        let status = phase
+            .status()
+            .ok()
+            .filter(|_| *phase.uid == *origin.uid())?;
         (mirror.status().ok().as_ref() != Some(&status)).then_some(status)
     }
 

@@ -331,7 +331,10 @@ mod tests {
 
     fn names(file: &StateFile) -> Vec<String> {
         let mirrors = file.load().unwrap().unwrap();
-        mirrors.iter().map(|it| it.mirror.key.name.to_string()).collect()
+        mirrors
+            .iter()
+            .map(|it| it.mirror.key.name.to_string())
+            .collect()
     }
 
     #[test]

@@ -7,7 +7,9 @@ use baton_apis::{
         FINALIZER_CACHED, LABEL_PHASE_CLASS,
     },
 };
-use baton_engine::delegated::{Delegated, Delegation, DelegationAnswer, PhaseState, name_to_make, names};
+use baton_engine::delegated::{
+    Delegated, Delegation, DelegationAnswer, PhaseState, name_to_make, names,
+};
 use baton_records::{
     api::{Api, ApiError},
     key::OwnKind as _,

@@ -277,7 +277,9 @@ impl PhasePass<'_> {
         let (mut outcome, affected) = executor.roll_out(wanted, &kinds, by, previous).await;
         let now = self.shared.clock.now();
         let about = (&revision, &*workloads, &kinds);
-        let again = executor.note_site(&self.site, about, &mut outcome, now).await;
+        let again = executor
+            .note_site(&self.site, about, &mut outcome, now)
+            .await;
         let kind = outcome_label(&outcome);
         let (status, requeue) = report_phase(&old, &revision, outcome, self.failures, now);
         let requeue = again.map_or(requeue, Requeue::After);

@@ -21,9 +21,7 @@ mod debounced;
 pub(crate) mod installation;
 pub(crate) mod release;
 mod report;
-pub(crate) mod requests;
 mod scalable;
-pub(crate) mod store;
 pub(crate) mod traffic;
 mod worked;
 
@@ -31,22 +29,20 @@ use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
     Application, CapacityTarget, Cluster, InstallationTarget, Release, TrafficTarget,
-    constants::shipper::API_VERSION,
+    constants::shipper::LABEL_APP,
 };
 use baton_fleet::inventory::Inventory;
 use baton_kubernetes::events::EventKind;
-use baton_records::api::ApiError;
 use baton_releases::event::Event;
-use baton_runtime::controller::ReconcileError;
-use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Client;
 use tokio::{sync::Notify, task::JoinSet};
 
-use self::{
-    requests::Requests,
+use super::{
+    Events, Shared,
+    observed::Observed,
+    requests::{AtStep, Error, Requests},
     store::{Key, Kind, Store},
 };
-use super::{Events, Shared, observed::Observed};
 
 /// Until all kinds were listed, nothing is decided: what is missing may exist.
 const INCOMPLETE: Duration = Duration::from_secs(1);
@@ -59,6 +55,13 @@ pub(crate) mod kinds {
     pub(crate) const CAPACITY_TARGET: &str = "CapacityTarget";
     pub(crate) const TRAFFIC_TARGET: &str = "TrafficTarget";
     pub(crate) const CLUSTER: &str = "Cluster";
+}
+
+impl<K: Kind> Store<K> {
+    /// The objects of an application, sorted by name: those with its label in its namespace.
+    pub(crate) fn of_application(&self, namespace: &str, application: &str) -> Vec<Arc<K>> {
+        self.labelled(namespace, LABEL_APP, application)
+    }
 }
 
 /// All objects of the kinds that take part.
@@ -135,41 +138,6 @@ impl Stores {
     }
 }
 
-/// A pass over an object of these kinds ended early.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    /// A request about an object of Shipper's kinds, or in another cluster.
-    #[error("{step}: {source}")]
-    Request {
-        step: &'static str,
-        source: kube::Error,
-    },
-    /// A request about a revision or a slice.
-    #[error("{step}: {source}")]
-    Record {
-        step: &'static str,
-        source: ApiError,
-    },
-    /// Something that is told in the status, and is to be tried again.
-    #[error("{0}")]
-    Told(String),
-}
-
-impl ReconcileError for Error {
-    fn is_change(&self) -> bool {
-        match self {
-            Self::Request { source, .. } => is_change(source),
-            Self::Record { source, .. } => source.is_change(),
-            Self::Told(_) => false,
-        }
-    }
-}
-
-/// Whether a request was refused because the object is not what it was, or is gone.
-pub(crate) fn is_change(error: &kube::Error) -> bool {
-    matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409))
-}
-
 /// Whether trying again helps only after something has changed (section 9.4).
 pub(crate) fn is_permanent(error: &kube::Error) -> bool {
     let kube::Error::Api(status) = error else {
@@ -183,23 +151,6 @@ pub(crate) fn is_permanent(error: &kube::Error) -> bool {
     }
 }
 
-/// Says in which step of a pass a request failed.
-pub(crate) trait AtStep<T> {
-    fn at_step(self, step: &'static str) -> Result<T, Error>;
-}
-
-impl<T> AtStep<T> for Result<T, kube::Error> {
-    fn at_step(self, step: &'static str) -> Result<T, Error> {
-        self.map_err(|source| Error::Request { step, source })
-    }
-}
-
-impl<T> AtStep<T> for Result<T, ApiError> {
-    fn at_step(self, step: &'static str) -> Result<T, Error> {
-        self.map_err(|source| Error::Record { step, source })
-    }
-}
-
 impl Events {
     /// Publishes events about an object of Shipper's kinds, as the controller that the contract names (section 9.2).
     pub(crate) fn publish_on<K: Kind>(
@@ -208,24 +159,13 @@ impl Events {
         (key, object): (&Key, &K),
         events: Vec<Event>,
     ) {
-        let Self::Publish(publisher) = self else {
-            return;
-        };
         for event in events {
-            let subject = ObjectReference {
-                api_version: Some(API_VERSION.to_owned()),
-                kind: Some(key.kind.to_owned()),
-                name: Some(key.name.to_string()),
-                namespace: (!key.namespace.is_empty()).then(|| key.namespace.to_string()),
-                uid: object.meta().uid.clone(),
-                ..ObjectReference::default()
-            };
             let kind = if event.warning {
                 EventKind::Warning
             } else {
                 EventKind::Normal
             };
-            publisher.publish_as(reporter, subject, kind, event.reason, event.message);
+            self.publish_about(reporter, (key, object), kind, event.reason, event.message);
         }
     }
 }

@@ -3,9 +3,6 @@
 //! Managers and agents ask alike. What differs is what they know of the chain: a manager has its revisions, an agent
 //! their phases.
 
-#[cfg(test)]
-mod tests;
-
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use baton_apis::{
@@ -105,14 +102,22 @@ pub(crate) fn ask(
     };
     let old = phase.status()?;
     let begun = state(phase).begun;
-    let report = Report { phase, old: &old, now };
+    let report = Report {
+        phase,
+        old: &old,
+        now,
+    };
     let entry: SiteEntry = match serde_json::from_str(text) {
         Ok(entry) => entry,
-        Err(_) if matches!(begun, Begun::Yes(_)) => return Ok(Gate::Open(passage(phase, &old, None))),
-        Err(error) => return report.refused(&format!("annotation {ANNOTATION_SITE}: {error}")),
+        Err(_) if matches!(begun, Begun::Yes(_)) => {
+            return Ok(Gate::Open(passage(phase, &old, None)));
+        }
+        Err(error) => return Ok(report.refused(&format!("annotation {ANNOTATION_SITE}: {error}"))),
     };
     let chain = chain(observed, phase);
-    let own = chain.iter().position(|it| Some(&it.uid) == phase.controller.as_ref());
+    let own = chain
+        .iter()
+        .position(|it| Some(&it.uid) == phase.controller.as_ref());
     let Some(own) = own else {
         // Nothing newer asks it to stop that is known of.
         return Ok(match begun {
@@ -121,12 +126,17 @@ pub(crate) fn ask(
         });
     };
     let member = &chain[own];
-    let place = entry.phases.iter().position(|name| is_named(phase, member, name));
+    let place = entry
+        .phases
+        .iter()
+        .position(|name| is_named(phase, member, name));
     let Some(place) = place else {
-        return match begun {
-            Begun::Yes(_) => Ok(Gate::Open(passage(phase, &old, None))),
-            _ => report.refused(&format!("annotation {ANNOTATION_SITE}: phases: this phase is not listed")),
-        };
+        return Ok(match begun {
+            Begun::Yes(_) => Gate::Open(passage(phase, &old, None)),
+            _ => report.refused(&format!(
+                "annotation {ANNOTATION_SITE}: phases: this phase is not listed"
+            )),
+        });
     };
     let question = Question {
         chain: &chain,
@@ -249,9 +259,9 @@ impl Report<'_> {
         Gate::Hold(status, (ReconcileOutcome::Blocked, Requeue::OnEvent))
     }
 
-    fn refused(&self, text: &str) -> Result<Gate, ReadError> {
+    fn refused(&self, text: &str) -> Gate {
         let status = self.status(None, reasons::PREFLIGHT_ERROR, text);
-        Ok(Gate::Hold(status, (ReconcileOutcome::Blocked, Requeue::OnEvent)))
+        Gate::Hold(status, (ReconcileOutcome::Blocked, Requeue::OnEvent))
     }
 }
 
@@ -262,14 +272,20 @@ pub(crate) fn not_handed_yet(
     now: Timestamp,
 ) -> Result<ObjectSetPhaseStatus, ReadError> {
     let old = phase.status()?;
-    let report = Report { phase, old: &old, now };
+    let report = Report {
+        phase,
+        old: &old,
+        now,
+    };
     let message = format!("Waits until {before} is handed to the agent.");
     Ok(report.status(None, reasons::QUEUED, &message))
 }
 
 /// Whether a phase object is that of a phase of a revision.
 pub(crate) fn is_named(phase: &PhaseRecord, member: &Member, name: &str) -> bool {
-    names(&member.name, name).iter().any(|name| *name == *phase.key.name)
+    names(&member.name, name)
+        .iter()
+        .any(|name| *name == *phase.key.name)
 }
 
 /// The revisions of the chain of a phase that are not archived, the oldest first. One whose place cannot be read is no
@@ -296,7 +312,7 @@ fn chain_of_revisions(observed: &Observed, namespace: &str, label: &str) -> Vec<
             name: revision.key.name.clone(),
             // One without a number has not made any phases.
             number: revision.number?,
-            entry: serde_json::from_str(revision.site()?).ok()?,
+            entry: SiteEntry::clone(&revision.site.as_ref()?.entry),
             phases: Vec::new(),
             is_leaving: !revision.is_in_force(),
         };
@@ -378,7 +394,12 @@ pub(crate) fn in_chain(
         })
     } else {
         let revisions = observed.revisions.of_chain(namespace, label).into_iter();
-        revisions.flat_map(|it| observed.phases.controlled_by(&it)).collect()
+        revisions
+            .flat_map(|it| observed.phases.controlled_by(&it))
+            .collect()
     };
-    phases.into_iter().map(|phase| Wake::after(BURST, phase.key.clone())).collect()
+    phases
+        .into_iter()
+        .map(|phase| Wake::after(BURST, phase.key.clone()))
+        .collect()
 }

@@ -25,7 +25,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 /// The workloads of a phase that are to stop.
 pub(super) fn stopping(phases: &[Phase]) -> Vec<Desired> {
     let objects = phases.iter().flat_map(Phase::own_objects);
-    objects.filter(|it| is_stopped(&it.manifest)).cloned().collect()
+    objects
+        .filter(|it| is_stopped(&it.manifest))
+        .cloned()
+        .collect()
 }
 
 /// When pods are asked for again: soon, and the longer it lasts the more seldom.
@@ -45,10 +48,15 @@ impl<K: RecordKind> Executor<'_, K> {
         now: Timestamp,
     ) -> Option<Duration> {
         let started = site.started.clone()?;
-        outcome.mapped.retain(|it| it.type_ != started.type_ && it.type_ != STOPPED);
+        outcome
+            .mapped
+            .retain(|it| it.type_ != started.type_ && it.type_ != STOPPED);
         outcome.mapped.insert(0, started);
         let demand = site.demand.as_ref()?;
-        if !matches!(outcome.result, PassResult::Passed | PassResult::ProbeFailure { .. }) {
+        if !matches!(
+            outcome.result,
+            PassResult::Passed | PassResult::ProbeFailure { .. }
+        ) {
             return None;
         }
         let running = match &site.stopped {
@@ -66,7 +74,10 @@ impl<K: RecordKind> Executor<'_, K> {
             outcome.mapped.insert(1, stopped);
             return None;
         }
-        let text = format!("Waits until nothing of it runs any more: {}.", running.join(", "));
+        let text = format!(
+            "Waits until nothing of it runs any more: {}.",
+            running.join(", ")
+        );
         outcome.result = PassResult::Stopping(text);
         Some(pause(demand, now))
     }
@@ -98,7 +109,11 @@ impl<K: RecordKind> Executor<'_, K> {
             let asked = match pods(&live) {
                 Pods::Some => Ok(true),
                 _ if is_terminating(&live) || !is_stopped(&live) => Ok(true),
-                Pods::Ask(selector) => self.target.runs_pods(&workload.key.namespace, &selector).await,
+                Pods::Ask(selector) => {
+                    self.target
+                        .runs_pods(&workload.key.namespace, &selector)
+                        .await
+                }
                 Pods::None => Ok(false),
             };
             match asked {

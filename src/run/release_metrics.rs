@@ -18,7 +18,9 @@ pub(crate) use queues::Queues;
 pub(crate) fn register(metrics: &Metrics, base: &Base, charts: &Charts, queues: Queues) {
     metrics.register(|registry| {
         installations::register(registry, &base.stores, &base.shared.clock);
-        base.requests.calls.register(registry);
+        if let Some(calls) = &base.requests.calls {
+            calls.register(registry);
+        }
         charts.register_metrics(registry);
         queues.register(registry);
         registry.register_collector(Box::new(Objects::of(base)));

@@ -19,9 +19,9 @@ use crate::{
         releases::{
             Base, Stores, app_clusters::AppClusters, application::Applications, calls::Calls,
             capacity::CapacityTargets, charts::ChartSource, credentials::RepositorySecrets,
-            installation::Installations, release::Releases, requests::Requests,
-            traffic::TrafficTargets,
+            installation::Installations, release::Releases, traffic::TrafficTargets,
         },
+        requests::Requests,
     },
 };
 
@@ -67,7 +67,7 @@ impl Wiring {
                 stores,
                 requests: Requests {
                     client: client.clone(),
-                    calls: Calls::to(host),
+                    calls: Some(Calls::to(host)),
                 },
                 observed: Arc::clone(observed),
                 inventory: inventory.clone(),

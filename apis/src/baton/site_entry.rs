@@ -30,6 +30,9 @@ pub struct SiteEntry {
     /// Whether it puts back what the site had before a rollout that failed.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_rollback: bool,
+    /// The number of a revision that has failed: it, and those before it, need not be available for this one to begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overtakes: Option<i64>,
 }
 
 /// Workloads that stop.

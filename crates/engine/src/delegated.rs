@@ -219,8 +219,13 @@ fn is_name(name: &str) -> bool {
 #[must_use]
 pub fn name_to_make(names: &[String; 2], is_free: bool) -> &str {
     let [plain, other] = names;
-    let is_too_long = plain.len() > MOST && is_name(other) && is_subdomain(plain) && !plain.contains('.');
-    if is_free && !is_too_long { plain } else { other }
+    let is_too_long =
+        plain.len() > MOST && is_name(other) && is_subdomain(plain) && !plain.contains('.');
+    if is_free && !is_too_long {
+        plain
+    } else {
+        other
+    }
 }
 
 /// The names that a phase object may have: `<revision>-<phase>`, and a shorter one with a hash for when that is too long

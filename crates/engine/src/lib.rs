@@ -6,6 +6,7 @@
 //! server, the property tests with a model of one.
 
 pub mod chain;
+pub mod chain_names;
 pub mod condition_list;
 pub mod conditions;
 pub mod containers;
@@ -22,9 +23,10 @@ pub mod object_pass;
 pub mod owners;
 pub mod pass;
 pub mod preflight;
-mod readiness;
+pub mod readiness;
 pub mod recreate;
 pub mod revision;
+pub mod slice_parts;
 pub mod stop;
 pub mod teardown;
 #[cfg(test)]

@@ -365,7 +365,9 @@ impl<'a> ObjectPass<'a> {
     fn body(&self, live: &Value, references: References) -> Value {
         let mut body = self.desired.manifest.clone();
         let create_only = &self.desired.create_only;
-        let left = create_only.iter().filter(|path| !is_switched_on(live, path));
+        let left = create_only
+            .iter()
+            .filter(|path| !is_switched_on(live, path));
         let left: Vec<_> = left.cloned().collect();
         diff::with_create_only(&mut body, live, &left);
         let list = references.list(live, self.revision);

@@ -12,8 +12,8 @@ mod tests;
 use baton_apis::{
     ObjectDeploymentStatusPhase,
     conditions::{
-        ARCHIVED, AVAILABLE, PAUSED, PROGRESSING, READY, RECONCILING, STALLED, SUCCEEDED, messages,
-        reasons,
+        ABORTED, ARCHIVED, AVAILABLE, PAUSED, PLACED, PROGRESSING, READY, RECONCILING, STALLED,
+        SUCCEEDED, messages, reasons,
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
@@ -126,6 +126,39 @@ fn unavailable(available: &Condition, is_paused: bool) -> Readiness {
     } else {
         Readiness::Reconciling { ready: "False" }
     }
+}
+
+/// Brings the three conditions of a rollout over sites in step with its others.
+///
+/// It is stalled when it was aborted, when what is asked for cannot be done or understood, and when it is complete but
+/// for sites that it was not given; what waits for a version to appear goes on by itself.
+pub fn set_of_rollout(conditions: &mut Conditions) {
+    let is = |type_: &str, status: &str| {
+        let found = conditions.get(type_);
+        found.filter(|condition| condition.status == status)
+    };
+    let Some(progressing) = conditions.get(PROGRESSING) else {
+        return;
+    };
+    let is_over = progressing.status == "False";
+    let cannot = is_over && progressing.reason == reasons::INVALID_STRATEGY;
+    let is_complete = is_over && progressing.reason == reasons::COMPLETE;
+    let verdict = if let Some(aborted) = is(ABORTED, "True") {
+        Verdict::of(Readiness::Stalled, aborted)
+    } else if cannot {
+        Verdict::of(Readiness::Stalled, progressing)
+    } else if let Some(unplaced) = is(PLACED, "False").filter(|_| is_over) {
+        Verdict::of(Readiness::Stalled, unplaced)
+    } else if !is_complete {
+        Verdict::of(Readiness::Reconciling { ready: "False" }, progressing)
+    } else if let Some(available) = is(AVAILABLE, "Unknown") {
+        Verdict::of(Readiness::Reconciling { ready: "Unknown" }, available)
+    } else if let Some(available) = is(AVAILABLE, "False") {
+        Verdict::of(Readiness::NotReady, available)
+    } else {
+        Verdict::of(Readiness::Ready, progressing)
+    };
+    verdict.write(conditions);
 }
 
 /// Brings the three conditions of a deployment in step with its others and with its current revision: `stalled` is

@@ -36,7 +36,9 @@ impl Switch {
             ("batch", "Job" | "CronJob") => Some(Self::Suspend),
             ("apps", "Deployment" | "StatefulSet" | "ReplicaSet")
             | ("", "ReplicationController") => Some(Self::Replicas),
-            _ => manifest["spec"]["replicas"].is_i64().then_some(Self::Replicas),
+            _ => manifest["spec"]["replicas"]
+                .is_i64()
+                .then_some(Self::Replicas),
         }
     }
 
@@ -121,7 +123,10 @@ pub fn is_stopped(object: &Value) -> bool {
 /// Whether what is left to others once an object exists is set all the same: what had stopped it is to go.
 #[must_use]
 pub fn is_switched_on(live: &Value, path: &FieldPath) -> bool {
-    is_stopped(live) && Switch::ALL.iter().any(|switch| path.overlaps(switch.path()))
+    is_stopped(live)
+        && Switch::ALL
+            .iter()
+            .any(|switch| path.overlaps(switch.path()))
 }
 
 /// What is known of the pods of a workload that is to stop.

@@ -33,13 +33,13 @@ mod client;
 mod connect;
 mod credentials;
 mod health;
+mod link;
 mod registry;
 mod report;
 mod text;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
-    fmt,
     sync::Arc,
     time::Duration,
 };
@@ -50,7 +50,10 @@ use kube::Client;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{Semaphore, watch};
 
-pub use self::agent_reports::AgentReport;
+pub use self::{
+    agent_reports::AgentReport,
+    link::{ClusterLink, Contact, InventorySite},
+};
 use self::{
     agent_reports::Heartbeats,
     health::{Health, Standing},
@@ -76,51 +79,6 @@ const AT_THE_HUB: usize = 16;
 pub struct Inventory {
     shared: Arc<Shared>,
     _watches: Arc<[Task; 2]>,
-}
-
-/// The way to a cluster.
-#[derive(Clone)]
-pub enum ClusterLink {
-    /// There is no such Cluster.
-    Unknown,
-    /// An agent serves it.
-    Pull(Contact),
-    /// The manager connects to it, but not successfully at present.
-    Down {
-        /// Reason of the condition `Connected`.
-        reason: &'static str,
-        /// One line for people, with the cause.
-        message: String,
-        /// Since when it has been so, also over a restart of the manager.
-        since: Timestamp,
-    },
-    /// The manager is connected to it.
-    Up(Target),
-}
-
-impl ClusterLink {
-    /// Whether the cluster has not answered yet since this process, or its Cluster, came. It will, or turns out to be
-    /// lost, and that is a change of its link.
-    #[must_use]
-    pub fn is_connecting(&self) -> bool {
-        matches!(self, Self::Down { reason, .. } if *reason == reasons::CONNECTING)
-    }
-}
-
-/// The state of an agent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Contact {
-    /// It has not reported yet, for a short time.
-    Expected,
-    /// It reports, and can reach its API server.
-    Reported,
-    /// It is silent, or cannot reach its API server.
-    Lost {
-        /// One line for people.
-        message: String,
-        /// Since when it has been so, also over a restart of the manager.
-        since: Timestamp,
-    },
 }
 
 /// The Secrets with the credentials of clusters.
@@ -244,6 +202,26 @@ impl Inventory {
         let links = self.shared.links.read();
         let entry = links.get(cluster);
         entry.map_or_else(Arc::default, |entry| Arc::clone(&entry.traits.windows))
+    }
+
+    /// Whether all Clusters were listed, so that one that is missing does not exist.
+    #[must_use]
+    pub fn is_complete(&self) -> bool {
+        *self.shared.known.borrow() == Known::All
+    }
+
+    /// All Clusters by name, as places that revisions are brought to.
+    #[must_use]
+    pub fn sites(&self) -> HashMap<String, InventorySite> {
+        let links = self.shared.links.read();
+        let sites = links.iter().map(|(name, entry)| {
+            let site = InventorySite {
+                labels: Arc::clone(&entry.traits.labels),
+                is_lost: entry.link.is_lost(),
+            };
+            (name.clone(), site)
+        });
+        sites.collect()
     }
 
     /// How often agents report.
@@ -430,71 +408,6 @@ impl Shared {
         let removed = self.links.write().remove(name);
         if removed.is_some() {
             (self.changed)(name);
-        }
-    }
-}
-
-impl ClusterLink {
-    /// The link to a cluster that an agent serves.
-    fn pull(health: &Health) -> Self {
-        Self::Pull(match &health.standing {
-            Standing::Connecting => Contact::Expected,
-            Standing::Up => Contact::Reported,
-            Standing::Down { message, .. } => Contact::Lost {
-                message: message.clone(),
-                since: health.since,
-            },
-        })
-    }
-
-    /// The link to a cluster that is not up.
-    fn down(health: &Health) -> Self {
-        let (reason, message) = match &health.standing {
-            Standing::Down { reason, message } => (*reason, message.clone()),
-            Standing::Connecting | Standing::Up => {
-                (reasons::CONNECTING, "there is no answer yet".to_owned())
-            }
-        };
-        Self::Down {
-            reason,
-            message,
-            since: health.since,
-        }
-    }
-
-    fn is_same(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Unknown, Self::Unknown) => true,
-            (Self::Pull(one), Self::Pull(other)) => one == other,
-            (Self::Up(one), Self::Up(other)) => one.is_same(other),
-            (
-                Self::Down {
-                    reason,
-                    message,
-                    since,
-                },
-                Self::Down {
-                    reason: other_reason,
-                    message: other_message,
-                    since: other_since,
-                },
-            ) => (reason, message, since) == (other_reason, other_message, other_since),
-            _ => false,
-        }
-    }
-}
-
-impl fmt::Debug for ClusterLink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unknown => f.write_str("Unknown"),
-            Self::Pull(Contact::Expected) => f.write_str("Pull"),
-            Self::Pull(Contact::Reported) => f.write_str("Pull(reported)"),
-            Self::Pull(Contact::Lost { message, .. }) => write!(f, "Pull(lost: {message})"),
-            Self::Down {
-                reason, message, ..
-            } => write!(f, "Down({reason}: {message})"),
-            Self::Up(_) => f.write_str("Up"),
         }
     }
 }

@@ -15,9 +15,9 @@ use baton_apis::{
     ObjectSetPhaseStatus,
     conditions::ARCHIVED,
     constants::{
-        ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, ANNOTATION_SITE, API_VERSION,
-        CLASS_AGENT, FINALIZER_MIRROR, HEARTBEAT, LABEL_CHAIN, LABEL_OBJECT_DEPLOYMENT,
-        LABEL_PHASE_CLASS, NAMESPACE_CLUSTER_PREFIX,
+        ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, ANNOTATION_SITE, API_VERSION, CLASS_AGENT,
+        FINALIZER_MIRROR, HEARTBEAT, LABEL_CHAIN, LABEL_OBJECT_DEPLOYMENT, LABEL_PHASE_CLASS,
+        NAMESPACE_CLUSTER_PREFIX,
     },
 };
 use serde::{Deserialize, Serialize};
@@ -312,7 +312,9 @@ impl Origin {
             controller,
         );
         if let Some(Place { entry, chain, .. }) = &self.site {
-            phase.annotations.insert(ANNOTATION_SITE.to_owned(), entry.clone());
+            phase
+                .annotations
+                .insert(ANNOTATION_SITE.to_owned(), entry.clone());
             phase.labels.insert(LABEL_CHAIN.to_owned(), chain.clone());
         }
         phase

@@ -16,7 +16,7 @@ use crate::{
 const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// How many pods of a workload are looked at.
-const MOST: usize = 50;
+pub const MOST: usize = 50;
 
 impl Target {
     /// Some of the pods in a namespace that the `spec.selector` of a workload selects, as the server has them now: one
@@ -79,11 +79,14 @@ impl Target {
             let status = wire::failure(reply.status, &reply.body);
             return Err(PodsError::Refused(status.message));
         }
-        Ok(!serde_json::from_slice::<List>(&reply.body)?.items.is_empty())
+        Ok(!serde_json::from_slice::<List>(&reply.body)?
+            .items
+            .is_empty())
     }
 }
 
-/// Where at most so many of the pods are listed that a selector selects; nowhere if it is malformed, or selects every pod there is.
+/// Where at most so many of the pods are listed that a selector selects; nowhere if it is malformed, or selects every pod
+/// there is.
 #[must_use]
 pub fn pods_path(namespace: &str, selector: &Value, most: usize) -> Option<String> {
     let selector: LabelSelector = serde_json::from_value(selector.clone()).ok()?;

@@ -1,6 +1,7 @@
 //! Revisions as they are kept.
 
 mod chain;
+pub mod site;
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -13,9 +14,9 @@ use baton_apis::{
     conditions::{ARCHIVED, AVAILABLE, reasons},
     constants::{
         ANNOTATION_ABANDON, ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_ON_DELETION,
-        ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT, ANNOTATION_PREFLIGHT, ANNOTATION_SITE,
-        ANNOTATION_TEMPLATE_METADATA, LABEL_CHAIN, LABEL_INSTANCE, LABEL_OBJECT_DEPLOYMENT,
-        LABEL_PACKAGE, ON_DELETION_HAND_BACK, shipper::LABEL_RELEASE,
+        ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT, ANNOTATION_PREFLIGHT,
+        ANNOTATION_SITE, ANNOTATION_TEMPLATE_METADATA, LABEL_CHAIN, LABEL_INSTANCE,
+        LABEL_OBJECT_DEPLOYMENT, LABEL_PACKAGE, ON_DELETION_HAND_BACK, shipper::LABEL_RELEASE,
     },
 };
 use baton_engine::chain::ChainLink;
@@ -23,6 +24,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use self::site::SiteOf;
 use crate::{
     key::{Key, OwnKind},
     record::{Metadata, ReadError, Record, RecordKind, parse},
@@ -79,6 +81,8 @@ pub struct RevisionFields {
     pub deployment: Option<Arc<str>>,
     /// The Release that it installs, and the chain of such revisions that it belongs to, as its labels say.
     pub release: Option<Box<ReleaseOf>>,
+    /// The site that it was made for, and how far it is there.
+    pub site: Option<Box<SiteOf>>,
     /// What a deployment noted on it.
     pub notes: Notes,
     /// Image of the package it came from.
@@ -213,8 +217,10 @@ pub enum RevisionIndex {
     Deployment,
     /// The managing owner, by its uid.
     Controller,
-    /// The chain of revisions of Releases and sites, by its label.
+    /// The chain of revisions of Releases, or of a site, by its label.
     Chain,
+    /// The `SiteDeployment` that it was made by, by its name.
+    SiteDeployment,
 }
 
 impl RecordKind for RevisionKind {
@@ -230,6 +236,7 @@ impl RecordKind for RevisionKind {
         spec: Option<&RawValue>,
         status: Option<&RawValue>,
     ) -> Result<RevisionFields, ReadError> {
+        let raw_status = status;
         let spec: Spec = parse(self, "spec", spec)?;
         let status: Status = parse(self, "status", status)?;
         let Metadata {
@@ -254,7 +261,9 @@ impl RecordKind for RevisionKind {
             })
         });
         let deployment = labels.get(LABEL_OBJECT_DEPLOYMENT);
-        let release = labels.get(LABEL_CHAIN).map(|chain| {
+        let site = SiteOf::read(self, &labels, &annotations, raw_status)?;
+        let chain = labels.get(LABEL_CHAIN).filter(|_| site.is_none());
+        let release = chain.map(|chain| {
             Box::new(ReleaseOf {
                 release: labels.get(LABEL_RELEASE).cloned().unwrap_or_default(),
                 chain: chain.clone(),
@@ -268,6 +277,7 @@ impl RecordKind for RevisionKind {
             instance: labels.get(LABEL_INSTANCE).cloned(),
             deployment: deployment.map(|name| name.as_str().into()),
             release,
+            site,
             notes: Notes::take(&mut annotations, labels, has_controller),
             image: annotations.remove(ANNOTATION_PACKAGE_SOURCE_IMAGE),
             is_abandoned: is_abandoned(&annotations),
@@ -298,6 +308,9 @@ impl RecordKind for RevisionKind {
         let mut conditions = status.conditions.iter();
         let available = conditions.find(|condition| condition.type_ == AVAILABLE);
         fields.availability = available.map(|it| availability(&it.status, &it.reason));
+        if let Some(site) = &mut fields.site {
+            site.status_changed(status);
+        }
         let remote_phases = status.remote_phases.iter();
         fields.remote_phases = remote_phases.map(|phase| phase.uid.clone()).collect();
     }
@@ -308,17 +321,22 @@ impl RecordKind for RevisionKind {
     }
 
     fn references(record: &RevisionRecord) -> Vec<(RevisionIndex, &str)> {
-        use RevisionIndex::{Chain, Controller, Deployment, Previous, Slice};
+        use RevisionIndex::{Chain, Controller, Deployment, Previous, SiteDeployment, Slice};
         let previous = record.previous.iter().map(|name| (Previous, &**name));
         let slices = record.slices.iter().map(|slice| (Slice, slice.as_str()));
         let deployment = record.deployment.iter().map(|name| (Deployment, &**name));
         let controller = record.controller.iter().map(|uid| (Controller, &**uid));
         let chain = record.release.iter().map(|of| (Chain, &*of.chain));
+        let site = record.site.iter().flat_map(|of| {
+            let deployment = of.entry.deployment.as_str();
+            [(Chain, &*of.chain), (SiteDeployment, deployment)]
+        });
         previous
             .chain(slices)
             .chain(deployment)
             .chain(controller)
             .chain(chain)
+            .chain(site)
             .collect()
     }
 
@@ -341,6 +359,9 @@ impl RecordKind for RevisionKind {
         record.key.namespace = before.key.namespace.clone();
         if record.deployment == before.deployment {
             record.deployment.clone_from(&before.deployment);
+        }
+        if let (Some(own), Some(other)) = (&mut record.site, &before.site) {
+            own.share(other);
         }
         if record.controller == before.controller {
             record.controller.clone_from(&before.controller);
@@ -395,13 +416,17 @@ impl RevisionRecord {
     #[must_use]
     pub fn site(&self) -> Option<&str> {
         let inherited = self.inherited.as_ref()?;
-        inherited.annotations.get(ANNOTATION_SITE).map(String::as_str)
+        inherited
+            .annotations
+            .get(ANNOTATION_SITE)
+            .map(String::as_str)
     }
 
     /// The label of the chain that it belongs to, if it is one of a Release or a site.
     #[must_use]
     pub fn chain(&self) -> Option<&str> {
-        self.release.as_ref().map(|of| &*of.chain)
+        let of_release = self.release.as_ref().map(|of| &*of.chain);
+        of_release.or_else(|| self.site.as_ref().map(|of| &*of.chain))
     }
 
     /// What the numbering needs to know of it.
@@ -441,6 +466,17 @@ impl Revisions {
             name: chain.into(),
         };
         self.mentioning(RevisionIndex::Chain, &key)
+    }
+
+    /// The revisions of sites that a `SiteDeployment` of this name has made, whether it is still there or not.
+    #[must_use]
+    pub fn of_site_deployment(&self, namespace: &str, name: &str) -> Vec<Arc<RevisionRecord>> {
+        let key = Key {
+            kind: RevisionKind::ObjectSet,
+            namespace: namespace.into(),
+            name: name.into(),
+        };
+        self.mentioning(RevisionIndex::SiteDeployment, &key)
     }
 
     /// The revisions whose managing owner an object is, by its uid.

@@ -185,13 +185,30 @@ impl Api {
         revision: &RevisionRecord,
         slice: &SliceRecord,
     ) -> Result<SliceRecord, ApiError> {
+        let owner = revision.owner_reference(false);
+        self.add_slice_owner(&owner, place(revision, slice), slice)
+            .await
+    }
+
+    /// Makes an object an owner of a slice, in the place of another one if that is given. The record of the slice as it
+    /// is now.
+    ///
+    /// # Errors
+    /// [`ApiError::Changed`] when the slice is no longer the one that was read.
+    pub async fn add_slice_owner(
+        &self,
+        owner: &OwnerReference,
+        place: Option<usize>,
+        slice: &SliceRecord,
+    ) -> Result<SliceRecord, ApiError> {
         let path = slice.key.path()?;
-        let body = ownership(revision, slice);
+        let body = ownership(owner, place, slice);
         let answer = self.write(Method::PATCH, JSON_PATCH, METADATA_ONLY, &path, &body);
         let mut slice = slice.at(versions(&path, &answer.await?)?);
-        match place(revision, &slice) {
-            Some(at) => slice.owners[at] = revision.uid.clone(),
-            None => slice.owners.push(revision.uid.clone()),
+        let uid = owner.uid.as_str().into();
+        match place {
+            Some(at) => slice.owners[at] = uid,
+            None => slice.owners.push(uid),
         }
         Ok(slice)
     }
@@ -225,12 +242,10 @@ impl Api {
     }
 }
 
-/// The JSON patch that adds a revision to the owners of a slice. It needs their places only, not all that is said of
-/// them.
-fn ownership(revision: &RevisionRecord, slice: &SliceRecord) -> Value {
+/// The JSON patch that adds an owner to those of a slice. It needs their places only, not all that is said of them.
+fn ownership(own: &OwnerReference, place: Option<usize>, slice: &SliceRecord) -> Value {
     const OWNERS: &str = "/metadata/ownerReferences";
-    let own = revision.owner_reference(false);
-    let (op, path, value) = match place(revision, slice) {
+    let (op, path, value) = match place {
         Some(at) => ("replace", format!("{OWNERS}/{at}"), json!(own)),
         None if slice.owners.is_empty() => ("add", OWNERS.to_owned(), json!([own])),
         None => ("add", format!("{OWNERS}/-"), json!(own)),
@@ -282,7 +297,9 @@ mod tests {
                 {"op": "add", "path": "/metadata/resourceVersion", "value": "7"},
                 {"op": op, "path": format!("/metadata/ownerReferences{path}"), "value": value},
             ]);
-            assert_eq!(ownership(&revision, &slice), expected);
+            let owner = revision.owner_reference(false);
+            let place = place(&revision, &slice);
+            assert_eq!(ownership(&owner, place, &slice), expected);
         }
     }
 }

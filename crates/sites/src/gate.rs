@@ -218,11 +218,7 @@ impl<'a> Question<'a> {
             return None;
         }
         let lists = [
-            (
-                "SiteApplication",
-                &entry.application,
-                &terms.owner.windows,
-            ),
+            ("SiteApplication", &entry.application, &terms.owner.windows),
             ("Cluster", &entry.site, &terms.site_windows),
         ];
         let mut windows = Windows::default();
@@ -239,13 +235,15 @@ impl<'a> Question<'a> {
         if windows.is_open(now) {
             return None;
         }
-        let (message, until) = match windows.next_opening(now) {
-            Some(at) => (format!("Waits for its upgrade window, which opens at {at:.0}."), at),
-            None => {
-                let text = "Waits for upgrade windows of the application and of the site that are open together; for \
-                            the next year or so there are none.";
-                (text.to_owned(), now + NEVER)
-            }
+        let (message, until) = if let Some(at) = windows.next_opening(now) {
+            (
+                format!("Waits for its upgrade window, which opens at {at:.0}."),
+                at,
+            )
+        } else {
+            let text = "Waits for upgrade windows of the application and of the site that are open together; for \
+                        the next year or so there are none.";
+            (text.to_owned(), now + NEVER)
         };
         let until = Some(until);
         Some(Decision::Wait { message, until })
@@ -280,7 +278,10 @@ impl<'a> Question<'a> {
         });
         let running: Vec<_> = running.collect();
         (!running.is_empty()).then(|| Decision::StopFirst {
-            message: format!("Waits until the workloads have stopped: {}.", running.join(", ")),
+            message: format!(
+                "Waits until the workloads have stopped: {}.",
+                running.join(", ")
+            ),
         })
     }
 

@@ -1,14 +1,42 @@
 //! Which sites get a version next, what is taken back, and what is reported.
+//!
+//! A plan is made in the steps that [`plan`] names: what the strategy asks for, which rollout it is, how all sites are,
+//! whether the rollout ends early, what comes next, and from these the status and the actions. Which sites are in which
+//! batch is read from their revisions; the status adds what these cannot say: the number and the version of the rollout,
+//! that it was aborted, and which batch is under way. (Contract `sites.md`.)
+
+mod abort;
+mod actions;
+mod course;
+mod fleet;
+mod order;
+mod queue;
+mod status;
+mod step;
+pub mod strategy;
+mod view;
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus, SiteEntry, SiteStop};
 use jiff::Timestamp;
 
+use self::{
+    abort::Abort,
+    course::Course,
+    fleet::{Fleet, earlier},
+    order::Seed,
+    step::{Situation, Step},
+    strategy::Strategy,
+    view::Lens,
+};
+
 /// What a plan is made from.
 #[derive(Clone, Debug)]
 pub struct Observed<'a> {
-    /// UID of the deployment.
+    /// Name of the deployment.
+    pub name: &'a str,
+    /// Its UID.
     pub uid: &'a str,
     /// Its generation.
     pub generation: i64,
@@ -24,6 +52,9 @@ pub struct Observed<'a> {
     pub placement: Placement,
     /// The sites that the deployment has: those placed, and those that only have revisions, by name.
     pub sites: &'a BTreeMap<Arc<str>, Site>,
+    /// How a revision is named, from the deployment, the site and the number. The same number has the same name, so a
+    /// revision that was made already is not made twice.
+    pub revision_name: fn(deployment: &str, site: &str, number: i64) -> String,
     /// The present time.
     pub now: Timestamp,
 }
@@ -102,11 +133,12 @@ pub enum RevisionState {
     Queued,
     /// Left out of the queue for good.
     Skipped,
-    /// Begun at this time, not available yet.
+    /// Begun at this time, not available yet, whatever the reason; how long that may take is decided here.
     Started(Timestamp),
     /// Available since then.
     Available(Timestamp),
-    /// Refused, or not available any more after it once was: the reason and the text of the condition.
+    /// Refused (`reasons::REFUSALS`), or not available any more after it once was: the reason and the text of the
+    /// condition.
     Failing {
         /// The reason, in one word.
         reason: &'static str,
@@ -114,11 +146,14 @@ pub enum RevisionState {
         message: Arc<str>,
         /// Whether it was available before.
         was_available: bool,
-        /// When it began.
+        /// When it began, if it has.
         started: Option<Timestamp>,
     },
     /// Nothing is known of it now: its site cannot be reached.
-    Unknown,
+    Unknown {
+        /// Whether it had begun when something was known last.
+        has_begun: bool,
+    },
     /// Its objects are gone or belong to newer ones.
     Archived,
 }
@@ -136,6 +171,61 @@ pub struct Plan {
     pub again_at: Option<Timestamp>,
 }
 
+/// What is to be done, and what is to be said.
+///
+/// # Guarantees
+/// - Planning again from the same state gives the same plan, whoever asks. Where nothing is to be done and nothing
+///   changed, the status equals the one before.
+/// - Any part of the actions, carried out from the first on, may be lost with a restart: the next plan does what is left.
+///
+/// # Caveats
+/// Status, sites and revisions have to be at least as new as what was written last for this deployment.
+#[must_use]
+pub fn plan(observed: &Observed<'_>) -> Plan {
+    let sites = observed
+        .sites
+        .values()
+        .filter(|site| site.is_placed)
+        .count();
+    let strategy = Strategy::of(observed, sites);
+    let course = Course::of(observed, strategy.as_ref());
+    let lens = Lens {
+        rollout: course.number,
+        version: course.version,
+        deadline: strategy::deadline(&observed.spec.strategy),
+        now: observed.now,
+    };
+    let fleet = Fleet::survey(observed, &lens);
+    let situation = Situation {
+        status: observed.status,
+        course: &course,
+        strategy: strategy.as_ref(),
+        fleet: &fleet,
+        lens: &lens,
+        seed: Seed::new(observed.uid, course.version),
+    };
+    let abort = Abort::of(observed, &situation);
+    let step = situation.next(abort.is_some());
+    let status = status::report(observed, &situation, &step, abort.as_ref());
+    Plan {
+        status_first: course.is_new
+            || abort.as_ref().is_some_and(|abort| abort.is_new)
+            || (observed.status.batch.is_none() && status.batch.is_some()),
+        status,
+        actions: actions::of(observed, &situation, &step, abort.as_ref()),
+        again_at: again_at(&fleet, &step),
+    }
+}
+
+/// When time alone changes something.
+fn again_at(fleet: &Fleet<'_>, step: &Step) -> Option<Timestamp> {
+    let soaked = match step {
+        Step::Soaking(until) => Some(*until),
+        _ => None,
+    };
+    earlier(fleet.deadline, soaked)
+}
+
 /// Something to be done about a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -145,9 +235,12 @@ pub enum Action {
         site: Arc<str>,
         /// Its number.
         number: i64,
+        /// Its name.
+        name: Arc<str>,
         /// What it says of itself.
         entry: Box<SiteEntry>,
-        /// Names of the revisions that it takes over from, the newest first.
+        /// Names of the revisions that it takes over from, the newest first: all that are not archived, those that the
+        /// same plan gives or withdraws included.
         previous: Vec<Arc<str>>,
     },
     /// Delete a revision that has not begun, so that it never does. One that has begun meanwhile hands back.

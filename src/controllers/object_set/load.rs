@@ -208,6 +208,8 @@ impl ObjectSets {
             slice => slice?,
         };
         if let Some(slice) = &slice
+            // The revisions of all sites share those of their version, whose record owns them.
+            && record.site.is_none()
             && !slice.is_owned_by(&record.uid)
             && !record.is_closed()
         {

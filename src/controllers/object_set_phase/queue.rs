@@ -56,7 +56,9 @@ impl ObjectSetPhases {
 
     /// What holds for the upgrades of a phase.
     fn terms(&self, record: &PhaseRecord) -> Terms {
-        let entry = record.annotations.get(baton_apis::constants::ANNOTATION_SITE);
+        let entry = record
+            .annotations
+            .get(baton_apis::constants::ANNOTATION_SITE);
         let entry = entry.and_then(|text| serde_json::from_str(text).ok());
         let owner = entry.map(|entry| self.observed.site_terms.of(&record.key.namespace, &entry));
         let cluster = record.cluster().unwrap_or_default();
@@ -67,23 +69,18 @@ impl ObjectSetPhases {
     }
 
     /// What an agent has to know of the place of a phase; `known`: its mirror.
-    pub(super) fn place(
-        &self,
-        record: &PhaseRecord,
-        known: Option<&PhaseRecord>,
-    ) -> Option<Place> {
+    pub(super) fn place(&self, record: &PhaseRecord, known: Option<&PhaseRecord>) -> Option<Place> {
         if !is_of_site(record) {
             return None;
         }
         let has_begun = matches!(state(record).begun, Begun::Yes(_));
-        let known = known.and_then(|known| Origin::read(known).ok());
-        let known = known.and_then(|origin| origin.place().cloned());
-        match known {
+        let origin = known.and_then(|known| Origin::read(known).ok());
+        match origin.and_then(|origin| origin.place().cloned()) {
             // It makes no difference any more what holds.
-            Some(known) if has_begun => Some(known),
-            known => {
-                let had_begun = known.map_or(has_begun, |known| known.has_begun());
-                Place::of(record, self.terms(record), had_begun)
+            Some(told) if has_begun => Some(told),
+            told => {
+                let is_told = told.map_or(has_begun, |told| told.has_begun());
+                Place::of(record, self.terms(record), is_told)
             }
         }
     }

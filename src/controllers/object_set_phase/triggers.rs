@@ -108,7 +108,9 @@ fn on_member(observed: &Observed, change: &Change<RevisionKind>) -> Vec<Wake<Pha
         let record = record.as_ref().filter(|record| record.is_of_site());
         record.map(|record| (record.number, record.is_in_force()))
     };
-    let record = change.record().filter(|_| part(&change.old) != part(&change.new));
+    let record = change
+        .record()
+        .filter(|_| part(&change.old) != part(&change.new));
     let chain = record.and_then(|record| Some((&record.key.namespace, record.chain()?)));
     chain.map_or_else(Vec::new, |(namespace, chain)| {
         in_chain(observed, namespace, chain, false)

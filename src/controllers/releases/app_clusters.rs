@@ -4,7 +4,7 @@
 //! asked for. Objects are kept without what nobody reads.
 //!
 //! # Guarantees
-//! - What is known of a cluster is never older than our own writes there, see [`Store`](super::store::Store).
+//! - What is known of a cluster is never older than our own writes there, see [`Store`](crate::controllers::store::Store).
 //! - A cluster that was not connected is listed anew before it is worked in again.
 
 pub(crate) mod cluster;
@@ -28,7 +28,7 @@ use baton_runtime::source::Source;
 use parking_lot::Mutex;
 
 use self::cluster::AppCluster;
-use super::store::Key;
+use crate::controllers::store::Key;
 
 /// Something changed in a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]

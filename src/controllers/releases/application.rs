@@ -13,10 +13,8 @@ use baton_runtime::{
 };
 use kube::ResourceExt as _;
 
-use super::{
-    AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, is_permanent, kinds,
-    requests::Requests, store::Key,
-};
+use super::{AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, is_permanent, kinds};
+use crate::controllers::{requests::Requests, store::Key};
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "application-controller";

@@ -31,9 +31,9 @@ use super::{
     debounced::{Debounced, Reported},
     kinds,
     report::report,
-    store::Key,
     worked::Worked,
 };
+use crate::controllers::store::Key;
 
 /// How the controller is called in events.
 const REPORTER: &str = "capacity-controller";

@@ -8,7 +8,7 @@ use baton_releases::{resolution::ResolutionError, scheduling::error::ScheduleErr
 use parking_lot::Mutex;
 use serde_json::Value;
 
-use super::store::Key;
+use crate::controllers::store::Key;
 
 /// Versions of charts, and what they render to. Clones share everything.
 #[derive(Clone)]

@@ -6,24 +6,17 @@
 
 use baton_apis::{
     InstallationTarget, ObjectSetObject, Release,
-    constants::{ANNOTATION_CONTENT, API_VERSION, shipper},
+    constants::{ANNOTATION_CONTENT, shipper},
 };
-use baton_records::{
-    api::ApiError, key::Key as RecordKey, revision::RevisionKind, slice::SliceKind,
-};
+use baton_engine::slice_parts;
 use baton_releases::chart::{self, Installation};
 use baton_runtime::controller::Controller as _;
 use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use twox_hash::XxHash64;
 
-use super::{
-    AtStep as _, Error, installation::Installations, kinds, scalable::scalable, store::Key,
-};
-
-/// Bytes of manifests in a slice: a few times less than an object may have, as the revision of another cluster gets a
-/// copy of a phase.
-const SLICE_BYTES: usize = 256 * 1024;
+use super::{Error, installation::Installations, kinds, scalable::scalable};
+use crate::controllers::{slices::NewSlice, store::Key};
 
 /// The names of the slices, by the phases that they are installed in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -125,61 +118,29 @@ impl Installations {
     ) -> Result<Vec<String>, Error> {
         let uid = release.metadata.uid.as_deref().unwrap_or_default();
         let mut names = Vec::new();
-        for objects in in_parts(objects) {
+        for objects in slice_parts::in_parts(objects) {
             let objects = json!(objects);
             // Two Releases of one name that follow one another do not share slices: one takes its own along.
             let hash = XxHash64::oneshot(0, format!("{uid}{objects}").as_bytes());
             let name = format!("{}-{hash:016x}", key.name);
-            self.slice(key, release, &name, &objects).await?;
-            names.push(name);
-        }
-        Ok(names)
-    }
-
-    async fn slice(
-        &self,
-        key: &Key,
-        release: &Release,
-        name: &str,
-        objects: &Value,
-    ) -> Result<(), Error> {
-        let slice = RecordKey {
-            kind: SliceKind(RevisionKind::ObjectSet),
-            namespace: key.namespace.clone(),
-            name: name.into(),
-        };
-        let observed = &self.base.observed;
-        if observed.slices.get(&slice).is_some() {
-            return Ok(());
-        }
-        let manifest = json!({
-            "apiVersion": API_VERSION,
-            "kind": "ObjectSlice",
-            "metadata": {
-                "name": name,
-                "namespace": &*key.namespace,
-                "labels": release.labels(),
-                "ownerReferences": [{
+            let slice = NewSlice {
+                namespace: &key.namespace,
+                name: &name,
+                labels: json!(release.labels()),
+                owner: json!({
                     "apiVersion": shipper::API_VERSION,
                     "kind": kinds::RELEASE,
                     "name": &*key.name,
-                    "uid": release.metadata.uid,
-                }],
-            },
-            "objects": objects,
-        });
-        let api = &self.base.shared.api;
-        match api.create(&slice, &manifest).await {
-            Ok(record) => {
-                observed.slices.created(record, Self::NAME);
-                Ok(())
-            }
-            // Its name tells that its content is the same.
-            Err(ApiError::Changed { .. }) if api.get(&slice).await.is_ok_and(|it| it.is_some()) => {
-                Ok(())
-            }
-            Err(error) => Err(error).at_step("making a slice"),
+                    "uid": uid,
+                }),
+                objects: &objects,
+            };
+            slice
+                .make(&self.base.shared, &self.base.observed, Self::NAME)
+                .await?;
+            names.push(name);
         }
+        Ok(names)
     }
 }
 
@@ -209,56 +170,9 @@ fn placed(mut object: Value, namespace: &str) -> Value {
     object
 }
 
-/// Objects in their order, in as few parts as may be.
-fn in_parts(objects: Vec<ObjectSetObject>) -> Vec<Vec<ObjectSetObject>> {
-    let mut parts: Vec<Vec<ObjectSetObject>> = Vec::new();
-    let mut length = 0;
-    for object in objects {
-        let own = object.object.to_string().len();
-        match parts.last_mut() {
-            Some(last) if length + own <= SLICE_BYTES => last.push(object),
-            _ => {
-                length = 0;
-                parts.push(vec![object]);
-            }
-        }
-        length += own;
-    }
-    parts
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn object(bytes: usize) -> ObjectSetObject {
-        ObjectSetObject {
-            object: json!("x".repeat(bytes)),
-            ..ObjectSetObject::default()
-        }
-    }
-
-    #[test]
-    fn parts_are_bounded_and_keep_the_order() {
-        let kb = 1024;
-        for (sizes, expected) in [
-            (vec![], vec![]),
-            (vec![10, 20], vec![2]),
-            (vec![100 * kb, 100 * kb, 100 * kb], vec![2, 1]),
-            (vec![300 * kb, 10], vec![1, 1]),
-            (vec![10, 300 * kb], vec![1, 1]),
-        ] {
-            let parts = in_parts(sizes.iter().map(|size| object(*size)).collect());
-            let lengths: Vec<_> = parts.iter().map(Vec::len).collect();
-            assert_eq!(lengths, expected, "{sizes:?}");
-            let order: Vec<_> = parts
-                .iter()
-                .flatten()
-                .map(|it| it.object.to_string().len() - 2)
-                .collect();
-            assert_eq!(order, sizes);
-        }
-    }
 
     #[test]
     fn a_note_is_read_as_it_was_written() {

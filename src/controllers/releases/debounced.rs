@@ -13,8 +13,8 @@ use std::{
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 use parking_lot::Mutex;
 
-use super::store::Key;
 use crate::controllers::debounce::at_the_latest;
+use crate::controllers::store::Key;
 
 /// How long a status is put off at most.
 const MOMENT: Duration = Duration::from_millis(250);

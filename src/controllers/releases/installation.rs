@@ -14,7 +14,7 @@ use baton_apis::{
         shipper::{self, LABEL_APP},
     },
 };
-use baton_engine::conditions::Requeue;
+use baton_engine::{chain_names::next_number, conditions::Requeue};
 use baton_records::{
     api::ApiError,
     key::Key as RecordKey,
@@ -44,8 +44,8 @@ use super::{
     charts::ChartSource,
     content::{Content, ContentError},
     kinds,
-    store::Key,
 };
+use crate::controllers::store::Key;
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "installation-controller";
@@ -295,7 +295,7 @@ impl Installations {
         });
         let Some(next) = newer.next() else {
             let numbers = chain.iter().map(|revision| revision.number);
-            return Ok(chain::next_number(numbers));
+            return Ok(next_number(numbers));
         };
         let listed = std::iter::once(next).chain(newer);
         let listed = listed.flat_map(|revision| &revision.previous);

@@ -28,12 +28,8 @@ use baton_runtime::{
 };
 use kube::ResourceExt as _;
 
-use super::{
-    AtStep as _, Base, Error, INCOMPLETE,
-    charts::ChartSource,
-    kinds,
-    store::{Change, Key, Kind},
-};
+use super::{AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, kinds};
+use crate::controllers::store::{Change, Key, Kind};
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "release-controller";

@@ -9,6 +9,8 @@ use super::{
     AtStep as _, Base, Error,
     app_clusters::AppClusters,
     debounced::{Debounced, Reported},
+};
+use crate::controllers::{
     requests::Namespaced,
     store::{Key, Store},
 };

@@ -36,9 +36,9 @@ use super::{
     debounced::{Debounced, Reported},
     kinds,
     report::report,
-    store::Key,
     worked::Worked,
 };
+use crate::controllers::store::Key;
 
 /// How the controller is called in events.
 const REPORTER: &str = "traffic-controller";

@@ -22,10 +22,8 @@ use prometheus_client::{
 };
 
 use super::elapsed;
-use crate::controllers::releases::{
-    Base, Stores,
-    store::{Kind, Store},
-};
+use crate::controllers::releases::{Base, Stores};
+use crate::controllers::store::{Kind, Store};
 
 /// Conditions of Releases that are counted.
 const CONDITIONS: [&str; 4] = [BLOCKED, COMPLETE, SCHEDULED, STRATEGY_EXECUTED];

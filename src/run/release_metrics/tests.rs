@@ -10,10 +10,8 @@ use serde_json::json;
 
 use super::installations::Installations;
 use super::objects::release_families;
-use crate::controllers::releases::{
-    application::Applications,
-    store::{Change, Key},
-};
+use crate::controllers::releases::application::Applications;
+use crate::controllers::store::{Change, Key};
 
 fn release(installed: &str, complete: bool) -> Arc<Release> {
     let conditions = if complete {

@@ -24,14 +24,38 @@ fn stopped(mut entry: ObjectSetObject, which: &SiteStop) -> ObjectSetObject {
 fn workloads_get_the_form_in_which_they_run_nothing() {
     let none = json!({ ANNOTATION_STOPPED: "true" });
     for (kind, spec, expected) in [
-        ("apps/v1/Deployment", json!({"replicas": 3, "x": 1}), json!({"replicas": 0, "x": 1})),
+        (
+            "apps/v1/Deployment",
+            json!({"replicas": 3, "x": 1}),
+            json!({"replicas": 0, "x": 1}),
+        ),
         ("apps/v1/Deployment", json!({}), json!({"replicas": 0})),
-        ("apps/v1/StatefulSet", json!({"replicas": 2}), json!({"replicas": 0})),
+        (
+            "apps/v1/StatefulSet",
+            json!({"replicas": 2}),
+            json!({"replicas": 0}),
+        ),
         ("apps/v1/ReplicaSet", json!({}), json!({"replicas": 0})),
-        ("v1/ReplicationController", json!({}), json!({"replicas": 0})),
-        ("example.com/v1/Database", json!({"replicas": 5}), json!({"replicas": 0})),
-        ("batch/v1/CronJob", json!({"schedule": "x"}), json!({"schedule": "x", "suspend": true})),
-        ("batch/v1/Job", json!({"suspend": false}), json!({"suspend": true})),
+        (
+            "v1/ReplicationController",
+            json!({}),
+            json!({"replicas": 0}),
+        ),
+        (
+            "example.com/v1/Database",
+            json!({"replicas": 5}),
+            json!({"replicas": 0}),
+        ),
+        (
+            "batch/v1/CronJob",
+            json!({"schedule": "x"}),
+            json!({"schedule": "x", "suspend": true}),
+        ),
+        (
+            "batch/v1/Job",
+            json!({"suspend": false}),
+            json!({"suspend": true}),
+        ),
         (
             "apps/v1/DaemonSet",
             json!({"template": {"spec": {"nodeSelector": {"a": "b"}, "y": 1}}}),
@@ -65,7 +89,8 @@ fn workloads_get_the_form_in_which_they_run_nothing() {
 
 #[test]
 fn workloads_stop_by_their_service() {
-    let services = |names: &[&str]| SiteStop::Services(names.iter().map(ToString::to_string).collect());
+    let services =
+        |names: &[&str]| SiteStop::Services(names.iter().map(ToString::to_string).collect());
     let mut unlabelled = object("apps/v1/Deployment", json!({}));
     unlabelled.object["metadata"]["labels"] = json!({});
     for (which, labelled, other) in [
@@ -77,7 +102,11 @@ fn workloads_stop_by_their_service() {
     ] {
         let web = stopped(object("apps/v1/Deployment", json!({})), &which);
         assert_eq!(is_stopped(&web.object), labelled, "{which:?}");
-        assert_eq!(is_stopped(&stopped(unlabelled.clone(), &which).object), other, "{which:?}");
+        assert_eq!(
+            is_stopped(&stopped(unlabelled.clone(), &which).object),
+            other,
+            "{which:?}"
+        );
     }
 }
 
@@ -90,7 +119,11 @@ fn what_stops_them_is_left_to_nobody() {
         ("apps/v1/Deployment", ".spec.template", true),
         ("apps/v1/Deployment", ".spec.suspend", true),
         ("batch/v1/CronJob", ".spec.suspend", false),
-        ("apps/v1/DaemonSet", ".spec.template.spec.nodeSelector.a", false),
+        (
+            "apps/v1/DaemonSet",
+            ".spec.template.spec.nodeSelector.a",
+            false,
+        ),
         ("apps/v1/DaemonSet", ".spec.replicas", true),
         ("apps/v1/Deployment", "malformed", true),
     ] {
@@ -120,12 +153,32 @@ fn what_workloads_say_of_their_pods() {
     let ask = |selector: &Value| Pods::Ask(selector.clone());
     for (kind, status, expected) in [
         ("Deployment", json!({}), ask(&selector)),
-        ("Deployment", json!({"replicas": 0, "observedGeneration": 2}), ask(&selector)),
-        ("Deployment", json!({"replicas": 1, "observedGeneration": 2}), Pods::Some),
-        ("Deployment", json!({"replicas": 0, "observedGeneration": 1}), Pods::Some),
-        ("DaemonSet", json!({"currentNumberScheduled": 1}), Pods::Some),
+        (
+            "Deployment",
+            json!({"replicas": 0, "observedGeneration": 2}),
+            ask(&selector),
+        ),
+        (
+            "Deployment",
+            json!({"replicas": 1, "observedGeneration": 2}),
+            Pods::Some,
+        ),
+        (
+            "Deployment",
+            json!({"replicas": 0, "observedGeneration": 1}),
+            Pods::Some,
+        ),
+        (
+            "DaemonSet",
+            json!({"currentNumberScheduled": 1}),
+            Pods::Some,
+        ),
         ("DaemonSet", json!({"numberMisscheduled": 1}), Pods::Some),
-        ("DaemonSet", json!({"currentNumberScheduled": 0}), ask(&selector)),
+        (
+            "DaemonSet",
+            json!({"currentNumberScheduled": 0}),
+            ask(&selector),
+        ),
         ("Job", json!({"active": 1}), Pods::Some),
         ("Job", json!({"succeeded": 1}), ask(&selector)),
     ] {
@@ -136,9 +189,21 @@ fn what_workloads_say_of_their_pods() {
     }
     let live = |kind: &str, spec: Value, status: Value| json!({"kind": kind, "spec": spec, "status": status});
     let plain = json!({"selector": {"app": "x"}});
-    assert_eq!(pods(&live("ReplicationController", plain, json!({}))), ask(&selector));
-    for (active, expected) in [(json!([]), Pods::None), (json!([{"name": "x-1"}]), Pods::Some)] {
-        assert_eq!(pods(&live("CronJob", json!({}), json!({"active": active}))), expected);
+    assert_eq!(
+        pods(&live("ReplicationController", plain, json!({}))),
+        ask(&selector)
+    );
+    for (active, expected) in [
+        (json!([]), Pods::None),
+        (json!([{"name": "x-1"}]), Pods::Some),
+    ] {
+        assert_eq!(
+            pods(&live("CronJob", json!({}), json!({"active": active}))),
+            expected
+        );
     }
-    assert_eq!(pods(&live("Database", json!({"replicas": 0}), json!({}))), Pods::None);
+    assert_eq!(
+        pods(&live("Database", json!({"replicas": 0}), json!({}))),
+        Pods::None
+    );
 }

@@ -81,7 +81,10 @@ fn has_begun(state: &PhaseState) -> bool {
 fn check_beginning(chain: &[Member], own: usize, phase: usize, is_open: bool) {
     let Member { entry, phases, .. } = &chain[own];
     for newer in chain[own + 1..].iter().filter(|it| it.takes_part()) {
-        assert!(!newer.phases.iter().any(has_begun), "the order changed: {chain:?} {own}");
+        assert!(
+            !newer.phases.iter().any(has_begun),
+            "the order changed: {chain:?} {own}"
+        );
     }
     if phase > 0 {
         assert!(phases[phase - 1].is_available);
@@ -89,9 +92,15 @@ fn check_beginning(chain: &[Member], own: usize, phase: usize, is_open: bool) {
     }
     let older: Vec<_> = chain[..own].iter().filter(|it| it.takes_part()).collect();
     if let Some(nearest) = older.last() {
-        assert!(has_begun(&nearest.phases[0]), "it overtook: {chain:?} {own}");
+        assert!(
+            has_begun(&nearest.phases[0]),
+            "it overtook: {chain:?} {own}"
+        );
         let rights = entry.is_edit || entry.is_rollback;
-        assert!(rights || nearest.phases.iter().all(|it| it.is_available), "{chain:?} {own}");
+        assert!(
+            rights || nearest.phases.iter().all(|it| it.is_available),
+            "{chain:?} {own}"
+        );
     }
     let is_upgrade = older.iter().any(|it| has_begun(&it.phases[0]));
     assert!(is_open || !is_upgrade || entry.is_edit || entry.is_rollback || has_begun(&phases[0]));

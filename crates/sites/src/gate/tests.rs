@@ -78,15 +78,24 @@ fn windows(cron: &str) -> Vec<UpgradeWindow> {
         duration: "1h".to_owned(),
         time_zone: None,
     };
-    cron.split('|').filter(|cron| !cron.is_empty()).map(window).collect()
+    cron.split('|')
+        .filter(|cron| !cron.is_empty())
+        .map(window)
+        .collect()
 }
 
 fn said(decision: Decision) -> String {
     match decision {
         Decision::Start => "start".to_owned(),
         Decision::StopFirst { message } => format!("stop: {message}"),
-        Decision::Wait { message, until: None } => format!("wait: {message}"),
-        Decision::Wait { message, until: Some(until) } => format!("wait until {until}: {message}"),
+        Decision::Wait {
+            message,
+            until: None,
+        } => format!("wait: {message}"),
+        Decision::Wait {
+            message,
+            until: Some(until),
+        } => format!("wait until {until}: {message}"),
         Decision::Skip { message } => format!("skip: {message}"),
     }
 }
@@ -113,20 +122,52 @@ fn a_revision_waits_until_the_one_before_is_available() {
         (&["1.0.0 ok -"], 1, "start"),
         (&["1.0.0 run -"], 1, r#"wait: Waits for phase "a"."#),
         (&["1.0.0 ok ok", "1.1.0 - -"], 0, "start"),
-        (&["1.0.0 ok run", "1.1.0 - -"], 0, "wait: Waits for version 1.0.0 (v1), which is not available yet."),
-        (&["1.0.0 ok -", "1.1.0 - -"], 0, "wait: Waits for version 1.0.0 (v1), which is not available yet."),
-        (&["1.0.0 - -", "1.1.0 - -"], 0, "wait: Waits for version 1.0.0 (v1), which waits itself."),
+        (
+            &["1.0.0 ok run", "1.1.0 - -"],
+            0,
+            "wait: Waits for version 1.0.0 (v1), which is not available yet.",
+        ),
+        (
+            &["1.0.0 ok -", "1.1.0 - -"],
+            0,
+            "wait: Waits for version 1.0.0 (v1), which is not available yet.",
+        ),
+        (
+            &["1.0.0 - -", "1.1.0 - -"],
+            0,
+            "wait: Waits for version 1.0.0 (v1), which waits itself.",
+        ),
         // What was taken over from need not stay available.
         (&["1.0.0 run run", "1.1.0 ok ok", "1.2.0 - -"], 0, "start"),
-        (&["1.0.0 ok ok", "1.1.0 - -", "1.2.0 - -"], 0, "wait: Waits for version 1.1.0 (v2)"),
+        (
+            &["1.0.0 ok ok", "1.1.0 - -", "1.2.0 - -"],
+            0,
+            "wait: Waits for version 1.1.0 (v2)",
+        ),
         // Those on their way out, and those that were left out, are in nobody's way.
-        (&["1.0.0 ok ok", "1.1.0 - - leaving", "1.2.0 - -"], 0, "start"),
-        (&["1.0.0 ok ok", "1.1.0 run - leaving", "1.2.0 - -"], 0, "start"),
+        (
+            &["1.0.0 ok ok", "1.1.0 - - leaving", "1.2.0 - -"],
+            0,
+            "start",
+        ),
+        (
+            &["1.0.0 ok ok", "1.1.0 run - leaving", "1.2.0 - -"],
+            0,
+            "start",
+        ),
         (&["1.0.0 ok ok", "1.1.0 skip skip", "1.2.0 - -"], 0, "start"),
         // What puts it right does not wait for what is wrong.
         (&["1.0.0 run -", "1.0.0 - - edit"], 0, "start"),
-        (&["1.0.0 ok ok", "1.1.0 run -", "1.0.0 - - rollback"], 0, "start"),
-        (&["1.0.0 ok ok", "1.1.0 - -", "1.0.0 - - edit"], 0, "wait: Waits for version 1.1.0 (v2), which waits itself."),
+        (
+            &["1.0.0 ok ok", "1.1.0 run -", "1.0.0 - - rollback"],
+            0,
+            "start",
+        ),
+        (
+            &["1.0.0 ok ok", "1.1.0 - -", "1.0.0 - - edit"],
+            0,
+            "wait: Waits for version 1.1.0 (v2), which waits itself.",
+        ),
     ] {
         check(lines, phase, &terms, expected);
     }
@@ -137,7 +178,10 @@ fn what_has_failed_does_not_hold_the_next_one() {
     let lines = ["1.0.0 ok ok", "1.1.0 run -", "1.2.0 - -"];
     for (deadline, expected) in [
         (None, "wait: Waits for version 1.1.0"),
-        (Some(61), "wait until 2026-01-01T12:00:01Z: Waits for version 1.1.0"),
+        (
+            Some(61),
+            "wait until 2026-01-01T12:00:01Z: Waits for version 1.1.0",
+        ),
         (Some(60), "start"),
     ] {
         let owner = OwnerTerms {
@@ -157,8 +201,20 @@ fn nothing_older_begins_after_something_newer() {
     let terms = Terms::default();
     let chain = chain(&["1.0.0 run -", "1.1.0 - -", "1.0.0 run - rollback"]);
     check_at(&chain, 0, 0, &terms, "start");
-    check_at(&chain, 0, 1, &terms, "wait: Left to version 1.0.0 (v3), which has begun.");
-    check_at(&chain, 1, 0, &terms, "wait: Left to version 1.0.0 (v3), which has begun.");
+    check_at(
+        &chain,
+        0,
+        1,
+        &terms,
+        "wait: Left to version 1.0.0 (v3), which has begun.",
+    );
+    check_at(
+        &chain,
+        1,
+        0,
+        &terms,
+        "wait: Left to version 1.0.0 (v3), which has begun.",
+    );
 }
 
 #[test]
@@ -177,10 +233,22 @@ fn upgrades_begin_while_the_windows_of_owner_and_site_are_open() {
         (closed, open, "wait until"),
         ("30 11 * * *|0 14 * * *", closed, opens),
         // They never meet.
-        ("0 1 * * *", "0 3 * * *", "wait until 2026-01-02T12:00:00Z: Waits for upgrade windows"),
+        (
+            "0 1 * * *",
+            "0 3 * * *",
+            "wait until 2026-01-02T12:00:00Z: Waits for upgrade windows",
+        ),
         // What cannot be understood holds, and is named.
-        ("soon", "", r#"wait: Nothing is upgraded before SiteApplication "shop" is corrected: upgradeWindows[0] ("soon""#),
-        ("", "0 0 30 2 *", r#"wait: Nothing is upgraded before Cluster "edge" is corrected: upgradeWindows[0]"#),
+        (
+            "soon",
+            "",
+            r#"wait: Nothing is upgraded before SiteApplication "shop" is corrected: upgradeWindows[0] ("soon""#,
+        ),
+        (
+            "",
+            "0 0 30 2 *",
+            r#"wait: Nothing is upgraded before Cluster "edge" is corrected: upgradeWindows[0]"#,
+        ),
     ] {
         let mut terms = Terms {
             site_windows: windows(site),
@@ -228,7 +296,12 @@ fn versions_are_left_out_for_later_patches_that_wait() {
         skipping(&lines, 1, &terms, "start");
     }
     // Not before its turn, and not while the window is closed: until then more may come.
-    skipping(&["1.2.0 run run", "1.2.1 - -", "1.2.2 - -"], 1, &terms, "wait");
+    skipping(
+        &["1.2.0 run run", "1.2.1 - -", "1.2.2 - -"],
+        1,
+        &terms,
+        "wait",
+    );
     terms.site_windows = windows("0 14 * * *");
     skipping(&lines, 1, &terms, "wait");
 }
@@ -247,17 +320,43 @@ fn the_next_version_begins_by_stopping_the_workloads_of_the_one_before() {
     let terms = Terms::default();
     for (lines, phase, expected) in [
         (&["1.0.0 - - all"][..], 0, "start"),
-        (&["1.0.0 ok ok", "1.1.0 - - all"], 0,
-         "stop: Waits until the workloads have stopped: phase \"a\" of version 1.0.0 (v1), phase \"b\" of"),
+        (
+            &["1.0.0 ok ok", "1.1.0 - - all"],
+            0,
+            "stop: Waits until the workloads have stopped: phase \"a\" of version 1.0.0 (v1), phase \"b\" of",
+        ),
         (&["1.0.0 ok ok", "1.1.0 stop - svc"], 0, "stop"),
-        (&["1.0.0 still ok", "1.1.0 stop - all"], 0,
-         "stop: Waits until the workloads have stopped: phase \"b\" of version 1.0.0 (v1)."),
+        (
+            &["1.0.0 still ok", "1.1.0 stop - all"],
+            0,
+            "stop: Waits until the workloads have stopped: phase \"b\" of version 1.0.0 (v1).",
+        ),
         (&["1.0.0 still still", "1.1.0 stop - all"], 0, "start"),
         // What has not begun has nothing that runs.
-        (&["1.0.0 still -", "1.0.1 stop - all", "1.0.0 - - rollback all"], 0, "start"),
+        (
+            &[
+                "1.0.0 still -",
+                "1.0.1 stop - all",
+                "1.0.0 - - rollback all",
+            ],
+            0,
+            "start",
+        ),
         // Those before the one before may have workloads, too.
-        (&["1.0.0 ok ok", "1.1.0 still still", "1.2.0 stop - all"], 0, "stop"),
-        (&["1.0.0 ok ok leaving", "1.1.0 still still", "1.2.0 stop - all"], 0, "start"),
+        (
+            &["1.0.0 ok ok", "1.1.0 still still", "1.2.0 stop - all"],
+            0,
+            "stop",
+        ),
+        (
+            &[
+                "1.0.0 ok ok leaving",
+                "1.1.0 still still",
+                "1.2.0 stop - all",
+            ],
+            0,
+            "start",
+        ),
         // Once it has taken over nothing holds it.
         (&["1.0.0 run run", "1.1.0 run - all"], 0, "start"),
     ] {
@@ -276,9 +375,18 @@ fn older_revisions_stop_until_they_are_archived_or_the_newer_one_is_deleted() {
         (&["1.0.0 ok ok", "1.1.0 stop - all"], "All by 2"),
         (&["1.0.0 ok ok", "1.1.0 ok ok all"], "All by 2"),
         (&["1.0.0 ok ok", "1.1.0 stop - all leaving"], "none"),
-        (&["1.0.0 ok ok", "1.1.0 ok ok svc", "1.2.0 run - svc"], r#"Services(["s2", "s3"]) by 3"#),
-        (&["1.0.0 ok ok", "1.1.0 ok ok all", "1.2.0 run - svc"], "All by 3"),
-        (&["1.0.0 ok ok", "1.1.0 ok ok svc", "1.2.0 run -"], r#"Services(["s2"]) by 2"#),
+        (
+            &["1.0.0 ok ok", "1.1.0 ok ok svc", "1.2.0 run - svc"],
+            r#"Services(["s2", "s3"]) by 3"#,
+        ),
+        (
+            &["1.0.0 ok ok", "1.1.0 ok ok all", "1.2.0 run - svc"],
+            "All by 3",
+        ),
+        (
+            &["1.0.0 ok ok", "1.1.0 ok ok svc", "1.2.0 run -"],
+            r#"Services(["s2"]) by 2"#,
+        ),
     ] {
         let chain = chain(lines);
         let question = Question {
@@ -286,10 +394,16 @@ fn older_revisions_stop_until_they_are_archived_or_the_newer_one_is_deleted() {
             own: 0,
             phase: 0,
         };
-        let demand = question.demand().map_or("none".to_owned(), |Demand { stop, message, .. }| {
-            let by = chain.iter().find(|member| member.stopped_for() == message).unwrap();
-            format!("{stop:?} by {}", by.number)
-        });
+        let demand =
+            question
+                .demand()
+                .map_or("none".to_owned(), |Demand { stop, message, .. }| {
+                    let by = chain
+                        .iter()
+                        .find(|member| member.stopped_for() == message)
+                        .unwrap();
+                    format!("{stop:?} by {}", by.number)
+                });
         assert_eq!(demand, expected, "{lines:?}");
     }
 }
@@ -324,7 +438,9 @@ fn states_by_their_conditions() {
         let found = PhaseState::of(&[condition(STARTED, status, reason, 1)], 2);
         assert_eq!(found.begun, expected, "{status} {reason}");
     }
-    for (status, generation, expected) in [("True", 2, true), ("True", 1, false), ("False", 2, false)] {
+    for (status, generation, expected) in
+        [("True", 2, true), ("True", 1, false), ("False", 2, false)]
+    {
         let found = PhaseState::of(&[condition(AVAILABLE, status, "x", generation)], 2);
         assert_eq!(found.is_available, expected, "{status} {generation}");
     }

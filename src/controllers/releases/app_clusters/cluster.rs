@@ -29,7 +29,7 @@ use super::{
     },
     requests::deployments,
 };
-use crate::controllers::releases::store::{Change, Kind, Store};
+use crate::controllers::store::{Change, Kind, Store};
 
 /// How long a first list may take.
 const FIRST_LIST: Duration = Duration::from_secs(30);

@@ -23,7 +23,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::{ClusterChange, What};
-use crate::controllers::releases::store::Change;
+use crate::controllers::store::Change;
 
 /// Label on slices: name of the Service.
 pub(crate) const LABEL_SERVICE: &str = "kubernetes.io/service-name";

@@ -6,10 +6,8 @@ use baton_runtime::source::Wake;
 use super::key;
 use crate::controllers::{
     BURST,
-    releases::{
-        app_clusters::{ClusterChange, What, objects::label},
-        store::{Change, Key, Store},
-    },
+    releases::app_clusters::{ClusterChange, What, objects::label},
+    store::{Change, Key, Store},
 };
 
 /// A target wakes itself when it comes, goes, or is to be another one. A new status is mostly our own.

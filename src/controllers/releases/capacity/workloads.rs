@@ -20,14 +20,12 @@ use baton_releases::{
 use futures::future::try_join_all;
 use k8s_openapi::api::{autoscaling::v1::Scale, core::v1::Pod};
 
-use crate::controllers::releases::{
-    app_clusters::{
-        cluster::AppCluster,
-        objects::{Scaled, label},
-        requests::{RequestError, is_built_in},
-    },
-    store::Store,
+use crate::controllers::releases::app_clusters::{
+    cluster::AppCluster,
+    objects::{Scaled, label},
+    requests::{RequestError, is_built_in},
 };
+use crate::controllers::store::Store;
 
 /// What a target wants in a cluster.
 pub(super) struct Wanted {

@@ -20,10 +20,9 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::Releases;
-use crate::controllers::releases::{
-    kinds,
+use crate::controllers::releases::{kinds, scalable::scalable};
+use crate::controllers::{
     requests::Namespaced,
-    scalable::scalable,
     store::{Key, Store},
 };
 

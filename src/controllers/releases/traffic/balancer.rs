@@ -11,14 +11,12 @@ use baton_releases::{
 use k8s_openapi::api::core::v1::{Pod, Service};
 use tokio::try_join;
 
-use crate::controllers::releases::{
-    app_clusters::{
-        cluster::AppCluster,
-        objects::{LABEL_SERVICE, label},
-        requests::RequestError,
-    },
-    store::Store,
+use crate::controllers::releases::app_clusters::{
+    cluster::AppCluster,
+    objects::{LABEL_SERVICE, label},
+    requests::RequestError,
 };
+use crate::controllers::store::Store;
 
 /// The one Service of an application that balances.
 pub(super) struct Balancer {

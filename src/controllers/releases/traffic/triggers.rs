@@ -8,10 +8,8 @@ use baton_runtime::source::Wake;
 use super::key;
 use crate::controllers::{
     BURST,
-    releases::{
-        app_clusters::{ClusterChange, What, objects::label},
-        store::{Change, Key, Store},
-    },
+    releases::app_clusters::{ClusterChange, What, objects::label},
+    store::{Change, Key, Store},
 };
 
 /// A target wakes itself, and all others of the application that it belongs to or belonged to.

@@ -1,6 +1,8 @@
-//! The requests about objects of Shipper's kinds.
+//! The requests about typed objects on the manager's own API server, and how a pass over one ends early.
 
-use baton_apis::constants::{FIELD_MANAGER, shipper::API_VERSION};
+use baton_apis::constants::FIELD_MANAGER;
+use baton_records::api::ApiError;
+use baton_runtime::controller::ReconcileError;
 use kube::{
     Api, Client, Resource,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
@@ -9,9 +11,9 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{calls::Calls, store::Kind};
+use super::{releases::calls::Calls, store::Kind};
 
-/// A namespaced one of Shipper's kinds.
+/// A namespaced kind.
 pub(crate) trait Namespaced:
     Kind + Resource<Scope = NamespaceResourceScope> + Serialize + DeserializeOwned
 {
@@ -27,8 +29,8 @@ impl<K> Namespaced for K where
 pub(crate) struct Requests {
     /// The client; its requests are counted, and its writes let through for the leader alone.
     pub client: Client,
-    /// Counts them.
-    pub calls: Calls,
+    /// Counts them a second time, as Shipper does.
+    pub calls: Option<Calls>,
 }
 
 impl Requests {
@@ -42,8 +44,11 @@ impl Requests {
         method: &'static str,
         request: impl Future<Output = Result<T, kube::Error>> + Send,
     ) -> Result<T, kube::Error> {
-        let gvr = format!("{API_VERSION}, Resource={}", K::plural(&()));
-        self.calls.count(method, gvr, request).await
+        let Some(calls) = &self.calls else {
+            return request.await;
+        };
+        let gvr = format!("{}, Resource={}", K::api_version(&()), K::plural(&()));
+        calls.count(method, gvr, request).await
     }
 
     /// Creates an object; as the server has it then.
@@ -95,7 +100,7 @@ impl Requests {
         let api = self.api(observed);
         let request = api.delete(name(observed), &parameters);
         match self.count::<K, _>("DELETE", Box::pin(request)).await {
-            Err(error) if super::is_change(&error) => Ok(()),
+            Err(error) if is_change(&error) => Ok(()),
             answer => answer.map(drop),
         }
     }
@@ -112,6 +117,58 @@ impl Requests {
             .count::<K, _>("GET", Box::pin(api.list(&parameters)))
             .await?;
         Ok(list.items)
+    }
+}
+
+/// A pass over a typed object ended early.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    /// A request about a typed object, or in another cluster.
+    #[error("{step}: {source}")]
+    Request {
+        step: &'static str,
+        source: kube::Error,
+    },
+    /// A request about a revision or a slice.
+    #[error("{step}: {source}")]
+    Record {
+        step: &'static str,
+        source: ApiError,
+    },
+    /// Something that is told in the status, and is to be tried again.
+    #[error("{0}")]
+    Told(String),
+}
+
+impl ReconcileError for Error {
+    fn is_change(&self) -> bool {
+        match self {
+            Self::Request { source, .. } => is_change(source),
+            Self::Record { source, .. } => source.is_change(),
+            Self::Told(_) => false,
+        }
+    }
+}
+
+/// Whether a request was refused because the object is not what it was, or is gone.
+pub(crate) fn is_change(error: &kube::Error) -> bool {
+    matches!(error, kube::Error::Api(status) if matches!(status.code, 404 | 409))
+}
+
+/// Says in which step of a pass a request failed.
+pub(crate) trait AtStep<T> {
+    fn at_step(self, step: &'static str) -> Result<T, Error>;
+}
+
+impl<T> AtStep<T> for Result<T, kube::Error> {
+    fn at_step(self, step: &'static str) -> Result<T, Error> {
+        self.map_err(|source| Error::Request { step, source })
+    }
+}
+
+impl<T> AtStep<T> for Result<T, ApiError> {
+    fn at_step(self, step: &'static str) -> Result<T, Error> {
+        self.map_err(|source| Error::Record { step, source })
     }
 }
 

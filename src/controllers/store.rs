@@ -1,4 +1,4 @@
-//! The typed objects of one of Shipper's kinds, as they are on the server.
+//! The typed objects of a kind, as they are on the server.
 //!
 //! # Guarantees
 //! - The store is never older than our own writes, once their answers were handed to [`Store::written`].
@@ -15,9 +15,9 @@ use std::{
     time::Duration,
 };
 
-use baton_apis::constants::shipper::{API_VERSION, LABEL_APP};
 use baton_kubernetes::{
     metadata::number,
+    path,
     watch::{Event, WatchSpec, run},
 };
 use baton_runtime::{
@@ -34,7 +34,7 @@ use tracing::{Span, info_span, warn};
 /// How long a kind may take to be served after its definition came.
 const UNTIL_SERVED: Duration = Duration::from_secs(30);
 
-/// One of Shipper's kinds, as it is stored.
+/// A kind, as it is stored.
 pub(crate) trait Kind:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
 {
@@ -45,7 +45,7 @@ impl<K> Kind for K where
 {
 }
 
-/// The identity of an object of any of these kinds.
+/// The identity of an object of any kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Key {
     /// Its kind.
@@ -168,7 +168,6 @@ impl<K: Kind> Store<K> {
     /// Follows the objects on the server for ever. While the kind is not served nobody asks for it, until `defined`
     /// tells that a definition of its group came or went.
     pub(crate) async fn follow(self: Arc<Self>, client: Client, defined: Arc<Notify>) {
-        let path = format!("/apis/{API_VERSION}/{}", K::plural(&()));
         let mut is_awaited = false;
         loop {
             let change = defined.notified();
@@ -176,7 +175,7 @@ impl<K: Kind> Store<K> {
             // From now on no change is missed.
             change.as_mut().enable();
             let (unserved, is_served) = (Notify::new(), AtomicBool::new(false));
-            let spec = WatchSpec::new(path.clone());
+            let spec = Self::whole();
             let following = run(client.clone(), spec, |event| {
                 self.on_event(&event);
                 match event {
@@ -207,6 +206,14 @@ impl<K: Kind> Store<K> {
             change.await;
             is_awaited = true;
         }
+    }
+
+    /// The objects of the kind in all namespaces.
+    pub(crate) fn whole() -> WatchSpec {
+        WatchSpec::new(path::everywhere(
+            &format!("/apis/{}", K::api_version(&())),
+            &K::plural(&()),
+        ))
     }
 
     /// Follows the objects that are selected on a server for ever.
@@ -253,12 +260,10 @@ impl<K: Kind> Store<K> {
         objects.map(|(_, object)| Arc::clone(object)).collect()
     }
 
-    /// The objects of an application, sorted by name: those with its label in its namespace.
-    pub(crate) fn of_application(&self, namespace: &str, application: &str) -> Vec<Arc<K>> {
+    /// The objects of a namespace with a label of this value, sorted by name.
+    pub(crate) fn labelled(&self, namespace: &str, label: &str, value: &str) -> Vec<Arc<K>> {
         let mut objects = self.in_namespace(namespace);
-        objects.retain(|object| {
-            object.labels().get(LABEL_APP).map(String::as_str) == Some(application)
-        });
+        objects.retain(|object| object.labels().get(label).map(String::as_str) == Some(value));
         objects
     }
 
@@ -465,7 +470,7 @@ mod tests {
     }
 
     fn names(store: &Store<Release>) -> Vec<String> {
-        let found = store.of_application("shop", "web").into_iter();
+        let found = store.labelled("shop", "shipper-app", "web").into_iter();
         let found = found.map(|it| format!("{}@{}", it.name_any(), version(&*it)));
         found.collect()
     }

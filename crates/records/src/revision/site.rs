@@ -1,0 +1,190 @@
+//! What is kept of a revision that was made for a site.
+
+use std::{collections::HashMap, sync::Arc};
+
+use baton_apis::{
+    ObjectSetStatus, SiteEntry,
+    conditions::{AVAILABLE, STARTED, SUCCEEDED},
+    constants::{ANNOTATION_SITE, LABEL_CHAIN},
+};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tracing::warn;
+
+use super::RevisionKind;
+use crate::record::{ReadError, parse};
+
+/// What a revision says of its site, and how far it is there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SiteOf {
+    /// Its place in the queue of the site.
+    pub entry: Arc<SiteEntry>,
+    /// Label of its chain; empty where somebody has taken it away.
+    pub chain: Arc<str>,
+    /// How far it is.
+    pub progress: SiteProgress,
+}
+
+/// When a revision of a site got how far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SiteProgress {
+    /// Since when the condition `Available` has its status.
+    pub available_since: Option<Timestamp>,
+    /// What that condition says, unless it is true.
+    pub message: Option<Arc<str>>,
+    /// When its first phase began.
+    pub started: Option<Timestamp>,
+    /// Whether it was available once.
+    pub has_succeeded: bool,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Status {
+    conditions: Vec<Condition>,
+}
+
+impl SiteOf {
+    /// Reads what the metadata and the status say; nothing of a revision that is for no site, or whose annotation
+    /// somebody has spoilt.
+    ///
+    /// # Errors
+    /// When the status is none of this kind.
+    pub(super) fn read(
+        kind: RevisionKind,
+        labels: &HashMap<String, String>,
+        annotations: &HashMap<String, String>,
+        status: Option<&RawValue>,
+    ) -> Result<Option<Box<Self>>, ReadError> {
+        let Some(annotation) = annotations.get(ANNOTATION_SITE) else {
+            return Ok(None);
+        };
+        let entry = match serde_json::from_str(annotation) {
+            Ok(entry) => Arc::new(entry),
+            Err(error) => {
+                warn!(
+                    annotation,
+                    %error,
+                    "the annotation {ANNOTATION_SITE} of a revision cannot be read: its SiteDeployment does not see it"
+                );
+                return Ok(None);
+            }
+        };
+        let status: Status = parse(kind, "status", status)?;
+        let chain = labels.get(LABEL_CHAIN).map_or("", String::as_str);
+        Ok(Some(Box::new(Self {
+            entry,
+            chain: chain.into(),
+            progress: SiteProgress::of(&status.conditions),
+        })))
+    }
+
+    /// Takes a new status in.
+    pub(super) fn status_changed(&mut self, status: &ObjectSetStatus) {
+        self.progress = SiteProgress::of(&status.conditions);
+    }
+
+    /// Shares memory with another one of its chain.
+    pub(super) fn share(&mut self, other: &Self) {
+        if self.chain == other.chain {
+            self.chain.clone_from(&other.chain);
+        }
+        if self.entry == other.entry {
+            self.entry.clone_from(&other.entry);
+        }
+    }
+}
+
+impl SiteProgress {
+    fn of(conditions: &[Condition]) -> Self {
+        let find = |type_: &str| conditions.iter().find(|it| it.type_ == type_);
+        let is_true = |condition: &&Condition| condition.status == "True";
+        let available = find(AVAILABLE);
+        let unavailable = available.filter(|it| !is_true(it));
+        Self {
+            available_since: available.map(|it| it.last_transition_time.0),
+            message: unavailable.map(|it| it.message.as_str().into()),
+            started: find(STARTED)
+                .filter(is_true)
+                .map(|it| it.last_transition_time.0),
+            has_succeeded: find(SUCCEEDED).is_some_and(|it| is_true(&it)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{record::Record, revision::RevisionRecord};
+
+    fn revision(annotation: &str, conditions: &Value) -> RevisionRecord {
+        let object = json!({
+            "metadata": {
+                "name": "edge-1", "namespace": "shop", "uid": "u", "resourceVersion": "5",
+                "labels": {"baton.run/chain": "c", "baton.run/site-deployment": "edge"},
+                "annotations": {"baton.run/site": annotation},
+            },
+            "status": {"conditions": conditions},
+        });
+        Record::read(RevisionKind::ObjectSet, &object.to_string()).unwrap()
+    }
+
+    fn entry() -> String {
+        let entry = SiteEntry {
+            deployment: "edge".to_owned(),
+            site: "eu".to_owned(),
+            ..SiteEntry::default()
+        };
+        json!(entry).to_string()
+    }
+
+    fn condition(type_: &str, status: &str, time: &str) -> Value {
+        json!({
+            "type": type_, "status": status, "reason": "Because", "message": "of something",
+            "lastTransitionTime": time,
+        })
+    }
+
+    #[test]
+    fn a_revision_of_a_site_tells_how_far_it_is() {
+        let time = |text: &str| text.parse::<Timestamp>().unwrap();
+        let (early, late) = ("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z");
+        let conditions = json!([
+            condition("Available", "False", late),
+            condition("baton.run/Started", "True", early),
+            condition("Succeeded", "True", early),
+        ]);
+        let mut record = revision(&entry(), &conditions);
+        let site = record.site.clone().unwrap();
+        assert_eq!((&*site.entry.site, &*site.chain), ("eu", "c"));
+        let expected = SiteProgress {
+            available_since: Some(time(late)),
+            message: Some("of something".into()),
+            started: Some(time(early)),
+            has_succeeded: true,
+        };
+        assert_eq!(site.progress, expected);
+        // It is in a chain of its own kind, not of a Release.
+        assert_eq!(record.release, None);
+
+        // The answer to a write of ours says the same as an event would.
+        let status = json!({"conditions": [condition("Available", "True", early)]});
+        record
+            .set_status(&serde_json::from_value(status).unwrap())
+            .unwrap();
+        let expected = SiteProgress {
+            available_since: Some(time(early)),
+            ..SiteProgress::default()
+        };
+        assert_eq!(record.site.as_ref().unwrap().progress, expected);
+    }
+
+    #[test]
+    fn a_spoilt_annotation_makes_it_a_revision_of_no_site() {
+        assert_eq!(revision("{", &json!([])).site, None);
+    }
+}

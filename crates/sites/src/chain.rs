@@ -1,0 +1,191 @@
+//! The chains of revisions that deployments have in sites: their names, and how far each revision is.
+
+use std::sync::Arc;
+
+use baton_apis::conditions::{AVAILABLE, reasons};
+use baton_engine::chain_names::{self, begin, short_hash};
+use jiff::Timestamp;
+
+use crate::rollout::RevisionState;
+
+/// Tells these chains apart from those of Releases.
+const MAKER: &str = "site-deployment/";
+/// Most characters of the readable part of a name. With the hash and a number of four digits it has 37, and so that of
+/// a phase object 25 for the phase where it is to be a label.
+const READABLE: usize = 23;
+/// Of these, for the name of the deployment where both are long.
+const OF_DEPLOYMENT: usize = 11;
+
+/// The label of the chain of a deployment in a site.
+#[must_use]
+pub fn label(deployment: &str, site: &str) -> String {
+    chain_names::label(MAKER, deployment, site)
+}
+
+/// The name of a revision of a chain, with its number.
+///
+/// # Guarantees
+/// At most 33 characters and those of the number. Two chains share names only if two hashes of 32 bits are the same.
+#[must_use]
+pub fn revision_name(deployment: &str, site: &str, number: i64) -> String {
+    let hash = &short_hash(&format!("{deployment}/{site}"))[..8];
+    let short = begin(
+        deployment,
+        OF_DEPLOYMENT.max(READABLE.saturating_sub(site.len() + 1)),
+    );
+    let site = begin(site, READABLE - short.len() - 1);
+    format!("{short}-{site}-{hash}-{number}")
+}
+
+/// What a revision of a site reports.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Reported<'a> {
+    /// Whether it is archived.
+    pub is_archived: bool,
+    /// In one word, what its condition `Available` says: the reason, or `Available`; `None` before the first report.
+    pub availability: Option<&'static str>,
+    /// Since when that condition has its status.
+    pub since: Option<Timestamp>,
+    /// What it says, unless it is true.
+    pub message: Option<&'a Arc<str>>,
+    /// When its first phase began.
+    pub started: Option<Timestamp>,
+    /// Whether it was available once.
+    pub has_succeeded: bool,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+}
+
+/// How far a revision of a site is, by what it reports.
+#[must_use]
+pub fn state(reported: Reported<'_>) -> RevisionState {
+    let Reported {
+        is_archived,
+        availability,
+        since,
+        message,
+        started,
+        has_succeeded,
+        created,
+    } = reported;
+    if is_archived {
+        return RevisionState::Archived;
+    }
+    // Every report has a time, and so has every object.
+    let begun = started.or(since).or(created).unwrap_or_default();
+    match availability {
+        Some(AVAILABLE) => RevisionState::Available(since.unwrap_or(begun)),
+        Some(reasons::CLUSTER_UNREACHABLE) => RevisionState::Unknown {
+            has_begun: started.is_some() || has_succeeded,
+        },
+        Some(reasons::SKIPPED) => RevisionState::Skipped,
+        // The phases behind the first are queued as well, after it has begun.
+        None | Some(reasons::QUEUED) if started.is_none() => RevisionState::Queued,
+        Some(reason) if reasons::REFUSALS.contains(&reason) || has_succeeded => {
+            RevisionState::Failing {
+                reason,
+                message: message.cloned().unwrap_or_default(),
+                was_available: has_succeeded,
+                started,
+            }
+        }
+        None | Some(_) => RevisionState::Started(begun),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::conditions::reasons::{
+        CLUSTER_UNREACHABLE, PREFLIGHT_ERROR, PROBE_FAILURE, QUEUED, SKIPPED, STOPPING,
+    };
+
+    use super::*;
+
+    #[test]
+    fn names_are_short_and_tell_chains_apart() {
+        let long = "very-long-name-of-something".repeat(3);
+        for (deployment, site, readable) in [
+            ("web", "eu", "web-eu-"),
+            ("web", &long, "web-very-long-name-of-s-"),
+            (&long, "eu-1", "very-long-name-of-eu-1-"),
+            (&long, &long, "very-long-n-very-long-n-"),
+        ] {
+            let name = revision_name(deployment, site, 7);
+            assert!(name.starts_with(readable), "{name}");
+            assert!(name.len() <= 34, "{name}");
+            assert_ne!(name, revision_name(deployment, &format!("{site}x"), 7));
+        }
+        assert_ne!(revision_name("a-b", "c", 1), revision_name("a", "b-c", 1));
+        assert_ne!(label("a-b", "c"), label("a", "b-c"));
+    }
+
+    #[test]
+    fn a_report_says_how_far_a_revision_is() {
+        let [one, two, three] = [1, 2, 3].map(|it| Timestamp::from_second(it).unwrap());
+        let text: Arc<str> = "why".into();
+        let report = |availability, started: Option<Timestamp>, has_succeeded| Reported {
+            availability,
+            since: availability.map(|_| two),
+            message: Some(&text),
+            started,
+            has_succeeded,
+            created: Some(three),
+            ..Reported::default()
+        };
+        let failing = |reason, was_available, started| RevisionState::Failing {
+            reason,
+            message: text.clone(),
+            was_available,
+            started,
+        };
+        for (reported, expected) in [
+            (report(None, None, false), RevisionState::Queued),
+            (report(None, Some(one), false), RevisionState::Started(one)),
+            (report(Some(QUEUED), None, false), RevisionState::Queued),
+            (
+                report(Some(QUEUED), Some(one), false),
+                RevisionState::Started(one),
+            ),
+            (report(Some(SKIPPED), None, false), RevisionState::Skipped),
+            (
+                report(Some(STOPPING), Some(one), false),
+                RevisionState::Started(one),
+            ),
+            (
+                report(Some(AVAILABLE), Some(one), true),
+                RevisionState::Available(two),
+            ),
+            (
+                report(Some(CLUSTER_UNREACHABLE), None, false),
+                RevisionState::Unknown { has_begun: false },
+            ),
+            (
+                report(Some(CLUSTER_UNREACHABLE), Some(one), false),
+                RevisionState::Unknown { has_begun: true },
+            ),
+            (
+                report(Some(PROBE_FAILURE), Some(one), false),
+                RevisionState::Started(one),
+            ),
+            (
+                report(Some(PROBE_FAILURE), None, false),
+                RevisionState::Started(two),
+            ),
+            (
+                report(Some(PROBE_FAILURE), Some(one), true),
+                failing(PROBE_FAILURE, true, Some(one)),
+            ),
+            (
+                report(Some(PREFLIGHT_ERROR), None, false),
+                failing(PREFLIGHT_ERROR, false, None),
+            ),
+        ] {
+            assert_eq!(state(reported), expected, "{reported:?}");
+        }
+        let archived = Reported {
+            is_archived: true,
+            ..report(Some(AVAILABLE), None, true)
+        };
+        assert_eq!(state(archived), RevisionState::Archived);
+    }
+}

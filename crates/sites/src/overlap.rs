@@ -1,0 +1,164 @@
+//! Sites that two deployments of one application want.
+
+use std::{cmp::Reverse, collections::BTreeMap, collections::BTreeSet, sync::Arc};
+
+use jiff::Timestamp;
+
+/// So many sites are named in a text.
+const NAMED: usize = 5;
+
+/// What a deployment has, or wants to have.
+#[derive(Clone, Copy, Debug)]
+pub struct Claim<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// When it was created.
+    pub created: Option<Timestamp>,
+    /// The sites that it has chosen.
+    pub placed: &'a BTreeSet<Arc<str>>,
+    /// The sites where it has revisions of the application.
+    pub running: &'a BTreeSet<Arc<str>>,
+}
+
+/// Who has which of the sites that several want.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Overlap {
+    /// The sites that the deployment does not get.
+    pub lost: BTreeSet<Arc<str>>,
+    /// Who has them, for people.
+    pub lost_text: Option<String>,
+    /// Who else wanted sites that it has, for people.
+    pub won_text: Option<String>,
+}
+
+/// Decides which of the chosen sites a deployment gets: who has revisions in a site already has it, else who was
+/// created first, else whose name comes first. `others` are those of the same application in the namespace.
+#[must_use]
+pub fn settle(own: Claim<'_>, others: &[Claim<'_>]) -> Overlap {
+    let mut lost = BTreeMap::<&str, Vec<&str>>::new();
+    let mut won = BTreeMap::<&str, Vec<&str>>::new();
+    let mut overlap = Overlap::default();
+    for site in own.placed {
+        let rivals = others
+            .iter()
+            .filter(|other| other.placed.contains(site) || other.running.contains(site));
+        let Some(first) = rivals.min_by_key(|other| other.rank(site)) else {
+            continue;
+        };
+        if first.rank(site) < own.rank(site) {
+            overlap.lost.insert(Arc::clone(site));
+            lost.entry(first.name).or_default().push(site);
+        } else {
+            won.entry(first.name).or_default().push(site);
+        }
+    }
+    overlap.lost_text = text(&lost, "has sites that this one wants as well");
+    overlap.won_text = text(&won, "wants sites that this one has");
+    overlap
+}
+
+impl<'a> Claim<'a> {
+    /// Orders those that want a site; the lowest gets it.
+    fn rank(&self, site: &Arc<str>) -> (Reverse<bool>, Option<Timestamp>, &'a str) {
+        let is_running = self.running.contains(site);
+        (Reverse(is_running), self.created, self.name)
+    }
+}
+
+fn text(by_name: &BTreeMap<&str, Vec<&str>>, what: &str) -> Option<String> {
+    let texts = by_name.iter().map(|(name, sites)| {
+        let (named, others) = sites.split_at(sites.len().min(NAMED));
+        let named = named.join(", ");
+        let more = match others.len() {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        format!("SiteDeployment \"{name}\" {what}: {named}{more}.")
+    });
+    (!by_name.is_empty()).then(|| texts.collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn set(names: &str) -> BTreeSet<Arc<str>> {
+        names.split_whitespace().map(Into::into).collect()
+    }
+
+    /// Who of `a` and `b` gets each of the sites that both have chosen; each has a second of creation, and the sites
+    /// where it runs.
+    fn settled(a: (i64, &str), b: (i64, &str)) -> String {
+        let placed = set("x y");
+        let (running_a, running_b) = (set(a.1), set(b.1));
+        let claim = |name, second, running| Claim {
+            name,
+            created: Timestamp::from_second(second).ok(),
+            placed: &placed,
+            running,
+        };
+        let (a, b) = (claim("a", a.0, &running_a), claim("b", b.0, &running_b));
+        let (of_a, of_b) = (settle(a, &[b]), settle(b, &[a]));
+        let owner = |site| match (of_a.lost.contains(site), of_b.lost.contains(site)) {
+            (false, true) => "a",
+            (true, false) => "b",
+            _ => "?",
+        };
+        format!("{}{}", owner("x"), owner("y"))
+    }
+
+    #[test]
+    fn exactly_one_gets_each_site() {
+        for (a, b, expected) in [
+            ((1, ""), (2, ""), "aa"),
+            ((2, ""), (1, ""), "bb"),
+            ((1, ""), (1, ""), "aa"),
+            ((1, ""), (2, "y"), "ab"),
+            ((2, "x"), (1, ""), "ab"),
+            ((2, "x"), (1, "x y"), "bb"),
+        ] {
+            assert_eq!(settled(a, b), expected, "{a:?} {b:?}");
+        }
+    }
+
+    /// It still has to take its revisions away.
+    #[test]
+    fn who_leaves_a_site_has_it_until_it_is_gone() {
+        let (placed, none, running) = (set("x"), set(""), set("x"));
+        let own = Claim {
+            name: "a",
+            created: None,
+            placed: &placed,
+            running: &none,
+        };
+        let leaving = Claim {
+            name: "b",
+            created: Timestamp::from_second(1).ok(),
+            placed: &none,
+            running: &running,
+        };
+        assert_eq!(settle(own, &[leaving]).lost, placed);
+    }
+
+    #[test]
+    fn the_texts_name_the_other_and_some_sites() {
+        let (many, none) = (set("a b c d e f g"), set(""));
+        let claim = |name, second| Claim {
+            name,
+            created: Timestamp::from_second(second).ok(),
+            placed: &many,
+            running: &none,
+        };
+        let (first, second) = (claim("one", 1), claim("two", 2));
+        let (won, lost) = (settle(first, &[second]), settle(second, &[first]));
+        assert_eq!(won.lost_text, None);
+        assert_eq!(
+            won.won_text.unwrap(),
+            "SiteDeployment \"two\" wants sites that this one has: a, b, c, d, e and 2 more."
+        );
+        assert_eq!(
+            lost.lost_text.unwrap(),
+            "SiteDeployment \"one\" has sites that this one wants as well: a, b, c, d, e and 2 more."
+        );
+    }
+}

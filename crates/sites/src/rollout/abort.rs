@@ -1,0 +1,88 @@
+//! When a rollout ends early.
+
+use baton_apis::{OnError, conditions::reasons};
+
+use super::{Observed, course::aborted, step::Situation, strategy::Strategy};
+
+/// Longest text about the error, in bytes.
+const MAX_ERROR: usize = 400;
+
+/// That no further site gets a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Abort {
+    /// Whether it was decided just now.
+    pub(super) is_new: bool,
+    pub(super) reason: String,
+    pub(super) message: String,
+}
+
+impl Abort {
+    /// Once decided it stays until another version is asked for. A rollout that is held is not aborted by failures: its
+    /// author is at it. One that has passed its last batch is over.
+    pub(super) fn of(observed: &Observed<'_>, situation: &Situation<'_>) -> Option<Self> {
+        let course = situation.course;
+        if let Some(before) = aborted(&observed.status.conditions).filter(|_| course.was_aborted) {
+            return Some(Self {
+                is_new: false,
+                reason: before.reason.clone(),
+                message: before.message.clone(),
+            });
+        }
+        if course.number > 0 && observed.spec.abort_rollout == Some(course.number) {
+            let message = format!("spec.abortRollout asks for it: rollout {}.", course.number);
+            return Some(Self::new(reasons::ABORTED_BY_USER, message));
+        }
+        let strategy = situation.strategy.ok().filter(|_| course.hold.is_none())?;
+        situation
+            .is_under_way()
+            .then(|| Self::of_failures(situation, strategy))
+            .flatten()
+    }
+
+    fn new(reason: &str, message: String) -> Self {
+        Self {
+            is_new: true,
+            reason: reason.to_owned(),
+            message,
+        }
+    }
+
+    /// Sites of the newest batch that fail end a rollout at once; where it goes on, those of all batches are counted.
+    fn of_failures(situation: &Situation<'_>, strategy: &Strategy) -> Option<Self> {
+        let fleet = situation.fleet;
+        let errors = match strategy.on_error {
+            OnError::Abort | OnError::Rollback => fleet.batch.failed,
+            OnError::Continue => fleet.failed_members,
+        };
+        if errors <= strategy.max_failures {
+            return None;
+        }
+        let reason = match strategy.on_error {
+            OnError::Rollback => reasons::ROLLED_BACK,
+            OnError::Abort | OnError::Continue => reasons::SITE_FAILED,
+        };
+        let error = match fleet.batch.error {
+            Some((site, failure)) => {
+                let text = crate::text::line(failure.message, MAX_ERROR);
+                format!(" Site {site}: {}: {text}", failure.reason)
+            }
+            None => String::new(),
+        };
+        let message = match strategy.on_error {
+            OnError::Continue => {
+                format!(
+                    "{errors} sites failed, more than {}.{error}",
+                    strategy.max_failures
+                )
+            }
+            OnError::Abort | OnError::Rollback => {
+                let batch = &fleet.batch;
+                format!(
+                    "{errors} of {} sites of batch {} failed.{error}",
+                    batch.members, batch.number
+                )
+            }
+        };
+        Some(Self::new(reason, message))
+    }
+}

@@ -1,0 +1,194 @@
+//! What is to be done at the sites.
+
+use std::sync::Arc;
+
+use baton_apis::OnError;
+
+use super::{
+    Action, Observed, Revision, RevisionState,
+    abort::Abort,
+    course::rolls_back,
+    queue::{Queue, Wanted},
+    step::{Situation, Step},
+    view::View,
+};
+
+/// The actions of a plan, in the order in which they are carried out.
+#[derive(Debug, Default)]
+struct Actions {
+    withdraw: Vec<Action>,
+    give: Vec<Action>,
+    archive: Vec<Action>,
+    forget: Vec<Action>,
+    tear_down: Vec<Action>,
+}
+
+/// What is to be done, given what comes next.
+pub(super) fn of(
+    observed: &Observed<'_>,
+    situation: &Situation<'_>,
+    step: &Step,
+    abort: Option<&Abort>,
+) -> Vec<Action> {
+    let mut actions = Actions::default();
+    let may_give = !matches!(step, Step::Held(_));
+    let (batch, sites) = match step {
+        Step::Give { batch, sites } => (*batch, sites.as_slice()),
+        _ => (0, [].as_slice()),
+    };
+    let mut chosen = sites.iter().copied().peekable();
+    for (at, view) in situation.fleet.views.iter().enumerate() {
+        let batch = chosen.next_if_eq(&at).map(|_| batch);
+        if abort.is_some() {
+            actions.withdraw_aborted(view, situation);
+        }
+        if may_give {
+            let queue = Queue {
+                observed,
+                view,
+                lens: situation.lens,
+                last: last(view, situation, abort, batch),
+            };
+            queue.bring_up_to_date(&mut actions.withdraw, &mut actions.give);
+        }
+        actions.archive_superseded(view);
+        actions.forget_surplus(view, observed, situation);
+    }
+    if !observed.spec.paused {
+        actions.tear_down_unplaced(observed);
+    }
+    actions.into_list()
+}
+
+impl Actions {
+    fn into_list(self) -> Vec<Action> {
+        let mut list = self.withdraw;
+        list.extend(self.give);
+        list.extend(self.archive);
+        list.extend(self.forget);
+        list.extend(self.tear_down);
+        list
+    }
+
+    /// What waits of an aborted rollout never begins; also while the deployment is paused.
+    fn withdraw_aborted(&mut self, view: &View<'_>, situation: &Situation<'_>) {
+        let chain = view.site.chain.iter().rev();
+        let waiting = chain.filter(|revision| situation.course.withdraws(revision));
+        self.withdraw
+            .extend(waiting.map(|revision| Action::Withdraw {
+                revision: Arc::clone(&revision.name),
+            }));
+    }
+
+    /// Those before one that is available, and those that were left out of the queue.
+    fn archive_superseded(&mut self, view: &View<'_>) {
+        let available = view
+            .available
+            .map_or(i64::MIN, |available| available.number);
+        let superseded = view.site.chain.iter().filter(|revision| {
+            let is_skipped = revision.state == RevisionState::Skipped;
+            (revision.counts() && revision.number < available)
+                || (is_skipped && !revision.is_deleting && !revision.is_archiving)
+        });
+        self.archive
+            .extend(superseded.map(|revision| Action::Archive {
+                revision: Arc::clone(&revision.name),
+            }));
+    }
+
+    /// Archived revisions that the history has no room for, the oldest first. While a rollout may have to be taken
+    /// back, what a site had before it stays.
+    fn forget_surplus(
+        &mut self,
+        view: &View<'_>,
+        observed: &Observed<'_>,
+        situation: &Situation<'_>,
+    ) {
+        let archived = || {
+            view.site
+                .chain
+                .iter()
+                .filter(|revision| revision.is_history())
+        };
+        let room = usize::try_from(observed.spec.revision_history_limit).unwrap_or(0);
+        let Some(surplus) = archived()
+            .count()
+            .checked_sub(room)
+            .filter(|surplus| *surplus > 0)
+        else {
+            return;
+        };
+        let may_go_back =
+            observed.spec.strategy.on_error == OnError::Rollback && situation.is_under_way();
+        let before = before(view, situation)
+            .filter(|_| may_go_back)
+            .map(|before| before.number);
+        let surplus = archived()
+            .take(surplus)
+            .filter(|revision| Some(revision.number) != before);
+        self.forget.extend(surplus.map(|revision| Action::Forget {
+            revision: Arc::clone(&revision.name),
+        }));
+    }
+
+    /// The oldest first: one that goes before a newer one hands nothing back to it.
+    fn tear_down_unplaced(&mut self, observed: &Observed<'_>) {
+        let unplaced = observed.sites.values().filter(|site| !site.is_placed);
+        let revisions = unplaced
+            .flat_map(|site| &site.chain)
+            .filter(|revision| !revision.is_deleting);
+        self.tear_down
+            .extend(revisions.map(|revision| Action::TearDown {
+                revision: Arc::clone(&revision.name),
+            }));
+    }
+}
+
+impl Revision {
+    fn is_history(&self) -> bool {
+        self.state == RevisionState::Archived && !self.is_deleting
+    }
+}
+
+/// What comes last in the queue of a site, besides what waits in it: the version of the rollout, or what the site had
+/// before.
+fn last<'a>(
+    view: &View<'a>,
+    situation: &Situation<'a>,
+    abort: Option<&Abort>,
+    batch: Option<i32>,
+) -> Option<Wanted<'a>> {
+    let course = situation.course;
+    if let Some(batch) = batch {
+        return Some(Wanted::new(course.version, course.number, batch));
+    }
+    let member = view
+        .member
+        .filter(|_| abort.is_some_and(|abort| rolls_back(&abort.reason)))?;
+    let is_back = |revision: &Revision| {
+        revision.entry.is_rollback && revision.entry.rollout == course.number && revision.counts()
+    };
+    if !member.has_begun() || view.site.chain.iter().any(is_back) {
+        return None;
+    }
+    let version = match before(view, situation) {
+        Some(before) => before.entry.version.as_str(),
+        // The history has no room for it: what the deployment brought before, where there was something.
+        None => course.previous.filter(|_| member.number > 1)?,
+    };
+    Some(Wanted {
+        is_rollback: true,
+        ..Wanted::new(version, course.number, member.entry.batch)
+    })
+}
+
+/// What a site had before the rollout.
+fn before<'a>(view: &View<'a>, situation: &Situation<'_>) -> Option<&'a Revision> {
+    let course = situation.course;
+    view.site.chain.iter().rev().find(|revision| {
+        revision.entry.rollout < course.number
+            && revision.entry.version != course.version
+            && !revision.is_deleting
+            && (revision.has_begun() || revision.state == RevisionState::Archived)
+    })
+}

@@ -1,0 +1,149 @@
+//! Which rollout it is, and whether it may go on.
+
+use baton_apis::{
+    SiteDeploymentStatus,
+    conditions::{ABORTED, reasons},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+use super::{Observed, Revision, Target, strategy, strategy::Strategy};
+
+/// The rollout under way, or the last one.
+#[derive(Clone, Debug)]
+pub(super) struct Course<'a> {
+    /// Its number; 0 before the first one.
+    pub(super) number: i64,
+    /// Its version; empty before the first one.
+    pub(super) version: &'a str,
+    /// The version before it.
+    pub(super) previous: Option<&'a str>,
+    /// Whether it begins with this plan.
+    pub(super) is_new: bool,
+    /// Whether the status before says that it was aborted.
+    pub(super) was_aborted: bool,
+    /// What stops it, and the beginning of another one.
+    pub(super) hold: Option<Hold>,
+    /// Whether another version is asked for, whose rollout cannot begin yet.
+    pub(super) is_behind: bool,
+}
+
+/// Why nothing is given to any site.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Hold {
+    NoApplication,
+    NoVersion,
+    Invalid(strategy::Error),
+    Paused,
+    /// What waits of an aborted rollout has to be withdrawn before the next one: only the status knows that it was
+    /// aborted.
+    Ending,
+}
+
+impl<'a> Course<'a> {
+    pub(super) fn of(
+        observed: &Observed<'a>,
+        strategy: Result<&Strategy, &strategy::Error>,
+    ) -> Self {
+        let wanted = wanted(observed);
+        let mut course = Self::reported(observed.status);
+        course.hold = match (&wanted, strategy) {
+            (Err(hold), _) => Some(hold.clone()),
+            (_, Err(error)) => Some(Hold::Invalid(error.clone())),
+            _ if observed.spec.paused => Some(Hold::Paused),
+            _ => None,
+        };
+        let Some(wanted) = wanted.ok().filter(|wanted| *wanted != course.version) else {
+            return course;
+        };
+        if course.hold.is_none() && course.was_aborted && has_queue(observed, &course) {
+            course.hold = Some(Hold::Ending);
+        }
+        if course.hold.is_none() {
+            return course.next(observed, wanted);
+        }
+        course.is_behind = true;
+        course
+    }
+
+    /// As the status says.
+    fn reported(status: &'a SiteDeploymentStatus) -> Self {
+        let (number, version) = match (status.rollout, &status.version) {
+            (Some(number), Some(version)) => (number, version.as_str()),
+            _ => (0, ""),
+        };
+        Self {
+            number,
+            version,
+            previous: status.previous_version.as_deref(),
+            is_new: false,
+            was_aborted: aborted(&status.conditions).is_some(),
+            hold: None,
+            is_behind: false,
+        }
+    }
+
+    /// The next one. Where the status was lost, the newest one that revisions tell of goes on if it has the version.
+    fn next(self, observed: &Observed<'a>, wanted: &'a str) -> Self {
+        let chains = observed.sites.values().flat_map(|site| &site.chain);
+        let newest = chains.max_by_key(|revision| revision.entry.rollout);
+        let highest = newest
+            .map_or(0, |revision| revision.entry.rollout)
+            .max(self.number);
+        let is_lost =
+            |revision: &Revision| revision.entry.version == wanted && !revision.entry.is_rollback;
+        let is_known = self.number == 0 && newest.is_some_and(is_lost);
+        Self {
+            number: if is_known {
+                highest
+            } else {
+                highest.saturating_add(1)
+            },
+            version: wanted,
+            previous: (self.number > 0).then_some(self.version),
+            is_new: true,
+            was_aborted: false,
+            hold: None,
+            is_behind: false,
+        }
+    }
+
+    /// Whether a revision is withdrawn when the rollout is aborted: it has not begun, and would bring the version to a
+    /// site that has not got it.
+    pub(super) fn withdraws(&self, revision: &Revision) -> bool {
+        let entry = &revision.entry;
+        revision.counts()
+            && !revision.has_begun()
+            && !entry.is_edit
+            && !entry.is_rollback
+            && (entry.rollout == self.number || entry.version == self.version)
+    }
+}
+
+/// The condition that says that the rollout was aborted.
+pub(super) fn aborted(conditions: &[Condition]) -> Option<&Condition> {
+    conditions
+        .iter()
+        .find(|it| it.type_ == ABORTED && it.status == "True")
+}
+
+/// Whether an aborted rollout put the versions before it back.
+pub(super) fn rolls_back(reason: &str) -> bool {
+    reason == reasons::ROLLED_BACK
+}
+
+/// The version that is asked for.
+fn wanted<'a>(observed: &Observed<'a>) -> Result<&'a str, Hold> {
+    match &observed.target {
+        Target::NoApplication => Err(Hold::NoApplication),
+        Target::NoVersion => Err(Hold::NoVersion),
+        Target::Version(version) => {
+            let found = observed.versions.get_key_value(version);
+            found.map(|(version, _)| &**version).ok_or(Hold::NoVersion)
+        }
+    }
+}
+
+fn has_queue(observed: &Observed<'_>, course: &Course<'_>) -> bool {
+    let mut sites = observed.sites.values().filter(|site| site.is_placed);
+    sites.any(|site| site.chain.iter().any(|revision| course.withdraws(revision)))
+}

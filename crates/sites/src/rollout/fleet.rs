@@ -1,0 +1,204 @@
+//! All placed sites, looked at once.
+
+use std::sync::Arc;
+
+use baton_apis::{FailingSite, SiteCounts};
+use jiff::Timestamp;
+
+use super::{
+    Observed, RevisionState,
+    view::{Failure, Lens, View},
+};
+use crate::text;
+
+/// Most sites that a list in a status names.
+pub(super) const MAX_LISTED: usize = 20;
+/// Longest message of a failing site, in bytes.
+const MAX_FAILURE: usize = 160;
+
+/// What there is to know about all sites together.
+#[derive(Clone, Debug)]
+pub(super) struct Fleet<'a> {
+    /// The placed sites, by name.
+    pub(super) views: Vec<View<'a>>,
+    /// All counts but `soaking`.
+    pub(super) counts: SiteCounts,
+    pub(super) failing: Vec<FailingSite>,
+    /// The newest batch of the rollout.
+    pub(super) batch: Batch<'a>,
+    /// Sites of earlier batches that are in reach and have not got so far: they wait, or they have begun.
+    pub(super) late: Late,
+    /// Sites that are to get the version yet.
+    pub(super) to_come: usize,
+    /// Those of them that are online.
+    pub(super) to_come_online: usize,
+    /// Sites that the labels make the first ones.
+    pub(super) canaries: usize,
+    /// Members of the rollout that failed, of any batch.
+    pub(super) failed_members: usize,
+    pub(super) in_reach: usize,
+    pub(super) available: usize,
+    /// The next time at which a revision will have taken too long.
+    pub(super) deadline: Option<Timestamp>,
+}
+
+/// The sites of a batch.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Batch<'a> {
+    /// Its number; 0 when there is none.
+    pub(super) number: i32,
+    /// Its first sites.
+    pub(super) listed: Vec<&'a Arc<str>>,
+    pub(super) members: usize,
+    /// Those in reach: they wait, have begun, are available or failed.
+    pub(super) queued: usize,
+    pub(super) begun: usize,
+    pub(super) available: usize,
+    pub(super) failed: usize,
+    /// The first one that failed.
+    pub(super) error: Option<(&'a Arc<str>, Failure<'a>)>,
+    /// The last time that one became available.
+    pub(super) since: Option<Timestamp>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Late {
+    pub(super) queued: usize,
+    pub(super) begun: usize,
+}
+
+impl<'a> Fleet<'a> {
+    pub(super) fn survey(observed: &Observed<'a>, lens: &Lens<'a>) -> Self {
+        let mut fleet = Self {
+            views: Vec::with_capacity(observed.sites.len()),
+            counts: SiteCounts::default(),
+            failing: Vec::new(),
+            batch: Batch::default(),
+            late: Late::default(),
+            to_come: 0,
+            to_come_online: 0,
+            canaries: 0,
+            failed_members: 0,
+            in_reach: 0,
+            available: 0,
+            deadline: None,
+        };
+        for (name, site) in observed.sites.iter().filter(|(_, site)| site.is_placed) {
+            fleet.add(View::of(name, site, lens), lens);
+        }
+        fleet
+    }
+
+    fn add(&mut self, view: View<'a>, lens: &Lens<'a>) {
+        let View {
+            site, is_in_reach, ..
+        } = view;
+        let counts = &mut self.counts;
+        counts.sites += 1;
+        counts.offline += i32::from(!site.is_online);
+        self.canaries += usize::from(site.is_canary);
+        if view.is_to_come(lens) {
+            self.to_come += 1;
+            self.to_come_online += usize::from(site.is_online);
+        }
+        let is_updated = view.is_updated(lens);
+        let is_available = |state: &RevisionState| matches!(state, RevisionState::Available(_));
+        counts.updated += i32::from(is_updated);
+        counts.queued += i32::from(!is_updated && !view.is_to_come(lens));
+        if is_in_reach {
+            self.in_reach += 1;
+            self.available += usize::from(view.available.is_some());
+            let is_healthy = view
+                .running
+                .is_some_and(|running| is_available(&running.state));
+            counts.healthy += i32::from(is_updated && is_healthy);
+            self.add_failure(&view, lens);
+            self.add_deadline(&view, lens);
+        }
+        self.add_member(&view, lens);
+        self.views.push(view);
+    }
+
+    fn add_failure(&mut self, view: &View<'a>, lens: &Lens<'_>) {
+        let Some(failure) = view.failed.and_then(|failed| lens.failure(failed)) else {
+            return;
+        };
+        self.counts.failed += 1;
+        if self.failing.len() < MAX_LISTED {
+            self.failing.push(FailingSite {
+                name: view.name.to_string(),
+                reason: failure.reason.to_owned(),
+                message: text::line(failure.message, MAX_FAILURE),
+            });
+        }
+    }
+
+    fn add_deadline(&mut self, view: &View<'a>, lens: &Lens<'_>) {
+        if let Some(running) = view.running
+            && let RevisionState::Started(since) = running.state
+        {
+            let ends = Some(lens.ends(since)).filter(|ends| *ends > lens.now);
+            self.deadline = earlier(self.deadline, ends);
+        }
+    }
+
+    fn add_member(&mut self, view: &View<'a>, lens: &Lens<'_>) {
+        let Some(member) = view.member else {
+            return;
+        };
+        let number = member.entry.batch;
+        if number > self.batch.number {
+            let before = std::mem::take(&mut self.batch);
+            self.late.queued += before.queued;
+            self.late.begun += before.begun;
+            self.batch.number = number;
+        }
+        let is_current = number == self.batch.number;
+        let batch = &mut self.batch;
+        if is_current {
+            batch.members += 1;
+            if batch.listed.len() < MAX_LISTED {
+                batch.listed.push(view.name);
+            }
+        }
+        if !view.is_in_reach {
+            return;
+        }
+        if let Some(failure) = lens.failure(member) {
+            self.failed_members += 1;
+            if is_current {
+                batch.failed += 1;
+                batch.error.get_or_insert((view.name, failure));
+            }
+            return;
+        }
+        match (&member.state, is_current) {
+            (RevisionState::Available(since), true) => {
+                batch.available += 1;
+                batch.since = batch.since.max(Some(*since));
+            }
+            (RevisionState::Available(_), false) => {}
+            (_, true) if member.has_begun() => batch.begun += 1,
+            (_, true) => batch.queued += 1,
+            (_, false) if member.has_begun() => self.late.begun += 1,
+            (_, false) => self.late.queued += 1,
+        }
+    }
+}
+
+impl Batch<'_> {
+    /// Its sites in reach.
+    pub(super) fn online(&self) -> usize {
+        self.queued + self.begun + self.available + self.failed
+    }
+
+    /// Those that it waits for.
+    pub(super) fn pending(&self) -> usize {
+        self.queued + self.begun
+    }
+}
+
+/// The earlier of two times, as far as there are any.
+pub(super) fn earlier(a: Option<Timestamp>, b: Option<Timestamp>) -> Option<Timestamp> {
+    a.into_iter().chain(b).min()
+}

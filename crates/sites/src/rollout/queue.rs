@@ -1,0 +1,191 @@
+//! The queue of a site: the revisions behind the one that runs there.
+//!
+//! There is one list of what a site is to have behind what runs there: a change of the version that runs, what waits
+//! already, in its order, and what is given now. As far as the queue agrees with it the queue stays; what does not, and
+//! all behind it, is withdrawn and given again in the right order.
+//!
+//! Nothing is withdrawn so in a site that cannot be reached: what waits there may have begun meanwhile. That can wait
+//! until it is known how far the site is.
+
+use std::sync::Arc;
+
+use baton_apis::SiteEntry;
+
+use super::{
+    Action, Observed, Revision, RevisionState, Version,
+    view::{Lens, View},
+};
+
+/// A revision that a queue is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wanted<'a> {
+    pub(super) version: &'a str,
+    pub(super) rollout: i64,
+    pub(super) batch: i32,
+    pub(super) is_edit: bool,
+    pub(super) is_rollback: bool,
+}
+
+/// The queue of a site, and what comes last in it.
+pub(super) struct Queue<'q, 'a> {
+    pub(super) observed: &'q Observed<'a>,
+    pub(super) view: &'q View<'a>,
+    pub(super) lens: &'q Lens<'a>,
+    pub(super) last: Option<Wanted<'a>>,
+}
+
+impl<'a> Wanted<'a> {
+    pub(super) fn new(version: &'a str, rollout: i64, batch: i32) -> Self {
+        Self {
+            version,
+            rollout,
+            batch,
+            is_edit: false,
+            is_rollback: false,
+        }
+    }
+
+    fn of(revision: &'a Revision) -> Self {
+        let entry = &*revision.entry;
+        Self {
+            is_edit: entry.is_edit,
+            is_rollback: entry.is_rollback,
+            ..Self::new(&entry.version, entry.rollout, entry.batch)
+        }
+    }
+}
+
+impl<'a> Queue<'_, 'a> {
+    /// Makes the queue what it is to be. What cannot be given again, since its version is not kept any more, is not
+    /// withdrawn.
+    pub(super) fn bring_up_to_date(&self, withdraw: &mut Vec<Action>, give: &mut Vec<Action>) {
+        let mut wanted = self.wanted().peekable();
+        let mut queue = self.queue().peekable();
+        while let (Some(next), Some(revision)) = (wanted.peek(), queue.peek()) {
+            if !self.is_as(revision, *next) {
+                break;
+            }
+            wanted.next();
+            queue.next();
+        }
+        if wanted.peek().is_none() && queue.peek().is_none() {
+            return;
+        }
+        let versions: Option<Vec<_>> = wanted
+            .map(|wanted| Some((wanted, self.version(wanted.version)?)))
+            .collect();
+        let Some(versions) = versions else {
+            return;
+        };
+        let mut withdrawn: Vec<_> = queue.collect();
+        withdrawn.reverse();
+        withdraw.extend(withdrawn.iter().map(|revision| Action::Withdraw {
+            revision: Arc::clone(&revision.name),
+        }));
+        self.give(&versions, &withdrawn, give);
+    }
+
+    /// What is to be behind the revision that runs.
+    fn wanted(&self) -> impl Iterator<Item = Wanted<'a>> {
+        let waiting = self.queue().map(Wanted::of);
+        let others = waiting.filter(|waiting| !waiting.is_edit);
+        self.edit().into_iter().chain(others).chain(self.last)
+    }
+
+    /// The change of the version that runs, if there is a newer edit of it. A site that goes back to what it had before
+    /// needs none.
+    fn edit(&self) -> Option<Wanted<'a>> {
+        let running = self.view.running?;
+        if !self.view.is_in_reach && self.queue().next().is_some() {
+            return None;
+        }
+        let version = self.version(&running.entry.version)?;
+        let is_leaving = || {
+            let mut waiting = self.queue().map(Wanted::of).chain(self.last);
+            waiting.any(|waiting| waiting.is_rollback && waiting.version != running.entry.version)
+        };
+        (*version.edit != *running.entry.edit && !is_leaving()).then(|| Wanted {
+            is_edit: true,
+            ..Wanted::of(running)
+        })
+    }
+
+    /// What waits.
+    fn queue(&self) -> impl Iterator<Item = &'a Revision> + use<'a> {
+        self.view.queue()
+    }
+
+    /// Whether a revision that waits is the one that is wanted in its place.
+    fn is_as(&self, revision: &Revision, wanted: Wanted<'_>) -> bool {
+        let is_newest = || {
+            let version = self.version(wanted.version);
+            version.is_none_or(|version| *version.edit == *revision.entry.edit)
+        };
+        let may_begin = || self.failed_before(revision.number) <= revision.entry.overtakes;
+        Wanted::of(revision) == wanted && (!self.view.is_in_reach || (is_newest() && may_begin()))
+    }
+
+    /// The newest revision before this number that failed. It never gets available by itself, and would be waited for.
+    fn failed_before(&self, number: i64) -> Option<i64> {
+        self.view.failed?;
+        let chain = self.view.site.chain.iter().rev();
+        let mut before = chain.filter(|revision| revision.number < number && revision.counts());
+        let failed = before.find(|revision| self.lens.failure(revision).is_some());
+        failed.map(|failed| failed.number)
+    }
+
+    fn version(&self, version: &str) -> Option<&'a Version> {
+        self.observed.versions.get(version)
+    }
+
+    fn give(
+        &self,
+        versions: &[(Wanted<'a>, &'a Version)],
+        withdrawn: &[&Revision],
+        give: &mut Vec<Action>,
+    ) {
+        let chain = &self.view.site.chain;
+        let mut previous: Vec<_> = chain
+            .iter()
+            .filter(|revision| revision.state != RevisionState::Archived)
+            .map(|revision| Arc::clone(&revision.name))
+            .collect();
+        let newest = chain
+            .iter()
+            .map(|revision| revision.number)
+            .max()
+            .unwrap_or(0);
+        let stays = withdrawn.last().map_or(i64::MAX, |first| first.number);
+        let overtakes = self.failed_before(stays);
+        for (number, (wanted, version)) in (newest.saturating_add(1)..).zip(versions) {
+            let site = Arc::clone(self.view.name);
+            let name = (self.observed.revision_name)(self.observed.name, &site, number);
+            let name: Arc<str> = name.into();
+            give.push(Action::Give {
+                number,
+                name: Arc::clone(&name),
+                entry: Box::new(self.entry(*wanted, version, overtakes)),
+                previous: previous.iter().rev().cloned().collect(),
+                site,
+            });
+            previous.push(name);
+        }
+    }
+
+    fn entry(&self, wanted: Wanted<'_>, version: &Version, overtakes: Option<i64>) -> SiteEntry {
+        SiteEntry {
+            deployment: self.observed.name.to_owned(),
+            site: self.view.name.to_string(),
+            application: self.observed.spec.application.clone(),
+            version: version.version.to_string(),
+            edit: version.edit.to_string(),
+            rollout: wanted.rollout,
+            batch: wanted.batch,
+            phases: version.phases.clone(),
+            stop: version.stop.clone(),
+            is_edit: wanted.is_edit,
+            is_rollback: wanted.is_rollback,
+            overtakes,
+        }
+    }
+}

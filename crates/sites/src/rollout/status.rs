@@ -1,0 +1,243 @@
+//! What is reported of a rollout.
+
+use baton_apis::{
+    SiteBatch, SiteDeploymentStatus,
+    conditions::{ABORTED, AVAILABLE, PLACED, PROGRESSING, WAITING, reasons},
+};
+use baton_engine::{condition_list::Conditions, readiness};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::{
+    Observed, Placement,
+    abort::Abort,
+    course::Hold,
+    fleet::Fleet,
+    step::{Situation, Step},
+};
+use crate::text;
+
+/// Longest message of a condition, in bytes: there is room for all of them beside the sites that fail.
+const MAX_MESSAGE: usize = 640;
+
+/// The status of a deployment, given what comes next.
+///
+/// # Guarantees
+/// - It has at most 16 KiB as JSON, with names of sites as label values and however many sites there are.
+/// - Everything in it but the beginning of a rollout and its end was observed: it says nothing of what is to be done.
+pub(super) fn report(
+    observed: &Observed<'_>,
+    situation: &Situation<'_>,
+    step: &Step,
+    abort: Option<&Abort>,
+) -> SiteDeploymentStatus {
+    let course = situation.course;
+    let mut conditions = Report {
+        list: Conditions::new(
+            &observed.status.conditions,
+            observed.generation,
+            observed.now,
+        ),
+    };
+    conditions.progressing(observed, situation, step);
+    conditions.available(situation.fleet);
+    conditions.aborted(abort);
+    conditions.placed(observed, situation.fleet);
+    conditions.waiting(observed, step);
+    readiness::set_of_rollout(&mut conditions.list);
+    let mut counts = situation.fleet.counts;
+    if matches!(step, Step::Soaking(_)) {
+        counts.soaking = count(situation.fleet.batch.available);
+    }
+    SiteDeploymentStatus {
+        observed_generation: Some(observed.generation),
+        rollout: (course.number > 0).then_some(course.number),
+        version: (course.number > 0).then(|| course.version.to_owned()),
+        previous_version: course.previous.map(str::to_owned),
+        counts,
+        batch: batch(situation, step),
+        failing: situation.fleet.failing.clone(),
+        conditions: conditions.list.into_list(),
+    }
+}
+
+/// The batch under way. Its sites are named when all of them were seen.
+fn batch(situation: &Situation<'_>, step: &Step) -> Option<SiteBatch> {
+    let fleet = situation.fleet;
+    let new = |number: i32, sites: usize| SiteBatch {
+        number,
+        of: of(situation, number, fleet.to_come.saturating_sub(sites)),
+        ..SiteBatch::default()
+    };
+    match step {
+        Step::Complete | Step::NoSites => None,
+        Step::Give { batch, sites } => Some(new(*batch, sites.len())),
+        Step::Held(_) | Step::Aborted if !situation.course.is_new => situation.status.batch.clone(),
+        Step::Held(_) | Step::Aborted | Step::Underway | Step::OutOfReach | Step::Soaking(_) => {
+            let healthy_since = fleet.batch.since.filter(|_| fleet.batch.pending() == 0);
+            Some(SiteBatch {
+                sites: fleet.batch.listed.iter().map(ToString::to_string).collect(),
+                healthy_since: healthy_since.map(Time),
+                ..new(fleet.batch.number.max(1), 0)
+            })
+        }
+    }
+}
+
+/// How many batches there are, if so many sites come after one.
+fn of(situation: &Situation<'_>, number: i32, to_come: usize) -> i32 {
+    let Ok(strategy) = situation.strategy else {
+        return number;
+    };
+    let following = match strategy.wave(number.saturating_add(1)).limit {
+        None => to_come.min(1),
+        Some(limit) => to_come.div_ceil(limit),
+    };
+    number.saturating_add(count(following))
+}
+
+fn count(sites: usize) -> i32 {
+    i32::try_from(sites).unwrap_or(i32::MAX)
+}
+
+struct Report {
+    list: Conditions,
+}
+
+impl Report {
+    fn set(&mut self, type_: &str, status: &str, reason: &str, message: &str) {
+        self.list
+            .set(type_, status, reason, &text::line(message, MAX_MESSAGE));
+    }
+
+    fn progressing(&mut self, observed: &Observed<'_>, situation: &Situation<'_>, step: &Step) {
+        let (fleet, version) = (situation.fleet, situation.course.version);
+        let counts = &fleet.counts;
+        let (status, reason, message) = match step {
+            Step::Held(hold) => held(hold, observed),
+            Step::NoSites => ("False", reasons::NO_SITES, "No site is placed.".to_owned()),
+            Step::Aborted => {
+                let text = format!(
+                    "Rollout {} of {version} was aborted.",
+                    situation.course.number
+                );
+                ("False", reasons::ABORTED, text)
+            }
+            Step::Complete => {
+                let text = format!(
+                    "{} of {} sites have {version}.",
+                    counts.updated, counts.sites
+                );
+                ("False", reasons::COMPLETE, text)
+            }
+            Step::OutOfReach => {
+                let text = format!("{version} waits for a site that can be reached.");
+                ("True", reasons::ROLLING_OUT, text)
+            }
+            Step::Soaking(until) => {
+                let batch = &fleet.batch;
+                let text = format!(
+                    "Batch {}: {} sites have to stay available until {until:.0}.",
+                    batch.number, batch.available
+                );
+                ("True", reasons::SOAKING, text)
+            }
+            Step::Give { batch, .. } => {
+                let text = format!("{version} is brought to batch {batch}.");
+                ("True", reasons::ROLLING_OUT, text)
+            }
+            Step::Underway => ("True", reasons::ROLLING_OUT, underway(fleet)),
+        };
+        self.set(PROGRESSING, status, reason, &message);
+    }
+
+    fn available(&mut self, fleet: &Fleet<'_>) {
+        let (available, in_reach) = (fleet.available, fleet.in_reach);
+        let text = format!("{available} of {in_reach} sites that can be reached are available.");
+        let (status, reason) = match (fleet.views.len(), in_reach) {
+            (0, _) => ("Unknown", reasons::NO_SITES),
+            (_, 0) => ("Unknown", reasons::CLUSTER_UNREACHABLE),
+            _ if available == in_reach => ("True", reasons::AVAILABLE),
+            _ => ("False", reasons::SITES_UNAVAILABLE),
+        };
+        self.set(AVAILABLE, status, reason, &text);
+    }
+
+    fn aborted(&mut self, abort: Option<&Abort>) {
+        match abort {
+            Some(abort) => self.set(ABORTED, "True", &abort.reason, &abort.message),
+            None => self.list.remove(ABORTED),
+        }
+    }
+
+    fn placed(&mut self, observed: &Observed<'_>, fleet: &Fleet<'_>) {
+        let sites = fleet.views.len();
+        let (status, reason, message) = match &observed.placement {
+            Placement::Invalid(error) => ("False", reasons::INVALID_EXPRESSION, error.clone()),
+            Placement::Overlapping(text) => ("False", reasons::OVERLAPPING, text.clone()),
+            Placement::Placed(_) if sites == 0 => (
+                "False",
+                reasons::NO_SITES,
+                "No site matches that the namespace may use.".to_owned(),
+            ),
+            Placement::Placed(None) => ("True", reasons::PLACED, format!("{sites} sites.")),
+            Placement::Placed(Some(text)) => {
+                ("True", reasons::PLACED, format!("{sites} sites. {text}"))
+            }
+        };
+        self.set(PLACED, status, reason, &message);
+    }
+
+    fn waiting(&mut self, observed: &Observed<'_>, step: &Step) {
+        match step {
+            Step::Held(hold @ (Hold::NoApplication | Hold::NoVersion)) => {
+                let (_, reason, message) = held(hold, observed);
+                self.set(WAITING, "True", reason, &message);
+            }
+            _ => self.list.remove(WAITING),
+        }
+    }
+}
+
+/// Status, reason and message of a rollout that may not go on.
+fn held(hold: &Hold, observed: &Observed<'_>) -> (&'static str, &'static str, String) {
+    let application = &observed.spec.application;
+    match hold {
+        Hold::NoApplication => {
+            let text = format!("There is no SiteApplication {application}.");
+            ("False", reasons::APPLICATION_NOT_FOUND, text)
+        }
+        Hold::NoVersion => {
+            let version = &observed.spec.application_version;
+            let text = format!("SiteApplication {application} has no version {version}.");
+            ("False", reasons::VERSION_NOT_FOUND, text)
+        }
+        Hold::Invalid(error) => ("False", reasons::INVALID_STRATEGY, error.to_string()),
+        Hold::Paused => {
+            let text = "Nothing is given to sites while spec.paused is true.";
+            ("Unknown", reasons::SITES_PAUSED, text.to_owned())
+        }
+        Hold::Ending => {
+            let text = "What waits in sites of the aborted rollout is withdrawn first.";
+            ("True", reasons::ROLLING_OUT, text.to_owned())
+        }
+    }
+}
+
+/// How far a batch is.
+fn underway(fleet: &Fleet<'_>) -> String {
+    let (batch, late) = (&fleet.batch, fleet.late.queued + fleet.late.begun);
+    let text = format!(
+        "Batch {}: {} of {} sites available, {} in progress, {} waiting in their queue, {} failed, {} out of reach.",
+        batch.number,
+        batch.available,
+        batch.members,
+        batch.begun,
+        batch.queued,
+        batch.failed,
+        batch.members - batch.online(),
+    );
+    match late {
+        0 => text,
+        late => format!("{text} {late} sites of earlier batches came late."),
+    }
+}

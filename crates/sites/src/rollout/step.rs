@@ -1,0 +1,223 @@
+//! What a rollout does next.
+
+use baton_apis::SiteDeploymentStatus;
+use jiff::Timestamp;
+
+use super::{
+    course::{Course, Hold},
+    fleet::{Batch, Fleet},
+    order::Seed,
+    strategy::{self, Strategy, Wave},
+    view::Lens,
+};
+
+/// What a rollout does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// There is no site.
+    NoSites,
+    /// Nothing may be given.
+    Held(Hold),
+    /// No further site gets the version.
+    Aborted,
+    /// These sites get the version, as members of this batch; places in the list of sites, in ascending order.
+    Give { batch: i32, sites: Vec<usize> },
+    /// Sites wait, or have begun.
+    Underway,
+    /// No site that could go on can be reached.
+    OutOfReach,
+    /// The sites of the batch have to stay available until then.
+    Soaking(Timestamp),
+    /// All sites that can be reached have the version.
+    Complete,
+}
+
+/// What the next step depends on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Situation<'a> {
+    pub(super) status: &'a SiteDeploymentStatus,
+    pub(super) course: &'a Course<'a>,
+    pub(super) strategy: Result<&'a Strategy, &'a strategy::Error>,
+    pub(super) fleet: &'a Fleet<'a>,
+    pub(super) lens: &'a Lens<'a>,
+    pub(super) seed: Seed,
+}
+
+impl Situation<'_> {
+    /// Whether a batch is under way: the status names one until the last one has passed.
+    pub(super) fn is_under_way(&self) -> bool {
+        self.course.number > 0 && (self.course.is_new || self.status.batch.is_some())
+    }
+
+    /// Whether all members of the newest batch were chosen. The status names sites of a batch only when they were seen
+    /// to be all, so one that was given in part is completed.
+    fn is_formed(&self) -> bool {
+        let batch = self.status.batch.as_ref().filter(|_| !self.course.is_new);
+        batch
+            .is_some_and(|batch| batch.number == self.fleet.batch.number && !batch.sites.is_empty())
+    }
+
+    pub(super) fn next(&self, is_aborted: bool) -> Step {
+        let strategy = match (&self.course.hold, self.strategy) {
+            (Some(hold), _) if *hold != Hold::Paused || self.course.is_behind => {
+                return Step::Held(hold.clone());
+            }
+            (_, Err(error)) => return Step::Held(Hold::Invalid(error.clone())),
+            (_, Ok(strategy)) => strategy,
+        };
+        if self.fleet.views.is_empty() {
+            return Step::NoSites;
+        }
+        if is_aborted {
+            return Step::Aborted;
+        }
+        let step = match self.fleet.batch.number {
+            0 => self.first(strategy),
+            _ if self.is_under_way() => self.batch(strategy),
+            _ => self.following(strategy),
+        };
+        // What is complete stays so.
+        match (&self.course.hold, step) {
+            (None, step) | (Some(_), step @ Step::Complete) => step,
+            (Some(hold), _) => Step::Held(hold.clone()),
+        }
+    }
+
+    /// Before the first batch.
+    fn first(&self, strategy: &Strategy) -> Step {
+        let wave = strategy.wave(1);
+        if wave.by_labels && self.fleet.to_come > 0 {
+            if self.fleet.canaries == 0 {
+                let error = strategy::Error::NoCanary(self.fleet.views.len());
+                return Step::Held(Hold::Invalid(error));
+            }
+            // The first ones may have the version already, as of an earlier rollout.
+            return self
+                .give(1, wave, 0)
+                .unwrap_or_else(|| self.following_after(1, strategy));
+        }
+        self.give(1, wave, 0).unwrap_or_else(|| self.rest())
+    }
+
+    /// While a batch is under way.
+    fn batch(&self, strategy: &Strategy) -> Step {
+        let batch = &self.fleet.batch;
+        let wave = strategy.wave(batch.number);
+        let is_open = !self.is_formed() || batch.online() == 0 || wave.limit.is_none();
+        let more = is_open.then(|| self.give(batch.number, wave, batch.online()));
+        if let Some(more) = more.flatten() {
+            return more;
+        }
+        match health(batch, wave) {
+            Health::Pending => Step::Underway,
+            Health::OutOfReach => Step::OutOfReach,
+            Health::Since(since) => {
+                let until = since
+                    .checked_add(strategy.healthy_time)
+                    .unwrap_or(Timestamp::MAX);
+                if until > self.lens.now {
+                    Step::Soaking(until)
+                } else {
+                    self.following(strategy)
+                }
+            }
+            Health::Passed => self.following(strategy),
+        }
+    }
+
+    /// When the newest batch has passed.
+    fn following(&self, strategy: &Strategy) -> Step {
+        self.following_after(self.fleet.batch.number, strategy)
+    }
+
+    fn following_after(&self, batch: i32, strategy: &Strategy) -> Step {
+        let next = batch.saturating_add(1);
+        let given = self.give(next, strategy.wave(next), 0);
+        given.unwrap_or_else(|| self.rest())
+    }
+
+    /// When nobody can be given the version.
+    fn rest(&self) -> Step {
+        let Fleet { late, batch, .. } = self.fleet;
+        if late.queued + late.begun > 0 && self.is_under_way() {
+            Step::Underway
+        } else if self.fleet.to_come_online > 0 {
+            // Places are taken by sites that came late.
+            Step::Underway
+        } else if batch.number == 0 && self.fleet.to_come > 0 {
+            Step::OutOfReach
+        } else {
+            Step::Complete
+        }
+    }
+
+    /// Sites for a batch that so many members in reach have a place in already. Sites that are offline take none, and
+    /// come with those before which they are in the order; where no online one follows they wait for one.
+    fn give(&self, batch: i32, wave: Wave, taken: usize) -> Option<Step> {
+        if self.fleet.to_come == 0 {
+            return None;
+        }
+        let views = self.fleet.views.iter().enumerate();
+        let candidates = views.filter(|(_, view)| {
+            view.is_to_come(self.lens) && (!wave.by_labels || view.site.is_canary)
+        });
+        let mut sites: Vec<usize> = match wave.limit {
+            None => candidates.map(|(at, _)| at).collect(),
+            Some(limit) => {
+                let room = limit.saturating_sub(taken + self.fleet.late.begun);
+                if room == 0 {
+                    return None;
+                }
+                let placed = candidates.map(|(at, view)| (self.seed.place(view.name), at));
+                let mut order: Vec<_> = placed.collect();
+                order.sort_unstable();
+                let order = order.into_iter().map(|(_, at)| at);
+                self.up_to(order, room)
+            }
+        };
+        sites.sort_unstable();
+        (!sites.is_empty()).then_some(Step::Give { batch, sites })
+    }
+
+    /// Sites up to the last of so many that are online.
+    fn up_to(&self, order: impl Iterator<Item = usize>, places: usize) -> Vec<usize> {
+        let mut sites = Vec::new();
+        let (mut online, mut last) = (0, 0);
+        for at in order {
+            sites.push(at);
+            if self.fleet.views[at].site.is_online {
+                online += 1;
+                last = sites.len();
+            }
+            if online == places {
+                break;
+            }
+        }
+        // Fewer are online than places are free: nobody comes after the others.
+        if online == 0 || online == places {
+            sites.truncate(last);
+        }
+        sites
+    }
+}
+
+/// How a batch is, after all of its members were chosen.
+enum Health {
+    Pending,
+    /// Nobody is in reach who could show that the version works.
+    OutOfReach,
+    Since(Timestamp),
+    /// Nobody is left in it.
+    Passed,
+}
+
+fn health(batch: &Batch<'_>, wave: Wave) -> Health {
+    if batch.pending() > 0 {
+        return Health::Pending;
+    }
+    match batch.since {
+        Some(since) => Health::Since(since),
+        None if wave.is_canary && batch.failed == 0 => Health::OutOfReach,
+        None => Health::Passed,
+    }
+}

@@ -1,0 +1,188 @@
+//! What a strategy asks for, in numbers.
+
+use baton_apis::{AfterCanary, OnError, SiteStrategy, StrategyType};
+use jiff::SignedDuration;
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+
+use super::{Observed, Target};
+use crate::{
+    duration::{self, DurationError},
+    placement::{Expression, ParseError},
+};
+
+/// How long a site may take when the spec does not say.
+const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
+
+/// Why a strategy cannot be followed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A text is no duration.
+    #[error("strategy.{field}: {text:?} {source}")]
+    Duration {
+        /// The field.
+        field: &'static str,
+        /// What it says.
+        text: String,
+        /// What is wrong with it.
+        source: DurationError,
+    },
+    /// Nothing would be known of the health of sites.
+    #[error(
+        "strategy.healthyTime: version {0} of the application has no availabilityProbes, so nothing is known of its \
+         health; add probes, or leave healthyTime out"
+    )]
+    NoProbes(String),
+    /// The expression of the canary cannot be understood.
+    #[error("strategy.canary.matchSiteLabels: {0}")]
+    Canary(#[from] ParseError),
+    /// Nothing would be tried first.
+    #[error("strategy.canary.matchSiteLabels: none of the {0} sites matches")]
+    NoCanary(usize),
+    /// Neither a number nor percent.
+    #[error("strategy.rolling.sitesInParallel: {0} is neither a number from 1 nor 1% to 100%")]
+    Parallel(String),
+    /// The part that says how is missing.
+    #[error("strategy.{0} is required")]
+    Missing(&'static str),
+}
+
+/// A strategy in numbers.
+#[derive(Clone, Debug)]
+pub(super) struct Strategy {
+    canary: Option<Wave>,
+    others: Wave,
+    pub(super) healthy_time: SignedDuration,
+    pub(super) on_error: OnError,
+    /// More failed sites abort the rollout.
+    pub(super) max_failures: usize,
+}
+
+/// How many sites a batch takes, and which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Wave {
+    pub(super) is_canary: bool,
+    /// Whether only sites that the labels name are in it.
+    pub(super) by_labels: bool,
+    /// How many that are online; all when `None`.
+    pub(super) limit: Option<usize>,
+}
+
+impl Strategy {
+    /// For so many placed sites.
+    pub(super) fn of(observed: &Observed<'_>, sites: usize) -> Result<Self, Error> {
+        let spec = &observed.spec.strategy;
+        let healthy_time = duration("healthyTime", spec.healthy_time.as_deref())?;
+        duration("progressDeadline", spec.progress_deadline.as_deref())?;
+        if let Target::Version(version) = &observed.target
+            && !healthy_time.unwrap_or_default().is_zero()
+            && observed
+                .versions
+                .get(version)
+                .is_some_and(|version| !version.has_probes)
+        {
+            return Err(Error::NoProbes(version.to_string()));
+        }
+        let max_failures = match spec.on_error {
+            OnError::Continue => spec
+                .max_failures
+                .map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(0)),
+            OnError::Abort | OnError::Rollback => 0,
+        };
+        let is_rolling = match spec.type_ {
+            StrategyType::AllAtOnce => false,
+            StrategyType::Rolling => true,
+            StrategyType::Canary => spec
+                .canary
+                .as_ref()
+                .is_some_and(|it| it.then == AfterCanary::Rolling),
+        };
+        Ok(Self {
+            canary: canary(spec)?,
+            others: Wave {
+                is_canary: false,
+                by_labels: false,
+                limit: if is_rolling {
+                    Some(parallel(spec, sites)?)
+                } else {
+                    None
+                },
+            },
+            healthy_time: healthy_time.unwrap_or_default(),
+            on_error: spec.on_error,
+            max_failures,
+        })
+    }
+
+    /// The batch of this number, from 1.
+    pub(super) fn wave(&self, batch: i32) -> Wave {
+        self.canary.filter(|_| batch <= 1).unwrap_or(self.others)
+    }
+}
+
+/// The expression that says which sites come first, if the strategy has one.
+///
+/// # Errors
+/// If it cannot be understood. A plan tells that as `Progressing=False/InvalidStrategy`.
+pub fn canary_expression(spec: &SiteStrategy) -> Result<Option<Expression>, ParseError> {
+    let canary = spec
+        .canary
+        .as_ref()
+        .filter(|_| spec.type_ == StrategyType::Canary);
+    let text = canary.and_then(|canary| canary.match_site_labels.as_deref());
+    text.map(Expression::parse).transpose()
+}
+
+/// How long a site may take from its beginning on. What cannot be read counts as left out: it is told elsewhere.
+#[must_use]
+pub fn deadline(spec: &SiteStrategy) -> SignedDuration {
+    let told = duration("progressDeadline", spec.progress_deadline.as_deref());
+    told.ok().flatten().unwrap_or(DEADLINE)
+}
+
+fn canary(spec: &SiteStrategy) -> Result<Option<Wave>, Error> {
+    if spec.type_ != StrategyType::Canary {
+        return Ok(None);
+    }
+    let canary = spec.canary.as_ref().ok_or(Error::Missing("canary"))?;
+    let by_labels = canary_expression(spec)?.is_some();
+    let limit = match canary.sites {
+        _ if by_labels => None,
+        Some(sites) => Some(usize::try_from(sites).unwrap_or(0).max(1)),
+        None => return Err(Error::Missing("canary.sites")),
+    };
+    Ok(Some(Wave {
+        is_canary: true,
+        by_labels,
+        limit,
+    }))
+}
+
+/// How many sites go side by side.
+fn parallel(spec: &SiteStrategy, sites: usize) -> Result<usize, Error> {
+    let rolling = spec.rolling.as_ref().ok_or(Error::Missing("rolling"))?;
+    let (text, found) = match &rolling.sites_in_parallel {
+        IntOrString::Int(number) => (number.to_string(), usize::try_from(*number).ok()),
+        IntOrString::String(text) => {
+            let percent = text
+                .strip_suffix('%')
+                .and_then(|number| number.parse().ok());
+            let percent = percent.filter(|percent| (1..=100_usize).contains(percent));
+            let of_all = |percent: usize| sites.saturating_mul(percent).div_ceil(100).max(1);
+            (format!("{text:?}"), percent.map(of_all))
+        }
+    };
+    found
+        .filter(|found| *found > 0)
+        .ok_or(Error::Parallel(text))
+}
+
+fn duration(field: &'static str, text: Option<&str>) -> Result<Option<SignedDuration>, Error> {
+    let read = text.map(|text| {
+        duration::parse(text).map_err(|source| Error::Duration {
+            field,
+            text: text.to_owned(),
+            source,
+        })
+    });
+    read.transpose()
+}

@@ -1,0 +1,149 @@
+//! A site as decisions about a rollout see it.
+
+use std::sync::Arc;
+
+use baton_apis::conditions::reasons;
+use jiff::{SignedDuration, Timestamp};
+
+use super::{Revision, RevisionState, Site};
+
+/// What is looked at.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lens<'a> {
+    /// The rollout and its version; 0 and nothing before the first one.
+    pub(super) rollout: i64,
+    pub(super) version: &'a str,
+    /// How long a revision may take from its beginning on.
+    pub(super) deadline: SignedDuration,
+    pub(super) now: Timestamp,
+}
+
+/// A placed site.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct View<'a> {
+    pub(super) name: &'a Arc<str>,
+    pub(super) site: &'a Site,
+    /// The newest revision that counts.
+    pub(super) tail: Option<&'a Revision>,
+    /// The newest one that has begun.
+    pub(super) running: Option<&'a Revision>,
+    /// The newest one that the rollout brought. What puts an older version back is none.
+    pub(super) member: Option<&'a Revision>,
+    /// The newest one that failed, unless a newer one is available.
+    pub(super) failed: Option<&'a Revision>,
+    /// The newest one that is available.
+    pub(super) available: Option<&'a Revision>,
+    /// Whether what is known of it is known now.
+    pub(super) is_in_reach: bool,
+}
+
+/// Why a revision failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Failure<'a> {
+    pub(super) reason: &'static str,
+    pub(super) message: &'a str,
+}
+
+impl<'a> View<'a> {
+    pub(super) fn of(name: &'a Arc<str>, site: &'a Site, lens: &Lens<'_>) -> Self {
+        let mut view = Self {
+            name,
+            site,
+            tail: None,
+            running: None,
+            member: None,
+            failed: None,
+            available: None,
+            is_in_reach: site.is_online,
+        };
+        for revision in site.chain.iter().rev().filter(|revision| revision.counts()) {
+            view.tail.get_or_insert(revision);
+            if revision.has_begun() {
+                view.running.get_or_insert(revision);
+            }
+            if view.member.is_none() && lens.brought(revision) {
+                view.member = Some(revision);
+            }
+            if view.available.is_none() {
+                if matches!(revision.state, RevisionState::Available(_)) {
+                    view.available = Some(revision);
+                } else if view.failed.is_none() && lens.failure(revision).is_some() {
+                    view.failed = Some(revision);
+                }
+            }
+        }
+        let newest = view.running.or(view.tail);
+        let is_unknown =
+            |revision: &Revision| matches!(revision.state, RevisionState::Unknown { .. });
+        view.is_in_reach &= !newest.is_some_and(is_unknown);
+        view
+    }
+
+    /// Whether the site is to get the version of the rollout yet.
+    pub(super) fn is_to_come(&self, lens: &Lens<'_>) -> bool {
+        self.tail
+            .is_none_or(|tail| tail.entry.version != lens.version)
+    }
+
+    /// Whether the version of the rollout runs there, as far as is known.
+    pub(super) fn is_updated(&self, lens: &Lens<'_>) -> bool {
+        self.running
+            .is_some_and(|running| running.entry.version == lens.version)
+    }
+
+    /// Revisions that wait, the oldest first.
+    pub(super) fn queue(&self) -> impl Iterator<Item = &'a Revision> + use<'a> {
+        let running = self.running.map_or(i64::MIN, |running| running.number);
+        let chain = self.site.chain.iter();
+        chain.filter(move |revision| revision.number > running && revision.counts())
+    }
+}
+
+impl Lens<'_> {
+    /// Whether the rollout brought its version with this revision.
+    fn brought(&self, revision: &Revision) -> bool {
+        let entry = &revision.entry;
+        entry.rollout == self.rollout && !entry.is_rollback && entry.version == self.version
+    }
+
+    /// Whether it failed: at once when it was refused or is not available any more, else when it takes too long.
+    pub(super) fn failure<'r>(&self, revision: &'r Revision) -> Option<Failure<'r>> {
+        match &revision.state {
+            RevisionState::Failing {
+                reason, message, ..
+            } => Some(Failure { reason, message }),
+            RevisionState::Started(since) if self.ends(*since) <= self.now => Some(Failure {
+                reason: reasons::PROGRESS_DEADLINE_EXCEEDED,
+                message: "It is not available, and has taken longer than its progress deadline.",
+            }),
+            _ => None,
+        }
+    }
+
+    /// When a revision that began then has taken too long.
+    pub(super) fn ends(&self, began: Timestamp) -> Timestamp {
+        began.checked_add(self.deadline).unwrap_or(Timestamp::MAX)
+    }
+}
+
+impl Revision {
+    /// Whether it takes part in its chain.
+    pub(super) fn counts(&self) -> bool {
+        let is_final = matches!(self.state, RevisionState::Archived | RevisionState::Skipped);
+        !self.is_deleting && !self.is_archiving && !is_final
+    }
+
+    /// Whether it has begun, as far as is known.
+    pub(super) fn has_begun(&self) -> bool {
+        match &self.state {
+            RevisionState::Started(_) | RevisionState::Available(_) => true,
+            RevisionState::Failing {
+                was_available,
+                started,
+                ..
+            } => *was_available || started.is_some(),
+            RevisionState::Unknown { has_begun } => *has_begun,
+            RevisionState::Queued | RevisionState::Skipped | RevisionState::Archived => false,
+        }
+    }
+}

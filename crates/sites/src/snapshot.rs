@@ -1,0 +1,323 @@
+//! The versions of an application that are kept, each as it was.
+//!
+//! A version is a `ControllerRevision`, whose data is a [`Snapshot`], and the slices that it names. Its `revision` says
+//! in which order versions appeared; the one with the highest number is the newest.
+
+mod keep;
+
+use std::collections::BTreeSet;
+
+use baton_apis::{
+    ObjectSetProbe, ServiceUpgradeMethod, SiteApplicationSpec, SiteStop, SiteUpgrade,
+    UpgradeMethod, conditions::reasons,
+};
+use baton_engine::{
+    chain_names::{begin, short_hash},
+    names::{is_label, quoted},
+    slice_parts,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+pub use self::keep::{Kept, Record, keep, report};
+use crate::{rollout, window::Windows};
+
+/// Most characters of what a name begins with, so that a hash has room behind it in a label.
+const NAME_LIMIT: usize = 40;
+
+/// What a version of an application was.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Snapshot {
+    /// The version.
+    pub version: String,
+    /// Tells its content apart from that of other edits of the version.
+    pub edit: String,
+    /// The phases, in order.
+    pub phases: Vec<SnapshotPhase>,
+    /// What makes the objects available.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub availability_probes: Vec<ObjectSetProbe>,
+    /// How many seconds a revision has to stay available before it counts as succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub success_delay_seconds: Option<i32>,
+    /// The account that the objects are written as.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub service_account_name: Option<String>,
+    /// How workloads are exchanged.
+    #[serde(default)]
+    pub upgrade: SiteUpgrade,
+}
+
+/// A phase, whose objects are in slices.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+pub struct SnapshotPhase {
+    /// Its name.
+    pub name: String,
+    /// The slices with its objects.
+    pub slices: Vec<String>,
+}
+
+/// A version as the application has it now.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Content {
+    /// What is kept of it.
+    pub snapshot: Snapshot,
+    /// The slices that it names.
+    pub slices: Vec<Slice>,
+}
+
+/// A slice of a version.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Slice {
+    /// Its name, which tells its content.
+    pub name: String,
+    /// Its objects.
+    pub objects: Value,
+}
+
+/// Why a version cannot be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Invalid {
+    /// Reason of the condition `Kept`.
+    pub reason: &'static str,
+    /// Why, for people.
+    pub message: String,
+}
+
+impl Snapshot {
+    /// The names of all slices of it.
+    pub fn slices(&self) -> impl Iterator<Item = &str> {
+        let phases = self.phases.iter();
+        phases.flat_map(|phase| phase.slices.iter().map(String::as_str))
+    }
+
+    /// What a plan of a rollout looks at.
+    #[must_use]
+    pub fn planned(&self) -> rollout::Version {
+        rollout::Version {
+            version: self.version.as_str().into(),
+            edit: self.edit.as_str().into(),
+            phases: self.phases.iter().map(|it| it.name.clone()).collect(),
+            stop: stop(&self.upgrade),
+            has_probes: !self.availability_probes.is_empty(),
+        }
+    }
+}
+
+fn stop(upgrade: &SiteUpgrade) -> SiteStop {
+    if upgrade.method == UpgradeMethod::StopAndRestart {
+        return SiteStop::All;
+    }
+    let stopped = upgrade.services.iter();
+    let stopped = stopped.filter(|it| it.method == ServiceUpgradeMethod::StopAndRestart);
+    let stopped: Vec<_> = stopped.map(|service| service.name.clone()).collect();
+    if stopped.is_empty() {
+        SiteStop::None
+    } else {
+        SiteStop::Services(stopped)
+    }
+}
+
+/// The name of the record of a version.
+#[must_use]
+pub fn record_name(application: &str, version: &str, edit: &str) -> String {
+    let hash = short_hash(&format!("{application}/{version}/{edit}"));
+    format!("{}-{hash}", begin(application, NAME_LIMIT))
+}
+
+/// A version of an application as its spec has it now.
+///
+/// # Errors
+/// When the template cannot be brought to sites, or a window cannot be understood.
+///
+/// # Caveats
+/// The edit is a hash of the template as it is serialised. A field that is added to its types has to be left out while
+/// it has its default, or else every version would be edited by an update of the manager.
+pub fn content(application: &str, spec: &SiteApplicationSpec) -> Result<Content, Invalid> {
+    let template = &spec.template.spec;
+    check(spec).map_err(|message| Invalid {
+        reason: reasons::INVALID_TEMPLATE,
+        message,
+    })?;
+    Windows::compile(&spec.upgrade_windows).map_err(|error| Invalid {
+        reason: reasons::INVALID_WINDOW,
+        message: error.to_string(),
+    })?;
+    // What else it says counts as the application has it now, for all of its versions.
+    let upgrade = SiteUpgrade {
+        method: spec.upgrade.method,
+        services: spec.upgrade.services.clone(),
+        ..SiteUpgrade::default()
+    };
+    let (mut phases, mut slices) = (Vec::new(), Vec::new());
+    for phase in template.phases.iter().flatten() {
+        let parts = slice_parts::in_parts(phase.objects.clone());
+        let parts: Vec<_> = parts
+            .into_iter()
+            .map(|part| slice(application, json!(part)))
+            .collect();
+        phases.push(SnapshotPhase {
+            name: phase.name.clone(),
+            slices: parts.iter().map(|slice| slice.name.clone()).collect(),
+        });
+        for part in parts {
+            if !slices.contains(&part) {
+                slices.push(part);
+            }
+        }
+    }
+    let edit = short_hash(&json!([template, upgrade]).to_string());
+    let snapshot = Snapshot {
+        version: spec.version.clone(),
+        edit,
+        phases,
+        availability_probes: template.availability_probes.clone().unwrap_or_default(),
+        success_delay_seconds: template.success_delay_seconds,
+        service_account_name: template.service_account_name.clone(),
+        upgrade,
+    };
+    Ok(Content { snapshot, slices })
+}
+
+fn slice(application: &str, objects: Value) -> Slice {
+    let hash = short_hash(&format!("{application}/{objects}"));
+    Slice {
+        name: format!("{}-{hash}", begin(application, NAME_LIMIT)),
+        objects,
+    }
+}
+
+/// What is wrong with a template.
+fn check(spec: &SiteApplicationSpec) -> Result<(), String> {
+    let mut names = BTreeSet::new();
+    let mut objects = 0;
+    for phase in spec.template.spec.phases.iter().flatten() {
+        let name = quoted(&phase.name);
+        if !is_label(&phase.name) {
+            return Err(format!(
+                "template: {name} cannot be the name of a phase: lower case letters, digits and \"-\", at most 63"
+            ));
+        }
+        if !names.insert(&phase.name) {
+            return Err(format!("template: there are two phases {name}"));
+        }
+        if !phase.class.is_empty() {
+            return Err(format!(
+                "template: phase {name} has the class {}; phases are delivered into their site, and have none",
+                quoted(&phase.class)
+            ));
+        }
+        if !phase.slices.is_empty() {
+            return Err(format!(
+                "template: phase {name} names slices, which may go at any time; list its objects instead"
+            ));
+        }
+        objects += phase.objects.len();
+    }
+    if names.is_empty() {
+        return Err("template: there are no phases".to_owned());
+    }
+    if objects == 0 {
+        return Err("template: there are no objects".to_owned());
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn application(phases: &Value) -> SiteApplicationSpec {
+        let spec = json!({
+            "version": "1.2.3",
+            "template": {"spec": {"phases": phases}},
+        });
+        serde_json::from_value(spec).unwrap()
+    }
+
+    fn phase(name: &str) -> Value {
+        json!({"name": name, "objects": [{"object": {"kind": "ConfigMap", "metadata": {"name": name}}}]})
+    }
+
+    #[test]
+    fn an_edit_changes_with_the_template_and_the_method_alone() {
+        let edit = |change: fn(&mut SiteApplicationSpec)| {
+            let mut spec = application(&json!([phase("a"), phase("b")]));
+            change(&mut spec);
+            content("shop", &spec).unwrap().snapshot.edit
+        };
+        let plain = edit(|_| {});
+        assert_eq!(plain.len(), 16);
+        assert_eq!(plain, edit(|spec| spec.version = "2".to_owned()));
+        assert_eq!(plain, edit(|spec| spec.upgrade.skip_patch_versions = true));
+        assert_ne!(
+            plain,
+            edit(|spec| spec.upgrade.method = UpgradeMethod::StopAndRestart)
+        );
+        assert_ne!(
+            plain,
+            edit(|spec| spec.template.spec.success_delay_seconds = Some(3))
+        );
+    }
+
+    #[test]
+    fn phases_keep_their_objects_in_slices_named_after_the_content() {
+        let made = content("shop", &application(&json!([phase("a"), phase("b")]))).unwrap();
+        let edited = content("shop", &application(&json!([phase("a"), phase("c")]))).unwrap();
+        let names: Vec<_> = made.snapshot.slices().collect();
+        let listed: Vec<_> = made
+            .slices
+            .iter()
+            .map(|slice| slice.name.as_str())
+            .collect();
+        assert_eq!(names, listed);
+        assert_eq!(names[0], edited.snapshot.slices().next().unwrap());
+        assert_ne!(names[1], edited.snapshot.slices().nth(1).unwrap());
+        let data = json!(made.snapshot);
+        assert_eq!(made.snapshot, serde_json::from_value(data).unwrap());
+    }
+
+    #[test]
+    fn what_cannot_be_brought_to_sites_is_refused_with_a_reason() {
+        let with = |field: &str, value: Value| {
+            let mut phase = phase("a");
+            phase[field] = value;
+            json!([phase])
+        };
+        for (phases, expected) in [
+            (json!([]), "no phases"),
+            (json!([phase("a"), phase("a")]), "two phases \"a\""),
+            (json!([phase("A b")]), "name of a phase"),
+            (with("class", json!("default")), "has the class \"default\""),
+            (with("slices", json!(["x"])), "names slices"),
+            (with("objects", json!([])), "no objects"),
+        ] {
+            let invalid = content("shop", &application(&phases)).unwrap_err();
+            assert_eq!(invalid.reason, reasons::INVALID_TEMPLATE);
+            assert!(invalid.message.contains(expected), "{}", invalid.message);
+        }
+        let mut spec = application(&json!([phase("a")]));
+        spec.upgrade_windows.push(baton_apis::UpgradeWindow {
+            cron: "never".to_owned(),
+            duration: "1h".to_owned(),
+            time_zone: None,
+        });
+        let invalid = content("shop", &spec).unwrap_err();
+        assert_eq!(invalid.reason, reasons::INVALID_WINDOW);
+    }
+
+    #[test]
+    fn workloads_stop_as_the_upgrade_says() {
+        for (upgrade, expected) in [
+            (json!({}), SiteStop::None),
+            (json!({"method": "StopAndRestart"}), SiteStop::All),
+            (
+                json!({"services": [{"name": "db", "method": "StopAndRestart"}, {"name": "web"}]}),
+                SiteStop::Services(vec!["db".to_owned()]),
+            ),
+        ] {
+            assert_eq!(stop(&serde_json::from_value(upgrade).unwrap()), expected);
+        }
+    }
+}

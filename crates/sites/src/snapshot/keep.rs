@@ -1,0 +1,227 @@
+//! Which versions are kept, and which of them is the newest.
+
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+
+use baton_apis::{
+    KeptVersion, SiteApplicationStatus,
+    conditions::{KEPT, READY, RECONCILING, STALLED, reasons},
+};
+use baton_engine::condition_list::Conditions;
+use jiff::Timestamp;
+
+use super::Invalid;
+
+/// So many versions are kept although nobody uses them.
+const VERSIONS: usize = 4;
+/// So many are listed in the status.
+const LISTED: usize = 20;
+
+/// What is known of a version that is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Record {
+    /// Name of its `ControllerRevision`.
+    pub name: String,
+    /// Its place in the order of appearance.
+    pub revision: i64,
+    /// The version.
+    pub version: String,
+    /// Which edit of it.
+    pub edit: String,
+}
+
+/// What is to become of the records of an application.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// The place that the record of the present version has to have; `None` when there is no present one.
+    pub revision: Option<i64>,
+    /// Names of records that nobody needs any more.
+    pub surplus: Vec<String>,
+    /// What is kept, the newest first, each version once.
+    pub versions: Vec<KeptVersion>,
+}
+
+/// Decides which records stay. `present` is the name, the version and the edit that the application has now, whether it
+/// is among `records` or not; `None` when it has none that can be kept. `used` are the versions and edits that run
+/// somewhere, `named` the versions that somebody may ask for.
+#[must_use]
+pub fn keep(
+    records: &[Record],
+    present: Option<(&str, &str, &str)>,
+    used: &BTreeSet<(&str, &str)>,
+    named: &BTreeSet<&str>,
+) -> Kept {
+    let mut records = records.to_vec();
+    let highest = records.iter().map(|record| record.revision).max();
+    let mut kept = Kept::default();
+    if let Some((name, version, edit)) = present {
+        let known = records.iter().position(|record| record.name == name);
+        let known = known.map(|at| records.remove(at).revision);
+        let revision = known.filter(|own| Some(*own) == highest);
+        let revision = revision.unwrap_or(highest.unwrap_or(0).saturating_add(1));
+        records.push(Record {
+            name: name.to_owned(),
+            revision,
+            version: version.to_owned(),
+            edit: edit.to_owned(),
+        });
+        kept.revision = Some(revision);
+    }
+    records.sort_by_key(|record| Reverse(record.revision));
+    let mut newest: BTreeMap<&str, usize> = BTreeMap::new();
+    for record in &records {
+        let order = newest.len();
+        let is_newest = !newest.contains_key(&*record.version);
+        let order = *newest.entry(&record.version).or_insert(order);
+        let is_recent = order < VERSIONS || named.contains(&*record.version);
+        let is_used = used.contains(&(&*record.version, &*record.edit));
+        if !(is_used || (is_newest && is_recent)) {
+            kept.surplus.push(record.name.clone());
+        } else if is_newest && kept.versions.len() < LISTED {
+            kept.versions.push(KeptVersion {
+                version: record.version.clone(),
+                edit: record.edit.clone(),
+                record: record.name.clone(),
+            });
+        }
+    }
+    kept
+}
+
+/// The status of an application of a generation.
+#[must_use]
+pub fn report(
+    previous: &SiteApplicationStatus,
+    generation: i64,
+    now: Timestamp,
+    versions: Vec<KeptVersion>,
+    kept: &Result<&str, &Invalid>,
+) -> SiteApplicationStatus {
+    let mut conditions = Conditions::new(&previous.conditions, generation, now);
+    conditions.remove(RECONCILING);
+    match kept {
+        Ok(version) => {
+            let message = format!("Version {version} is kept.");
+            conditions.set(KEPT, "True", reasons::KEPT, &message);
+            conditions.set(READY, "True", reasons::KEPT, &message);
+            conditions.remove(STALLED);
+        }
+        Err(Invalid { reason, message }) => {
+            conditions.set(KEPT, "False", reason, message);
+            conditions.set(READY, "False", reason, message);
+            conditions.set(STALLED, "True", reason, message);
+        }
+    }
+    SiteApplicationStatus {
+        observed_generation: Some(generation),
+        versions,
+        conditions: conditions.into_list(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Records as `version/edit`, in the order of their appearance.
+    fn records(list: &[&str]) -> Vec<Record> {
+        let records = (1..).zip(list).map(|(revision, text)| {
+            let (version, edit) = text.split_once('/').unwrap();
+            Record {
+                name: (*text).to_owned(),
+                revision,
+                version: version.to_owned(),
+                edit: edit.to_owned(),
+            }
+        });
+        records.collect()
+    }
+
+    fn kept(list: &[&str], present: &str, used: &[(&str, &str)], named: &[&str]) -> Kept {
+        let (version, edit) = present.split_once('/').unwrap_or_default();
+        let present = (!present.is_empty()).then_some((present, version, edit));
+        let (used, named) = (used.iter().copied(), named.iter().copied());
+        keep(&records(list), present, &used.collect(), &named.collect())
+    }
+
+    #[test]
+    fn four_versions_are_kept_and_those_that_somebody_needs() {
+        let five = ["1/a", "2/a", "3/a", "4/a", "5/a"];
+        for (list, present, used, named, surplus) in [
+            (&five[..4], "4/a", &[][..], &[][..], &[][..]),
+            (&five[..4], "5/a", &[], &[], &["1/a"]),
+            (&five, "5/a", &[], &["1"], &[]),
+            (&five, "5/a", &[("1", "a")], &[], &[]),
+            (&five, "5/a", &[("1", "b")], &[], &["1/a"]),
+            // Edits count as one version, and the older ones stay as long as they run.
+            (
+                &["1/a", "2/a", "2/b", "3/a", "4/a"],
+                "4/a",
+                &[],
+                &[],
+                &["2/a"],
+            ),
+            (
+                &["1/a", "2/a", "2/b", "3/a", "4/a"],
+                "4/a",
+                &[("2", "a")],
+                &[],
+                &[],
+            ),
+            // Nothing can be kept of what the application has now.
+            (&five, "", &[], &[], &["1/a"]),
+        ] {
+            assert_eq!(
+                kept(list, present, used, named).surplus,
+                surplus,
+                "{list:?} {present}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_version_that_comes_back_is_the_newest_again() {
+        let three = ["1/a", "2/a", "3/a"];
+        for (present, revision, listed) in [
+            ("3/a", 3, "3 2 1"),
+            ("1/a", 4, "1 3 2"),
+            ("1/b", 4, "1 3 2"),
+            ("4/a", 4, "4 3 2 1"),
+        ] {
+            let kept = kept(&three, present, &[], &[]);
+            assert_eq!(kept.revision, Some(revision), "{present}");
+            let versions: Vec<_> = kept.versions.iter().map(|it| it.version.as_str()).collect();
+            assert_eq!(versions.join(" "), listed, "{present}");
+            assert_eq!(kept.versions[0].record, present);
+        }
+        assert_eq!(kept(&[], "1/a", &[], &[]).revision, Some(1));
+    }
+
+    #[test]
+    fn the_same_said_again_is_the_same_status() {
+        let now = |second| Timestamp::from_second(second).unwrap();
+        let invalid = Invalid {
+            reason: reasons::INVALID_TEMPLATE,
+            message: "no".to_owned(),
+        };
+        let empty = SiteApplicationStatus::default();
+        let good = report(&empty, 1, now(1), vec![], &Ok("1.2.3"));
+        assert_eq!(report(&good, 1, now(2), vec![], &Ok("1.2.3")), good);
+        let types = |status: &SiteApplicationStatus| {
+            let types = status
+                .conditions
+                .iter()
+                .map(|it| format!("{}={}", it.type_, it.status));
+            types.collect::<Vec<_>>().join(" ")
+        };
+        assert_eq!(types(&good), "Kept=True Ready=True");
+        let bad = report(&good, 2, now(3), vec![], &Err(&invalid));
+        assert_eq!(types(&bad), "Kept=False Ready=False Stalled=True");
+        assert_eq!(
+            types(&report(&bad, 3, now(4), vec![], &Ok("2"))),
+            "Kept=True Ready=True"
+        );
+    }
+}

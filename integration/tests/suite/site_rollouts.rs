@@ -1,0 +1,373 @@
+//! Versions of an application on their way to sites.
+
+use baton_integration::agent::Agent;
+use baton_integration::application::{condition, reason};
+use baton_integration::exclusive::Exclusive;
+use baton_integration::fleet::{APPLICATION, Fleet, LABEL, entry, settings, spec, version};
+use baton_integration::prelude::*;
+use baton_integration::proxy::{Mode, Proxy};
+use baton_integration::sites::{Joined, PULL, PUSH, Site};
+
+use crate::push::itself;
+use crate::requests::settle;
+
+/// Three sites: the hub under the name of another cluster, one that is pushed into, one that an agent pulls into.
+struct Sites {
+    all: [Joined; 3],
+    _agent: Agent,
+}
+
+impl Sites {
+    async fn of(fleet: &Fleet<'_>) -> Self {
+        let ns = fleet.ns;
+        let (push, pull) = (Site::get(PUSH).await, Site::get(PULL).await);
+        let hub = itself(ns, &push).await;
+        let pushed = push.join(ns).named("push").create().await;
+        let pulled = pull.join(ns).named("pull").pull().create().await;
+        let agent = pulled.agent().start().await;
+        let all = [hub, pushed, pulled];
+        for site in &all {
+            site.becomes("Connected", "True").await;
+            fleet.add(site).await;
+        }
+        Self { all, _agent: agent }
+    }
+
+    async fn have(&self, fleet: &Fleet<'_>, version: Option<&str>) {
+        for site in &self.all {
+            fleet.has_version(site, version).await;
+        }
+    }
+}
+
+/// A version that is refused before anything of it is written.
+fn refused(number: &str) -> Value {
+    let settings = settings().data("version", number).data("other", number);
+    let impossible = configmap("impossible").with("/data", json!({ "k": 1 }));
+    spec(number, &[settings, impossible])
+}
+
+fn rolling() -> Value {
+    json!({"strategy": { "type": "Rolling", "rolling": { "sitesInParallel": 1 } }})
+}
+
+/// The names of sites in the order in which they got a version, and whether each had it before the next one got it.
+async fn order(fleet: &Fleet<'_>, sites: &Sites, number: &str) -> Vec<i64> {
+    let mut batches = Vec::new();
+    for site in &sites.all {
+        let revisions = fleet.revisions("web", site).await;
+        let mut of_version = revisions.iter().filter(|it| entry(it)["version"] == number);
+        let revision = of_version.next().unwrap();
+        assert!(
+            revision.to_string().len() < 6000,
+            "metadata and status included"
+        );
+        batches.push(entry(revision)["batch"].as_i64().unwrap());
+    }
+    batches.sort_unstable();
+    batches
+}
+
+/// The first installation, a new version and an edit; and a manager that starts again has nothing to write.
+#[tokio::test]
+async fn versions_reach_sites_in_waves() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let sites = Sites::of(&fleet).await;
+    fleet.deployment("web", rolling()).await;
+    let waits = |live: &Value| reason(live, "Waiting")[0] == "ApplicationNotFound";
+    fleet
+        .becomes("web", "waiting for its application", waits)
+        .await;
+    fleet.application(&version("1.0.0")).await;
+    fleet.complete("web", "1.0.0", 3).await;
+    sites.have(&fleet, Some("1.0.0")).await;
+
+    fleet.application(&version("1.1.0")).await;
+    let complete = fleet.complete("web", "1.1.0", 3).await;
+    assert_eq!(complete["status"]["previousVersion"], "1.0.0");
+    sites.have(&fleet, Some("1.1.0")).await;
+    assert_eq!(order(&fleet, &sites, "1.1.0").await, [1, 2, 3]);
+    for site in &sites.all {
+        ns.eventually("the older revision to be archived", async || {
+            let revisions = fleet.revisions("web", site).await;
+            revisions.len() == 2 && condition(&revisions[0], "Archived") == "True"
+        })
+        .await;
+    }
+
+    // Without another version all sites get it at once, by a revision each.
+    let edited = settings()
+        .data("version", "1.1.0-edited")
+        .data("other", "1.1.0-edited");
+    fleet.application(&spec("1.1.0", &[edited])).await;
+    sites.have(&fleet, Some("1.1.0-edited")).await;
+    let complete = fleet.complete("web", "1.1.0", 3).await;
+    assert_eq!(complete["status"]["rollout"], 2);
+    for site in &sites.all {
+        let revisions = fleet.revisions("web", site).await;
+        assert_eq!(entry(revisions.last().unwrap())["isEdit"], true);
+    }
+
+    settle(&ns, &bed).await;
+    bed.take_manager().kill();
+    bed.start_manager();
+    for site in &sites.all {
+        site.becomes("Connected", "True").await;
+    }
+    settle(&ns, &bed).await;
+    assert_eq!(bed.manager().metrics().writes(), 0);
+    sites.have(&fleet, Some("1.1.0-edited")).await;
+}
+
+#[tokio::test]
+async fn a_canary_that_fails_is_rolled_back_and_nobody_else_gets_the_version() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let sites = Sites::of(&fleet).await;
+    fleet.label(&sites.all[1], "tests/canary", "true").await;
+    fleet.application(&version("1.0.0")).await;
+    let canary = json!({"strategy": {
+        "type": "Canary",
+        "canary": { "matchSiteLabels": "tests/canary = true" },
+        "onError": "Rollback",
+    }});
+    fleet.deployment("web", canary).await;
+    fleet.complete("web", "1.0.0", 3).await;
+
+    fleet.application(&refused("1.1.0")).await;
+    let back = |live: &Value| reason(live, "Aborted")[0] == "RolledBack";
+    fleet.becomes("web", "rolled back", back).await;
+    let rolled_back = async || {
+        let revisions = fleet.revisions("web", &sites.all[1]).await;
+        let newest = revisions.last().unwrap();
+        entry(newest)["isRollback"] == true && condition(newest, "Available") == "True"
+    };
+    ns.eventually("the canary to have its version again", rolled_back)
+        .await;
+    sites.have(&fleet, Some("1.0.0")).await;
+    for site in [&sites.all[0], &sites.all[2]] {
+        assert_eq!(fleet.revisions("web", site).await.len(), 1);
+    }
+
+    fleet.application(&version("1.1.1")).await;
+    fleet.complete("web", "1.1.1", 3).await;
+    sites.have(&fleet, Some("1.1.1")).await;
+}
+
+#[tokio::test]
+async fn a_site_that_was_offline_catches_up() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let push = Site::get(PUSH).await;
+    let line = Proxy::start(push.address()).await;
+    line.set(Mode::Cut).await;
+    let away = push
+        .join(&ns)
+        .named("away")
+        .through(&line.url())
+        .create()
+        .await;
+    let hub = itself(&ns, &push).await;
+    away.because("Connected", "Unreachable").await;
+    for site in [&away, &hub] {
+        fleet.add(site).await;
+    }
+    fleet.application(&version("1.0.0")).await;
+    fleet.deployment("web", rolling()).await;
+    let complete = fleet.complete("web", "1.0.0", 1).await;
+    assert_eq!(complete["status"]["counts"]["offline"], 1);
+    fleet.application(&version("1.1.0")).await;
+    fleet.complete("web", "1.1.0", 1).await;
+    line.set(Mode::Pass).await;
+    away.becomes("Connected", "True").await;
+    fleet.has_version(&away, Some("1.1.0")).await;
+    fleet.complete("web", "1.1.0", 2).await;
+}
+
+/// Labels that change later change nothing, unless the deployment follows them or is asked to choose anew.
+#[tokio::test]
+async fn sites_are_chosen_when_the_deployment_changes() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let push = Site::get(PUSH).await;
+    let hub = itself(&ns, &push).await;
+    let other = push.join(&ns).named("push").create().await;
+    other.becomes("Connected", "True").await;
+    fleet.add(&hub).await;
+    fleet.application(&version("1.0.0")).await;
+    fleet.deployment("web", json!({})).await;
+    fleet.complete("web", "1.0.0", 1).await;
+
+    fleet.add(&other).await;
+    ns.stays(Duration::from_secs(3), "no further site", async || {
+        fleet.revisions("web", &other).await.is_empty()
+    })
+    .await;
+    fleet.change("web", json!({ "redeploy": "once" })).await;
+    fleet.complete("web", "1.0.0", 2).await;
+    fleet.has_version(&other, Some("1.0.0")).await;
+
+    fleet.label(&hub, LABEL, Value::Null).await;
+    ns.stays(Duration::from_secs(3), "both sites", async || {
+        fleet.version_in(&hub).await.is_some()
+    })
+    .await;
+    fleet
+        .change("web", json!({ "placement": { "follow": true } }))
+        .await;
+    fleet.has_version(&hub, None).await;
+    fleet.add(&hub).await;
+    fleet.has_version(&hub, Some("1.0.0")).await;
+    fleet.label(&other, LABEL, Value::Null).await;
+    fleet.has_version(&other, None).await;
+    assert_eq!(
+        fleet.records("baton.run/site-deployment=web").await.len(),
+        1
+    );
+
+    // What cannot be understood changes nothing but the condition.
+    let broken = json!({ "placement": { "matchSiteLabels": "a ~ b" } });
+    fleet.change("web", broken).await;
+    let invalid = |live: &Value| reason(live, "Placed")[0] == "InvalidExpression";
+    fleet
+        .becomes("web", "told of its expression", invalid)
+        .await;
+    assert_eq!(fleet.version_in(&hub).await.as_deref(), Some("1.0.0"));
+}
+
+#[tokio::test]
+async fn a_site_belongs_to_one_deployment_of_an_application() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let push = Site::get(PUSH).await;
+    let hub = itself(&ns, &push).await;
+    fleet.add(&hub).await;
+    fleet.application(&version("1.0.0")).await;
+    fleet.deployment("first", json!({})).await;
+    fleet.complete("first", "1.0.0", 1).await;
+    fleet.deployment("second", json!({})).await;
+    let overlaps = |live: &Value| reason(live, "Placed")[0] == "Overlapping";
+    let live = fleet.becomes("second", "without its site", overlaps).await;
+    let text = reason(&live, "Placed")[1];
+    assert!(
+        text.contains("\"first\"") && text.contains(hub.name()),
+        "{text}"
+    );
+    let told = |live: &Value| {
+        condition(live, "Placed") == "True" && reason(live, "Placed")[1].contains("\"second\"")
+    };
+    fleet.becomes("first", "told of the other", told).await;
+    assert!(fleet.revisions("second", &hub).await.is_empty());
+
+    ns.delete(&Fleet::kind("SiteDeployment", "first")).await;
+    fleet.complete("second", "1.0.0", 1).await;
+    fleet.has_version(&hub, Some("1.0.0")).await;
+    assert_eq!(
+        condition(&fleet.becomes("second", "alone", |_| true).await, "Placed"),
+        "True"
+    );
+}
+
+/// The four newest, and what somebody names; and a deployment waits for one that there is not.
+#[tokio::test]
+async fn versions_are_kept_as_long_as_somebody_may_need_them() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let application = Fleet::kind("SiteApplication", APPLICATION);
+    let keep = async |number: &str| {
+        fleet.application(&version(number)).await;
+        let kept = |live: &Value| {
+            live["status"]["versions"][0]["version"] == number && condition(live, "Kept") == "True"
+        };
+        ns.object_becomes(&application, "kept", kept).await;
+    };
+    keep("1").await;
+    fleet
+        .deployment("named", json!({ "applicationVersion": "1" }))
+        .await;
+    fleet
+        .deployment("later", json!({ "applicationVersion": "6" }))
+        .await;
+    let waits = |live: &Value| reason(live, "Waiting")[0] == "VersionNotFound";
+    fleet.becomes("later", "waiting", waits).await;
+    for number in ["2", "3", "4", "5", "6"] {
+        keep(number).await;
+    }
+    ns.eventually("the oldest to go", async || {
+        fleet.kept().await == ["1", "3", "4", "5", "6"]
+    })
+    .await;
+    fleet
+        .becomes("later", "no longer waiting", |live| {
+            condition(live, "Waiting") != "True"
+        })
+        .await;
+    // An older one is the newest again.
+    keep("4").await;
+    assert_eq!(fleet.kept().await, ["1", "3", "5", "6", "4"]);
+
+    let invalid = json!({"spec": {"template": {"spec": {"phases": [
+        { "name": "a", "class": "default", "objects": [{ "object": {
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": { "name": "a" },
+        } }] },
+    ]}}}});
+    ns.merge(&application, &invalid).await;
+    let told = |live: &Value| reason(live, "Kept")[0] == "InvalidTemplate";
+    let live = ns
+        .object_becomes(&application, "told of its template", told)
+        .await;
+    assert_eq!(
+        (condition(&live, "Stalled"), condition(&live, "Ready")),
+        ("True", "False")
+    );
+}
+
+#[tokio::test]
+async fn what_runs_outlives_its_application_and_ends_with_its_deployment() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    ns.until_garbage_is_collected().await;
+    let fleet = Fleet::new(&ns);
+    let push = Site::get(PUSH).await;
+    let hub = itself(&ns, &push).await;
+    fleet.add(&hub).await;
+    fleet.application(&version("1.0.0")).await;
+    fleet.deployment("web", json!({})).await;
+    fleet.complete("web", "1.0.0", 1).await;
+
+    ns.delete(&Fleet::kind("SiteApplication", APPLICATION))
+        .await;
+    let orphaned = async || {
+        let records = fleet.records("baton.run/site-application").await;
+        let owners = records.iter().map(owner_names);
+        owners.collect::<Vec<_>>() == [["web"]]
+    };
+    ns.within(Duration::from_secs(90))
+        .eventually("the version to belong to the deployment alone", orphaned)
+        .await;
+    let missing = |live: &Value| reason(live, "Waiting")[0] == "ApplicationNotFound";
+    fleet
+        .becomes("web", "without its application", missing)
+        .await;
+    assert_eq!(fleet.version_in(&hub).await.as_deref(), Some("1.0.0"));
+    // It is repaired as before.
+    ns.merge(&settings(), &json!({ "data": { "version": "drifted" } }))
+        .await;
+    fleet.has_version(&hub, Some("1.0.0")).await;
+
+    ns.delete(&Fleet::kind("SiteDeployment", "web")).await;
+    fleet.has_version(&hub, None).await;
+    let is_empty = async || {
+        fleet.revisions("web", &hub).await.is_empty()
+            && fleet.records("").await.is_empty()
+            && ns
+                .cluster()
+                .list(&ns.slice_ref("any"), "baton.run/site-application")
+                .await
+                .is_empty()
+    };
+    ns.within(Duration::from_secs(90))
+        .eventually("all of it to go", is_empty)
+        .await;
+}

@@ -1,0 +1,333 @@
+//! The controller of `SiteApplications`: keeps each version as it was, as long as somebody may need it.
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use baton_apis::{
+    EVERY_VERSION, SiteApplication, SiteDeployment, constants::LABEL_SITE_APPLICATION,
+};
+use baton_engine::conditions::Requeue;
+use baton_records::{revision::RevisionKind, slice::SliceKey, store::Change as RecordChange};
+use baton_runtime::{
+    controller::{Controller, Reconciled},
+    outcomes::ReconcileOutcome,
+    queue::Queue,
+    source::Wake,
+};
+use baton_sites::snapshot::{self, Content, Kept, Record, content, keep, record_name};
+use k8s_openapi::{
+    api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::ObjectMeta,
+    apimachinery::pkg::runtime::RawExtension,
+};
+use kube::ResourceExt as _;
+use serde_json::json;
+
+use super::{Base, INCOMPLETE, kinds, owner_reference, uid, versions::Version};
+use crate::controllers::{
+    BURST,
+    requests::{AtStep as _, Error},
+    slices::NewSlice,
+    store::{Change, Key},
+};
+
+/// Versions that no site runs any more go a while later, as revisions end in great numbers at a time.
+const UNUSED: Duration = Duration::from_secs(10);
+
+/// Keeps the versions of applications.
+pub(crate) struct SiteApplications {
+    pub base: Base,
+}
+
+impl Controller for SiteApplications {
+    const NAME: &'static str = "siteapplication";
+
+    type Key = Key;
+    type Error = Error;
+
+    fn watches(self: &Arc<Self>, queue: &Arc<Queue<Key>>) {
+        let stores = &self.base.stores;
+        queue.wake_on(&stores.applications.changes, self, |_, change| {
+            on_application(change)
+        });
+        queue.wake_on(&stores.versions.changes, self, |_, change| {
+            let record = change.object();
+            record
+                .and_then(|it| {
+                    key_of(
+                        it.namespace().as_deref(),
+                        it.labels().get(LABEL_SITE_APPLICATION),
+                    )
+                })
+                .map(|key| Wake::after(BURST, key))
+        });
+        queue.wake_on(&stores.deployments.changes, self, |_, change| {
+            on_deployment(change)
+        });
+        let observed = &self.base.observed;
+        queue.wake_on(observed.revisions.changes(), self, |_, change| {
+            on_revision(change)
+        });
+        queue.wake_on(observed.slices.changes(), self, |this, change| {
+            let is_gone = change.new.as_ref().is_none_or(|new| new.deleting);
+            let slice = change.record().filter(|_| is_gone);
+            slice.map(|it| this.users_of(&it.key)).unwrap_or_default()
+        });
+    }
+
+    async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
+        let stores = &self.base.stores;
+        let Some(application) = stores.applications.get(&key.namespace, &key.name) else {
+            return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
+        };
+        if !stores.are_complete() {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
+        }
+        // What is kept goes with it, or belongs to the deployments that run it.
+        if application.metadata.deletion_timestamp.is_some() {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
+        }
+        let content = content(&key.name, &application.spec);
+        let versions = stores.versions_of(&key.namespace, &key.name);
+        let kept = self.decide(key, content.as_ref().ok(), &versions);
+        let mut wrote = false;
+        if let (Ok(content), Some(revision)) = (&content, kept.revision) {
+            wrote |= self.keep(key, &application, content, revision).await?;
+        }
+        wrote |= self.prune(key, &application, &kept.surplus).await?;
+        let generation = application.metadata.generation.unwrap_or(0);
+        let said = content.as_ref().map(|it| it.snapshot.version.as_str());
+        let previous = application.status.clone().unwrap_or_default();
+        let now = self.base.shared.clock.now();
+        let status = snapshot::report(&previous, generation, now, kept.versions, &said);
+        if application.status.as_ref() != Some(&status) {
+            let mut reported = SiteApplication::clone(&application);
+            reported.status = Some(status);
+            let written = self.base.requests.replace_status(&reported).await;
+            stores
+                .applications
+                .written(written.at_step("writing the status")?);
+            wrote = true;
+        }
+        let outcome = match (wrote, content.is_err()) {
+            (true, _) => ReconcileOutcome::Changed,
+            (false, true) => ReconcileOutcome::Blocked,
+            (false, false) => ReconcileOutcome::Unchanged,
+        };
+        Ok((outcome, Requeue::OnEvent))
+    }
+}
+
+impl SiteApplications {
+    /// What is to become of the versions, by what runs of them and who asks for them.
+    fn decide(&self, key: &Key, content: Option<&Content>, versions: &[Version]) -> Kept {
+        let records: Vec<_> = versions
+            .iter()
+            .map(|version| Record {
+                name: version.record.name_any(),
+                revision: version.record.revision,
+                version: version.snapshot.version.clone(),
+                edit: version.snapshot.edit.clone(),
+            })
+            .collect();
+        let present = content.map(|it| &it.snapshot);
+        let name = present.map(|it| record_name(&key.name, &it.version, &it.edit));
+        let present = present.zip(name.as_deref());
+        let present = present.map(|(it, name)| (name, &*it.version, &*it.edit));
+        let deployments = self.base.stores.deployments_of(&key.namespace, &key.name);
+        let revisions = self.base.stores.deployments.in_namespace(&key.namespace);
+        let revisions = revisions.iter().flat_map(|deployment| {
+            let revisions = &self.base.observed.revisions;
+            revisions.controlled_by_uid(&key.namespace, uid(&**deployment))
+        });
+        let entries: BTreeSet<_> = revisions
+            .filter(|revision| !revision.archived)
+            .filter_map(|revision| revision.site.as_ref().map(|site| Arc::clone(&site.entry)))
+            .filter(|entry| entry.application == *key.name)
+            .map(|entry| (entry.version.clone(), entry.edit.clone()))
+            .collect();
+        let used = entries.iter().map(|(version, edit)| (&**version, &**edit));
+        let named = deployments.iter().flat_map(|deployment| named(deployment));
+        keep(&records, present, &used.collect(), &named.collect())
+    }
+
+    /// Makes the record of the present version and its slices, where they are missing; whether anything was written.
+    async fn keep(
+        &self,
+        key: &Key,
+        application: &SiteApplication,
+        content: &Content,
+        revision: i64,
+    ) -> Result<bool, Error> {
+        let snapshot = &content.snapshot;
+        let name = record_name(&key.name, &snapshot.version, &snapshot.edit);
+        let stores = &self.base.stores;
+        let owner = owner_reference(application, true);
+        let mut wrote = false;
+        let record = if let Some(record) = stores.versions.get(&key.namespace, &name) {
+            wrote |= self.base.settle_version(&record, owner, revision).await?;
+            record
+        } else {
+            wrote = true;
+            let labels = [(LABEL_SITE_APPLICATION.to_owned(), key.name.to_string())];
+            let record = ControllerRevision {
+                metadata: ObjectMeta {
+                    name: Some(name),
+                    namespace: Some(key.namespace.to_string()),
+                    labels: Some(labels.into()),
+                    owner_references: Some(vec![owner]),
+                    ..ObjectMeta::default()
+                },
+                data: Some(RawExtension(json!(snapshot))),
+                revision,
+            };
+            let made = self.base.requests.create(&record).await;
+            let made = made.at_step("making the record of a version")?;
+            stores.versions.written(made.clone());
+            Arc::new(made)
+        };
+        let was_whole = !wrote;
+        let mut mended = false;
+        for slice in &content.slices {
+            mended |= self.keep_slice(key, &record, slice).await?;
+        }
+        if mended && was_whole {
+            self.base.mended.emit(key);
+        }
+        Ok(wrote || mended)
+    }
+
+    /// Makes a slice that the record of its version owns, unless it is there; whether anything was written.
+    async fn keep_slice(
+        &self,
+        key: &Key,
+        record: &ControllerRevision,
+        slice: &snapshot::Slice,
+    ) -> Result<bool, Error> {
+        let owner = owner_reference(record, false);
+        let Base {
+            shared, observed, ..
+        } = &self.base;
+        let new = NewSlice {
+            namespace: &key.namespace,
+            name: &slice.name,
+            labels: json!({LABEL_SITE_APPLICATION: &*key.name}),
+            owner: json!(owner),
+            objects: &slice.objects,
+        };
+        if new.make(shared, observed, Self::NAME).await? {
+            return Ok(true);
+        }
+        let known = observed.slices.get(&new.key());
+        let Some(known) = known.filter(|known| !known.is_owned_by(&owner.uid)) else {
+            return Ok(false);
+        };
+        let added = shared.api.add_slice_owner(&owner, None, &known).await;
+        observed
+            .slices
+            .updated(added.at_step("owning a slice")?, Self::NAME);
+        Ok(true)
+    }
+
+    /// Deletes the records that nobody needs. The application becomes the owner of the others, which may be those of one
+    /// of the same name before it. Whether anything was written.
+    async fn prune(
+        &self,
+        key: &Key,
+        application: &SiteApplication,
+        surplus: &[String],
+    ) -> Result<bool, Error> {
+        let mut wrote = false;
+        for Version { record, .. } in self.base.stores.versions_of(&key.namespace, &key.name) {
+            if surplus.contains(&record.name_any()) {
+                let deleted = self.base.requests.delete(&*record).await;
+                deleted.at_step("deleting the record of a version")?;
+                wrote = true;
+            } else {
+                let owner = owner_reference(application, true);
+                wrote |= self
+                    .base
+                    .settle_version(&record, owner, record.revision)
+                    .await?;
+            }
+        }
+        Ok(wrote)
+    }
+
+    /// The applications that keep versions with a slice.
+    fn users_of(&self, slice: &SliceKey) -> Vec<Wake<Key>> {
+        let applications = self.base.stores.applications.in_namespace(&slice.namespace);
+        let is_user = |application: &Arc<SiteApplication>| {
+            let name = application.name_any();
+            let versions = self.base.stores.versions_of(&slice.namespace, &name);
+            versions
+                .iter()
+                .any(|it| it.snapshot.slices().any(|name| *name == *slice.name))
+        };
+        let users = applications.iter().filter(|it| is_user(it));
+        let keys = users.map(|it| Key::of(kinds::APPLICATION, &**it));
+        keys.map(|key| Wake::after(BURST, key)).collect()
+    }
+}
+
+/// The versions that somebody may ask for: what a deployment names, what it brings, and what it goes back to.
+fn named(deployment: &SiteDeployment) -> impl Iterator<Item = &str> {
+    let status = deployment.status.as_ref();
+    let reported = status
+        .into_iter()
+        .flat_map(|status| [&status.version, &status.previous_version]);
+    let reported = reported.flatten().map(String::as_str);
+    let asked = Some(&*deployment.spec.application_version).filter(|it| *it != EVERY_VERSION);
+    reported.chain(asked)
+}
+
+fn key_of(namespace: Option<&str>, application: Option<&String>) -> Option<Key> {
+    Some(Key::new(kinds::APPLICATION, namespace?, application?))
+}
+
+/// An application wakes itself when it comes, or is to be another one. A new status is mostly our own.
+fn on_application(change: &Change<SiteApplication>) -> Option<Wake<Key>> {
+    let application = change.object()?;
+    let is_woken = match (&change.old, &change.new) {
+        (Some(old), Some(new)) => {
+            let (old, new) = (&old.metadata, &new.metadata);
+            old.uid != new.uid
+                || old.generation != new.generation
+                || old.deletion_timestamp != new.deletion_timestamp
+        }
+        _ => true,
+    };
+    is_woken.then(|| Wake::now(Key::of(kinds::APPLICATION, &**application)))
+}
+
+/// A deployment wakes the applications whose versions it does not need any more.
+fn on_deployment(change: &Change<SiteDeployment>) -> Vec<Wake<Key>> {
+    let Some(old) = &change.old else {
+        return Vec::new();
+    };
+    let needs = |deployment: &SiteDeployment| -> BTreeSet<(String, String)> {
+        let application = &deployment.spec.application;
+        let named = named(deployment).map(|version| (application.clone(), version.to_owned()));
+        named.collect()
+    };
+    let left = change
+        .new
+        .as_ref()
+        .map(|new| needs(new))
+        .unwrap_or_default();
+    let given_up = needs(old);
+    if given_up.is_subset(&left) {
+        return Vec::new();
+    }
+    let key = key_of(old.namespace().as_deref(), Some(&old.spec.application));
+    key.map(|key| Wake::after(UNUSED, key))
+        .into_iter()
+        .collect()
+}
+
+/// A revision of a site that has ended may have been the last one of its version.
+fn on_revision(change: &RecordChange<RevisionKind>) -> Option<Wake<Key>> {
+    let old = change.old.as_ref().filter(|old| !old.archived)?;
+    let has_ended = change.new.as_ref().is_none_or(|new| new.archived);
+    let site = old.site.as_ref().filter(|_| has_ended)?;
+    let key = key_of(Some(&old.key.namespace), Some(&site.entry.application));
+    key.map(|key| Wake::after(UNUSED, key))
+}

@@ -1,0 +1,199 @@
+//! The controller of `SiteDeployments`: brings versions to sites, as the plan says.
+
+mod act;
+mod events;
+mod observe;
+mod triggers;
+
+use std::sync::Arc;
+
+use baton_apis::SiteDeployment;
+use baton_engine::conditions::Requeue;
+use baton_runtime::{
+    controller::{Controller, Reconciled},
+    outcomes::ReconcileOutcome,
+    queue::Queue,
+    source::Wake,
+};
+use baton_sites::rollout::Plan;
+use jiff::Timestamp;
+
+use super::{Base, INCOMPLETE, placement::Choices};
+use crate::controllers::{
+    requests::{AtStep as _, Error},
+    store::Key,
+};
+
+/// Rounds of actions in one pass. One that changes nothing ends it; more only come up when others write at the same
+/// time, or when a version goes to thousands of sites at once, and then a later pass goes on.
+const ROUNDS: usize = 8;
+
+/// Brings versions to sites.
+pub(crate) struct SiteDeployments {
+    pub base: Base,
+    choices: Choices,
+}
+
+impl SiteDeployments {
+    /// A controller that has seen nothing yet.
+    pub(crate) fn new(base: Base) -> Self {
+        Self {
+            base,
+            choices: Choices::default(),
+        }
+    }
+}
+
+impl Controller for SiteDeployments {
+    const NAME: &'static str = "sitedeployment";
+
+    type Key = Key;
+    type Error = Error;
+
+    fn watches(self: &Arc<Self>, queue: &Arc<Queue<Key>>) {
+        let Base {
+            stores,
+            observed,
+            mended,
+            ..
+        } = &self.base;
+        queue.wake_on(&stores.deployments.changes, self, |this, change| {
+            triggers::on_deployment(&this.base.stores, change)
+        });
+        queue.wake_on(&stores.applications.changes, self, |this, change| {
+            triggers::on_application(&this.base.stores, change)
+        });
+        queue.wake_on(mended, self, |this, key| {
+            triggers::of_application(&this.base.stores, &key.namespace, &key.name)
+        });
+        queue.wake_on(&stores.versions.changes, self, |this, change| {
+            triggers::on_version(&this.base.stores, change)
+        });
+        queue.wake_on(&stores.placements.changes, self, |this, change| {
+            triggers::on_placement(&this.base.stores, change)
+        });
+        queue.wake_on(observed.revisions.changes(), self, |this, change| {
+            triggers::on_revision(&this.base.stores, change)
+        });
+        queue.wake_on(&observed.links, self, |this, site| this.in_site(site));
+        queue.wake_on(&observed.assignments, self, |this, _| {
+            triggers::following(&this.base.stores)
+        });
+    }
+
+    async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
+        let stores = &self.base.stores;
+        let get = || stores.deployments.get(&key.namespace, &key.name);
+        let Some(deployment) = get() else {
+            self.choices.forget(key);
+            return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
+        };
+        // Its revisions go with it.
+        if deployment.metadata.deletion_timestamp.is_some() {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
+        }
+        if !stores.are_complete() {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
+        }
+        let chosen = self.base.choose(&self.choices, key, &deployment).await?;
+        let Some(chosen) = chosen else {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
+        };
+        let mut wrote = false;
+        for round in 1.. {
+            // What somebody asks for meanwhile counts at once; other sites are chosen by the next pass.
+            let Some(deployment) = get().filter(|now| now.metadata.uid == deployment.metadata.uid)
+            else {
+                break;
+            };
+            let seen = self.observe(key, &deployment, &chosen);
+            let planned = seen.plan(key, &deployment, self.base.shared.clock.now());
+            if planned.actions.is_empty() || round > ROUNDS {
+                let again = !planned.actions.is_empty();
+                let reported = self.report(key, &deployment, planned, wrote).await?;
+                return Ok(if again {
+                    (ReconcileOutcome::Changed, Requeue::Backoff)
+                } else {
+                    reported
+                });
+            }
+            wrote = true;
+            let deployment = if planned.status_first {
+                self.write(key, &deployment, &planned).await?
+            } else {
+                deployment
+            };
+            let acted = self.act(key, &deployment, &seen, &planned.actions).await;
+            if let Err(error) = acted {
+                // A site that refuses its revision does not keep the others from being told of.
+                self.report(key, &deployment, planned, wrote).await?;
+                return Err(error);
+            }
+        }
+        Ok((ReconcileOutcome::Gone, Requeue::OnEvent))
+    }
+}
+
+impl SiteDeployments {
+    /// Writes the status if it says anything new, and says when to plan again.
+    async fn report(
+        &self,
+        key: &Key,
+        deployment: &Arc<SiteDeployment>,
+        planned: Plan,
+        wrote: bool,
+    ) -> Result<Reconciled, Error> {
+        let written = self.write(key, deployment, &planned).await?;
+        let wrote = wrote || !Arc::ptr_eq(deployment, &written);
+        let outcome = if wrote {
+            ReconcileOutcome::Changed
+        } else {
+            ReconcileOutcome::Unchanged
+        };
+        let now = self.base.shared.clock.now();
+        Ok((outcome, requeue(planned.again_at, now)))
+    }
+
+    /// Writes the status of a plan, unless it is there already, and tells what it means; the deployment as it is now.
+    async fn write(
+        &self,
+        key: &Key,
+        deployment: &Arc<SiteDeployment>,
+        planned: &Plan,
+    ) -> Result<Arc<SiteDeployment>, Error> {
+        let status = &planned.status;
+        if deployment.status.as_ref() == Some(status) {
+            return Ok(Arc::clone(deployment));
+        }
+        let mut reported = SiteDeployment::clone(deployment);
+        reported.status = Some(status.clone());
+        let written = self.base.requests.replace_status(&reported).await;
+        let written = written.at_step("writing the status")?;
+        self.base.stores.deployments.written(written.clone());
+        let before = deployment.status.clone().unwrap_or_default();
+        for event in events::between(&before, status) {
+            let on = (key, &written);
+            let events = &self.base.shared.events;
+            events.publish_about(events::REPORTER, on, event.kind, event.reason, event.note);
+        }
+        Ok(Arc::new(written))
+    }
+
+    /// Trigger: the link or the labels of a site wake what is brought there, or may be.
+    fn in_site(&self, site: &str) -> Vec<Wake<Key>> {
+        triggers::in_site(&self.base.stores, &self.choices, site)
+    }
+}
+
+/// When to plan again although nothing changes.
+fn requeue(at: Option<Timestamp>, now: Timestamp) -> Requeue {
+    let left = at.map(|at| at.duration_since(now));
+    // A moment more, so that it has come by then.
+    let left = left.map(|left| {
+        left.unsigned_abs()
+            .saturating_mul(u32::from(left.is_positive()))
+    });
+    left.map_or(Requeue::OnEvent, |left| {
+        Requeue::After(left + std::time::Duration::from_millis(1))
+    })
+}

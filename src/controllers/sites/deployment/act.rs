@@ -1,0 +1,311 @@
+//! What a plan says is to be done.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use baton_apis::{
+    LifecycleState, SiteDeployment, SiteEntry,
+    constants::{
+        ANNOTATION_ON_DELETION, ANNOTATION_SITE, API_VERSION, CLASS_CLUSTER_PREFIX,
+        FINALIZER_CACHED, FINALIZER_METRICS, LABEL_CHAIN, LABEL_SITE, LABEL_SITE_DEPLOYMENT,
+        ON_DELETION_HAND_BACK,
+    },
+};
+use baton_engine::names::is_label_value;
+use baton_kubernetes::events::EventKind;
+use baton_records::{
+    api::ApiError,
+    key::Key as RecordKey,
+    revision::{RevisionKey, RevisionKind, RevisionRecord},
+};
+use baton_runtime::controller::Controller as _;
+use baton_sites::{chain::label, rollout::Action, snapshot::Snapshot};
+use futures::{StreamExt as _, stream};
+use serde_json::{Value, json};
+
+use super::{SiteDeployments, events, observe::Seen};
+use crate::controllers::{
+    requests::{AtStep as _, Error},
+    sites::{owner_reference, versions::Version},
+    store::Key,
+};
+
+/// Sites that are worked on side by side.
+const AT_ONCE: usize = 16;
+/// Actions before it is planned again, so that what somebody asks for meanwhile counts.
+const IN_A_ROUND: usize = 512;
+
+impl SiteDeployments {
+    /// Carries out the first of the actions: those of a site one after the other, sites side by side.
+    ///
+    /// # Errors
+    /// The first one. It ends what is done about its own site, and nothing else.
+    pub(super) async fn act(
+        &self,
+        key: &Key,
+        deployment: &SiteDeployment,
+        seen: &Seen,
+        actions: &[Action],
+    ) -> Result<(), Error> {
+        let actions = &actions[..actions.len().min(IN_A_ROUND)];
+        let versions = self.own_versions(deployment, seen, actions).await?;
+        let mut by_site: BTreeMap<Arc<str>, Vec<Action>> = BTreeMap::new();
+        for action in actions {
+            if let Some(site) = self.site_of(key, action) {
+                by_site.entry(site).or_default().push(action.clone());
+            }
+        }
+        let versions = &versions;
+        let sites = stream::iter(by_site.into_values().map(|actions| async move {
+            for action in &actions {
+                self.act_once(key, deployment, versions, action).await?;
+            }
+            Ok(())
+        }));
+        let mut done = sites.buffer_unordered(AT_ONCE);
+        let mut failure = Ok(());
+        while let Some(result) = done.next().await {
+            failure = failure.and(result);
+        }
+        failure
+    }
+
+    /// The versions that are to be given, which stay from now on as long as the deployment, whatever becomes of their
+    /// application.
+    async fn own_versions<'a>(
+        &self,
+        deployment: &SiteDeployment,
+        seen: &'a Seen,
+        actions: &[Action],
+    ) -> Result<BTreeMap<(String, String), &'a Snapshot>, Error> {
+        let given: BTreeSet<_> = actions
+            .iter()
+            .filter_map(|action| match action {
+                Action::Give { entry, .. } => Some((entry.version.clone(), entry.edit.clone())),
+                _ => None,
+            })
+            .collect();
+        let mut found = BTreeMap::new();
+        for Version { record, snapshot } in &seen.versions {
+            let id = (snapshot.version.clone(), snapshot.edit.clone());
+            if given.contains(&id) {
+                let owner = owner_reference(deployment, false);
+                self.base
+                    .settle_version(record, owner, record.revision)
+                    .await?;
+                found.insert(id, snapshot);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The site that an action is about; `None` for a revision that is gone already.
+    fn site_of(&self, key: &Key, action: &Action) -> Option<Arc<str>> {
+        let revision = match action {
+            Action::Give { site, .. } => return Some(Arc::clone(site)),
+            Action::Withdraw { revision }
+            | Action::Archive { revision }
+            | Action::Forget { revision }
+            | Action::TearDown { revision } => revision,
+        };
+        let record = self
+            .base
+            .observed
+            .revisions
+            .get(&revision_key(key, revision))?;
+        record
+            .site
+            .as_ref()
+            .map(|site| site.entry.site.as_str().into())
+    }
+
+    async fn act_once(
+        &self,
+        key: &Key,
+        deployment: &SiteDeployment,
+        versions: &BTreeMap<(String, String), &Snapshot>,
+        action: &Action,
+    ) -> Result<(), Error> {
+        match action {
+            Action::Give {
+                number,
+                name,
+                entry,
+                previous,
+                ..
+            } => {
+                let version = (entry.version.clone(), entry.edit.clone());
+                let Some(snapshot) = versions.get(&version) else {
+                    let text = format!("version {} is not kept any more", entry.version);
+                    return Err(Error::Told(text));
+                };
+                let manifest = manifest(deployment, snapshot, (name, *number), entry, previous);
+                self.give(key, deployment, (name, entry), &manifest).await
+            }
+            Action::Archive { revision } => {
+                let Some(record) = self.revision(key, revision) else {
+                    return Ok(());
+                };
+                let api = &self.base.shared.api;
+                let archived = api
+                    .set_lifecycle(&record, LifecycleState::Archived, false)
+                    .await;
+                self.updated(archived.at_step("archiving a revision")?);
+                Ok(())
+            }
+            Action::Withdraw { revision }
+            | Action::Forget { revision }
+            | Action::TearDown { revision } => {
+                let record = self.revision(key, revision);
+                let Some(record) = record.filter(|record| !record.deleting) else {
+                    return Ok(());
+                };
+                let deleted = self.base.shared.api.delete(&record).await;
+                self.updated(deleted.at_step("deleting a revision")?);
+                Ok(())
+            }
+        }
+    }
+
+    async fn give(
+        &self,
+        key: &Key,
+        deployment: &SiteDeployment,
+        (name, entry): (&Arc<str>, &SiteEntry),
+        manifest: &Value,
+    ) -> Result<(), Error> {
+        let revision = revision_key(key, name);
+        let made = self.base.shared.api.create(&revision, manifest).await;
+        if let Some(message) = made.as_ref().err().and_then(ApiError::refusal) {
+            let note = format!(
+                "The revision for site {} was refused: {message}",
+                entry.site
+            );
+            let events = &self.base.shared.events;
+            let on = (key, deployment);
+            events.publish_about(
+                events::REPORTER,
+                on,
+                EventKind::Warning,
+                "RevisionRefused",
+                note,
+            );
+        }
+        let made = made.at_step("making a revision")?;
+        self.base.observed.revisions.created(made, Self::NAME);
+        Ok(())
+    }
+
+    fn revision(&self, key: &Key, name: &str) -> Option<Arc<RevisionRecord>> {
+        self.base.observed.revisions.get(&revision_key(key, name))
+    }
+
+    fn updated(&self, record: RevisionRecord) {
+        self.base.observed.revisions.updated(record, Self::NAME);
+    }
+}
+
+fn revision_key(key: &Key, name: &str) -> RevisionKey {
+    RecordKey {
+        kind: RevisionKind::ObjectSet,
+        namespace: key.namespace.clone(),
+        name: name.into(),
+    }
+}
+
+/// A revision of a site. It has its finalizers from the start, which saves a write. Being deleted, it hands back what
+/// the revisions before it have too.
+fn manifest(
+    deployment: &SiteDeployment,
+    snapshot: &Snapshot,
+    (name, number): (&str, i64),
+    entry: &SiteEntry,
+    previous: &[Arc<str>],
+) -> Value {
+    let mut labels = json!({
+        LABEL_SITE_DEPLOYMENT: entry.deployment,
+        LABEL_CHAIN: label(&entry.deployment, &entry.site),
+    });
+    // A name that is no value cannot be asked for by the label either.
+    if is_label_value(&entry.site) {
+        labels[LABEL_SITE] = entry.site.as_str().into();
+    }
+    let class = format!("{CLASS_CLUSTER_PREFIX}{}", entry.site);
+    let phases = snapshot.phases.iter();
+    let phases = phases
+        .map(|phase| json!({"name": phase.name, "class": class, "slices": phase.slices}))
+        .collect::<Vec<_>>();
+    let previous = previous.iter().map(|name| json!({"name": &**name}));
+    let mut spec = json!({
+        "revision": number,
+        "previous": previous.collect::<Vec<_>>(),
+        "phases": phases,
+    });
+    if !snapshot.availability_probes.is_empty() {
+        spec["availabilityProbes"] = json!(snapshot.availability_probes);
+    }
+    if let Some(seconds) = snapshot.success_delay_seconds {
+        spec["successDelaySeconds"] = seconds.into();
+    }
+    if let Some(account) = &snapshot.service_account_name {
+        spec["serviceAccountName"] = account.as_str().into();
+    }
+    json!({
+        "apiVersion": API_VERSION,
+        "kind": "ObjectSet",
+        "metadata": {
+            "name": name,
+            "namespace": deployment.metadata.namespace,
+            "labels": labels,
+            "annotations": {
+                ANNOTATION_SITE: json!(entry).to_string(),
+                ANNOTATION_ON_DELETION: ON_DELETION_HAND_BACK,
+            },
+            "ownerReferences": [owner_reference(deployment, true)],
+            "finalizers": [FINALIZER_CACHED, FINALIZER_METRICS],
+        },
+        "spec": spec,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::SiteDeploymentSpec;
+    use baton_sites::snapshot::SnapshotPhase;
+
+    use super::*;
+
+    /// However many objects a version has, they are in slices that all sites share.
+    #[test]
+    fn a_revision_of_a_site_is_short() {
+        let mut deployment = SiteDeployment::new(&"d".repeat(63), SiteDeploymentSpec::default());
+        deployment.metadata.namespace = Some("n".repeat(63));
+        let phases = (0..10).map(|at| SnapshotPhase {
+            name: format!("{at}-{}", "p".repeat(30)),
+            slices: vec!["s".repeat(57)],
+        });
+        let snapshot = Snapshot {
+            phases: phases.collect(),
+            ..Snapshot::default()
+        };
+        let entry = SiteEntry {
+            deployment: "d".repeat(63),
+            site: "s".repeat(55),
+            application: "a".repeat(63),
+            version: "v".repeat(63),
+            edit: "0123456789abcdef".to_owned(),
+            phases: snapshot.phases.iter().map(|it| it.name.clone()).collect(),
+            ..SiteEntry::default()
+        };
+        let previous = vec![Arc::from("r".repeat(40)); 4];
+        let manifest = manifest(&deployment, &snapshot, ("r", 1), &entry, &previous);
+        let length = manifest.to_string().len();
+        assert!(length < 4096, "{length}");
+        assert_eq!(
+            manifest["spec"]["phases"][0]["class"],
+            format!("cluster.{}", entry.site)
+        );
+    }
+}

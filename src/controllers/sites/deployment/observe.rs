@@ -1,0 +1,245 @@
+//! What a plan is made from: versions, sites, and how far each is. Nothing of it is asked for.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use baton_apis::{EVERY_VERSION, SiteDeployment, SiteDeploymentStatus};
+use baton_fleet::inventory::InventorySite;
+use baton_records::revision::RevisionRecord;
+use baton_sites::{
+    chain::{Reported, revision_name, state},
+    overlap::{Claim, Overlap, settle},
+    rollout::{
+        Observed, Placement, Plan, Revision, Site, Target, Version as Planned, plan,
+        strategy::canary_expression,
+    },
+};
+use jiff::Timestamp;
+
+use super::SiteDeployments;
+use crate::controllers::{
+    sites::{placement::Chosen, uid, versions::Version},
+    store::Key,
+};
+
+/// What was observed for a deployment.
+pub(super) struct Seen {
+    /// What is kept of the versions of the application, the newest first.
+    pub versions: Vec<Version>,
+    planned: BTreeMap<Arc<str>, Planned>,
+    target: Target,
+    placement: Placement,
+    sites: BTreeMap<Arc<str>, Site>,
+}
+
+impl Seen {
+    /// The plan.
+    pub(super) fn plan(&self, key: &Key, deployment: &SiteDeployment, now: Timestamp) -> Plan {
+        let none = SiteDeploymentStatus::default();
+        plan(&Observed {
+            name: &key.name,
+            uid: uid(deployment),
+            generation: deployment.metadata.generation.unwrap_or(0),
+            spec: &deployment.spec,
+            status: deployment.status.as_ref().unwrap_or(&none),
+            target: self.target.clone(),
+            versions: &self.planned,
+            placement: self.placement.clone(),
+            sites: &self.sites,
+            revision_name,
+            now,
+        })
+    }
+}
+
+impl SiteDeployments {
+    /// Observes all that a plan needs.
+    pub(super) fn observe(&self, key: &Key, deployment: &SiteDeployment, chosen: &Chosen) -> Seen {
+        let stores = &self.base.stores;
+        let application = &deployment.spec.application;
+        let mut versions = stores.versions_of(&key.namespace, application);
+        versions.retain(|version| version.is_whole(&self.base.observed));
+        let mut planned = BTreeMap::new();
+        for version in &versions {
+            let version = version.snapshot.planned();
+            // The newest edit comes first.
+            planned
+                .entry(Arc::clone(&version.version))
+                .or_insert(version);
+        }
+        let exists = stores
+            .applications
+            .get(&key.namespace, application)
+            .is_some();
+        let wanted = deployment.spec.application_version.as_str();
+        let found = match wanted {
+            EVERY_VERSION => versions
+                .first()
+                .map(|it| it.snapshot.version.as_str().into()),
+            _ => planned
+                .get_key_value(wanted)
+                .map(|(version, _)| Arc::clone(version)),
+        };
+        let target = match found {
+            _ if !exists => Target::NoApplication,
+            None => Target::NoVersion,
+            Some(version) => Target::Version(version),
+        };
+        let (sites, placement) = self.sites(key, deployment, chosen);
+        Seen {
+            versions,
+            planned,
+            target,
+            placement,
+            sites,
+        }
+    }
+
+    /// The sites that are placed, without those that another deployment has, and those that only have revisions.
+    fn sites(
+        &self,
+        key: &Key,
+        deployment: &SiteDeployment,
+        chosen: &Chosen,
+    ) -> (BTreeMap<Arc<str>, Site>, Placement) {
+        let revisions = &self.base.observed.revisions;
+        let revisions = revisions.of_site_deployment(&key.namespace, &key.name);
+        let overlap = self.overlap(key, deployment, chosen, &revisions);
+        let inventory = self.base.inventory.sites();
+        // One that cannot be understood is what the plan reports.
+        let canary = canary_expression(&deployment.spec.strategy).ok().flatten();
+        let make = |name: &str, is_placed| {
+            let known = inventory.get(name);
+            let is_canary = |site: &InventorySite| {
+                let expression = canary.as_ref();
+                expression.is_some_and(|expression| expression.matches(&site.labels))
+            };
+            Site {
+                is_placed,
+                is_online: known.is_some_and(|site| !site.is_lost),
+                is_canary: known.is_some_and(is_canary),
+                chain: Vec::new(),
+            }
+        };
+        let placed = chosen.sites.iter();
+        let mut sites: BTreeMap<_, _> = placed
+            .filter(|name| !overlap.lost.contains(*name))
+            .map(|name| (Arc::clone(name), make(name, true)))
+            .collect();
+        for record in &revisions {
+            let Some(of) = &record.site else { continue };
+            let name = of.entry.site.as_str();
+            if overlap.lost.contains(name) {
+                continue;
+            }
+            if !sites.contains_key(name) {
+                sites.insert(name.into(), make(name, false));
+            }
+            if let Some(site) = sites.get_mut(name) {
+                site.chain.push(revision(record, uid(deployment)));
+            }
+        }
+        for site in sites.values_mut() {
+            site.chain.sort_by_key(|revision| revision.number);
+        }
+        // Of a deployment before this one that had its name: they only count while a new one is to follow them.
+        let is_own = |site: &Site| site.is_placed || site.chain.iter().any(|it| !it.is_deleting);
+        sites.retain(|_, site| is_own(site));
+        let placement = match (&chosen.invalid, overlap.lost_text) {
+            (Some(text), _) => Placement::Invalid(text.clone()),
+            (None, Some(text)) => Placement::Overlapping(text),
+            (None, None) => Placement::Placed(overlap.won_text),
+        };
+        (sites, placement)
+    }
+
+    /// Who has the sites that other deployments of the application want as well.
+    fn overlap(
+        &self,
+        key: &Key,
+        deployment: &SiteDeployment,
+        chosen: &Chosen,
+        revisions: &[Arc<RevisionRecord>],
+    ) -> Overlap {
+        let application = deployment.spec.application.as_str();
+        let others = self.base.stores.deployments.in_namespace(&key.namespace);
+        let others = others
+            .iter()
+            .filter(|other| uid(&***other) != uid(deployment));
+        let others: Vec<_> = others
+            .map(|other| {
+                let name = other.metadata.name.as_deref().unwrap_or_default();
+                let revisions = &self.base.observed.revisions;
+                let revisions = revisions.of_site_deployment(&key.namespace, name);
+                let is_of_it = other.spec.application == application
+                    && other.metadata.deletion_timestamp.is_none();
+                let placed = if is_of_it {
+                    self.base.chosen_by(&self.choices, other)
+                } else {
+                    Arc::default()
+                };
+                (other, placed, running(&revisions, other, application))
+            })
+            .collect();
+        let running = running(revisions, deployment, application);
+        let others: Vec<_> = others
+            .iter()
+            .map(|(other, placed, running)| claim(other, placed, running))
+            .collect();
+        settle(claim(deployment, &chosen.sites, &running), &others)
+    }
+}
+
+fn claim<'a>(
+    deployment: &'a SiteDeployment,
+    placed: &'a BTreeSet<Arc<str>>,
+    running: &'a BTreeSet<Arc<str>>,
+) -> Claim<'a> {
+    let meta = &deployment.metadata;
+    Claim {
+        name: meta.name.as_deref().unwrap_or_default(),
+        created: meta.creation_timestamp.as_ref().map(|time| time.0),
+        placed,
+        running,
+    }
+}
+
+/// The sites where a deployment has revisions of an application.
+fn running(
+    revisions: &[Arc<RevisionRecord>],
+    deployment: &SiteDeployment,
+    application: &str,
+) -> BTreeSet<Arc<str>> {
+    let own = revisions.iter().filter(|it| is_own(it, uid(deployment)));
+    let sites = own.filter_map(|revision| revision.site.as_ref());
+    let sites = sites.filter(|site| site.entry.application == application);
+    sites.map(|site| site.entry.site.as_str().into()).collect()
+}
+
+fn is_own(record: &RevisionRecord, uid: &str) -> bool {
+    record.controller.as_deref() == Some(uid)
+}
+
+fn revision(record: &RevisionRecord, uid: &str) -> Revision {
+    let site = record.site.as_deref();
+    let progress = site.map(|site| site.progress.clone()).unwrap_or_default();
+    Revision {
+        name: Arc::clone(&record.key.name),
+        number: record.number.unwrap_or(0),
+        entry: site.map(|site| Arc::clone(&site.entry)).unwrap_or_default(),
+        state: state(Reported {
+            is_archived: record.archived,
+            availability: record.availability,
+            since: progress.available_since,
+            message: progress.message.as_ref(),
+            started: progress.started,
+            has_succeeded: progress.has_succeeded,
+            created: record.created,
+        }),
+        // What somebody else has made under the same name is on its way out.
+        is_deleting: record.deleting || !is_own(record, uid),
+        is_archiving: record.lifecycle == baton_apis::LifecycleState::Archived,
+    }
+}

@@ -1,0 +1,142 @@
+//! What wakes a deployment.
+
+use std::{sync::Arc, time::Duration};
+
+use baton_apis::{
+    SiteApplication, SiteDeployment,
+    constants::{LABEL_SITE_APPLICATION, LABEL_SITE_DEPLOYMENT},
+};
+use baton_records::{revision::RevisionKind, store::Change as RecordChange};
+use baton_runtime::{controller::Controller as _, source::Wake};
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use kube::ResourceExt as _;
+
+use super::SiteDeployments;
+use crate::controllers::{
+    BURST,
+    sites::{Stores, kinds, placement::Choices},
+    store::{Change, Key},
+};
+
+/// Thousands of sites report at the same time: they are planned for together.
+const REPORTS: Duration = Duration::from_secs(1);
+
+fn key(deployment: &SiteDeployment) -> Key {
+    Key::of(kinds::DEPLOYMENT, deployment)
+}
+
+fn all(deployments: &[Arc<SiteDeployment>], after: Duration) -> Vec<Wake<Key>> {
+    let keys = deployments.iter().map(|deployment| key(deployment));
+    keys.map(|key| Wake::after(after, key)).collect()
+}
+
+/// A deployment wakes itself when it comes, or is to be another one, and then those that may want the same sites. A new
+/// status is mostly our own.
+pub(super) fn on_deployment(stores: &Stores, change: &Change<SiteDeployment>) -> Vec<Wake<Key>> {
+    let Some(deployment) = change.object() else {
+        return Vec::new();
+    };
+    let is_same = match (&change.old, &change.new) {
+        (Some(old), Some(new)) => {
+            let (old, new) = (&old.metadata, &new.metadata);
+            old.uid == new.uid
+                && old.generation == new.generation
+                && old.deletion_timestamp == new.deletion_timestamp
+        }
+        _ => false,
+    };
+    if is_same {
+        return vec![Wake::after(REPORTS, key(deployment))];
+    }
+    let namespace = deployment.namespace().unwrap_or_default();
+    let sides = change.old.iter().chain(&change.new);
+    let mut wakes = vec![Wake::now(key(deployment))];
+    for side in sides {
+        wakes.extend(of_application(stores, &namespace, &side.spec.application));
+    }
+    wakes
+}
+
+/// An application that comes or goes wakes its deployments, and so does each version that it keeps.
+pub(super) fn on_application(stores: &Stores, change: &Change<SiteApplication>) -> Vec<Wake<Key>> {
+    let kept = |side: &Option<Arc<SiteApplication>>| {
+        let status = side
+            .as_ref()
+            .map(|it| it.status.clone().unwrap_or_default());
+        status.map(|status| status.versions)
+    };
+    if kept(&change.old) == kept(&change.new) {
+        return Vec::new();
+    }
+    let application = change.object();
+    let wakes = application.map(|application| {
+        let namespace = application.namespace().unwrap_or_default();
+        of_application(stores, &namespace, &application.name_any())
+    });
+    wakes.unwrap_or_default()
+}
+
+/// The deployments of an application.
+pub(super) fn of_application(stores: &Stores, namespace: &str, name: &str) -> Vec<Wake<Key>> {
+    all(&stores.deployments_of(namespace, name), BURST)
+}
+
+/// A version of an application wakes its deployments.
+pub(super) fn on_version(stores: &Stores, change: &Change<ControllerRevision>) -> Vec<Wake<Key>> {
+    let wakes = change.object().and_then(|record| {
+        let application = record.labels().get(LABEL_SITE_APPLICATION)?;
+        let namespace = record.namespace()?;
+        Some(of_application(stores, &namespace, application))
+    });
+    wakes.unwrap_or_default()
+}
+
+/// What a deployment has chosen wakes those that may want the same sites, and where it is lost the deployment itself.
+pub(super) fn on_placement(stores: &Stores, change: &Change<ControllerRevision>) -> Vec<Wake<Key>> {
+    let wakes = change.object().and_then(|record| {
+        let name = record.labels().get(LABEL_SITE_DEPLOYMENT)?;
+        let namespace = record.namespace()?;
+        let deployment = stores.deployments.get(&namespace, name)?;
+        let application = &deployment.spec.application;
+        Some(of_application(stores, &namespace, application))
+    });
+    wakes.unwrap_or_default()
+}
+
+/// A revision of a site wakes the deployment that made it, unless nothing but the deployment's own write has changed.
+/// One that has gone leaves its site to others.
+pub(super) fn on_revision(stores: &Stores, change: &RecordChange<RevisionKind>) -> Vec<Wake<Key>> {
+    let Some(revision) = change.record() else {
+        return Vec::new();
+    };
+    let Some(site) = &revision.site else {
+        return Vec::new();
+    };
+    if change.writer == Some(SiteDeployments::NAME) || !change.matters() {
+        return Vec::new();
+    }
+    let namespace = &revision.key.namespace;
+    let own = Key::new(kinds::DEPLOYMENT, namespace, &site.entry.deployment);
+    let mut wakes = vec![Wake::after(REPORTS, own)];
+    if change.new.is_none() {
+        let others = stores.deployments_of(namespace, &site.entry.application);
+        wakes.extend(all(&others, REPORTS));
+    }
+    wakes
+}
+
+/// The link or the labels of a site wake what is brought there, and what follows labels.
+pub(super) fn in_site(stores: &Stores, choices: &Choices, site: &str) -> Vec<Wake<Key>> {
+    let mut deployments = stores.deployments.all();
+    deployments.retain(|deployment| {
+        deployment.spec.placement.follow || choices.may_have(&key(deployment), site)
+    });
+    all(&deployments, REPORTS)
+}
+
+/// The deployments that follow what changes.
+pub(super) fn following(stores: &Stores) -> Vec<Wake<Key>> {
+    let mut deployments = stores.deployments.all();
+    deployments.retain(|deployment| deployment.spec.placement.follow);
+    all(&deployments, REPORTS)
+}

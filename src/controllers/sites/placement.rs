@@ -1,0 +1,266 @@
+//! Which sites a deployment has chosen: kept as a `ControllerRevision`, so that labels that change later change nothing.
+//!
+//! Its `revision` is the generation of the deployment that the sites were chosen for.
+
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use baton_apis::{SiteDeployment, SitePlacement, constants::LABEL_SITE_DEPLOYMENT};
+use baton_engine::chain_names::{begin, short_hash};
+use baton_fleet::assignments::{Decision, Subject};
+use baton_kubernetes::metadata::number;
+use baton_probes::selector::Labels;
+use baton_sites::placement::Expression;
+use k8s_openapi::{
+    api::apps::v1::ControllerRevision,
+    apimachinery::pkg::{apis::meta::v1::ObjectMeta, runtime::RawExtension},
+};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{Base, is_owned_by, owner_reference, uid};
+use crate::controllers::{
+    requests::{AtStep as _, Error},
+    store::Key,
+};
+
+/// Most characters of the name of a deployment in that of its record.
+const NAME_LIMIT: usize = 180;
+
+/// Names of sites.
+pub(super) type Sites = Arc<BTreeSet<Arc<str>>>;
+
+/// The sites of a deployment.
+pub(super) struct Chosen {
+    pub sites: Sites,
+    /// Why the choice of the spec cannot be made; then the sites are those that were chosen last.
+    pub invalid: Option<String>,
+}
+
+/// What a record says.
+#[derive(Deserialize)]
+struct Data {
+    sites: Vec<String>,
+}
+
+/// The choices that were read, by deployment, each with the uid of its record.
+#[derive(Default)]
+pub(super) struct Choices(Mutex<HashMap<Key, (String, Sites)>>);
+
+impl Choices {
+    /// Forgets that of a deployment.
+    pub(super) fn forget(&self, key: &Key) {
+        self.0.lock().remove(key);
+    }
+
+    /// Whether a deployment may have a site: one whose choice was not read yet may have any.
+    pub(super) fn may_have(&self, key: &Key, site: &str) -> bool {
+        let known = self.0.lock();
+        known.get(key).is_none_or(|(_, sites)| sites.contains(site))
+    }
+
+    /// The sites that are kept in a record.
+    fn read(&self, key: &Key, record: &ControllerRevision) -> Option<Sites> {
+        let mut known = self.0.lock();
+        if let Some((read, sites)) = known.get(key)
+            && *read == uid(record)
+        {
+            return Some(Arc::clone(sites));
+        }
+        // One that somebody has spoilt is none.
+        let data = Data::deserialize(&record.data.as_ref()?.0).ok()?;
+        let sites: Sites = Arc::new(data.sites.into_iter().map(Into::into).collect());
+        known.insert(key.clone(), (uid(record).to_owned(), Arc::clone(&sites)));
+        Some(sites)
+    }
+}
+
+/// What chooses sites.
+enum Chooser {
+    Expression(Expression),
+    Labels(Labels),
+}
+
+impl Chooser {
+    fn compile(placement: &SitePlacement) -> Result<Self, String> {
+        if let Some(text) = &placement.match_site_labels {
+            let expression = Expression::parse(text).map_err(|error| error.to_string())?;
+            return Ok(Self::Expression(expression));
+        }
+        let labels = placement.selector.as_ref().map(Labels::compile);
+        match labels {
+            Some(Ok(labels)) => Ok(Self::Labels(labels)),
+            Some(Err(error)) => Err(error.to_string()),
+            None => Err("placement: there is neither matchSiteLabels nor a selector".to_owned()),
+        }
+    }
+
+    fn selects(&self, labels: &BTreeMap<String, String>) -> bool {
+        match self {
+            Self::Expression(expression) => expression.matches(labels),
+            Self::Labels(selector) => selector.select(labels),
+        }
+    }
+}
+
+impl Base {
+    /// The sites that a deployment has chosen; chosen anew where that is due. `None` while it is not known which sites
+    /// there are, or who may use them.
+    pub(super) async fn choose(
+        &self,
+        choices: &Choices,
+        key: &Key,
+        deployment: &SiteDeployment,
+    ) -> Result<Option<Chosen>, Error> {
+        let records = self.placements_of(key, deployment);
+        let generation = deployment.metadata.generation.unwrap_or(0);
+        let placement = &deployment.spec.placement;
+        let current = records.first();
+        let sites = current.and_then(|record| choices.read(key, record));
+        let is_due = placement.follow || current.is_none_or(|it| it.revision != generation);
+        if let Some(sites) = sites.clone().filter(|_| !is_due) {
+            self.drop_placements(&records[1..]).await?;
+            return Ok(Some(Chosen {
+                sites,
+                invalid: None,
+            }));
+        }
+        let chooser = match Chooser::compile(placement) {
+            Ok(chooser) => chooser,
+            Err(text) => {
+                return Ok(Some(Chosen {
+                    sites: sites.unwrap_or_default(),
+                    invalid: Some(text),
+                }));
+            }
+        };
+        let Some(found) = self.evaluate(&key.namespace, &chooser) else {
+            return Ok(None);
+        };
+        let is_same = sites.as_deref() == Some(&found);
+        match current.filter(|_| is_same) {
+            Some(current) if current.revision == generation => {}
+            Some(current) => self.renew_placement(current, generation).await?,
+            None => self.keep_placement(key, deployment, &found).await?,
+        }
+        let records = self.placements_of(key, deployment);
+        self.drop_placements(records.get(1..).unwrap_or_default())
+            .await?;
+        let sites = records.first().and_then(|record| choices.read(key, record));
+        Ok(Some(Chosen {
+            sites: sites.unwrap_or_else(|| Arc::new(found)),
+            invalid: None,
+        }))
+    }
+
+    /// The sites that another deployment has chosen last.
+    pub(super) fn chosen_by(&self, choices: &Choices, deployment: &SiteDeployment) -> Sites {
+        let key = Key::of(super::kinds::DEPLOYMENT, deployment);
+        let records = self.placements_of(&key, deployment);
+        let sites = records
+            .first()
+            .and_then(|record| choices.read(&key, record));
+        sites.unwrap_or_default()
+    }
+
+    /// The records of a deployment, the one in force first.
+    fn placements_of(
+        &self,
+        key: &Key,
+        deployment: &SiteDeployment,
+    ) -> Vec<Arc<ControllerRevision>> {
+        let store = &self.stores.placements;
+        let mut records = store.labelled(&key.namespace, LABEL_SITE_DEPLOYMENT, &key.name);
+        records.retain(|record| {
+            is_owned_by(&**record, uid(deployment)) && record.metadata.deletion_timestamp.is_none()
+        });
+        let version = |record: &ControllerRevision| {
+            let version = record.metadata.resource_version.as_deref();
+            version.map_or(0, number)
+        };
+        records.sort_by_key(|record| std::cmp::Reverse((record.revision, version(record))));
+        records
+    }
+
+    /// The sites that match now; `None` while not all of them, or of who may use them, is known.
+    fn evaluate(&self, namespace: &str, chooser: &Chooser) -> Option<BTreeSet<Arc<str>>> {
+        if !self.inventory.is_complete() {
+            return None;
+        }
+        let mut found = BTreeSet::new();
+        for (name, site) in self.inventory.sites() {
+            if !chooser.selects(&site.labels) {
+                continue;
+            }
+            let subject = Subject {
+                name: &name,
+                labels: &site.labels,
+            };
+            match self.assignments.decide(namespace, subject) {
+                Decision::Allowed(_) => {
+                    found.insert(name.into());
+                }
+                Decision::Refused(_) => {}
+                Decision::Unknown => return None,
+            }
+        }
+        Some(found)
+    }
+
+    /// Notes that sites that were chosen before are those of another generation as well.
+    async fn renew_placement(
+        &self,
+        record: &ControllerRevision,
+        generation: i64,
+    ) -> Result<(), Error> {
+        let patch = json!({"metadata": {"uid": record.metadata.uid}, "revision": generation});
+        let written = self.requests.merge(record, patch).await;
+        let written = written.at_step("writing which sites were chosen")?;
+        self.stores.placements.written(written);
+        Ok(())
+    }
+
+    async fn keep_placement(
+        &self,
+        key: &Key,
+        deployment: &SiteDeployment,
+        sites: &BTreeSet<Arc<str>>,
+    ) -> Result<(), Error> {
+        let generation = deployment.metadata.generation.unwrap_or(0);
+        let data: Vec<_> = sites.iter().map(|site| &**site).collect();
+        let data = json!({ "sites": data });
+        let hash = short_hash(&format!("{}{data}", uid(deployment)));
+        let name = format!("{}-sites-{hash}", begin(&key.name, NAME_LIMIT));
+        // Those that were in force before.
+        if let Some(record) = self.stores.placements.get(&key.namespace, &name) {
+            return self.renew_placement(&record, generation).await;
+        }
+        let labels = [(LABEL_SITE_DEPLOYMENT.to_owned(), key.name.to_string())];
+        let record = ControllerRevision {
+            metadata: ObjectMeta {
+                name: Some(name),
+                namespace: Some(key.namespace.to_string()),
+                labels: Some(labels.into()),
+                owner_references: Some(vec![owner_reference(deployment, true)]),
+                ..ObjectMeta::default()
+            },
+            data: Some(RawExtension(data)),
+            revision: generation,
+        };
+        let made = self.requests.create(&record).await;
+        let made = made.at_step("writing which sites were chosen")?;
+        self.stores.placements.written(made);
+        Ok(())
+    }
+
+    async fn drop_placements(&self, records: &[Arc<ControllerRevision>]) -> Result<(), Error> {
+        for record in records {
+            let deleted = self.requests.delete(&**record).await;
+            deleted.at_step("deleting which sites were chosen before")?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,84 @@
+//! What the owners of applications ask of upgrades, for those who begin them.
+
+use std::sync::Arc;
+
+use baton_apis::{SiteApplication, SiteDeployment, SiteEntry, SiteStrategy};
+use baton_sites::{rollout::strategy::deadline, terms::OwnerTerms};
+
+use super::Stores;
+use crate::controllers::{
+    observed::Observed,
+    site_terms::SiteTermsChange,
+    store::{Change, Kind},
+};
+
+/// Lets the terms be found from now on, and tells when they change.
+pub(crate) fn tell(stores: &Arc<Stores>, observed: &Arc<Observed>) {
+    let finding = Arc::clone(stores);
+    observed
+        .site_terms
+        .find_by(move |namespace, entry| find(&finding, namespace, entry));
+    let told = Arc::downgrade(observed);
+    let tell = move |change: Option<SiteTermsChange>| {
+        if let (Some(observed), Some(change)) = (told.upgrade(), change) {
+            observed.site_terms.changes.emit(&change);
+        }
+    };
+    let applications = tell.clone();
+    stores
+        .applications
+        .changes
+        .subscribe(move |change| applications(of_application(change)));
+    stores
+        .deployments
+        .changes
+        .subscribe(move |change| tell(of_deployment(change)));
+}
+
+fn find(stores: &Stores, namespace: &str, entry: &SiteEntry) -> OwnerTerms {
+    let application = stores.applications.get(namespace, &entry.application);
+    let mut terms = application.map_or_else(OwnerTerms::default, |it| asked(&it));
+    let deployment = stores.deployments.get(namespace, &entry.deployment);
+    terms.progress_deadline = deployment.map(|it| progress_deadline(&it.spec.strategy));
+    terms
+}
+
+/// What an application asks for.
+fn asked(application: &SiteApplication) -> OwnerTerms {
+    let spec = &application.spec;
+    OwnerTerms {
+        windows: spec.upgrade_windows.clone(),
+        skip_patch_versions: spec.upgrade.skip_patch_versions,
+        windows_apply_to_edits: spec.upgrade.windows_apply_to_edits,
+        progress_deadline: None,
+    }
+}
+
+/// Seconds until a site that is not available has failed.
+fn progress_deadline(strategy: &SiteStrategy) -> u32 {
+    u32::try_from(deadline(strategy).as_secs()).unwrap_or(u32::MAX)
+}
+
+fn of_application(change: &Change<SiteApplication>) -> Option<SiteTermsChange> {
+    let name = change.object()?.metadata.name.clone()?;
+    changed(change, asked, name)
+}
+
+fn of_deployment(change: &Change<SiteDeployment>) -> Option<SiteTermsChange> {
+    let name = change.object()?.spec.application.clone();
+    changed(change, |it| progress_deadline(&it.spec.strategy), name)
+}
+
+/// The change of what is asked for an application, if it is one.
+fn changed<K: Kind, T: PartialEq>(
+    change: &Change<K>,
+    asked: impl Fn(&K) -> T,
+    application: String,
+) -> Option<SiteTermsChange> {
+    let [old, new] = [&change.old, &change.new].map(|side| side.as_deref().map(&asked));
+    let namespace = change.object()?.meta().namespace.clone()?;
+    (old != new).then_some(SiteTermsChange {
+        namespace,
+        application,
+    })
+}

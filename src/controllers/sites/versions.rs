@@ -1,0 +1,107 @@
+//! The versions of an application as they are kept.
+
+use std::sync::Arc;
+
+use baton_apis::constants::LABEL_SITE_APPLICATION;
+use baton_records::{key::Key as RecordKey, revision::RevisionKind, slice::SliceKind};
+use baton_sites::snapshot::Snapshot;
+use k8s_openapi::{
+    api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::OwnerReference,
+};
+use kube::ResourceExt as _;
+use serde::Deserialize as _;
+use serde_json::json;
+use tracing::warn;
+
+use super::{Base, Stores, is_owned_by};
+use crate::controllers::{
+    observed::Observed,
+    requests::{AtStep as _, Error},
+};
+
+/// A version with what it consists of.
+pub(super) struct Version {
+    /// Its record.
+    pub record: Arc<ControllerRevision>,
+    /// What the record says.
+    pub snapshot: Snapshot,
+}
+
+impl Stores {
+    /// The versions of an application, the newest first. A record that cannot be read is left out, and logged.
+    pub(super) fn versions_of(&self, namespace: &str, application: &str) -> Vec<Version> {
+        let records = self
+            .versions
+            .labelled(namespace, LABEL_SITE_APPLICATION, application);
+        let mut versions: Vec<_> = records.into_iter().filter_map(read).collect();
+        versions.sort_by_key(|version| std::cmp::Reverse(version.record.revision));
+        versions
+    }
+}
+
+fn read(record: Arc<ControllerRevision>) -> Option<Version> {
+    if record.metadata.deletion_timestamp.is_some() {
+        return None;
+    }
+    let data = record.data.as_ref().map(|data| &data.0);
+    match Snapshot::deserialize(data.unwrap_or(&serde_json::Value::Null)) {
+        Ok(snapshot) => Some(Version { record, snapshot }),
+        Err(error) => {
+            let (namespace, name) = (record.namespace(), record.name_any());
+            warn!(namespace, name, %error, "a ControllerRevision is no version of a SiteApplication");
+            None
+        }
+    }
+}
+
+impl Version {
+    /// Whether all of its slices are there, so that it can be brought to sites.
+    pub(super) fn is_whole(&self, observed: &Observed) -> bool {
+        let namespace = self
+            .record
+            .metadata
+            .namespace
+            .as_deref()
+            .unwrap_or_default();
+        self.snapshot.slices().all(|name| {
+            let key = RecordKey {
+                kind: SliceKind(RevisionKind::ObjectSet),
+                namespace: namespace.into(),
+                name: name.into(),
+            };
+            observed.slices.get(&key).is_some_and(|it| !it.deleting)
+        })
+    }
+}
+
+impl Base {
+    /// Brings a record of a version about: an owner among its owners, and its place in the order of versions. Whether
+    /// it was written.
+    pub(super) async fn settle_version(
+        &self,
+        record: &ControllerRevision,
+        owner: OwnerReference,
+        revision: i64,
+    ) -> Result<bool, Error> {
+        let is_owned = is_owned_by(record, &owner.uid);
+        if is_owned && record.revision == revision {
+            return Ok(false);
+        }
+        let mut owners = record.owner_references().to_vec();
+        if !is_owned {
+            // There is one controller: who controlled it before has a uid that nobody has any more.
+            if owner.controller == Some(true) {
+                owners.retain(|other| other.controller != Some(true));
+            }
+            owners.push(owner);
+        }
+        let patch = json!({
+            "metadata": {"uid": record.metadata.uid, "ownerReferences": owners},
+            "revision": revision,
+        });
+        let written = self.requests.merge(record, patch).await;
+        let written = written.at_step("writing the record of a version")?;
+        self.stores.versions.written(written);
+        Ok(true)
+    }
+}
