@@ -86,6 +86,7 @@ mod schema_limits;
 mod secrecy;
 mod site_rollouts;
 mod sites_harness;
+mod sites_queue;
 mod stale_leader;
 mod status;
 mod takeover;
