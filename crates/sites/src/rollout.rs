@@ -10,11 +10,18 @@ mod actions;
 mod course;
 mod fleet;
 mod order;
+#[cfg(test)]
+mod properties;
 mod queue;
+pub mod sample;
 mod status;
 mod step;
 pub mod strategy;
+#[cfg(test)]
+mod tests;
 mod view;
+#[cfg(test)]
+mod world;
 
 use std::{collections::BTreeMap, sync::Arc};
 

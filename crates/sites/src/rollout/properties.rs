@@ -1,0 +1,346 @@
+//! What holds for rollouts whatever happens in whatever order: a model of a fleet, disturbed at random, and of a manager
+//! that ends between any two of its writes.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use baton_apis::{
+    AfterCanary, CanaryStrategy, OnError, RollingStrategy, SiteStrategy, StrategyType,
+};
+use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
+use proptest::prelude::*;
+
+use super::{
+    Action, Plan, Revision, RevisionState, Site,
+    course::aborted,
+    world::{self, Outcome, World},
+};
+
+const SITES: usize = 5;
+const VERSIONS: [&str; 4] = ["1", "2", "3", "4"];
+
+#[derive(Clone, Debug)]
+enum Event {
+    /// A plan is made, and the manager ends after so many writes.
+    Plan(usize),
+    Work(usize),
+    WorkAll,
+    Connect(usize, bool),
+    Flap(usize),
+    Window(usize, bool),
+    Place(usize, bool),
+    Bring(usize),
+    Edit(usize),
+    Pause(bool),
+    Abort,
+    Pass(i64),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    let site = || 0..SITES;
+    let version = || 0..VERSIONS.len();
+    prop_oneof![
+        6 => prop_oneof![Just(usize::MAX), 0..6_usize].prop_map(Event::Plan),
+        4 => site().prop_map(Event::Work),
+        3 => Just(Event::WorkAll),
+        2 => (site(), any::<bool>()).prop_map(|(site, online)| Event::Connect(site, online)),
+        1 => site().prop_map(Event::Flap),
+        2 => (site(), any::<bool>()).prop_map(|(site, closed)| Event::Window(site, closed)),
+        1 => (site(), any::<bool>()).prop_map(|(site, placed)| Event::Place(site, placed)),
+        2 => version().prop_map(Event::Bring),
+        1 => version().prop_map(Event::Edit),
+        1 => any::<bool>().prop_map(Event::Pause),
+        1 => Just(Event::Abort),
+        2 => prop_oneof![Just(60), Just(600)].prop_map(Event::Pass),
+    ]
+}
+
+fn strategy() -> impl Strategy<Value = SiteStrategy> {
+    let on_error = prop::sample::select(vec![OnError::Abort, OnError::Rollback, OnError::Continue]);
+    let then = prop::sample::select(vec![AfterCanary::AllAtOnce, AfterCanary::Rolling]);
+    let shape = (0..3_usize, 1..3_i32, any::<bool>(), then);
+    (shape, any::<bool>(), on_error, prop::option::of(0..2_i32)).prop_map(
+        |((type_, number, by_labels, then), soaks, on_error, most)| SiteStrategy {
+            type_: [
+                StrategyType::AllAtOnce,
+                StrategyType::Canary,
+                StrategyType::Rolling,
+            ][type_],
+            canary: Some(CanaryStrategy {
+                sites: Some(number),
+                match_site_labels: by_labels.then(|| "canary exists".to_owned()),
+                then,
+            }),
+            rolling: Some(RollingStrategy {
+                sites_in_parallel: IntOrString::Int(number),
+            }),
+            healthy_time: soaks.then(|| "2m".to_owned()),
+            progress_deadline: None,
+            on_error,
+            max_failures: most,
+        },
+    )
+}
+
+fn outcomes() -> impl Strategy<Value = Vec<(usize, Outcome)>> {
+    let outcome = prop::sample::select(vec![Outcome::Hangs, Outcome::Refused]);
+    prop::collection::vec((1..VERSIONS.len(), outcome), 0..2)
+}
+
+struct Checked {
+    world: World,
+    /// Rollouts that were aborted, and what waited of them was withdrawn.
+    ended: BTreeSet<i64>,
+    edits: usize,
+}
+
+impl Checked {
+    fn new(strategy: SiteStrategy, outcomes: &[(usize, Outcome)]) -> Self {
+        let mut world = World::new(SITES);
+        world.sample.spec.strategy = strategy;
+        world.sample.sites.get_mut("site-00003").unwrap().is_canary = true;
+        for (version, outcome) in outcomes {
+            world
+                .outcomes
+                .insert(format!("{}-a", VERSIONS[*version]), *outcome);
+        }
+        Self {
+            world,
+            ended: BTreeSet::new(),
+            edits: 0,
+        }
+    }
+
+    fn happen(&mut self, event: &Event) {
+        let name = |site: usize| format!("site-{site:05}");
+        let world = &mut self.world;
+        match *event {
+            Event::Plan(writes) => self.plan(writes),
+            Event::Work(site) => world.work(&name(site)),
+            Event::WorkAll => world.work_all(),
+            Event::Connect(site, is_online) => world.connect(&name(site), is_online),
+            Event::Flap(site) => world.flap(&name(site)),
+            Event::Window(site, is_closed) => {
+                world.real.get_mut(&*name(site)).unwrap().is_window_closed = is_closed;
+            }
+            Event::Place(site, is_placed) => {
+                world.sample.sites.get_mut(&*name(site)).unwrap().is_placed = is_placed;
+            }
+            Event::Bring(version) => world.sample.bring(VERSIONS[version]),
+            Event::Edit(version) => {
+                self.edits += 1;
+                let version = world.sample.versions.get_mut(VERSIONS[version]);
+                if let Some(version) = version {
+                    version.edit = format!("{}-{}", version.version, self.edits).into();
+                }
+            }
+            Event::Pause(paused) => world.sample.spec.paused = paused,
+            Event::Abort => world.sample.spec.abort_rollout = world.status().rollout,
+            Event::Pass(seconds) => world.pass(seconds),
+        }
+        self.check_begun();
+    }
+
+    fn plan(&mut self, writes: usize) {
+        let plan = self.world.plan();
+        self.check_gives(&plan);
+        let before = self.world.status();
+        let was_aborted = aborted(&before.conditions).is_some();
+        let (rollout, is_next) = (before.rollout, before.rollout != plan.status.rollout);
+        let given = self.world.given.len();
+        self.world.carry_out(plan, writes);
+        // What was aborted is over when the plan was carried out whole, or when another rollout begins.
+        if let Some(rollout) = rollout.filter(|_| was_aborted && (is_next || writes == usize::MAX))
+        {
+            self.ended.insert(rollout);
+        }
+        for (site, entry) in &self.world.given[given..] {
+            let is_late =
+                self.ended.contains(&entry.rollout) && !entry.is_edit && !entry.is_rollback;
+            assert!(!is_late, "{site} gets {entry:?} after the end");
+        }
+        self.world.collect();
+    }
+
+    /// Sites that get the version anew have a place in their batch, and the batch before has passed.
+    fn check_gives(&self, plan: &Plan) {
+        let sample = &self.world.sample;
+        let rollout = plan.status.rollout.unwrap_or(0);
+        let member = |site: &Site| {
+            let mut live = site.chain.iter().rev().filter(|it| it.counts());
+            live.find(|it| it.entry.rollout == rollout && !it.entry.is_rollback)
+                .cloned()
+        };
+        let in_reach = |site: &Site, member: &Revision| {
+            site.is_online
+                && site.is_placed
+                && !matches!(member.state, RevisionState::Unknown { .. })
+        };
+        let mut online = BTreeSet::new();
+        let mut batch = None;
+        for action in &plan.actions {
+            let Action::Give { site, entry, .. } = action else {
+                continue;
+            };
+            let known = &sample.sites[site];
+            assert!(known.is_placed, "{site} is not placed");
+            assert!(!sample.spec.paused, "{site} gets something during a pause");
+            let is_new = entry.rollout == rollout && !entry.is_edit && !entry.is_rollback;
+            if is_new && member(known).is_none() {
+                assert!(
+                    batch.is_none_or(|batch| batch == entry.batch),
+                    "one batch at a time"
+                );
+                batch = Some(entry.batch);
+                if known.is_online {
+                    online.insert(Arc::clone(site));
+                }
+            }
+        }
+        let Some(batch) = batch else { return };
+        for (name, site) in &sample.sites {
+            let Some(member) = member(site).filter(|member| in_reach(site, member)) else {
+                continue;
+            };
+            if member.entry.batch == batch {
+                online.insert(Arc::clone(name));
+            } else if member.entry.batch + 1 == batch && sample.status.batch.is_some() {
+                let is_done = matches!(
+                    member.state,
+                    RevisionState::Available(_) | RevisionState::Failing { .. }
+                ) || matches!(member.state, RevisionState::Started(since)
+                        if sample.now.duration_since(since) >= world::DEADLINE);
+                assert!(
+                    is_done,
+                    "batch {batch} begins while {name} is at {member:?}"
+                );
+            }
+        }
+        if let Some(limit) = self.limit(batch) {
+            assert!(online.len() <= limit, "{online:?} in batch {batch}");
+        }
+    }
+
+    fn limit(&self, batch: i32) -> Option<usize> {
+        let spec = &self.world.sample.spec.strategy;
+        let parallel = match &spec.rolling.as_ref().unwrap().sites_in_parallel {
+            IntOrString::Int(number) => usize::try_from(*number).unwrap(),
+            IntOrString::String(_) => unreachable!(),
+        };
+        let canary = spec.canary.as_ref().unwrap();
+        match spec.type_ {
+            StrategyType::AllAtOnce => None,
+            StrategyType::Rolling => Some(parallel),
+            StrategyType::Canary if batch == 1 && canary.match_site_labels.is_some() => Some(1),
+            StrategyType::Canary if batch == 1 => {
+                canary.sites.map(|sites| usize::try_from(sites).unwrap())
+            }
+            StrategyType::Canary => (canary.then == AfterCanary::Rolling).then_some(parallel),
+        }
+    }
+
+    /// Sites begin what they have in the order in which it was given, and nothing of what has ended.
+    fn check_begun(&mut self) {
+        for (name, real) in &mut self.world.real {
+            let begun = &real.begun;
+            assert!(
+                begun.is_sorted_by_key(|entry| entry.rollout),
+                "{name}: {begun:?}"
+            );
+            if real.checked < begun.len() {
+                for entry in &begun[real.checked..] {
+                    let is_late =
+                        self.ended.contains(&entry.rollout) && !entry.is_edit && !entry.is_rollback;
+                    assert!(!is_late, "{name} begins {entry:?} after the end");
+                }
+                real.checked = begun.len();
+            }
+        }
+    }
+
+    /// Everybody is online, nothing fails and nobody interferes any more.
+    fn calm_down(&mut self) {
+        let world = &mut self.world;
+        world.outcomes.clear();
+        world.sample.spec.paused = false;
+        world.sample.spec.abort_rollout = None;
+        for name in world.names() {
+            world.real.get_mut(&name).unwrap().is_window_closed = false;
+            world.connect(&name, true);
+        }
+        world.work_all();
+        world.sample.bring("5");
+        world.run();
+    }
+
+    fn check_end(&self) {
+        for (name, site) in &self.world.sample.sites {
+            let live: Vec<_> = site
+                .chain
+                .iter()
+                .filter(|it| it.state != RevisionState::Archived)
+                .collect();
+            if !site.is_placed {
+                assert!(site.chain.is_empty(), "{name}: {:?}", site.chain);
+                continue;
+            }
+            let [only] = live[..] else {
+                panic!("{name}: {live:?}")
+            };
+            assert_eq!(only.entry.version, "5", "{name}");
+            assert!(
+                matches!(only.state, RevisionState::Available(_)),
+                "{name}: {only:?}"
+            );
+            assert!(site.chain.len() <= 3, "{name}: {:?}", site.chain);
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn a_fleet_is_safe_on_the_way_and_ends_at_the_version(
+        strategy in strategy(),
+        outcomes in outcomes(),
+        first in any::<bool>(),
+        events in prop::collection::vec(event(), 0..60),
+    ) {
+        let mut checked = Checked::new(strategy, &outcomes);
+        if first {
+            checked.world.run();
+        }
+        for event in &events {
+            checked.happen(event);
+        }
+        checked.calm_down();
+        checked.check_begun();
+        checked.check_end();
+    }
+
+    /// Also where the failures are the only disturbance: what a manager does that ends after each write is what one does
+    /// that never ends.
+    #[test]
+    fn restarts_change_nothing(
+        strategy in strategy(),
+        outcomes in outcomes(),
+        ends in prop::collection::vec(1..4_usize, 1..40),
+        versions in prop::collection::vec(0..VERSIONS.len(), 1..4),
+    ) {
+        let play = |ends: &[usize]| {
+            let mut world = Checked::new(strategy.clone(), &outcomes).world;
+            world.run();
+            for version in &versions {
+                world.sample.bring(VERSIONS[*version]);
+                for end in ends {
+                    let plan = world.plan();
+                    world.carry_out(plan, *end);
+                    world.collect();
+                }
+                world.run();
+            }
+            (world.sample.sites, world.sample.status)
+        };
+        prop_assert_eq!(play(&ends), play(&[]));
+    }
+}

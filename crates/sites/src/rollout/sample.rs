@@ -1,0 +1,90 @@
+//! A fleet of any size, for measurements and tests.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus, SiteStop};
+use jiff::Timestamp;
+
+use super::{Observed, Placement, Site, Target, Version};
+
+/// A deployment, and all that plans of its rollouts depend on.
+#[derive(Clone, Debug)]
+pub struct Sample {
+    /// The spec of the deployment.
+    pub spec: SiteDeploymentSpec,
+    /// Its generation.
+    pub generation: i64,
+    /// Its status.
+    pub status: SiteDeploymentStatus,
+    /// The versions that are kept, by name.
+    pub versions: BTreeMap<Arc<str>, Version>,
+    /// The version to be brought.
+    pub target: Target,
+    /// What is known of the choice of sites.
+    pub placement: Placement,
+    /// The sites, by name.
+    pub sites: BTreeMap<Arc<str>, Site>,
+    /// The present time.
+    pub now: Timestamp,
+}
+
+impl Sample {
+    /// So many sites, placed and online and with nothing in them yet; version `1` is to be brought to all at once.
+    #[must_use]
+    pub fn new(sites: usize) -> Self {
+        let site = Site {
+            is_placed: true,
+            is_online: true,
+            ..Site::default()
+        };
+        let sites = (0..sites).map(|at| (format!("site-{at:05}").into(), site.clone()));
+        let mut sample = Self {
+            spec: SiteDeploymentSpec {
+                application: "shop".to_owned(),
+                ..SiteDeploymentSpec::default()
+            },
+            generation: 1,
+            status: SiteDeploymentStatus::default(),
+            versions: BTreeMap::new(),
+            target: Target::NoVersion,
+            placement: Placement::Placed(None),
+            sites: sites.collect(),
+            now: Timestamp::constant(1_700_000_000, 0),
+        };
+        sample.bring("1");
+        sample
+    }
+
+    /// Asks for a version, which is kept from now on.
+    pub fn bring(&mut self, version: &str) {
+        let name: Arc<str> = version.into();
+        self.versions
+            .entry(Arc::clone(&name))
+            .or_insert_with(|| Version {
+                version: Arc::clone(&name),
+                edit: format!("{version}-a").into(),
+                phases: vec!["base".to_owned(), "apps".to_owned()],
+                stop: SiteStop::None,
+                has_probes: true,
+            });
+        self.target = Target::Version(name);
+    }
+
+    /// What a plan is made from.
+    #[must_use]
+    pub fn observed(&self) -> Observed<'_> {
+        Observed {
+            name: "shop",
+            uid: "2f0e3d5c",
+            generation: self.generation,
+            spec: &self.spec,
+            status: &self.status,
+            target: self.target.clone(),
+            versions: &self.versions,
+            placement: self.placement.clone(),
+            sites: &self.sites,
+            revision_name: |deployment, site, number| format!("{deployment}-{site}-{number}"),
+            now: self.now,
+        }
+    }
+}

@@ -1,0 +1,421 @@
+//! A model of a deployment, of who carries its plans out, and of the sites: for tests.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use baton_apis::{OnError, SiteDeploymentStatus, SiteEntry};
+use jiff::SignedDuration;
+
+use super::{sample::Sample, *};
+
+/// How a version does in a site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Works,
+    /// It never gets available.
+    Hangs,
+    Refused,
+}
+
+/// What really is in a site, whatever is known of it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Real {
+    /// How far each revision is, by number, those that are not archived.
+    pub(super) states: BTreeMap<i64, RevisionState>,
+    /// Versions and edits in the order in which they began, with their rollouts.
+    pub(super) begun: Vec<SiteEntry>,
+    pub(super) is_window_closed: bool,
+    /// How many of those that began were looked at.
+    pub(super) checked: usize,
+}
+
+pub(super) struct World {
+    pub(super) sample: Sample,
+    pub(super) real: BTreeMap<Arc<str>, Real>,
+    /// How a version does, by its name; it works otherwise.
+    pub(super) outcomes: BTreeMap<String, Outcome>,
+    /// All that was given: site and entry, in order.
+    pub(super) given: Vec<(Arc<str>, SiteEntry)>,
+}
+
+impl World {
+    pub(super) fn new(sites: usize) -> Self {
+        let sample = Sample::new(sites);
+        let real = sample
+            .sites
+            .keys()
+            .map(|name| (Arc::clone(name), Real::default()));
+        Self {
+            real: real.collect(),
+            sample,
+            outcomes: BTreeMap::new(),
+            given: Vec::new(),
+        }
+    }
+
+    pub(super) fn plan(&self) -> Plan {
+        let plan = plan(&self.sample.observed());
+        assert_eq!(
+            plan,
+            super::plan(&self.sample.observed()),
+            "it depends on nothing else"
+        );
+        plan
+    }
+
+    /// Carries a plan out, but for what comes after so many writes: the manager ends there.
+    pub(super) fn carry_out(&mut self, plan: Plan, writes: usize) {
+        let mut writes = writes;
+        let mut may_write = || {
+            let may = writes > 0;
+            writes = writes.saturating_sub(1);
+            may
+        };
+        if plan.status_first && may_write() {
+            self.sample.status = plan.status.clone();
+        } else if plan.status_first {
+            return;
+        }
+        for action in plan.actions {
+            if !may_write() {
+                return;
+            }
+            self.perform(action);
+        }
+        if may_write() {
+            self.sample.status = plan.status;
+        }
+    }
+
+    fn perform(&mut self, action: Action) {
+        match action {
+            Action::Give {
+                site,
+                number,
+                name,
+                entry,
+                previous,
+            } => {
+                let chain = &mut self.sample.sites.get_mut(&site).unwrap().chain;
+                assert!(
+                    chain.iter().all(|other| other.number < number),
+                    "{name} is not the newest"
+                );
+                assert!(
+                    chain.iter().all(|other| other.name != name),
+                    "{name} is taken"
+                );
+                let newest = chain
+                    .iter()
+                    .rev()
+                    .find(|other| other.state != RevisionState::Archived);
+                assert_eq!(
+                    previous.first(),
+                    newest.map(|newest| &newest.name),
+                    "{name}"
+                );
+                let waits = |other: &&Revision| other.counts() && !other.has_begun();
+                let same = chain.iter().filter(waits).find(|other| {
+                    (other.entry.rollout, &other.entry.edit) == (entry.rollout, &entry.edit)
+                });
+                assert_eq!(same, None, "{name} is given twice");
+                self.given.push((Arc::clone(&site), (*entry).clone()));
+                chain.push(Revision {
+                    name,
+                    number,
+                    entry: Arc::new(*entry),
+                    state: RevisionState::Queued,
+                    is_deleting: false,
+                    is_archiving: false,
+                });
+                let real = self.real.get_mut(&site).unwrap();
+                real.states.insert(number, RevisionState::Queued);
+            }
+            Action::Withdraw { revision } => {
+                let found = self.revision(&revision);
+                assert!(!found.has_begun(), "{revision} has begun");
+                found.is_deleting = true;
+            }
+            Action::TearDown { revision } => self.revision(&revision).is_deleting = true,
+            Action::Archive { revision } => {
+                let site = self
+                    .sample
+                    .sites
+                    .values()
+                    .find(|it| it.chain.iter().any(|it| it.name == revision));
+                let chain = &site.unwrap().chain;
+                let at = chain.iter().position(|it| it.name == revision).unwrap();
+                let is_available =
+                    |it: &Revision| it.counts() && matches!(it.state, RevisionState::Available(_));
+                let is_superseded = chain[at + 1..].iter().any(is_available);
+                assert!(
+                    is_superseded || chain[at].state == RevisionState::Skipped,
+                    "{revision} is needed"
+                );
+                self.revision(&revision).is_archiving = true;
+            }
+            Action::Forget { revision } => {
+                let found = self.revision(&revision);
+                assert_eq!(found.state, RevisionState::Archived, "{revision}");
+                found.is_deleting = true;
+            }
+        }
+    }
+
+    fn revision(&mut self, name: &str) -> &mut Revision {
+        let mut revisions = self
+            .sample
+            .sites
+            .values_mut()
+            .flat_map(|site| &mut site.chain);
+        let found = revisions.find(|revision| &*revision.name == name).unwrap();
+        assert!(!found.is_deleting, "{name} is being deleted already");
+        found
+    }
+
+    /// Plans and carries out until nothing is left to do. The number of writes.
+    pub(super) fn settle(&mut self) -> usize {
+        let mut writes = 0;
+        for _ in 0..50 {
+            let plan = self.plan();
+            let is_same = plan.status == self.sample.status;
+            if plan.actions.is_empty() && is_same {
+                return writes;
+            }
+            writes += plan.actions.len() + usize::from(!is_same);
+            self.carry_out(plan, usize::MAX);
+            self.collect();
+        }
+        panic!("a plan that does not end: {:#?}", self.plan());
+    }
+
+    /// What was asked for in the hub takes effect in the sites that are online, and is gone after that.
+    pub(super) fn collect(&mut self) {
+        for (name, site) in &mut self.sample.sites {
+            let real = self.real.get_mut(name).unwrap();
+            for revision in site.chain.iter_mut().filter(|_| site.is_online) {
+                if revision.is_archiving || revision.is_deleting {
+                    real.states.remove(&revision.number);
+                    revision.state = RevisionState::Archived;
+                }
+            }
+            site.chain
+                .retain(|it| !it.is_deleting || it.state != RevisionState::Archived);
+        }
+    }
+
+    /// A site works on its queue: each revision after the one before it, as gates have it. What the hub knows follows.
+    pub(super) fn work(&mut self, site: &str) {
+        let (name, state) = self.sample.sites.get_key_value(site).unwrap();
+        let name = Arc::clone(name);
+        if state.is_online {
+            let numbers: Vec<_> = state
+                .chain
+                .iter()
+                .filter(|it| it.counts())
+                .map(|it| it.number)
+                .collect();
+            for number in numbers {
+                self.advance(&name, number);
+            }
+        }
+        self.report(&name);
+    }
+
+    fn advance(&mut self, site: &Arc<str>, number: i64) {
+        let now = self.sample.now;
+        let chain = &self.sample.sites[site].chain;
+        let revision = chain
+            .iter()
+            .find(|revision| revision.number == number)
+            .unwrap();
+        let real = self.real.get_mut(site).unwrap();
+        let entry = &*revision.entry;
+        let outcome = self
+            .outcomes
+            .get(&entry.edit)
+            .copied()
+            .unwrap_or(Outcome::Works);
+        let mut older = chain
+            .iter()
+            .rev()
+            .filter(|it| it.number < number && it.counts());
+        let state = match (&real.states[&number], outcome) {
+            (RevisionState::Queued, _) => {
+                let is_first = real.begun.is_empty();
+                if real.is_window_closed && !is_first && !entry.is_edit && !entry.is_rollback {
+                    return;
+                }
+                let may_begin =
+                    older
+                        .next()
+                        .is_none_or(|older| match &real.states[&older.number] {
+                            RevisionState::Available(_) => true,
+                            RevisionState::Queued => false,
+                            // The gate does not wait for what has failed.
+                            RevisionState::Started(began) => {
+                                entry.is_edit
+                                    || entry.is_rollback
+                                    || now.duration_since(*began) >= DEADLINE
+                            }
+                            RevisionState::Failing { started, .. } => started.is_some(),
+                            RevisionState::Skipped
+                            | RevisionState::Unknown { .. }
+                            | RevisionState::Archived => unreachable!(),
+                        });
+                if !may_begin {
+                    return;
+                }
+                if outcome == Outcome::Refused {
+                    failing(reasons::COLLISION_DETECTED, false, None)
+                } else {
+                    real.begun.push(entry.clone());
+                    RevisionState::Started(now)
+                }
+            }
+            (RevisionState::Started(_), Outcome::Works) => RevisionState::Available(now),
+            (
+                RevisionState::Failing {
+                    was_available: true,
+                    ..
+                },
+                Outcome::Works,
+            ) => RevisionState::Available(now),
+            _ => return,
+        };
+        real.states.insert(number, state);
+    }
+
+    /// What a site has does not work any more, for now.
+    pub(super) fn flap(&mut self, site: &str) {
+        let (name, real) = self
+            .real
+            .iter_mut()
+            .find(|(name, _)| &***name == site)
+            .unwrap();
+        let name = Arc::clone(name);
+        for state in real.states.values_mut() {
+            if let RevisionState::Available(since) = *state {
+                *state = failing(reasons::PROBE_FAILURE, true, Some(since));
+            }
+        }
+        self.report(&name);
+    }
+
+    pub(super) fn connect(&mut self, site: &str, is_online: bool) {
+        let name: Arc<str> = site.into();
+        self.sample.sites.get_mut(&name).unwrap().is_online = is_online;
+        self.report(&name);
+        self.collect();
+    }
+
+    /// The hub learns how a site is, or that nothing is known of it now.
+    fn report(&mut self, name: &Arc<str>) {
+        let site = self.sample.sites.get_mut(name).unwrap();
+        let real = &self.real[name];
+        for revision in &mut site.chain {
+            let Some(state) = real.states.get(&revision.number) else {
+                continue;
+            };
+            revision.state = match (site.is_online, &revision.state) {
+                (true, _) => state.clone(),
+                (false, RevisionState::Unknown { .. }) => continue,
+                (false, last) => {
+                    let has_begun = !matches!(last, RevisionState::Queued)
+                        && !matches!(last, RevisionState::Failing { started: None, .. });
+                    RevisionState::Unknown { has_begun }
+                }
+            };
+        }
+    }
+
+    pub(super) fn work_all(&mut self) {
+        let names: Vec<_> = self.real.keys().cloned().collect();
+        names.iter().for_each(|name| self.work(name));
+    }
+
+    pub(super) fn pass(&mut self, seconds: i64) {
+        self.sample.now += SignedDuration::from_secs(seconds);
+    }
+
+    /// Everybody works, and plans are carried out, until nothing changes any more but by time alone.
+    pub(super) fn run(&mut self) {
+        for _ in 0..400 {
+            self.settle();
+            let before = format!("{:?}", self.sample.sites);
+            self.work_all();
+            if self.settle() > 0 || before != format!("{:?}", self.sample.sites) {
+                continue;
+            }
+            let Some(at) = self.plan().again_at else {
+                return;
+            };
+            assert!(at > self.sample.now);
+            self.sample.now = at;
+        }
+        panic!("it does not come to rest");
+    }
+
+    pub(super) fn status(&self) -> &SiteDeploymentStatus {
+        &self.sample.status
+    }
+
+    /// Status and reason of a condition.
+    pub(super) fn condition(&self, type_: &str) -> Option<(&str, &str)> {
+        let found = self
+            .status()
+            .conditions
+            .iter()
+            .find(|it| it.type_ == type_)?;
+        Some((&found.status, &found.reason))
+    }
+
+    pub(super) fn message(&self, type_: &str) -> &str {
+        let found = self.status().conditions.iter().find(|it| it.type_ == type_);
+        found.map_or("", |found| &found.message)
+    }
+
+    /// The versions that each site has begun, in order.
+    pub(super) fn versions(&self, site: &str) -> Vec<&str> {
+        let begun = self
+            .real
+            .iter()
+            .find(|(name, _)| &***name == site)
+            .unwrap()
+            .1
+            .begun
+            .iter();
+        begun.map(|entry| entry.version.as_str()).collect()
+    }
+
+    /// The sites that a batch of the present rollout was given to, in the order in which they were.
+    pub(super) fn batch(&self, number: i32) -> Vec<&str> {
+        let rollout = self.status().rollout.unwrap();
+        let given = self
+            .given
+            .iter()
+            .filter(|(_, entry)| (entry.rollout, entry.batch) == (rollout, number));
+        given.map(|(site, _)| &**site).collect()
+    }
+
+    pub(super) fn names(&self) -> Vec<Arc<str>> {
+        self.sample.sites.keys().cloned().collect()
+    }
+
+    pub(super) fn on_error(&mut self, on_error: OnError) {
+        self.sample.spec.strategy.on_error = on_error;
+    }
+}
+
+use baton_apis::conditions::reasons;
+
+/// As long as a version may take, when the spec does not say.
+pub(super) const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
+
+fn failing(reason: &'static str, was_available: bool, started: Option<Timestamp>) -> RevisionState {
+    RevisionState::Failing {
+        reason,
+        message: "why".into(),
+        was_available,
+        started,
+    }
+}
