@@ -11,7 +11,8 @@ use baton_records::revision::RevisionRecord;
 use baton_sites::{
     chain::{Reported, revision_name, state},
     overlap::{Claim, Overlap, settle},
-    rollout::{Observed, Placement, Plan, Revision, Site, Target, Version as Planned, plan,
+    rollout::{
+        Observed, Placement, Plan, Revision, Site, Target, Version as Planned, plan,
         strategy::canary_expression,
     },
 };
