@@ -20,9 +20,11 @@ mod ran;
 pub(crate) mod releases;
 pub(crate) mod repairs;
 pub(crate) mod requests;
+pub(crate) mod site_gate;
 pub(crate) mod site_terms;
 pub(crate) mod sites;
 mod slices;
+mod stopping;
 mod storage_classes;
 pub(crate) mod store;
 pub(crate) mod strays;
@@ -144,6 +146,9 @@ pub(crate) enum Error {
         step: &'static str,
         source: ApiError,
     },
+    /// The state of an agent, on disk. The cause is that of a file.
+    #[error("noting that a phase has begun: {0}")]
+    Note(String),
 }
 
 impl ReconcileError for Error {

@@ -138,24 +138,12 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let controllers = rollouts.start(controllers, args.workers.get(), told, &mut tasks);
 
     readiness.set_waiting_for("the list of revisions");
-    let filled = fill(&client, &observed, &mut tasks);
     tokio::select! {
-        () = filled => {}
-        () = stop.received() => return Ok(()),
-    }
-    let filled = fill_slices(&client, &observed, &mut tasks);
-    tokio::select! {
-        () = filled => {}
-        () = stop.received() => return Ok(()),
-    }
-    tokio::select! {
-        ((), (), (), ()) = async {
-            tokio::join!(
-                inventory.listed(),
-                assignments.listed(),
-                releases.listed(),
-                rollouts.listed()
-            )
+        () = async {
+            fill(&client, &observed, &mut tasks).await;
+            fill_slices(&client, &observed, &mut tasks).await;
+            let others = (releases.listed(), rollouts.listed());
+            tokio::join!(inventory.listed(), assignments.listed(), others.0, others.1);
         } => {}
         () = stop.received() => return Ok(()),
     }

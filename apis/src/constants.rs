@@ -92,7 +92,8 @@ pub const FINALIZER_MIRROR: &str = "baton.run/mirror";
 pub const HEARTBEAT: &str = "agent";
 /// Annotation on the object [`HEARTBEAT`]: how often its status is to be written, in seconds.
 pub const ANNOTATION_HEARTBEAT_SECONDS: &str = "baton.run/heartbeat-seconds";
-/// Label on revisions of Releases: the application and the cluster whose chain they belong to. The value is opaque.
+/// Label on revisions of Releases and of sites: the application, or the deployment, and the cluster whose chain they
+/// belong to. The value is opaque.
 pub const LABEL_CHAIN: &str = "baton.run/chain";
 /// Label on revisions of sites: the `SiteDeployment` that made them.
 pub const LABEL_SITE_DEPLOYMENT: &str = "baton.run/site-deployment";
@@ -104,6 +105,8 @@ pub const LABEL_SITE: &str = "baton.run/site";
 pub const ANNOTATION_SITE: &str = "baton.run/site";
 /// Label on objects: the service that they belong to, for upgrades that stop some services.
 pub const LABEL_SERVICE: &str = "baton.run/service";
+/// Annotation on workloads that have stopped for the next version of a site.
+pub const ANNOTATION_STOPPED: &str = "baton.run/stopped";
 /// Label on Secrets: the credentials of a chart repository.
 pub const LABEL_CHART_REPOSITORY: &str = "baton.run/chart-repository";
 /// Annotation on `InstallationTargets`: the slices that hold what is installed.

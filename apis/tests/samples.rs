@@ -2,8 +2,40 @@
 
 use std::{fs, path::Path};
 
-use baton_apis::{Application, DeliveryScope, ObjectSet, SiteAssignment};
+use baton_apis::{
+    Application, DeliveryScope, ObjectSet, SiteApplication, SiteAssignment, SiteDeployment,
+    constants::LABEL_SERVICE,
+};
+use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
+
+/// A file of the repository.
+fn read(path: &str) -> String {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(path);
+    fs::read_to_string(path).expect("the file is part of the repository")
+}
+
+/// An object of a kind in which no field is unknown.
+fn exact<K: DeserializeOwned + Serialize>(value: &Value) -> K {
+    let object: K = serde_json::from_value(value.clone()).expect("it is an object of this kind");
+    let taken = json!(object);
+    assert!(is_within(value, &taken), "{value} became {taken}");
+    object
+}
+
+/// Whether everything in a value is in another one as well, which may have defaults besides.
+fn is_within(part: &Value, whole: &Value) -> bool {
+    match (part, whole) {
+        (Value::Object(part), Value::Object(whole)) => part
+            .iter()
+            .all(|(key, value)| whole.get(key).is_some_and(|other| is_within(value, other))),
+        (Value::Array(part), Value::Array(whole)) => {
+            let pairs = || part.iter().zip(whole);
+            part.len() == whole.len() && pairs().all(|(value, other)| is_within(value, other))
+        }
+        _ => part == whole,
+    }
+}
 
 /// The revisions of the tour, in order.
 fn revisions() -> Vec<ObjectSet> {
@@ -69,4 +101,66 @@ fn the_application_has_no_field_that_is_unknown_and_ends_with_all_for_the_new_re
     let last = steps.last().unwrap();
     assert_eq!((last.capacity.incumbent, last.capacity.contender), (0, 100));
     assert_eq!(last.traffic.incumbent, 0);
+}
+
+#[test]
+fn the_samples_of_sites_have_no_field_that_is_unknown_and_belong_together() {
+    let [application, deployment] =
+        ["40-site-application.yaml", "41-site-deployment.yaml"].map(|name| {
+            let text = read(&format!("config/samples/{name}"));
+            serde_saphyr::from_str::<Value>(&text).expect("the sample is YAML")
+        });
+    let application: SiteApplication = exact(&application);
+    let deployment: SiteDeployment = exact(&deployment);
+    assert_eq!(
+        application.metadata.namespace,
+        deployment.metadata.namespace
+    );
+    assert_eq!(
+        application.metadata.name.as_ref(),
+        Some(&deployment.spec.application)
+    );
+    // A healthy time is for those whose health is known.
+    let content = &application.spec.template.spec;
+    assert!(
+        content
+            .availability_probes
+            .as_ref()
+            .is_some_and(|probes| !probes.is_empty())
+    );
+    let phases = content.phases.as_ref().expect("there are phases");
+    assert!(phases.iter().all(|phase| phase.class.is_empty()));
+    let objects = phases.iter().flat_map(|phase| &phase.objects);
+    let services: Vec<_> = objects
+        .filter_map(|entry| entry.object["metadata"]["labels"][LABEL_SERVICE].as_str())
+        .collect();
+    for service in &application.spec.upgrade.services {
+        assert!(
+            services.contains(&service.name.as_str()),
+            "{}",
+            service.name
+        );
+    }
+}
+
+#[test]
+fn the_manifests_on_the_page_about_sites_have_no_field_that_is_unknown() {
+    let page = read("docs/sites.md");
+    let blocks = page.split("```yaml\n").skip(1);
+    let mut kinds = Vec::new();
+    for block in blocks {
+        let text = block.split("```").next().expect("a block has an end");
+        let value: Value = serde_saphyr::from_str(text).expect("it is YAML");
+        match value["kind"].as_str() {
+            Some("SiteApplication") => {
+                exact::<SiteApplication>(&value);
+            }
+            Some("SiteDeployment") => {
+                exact::<SiteDeployment>(&value);
+            }
+            kind => panic!("{kind:?} is no kind of this page"),
+        }
+        kinds.push(value["kind"].clone());
+    }
+    assert!(kinds.contains(&json!("SiteApplication")) && kinds.contains(&json!("SiteDeployment")));
 }

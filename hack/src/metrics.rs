@@ -69,6 +69,13 @@ impl Metrics {
         count(self.sum(REQUESTS, &[("verb", verb)]).unwrap_or_default())
     }
 
+    /// Requests of one verb that the API server has carried out so far.
+    #[must_use]
+    pub fn successes(&self, verb: &str) -> u64 {
+        let labels = [("verb", verb), ("code_class", "2xx")];
+        count(self.sum(REQUESTS, &labels).unwrap_or_default())
+    }
+
     /// Requests sent so far that changed what users stored.
     #[must_use]
     pub fn writes(&self) -> u64 {
@@ -143,6 +150,10 @@ mod tests {
     fn requests_are_summed_over_status_codes() {
         let metrics = Metrics::parse(TEXT);
         assert_eq!((metrics.requests("get"), metrics.writes()), (4, 2));
+        assert_eq!(
+            (metrics.successes("get"), metrics.successes("list")),
+            (3, 0)
+        );
         let by_verb = metrics.requests_by_verb();
         let by_verb: Vec<_> = by_verb
             .iter()

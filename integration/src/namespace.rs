@@ -373,7 +373,11 @@ impl TestNamespace {
         let labels = format!("{LABEL_TEST}={}", self.name);
         // Garbage collection takes a deployment's revisions; to delete one of them before would only
         // have it made again.
-        for kind in ["ClusterObjectDeployment", "ClusterObjectSet"] {
+        for kind in [
+            "ClusterObjectDeployment",
+            "ClusterObjectSet",
+            "ClusterObjectSetPhase",
+        ] {
             for found in cluster.list(&like(group, kind, json!({})), &labels).await {
                 let name = json!({ "name": found["metadata"]["name"] });
                 cluster.delete(&like(group, kind, name), "Background").await;

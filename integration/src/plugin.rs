@@ -239,3 +239,12 @@ pub fn snapshots(namespace: &TestNamespace) -> insta::Settings {
     );
     settings
 }
+
+/// As [`snapshots`], of objects whose conditions were written long ago.
+#[must_use]
+pub fn dated_snapshots(namespace: &TestNamespace) -> insta::Settings {
+    let mut settings = snapshots(namespace);
+    settings.add_filter(r"\b\d+(d|y|y\d+d|d\d+h) {3,}", "[since]   ");
+    settings.add_filter(r"(?m)\b\d+(d|y|y\d+d|d\d+h)$", "[since]");
+    settings
+}

@@ -60,17 +60,6 @@ impl GlobalArgs {
         namespace.filter(|namespace| !namespace.is_empty())
     }
 
-    /// These flags, and those of others where there are none.
-    pub(crate) fn or(self, others: &Self) -> Self {
-        Self {
-            kubeconfig: self.kubeconfig.or_else(|| others.kubeconfig.clone()),
-            context: self.context.or_else(|| others.context.clone()),
-            namespace: self.namespace.or_else(|| others.namespace.clone()),
-            as_user: self.as_user.or_else(|| others.as_user.clone()),
-            color: self.color,
-        }
-    }
-
     /// How to write to the standard output.
     pub(crate) fn output(&self) -> Output {
         Output::stdout(self.color)

@@ -8,7 +8,7 @@ use crate::{
     args::GlobalArgs,
     commands::{
         Exit, abort, adopt, complete, completion, diff, drift, events, history, orphans, pack,
-        pause, promote, restart, resume, rollback, status, tree, wait,
+        pause, promote, redeploy, restart, resume, rollback, sites, status, tree, wait,
     },
     error::Error,
     output::report,
@@ -16,10 +16,11 @@ use crate::{
 
 /// See and steer the revisions of ObjectDeployments
 ///
-/// TARGET is `od/NAME` (ObjectDeployment), `cod/NAME` (ClusterObjectDeployment), `os/NAME` (ObjectSet),
-/// `cos/NAME` (ClusterObjectSet), or a NAME alone: the ObjectDeployment of that name, else the ObjectSet. The commands
-/// tree, status, history, diff, rollback, promote and abort also know `app/NAME` (Application) and `rel/NAME` (Release)
-/// of Shipper's.
+/// TARGET is `od/NAME` (ObjectDeployment), `cod/NAME` (ClusterObjectDeployment), `os/NAME` (ObjectSet), `cos/NAME`
+/// (ClusterObjectSet), or a NAME alone: the ObjectDeployment of that name, else the ObjectSet. The commands tree,
+/// status, history, diff, rollback, promote and abort also know `app/NAME` (Application) and `rel/NAME` (Release) of
+/// Shipper's; tree, status, history and diff `sitedeploy/NAME` (SiteDeployment) and `siteapp/NAME` (SiteApplication),
+/// and rollback, pause, resume, abort, redeploy and wait `sitedeploy/NAME`.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-baton", bin_name = "kubectl baton", version)]
 pub(crate) struct Cli {
@@ -43,6 +44,8 @@ pub(crate) enum Command {
     Pause(pause::PauseArgs),
     Resume(resume::ResumeArgs),
     Restart(restart::RestartArgs),
+    Redeploy(redeploy::RedeployArgs),
+    Sites(sites::SitesArgs),
     Status(status::StatusArgs),
     Wait(wait::WaitArgs),
     Events(events::EventsArgs),
@@ -51,8 +54,6 @@ pub(crate) enum Command {
     Pack(Box<pack::PackArgs>),
     Adopt(Box<adopt::AdoptArgs>),
     Completion(completion::CompletionArgs),
-    #[command(name = "__complete")]
-    Complete(complete::CompleteArgs),
 }
 
 /// After Ctrl-C, as shells report a process that a signal has ended.
@@ -63,11 +64,11 @@ const TERMINATED: u8 = 143;
 const CLOSED_PIPE: u8 = 141;
 const FAILED: u8 = 2;
 
-/// Runs a command; errors are printed.
-pub(crate) async fn run(cli: Cli) -> ExitCode {
+/// Runs what the arguments of the process ask for; errors are printed.
+pub(crate) async fn run() -> ExitCode {
     // Ended here rather than by the signal itself, so that what was done to the terminal is undone.
     let result = tokio::select! {
-        result = dispatch(cli) => result,
+        result = answer() => result,
         Ok(()) = tokio::signal::ctrl_c() => return ExitCode::from(INTERRUPTED),
         Ok(()) = terminated() => return ExitCode::from(TERMINATED),
     };
@@ -96,6 +97,13 @@ async fn terminated() -> std::io::Result<()> {
     std::future::pending().await
 }
 
+async fn answer() -> Result<Exit, Error> {
+    match complete::asked(std::env::args_os().skip(1)) {
+        Some(words) => complete::run(&words, &Cli::command()).await,
+        None => dispatch(Cli::parse()).await,
+    }
+}
+
 async fn dispatch(cli: Cli) -> Result<Exit, Error> {
     let global = &cli.global;
     match &cli.command {
@@ -108,6 +116,8 @@ async fn dispatch(cli: Cli) -> Result<Exit, Error> {
         Command::Pause(args) => pause::run(args, global).await,
         Command::Resume(args) => resume::run(args, global).await,
         Command::Restart(args) => restart::run(args, global).await,
+        Command::Redeploy(args) => redeploy::run(args, global).await,
+        Command::Sites(args) => sites::run(args, global).await,
         Command::Status(args) => status::run(args, global).await,
         Command::Wait(args) => wait::run(args, global).await,
         Command::Events(args) => events::run(args, global).await,
@@ -116,7 +126,6 @@ async fn dispatch(cli: Cli) -> Result<Exit, Error> {
         Command::Pack(args) => pack::run(args, global).await,
         Command::Adopt(args) => adopt::run(args, global).await,
         Command::Completion(args) => completion::run(args, &mut Cli::command(), global),
-        Command::Complete(args) => complete::run(args, &Cli::command(), global).await,
     }
 }
 

@@ -201,6 +201,17 @@ impl Cluster {
     /// out of lists of built-in kinds; with `metadata_only` these are of `PartialObjectMetadata`.
     pub(crate) async fn list_at(&self, path: &str, query: &ListQuery) -> Result<Vec<Value>, Error> {
         let mut items = Vec::new();
+        self.each_at(path, query, |item| items.push(item)).await?;
+        Ok(items)
+    }
+
+    /// As [`Cluster::list_at`], for collections too large to be held: `take` gets one object after the other.
+    pub(crate) async fn each_at(
+        &self,
+        path: &str,
+        query: &ListQuery,
+        mut take: impl FnMut(Value),
+    ) -> Result<(), Error> {
         let mut token = String::new();
         loop {
             let request = Request::get(query.url(path, &token))
@@ -211,17 +222,17 @@ impl Cluster {
             let kind = kind.strip_suffix("List").unwrap_or(kind).to_owned();
             let api_version = page["apiVersion"].take();
             if let Value::Array(found) = page["items"].take() {
-                items.extend(found.into_iter().map(|mut item| {
+                for mut item in found {
                     if item["kind"].is_null() {
                         item["apiVersion"] = api_version.clone();
                         item["kind"] = kind.clone().into();
                     }
-                    item
-                }));
+                    take(item);
+                }
             }
             match page.pointer("/metadata/continue").and_then(Value::as_str) {
                 Some(next) if !next.is_empty() => next.clone_into(&mut token),
-                _ => return Ok(items),
+                _ => return Ok(()),
             }
         }
     }

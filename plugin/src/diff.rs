@@ -6,6 +6,7 @@
 //! see values only as a [`Pair`], which cannot be made without masking Secrets.
 
 pub(crate) mod apply;
+pub(crate) mod check;
 pub(crate) mod clean;
 pub(crate) mod external;
 pub(crate) mod forecast;

@@ -50,6 +50,16 @@ pub(crate) enum Error {
         /// Plural of the kind that was asked for.
         kind: &'static str,
     },
+    /// The server does not have the custom resources of sites.
+    #[error(
+        "the API server at {server} does not serve {kind} (baton.run/v1alpha1); apply config/crds of this release of \
+             Baton there first"
+    )]
+    NoSites {
+        server: String,
+        /// Plural of the kind that was asked for.
+        kind: &'static str,
+    },
     /// What the server serves could not be found out.
     #[error(transparent)]
     Discovery(#[from] DiscoveryError),
@@ -74,6 +84,11 @@ pub(crate) enum Error {
 }
 
 impl Error {
+    /// Whether a precondition of a JSON patch did not hold: what was looked at is another by now.
+    pub(crate) fn is_failed_test(&self) -> bool {
+        matches!(self, Self::Refused(status) if status.code == 422 && status.message.contains("test"))
+    }
+
     /// Whether the reader of our output has gone: nobody reads a report either.
     pub(crate) fn is_closed_pipe(&self) -> bool {
         matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)

@@ -43,6 +43,8 @@ pub(crate) struct Watches {
     sender: UnboundedSender<(ListRequest, Change)>,
     receiver: UnboundedReceiver<(ListRequest, Change)>,
     sources: BTreeMap<ListRequest, State>,
+    /// Takes away from each object what nobody looks at.
+    trim: fn(&mut Value),
     /// When the first change of the present burst came.
     changed_at: Option<Instant>,
 }
@@ -72,12 +74,18 @@ impl Drop for State {
 
 impl Watches {
     pub(crate) fn new(cluster: &Cluster) -> Self {
+        Self::trimmed(cluster, |_| {})
+    }
+
+    /// Of collections too large to be held as they are: `trim` takes away from each object what nobody looks at.
+    pub(crate) fn trimmed(cluster: &Cluster, trim: fn(&mut Value)) -> Self {
         let (sender, receiver) = unbounded_channel();
         Self {
             client: cluster.client.clone(),
             sender,
             receiver,
             sources: BTreeMap::new(),
+            trim,
             changed_at: None,
         }
     }
@@ -192,11 +200,13 @@ impl Watches {
         let (sender, own) = (self.sender.clone(), source.clone());
         // The receiver is gone when the program ends.
         let send = move |change| drop(sender.send((own.clone(), change)));
+        let trim = self.trim;
         let task = if source.query.metadata_only {
             let api = api::<PartialObjectMeta<DynamicObject>>(client, path);
-            tokio::spawn(watch(api, config, send))
+            tokio::spawn(watch(api, config, trim, send))
         } else {
-            tokio::spawn(watch(api::<DynamicObject>(client, path), config, send))
+            let api = api::<DynamicObject>(client, path);
+            tokio::spawn(watch(api, config, trim, send))
         };
         State {
             objects: BTreeMap::new(),
@@ -237,7 +247,7 @@ where
 
 /// Lists and watches for ever. A watch that fails is started again with a list: only its end shows that the server
 /// answers.
-async fn watch<K>(api: Api<K>, config: watcher::Config, send: impl Fn(Change))
+async fn watch<K>(api: Api<K>, config: watcher::Config, trim: fn(&mut Value), send: impl Fn(Change))
 where
     K: Resource + Clone + Debug + DeserializeOwned + Serialize + Send + 'static,
 {
@@ -250,7 +260,11 @@ where
                 Some(Err(failure)) => break Some(failure),
                 None => break None,
             };
-            let json = |object: K| serde_json::to_value(object).unwrap_or_default();
+            let json = |object: K| {
+                let mut object = serde_json::to_value(object).unwrap_or_default();
+                trim(&mut object);
+                object
+            };
             send(Change::Seen(match event {
                 Event::Init => Event::Init,
                 Event::InitApply(object) => Event::InitApply(json(object)),

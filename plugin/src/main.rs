@@ -8,10 +8,12 @@
 //!   stands for the phases that others run.
 //! - [`served`] is what a server serves; [`adopt`] how what other tools have installed becomes a revision's.
 //! - [`events`] are those of the API, about deployments, revisions and their objects.
-//! - [`rollout`] says whether a chain is rolled out, and if not, why; [`live`] follows a chain by watches.
+//! - [`rollout`] says whether a chain is rolled out, and if not, why; [`live`] follows a chain by watches, [`follow`]
+//!   anything else.
 //! - [`diff`] compares revisions, the cluster and files; [`rollback`] decides where to go back to.
 //! - [`applications`] is about Shipper's Applications and Releases, whose revisions are chains over clusters.
-//! - [`output`] and [`progress`] are the terminal: tables, colours, machine-readable formats, waits.
+//! - [`sites`] is about deployments to sites, which have a chain of revisions in every site.
+//! - [`output`], [`progress`] and [`bars`] are the terminal: tables, colours, machine-readable formats, waits.
 //!
 //! What a command decides from is read first, with lists, into plain values; deciding and rendering
 //! are pure.
@@ -19,6 +21,7 @@
 mod adopt;
 mod applications;
 mod args;
+mod bars;
 mod chain;
 mod children;
 mod cli;
@@ -29,6 +32,7 @@ mod delegates;
 mod diff;
 mod error;
 mod events;
+mod follow;
 mod live;
 mod output;
 mod pack;
@@ -38,14 +42,13 @@ mod rollout;
 mod screen;
 mod selection;
 mod served;
+mod sites;
 mod target;
 mod tree;
 
 use std::process::ExitCode;
 
-use clap::Parser as _;
-
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
-    cli::run(cli::Cli::parse()).await
+    cli::run().await
 }

@@ -14,6 +14,7 @@ use crate::{
     connect::{Cluster, ListQuery, ListRequest},
     error::Error,
     live::Watches,
+    sites::target::SiteTarget,
     target::{Kind, Target, parse_all},
 };
 
@@ -47,7 +48,16 @@ impl SelectionArgs {
 
     /// The Application or Release that was named, if it is one of these.
     pub(crate) fn application(&self) -> Result<Option<AppTarget>, Error> {
-        let target = AppTarget::parse(&self.targets)?;
+        self.checked(AppTarget::parse(&self.targets)?)
+    }
+
+    /// The deployment to sites, or its application, that was named, if it is one of these.
+    pub(crate) fn site(&self) -> Result<Option<SiteTarget>, Error> {
+        self.checked(SiteTarget::parse(&self.targets)?)
+    }
+
+    /// Something named, with flags that go with it.
+    fn checked<T>(&self, target: Option<T>) -> Result<Option<T>, Error> {
         if target.is_some() {
             self.check_flags()?;
         }

@@ -7,7 +7,7 @@ use baton_kubernetes::wire::escape;
 use clap::Args;
 use serde_json::Value;
 
-use crate::applications::target::AppKind;
+use crate::{applications::target::AppKind, sites::target::SiteKind};
 
 /// The kinds that this program is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -125,22 +125,70 @@ impl FromStr for Kind {
     type Err = TargetError;
 
     fn from_str(text: &str) -> Result<Self, TargetError> {
-        let word = text.to_ascii_lowercase();
-        let word = word
-            .strip_suffix(GROUP)
-            .and_then(|word| {
-                word.strip_suffix(".v1alpha1.")
-                    .or_else(|| word.strip_suffix('.'))
-            })
-            .unwrap_or(&word);
-        Self::ALL
-            .into_iter()
-            .find(|kind| kind.names().contains(&word))
-            .ok_or_else(|| match AppKind::of_word(text) {
-                Some(_) => TargetError::Application(text.to_owned()),
-                None => TargetError::Kind(text.to_owned()),
+        let word = bare_kind(text, GROUP);
+        let mut all = Self::ALL.into_iter();
+        all.find(|kind| kind.names().contains(&word.as_str()))
+            .ok_or_else(|| {
+                if AppKind::of_word(text).is_some() {
+                    TargetError::Application(text.to_owned())
+                } else if SiteKind::of_word(text).is_some() {
+                    TargetError::Site(text.to_owned())
+                } else {
+                    TargetError::Kind(text.to_owned())
+                }
             })
     }
+}
+
+/// The word for a kind without its group, in lower case: of `Applications.v1alpha1.shipper.booking.com` the first part.
+pub(crate) fn bare_kind(word: &str, group: &str) -> String {
+    let word = word.to_ascii_lowercase();
+    let bare = word.strip_suffix(group).and_then(|word| {
+        word.strip_suffix(".v1alpha1.")
+            .or_else(|| word.strip_suffix('.'))
+    });
+    bare.map_or_else(|| word.clone(), str::to_owned)
+}
+
+/// The one thing that words name, where that is of a kind that `of_word` knows: `KIND/NAME` or `KIND NAME`. `None` when
+/// they are about other kinds.
+///
+/// # Errors
+/// If there is more than one where one of them is of these kinds, or it has no name that an object can have.
+pub(crate) fn parse_one<K: Copy>(
+    words: &[String],
+    of_word: impl Fn(&str) -> Option<K>,
+) -> Result<Option<(K, String)>, TargetError> {
+    let (kind, name) = match words {
+        [kind, name, rest @ ..] if of_word(kind).is_some() => {
+            if !rest.is_empty() {
+                return Err(TargetError::NotOne(words.join(" ")));
+            }
+            if name.contains('/') {
+                return Err(TargetError::Mixed(kind.clone(), name.clone()));
+            }
+            (of_word(kind), name.as_str())
+        }
+        [word] => match word.split_once('/') {
+            Some((kind, name)) => (of_word(kind), name),
+            None => return Ok(None),
+        },
+        _ => {
+            let is_ours = |word: &String| {
+                let kind = word.split_once('/').map(|(kind, _)| kind);
+                kind.and_then(&of_word).is_some()
+            };
+            if words.iter().any(is_ours) {
+                return Err(TargetError::NotOne(words.join(" ")));
+            }
+            return Ok(None);
+        }
+    };
+    let Some(kind) = kind else {
+        return Ok(None);
+    };
+    check_name(name)?;
+    Ok(Some((kind, name.to_owned())))
 }
 
 /// A deployment or a revision, as a user names it.
@@ -240,7 +288,8 @@ impl TargetArg {
 pub(crate) enum TargetError {
     #[error(
         "there is no kind {0:?} here; use od (ObjectDeployment), cod (ClusterObjectDeployment), os (ObjectSet), cos \
-             (ClusterObjectSet), app (Application) or rel (Release)"
+             (ClusterObjectSet), app (Application), rel (Release), sitedeploy (SiteDeployment) or siteapp \
+             (SiteApplication)"
     )]
     Kind(String),
     /// A kind of Shipper's, for a command that does not know those.
@@ -249,11 +298,20 @@ pub(crate) enum TargetError {
              promote and abort do"
     )]
     Application(String),
+    /// A kind of sites, for a command that does not know those, or not that one.
+    #[error(
+        "this command does not know {0:?}; tree, status, history and diff take sitedeploy/NAME and siteapp/NAME, \
+             rollback, pause, resume, abort, redeploy and wait take sitedeploy/NAME"
+    )]
+    Site(String),
     /// Something else, for a command that knows Shipper's kinds only.
     #[error(
         "there is no kind {0:?} here; this command takes app/NAME (Application) or rel/NAME (Release)"
     )]
     NoApplication(String),
+    /// Something else, for a command that knows deployments to sites only.
+    #[error("{0:?} is no deployment to sites; this command takes sitedeploy/NAME")]
+    NoSite(String),
     /// Something that cannot be the name of an object.
     #[error("{0:?} cannot be a name: names consist of lower-case letters, digits, '-' and '.'")]
     Name(String),

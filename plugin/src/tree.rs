@@ -54,6 +54,9 @@ pub(crate) struct RevisionPicture {
     /// The Release of Shipper's that it installs, if it is of one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) release: Option<String>,
+    /// The version of an application that it brings to a site, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) version: Option<String>,
     /// In the order in which they roll out; `None` for an archived one that was not looked at.
     pub(crate) phases: Option<Vec<PhasePicture>>,
 }

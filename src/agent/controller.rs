@@ -20,13 +20,17 @@ use baton_runtime::{
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
-use super::mirrors::Mirrors;
+use super::{
+    mirrors::Mirrors,
+    state::{StateFile, save},
+};
 use crate::controllers::{
     Error, Shared,
     heirs::phases_given,
     observed::{Observed, phases_of_siblings},
     owners::{Owners, Targets},
     phase_pass::{PhaseOutcome, PhasePass},
+    site_gate::{Gate, Passage, ask, is_of_site, is_untouched, mates},
     strays::Strays,
 };
 
@@ -35,6 +39,8 @@ pub(crate) struct AgentPhases {
     pub shared: Shared,
     pub observed: Arc<Observed>,
     pub mirrors: Arc<Mirrors>,
+    /// Where it is kept what phases have begun.
+    pub file: StateFile,
     /// The cluster that the agent serves.
     pub targets: Targets,
     pub owners: Owners<PhaseKind>,
@@ -77,6 +83,10 @@ impl Controller for AgentPhases {
         let Some(record) = self.owners.phase(key, &self.observed, &self.targets) else {
             return Ok(gone);
         };
+        let (record, site) = match self.gate(record).await? {
+            Ok(open) => open,
+            Err(held) => return Ok(held),
+        };
         let old = record.status()?;
         let origin = Origin::read(&record)?;
         let account = origin.service_account();
@@ -92,6 +102,7 @@ impl Controller for AgentPhases {
             reach: Origin::read(&record)?.reach().clone(),
             force_adoption: false,
             failures,
+            site,
         };
         let PhaseOutcome {
             status,
@@ -103,6 +114,12 @@ impl Controller for AgentPhases {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         } else if self.mirrors.is_closing() {
             return Ok((ReconcileOutcome::Waiting, Requeue::OnEvent));
+        } else if is_untouched(&record)? {
+            PhaseOutcome {
+                status: self.archived(&record),
+                result: (ReconcileOutcome::Changed, Requeue::OnEvent),
+                affected: None,
+            }
         } else if let Some(waiting) = pass.tear_down().await? {
             waiting
         } else {
@@ -112,7 +129,7 @@ impl Controller for AgentPhases {
                 affected: None,
             }
         };
-        let is_new = self.mirrors.note(&record, &status)?;
+        let is_new = self.note(&record, &status)?;
         if let Some(affected) = affected {
             self.observed.affected_siblings.emit(&affected);
         }
@@ -124,6 +141,64 @@ impl Controller for AgentPhases {
 }
 
 impl AgentPhases {
+    /// Lets a phase pass that may write, with what its pass has to know; what became of it if it may not.
+    ///
+    /// # Guarantees
+    /// That it has begun is on disk before anything of it is written.
+    async fn gate(
+        &self,
+        record: Arc<PhaseRecord>,
+    ) -> Result<Result<(Arc<PhaseRecord>, Passage), Reconciled>, Error> {
+        if record.deleting || !is_of_site(&record) {
+            return Ok(Ok((record, Passage::default())));
+        }
+        let now = self.shared.clock.now();
+        let origin = Origin::read(&record)?;
+        let terms = || origin.place().map(|place| place.terms().clone());
+        let gate = |record: &PhaseRecord| {
+            ask(&self.observed, record, |_| terms().unwrap_or_default(), now)
+        };
+        match gate(&record)? {
+            Gate::Open(site) => Ok(Ok((record, site))),
+            Gate::Unknown => Ok(Err((ReconcileOutcome::Waiting, Requeue::OnEvent))),
+            Gate::Hold(status, (outcome, requeue)) => {
+                let is_new = self.note(&record, &status)?;
+                let outcome = if is_new {
+                    ReconcileOutcome::Changed
+                } else {
+                    outcome
+                };
+                Ok(Err((outcome, requeue)))
+            }
+            Gate::Begin(status) => {
+                self.note(&record, &status)?;
+                let saved = save(&self.file, &self.mirrors).await;
+                saved.map_err(|error| Error::Note(error.to_string()))?;
+                let begun = self.observed.phases.get(&record.key);
+                let begun = begun.filter(|begun| begun.uid == record.uid);
+                match begun
+                    .map(|begun| Ok::<_, Error>((gate(&begun)?, begun)))
+                    .transpose()?
+                {
+                    Some((Gate::Open(site), begun)) => Ok(Ok((begun, site))),
+                    _ => Ok(Err((ReconcileOutcome::Changed, Requeue::OnEvent))),
+                }
+            }
+        }
+    }
+
+    /// Notes the status that a phase is to have, and wakes those that may wait for it; whether it is another one.
+    fn note(&self, record: &PhaseRecord, status: &ObjectSetPhaseStatus) -> Result<bool, Error> {
+        let is_new = self.mirrors.note(record, status)?;
+        if is_new {
+            let now = self.observed.phases.get(&record.key);
+            for mate in mates(&self.observed, Some(record), now.as_deref()) {
+                self.mirrors.wakes().emit(&mate.key);
+            }
+        }
+        Ok(is_new)
+    }
+
     /// The status that reports to the hub that the objects are gone.
     fn archived(&self, phase: &PhaseRecord) -> ObjectSetPhaseStatus {
         ObjectSetPhaseStatus {

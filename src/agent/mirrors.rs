@@ -26,7 +26,8 @@ use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tracing::{error, warn};
 
-use crate::controllers::observed::Observed;
+use super::state::Saved;
+use crate::controllers::{observed::Observed, site_gate};
 
 /// The name under which an agent's writes to its own stores go.
 const WRITER: &str = "agent";
@@ -90,7 +91,29 @@ impl Mirrors {
         self.items.all()
     }
 
-    /// Counts changes of [`Mirrors::all`].
+    /// All mirrors as they are to be remembered.
+    pub(crate) fn saved(&self) -> Vec<Saved> {
+        let mirrors = self.all().into_iter();
+        mirrors
+            .map(|mirror| {
+                let noted = self.noted(&mirror);
+                Saved { mirror, noted }
+            })
+            .collect()
+    }
+
+    /// The status of a phase that the hub does not have yet, by its mirror.
+    fn noted(&self, mirror: &PhaseRecord) -> Option<ObjectSetPhaseStatus> {
+        let origin = Origin::read(mirror).ok()?;
+        let phase = self.observed.phases.get(&origin.key())?;
+        let status = phase
+            .status()
+            .ok()
+            .filter(|_| *phase.uid == *origin.uid())?;
+        (mirror.status().ok().as_ref() != Some(&status)).then_some(status)
+    }
+
+    /// Counts changes of [`Mirrors::saved`].
     pub(crate) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
@@ -186,10 +209,22 @@ impl Mirrors {
     pub(crate) fn take(&self, changes: impl IntoIterator<Item = Change>) {
         let was_closing = self.is_closing();
         let mut wakes = self.absorb(changes);
+        wakes.extend(self.mates());
         if was_closing && !self.is_closing() {
             wakes.extend(self.deleted());
         }
         self.wake(wakes);
+    }
+
+    /// The phases of sites that may wait for what has changed: few, and each looks at all others of its chain anyway.
+    fn mates(&self) -> Vec<Wake> {
+        let waiting = |phase: &PhaseRecord| {
+            site_gate::is_of_site(phase) && site_gate::state(phase).begun.since().is_none()
+        };
+        let phases = self.observed.phases.filter(waiting).into_iter();
+        phases
+            .map(|phase| (Reverse(phase.revision_number()), phase.key.clone()))
+            .collect()
     }
 
     fn wake(&self, wakes: BTreeSet<Wake>) {
@@ -230,11 +265,32 @@ impl Mirrors {
             .collect()
     }
 
-    /// Takes in what the hub had before the process was started, unless it has sent a list since.
-    pub(crate) fn recall(&self, objects: Vec<PhaseRecord>) {
+    /// Takes in what the hub had before the process was started, unless it has sent a list since, and what it had yet to
+    /// be told.
+    pub(crate) fn recall(&self, saved: Vec<Saved>) {
         let is_listed = self.is_listed.lock();
         if !*is_listed {
-            self.wake(self.absorb(objects.into_iter().map(Change::There)));
+            let objects = saved.iter().map(|saved| PhaseRecord::clone(&saved.mirror));
+            let wakes = self.absorb(objects.map(Change::There).collect::<Vec<_>>());
+            self.wake(wakes);
+        }
+        for Saved { mirror, noted } in saved {
+            if let Some(noted) = noted {
+                self.recall_noted(&mirror, &noted);
+            }
+        }
+    }
+
+    /// Takes in a status that was noted, unless the hub has taken another one since.
+    fn recall_noted(&self, saved: &PhaseRecord, noted: &ObjectSetPhaseStatus) {
+        let known = self.items.get(&saved.key);
+        let known = known.filter(|known| known.uid == saved.uid && !known.status_differs(saved));
+        let origin = known.and_then(|known| Origin::read(&known).ok());
+        let phase = origin.and_then(|origin| self.observed.phases.get(&origin.key()));
+        let Some(phase) = phase else { return };
+        match self.note(&phase, noted) {
+            Ok(_) => self.wakes.emit(&phase.key),
+            Err(error) => error!(object = %phase.key, %error, "what was noted of it is lost"),
         }
     }
 
@@ -361,6 +417,7 @@ impl Mirrors {
         let noted = phases.note_status(&phase.key, &phase.uid, status);
         if noted.map_err(ReadError::of(phase.key.kind, "status"))? {
             self.add_pending(phase.key.clone());
+            self.changed();
         }
         Ok(true)
     }

@@ -100,6 +100,7 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
         shared: shared.clone(),
         observed: observed.clone(),
         mirrors: mirrors.clone(),
+        file: file.clone(),
         targets: Targets {
             home: target.clone(),
             inventory: None,
@@ -189,6 +190,6 @@ async fn acquaint(mirrors: &Mirrors, file: &StateFile, listed: &Notify) {
             phases,
             "the hub is not there; going on with what it said last"
         );
-        mirrors.recall(state);
     }
+    mirrors.recall(state);
 }

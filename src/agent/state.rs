@@ -1,4 +1,5 @@
-//! What an agent has to remember over a restart while the hub is away: the mirrors as it knew them last.
+//! What an agent has to remember over a restart while the hub is away: the mirrors as it knew them last, and what it has
+//! yet to report of them.
 //!
 //! The file has two lines: a header with the checksum of the second line, and the objects.
 //!
@@ -20,8 +21,10 @@ use std::{
     time::Duration,
 };
 
+use baton_apis::ObjectSetPhaseStatus;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
+use serde_json::{json, value::RawValue};
 use tokio::{task::spawn_blocking, time::sleep};
 use tracing::warn;
 
@@ -82,11 +85,29 @@ struct Header {
     checksum: u32,
 }
 
+/// A mirror that is to be remembered.
+#[derive(Clone, Debug)]
+pub(crate) struct Saved {
+    /// As the hub had it.
+    pub mirror: Arc<PhaseRecord>,
+    /// The status that the agent has noted, if the hub does not have it.
+    pub noted: Option<ObjectSetPhaseStatus>,
+}
+
+/// What is read of the object of a mirror beside what the hub has. Earlier versions neither write nor read it.
+#[derive(Deserialize)]
+struct Beside {
+    #[serde(default)]
+    noted: Option<ObjectSetPhaseStatus>,
+}
+
 /// Where an agent keeps its state; cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct StateFile {
     path: Arc<Path>,
     cluster: Arc<str>,
+    /// Held while it is written.
+    writing: Arc<Mutex<()>>,
 }
 
 impl StateFile {
@@ -106,6 +127,7 @@ impl StateFile {
         let file = Self {
             path: directory.join("mirrors.json").into(),
             cluster: cluster.into(),
+            writing: Arc::default(),
         };
         // A directory that cannot be written to is reported now, and not when the hub is away.
         let probe = file.aside();
@@ -129,7 +151,7 @@ impl StateFile {
     ///
     /// # Errors
     /// When there is a state that cannot be used.
-    pub(crate) fn load(&self) -> Result<Option<Vec<PhaseRecord>>, StateError> {
+    pub(crate) fn load(&self) -> Result<Option<Vec<Saved>>, StateError> {
         let text = match fs::read(&*self.path) {
             Ok(text) => text,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -169,8 +191,17 @@ impl StateFile {
     ///
     /// # Errors
     /// When the file cannot be written; the old one is still there then.
-    pub(crate) fn save(&self, mirrors: &[Arc<PhaseRecord>]) -> Result<(), StateError> {
-        let objects: Vec<_> = mirrors.iter().map(|mirror| mirror.to_object()).collect();
+    pub(crate) fn save(&self, mirrors: impl FnOnce() -> Vec<Saved>) -> Result<(), StateError> {
+        let _writing = self.writing.lock();
+        // What was known later is written later.
+        let objects = mirrors().into_iter().map(|saved| {
+            let mut object = saved.mirror.to_object();
+            if let Some(noted) = saved.noted {
+                object["noted"] = json!(noted);
+            }
+            object
+        });
+        let objects: Vec<_> = objects.collect();
         let write = || {
             let body = serde_json::to_vec(&objects)?;
             let header = Header {
@@ -234,12 +265,19 @@ fn close_directory(path: &Path) -> io::Result<()> {
     }
 }
 
-fn read(body: &[u8]) -> Result<Vec<PhaseRecord>, ReadError> {
+fn read(body: &[u8]) -> Result<Vec<Saved>, ReadError> {
     let objects: Vec<&RawValue> =
         serde_json::from_slice(body).map_err(ReadError::of(KIND, "state"))?;
     let objects = objects.into_iter();
     objects
-        .map(|object| Record::read(KIND, object.get()))
+        .map(|object| {
+            let beside = serde_json::from_str(object.get());
+            let Beside { noted } = beside.map_err(ReadError::of(KIND, "state"))?;
+            Ok(Saved {
+                mirror: Arc::new(Record::read(KIND, object.get())?),
+                noted,
+            })
+        })
         .collect()
 }
 
@@ -264,9 +302,9 @@ pub(crate) async fn keep(mirrors: Arc<Mirrors>, file: StateFile) {
 ///
 /// # Errors
 /// When the file cannot be written.
-pub(crate) async fn save(file: &StateFile, mirrors: &Mirrors) -> Result<(), StateError> {
-    let (writer, all) = (file.clone(), mirrors.all());
-    let written = spawn_blocking(move || writer.save(&all)).await;
+pub(crate) async fn save(file: &StateFile, mirrors: &Arc<Mirrors>) -> Result<(), StateError> {
+    let (writer, mirrors) = (file.clone(), Arc::clone(mirrors));
+    let written = spawn_blocking(move || writer.save(|| mirrors.saved())).await;
     written.unwrap_or_else(|error| {
         Err(StateError::File {
             path: file.path.to_path_buf(),
@@ -277,22 +315,26 @@ pub(crate) async fn save(file: &StateFile, mirrors: &Mirrors) -> Result<(), Stat
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
-    fn mirror(name: &str) -> Arc<PhaseRecord> {
+    fn mirror(name: &str) -> Saved {
         let object = json!({
             "metadata": {"name": name, "namespace": "baton-cluster-edge", "uid": "u", "resourceVersion": "9"},
             "spec": {"revision": 2, "objects": []},
             "status": {"conditions": []},
         });
-        Arc::new(Record::read(KIND, &object.to_string()).unwrap())
+        Saved {
+            mirror: Arc::new(Record::read(KIND, &object.to_string()).unwrap()),
+            noted: None,
+        }
     }
 
     fn names(file: &StateFile) -> Vec<String> {
         let mirrors = file.load().unwrap().unwrap();
-        mirrors.iter().map(|m| m.key.name.to_string()).collect()
+        mirrors
+            .iter()
+            .map(|it| it.mirror.key.name.to_string())
+            .collect()
     }
 
     #[test]
@@ -300,9 +342,20 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let file = StateFile::new(&directory.path().join("state"), "edge").unwrap();
         assert!(file.load().unwrap().is_none());
-        file.save(&[mirror("a"), mirror("b\n")]).unwrap();
+        let noted = ObjectSetPhaseStatus {
+            content_hash: Some("h".to_owned()),
+            ..ObjectSetPhaseStatus::default()
+        };
+        let noting = Saved {
+            noted: Some(noted.clone()),
+            ..mirror("b\n")
+        };
+        file.save(|| vec![mirror("a"), noting]).unwrap();
+        let read = file.load().unwrap().unwrap();
+        let read: Vec<_> = read.into_iter().map(|saved| saved.noted).collect();
+        assert_eq!(read, [None, Some(noted)]);
         assert_eq!(names(&file), ["a", "b\n"]);
-        file.save(&[]).unwrap();
+        file.save(Vec::new).unwrap();
         assert!(names(&file).is_empty());
     }
 
@@ -317,7 +370,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let place = directory.path().join("a/state");
         let file = StateFile::new(&place, "edge").unwrap();
-        file.save(&[mirror("a")]).unwrap();
+        file.save(|| vec![mirror("a")]).unwrap();
         assert_eq!(modes(&file), (0o700, 0o600));
         // As an earlier version left it, with a write that was cut short.
         let widen =
@@ -331,7 +384,7 @@ mod tests {
         assert_eq!(names(&file), ["a"]);
         fs::write(file.aside(), "{").unwrap();
         widen(&file.aside(), 0o666);
-        file.save(&[]).unwrap();
+        file.save(Vec::new).unwrap();
         assert_eq!(modes(&file), (0o700, 0o600));
     }
 
@@ -339,7 +392,7 @@ mod tests {
     fn a_write_that_was_cut_short_changes_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let file = StateFile::new(directory.path(), "edge").unwrap();
-        file.save(&[mirror("a")]).unwrap();
+        file.save(|| vec![mirror("a")]).unwrap();
         fs::write(file.aside(), "{").unwrap();
         assert_eq!(names(&file), ["a"]);
         let file = StateFile::new(directory.path(), "edge").unwrap();
@@ -350,7 +403,7 @@ mod tests {
     fn what_is_damaged_is_not_used() {
         let directory = tempfile::tempdir().unwrap();
         let file = StateFile::new(directory.path(), "edge").unwrap();
-        file.save(&[mirror("a")]).unwrap();
+        file.save(|| vec![mirror("a")]).unwrap();
         let whole = fs::read(&*file.path).unwrap();
         for at in 0..whole.len() - 1 {
             let mut text = whole.clone();
@@ -366,7 +419,7 @@ mod tests {
     fn the_state_of_another_cluster_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let other = StateFile::new(directory.path(), "other").unwrap();
-        other.save(&[mirror("a")]).unwrap();
+        other.save(|| vec![mirror("a")]).unwrap();
         let file = StateFile::new(directory.path(), "edge").unwrap();
         let error = file.load().unwrap_err().to_string();
         assert!(

@@ -7,7 +7,9 @@ use baton_apis::{
         FINALIZER_CACHED, LABEL_PHASE_CLASS,
     },
 };
-use baton_engine::delegated::{Delegated, Delegation, DelegationAnswer, PhaseState, names};
+use baton_engine::delegated::{
+    Delegated, Delegation, DelegationAnswer, PhaseState, name_to_make, names,
+};
 use baton_records::{
     api::{Api, ApiError},
     key::OwnKind as _,
@@ -88,16 +90,17 @@ impl PhaseObjects<'_> {
             return None;
         }
         let set = self.set;
-        let keys = names(&set.key.name, &phase.name).map(|name| PhaseKey::of(&set.key, &name));
+        let names = names(&set.key.name, &phase.name);
+        let keys = names.each_ref().map(|name| PhaseKey::of(&set.key, name));
         let known = |key: &PhaseKey| self.phases.get(key);
         let is_own = |key: &&PhaseKey| {
             known(key).is_some_and(|phase| phase.controller.as_ref() == Some(&set.uid))
         };
         // One that was made stays, even when the better name becomes free.
-        let key = keys.iter().find(is_own).unwrap_or_else(|| {
-            let is_free = known(&keys[0]).is_none();
-            &keys[usize::from(!is_free)]
-        });
+        let made = keys.iter().find(is_own);
+        let is_free = known(&keys[0]).is_none();
+        let to_make = || PhaseKey::of(&set.key, name_to_make(&names, is_free));
+        let key = &made.cloned().unwrap_or_else(to_make);
         let state = known(key).map(|phase| state(set, &phase));
         // It is as long as the phase, and nobody looks at it once there is an object.
         let manifest = match state {

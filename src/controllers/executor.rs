@@ -441,7 +441,9 @@ pub(crate) fn outcome_label(outcome: &Outcome) -> ReconcileOutcome {
     match outcome.result {
         PassResult::Passed if outcome.writes.is_empty() => ReconcileOutcome::Unchanged,
         PassResult::Passed => ReconcileOutcome::Changed,
-        PassResult::ProbeFailure { .. } | PassResult::Delegated { .. } => ReconcileOutcome::Waiting,
+        PassResult::ProbeFailure { .. }
+        | PassResult::Delegated { .. }
+        | PassResult::Stopping(_) => ReconcileOutcome::Waiting,
         PassResult::Preflight(_) | PassResult::Collision(_) | PassResult::WriteError(_) => {
             ReconcileOutcome::Blocked
         }

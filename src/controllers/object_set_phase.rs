@@ -3,6 +3,7 @@
 mod access;
 mod immutable;
 mod mirror;
+mod queue;
 mod triggers;
 
 use std::sync::Arc;
@@ -113,6 +114,9 @@ impl Controller for ObjectSetPhases {
         queue.wake_on(&on.handed_back, self, |this, uids| {
             phases_given(&this.observed, uids)
         });
+        queue.wake_on(&on.site_terms.changes, self, |this, change| {
+            triggers::on_terms(&this.observed, change)
+        });
     }
 
     fn cluster(&self, key: &PhaseKey) -> Option<Arc<str>> {
@@ -162,9 +166,14 @@ impl Controller for ObjectSetPhases {
                 (target, Delivery::Remote)
             }
         };
+        let (record, site) = match self.gate(record).await? {
+            Ok(open) => open,
+            Err(held) => return Ok(held),
+        };
         let named = record.service_account()?;
         let account = self.shared.account(&record.key.namespace, named.as_deref());
         let pass = |record| PhasePass {
+            site: site.clone(),
             account: account.clone(),
             shared: &self.shared,
             observed: &self.observed,
@@ -354,7 +363,14 @@ fn warning(
     let available = find(new)?;
     let mut reasons_of_available = reasons::OF_AVAILABLE.into_iter();
     let reason = reasons_of_available.find(|reason| *reason == available.reason)?;
-    let is_expected = matches!(reason, reasons::AVAILABLE | reasons::PROBE_FAILURE);
+    let is_expected = matches!(
+        reason,
+        reasons::AVAILABLE
+            | reasons::PROBE_FAILURE
+            | reasons::QUEUED
+            | reasons::SKIPPED
+            | reasons::STOPPING
+    );
     let is_new = find(old).is_none_or(|before| before.reason != available.reason);
     (!is_expected && is_new).then_some((reason, available.message))
 }

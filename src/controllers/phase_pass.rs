@@ -16,6 +16,7 @@ use baton_engine::{
     object::{Identity, metadata, text},
     recreate::reported,
     revision::{Delivery, Phase, Reach, Revision, duplicates, prepare},
+    stop::stop,
     teardown::TeardownOutcome,
 };
 use baton_kubernetes::{
@@ -36,6 +37,8 @@ use super::{
     executor::{Executor, Wanted, outcome_label},
     observed::{AffectedSiblings, Observed},
     owners::{Owners, Targets},
+    site_gate::Passage,
+    stopping::stopping,
 };
 
 /// The result of a pass over the objects.
@@ -167,6 +170,8 @@ pub(crate) struct PhasePass<'a> {
     pub force_adoption: bool,
     /// How many passes over the phase have failed in a row before this one.
     pub failures: u32,
+    /// What is to be known of its site.
+    pub site: Passage,
 }
 
 /// A phase read in full.
@@ -216,6 +221,7 @@ impl PhasePass<'_> {
             revision.ran = ran.await?;
         }
         let changed = changed_content(&spec, &old);
+        let workloads = stopping(&phases);
         old.content_hash.get_or_insert_with(|| content_hash(&spec));
         let probes = spec.availability_probes.as_deref().unwrap_or_default();
         let probes = match self.owners.probes(&record.key, &record.uid, probes) {
@@ -268,10 +274,15 @@ impl PhasePass<'_> {
             siblings: &siblings,
         };
         let by = record.key.revision("");
-        let (outcome, affected) = executor.roll_out(wanted, &kinds, by, previous).await;
-        let kind = outcome_label(&outcome);
+        let (mut outcome, affected) = executor.roll_out(wanted, &kinds, by, previous).await;
         let now = self.shared.clock.now();
+        let about = (&revision, &*workloads, &kinds);
+        let again = executor
+            .note_site(&self.site, about, &mut outcome, now)
+            .await;
+        let kind = outcome_label(&outcome);
         let (status, requeue) = report_phase(&old, &revision, outcome, self.failures, now);
+        let requeue = again.map_or(requeue, Requeue::After);
         Ok(PhaseOutcome {
             status,
             result: (kind, requeue),
@@ -400,9 +411,13 @@ impl PhasePass<'_> {
                     .map(ToOwned::to_owned)
             })
             .unwrap_or_else(|| record.key.name.to_string());
+        let mut objects = spec.objects.clone();
+        if let Some(demand) = &self.site.demand {
+            stop(&mut objects, &demand.stop);
+        }
         let phase = ObjectSetTemplatePhase {
             name,
-            objects: spec.objects.clone(),
+            objects,
             ..ObjectSetTemplatePhase::default()
         };
         let phases = prepare(&revision, vec![phase]);

@@ -98,13 +98,13 @@ fn family(deployments: &[Arc<SiteDeployment>]) -> Family<Labels, Gauge> {
 
 #[cfg(test)]
 mod tests {
-    use baton_apis::SiteDeploymentStatus;
+    use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus};
 
     use super::*;
 
     #[test]
     fn a_deployment_has_a_series_for_each_state() {
-        let mut web = SiteDeployment::new("web", Default::default());
+        let mut web = SiteDeployment::new("web", SiteDeploymentSpec::default());
         web.metadata.namespace = Some("shop".to_owned());
         web.status = Some(SiteDeploymentStatus {
             counts: SiteCounts {
@@ -114,7 +114,7 @@ mod tests {
             },
             ..SiteDeploymentStatus::default()
         });
-        let new = SiteDeployment::new("new", Default::default());
+        let new = SiteDeployment::new("new", SiteDeploymentSpec::default());
         let metrics = Metrics::new();
         let family = family(&[Arc::new(web), Arc::new(new)]);
         metrics.register(|registry| registry.register("x_sites", "", family));

@@ -56,8 +56,8 @@ pub struct SiteTemplate {
 #[serde(rename_all = "camelCase")]
 #[x_kube(validation = schema::services_for_per_service())]
 pub struct SiteUpgrade {
-    /// `StopAndRestart`: all workloads of the old version have stopped, and their pods are gone, before the first object
-    /// of the new one is written. `PerService`: each service as `services` says.
+    /// `StopAndRestart`: all workloads of the old version have stopped, and their pods are gone, before the first
+    /// object of the new one is written. `PerService`: each service as `services` says.
     #[serde(default)]
     pub method: UpgradeMethod,
     /// Services that are not upgraded in the way of their kinds. A service is the objects with the label
@@ -90,8 +90,8 @@ pub struct ServiceUpgrade {
     /// The value of the label `baton.run/service` on the objects of the service.
     #[schemars(length(min = 1, max = 63), regex(pattern = schema::LABEL_VALUE))]
     pub name: String,
-    /// `Rolling`: as the controllers of its workloads exchange pods. `StopAndRestart`: its workloads have stopped before
-    /// the new version is written.
+    /// `Rolling`: as the controllers of its workloads exchange pods. `StopAndRestart`: its workloads have stopped
+    /// before the new version is written.
     #[serde(default)]
     pub method: ServiceUpgradeMethod,
 }

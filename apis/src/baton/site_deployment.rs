@@ -124,8 +124,8 @@ pub struct SiteStrategy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::DURATION), regex(pattern = schema::DURATION))]
     pub healthy_time: Option<String>,
-    /// How long a site may take from the beginning of its upgrade until it is available, such as `30m`. Ten minutes when
-    /// left out.
+    /// How long a site may take from the beginning of its upgrade until it is available, such as `30m`. Ten minutes
+    /// when left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::DURATION), regex(pattern = schema::DURATION))]
     pub progress_deadline: Option<String>,
@@ -235,7 +235,8 @@ pub struct SiteDeploymentStatus {
     pub failing: Vec<FailingSite>,
     /// The state in detail. `Progressing`: a version is being brought, or why not. `Available`: all sites that can be
     /// reached are available. `Aborted`: no further site gets the version, and why. `Placed`: the sites were chosen.
-    /// `Waiting`: the version does not exist. `Ready`, `Reconciling`, `Stalled`: as general tools expect them (kstatus).
+    /// `Waiting`: the version does not exist. `Ready`, `Reconciling`, `Stalled`: as general tools expect them
+    /// (kstatus).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,

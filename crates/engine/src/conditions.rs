@@ -268,6 +268,10 @@ fn set_available(
             };
             fail(status, reason, &message, Requeue::OnEvent);
         }
+        PassResult::Stopping(message) => {
+            is_error = false;
+            fail("False", reasons::STOPPING, message, Requeue::OnEvent);
+        }
         PassResult::Preflight(texts) => {
             fail(
                 "False",

@@ -179,9 +179,7 @@ impl Delegated {
                 quoted(&self.class)
             ));
         }
-        let is_named =
-            is_label(&self.name) && self.name.starts_with(|c: char| c.is_ascii_lowercase());
-        (!is_named).then(|| {
+        (!is_name(&self.name)).then(|| {
             format!(
                 "{} \"{}\": the name must be a DNS label of at most 63 characters that starts with a letter; shorten \
                  the name of the revision or of the phase.",
@@ -205,11 +203,33 @@ impl Delegated {
     }
 }
 
+/// The longest name of a phase object: that of a DNS label.
+const MOST: usize = 63;
+
 /// What is said of a phase on whose object nobody has reported.
 pub const UNREPORTED: &str = "no status reported";
 
-/// The names that a phase object may have: `<revision>-<phase>`, and one for when that is taken by the
-/// phase of another revision, as `a-b` and `c` give the same as `a` and `b-c`.
+/// Whether a phase object can be made with the name.
+fn is_name(name: &str) -> bool {
+    is_label(name) && name.starts_with(|c: char| c.is_ascii_lowercase())
+}
+
+/// The one of the [`names`] that a phase object is made with: the first, unless that is taken, or too long and nothing
+/// else is wrong with it.
+#[must_use]
+pub fn name_to_make(names: &[String; 2], is_free: bool) -> &str {
+    let [plain, other] = names;
+    let is_too_long =
+        plain.len() > MOST && is_name(other) && is_subdomain(plain) && !plain.contains('.');
+    if is_free && !is_too_long {
+        plain
+    } else {
+        other
+    }
+}
+
+/// The names that a phase object may have: `<revision>-<phase>`, and a shorter one with a hash for when that is too long
+/// or taken by the phase of another revision, as `a-b` and `c` give the same as `a` and `b-c`.
 #[must_use]
 pub fn names(revision: &str, phase: &str) -> [String; 2] {
     let name = format!("{revision}-{phase}");
@@ -217,7 +237,7 @@ pub fn names(revision: &str, phase: &str) -> [String; 2] {
     let print = super::diff::content_fingerprint(&serde_json::json!([revision, phase]));
     let mut other = name.clone();
     // A phase may have any name; `Delegated::violation` reports those that an object cannot have.
-    other.truncate(other.floor_char_boundary(63 - 9));
+    other.truncate(other.floor_char_boundary(MOST - 9));
     let other = format!(
         "{}-{:08x}",
         other.trim_end_matches('-'),

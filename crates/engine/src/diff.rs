@@ -265,6 +265,12 @@ impl FieldPath {
         }
         Ok(Self(keys))
     }
+
+    /// Whether it is at, above or below the field with these keys.
+    #[must_use]
+    pub fn overlaps(&self, keys: &[&str]) -> bool {
+        self.0.iter().zip(keys).all(|(own, key)| own == key)
+    }
 }
 
 impl FromStr for FieldPath {

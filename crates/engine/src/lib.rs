@@ -27,6 +27,7 @@ pub mod readiness;
 pub mod recreate;
 pub mod revision;
 pub mod slice_parts;
+pub mod stop;
 pub mod teardown;
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,10 @@
 #[cfg(test)]
 mod fuzz;
 
-use baton_apis::ConditionMapping;
+use baton_apis::{
+    ConditionMapping,
+    conditions::{STARTED, STOPPED},
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
@@ -62,11 +65,12 @@ pub fn mapped<'a>(
 }
 
 /// Conditions that the controller of another object has mapped, those with a prefix in their type, as
-/// far as they were observed at its present generation.
+/// far as they were observed at its present generation. That it has begun does not change with its generation.
 #[must_use]
 pub fn handed_up(conditions: &[Condition], generation: i64) -> Vec<MappedCondition> {
     let current = conditions.iter().filter(|condition| {
-        condition.type_.contains('/') && condition.observed_generation == Some(generation)
+        let is_current = condition.observed_generation == Some(generation);
+        condition.type_.contains('/') && (is_current || condition.type_ == STARTED)
     });
     current
         .map(|condition| MappedCondition {
@@ -76,6 +80,14 @@ pub fn handed_up(conditions: &[Condition], generation: i64) -> Vec<MappedConditi
             message: condition.message.clone(),
         })
         .collect()
+}
+
+/// Leaves out that phases have stopped, unless that many, all of them, say so.
+pub(crate) fn stopped_as_a_whole(mapped: &mut Vec<MappedCondition>, phases: usize) {
+    let says_so = |it: &&MappedCondition| it.type_ == STOPPED && it.status == "True";
+    if mapped.iter().filter(says_so).count() < phases {
+        mapped.retain(|condition| condition.type_ != STOPPED);
+    }
 }
 
 /// `^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$`, at most 1024 long.

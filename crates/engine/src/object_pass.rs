@@ -19,6 +19,7 @@ use crate::{
         why_terminating,
     },
     revision::{Delivery, Desired, Revision},
+    stop::is_switched_on,
 };
 use baton_apis::constants::{ANNOTATION_REVISION, LABEL_CACHE, LABEL_CACHE_VALUE};
 use references::References;
@@ -363,7 +364,12 @@ impl<'a> ObjectPass<'a> {
     /// What to apply to an existing object.
     fn body(&self, live: &Value, references: References) -> Value {
         let mut body = self.desired.manifest.clone();
-        diff::with_create_only(&mut body, live, &self.desired.create_only);
+        let create_only = &self.desired.create_only;
+        let left = create_only
+            .iter()
+            .filter(|path| !is_switched_on(live, path));
+        let left: Vec<_> = left.cloned().collect();
+        diff::with_create_only(&mut body, live, &left);
         let list = references.list(live, self.revision);
         if !list.is_empty() {
             metadata_mut(&mut body).insert("ownerReferences".to_owned(), list.into());

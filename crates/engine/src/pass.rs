@@ -16,7 +16,7 @@ use crate::{
     Answer, Request,
     delegated::Delegation,
     handover::Siblings,
-    mapping::mapped,
+    mapping::{mapped, stopped_as_a_whole},
     object::{controlled_reference, metadata},
     object_pass::{Live, Need, ObjectPass, Problem, Settled},
     revision::{Desired, Kinds, Phase, Revision, violations},
@@ -158,6 +158,9 @@ impl<'a> Pass<'a> {
     /// What to do next.
     pub fn step(&mut self) -> Step {
         if let Some(step) = self.pause_delegates() {
+            return step;
+        }
+        if let Some(step) = self.create_delegates_ahead() {
             return step;
         }
         if self.ahead.is_some() {
@@ -403,6 +406,7 @@ impl<'a> Pass<'a> {
                 outcome.writes.extend(pass.write.map(|write| (at, write)));
             }
         }
+        stopped_as_a_whole(&mut outcome.mapped, self.delegates.iter().flatten().count());
         outcome
     }
 }

@@ -68,6 +68,8 @@ pub struct Revision {
     pub failing_since: Option<Timestamp>,
     /// It has written nothing yet, and is to check the objects of all phases before it does.
     pub checks_all_first: bool,
+    /// The objects of all of its delegated phases are made at once, and not each when the phases before it have passed.
+    pub delegates_ahead: bool,
     /// Where its objects may be.
     pub reach: Reach,
     /// Who gets objects of it back when it is torn down, the first that wants them; nobody, unless it is deleted and

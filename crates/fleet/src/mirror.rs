@@ -15,8 +15,8 @@ use baton_apis::{
     ObjectSetPhaseStatus,
     conditions::ARCHIVED,
     constants::{
-        ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, API_VERSION, CLASS_AGENT,
-        FINALIZER_MIRROR, HEARTBEAT, LABEL_OBJECT_DEPLOYMENT, LABEL_PHASE_CLASS,
+        ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, ANNOTATION_SITE, API_VERSION, CLASS_AGENT,
+        FINALIZER_MIRROR, HEARTBEAT, LABEL_CHAIN, LABEL_OBJECT_DEPLOYMENT, LABEL_PHASE_CLASS,
         NAMESPACE_CLUSTER_PREFIX,
     },
 };
@@ -30,6 +30,7 @@ use baton_records::{
     record::{ReadError, Record},
     revision::{RevisionKind, RevisionRecord},
 };
+use baton_sites::terms::Terms;
 
 /// The kind of all mirrors, whatever the scope of the phases.
 pub const KIND: PhaseKind = PhaseKind(RevisionKind::ObjectSet);
@@ -64,6 +65,50 @@ pub struct Origin {
     /// UIDs of the phases that get its objects back when it is deleted, the first that wants them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     heirs: Vec<String>,
+    /// Its place in the queue of a site.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    site: Option<Place>,
+}
+
+/// The place of a phase in the queue of a site.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Place {
+    /// What its revision says of that, as it was written.
+    entry: String,
+    /// The label of its chain.
+    chain: String,
+    /// What holds for upgrades.
+    #[serde(default)]
+    terms: Terms,
+    /// Whether it had begun before it was handed over: the manager delivered it, or another mirror stood for it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    has_begun: bool,
+}
+
+impl Place {
+    /// Describes the place of a phase; `None` for one that is not of a site.
+    #[must_use]
+    pub fn of(phase: &PhaseRecord, terms: Terms, has_begun: bool) -> Option<Self> {
+        Some(Self {
+            entry: phase.annotations.get(ANNOTATION_SITE)?.clone(),
+            chain: phase.labels.get(LABEL_CHAIN).cloned().unwrap_or_default(),
+            terms,
+            has_begun,
+        })
+    }
+
+    /// Whether it had begun before it was handed over.
+    #[must_use]
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
+    /// What holds for upgrades.
+    #[must_use]
+    pub fn terms(&self) -> &Terms {
+        &self.terms
+    }
 }
 
 /// In its own namespace, as is said by nothing.
@@ -168,7 +213,21 @@ impl Origin {
                 .collect(),
             reach,
             heirs: Vec::new(),
+            site: None,
         }
+    }
+
+    /// Names its place in the queue of a site.
+    #[must_use]
+    pub fn in_place(mut self, place: Option<Place>) -> Self {
+        self.site = place;
+        self
+    }
+
+    /// Its place in the queue of a site, if it has one.
+    #[must_use]
+    pub fn place(&self) -> Option<&Place> {
+        self.site.as_ref()
     }
 
     /// Names the phases that get the objects back, by their uids.
@@ -246,12 +305,19 @@ impl Origin {
     #[must_use]
     pub fn phase(&self, mirror: &PhaseRecord) -> PhaseRecord {
         let controller = self.revision.as_ref().map(|set| set.uid.as_str().into());
-        mirror.standing_for(
+        let mut phase = mirror.standing_for(
             self.key(),
             self.uid.as_str().into(),
             self.generation,
             controller,
-        )
+        );
+        if let Some(Place { entry, chain, .. }) = &self.site {
+            phase
+                .annotations
+                .insert(ANNOTATION_SITE.to_owned(), entry.clone());
+            phase.labels.insert(LABEL_CHAIN.to_owned(), chain.clone());
+        }
+        phase
     }
 
     /// UIDs of the revisions in it.

@@ -3,13 +3,20 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 
-use crate::{path, target::Target, wire};
+use crate::{
+    path,
+    target::Target,
+    wire::{self, WireError},
+};
+
+/// Pods without their content.
+const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// How many pods of a workload are looked at.
-const MOST: usize = 50;
+pub const MOST: usize = 50;
 
 impl Target {
     /// Some of the pods in a namespace that the `spec.selector` of a workload selects, as the server has them now: one
@@ -20,7 +27,7 @@ impl Target {
         struct List {
             items: Vec<Value>,
         }
-        let Some(path) = pods_path(namespace, selector) else {
+        let Some(path) = pods_path(namespace, selector, MOST) else {
             return Vec::new();
         };
         let Ok(request) = wire::get(&path, "application/json") else {
@@ -35,15 +42,59 @@ impl Target {
     }
 }
 
-/// Where the pods are listed that a selector selects; nowhere if it is malformed, or selects every pod there is.
+/// Whether pods run cannot be known.
+#[derive(Debug, thiserror::Error)]
+pub enum PodsError {
+    /// The selector is malformed, or selects every pod there is.
+    #[error("its selector cannot be understood")]
+    Selector,
+    /// There is no answer.
+    #[error("its pods cannot be listed: {0}")]
+    Request(#[from] WireError),
+    /// The server refuses it.
+    #[error("its pods cannot be listed: {0}")]
+    Refused(String),
+    /// What it answers is no list.
+    #[error("its pods cannot be listed: {0}")]
+    Answer(#[from] serde_json::Error),
+}
+
+impl Target {
+    /// Whether pods in a namespace that the `spec.selector` of a workload selects have neither succeeded nor failed, as
+    /// the server has them now; terminating ones count. One request, for the metadata of one pod.
+    ///
+    /// # Errors
+    /// When that cannot be known.
+    pub async fn runs_pods(&self, namespace: &str, selector: &Value) -> Result<bool, PodsError> {
+        #[derive(Deserialize)]
+        struct List {
+            items: Vec<IgnoredAny>,
+        }
+        let path = pods_path(namespace, selector, 1).ok_or(PodsError::Selector)?;
+        let running = wire::escape("status.phase!=Succeeded,status.phase!=Failed");
+        let request = wire::get(&format!("{path}&fieldSelector={running}"), METADATA_LIST)?;
+        let _permit = self.0.permits.acquire(namespace).await;
+        let reply = wire::call(&self.0.client, request).await?;
+        if !reply.status.is_success() {
+            let status = wire::failure(reply.status, &reply.body);
+            return Err(PodsError::Refused(status.message));
+        }
+        Ok(!serde_json::from_slice::<List>(&reply.body)?
+            .items
+            .is_empty())
+    }
+}
+
+/// Where at most so many of the pods are listed that a selector selects; nowhere if it is malformed, or selects every pod
+/// there is.
 #[must_use]
-pub fn pods_path(namespace: &str, selector: &Value) -> Option<String> {
+pub fn pods_path(namespace: &str, selector: &Value, most: usize) -> Option<String> {
     let selector: LabelSelector = serde_json::from_value(selector.clone()).ok()?;
     let selector = Selector::try_from(selector).ok()?.to_string();
     let collection = path::within("/api/v1", namespace, "pods").ok()?;
     let selector = (!selector.is_empty()).then(|| wire::escape(&selector))?;
     Some(format!(
-        "{collection}?labelSelector={selector}&limit={MOST}"
+        "{collection}?labelSelector={selector}&limit={most}"
     ))
 }
 
@@ -55,7 +106,7 @@ mod tests {
 
     #[test]
     fn only_the_pods_of_the_workload_are_asked_for() {
-        let path = pods_path("shop", &json!({ "matchLabels": { "app": "web" } })).unwrap();
+        let path = pods_path("shop", &json!({ "matchLabels": { "app": "web" } }), 50).unwrap();
         assert_eq!(
             path,
             "/api/v1/namespaces/shop/pods?labelSelector=app%3Dweb&limit=50"
@@ -66,10 +117,10 @@ mod tests {
             json!("app=web"),
             json!({ "matchExpressions": 1 }),
         ] {
-            assert_eq!(pods_path("shop", &selector), None, "{selector}");
+            assert_eq!(pods_path("shop", &selector, 50), None, "{selector}");
         }
         assert_eq!(
-            pods_path("a/b", &json!({ "matchLabels": { "app": "web" } })),
+            pods_path("a/b", &json!({ "matchLabels": { "app": "web" } }), 50),
             None
         );
     }

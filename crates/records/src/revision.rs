@@ -15,8 +15,8 @@ use baton_apis::{
     constants::{
         ANNOTATION_ABANDON, ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_ON_DELETION,
         ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT, ANNOTATION_PREFLIGHT,
-        ANNOTATION_TEMPLATE_METADATA, LABEL_CHAIN, LABEL_INSTANCE, LABEL_OBJECT_DEPLOYMENT,
-        LABEL_PACKAGE, LABEL_SITE_DEPLOYMENT, ON_DELETION_HAND_BACK, shipper::LABEL_RELEASE,
+        ANNOTATION_SITE, ANNOTATION_TEMPLATE_METADATA, LABEL_CHAIN, LABEL_INSTANCE,
+        LABEL_OBJECT_DEPLOYMENT, LABEL_PACKAGE, ON_DELETION_HAND_BACK, shipper::LABEL_RELEASE,
     },
 };
 use baton_engine::chain::ChainLink;
@@ -262,8 +262,7 @@ impl RecordKind for RevisionKind {
         });
         let deployment = labels.get(LABEL_OBJECT_DEPLOYMENT);
         let site = SiteOf::read(self, &labels, &annotations, raw_status)?;
-        let chain = labels.get(LABEL_CHAIN);
-        let chain = chain.filter(|_| !labels.contains_key(LABEL_SITE_DEPLOYMENT));
+        let chain = labels.get(LABEL_CHAIN).filter(|_| site.is_none());
         let release = chain.map(|chain| {
             Box::new(ReleaseOf {
                 release: labels.get(LABEL_RELEASE).cloned().unwrap_or_default(),
@@ -405,6 +404,29 @@ impl RevisionRecord {
     #[must_use]
     pub fn is_in_force(&self) -> bool {
         !self.is_closed() && self.lifecycle != LifecycleState::Archived
+    }
+
+    /// Whether its delegated phases wait in the queue of a site.
+    #[must_use]
+    pub fn is_of_site(&self) -> bool {
+        self.site().is_some()
+    }
+
+    /// What it says of its place in the queue of a site; `None` for all others, and for one that is archived.
+    #[must_use]
+    pub fn site(&self) -> Option<&str> {
+        let inherited = self.inherited.as_ref()?;
+        inherited
+            .annotations
+            .get(ANNOTATION_SITE)
+            .map(String::as_str)
+    }
+
+    /// The label of the chain that it belongs to, if it is one of a Release or a site.
+    #[must_use]
+    pub fn chain(&self) -> Option<&str> {
+        let of_release = self.release.as_ref().map(|of| &*of.chain);
+        of_release.or_else(|| self.site.as_ref().map(|of| &*of.chain))
     }
 
     /// What the numbering needs to know of it.

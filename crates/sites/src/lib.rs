@@ -5,8 +5,9 @@
 //!
 //! - [`chain`]: the revisions of a deployment in a site, their names and states
 //! - [`duration`]: durations as the schemas write them
+//! - [`gate`]: when a phase of a site may begin, and what stops for it
 //! - [`overlap`]: sites that two deployments want
-//! - [`placement`]: which sites an expression over labels matches
+//! - [`placement`]: expressions that choose sites by their labels
 //! - [`rollout`]: which sites get a version next, what ends a rollout, and what is reported of it
 //! - [`snapshot`]: the versions of an application that are kept
 //! - [`terms`]: what owners and providers ask of upgrades
@@ -15,6 +16,7 @@
 
 pub mod chain;
 pub mod duration;
+pub mod gate;
 pub mod overlap;
 pub mod placement;
 pub mod rollout;

@@ -1,11 +1,15 @@
 //! A deployment whose revision Package Operator made, for a hash that nobody else can compute.
 
+use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
+use baton_integration::faults::{Answer, Faults, Gate, On, Seen, Verb};
+use baton_integration::manager::Manager;
+use baton_integration::namespace::PATIENCE;
 use baton_integration::prelude::*;
 use baton_integration::set::SetBuilder;
 use baton_integration::takeover::Shape;
 
-use crate::requests::{Count, settle};
+use crate::requests::settle;
 
 both_scopes! {
     a_foreign_hash_causes_no_new_revision;
@@ -28,29 +32,23 @@ async fn states(ns: &TestNamespace) -> Vec<Value> {
     states
 }
 
-/// The content of the revision is what the template asks for, so it stays the current one, and not
-/// one of its objects is made anew or rewritten. The next change goes on from it.
-async fn a_foreign_hash_causes_no_new_revision(scope: Scope) {
-    let mut bed = Exclusive::acquire().await;
-    let ns = bed.namespace(scope).await;
-    bed.take_manager().kill();
-    let content = || {
-        ns.content()
-            .phase("a", [objects()[0].clone()])
-            .phase("b", [objects()[1].clone()])
-            .probe(fields_equal(
-                "",
-                "ConfigMap",
-                ".metadata.name",
-                ".metadata.name",
-            ))
-    };
-    let template = |content: SetBuilder<'_>| {
-        let manifest = ns.deployment("web").content(content).manifest();
-        manifest["spec"]["template"].clone()
-    };
+fn content(ns: &TestNamespace) -> SetBuilder<'_> {
+    ns.content()
+        .phase("a", [objects()[0].clone()])
+        .phase("b", [objects()[1].clone()])
+        .probe(passing())
+}
+
+fn passing() -> Value {
+    fields_equal("", "ConfigMap", ".metadata.name", ".metadata.name")
+}
+
+/// A deployment with a revision, which Package Operator has rolled out.
+async fn rolled_out_by_package_operator(ns: &TestNamespace) -> Revision {
+    let manifest = ns.deployment("web").content(content(ns)).manifest();
+    let template = manifest["spec"]["template"].clone();
     let deployment = ns
-        .deployment_left_behind("web", template(content()), HASH)
+        .deployment_left_behind("web", template, HASH)
         .await
         .unwrap();
     let labels = deployment["spec"]["template"]["metadata"]["labels"].clone();
@@ -59,44 +57,75 @@ async fn a_foreign_hash_causes_no_new_revision(scope: Scope) {
         .revision(1)
         .phase("a", [objects()[0].clone()])
         .phase("b", [objects()[1].clone()])
-        .probe(fields_equal(
-            "",
-            "ConfigMap",
-            ".metadata.name",
-            ".metadata.name",
-        ));
+        .probe(passing());
     for (label, value) in labels.as_object().unwrap() {
         set = set.label(label, value.as_str().unwrap());
     }
-    let set = ns
-        .left_behind(set, Shape::Mixed)
+    ns.left_behind(set, Shape::Mixed)
         .made_by(&deployment, HASH)
         .create()
-        .await;
+        .await
+}
+
+/// Waits for what only the manager writes: all else is as it is to be from the start.
+async fn until_taken_over(web: &TestDeployment<'_>) {
+    let wanted = [Phase("Available"), Is("Succeeded", "True")];
+    let is_observed =
+        |live: &Value| live["status"]["observedGeneration"] == live["metadata"]["generation"];
+    let asked = std::time::Instant::now();
+    loop {
+        let set = web.set_reaches(1, &wanted).await;
+        let is_marked = !annotation(&set.json, "baton.run/template-metadata").is_empty();
+        if is_marked && is_observed(&set.json) && is_observed(&web.read().await.json) {
+            return;
+        }
+        let set = &set.json;
+        assert!(asked.elapsed() <= PATIENCE, "not taken over yet: {set:#}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Fails unless a manager has changed as much as it takes since it was started: the mark of the template's metadata,
+/// and what the revision and the deployment are like.
+///
+/// The mark is the deployment's controller's, the first status that of the revision's: where these meet, the later one
+/// is refused and decided anew. So only what was carried out is counted.
+fn assert_cost(manager: &Manager) {
+    let metrics = manager.metrics();
+    let done = |verb| metrics.successes(verb);
+    assert_eq!(
+        (done("patch"), done("apply"), metrics.requests("dry-run")),
+        (1, 0, 0),
+        "{metrics:#?}"
+    );
+    assert!(done("status") <= 3, "{metrics:#?}");
+    assert_eq!(
+        done("create") + done("update") + done("delete"),
+        0,
+        "{metrics:#?}"
+    );
+}
+
+/// The content of the revision is what the template asks for, so it stays the current one, and not
+/// one of its objects is made anew or rewritten. The next change goes on from it.
+async fn a_foreign_hash_causes_no_new_revision(scope: Scope) {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(scope).await;
+    bed.take_manager().kill();
+    let set = rolled_out_by_package_operator(&ns).await;
     let before = states(&ns).await;
 
     bed.start_manager();
-    let count = Count::since_start();
     let web = ns.existing("web");
-    let current = web
-        .set_reaches(1, &[Phase("Available"), Is("Succeeded", "True")])
-        .await;
+    until_taken_over(&web).await;
     settle(&ns, &bed).await;
-    assert_eq!(web.has_sets(&[1]).await.len(), 1);
-    assert_eq!(current.json["metadata"]["uid"], set.json["metadata"]["uid"]);
+    assert_cost(bed.manager());
+    let current = web.has_sets(&[1]).await;
+    assert_eq!(current[0].uid(), set.uid());
     assert_eq!(states(&ns).await, before);
     let reported = web.concluded().await;
     assert_eq!(reported.json["status"]["templateHash"], HASH);
     assert_eq!(reported.json["status"]["collisionCount"], Value::Null);
-    let counts = count.so_far(&bed);
-    let of = |verb: &str| counts.get(verb).copied().unwrap_or_default();
-    // The mark of the template's metadata, and what the revision and the deployment are like.
-    assert_eq!(
-        (of("patch"), of("apply"), of("dry-run")),
-        (1, 0, 0),
-        "{counts:?}"
-    );
-    assert!(of("status") <= 3, "{counts:?}");
 
     // A restart of the same content is still a new revision, and the next content as well.
     let restart = json!({"spec": {"template": {"metadata": {
@@ -107,7 +136,7 @@ async fn a_foreign_hash_causes_no_new_revision(scope: Scope) {
     assert_eq!(previous(&second), [set.name()]);
     assert_ne!(annotation(&second.json, "package-operator.run/hash"), HASH);
     web.set_reaches(1, &[Is("Archived", "True")]).await;
-    web.edit(content().phase("c", [configmap("new")])).await;
+    web.edit(content(&ns).phase("c", [configmap("new")])).await;
     web.set_reaches(3, &[Is("Available", "True"), Is("Succeeded", "True")])
         .await;
     web.set_reaches(2, &[Is("Archived", "True")]).await;
@@ -115,4 +144,37 @@ async fn a_foreign_hash_causes_no_new_revision(scope: Scope) {
     for (before, after) in before.iter().zip(&after) {
         assert_eq!(before[0], after[0], "an object was made anew");
     }
+}
+
+/// The mark is on its way while the first status of the revision is written.
+#[tokio::test]
+async fn writes_of_a_takeover_meet() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    bed.take_manager().kill();
+    let set = rolled_out_by_package_operator(&ns).await;
+    let before = states(&ns).await;
+    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
+    let gate = Gate::default();
+    let mark = On::verb(Verb::Patch).path(&format!("/objectsets/{}$", set.name()));
+    let held = faults.inject(mark.times(1), Answer::Held(gate.clone()));
+    let manager = bed
+        .manager_through(&faults, &["--leader-elect=false"])
+        .await;
+    held.used(1).await;
+    let status = format!("/objectsets/{}/status", set.name());
+    let is_reported = |seen: &Seen| seen.path.ends_with(&status) && seen.carried_out;
+    faults
+        .until("the first status", |seen| seen.iter().any(is_reported))
+        .await;
+    gate.open();
+    until_taken_over(&ns.existing("web")).await;
+    let refused = faults.seen();
+    let refused = refused
+        .iter()
+        .filter(|seen| seen.is_write() && seen.status == 409);
+    let refused: Vec<_> = refused.map(|seen| seen.verb).collect();
+    assert_eq!(refused, [Verb::Patch]);
+    assert_cost(&manager);
+    assert_eq!(states(&ns).await, before);
 }

@@ -3,7 +3,7 @@
 
 use std::process::Stdio;
 
-use baton_integration::plugin::snapshots;
+use baton_integration::plugin::dated_snapshots;
 use baton_integration::prelude::*;
 use baton_integration::unmanaged;
 
@@ -13,12 +13,7 @@ const THEN: &str = "2026-01-01T00:00:00Z";
 /// Compares what people read with the snapshot of this name. Conditions were written long ago.
 macro_rules! assert_shows {
     ($ns:expr, $name:literal, $text:expr) => {
-        snapshots(&$ns).bind(|| {
-            let mut settings = insta::Settings::clone_current();
-            settings.add_filter(r"\b\d+(d|y|y\d+d|d\d+h) {3,}", "[since]   ");
-            settings.add_filter(r"(?m)\b\d+(d|y|y\d+d|d\d+h)$", "[since]");
-            settings.bind(|| insta::assert_snapshot!($name, $text));
-        });
+        dated_snapshots(&$ns).bind(|| insta::assert_snapshot!($name, $text));
     };
 }
 

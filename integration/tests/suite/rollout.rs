@@ -228,7 +228,16 @@ pub(crate) async fn calm() -> &'static (Outcome, usize) {
             // Made, taken over, left by the first revision; or made and deleted.
             assert!(*changes <= 3, "{name} changed {changes} times");
         }
-        (outcome, writes(&faults.seen()))
+        let seen = faults.seen();
+        let done = seen.iter().filter(|seen| is_done(seen));
+        let done: Vec<_> = done.map(|seen| (seen.verb, &*seen.path)).collect();
+        let changes = outcome.changes.values().sum::<usize>();
+        assert_eq!(
+            done.len(),
+            changes,
+            "each write changes an object once: {done:#?}"
+        );
+        (outcome, changes)
     })
     .await
 }
@@ -270,8 +279,12 @@ pub(crate) fn watch_scripts(path: &str) -> Vec<Script> {
 
 /// The writes that a server has carried out.
 pub(crate) fn writes(seen: &[Seen]) -> usize {
-    let done = |seen: &&Seen| seen.is_write() && seen.carried_out;
-    seen.iter().filter(done).count()
+    seen.iter().filter(|seen| is_done(seen)).count()
+}
+
+/// Whether a request was a write that the server has carried out.
+pub(crate) fn is_done(seen: &Seen) -> bool {
+    seen.is_write() && seen.carried_out
 }
 
 /// Removes from a status what depends on the name of the namespace, and the uids of phase objects: those

@@ -1,8 +1,12 @@
 //! The way back: the objects stay as they are, without an owner, and their fields go back to the tool that had them.
 //!
-//! What can be refused is tried before anything is deleted, and what was interrupted can be run again.
+//! Nothing is deleted before it owns nothing: garbage collection would take what it does not know yet to be left
+//! behind. So the deployment is paused first, then the objects are handed back, and then it goes. What can be refused
+//! is tried before, and what was interrupted can be run again: what is left is a deployment that is paused, or owns
+//! nothing.
 
 mod fields;
+mod pausing;
 mod slices;
 
 use std::collections::BTreeSet;
@@ -15,9 +19,9 @@ use futures::{StreamExt as _, stream};
 use http::Method;
 use serde_json::{Value, json};
 
-use self::fields::{hand_back, is_let_go};
+use self::fields::{hand_back, is_let_go, is_owned};
 use self::slices::Collection;
-use crate::chain::{Chain, Revision, not_found, read_all};
+use crate::chain::{Chain, Deployment, Revision, not_found, read_all};
 use crate::children::{Children, Detail, Found, Owner, owner};
 use crate::connect::{Body, Cluster, SIDE_BY_SIDE};
 use crate::content::{RevisionContent, Slices};
@@ -134,21 +138,32 @@ async fn objects(cluster: &Cluster, chain: &Chain) -> Result<Vec<(Gvk, ObjectKey
     Ok(objects)
 }
 
+/// Whether an object goes with a chain, or has been let go of. That of a stranger stays although the chain is another
+/// owner: garbage collection takes that reference off.
 fn is_held(live: &Value, chain: &Chain) -> bool {
     match owner(live, chain, &Delegates::default()) {
         Owner::Revision { .. } => true,
-        Owner::Nobody => is_let_go(live),
+        Owner::Nobody => is_let_go(live) || is_owned(live, &uids(chain)),
         Owner::Stranger { .. } => false,
     }
 }
 
+/// What may be an owner of what a chain has.
+fn uids(chain: &Chain) -> BTreeSet<&str> {
+    let deployment = chain.deployment.iter().map(Deployment::uid);
+    deployment
+        .chain(chain.revisions.iter().map(Revision::uid))
+        .collect()
+}
+
 impl Holding {
-    /// Lets go of everything: deletes the deployment and its revisions, without what they hold, hands the fields back,
-    /// and deletes the slices. `report` is called for each step that is done.
+    /// Lets go of everything: pauses the deployment, hands the objects back, and deletes the deployment, its revisions
+    /// and slices. `report` is called for each step that is done.
     ///
     /// # Guarantees
-    /// Nothing is deleted unless the server accepts in a dry run that all fields are handed back. One that refuses
-    /// later keeps none of the others from it.
+    /// - Nothing is changed unless the server accepts in a dry run that all objects are handed back.
+    /// - Nothing is deleted unless all objects were: whatever becomes of an owner then, they stay. An object that
+    ///   refuses keeps none of the others from being handed back.
     pub(crate) async fn undo(
         &self,
         cluster: &Cluster,
@@ -159,6 +174,25 @@ impl Holding {
         all_done(
             &refused,
             "nothing was changed, as not all fields can be given back",
+        )?;
+        self.pause(cluster, timeout, &mut report).await?;
+        // Until it was paused, a rollout may have gone on.
+        let held = read(cluster, self.kind, &self.target.name).await?;
+        held.let_go(cluster, timeout, report).await
+    }
+
+    /// Hands the objects back and deletes what had them, which is paused.
+    async fn let_go(
+        &self,
+        cluster: &Cluster,
+        timeout: Duration,
+        mut report: impl FnMut(&str) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let refused = self.hand_back(cluster, false, &mut report).await?;
+        all_done(
+            &refused,
+            "not everything is given back, so nothing was deleted: run this again, or `kubectl baton resume` what was \
+             paused to take all of it over again",
         )?;
         if let Some(deployment) = &self.chain.deployment {
             orphan(cluster, &deployment.path(), deployment.uid()).await?;
@@ -177,26 +211,21 @@ impl Holding {
         for revision in revisions {
             report(&format!("{} deleted", name(&revision.object)))?;
         }
-        let mut left = self.hand_back(cluster, false, &mut report).await?;
-        left.extend(self.delete_slices(cluster, &mut report).await?);
-        all_done(
-            &left,
-            "not everything is given back; what is left has to be changed by hand",
-        )
+        let left = self.delete_slices(cluster, &mut report).await?;
+        all_done(&left, "not all slices were deleted; run this again")
     }
 
-    /// Hands the fields of all objects back, and returns what stands in the way of some.
+    /// Hands all objects back, and returns what stands in the way of some.
     async fn hand_back(
         &self,
         cluster: &Cluster,
         is_dry_run: bool,
         mut report: impl FnMut(&str) -> Result<(), Error>,
     ) -> Result<Vec<String>, Error> {
-        let requests = self.objects.iter().map(async |(gvk, key)| {
-            (
-                describe(key),
-                hand_back(cluster, gvk, key, is_dry_run).await,
-            )
+        let owners = &uids(&self.chain);
+        let requests = self.objects.iter().map(async |object| {
+            let answer = hand_back(cluster, object, owners, is_dry_run).await;
+            (describe(&object.1), answer)
         });
         let mut answers = stream::iter(requests).buffered(SIDE_BY_SIDE);
         let mut left = Vec::new();
@@ -221,7 +250,7 @@ impl Holding {
         let kind = self.kind;
         let of = Collection { cluster, kind };
         let mut left = Vec::new();
-        for slice in of.free(&self.slices).await? {
+        for slice in of.free(&self.slices, &uids(&self.chain)).await? {
             match of.delete(&slice).await {
                 Ok(()) => report(&format!("{} deleted", of.title(&slice)))?,
                 Err(error) => left.push(format!("{}: {error}", of.title(&slice))),

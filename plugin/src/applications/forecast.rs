@@ -8,7 +8,7 @@ use baton_apis::{
     },
 };
 use baton_releases::{application::history::History, hash::environment_hash};
-use serde_json::{Map, Value, json};
+use serde_json::Value;
 
 use super::{
     compare::{Rendered, environment, manifests},
@@ -16,8 +16,8 @@ use super::{
     target::{AppTarget, Plural},
 };
 use crate::{
-    connect::{Body, Cluster, Write},
-    diff::{Section, Tone, forecast::is_lack_of_rights},
+    connect::Cluster,
+    diff::{Section, Tone, check::check_apply},
     error::Error,
     output::format::text_at,
     target::check_name,
@@ -53,15 +53,8 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
     for note in &change.notes {
         first = first.note(note);
     }
-    match check(&cluster, object, name).await {
-        Ok(Some(note)) => first = first.note(note),
-        Ok(None) => {}
-        Err(Error::Refused(status)) => {
-            let why = Error::Refused(status).to_string();
-            first = first.verdict(Tone::Bad, format!("the server would refuse that: {why}"));
-        }
-        Err(error) => return Err(error),
-    }
+    let path = Plural::Applications.path_of(&cluster.namespace, name);
+    let first = check_apply(&cluster, object, &path, first).await?;
     let mut sections = vec![first];
     sections.extend(environment(change.before, &change.after));
     if let (Some(observed), Some((from, to))) = (&observed, &change.known)
@@ -71,34 +64,6 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
         sections.extend(manifests(from, to, &rendered));
     }
     Ok(sections)
-}
-
-/// Lets the server check an Application. Returns what is to be said about that.
-async fn check(cluster: &Cluster, object: &Value, name: &str) -> Result<Option<String>, Error> {
-    let mut metadata = Map::new();
-    for field in ["name", "namespace", "labels", "annotations"] {
-        if let Some(value) = object["metadata"].get(field) {
-            metadata.insert(field.to_owned(), value.clone());
-        }
-    }
-    let body = json!({
-        "apiVersion": object["apiVersion"],
-        "kind": object["kind"],
-        "metadata": metadata,
-        "spec": object["spec"],
-    });
-    let write = Write {
-        options: "&force=true&fieldValidation=Strict",
-        ..Write::new(Body::Apply, true)
-    };
-    let path = Plural::Applications.path_of(&cluster.namespace, name);
-    match cluster.write(&path, write, &body).await {
-        Ok(_) => Ok(None),
-        Err(error) if is_lack_of_rights(&error) => Ok(Some(
-            "not checked by the server, for lack of the right to patch it".to_owned(),
-        )),
-        Err(error) => Err(error),
-    }
 }
 
 /// What becomes of an Application.

@@ -6,7 +6,7 @@ use baton_apis::constants::shipper::{API_VERSION, GROUP};
 use baton_kubernetes::wire::escape;
 use clap::Args;
 
-use crate::target::{TargetError, check_name};
+use crate::target::{TargetError, bare_kind, check_name, parse_one};
 
 /// Shipper's kinds that a user can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,16 +75,9 @@ impl AppKind {
 
     /// The kind of a word such as `app` or `releases.shipper.booking.com`; `None` for other words.
     pub(crate) fn of_word(word: &str) -> Option<Self> {
-        let word = word.to_ascii_lowercase();
-        let word = word
-            .strip_suffix(GROUP)
-            .and_then(|word| {
-                word.strip_suffix(".v1alpha1.")
-                    .or_else(|| word.strip_suffix('.'))
-            })
-            .unwrap_or(&word);
+        let word = bare_kind(word, GROUP);
         let mut all = Self::ALL.into_iter();
-        all.find(|kind| kind.names().contains(&word))
+        all.find(|kind| kind.names().contains(&word.as_str()))
     }
 }
 
@@ -109,37 +102,8 @@ impl AppTarget {
     /// # Errors
     /// If there is more than one where one of them is of these kinds, or it has no name that an object can have.
     pub(crate) fn parse(words: &[String]) -> Result<Option<Self>, TargetError> {
-        let (kind, name) = match words {
-            [kind, name, rest @ ..] if AppKind::of_word(kind).is_some() => {
-                if !rest.is_empty() {
-                    return Err(TargetError::NotOne(words.join(" ")));
-                }
-                if name.contains('/') {
-                    return Err(TargetError::Mixed(kind.clone(), name.clone()));
-                }
-                (AppKind::of_word(kind), name.as_str())
-            }
-            [word] => match word.split_once('/') {
-                Some((kind, name)) => (AppKind::of_word(kind), name),
-                None => return Ok(None),
-            },
-            _ => {
-                let is_ours = |word: &String| {
-                    let kind = word.split_once('/').map(|(kind, _)| kind);
-                    kind.and_then(AppKind::of_word).is_some()
-                };
-                if words.iter().any(is_ours) {
-                    return Err(TargetError::NotOne(words.join(" ")));
-                }
-                return Ok(None);
-            }
-        };
-        let Some(kind) = kind else {
-            return Ok(None);
-        };
-        check_name(name)?;
-        let name = name.to_owned();
-        Ok(Some(Self { kind, name }))
+        let found = parse_one(words, AppKind::of_word)?;
+        Ok(found.map(|(kind, name)| Self { kind, name }))
     }
 }
 
@@ -155,7 +119,7 @@ impl fmt::Display for AppTarget {
 pub(crate) struct AppArg {
     /// An Application: app/NAME or NAME; or its newest Release: rel/NAME
     #[arg(value_name = "APPLICATION", required = true, num_args = 1..=2)]
-    words: Vec<String>,
+    pub(crate) words: Vec<String>,
 }
 
 impl AppArg {

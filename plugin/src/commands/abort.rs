@@ -1,4 +1,7 @@
-//! `abort`: the newest Release of an Application is deleted, and the one before it comes back.
+//! `abort`: the newest Release of an Application is deleted, and the one before it comes back; or no further site gets
+//! the version of a deployment to sites.
+
+mod site;
 
 use std::io::{IsTerminal as _, stderr, stdin};
 
@@ -17,17 +20,23 @@ use crate::{
     connect::{Body, Cluster},
     error::Error,
     output::report,
+    sites::target::SiteTarget,
 };
 
-/// Abort the rollout of an Application: delete its newest Release, and go back to the one before it
+/// Abort the rollout of an Application, or of a deployment to sites
 ///
-/// The Application takes up the environment of the Release before, which has to have completed. What only the deleted
-/// one has in its clusters goes away at once, what both have is handed back. A Release that is complete is not deleted
-/// but with --force: the one before it has no pods any more; `kubectl baton rollback` goes back without a gap.
+/// The newest Release of an Application is deleted, and the Application takes up the environment of the Release before,
+/// which has to have completed. What only the deleted one has in its clusters goes away at once, what both have is
+/// handed back. A Release that is complete is not deleted but with --force: the one before it has no pods any more;
+/// `kubectl baton rollback` goes back without a gap.
+///
+/// Of a deployment to sites (sitedeploy/NAME) no further site gets the version, and where it waits in a queue it is
+/// taken back. Sites that have it keep it, so that nobody is asked; `kubectl baton rollback` goes back there.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct AbortArgs {
-    #[command(flatten)]
-    application: AppArg,
+    /// An Application: app/NAME or NAME; or its newest Release: rel/NAME; or a deployment to sites: sitedeploy/NAME
+    #[arg(value_name = "APPLICATION", required = true, num_args = 1..=2)]
+    words: Vec<String>,
 
     /// Do not ask
     #[arg(long, short)]
@@ -43,7 +52,11 @@ pub(crate) struct AbortArgs {
 }
 
 pub(crate) async fn run(args: &AbortArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let target = args.application.target()?;
+    if let Some(target) = SiteTarget::parse_deployment(&args.words)? {
+        return site::run(&target, args, global).await;
+    }
+    let words = args.words.clone();
+    let target = AppArg { words }.target()?;
     let cluster = global.connect().await?;
     let observed = read(&cluster, &target).await?;
     let application = observed.target();

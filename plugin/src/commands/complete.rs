@@ -6,9 +6,9 @@
 
 mod ask;
 
-use std::time::Duration;
+use std::{ffi::OsString, time::Duration};
 
-use clap::{Arg, ArgAction, Args, ColorChoice, Command, FromArgMatches as _};
+use clap::{Arg, ArgAction, ColorChoice, Command, FromArgMatches as _};
 use tokio::time::timeout;
 
 use super::{Exit, wait};
@@ -17,13 +17,8 @@ use crate::{args::GlobalArgs, error::Error, output::Output};
 /// Nobody waits longer for a completion.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The words of a command line that is being typed.
-#[derive(Clone, Debug, Args)]
-#[command(hide = true)]
-pub(crate) struct CompleteArgs {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    words: Vec<String>,
-}
+/// The first word of a question. It is no command, so that no shell offers it, and takes all that follows as it is.
+const QUESTION: &str = "__complete";
 
 /// What may be typed, with a help text each.
 type Candidates = Vec<(String, String)>;
@@ -36,6 +31,12 @@ enum Next {
     Target,
     /// The name of an Application.
     Application,
+    /// The name of a deployment to sites.
+    SiteDeployment,
+    /// The name of a site.
+    Site,
+    /// A version that is kept of what these words name.
+    Version(Vec<String>),
     /// The name of a Helm release.
     Release,
     Namespace,
@@ -51,24 +52,32 @@ enum Next {
     Anything,
 }
 
+/// The words of a command line that is being typed, if these, behind the name of the program, ask for its completion.
+pub(crate) fn asked(args: impl IntoIterator<Item = OsString>) -> Option<Vec<String>> {
+    let mut args = args.into_iter();
+    let words = |args: &mut dyn Iterator<Item = OsString>| {
+        args.map(|word| word.to_string_lossy().into_owned())
+            .collect()
+    };
+    (args.next()? == QUESTION).then(|| words(&mut args))
+}
+
 /// Prints the candidates. Never an error: a shell that completes has no use for one.
-pub(crate) async fn run(
-    args: &CompleteArgs,
-    root: &Command,
-    outer: &GlobalArgs,
-) -> Result<Exit, Error> {
-    let (before, last) = match args.words.split_last() {
+pub(crate) async fn run(words: &[String], root: &Command) -> Result<Exit, Error> {
+    let (before, last) = match words.split_last() {
         Some((last, before)) => (before, last.as_str()),
         None => (&[][..], ""),
     };
     let (next, last) = next(root, before, last);
     let directive = if next == Next::File { ":0\n" } else { ":4\n" };
-    // Flags in front of the command were not left to us.
-    let global = global(root, before).or(outer);
+    let global = global(root, before);
     let words = match next {
         Next::Words(words) => words,
         Next::Target => ask(ask::targets(&global, last)).await,
         Next::Application => ask(ask::applications(&global, last)).await,
+        Next::SiteDeployment => ask(ask::site_targets(&global, last)).await,
+        Next::Site => ask(ask::sites(&global)).await,
+        Next::Version(of) => ask(ask::versions(&global, &of)).await,
         Next::Release => ask(ask::releases(&global)).await,
         Next::Namespace => ask(ask::namespaces(&global)).await,
         Next::Revision(of) => ask(ask::revisions(&global, &of)).await,
@@ -165,6 +174,7 @@ impl<'a> Typed<'a> {
     fn value(&self, argument: &Arg) -> Next {
         match value(argument) {
             Next::Revision(_) => Next::Revision(self.positionals.clone()),
+            Next::Version(_) => Next::Version(self.positionals.clone()),
             next => next,
         }
     }
@@ -262,6 +272,9 @@ fn value(argument: &Arg) -> Next {
         (_, Some("TARGET")) => Next::Target,
         (_, Some("APPLICATION")) => Next::Application,
         (_, Some("RELEASE")) => Next::Release,
+        (_, Some("SITEDEPLOYMENT")) => Next::SiteDeployment,
+        (_, Some("SITE")) => Next::Site,
+        (_, Some("VERSION")) => Next::Version(Vec::new()),
         (_, Some("FILE" | "PATH" | "SOURCE")) => Next::File,
         _ => Next::Anything,
     }
@@ -333,7 +346,7 @@ mod tests {
 
     #[test]
     fn words_are_completed_by_their_place() {
-        assert!(has("", "tree") && has("tr", "status") && !has("", "__complete"));
+        assert!(has("", "tree") && has("tr", "status"));
         assert!(has("-n shop ", "tree"), "a value is no command");
         assert_eq!(of("tree "), Next::Target);
         assert_eq!(of("tree web od/w"), Next::Target);
@@ -359,6 +372,14 @@ mod tests {
             ("rollback od web --to-revision=1", revision(&["od", "web"])),
             ("-n shop diff od/web --from 1 --to ", revision(&["od/web"])),
             ("history --revision ", revision(&[])),
+            (
+                "rollback sitedeploy/shop --to-version ",
+                Next::Version(vec!["sitedeploy/shop".to_owned()]),
+            ),
+            ("tree sitedeploy/shop --site ", Next::Site),
+            ("sites ", Next::Site),
+            ("redeploy ", Next::SiteDeployment),
+            ("pause sitedeploy/", Next::Target),
             ("pack a.yaml --revision=", Next::Anything),
             ("wait web --for ", Next::Goal),
             ("wait web --for=av", Next::Goal),
@@ -416,5 +437,23 @@ mod tests {
             (some("shop"), some("east"))
         );
         assert_eq!(chosen("tree -n"), (None, None));
+    }
+
+    /// Flags in front of the command are part of what is typed, and none of this program's own.
+    #[test]
+    fn a_question_takes_all_words() {
+        let answer = |line: &str| asked(line.split(' ').map(OsString::from));
+        for line in [
+            "-n ",
+            "--context ",
+            "--color ",
+            "--help ",
+            "-n shop status ",
+            "",
+        ] {
+            assert_eq!(answer(&format!("__complete {line}")), Some(words(line)));
+        }
+        assert_eq!(answer("status __complete"), None);
+        assert_eq!(of("-n "), Next::Namespace);
     }
 }

@@ -59,6 +59,10 @@ mod tests {
             let script = script(*shell, &mut crate::cli::Cli::command());
             assert!(script.contains("kubectl-baton"), "{shell}");
             assert!(script.contains("rollback"), "{shell}");
+            assert!(
+                !script.contains("__complete"),
+                "{shell} offers what nobody types"
+            );
         }
     }
 

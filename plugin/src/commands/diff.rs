@@ -1,6 +1,7 @@
 //! `diff`: between two revisions, between a revision and the cluster, and what applying a file would do.
 
 mod application;
+mod site;
 
 use std::path::{Path, PathBuf};
 
@@ -34,6 +35,7 @@ use crate::{
     output::report,
     rollback::numbered,
     rollout::title,
+    sites::{self, target::SiteTarget},
     target::{Kind, TargetArg, object_name},
 };
 
@@ -41,6 +43,7 @@ const USAGE: &str = "\
 kubectl baton diff [OPTIONS] TARGET [--from NUMBER] [--to NUMBER]
        kubectl baton diff [OPTIONS] TARGET --live [--to NUMBER]
        kubectl baton diff [OPTIONS] app/NAME [--release NAME [--release NAME]]
+       kubectl baton diff [OPTIONS] sitedeploy/NAME [--from-version VERSION] [--to-version VERSION]
        kubectl baton diff [OPTIONS] -f FILE [--name NAME]";
 
 /// Compare revisions with each other, with the cluster, or with what a file would make of them
@@ -55,10 +58,14 @@ kubectl baton diff [OPTIONS] TARGET [--from NUMBER] [--to NUMBER]
 ///
 /// Of an Application of Shipper's (app/NAME), the newest Release is compared with the one that it replaces: chart,
 /// values, strategy, and the manifests that were rendered.
+///
+/// Of a deployment to sites (sitedeploy/NAME), the version that it brings is compared with the one that it brought
+/// before, and of its application (siteapp/NAME) the newest version with the one before.
 #[derive(Clone, Debug, Args)]
 #[command(override_usage = USAGE)]
 pub(crate) struct DiffArgs {
-    /// Whose revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME; or app/NAME, rel/NAME
+    /// Whose revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME; or app/NAME, rel/NAME, sitedeploy/NAME,
+    /// siteapp/NAME
     #[arg(value_name = "TARGET", num_args = 1..=2, required_unless_present = "filename", conflicts_with = "filename")]
     words: Vec<String>,
 
@@ -75,6 +82,14 @@ pub(crate) struct DiffArgs {
     #[arg(long, value_name = "NAME", value_parser = object_name, conflicts_with_all =
         ["live", "filename", "from", "to"])]
     release: Vec<String>,
+
+    /// The first version, of sites; by default the one before the second
+    #[arg(long, value_name = "VERSION", conflicts_with_all = ["live", "filename", "from", "to", "release"])]
+    from_version: Option<String>,
+
+    /// The second version, of sites; by default the one that is brought to them
+    #[arg(long, value_name = "VERSION", conflicts_with_all = ["live", "filename", "from", "to", "release"])]
+    to_version: Option<String>,
 
     /// Compare the revision with the cluster: which of the fields that it wants are different there
     #[arg(long, conflicts_with = "filename")]
@@ -100,6 +115,13 @@ pub(crate) async fn run(args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Er
     }
     if args.release.len() > 2 {
         let text = "--release: two are compared, not more";
+        return Err(Error::Usage(text.to_owned()));
+    }
+    if let Some(target) = SiteTarget::parse(&args.words)? {
+        return site::run(&target, args, global).await;
+    }
+    if args.from_version.is_some() || args.to_version.is_some() {
+        let text = "--from-version and --to-version are for sites; use --from and --to";
         return Err(Error::Usage(text.to_owned()));
     }
     if let Some(target) = AppTarget::parse(&args.words)? {
@@ -147,6 +169,10 @@ async fn with_file(path: &Path, args: &DiffArgs, global: &GlobalArgs) -> Result<
     for mut application in given.applications {
         input::place(&mut application, cluster, global)?;
         sections.extend(applications::forecast::forecast(cluster, &application).await?);
+    }
+    for mut application in given.site_applications {
+        input::place(&mut application, cluster, global)?;
+        sections.extend(sites::forecast::forecast(cluster, &application).await?);
     }
     show(&sections, &Labels::new("live", "applied"), global).await
 }

@@ -2,6 +2,7 @@
 
 mod application;
 mod describe;
+mod site;
 
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
@@ -21,13 +22,16 @@ use crate::{
         table::{Cell, Table},
     },
     rollback::numbered,
+    sites::target::SiteTarget,
     target::TargetArg,
 };
 
 /// List the revisions of a deployment or of a chain, or print one of them
 ///
 /// The current revision is marked with an asterisk: the one that was made from what the deployment's template is now.
-/// Of an Application of Shipper's (app/NAME) these are its Releases, by generation.
+/// Of an Application of Shipper's (app/NAME) these are its Releases, by generation. Of a deployment to sites
+/// (sitedeploy/NAME) these are its rollouts, with how many sites have a revision of each and how many run its version,
+/// and of its application (siteapp/NAME) the versions that are kept.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct HistoryArgs {
     /// Whose revisions
@@ -46,6 +50,9 @@ pub(crate) struct HistoryArgs {
 pub(crate) async fn run(args: &HistoryArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     if let Some(target) = AppTarget::parse(&args.target.words)? {
         return application::run(&target, args, global).await;
+    }
+    if let Some(target) = SiteTarget::parse(&args.target.words)? {
+        return site::run(&target, args, global).await;
     }
     let target = args.target.target()?;
     let cluster = global.connect().await?;

@@ -14,6 +14,11 @@ use crate::{
     connect::{Body, Cluster, Write},
     error::Error,
     output::{format::name, report},
+    sites::{
+        read::deployment,
+        steer,
+        target::{AnyTarget, SiteTarget},
+    },
     target::{Kind, Target, parse_all},
 };
 
@@ -23,7 +28,8 @@ const ROUNDS: usize = 5;
 /// Pause deployments or revisions: nothing is written or deleted until they are resumed
 ///
 /// A paused deployment makes no revision and pauses those it has; what its template has become by then is
-/// rolled out when it is resumed.
+/// rolled out when it is resumed. While a deployment to sites (sitedeploy/NAME) is paused no further site gets a
+/// version; what was given to a site goes on there.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PauseArgs {
     /// What to pause
@@ -34,7 +40,7 @@ pub(crate) struct PauseArgs {
 /// The arguments of commands that change several deployments or revisions in the same way.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct TargetsArg {
-    /// Deployments or revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME
+    /// Deployments or revisions: od/NAME, cod/NAME, os/NAME, cos/NAME, or NAME; or sitedeploy/NAME
     #[arg(value_name = "TARGET", required = true)]
     words: Vec<String>,
 
@@ -58,30 +64,83 @@ pub(crate) async fn switch(
     global: &GlobalArgs,
     action: Action,
 ) -> Result<Exit, Error> {
-    args.for_each(global, async |cluster, target| {
-        let mut rounds = ROUNDS;
-        loop {
-            rounds -= 1;
-            let subject = Subject::read(cluster, target).await?;
-            let (done, already) = match action {
-                Action::Pause => ("paused", "already paused"),
-                Action::Resume => ("resumed", "not paused"),
-            };
-            let patch = match decide(&subject, action)? {
-                Decision::Already => return Ok(format!("{} {already}", name(subject.object()))),
-                Decision::Patch(patch) => patch,
-            };
-            match write(cluster, &subject, &patch, args.dry_run).await {
-                Ok(()) => {
-                    let note = note(args.dry_run);
-                    return Ok(format!("{} {done}{note}", name(subject.object())));
-                }
-                Err(error) if error.is_code(409) && rounds > 0 => {}
-                Err(error) => return Err(error),
-            }
-        }
+    let targets = AnyTarget::parse_all(&args.words)?;
+    each(&targets, global, async |cluster, target| match target {
+        AnyTarget::Site(target) => switch_sites(cluster, target, action, args.dry_run).await,
+        AnyTarget::Other(target) => switch_one(cluster, target, action, args.dry_run).await,
     })
     .await
+}
+
+impl Action {
+    /// What has happened, and what is so already.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Pause => ("paused", "already paused"),
+            Self::Resume => ("resumed", "not paused"),
+        }
+    }
+}
+
+/// Pauses or resumes one target, and says so.
+async fn switch_one(
+    cluster: &Cluster,
+    target: &Target,
+    action: Action,
+    dry_run: bool,
+) -> Result<String, Error> {
+    let (done, already) = action.words();
+    let (subject, is_changed) = switched(cluster, target, action, dry_run).await?;
+    let name = name(subject.object());
+    Ok(if is_changed {
+        format!("{name} {done}{}", note(dry_run))
+    } else {
+        format!("{name} {already}")
+    })
+}
+
+/// Pauses or resumes one target; as it was before, and whether that changed it.
+pub(crate) async fn switched(
+    cluster: &Cluster,
+    target: &Target,
+    action: Action,
+    dry_run: bool,
+) -> Result<(Subject, bool), Error> {
+    let mut rounds = ROUNDS;
+    loop {
+        rounds -= 1;
+        let subject = Subject::read(cluster, target).await?;
+        let patch = match decide(&subject, action)? {
+            Decision::Already => return Ok((subject, false)),
+            Decision::Patch(patch) => patch,
+        };
+        match write(cluster, &subject, &patch, dry_run).await {
+            Ok(()) => return Ok((subject, true)),
+            Err(error) if error.is_code(409) && rounds > 0 => {}
+            Err(error) => return Err(error),
+        }
+    }
+}
+
+/// Pauses or resumes a deployment to sites.
+async fn switch_sites(
+    cluster: &Cluster,
+    target: &SiteTarget,
+    action: Action,
+    dry_run: bool,
+) -> Result<String, Error> {
+    let (done, already) = action.words();
+    let name = target.full();
+    let deployment = deployment(cluster, target).await?;
+    let patch = steer::pause(&deployment, action == Action::Pause)
+        .map_err(|refusal| Error::Impossible(format!("{name}: {refusal}")))?;
+    let Some(patch) = patch else {
+        return Ok(format!("{name} {already}"));
+    };
+    let write = Write::new(Body::MergePatch, dry_run);
+    let url = target.path(&cluster.namespace);
+    cluster.write(&url, write, &patch).await?;
+    Ok(format!("{name} {done}{}", note(dry_run)))
 }
 
 /// What kubectl appends to a line about something that has not happened.
@@ -90,28 +149,36 @@ pub(crate) fn note(dry_run: bool) -> &'static str {
 }
 
 impl TargetsArg {
-    /// Does something for each target and prints the line that comes back. One that fails does not
-    /// keep the others from being done.
+    /// As [`each`], for what is no deployment to sites.
     pub(crate) async fn for_each(
         &self,
         global: &GlobalArgs,
         act: impl AsyncFn(&Cluster, &Target) -> Result<String, Error>,
     ) -> Result<Exit, Error> {
-        let targets = parse_all(&self.words)?;
-        let cluster = global.connect().await?;
-        let mut failure: Option<Error> = None;
-        for target in &targets {
-            match act(&cluster, target).await {
-                Ok(line) => global.output().print(&line)?,
-                Err(error) => {
-                    if let Some(earlier) = failure.replace(error) {
-                        report(&format!("error: {earlier}"));
-                    }
+        each(&parse_all(&self.words)?, global, act).await
+    }
+}
+
+/// Does something for each target and prints the line that comes back. One that fails does not keep the others from
+/// being done.
+pub(crate) async fn each<T>(
+    targets: &[T],
+    global: &GlobalArgs,
+    act: impl AsyncFn(&Cluster, &T) -> Result<String, Error>,
+) -> Result<Exit, Error> {
+    let cluster = global.connect().await?;
+    let mut failure: Option<Error> = None;
+    for target in targets {
+        match act(&cluster, target).await {
+            Ok(line) => global.output().print(&line)?,
+            Err(error) => {
+                if let Some(earlier) = failure.replace(error) {
+                    report(&format!("error: {earlier}"));
                 }
             }
         }
-        failure.map_or(Ok(Exit::Fine), Err)
     }
+    failure.map_or(Ok(Exit::Fine), Err)
 }
 
 /// A deployment or a revision that is to be changed.

@@ -7,7 +7,7 @@ use clap::Args;
 use super::{Exit, pause::note, rollback::application::arrive};
 use crate::{
     applications::{
-        bars::Bars,
+        bars::{NOUN, bars},
         follow::watch_until,
         read::read,
         state::judge,
@@ -15,6 +15,7 @@ use crate::{
         target::{AppArg, Plural},
     },
     args::{GlobalArgs, timeout},
+    bars::Bars,
     connect::{Body, Cluster, Write},
     error::Error,
     rollout::Outcome,
@@ -92,7 +93,7 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
     if args.dry_run || args.no_wait {
         return Ok(Exit::Fine);
     }
-    let mut bars = Bars::new();
+    let mut shown = Bars::new(NOUN);
     let (observed, arrived) = watch_until(&cluster, &application, args.timeout, |observed| {
         let subject = observed.subject();
         let is_ours = subject.and_then(|it| it.metadata.name.as_ref()) == Some(&promotion.release);
@@ -103,12 +104,12 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
         let is_there = subject.is_some_and(|it| it.spec.target_step == promotion.step);
         let arrived = is_there.then(|| has_arrived(observed)).flatten();
         if arrived.is_none() {
-            bars.show(observed, &judge(observed).text());
+            shown.show(&bars(observed), &judge(observed).text());
         }
         arrived
     })
     .await?;
-    drop(bars);
+    drop(shown);
     arrive(&observed, arrived, args.timeout, global)
 }
 
@@ -122,14 +123,10 @@ async fn write(cluster: &Cluster, promotion: &Promotion, dry_run: bool) -> Resul
     match cluster.write(&url, write, patch).await {
         Ok(_) => Ok(true),
         // A precondition that does not hold is invalid; what else may be invalid was looked at.
-        Err(Error::Refused(status)) if is_failed_test(&status) => Err(Error::Impossible(format!(
+        Err(error) if error.is_failed_test() => Err(Error::Impossible(format!(
             "release {} was changed by somebody else just now; nothing was promoted",
             promotion.release
         ))),
         Err(error) => Err(error),
     }
-}
-
-fn is_failed_test(status: &kube::core::Status) -> bool {
-    status.code == 422 && status.message.contains("test")
 }

@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{args::GlobalArgs, error::Error};
 
-/// Resume deployments or revisions that are paused
+/// Resume deployments, revisions or deployments to sites that are paused
 #[derive(Clone, Debug, Args)]
 pub(crate) struct ResumeArgs {
     /// What to resume

@@ -1,6 +1,7 @@
 //! `rollback`: the content of an earlier revision as the next revision.
 
 pub(crate) mod application;
+mod site;
 
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use crate::{
         write::{ROLLBACK, cause, roll_deployment, template, without_cause},
     },
     rollout::{self, Rollout},
+    sites::target::SiteTarget,
     target::{Target, TargetArg, object_name},
 };
 
@@ -39,6 +41,9 @@ const ROUNDS: usize = 5;
 ///
 /// Of an Application of Shipper's (app/NAME) it is the environment of an earlier Release that becomes the template,
 /// chart, values and all, in all clusters; rel/NAME names that Release. Waits for the first step of the new Release.
+///
+/// Of a deployment to sites (sitedeploy/NAME) it is an older version, by default the one that was brought before, which
+/// goes to the sites in waves as any other. Waits until it is in all sites that can be reached.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RollbackArgs {
     /// What to roll back
@@ -48,6 +53,10 @@ pub(crate) struct RollbackArgs {
     /// The revision to go back to; of an Application, the generation of the Release
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
     to_revision: Option<i64>,
+
+    /// Of a deployment to sites: the version to go back to; one of those that are kept
+    #[arg(long, value_name = "VERSION", conflicts_with = "to_revision")]
+    to_version: Option<String>,
 
     /// Go back to a revision that has never succeeded as well, and change a deployment that is paused
     #[arg(long)]
@@ -72,8 +81,13 @@ pub(crate) struct RollbackArgs {
 
 pub(crate) async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     if let Some(target) = AppTarget::parse(&args.target.words)? {
+        refuse_version(args)?;
         return application::run(&target, args, global).await;
     }
+    if let Some(target) = SiteTarget::parse_deployment(&args.target.words)? {
+        return site::run(&target, args, global).await;
+    }
+    refuse_version(args)?;
     let target = args.target.target()?;
     let cluster = global.connect().await?;
     let output = global.output();
@@ -88,6 +102,16 @@ pub(crate) async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit
     };
     let rollout = arrive(&cluster, &done, follow, args.timeout).await?;
     rollout.conclude(args.timeout, output)
+}
+
+/// Refuses a version of something that has none.
+fn refuse_version(args: &RollbackArgs) -> Result<(), Error> {
+    match &args.to_version {
+        Some(version) => Err(Error::Usage(format!(
+            "--to-version {version} is for deployments to sites; use --to-revision"
+        ))),
+        None => Ok(()),
+    }
 }
 
 impl RollbackArgs {

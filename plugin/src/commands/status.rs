@@ -4,6 +4,7 @@ mod application;
 mod logs;
 mod overview;
 pub(crate) mod render;
+pub(crate) mod site;
 
 use std::time::Duration;
 
@@ -30,6 +31,10 @@ use crate::{
 ///
 /// Of an Application of Shipper's (app/NAME) or one of its Releases (rel/NAME): whether it is complete, and what each
 /// cluster has of it. One that waits to be promoted is not complete.
+///
+/// Of a deployment to sites (sitedeploy/NAME): how many sites of each wave are in which state, and why some fail; one
+/// that was aborted is not rolled out. Sites that are offline are not waited for. Of its application (siteapp/NAME):
+/// all deployments that bring it to sites.
 ///
 /// Exit code 0: rolled out and available, all of them. 1: not, or not yet. 2: an error.
 #[derive(Clone, Debug, Args)]
@@ -67,6 +72,13 @@ pub(crate) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, 
             return Err(Error::Usage(text.to_owned()));
         }
         return application::run(&target, args, global).await;
+    }
+    if let Some(target) = args.selection.site()? {
+        if args.logs || args.unhealthy {
+            let text = "--logs and --unhealthy are not for sites; `kubectl baton tree --site SITE` looks into one";
+            return Err(Error::Usage(text.to_owned()));
+        }
+        return site::run(&target, args, global).await;
     }
     let Some(target) = args.selection.one()? else {
         if args.watch {

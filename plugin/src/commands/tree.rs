@@ -1,6 +1,7 @@
 //! `tree`: revisions, phases and objects, with live health and owners; of an Application also Releases and clusters.
 
 mod application;
+mod site;
 
 use std::io::IsTerminal as _;
 
@@ -19,6 +20,7 @@ use crate::{
     },
     screen::Screen,
     selection::SelectionArgs,
+    target::object_name,
     tree::{
         ChainPicture,
         read::{LiveTree, Scope, once},
@@ -38,6 +40,11 @@ use crate::{
 /// Of an Application of Shipper's (app/NAME), the Releases are shown, the newest first, with what each cluster has of
 /// them: CAPACITY and TRAFFIC are what is there of what is wanted, SERVICE is the part of the traffic that arrives
 /// there. Releases that have nothing left anywhere are shown as one line.
+///
+/// Of a deployment to sites (sitedeploy/NAME), the waves of its rollout are shown, with how many sites are in which
+/// state. Up to 20 sites are shown one by one: those that failed, then those that are in flight the longest, and so on.
+/// RUNS is the version that is there, QUEUE how many wait there. --site looks into one, with its phases and objects. Of
+/// its application (siteapp/NAME), the deployments and the versions that are kept are shown.
 #[derive(Clone, Debug, Args)]
 #[allow(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct TreeArgs {
@@ -56,9 +63,14 @@ pub(crate) struct TreeArgs {
     #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(i64).range(0..))]
     revision: Option<i64>,
 
-    /// Show only objects that are not healthy or not where they belong, and what they are part of
+    /// Show only objects that are not healthy or not where they belong, and what they are part of; of a deployment to
+    /// sites, only sites that are not updated
     #[arg(long)]
     unhealthy: bool,
+
+    /// Of a deployment to sites: look into this site
+    #[arg(long, value_name = "SITE", value_parser = object_name)]
+    site: Option<String>,
 
     /// Draw with ASCII characters only; without it, if the locale admits no others
     #[arg(long)]
@@ -72,12 +84,21 @@ pub(crate) struct TreeArgs {
 const NOTHING_UNHEALTHY: &str = "There is nothing unhealthy.";
 
 pub(crate) async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let site = args.selection.site()?;
+    if args.site.is_some() && site.is_none() {
+        let text =
+            "--site looks into a site of a deployment to sites; name that as sitedeploy/NAME";
+        return Err(Error::Usage(text.to_owned()));
+    }
     if let Some(target) = args.selection.application()? {
         if args.unhealthy {
             let text = "--unhealthy is not for Applications and Releases";
             return Err(Error::Usage(text.to_owned()));
         }
         return application::run(&target, args, global).await;
+    }
+    if let Some(target) = site {
+        return site::run(&target, args, global).await;
     }
     let scope = Scope {
         selection: args.selection.selection()?,
@@ -92,16 +113,27 @@ pub(crate) async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Er
         return watch(&cluster, &scope, output, global).await;
     }
     let chains = once(&cluster, &scope).await?;
+    show(&cluster, &scope, &chains, args, output)
+}
+
+/// Prints chains as they are now.
+fn show(
+    cluster: &Cluster,
+    scope: &Scope,
+    chains: &[ChainPicture],
+    args: &TreeArgs,
+    output: Output,
+) -> Result<Exit, Error> {
     match args.output {
         Some(form) => output.print(&document(form, &json!({ "chains": chains })))?,
         None if chains.is_empty() && scope.unhealthy => report(NOTHING_UNHEALTHY),
-        None if chains.is_empty() => objects_none_found(scope.selection.namespace(&cluster)),
+        None if chains.is_empty() => objects_none_found(scope.selection.namespace(cluster)),
         None => {
             let style = Style {
                 with_namespaces: scope.selection.all_namespaces,
                 collapsed: false,
             };
-            output.print(&render(&chains, style, output))?;
+            output.print(&render(chains, style, output))?;
         }
     }
     Ok(Exit::Fine)
@@ -136,6 +168,14 @@ async fn watch(
         trouble = tree.trouble();
         view.show(&chains, trouble.as_deref(), scope, fit(output, global))?;
     }
+}
+
+/// A line about why a picture is not up to date, below it; empty where it is.
+fn out_of_date(trouble: Option<&str>, output: Output) -> String {
+    trouble.map_or_else(String::new, |trouble| {
+        let line = format!("not up to date: {trouble}");
+        output.paint(Paint::Bad, &line) + "\n"
+    })
 }
 
 /// The output as it is now: terminals change their width.
@@ -180,11 +220,7 @@ impl View {
             } else if chains.is_empty() {
                 text.push_str("There is nothing to show yet.\n");
             }
-            if let Some(trouble) = trouble {
-                let line = format!("not up to date: {trouble}");
-                text.push_str(&output.paint(Paint::Bad, &line));
-                text.push('\n');
-            }
+            text.push_str(&out_of_date(trouble, output));
             text
         })
     }

@@ -1,5 +1,7 @@
 //! `wait`: until something has become of a deployment or a revision.
 
+mod site;
+
 use std::{str::FromStr, time::Duration};
 
 use baton_apis::conditions;
@@ -18,6 +20,7 @@ use crate::{
     },
     progress::Progress,
     rollout::{Outcome, judge, title, watch_until},
+    sites::target::SiteTarget,
     target::TargetArg,
 };
 
@@ -26,6 +29,9 @@ use crate::{
 /// Rolled out is what the newest content is once it is available, also after its success delay; `available` is
 /// satisfied by an older revision as well. Of a deployment, `rolled-out` and `succeeded` are asked of its current
 /// revision, and `archived` of all others.
+///
+/// Of a deployment to sites (sitedeploy/NAME), rolled out is when all sites that can be reached have the version and
+/// are available. One that was aborted cannot become so any more.
 ///
 /// Exit code 0: it has become so. 1: the time was up, or it cannot become so any more. 2: an error.
 #[derive(Clone, Debug, Args)]
@@ -135,6 +141,9 @@ enum Reached {
 }
 
 pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    if let Some(target) = SiteTarget::parse_deployment(&args.target.words)? {
+        return site::run(&target, args, global).await;
+    }
     let target = args.target.target()?;
     let cluster = global.connect().await?;
     let mut progress = Progress::new();
@@ -157,6 +166,16 @@ pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Er
     })
     .await?;
     drop(progress);
+    finish(reached, &missing, args, global)
+}
+
+/// Says how a wait has ended; `missing` is what was not so when the time was up.
+fn finish(
+    reached: Option<Result<String, String>>,
+    missing: &str,
+    args: &WaitArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
     match reached {
         Some(Ok(message)) => {
             global.output().print(&message)?;

@@ -15,6 +15,7 @@ use crate::pack::documents::{self, InputText};
 use crate::pack::input::{self, Input};
 use crate::pack::source_location::InputErrors;
 use crate::pack::{self, Options, scope};
+use crate::sites::forecast::is_application as is_site_application;
 use crate::target::Kind;
 
 const SLICES: [&str; 2] = ["ObjectSlice", "ClusterObjectSlice"];
@@ -25,6 +26,8 @@ pub(crate) struct Given {
     pub(crate) slices: Vec<Value>,
     /// Applications of Shipper's.
     pub(crate) applications: Vec<Value>,
+    /// Applications for sites.
+    pub(crate) site_applications: Vec<Value>,
 }
 
 /// Reads a file, a directory, a kustomization, or the standard input (`-`). Plain manifests are made
@@ -39,7 +42,12 @@ pub(crate) async fn read(
     let sources = input::read_aside(inputs.to_vec(), false).await;
     let sources = sources.map_err(|errors| refuse(&errors))?;
     let (given, others) = sort(&sources)?;
-    if !given.subjects.is_empty() || !given.applications.is_empty() {
+    let whole = [
+        &given.subjects,
+        &given.applications,
+        &given.site_applications,
+    ];
+    if whole.iter().any(|objects| !objects.is_empty()) {
         for other in others {
             report(&format!(
                 "note: {other} is not part of a revision; it is left out"
@@ -72,7 +80,7 @@ pub(crate) async fn read(
     Ok(Given {
         subjects: vec![packed.package.object],
         slices: packed.package.slices,
-        applications: Vec::new(),
+        ..Given::default()
     })
 }
 
@@ -114,6 +122,8 @@ fn sort(sources: &[InputText]) -> Result<(Given, Vec<String>), Error> {
                     given.slices.push(object);
                 } else if is_application(&object) {
                     given.applications.push(object);
+                } else if is_site_application(&object) {
+                    given.site_applications.push(object);
                 } else {
                     let kind = Some(text("kind")).filter(|kind| !kind.is_empty());
                     let what = [

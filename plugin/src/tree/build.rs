@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use baton_apis::{
-    WaitingForObject,
+    SiteEntry, WaitingForObject,
     conditions::{self, reasons},
-    constants::shipper::LABEL_RELEASE,
+    constants::{ANNOTATION_SITE, shipper::LABEL_RELEASE},
 };
 use baton_engine::{
     ObjectKey,
@@ -103,6 +103,7 @@ pub(crate) fn picture(
             healthy: of.clone().map(|phase| phase.healthy).sum(),
             objects: of.map(|phase| phase.objects.len()).sum(),
             release: release(revision),
+            version: version(revision),
             message,
             phases,
         }
@@ -118,6 +119,13 @@ pub(crate) fn picture(
 fn release(revision: &Revision) -> Option<String> {
     let labels = revision.metadata.labels.as_ref()?;
     labels.get(LABEL_RELEASE).cloned()
+}
+
+/// The version that a revision brings to a site, by what it says of itself.
+fn version(revision: &Revision) -> Option<String> {
+    let entry = revision.annotation(ANNOTATION_SITE)?;
+    let entry: SiteEntry = serde_json::from_str(entry).ok()?;
+    Some(entry.version)
 }
 
 /// How the message of `Progressing` begins while the current revision is not available.

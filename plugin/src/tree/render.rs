@@ -122,10 +122,12 @@ pub(crate) fn revision(revision: &RevisionPicture, namespace: Option<&str>, styl
     } else {
         Cell::default()
     };
+    let mut name = Cell::from(title).and(Paint::Strong, &revision.name);
+    if let Some(version) = &revision.version {
+        name = name.and(Paint::Accent, format!(" (version {version})"));
+    }
     Node {
-        name: Cell::from(title)
-            .and(Paint::Strong, &revision.name)
-            .and(paint, format!(" {}", revision.state)),
+        name: name.and(paint, format!(" {}", revision.state)),
         cells: vec![healthy, Cell::default()],
         message: revision.message.clone(),
         children: revision

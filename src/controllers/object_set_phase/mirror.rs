@@ -51,6 +51,9 @@ impl ObjectSetPhases {
             // Not even the finalizer is there then, so that its deletion waits for nothing.
             return self.without_place(&record, cluster, contact).await;
         }
+        if let Some(waiting) = self.out_of_turn(&record, cluster).await? {
+            return Ok(waiting);
+        }
         let record = self.set_up(record).await?;
         let mirror = self.keep(&record, cluster, reach).await;
         if let Err(error) = &mirror
@@ -117,10 +120,13 @@ impl ObjectSetPhases {
         let before = before.unwrap_or_default();
         let named = record.service_account()?;
         let named = named.as_deref().or(self.shared.default_account.as_deref());
-        let origin = Origin::of(record, set.as_deref(), &before, reach).acting_as(named);
         let key = mirror::key(cluster, record);
+        let known = self.observed.phases.get(&key);
+        let place = self.place(record, known.as_deref());
+        let origin = Origin::of(record, set.as_deref(), &before, reach);
+        let origin = origin.acting_as(named).in_place(place);
         let api = &self.shared.api;
-        let Some(known) = self.observed.phases.get(&key) else {
+        let Some(known) = known else {
             let manifest = mirror::manifest(&key, record, &origin)?;
             let made = api.create(&key, &manifest).await;
             let made = made.at_step(MIRROR)?;

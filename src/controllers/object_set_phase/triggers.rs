@@ -2,20 +2,30 @@
 
 use std::sync::Arc;
 
-use baton_apis::constants::HEARTBEAT;
+use baton_apis::{
+    SiteEntry,
+    constants::{ANNOTATION_SITE, HEARTBEAT},
+};
 use baton_fleet::{
     assignments::{AssignmentChange, Labels, Subject},
     mirror,
 };
 use baton_records::{
     phase::{PhaseKey, PhaseKind, PhaseRecord},
-    revision::RevisionKind,
+    revision::{RevisionKind, RevisionRecord},
     store::Change,
 };
 use baton_runtime::{controller::Controller as _, source::Wake};
 
+use baton_sites::gate::Begun;
+
 use super::ObjectSetPhases;
-use crate::controllers::{BURST, observed::Observed};
+use crate::controllers::{
+    BURST,
+    observed::Observed,
+    site_gate::{in_chain, mates, state},
+    site_terms::SiteTermsChange,
+};
 
 /// A phase wakes itself, and its mirror when it goes. A mirror wakes the phase that it stands for, or itself if there
 /// is none.
@@ -26,20 +36,49 @@ pub(super) fn on_phase(observed: &Observed, change: &Change<PhaseKind>) -> Vec<W
     if let Some(cluster) = phase.agent().filter(|_| *phase.key.name == *HEARTBEAT) {
         return on_place(observed, change, cluster);
     }
+    let mut wakes = on_mate(observed, change);
     if change.writer == Some(ObjectSetPhases::NAME) || !change.matters() {
-        return Vec::new();
+        return wakes;
     }
     if phase.agent().is_some() {
         let origin = observed.origin(phase);
         let key = origin.map_or_else(|| phase.key.clone(), |origin| origin.key.clone());
-        return vec![Wake::now(key)];
+        wakes.push(Wake::now(key));
+        return wakes;
     }
-    let mut wakes = vec![Wake::now(phase.key.clone())];
+    wakes.push(Wake::now(phase.key.clone()));
     if let (None, Some(cluster)) = (&change.new, phase.cluster()) {
         let mirror = mirror::key(cluster, phase);
         wakes.extend(observed.phases.get(&mirror).map(|_| Wake::now(mirror)));
     }
     wakes
+}
+
+/// A phase of a site wakes those that may wait for it, and so does its mirror when it comes.
+fn on_mate(observed: &Observed, change: &Change<PhaseKind>) -> Vec<Wake<PhaseKey>> {
+    let (old, new) = (change.old.as_deref(), change.new.as_deref());
+    match new {
+        Some(mirror) if mirror.agent().is_some() => {
+            let origin = old.is_none().then(|| observed.origin(mirror)).flatten();
+            origin.map_or_else(Vec::new, |origin| mates(observed, None, Some(&origin)))
+        }
+        _ => mates(observed, old, new),
+    }
+}
+
+/// Other terms of an application wake the phases that have not begun.
+pub(super) fn on_terms(observed: &Observed, change: &SiteTermsChange) -> Vec<Wake<PhaseKey>> {
+    let is_concerned = |phase: &PhaseRecord| {
+        let text = phase.annotations.get(ANNOTATION_SITE);
+        let text = text.filter(|_| *phase.key.namespace == *change.namespace);
+        let entry = text.and_then(|text| serde_json::from_str::<SiteEntry>(text).ok());
+        let is_of_it = entry.is_some_and(|entry| entry.application == change.application);
+        is_of_it && !matches!(state(phase).begun, Begun::Yes(_))
+    };
+    let phases = observed.phases.filter(is_concerned).into_iter();
+    phases
+        .map(|phase| Wake::after(BURST, phase.key.clone()))
+        .collect()
 }
 
 /// The place for the mirrors of a cluster, which appears or goes, wakes the phases that are delivered into it.
@@ -52,16 +91,30 @@ fn on_place(observed: &Observed, change: &Change<PhaseKind>, cluster: &str) -> V
     on_link(observed, cluster)
 }
 
-/// A revision that ends wakes the phases of those that inherit from it.
+/// A revision that ends wakes the phases of those that inherit from it; one of a site those of its chain.
 pub(super) fn on_revision(
     observed: &Observed,
     change: &Change<RevisionKind>,
 ) -> Vec<Wake<PhaseKey>> {
     let heirs = observed.heirs(change).into_iter();
     let phases = heirs.flat_map(|heir| observed.phases.controlled_by(&heir));
-    phases
-        .map(|phase| Wake::after(BURST, phase.key.clone()))
-        .collect()
+    let wakes = phases.map(|phase| Wake::after(BURST, phase.key.clone()));
+    wakes.chain(on_member(observed, change)).collect()
+}
+
+/// A revision of a site that appears, gets its number or is given up wakes the phases of its chain.
+fn on_member(observed: &Observed, change: &Change<RevisionKind>) -> Vec<Wake<PhaseKey>> {
+    let part = |record: &Option<Arc<RevisionRecord>>| {
+        let record = record.as_ref().filter(|record| record.is_of_site());
+        record.map(|record| (record.number, record.is_in_force()))
+    };
+    let record = change
+        .record()
+        .filter(|_| part(&change.old) != part(&change.new));
+    let chain = record.and_then(|record| Some((&record.key.namespace, record.chain()?)));
+    chain.map_or_else(Vec::new, |(namespace, chain)| {
+        in_chain(observed, namespace, chain, false)
+    })
 }
 
 /// A cluster whose link has changed wakes the phases that are delivered into it.

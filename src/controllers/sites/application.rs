@@ -220,10 +220,10 @@ impl SiteApplications {
         let Some(known) = known.filter(|known| !known.is_owned_by(&owner.uid)) else {
             return Ok(false);
         };
-        let owned = shared.api.add_slice_owner(&owner, None, &known).await;
+        let added = shared.api.add_slice_owner(&owner, None, &known).await;
         observed
             .slices
-            .updated(owned.at_step("owning a slice")?, Self::NAME);
+            .updated(added.at_step("owning a slice")?, Self::NAME);
         Ok(true)
     }
 

@@ -45,6 +45,28 @@ fn names_of_phase_objects() {
     }
 }
 
+/// Revision, phase, and the name that the object gets: as ever, unless its length is all that is wrong with that.
+#[test]
+fn names_that_are_too_long_are_made_short() {
+    let long = "x".repeat(60);
+    for (revision, phase, is_free, is_short) in [
+        ("v1", "a", true, false),
+        ("v1", "a", false, true),
+        (&*long, "ab", true, false),
+        (&long, "abc", true, true),
+        (&long, "ABC", true, false),
+        (&long, "a.c", true, false),
+        (&"1".repeat(62), "abc", true, false),
+    ] {
+        let names = names(revision, phase);
+        let name = name_to_make(&names, is_free);
+        assert_eq!(name, &names[usize::from(is_short)], "{revision} {phase}");
+        assert!(!is_short || name.len() <= 63);
+    }
+    let [one, other] = ["abc", "abd"].map(|phase| names(&long, phase)[1].clone());
+    assert_ne!(one, other);
+}
+
 /// What a phase object reports, by the status of `Available`, the generation that it was reported for
 /// (the object is in its second), and whether it is being deleted.
 #[test]

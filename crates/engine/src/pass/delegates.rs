@@ -45,6 +45,30 @@ impl Pass<'_> {
         })
     }
 
+    /// Makes the objects of all phases, also of those that are not reached, where that is asked for. What keeps one from
+    /// being made ends the pass at its phase, and before any is made if it is its name or class.
+    pub(super) fn create_delegates_ahead(&mut self) -> Option<Step> {
+        if !self.snapshot.revision.delegates_ahead || self.result.is_some() {
+            return None;
+        }
+        let missing = |delegate: &Delegate| delegate.delegated.state.is_none();
+        let delegates = || {
+            let delegates = self.delegates.iter().enumerate();
+            let delegates = delegates.filter_map(|(at, it)| Some((at, it.as_ref()?)));
+            delegates.filter(|(_, delegate)| missing(delegate))
+        };
+        let is_refused = |delegate: &Delegate| {
+            delegate.problem.is_some() || delegate.delegated.violation().is_some()
+        };
+        if let Some((at, _)) = delegates().find(|(_, delegate)| is_refused(delegate)) {
+            self.phase = at;
+            return None;
+        }
+        let (at, delegate) = delegates().next()?;
+        let manifest = delegate.delegated.manifest.clone();
+        Some(Step::Delegate(at, Delegation::Create(manifest)))
+    }
+
     /// What to ask about the current, delegated phase; `None` when it has passed or failed.
     pub(super) fn delegate(&mut self, phase: &Phase) -> Option<Delegation> {
         let Some(Delegate {

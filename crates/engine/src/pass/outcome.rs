@@ -37,6 +37,8 @@ pub enum PassResult {
         /// Whether its controller has not reported yet on the present generation.
         is_silent: bool,
     },
+    /// Everything was written in the form in which workloads stop; what is known of that.
+    Stopping(String),
     /// Something was refused before any write of its phase.
     Preflight(Vec<String>),
     /// An object belongs to somebody else; the whole message.

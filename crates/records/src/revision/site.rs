@@ -109,7 +109,7 @@ impl SiteProgress {
             started: find(STARTED)
                 .filter(is_true)
                 .map(|it| it.last_transition_time.0),
-            has_succeeded: find(SUCCEEDED).filter(is_true).is_some(),
+            has_succeeded: find(SUCCEEDED).is_some_and(|it| is_true(&it)),
         }
     }
 }

@@ -127,9 +127,7 @@ impl<'a> Queue<'_, 'a> {
 
     /// The newest revision before this number that failed. It never gets available by itself, and would be waited for.
     fn failed_before(&self, number: i64) -> Option<i64> {
-        if self.view.failed.is_none() {
-            return None;
-        }
+        self.view.failed?;
         let chain = self.view.site.chain.iter().rev();
         let mut before = chain.filter(|revision| revision.number < number && revision.counts());
         let failed = before.find(|revision| self.lens.failure(revision).is_some());

@@ -226,7 +226,7 @@ fn held(hold: &Hold, observed: &Observed<'_>) -> (&'static str, &'static str, St
 /// How far a batch is.
 fn underway(fleet: &Fleet<'_>) -> String {
     let (batch, late) = (&fleet.batch, fleet.late.queued + fleet.late.begun);
-    let mut text = format!(
+    let text = format!(
         "Batch {}: {} of {} sites available, {} in progress, {} waiting in their queue, {} failed, {} out of reach.",
         batch.number,
         batch.available,
@@ -236,8 +236,8 @@ fn underway(fleet: &Fleet<'_>) -> String {
         batch.failed,
         batch.members - batch.online(),
     );
-    if late > 0 {
-        text.push_str(&format!(" {late} sites of earlier batches came late."));
+    match late {
+        0 => text,
+        late => format!("{text} {late} sites of earlier batches came late."),
     }
-    text
 }

@@ -164,15 +164,15 @@ impl Situation<'_> {
         let mut sites: Vec<usize> = match wave.limit {
             None => candidates.map(|(at, _)| at).collect(),
             Some(limit) => {
-                let places = limit.saturating_sub(taken + self.fleet.late.begun);
-                if places == 0 {
+                let room = limit.saturating_sub(taken + self.fleet.late.begun);
+                if room == 0 {
                     return None;
                 }
                 let placed = candidates.map(|(at, view)| (self.seed.place(view.name), at));
                 let mut order: Vec<_> = placed.collect();
                 order.sort_unstable();
                 let order = order.into_iter().map(|(_, at)| at);
-                self.up_to(order, places)
+                self.up_to(order, room)
             }
         };
         sites.sort_unstable();

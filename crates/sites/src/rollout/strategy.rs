@@ -5,7 +5,10 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::{Observed, Target};
-use crate::placement::{Expression, ParseError};
+use crate::{
+    duration::{self, DurationError},
+    placement::{Expression, ParseError},
+};
 
 /// How long a site may take when the spec does not say.
 const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
@@ -13,13 +16,15 @@ const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 /// Why a strategy cannot be followed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// A text is no duration, or one that is too long to count.
-    #[error("strategy.{field}: {text:?} is no duration of at most 136 years, such as 1h30m")]
+    /// A text is no duration.
+    #[error("strategy.{field}: {text:?} {source}")]
     Duration {
         /// The field.
         field: &'static str,
         /// What it says.
         text: String,
+        /// What is wrong with it.
+        source: DurationError,
     },
     /// Nothing would be known of the health of sites.
     #[error(
@@ -171,30 +176,13 @@ fn parallel(spec: &SiteStrategy, sites: usize) -> Result<usize, Error> {
         .ok_or(Error::Parallel(text))
 }
 
-/// A duration such as `1h30m`: hours, minutes and seconds, in this order, each at most once.
 fn duration(field: &'static str, text: Option<&str>) -> Result<Option<SignedDuration>, Error> {
-    let Some(text) = text else {
-        return Ok(None);
-    };
-    match seconds(text) {
-        Some(seconds) => Ok(Some(SignedDuration::from_secs(seconds.into()))),
-        None => Err(Error::Duration {
+    let read = text.map(|text| {
+        duration::parse(text).map_err(|source| Error::Duration {
             field,
             text: text.to_owned(),
-        }),
-    }
-}
-
-fn seconds(text: &str) -> Option<u32> {
-    let mut rest = text;
-    let mut total = 0_u32;
-    for (unit, factor) in [('h', 3600), ('m', 60), ('s', 1)] {
-        if let Some((number, behind)) = rest.split_once(unit) {
-            let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
-            let number: u32 = number.parse().ok().filter(|_| is_number)?;
-            total = total.checked_add(number.checked_mul(factor)?)?;
-            rest = behind;
-        }
-    }
-    rest.is_empty().then_some(total)
+            source,
+        })
+    });
+    read.transpose()
 }

@@ -1,3 +1,4 @@
+use baton_apis::SiteApplication;
 use jiff::{SignedDuration, Timestamp, ToSpan, tz::TimeZoneDatabase};
 use proptest::prelude::*;
 
@@ -391,6 +392,18 @@ fn lists_that_never_meet_have_no_next_opening() {
         let both = both(&windows(&[owner]), &windows(&[site]));
         assert_eq!(both.next_opening(now), None, "{owner} and {site}");
     }
+}
+
+#[test]
+fn the_windows_of_the_sample_open() {
+    let text = include_str!("../../../../config/samples/40-site-application.yaml");
+    let sample: SiteApplication = serde_saphyr::from_str(text).unwrap();
+    let windows = Windows::compile(&sample.spec.upgrade_windows).unwrap();
+
+    // From ten in the evening until four in the morning, in summer.
+    assert!(!windows.is_open(at("2026-06-01T19:59:59Z")));
+    assert!(windows.is_open(at("2026-06-01T20:00:00Z")));
+    assert!(!windows.is_open(at("2026-06-02T02:00:00Z")));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use baton_integration::sites::{PULL, Site};
 use futures::future::join_all;
 
 use super::{Side, pulled};
-use crate::rollout::{Script, calm, watch_scripts, writes};
+use crate::rollout::{Script, calm, is_done, watch_scripts, writes};
 
 /// Rolls out over an API server that does what each of the scripts says, all of them side by side.
 async fn each(side: Side, scripts: Vec<Script>) {
@@ -34,7 +34,7 @@ async fn each(side: Side, scripts: Vec<Script>) {
         if side == Side::Site {
             // What was carried out without an answer may be sent once more, to no effect.
             let seen = faults.seen();
-            let lost = seen.iter().filter(|seen| seen.injected && seen.carried_out);
+            let lost = seen.iter().filter(|seen| seen.injected && is_done(seen));
             let most = calm().await.1 + lost.count();
             assert!(writes(&seen) <= most, "{text}: {} writes", writes(&seen));
         }

@@ -1,11 +1,13 @@
 //! Fields go back to the tool that had them.
 
+use std::collections::BTreeSet;
+
 use baton_apis::constants::{
     ANNOTATION_FORMER_MANAGERS, ANNOTATION_LAST_APPLIED, ANNOTATION_REVISION, FIELD_MANAGER,
     FORMER_FIELD_MANAGERS, LABEL_CACHE, LABEL_CACHE_VALUE,
 };
 use baton_engine::diff::legacy::{entries, former_managers};
-use baton_engine::object::{controller, text};
+use baton_engine::object::{controller, owner_references, text};
 use baton_engine::{Gvk, ObjectKey};
 use serde_json::{Value, json};
 
@@ -37,11 +39,12 @@ const MARKS: [(&str, &str, &str); 4] = [
 /// What the names of Argo CD begin with, which may leave no mark: it tracks by a label that others use too.
 const ARGO_CD: &str = "argocd-";
 
-/// Takes what is ours off an object and gives the fields to its tool, which is returned; `None` if it is gone.
+/// Takes what is ours off an object, the references to `owners` by uid included, and gives the fields to its tool,
+/// which is returned; `None` if it is gone.
 pub(super) async fn hand_back(
     cluster: &Cluster,
-    gvk: &Gvk,
-    key: &ObjectKey,
+    (gvk, key): &(Gvk, ObjectKey),
+    owners: &BTreeSet<&str>,
     is_dry_run: bool,
 ) -> Result<Option<String>, Error> {
     let path = match cluster.path_of(gvk, key).await {
@@ -56,7 +59,7 @@ pub(super) async fn hand_back(
             return Ok(None);
         };
         let (manager, operation) = tool(&live);
-        let change = handed_back(&live, &manager, operation);
+        let change = handed_back(&live, owners, &manager, operation);
         match cluster
             .write(&path, Write::new(Body::JsonPatch, is_dry_run), &change)
             .await
@@ -67,6 +70,12 @@ pub(super) async fn hand_back(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Whether any of these, by uid, is an owner of an object.
+pub(super) fn is_owned(live: &Value, owners: &BTreeSet<&str>) -> bool {
+    let mut references = owner_references(live).iter();
+    references.any(|reference| owners.contains(text(reference, "uid")))
 }
 
 /// Whether an object has our marks and no controller: its revision is gone, or is going and has let go of it.
@@ -109,8 +118,8 @@ fn is(entry: &Value, manager: &str, operation: &str) -> bool {
         && text(entry, "subresource").is_empty()
 }
 
-/// The change that gives our fields to another manager, and takes our marks off.
-fn handed_back(live: &Value, manager: &str, operation: &str) -> Value {
+/// The change that gives our fields to another manager, and takes our marks and these owners off.
+fn handed_back(live: &Value, owners: &BTreeSet<&str>, manager: &str, operation: &str) -> Value {
     let marks = [
         ("labels", LABEL_CACHE),
         ("annotations", ANNOTATION_REVISION),
@@ -125,6 +134,7 @@ fn handed_back(live: &Value, manager: &str, operation: &str) -> Value {
             patch.push(json!({"op": "remove", "path": pointer}));
         }
     }
+    patch.extend(disowned(live, owners));
     let entries = entries(live).iter();
     let has_one = entries.clone().any(|entry| is(entry, manager, operation));
     let entries = entries.filter_map(|entry| {
@@ -145,6 +155,10 @@ fn handed_back(live: &Value, manager: &str, operation: &str) -> Value {
                     texts.remove(&format!("f:{mark}"));
                 }
             }
+            // Owners are nothing that a tool has applied.
+            metadata
+                .as_object_mut()
+                .map(|fields| fields.remove("f:ownerReferences"));
         }
         Some(entry)
     });
@@ -153,6 +167,19 @@ fn handed_back(live: &Value, manager: &str, operation: &str) -> Value {
         patch.push(json!({"op": "replace", "path": "/metadata/managedFields", "value": entries}));
     }
     patch.into()
+}
+
+/// The change that takes owners off, if there are any of them.
+fn disowned(live: &Value, owners: &BTreeSet<&str>) -> Option<Value> {
+    const PATH: &str = "/metadata/ownerReferences";
+    let references = owner_references(live);
+    let is_ours = |reference: &&Value| owners.contains(text(reference, "uid"));
+    let others: Vec<&Value> = references.iter().filter(|it| !is_ours(it)).collect();
+    match others.len() {
+        all if all == references.len() => None,
+        0 => Some(json!({"op": "remove", "path": PATH})),
+        _ => Some(json!({"op": "replace", "path": PATH, "value": others})),
+    }
 }
 
 #[cfg(test)]
@@ -230,11 +257,12 @@ mod tests {
     #[test]
     fn fields_go_back_without_our_marks() {
         let live = yaml(
-            "
+            r#"
 metadata:
   resourceVersion: '7'
   labels: {package-operator.run/cache: 'True', app: web}
   annotations: {package-operator.run/revision: '2'}
+  ownerReferences: [{name: shop-1, uid: r1}, {name: other, uid: x}, {name: shop-2, uid: r2, controller: true}]
   managedFields:
   - {manager: kubelet, operation: Update}
   - manager: package-operator
@@ -243,13 +271,15 @@ metadata:
       f:metadata:
         f:labels: {'f:package-operator.run/cache': {}, 'f:app': {}}
         f:annotations: {'f:package-operator.run/revision': {}}
+        f:ownerReferences: {'k:{"uid":"r2"}': {}, 'k:{"uid":"x"}': {}}
       f:data: {f:a: {}}
-",
+"#,
         );
         let expected = json!([
             {"op": "test", "path": "/metadata/resourceVersion", "value": "7"},
             {"op": "remove", "path": "/metadata/labels/package-operator.run~1cache"},
             {"op": "remove", "path": "/metadata/annotations/package-operator.run~1revision"},
+            {"op": "replace", "path": "/metadata/ownerReferences", "value": [{"name": "other", "uid": "x"}]},
             {"op": "replace", "path": "/metadata/managedFields", "value": [
                 {"manager": "kubelet", "operation": "Update"},
                 {"manager": "helm", "operation": "Apply", "fieldsV1": {
@@ -257,13 +287,38 @@ metadata:
                 }},
             ]},
         ]);
-        assert_eq!(handed_back(&live, "helm", "Apply"), expected);
+        let owners = BTreeSet::from(["r1", "r2"]);
+        assert_eq!(handed_back(&live, &owners, "helm", "Apply"), expected);
         let mut upgraded = live.clone();
         upgraded["metadata"]["managedFields"][0] = yaml("{manager: helm, operation: Apply}");
-        let patch = handed_back(&upgraded, "helm", "Apply");
+        let patch = handed_back(&upgraded, &owners, "helm", "Apply");
         assert_eq!(
-            patch[3]["value"],
+            patch[4]["value"],
             json!([{"manager": "helm", "operation": "Apply"}])
         );
+    }
+
+    #[test]
+    fn only_owners_of_the_chain_go() {
+        let owners = BTreeSet::from(["r1", "r2"]);
+        let live = |uids: &[&str]| {
+            let references: Vec<Value> = uids.iter().map(|uid| json!({"uid": uid})).collect();
+            json!({"metadata": {"ownerReferences": references}})
+        };
+        let path = "/metadata/ownerReferences";
+        for (uids, expected) in [
+            (&[][..], None),
+            (&["x"], None),
+            (&["r2"], Some(json!({"op": "remove", "path": path}))),
+            (&["r1", "r2"], Some(json!({"op": "remove", "path": path}))),
+            (
+                &["x", "r1"],
+                Some(json!({"op": "replace", "path": path, "value": [{"uid": "x"}]})),
+            ),
+        ] {
+            let live = live(uids);
+            assert_eq!(is_owned(&live, &owners), expected.is_some(), "{uids:?}");
+            assert_eq!(disowned(&live, &owners), expected, "{uids:?}");
+        }
     }
 }

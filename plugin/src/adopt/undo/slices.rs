@@ -52,8 +52,13 @@ impl Collection<'_> {
         Ok(names.collect())
     }
 
-    /// Those of them that can go once their deployment is gone: nobody else owns or names them.
-    pub(super) async fn free(&self, names: &BTreeSet<String>) -> Result<Vec<Value>, Error> {
+    /// Those of them that can go once their deployment and its revisions, the `gone` by uid, are gone: nobody else owns
+    /// or names them.
+    pub(super) async fn free(
+        &self,
+        names: &BTreeSet<String>,
+        gone: &BTreeSet<&str>,
+    ) -> Result<Vec<Value>, Error> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
@@ -67,7 +72,10 @@ impl Collection<'_> {
         let mut slices = self.read().await?;
         slices.retain(|slice| {
             let name = text_at(slice, "/metadata/name");
-            names.contains(name) && !wanted.contains(name) && owner_references(slice).is_empty()
+            let mut owners = owner_references(slice).iter();
+            // Garbage collection may not have taken them off.
+            let is_free = owners.all(|owner| gone.contains(text(owner, "uid")));
+            names.contains(name) && !wanted.contains(name) && is_free
         });
         Ok(slices)
     }

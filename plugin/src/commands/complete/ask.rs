@@ -14,6 +14,12 @@ use crate::{
     connect::{Cluster, ListQuery},
     error::Error,
     output::format::text_at,
+    sites::{
+        cluster,
+        read::deployment,
+        record::Records,
+        target::{SiteKind, SiteTarget},
+    },
     target::{Kind, Target, parse_all},
 };
 
@@ -22,6 +28,9 @@ pub(super) async fn targets(global: &GlobalArgs, last: &str) -> Result<Candidate
     let (prefix, kind) = match last.split_once('/') {
         Some((word, _)) if AppKind::of_word(word).is_some() => {
             return applications(global, last).await;
+        }
+        Some((word, _)) if SiteKind::of_word(word).is_some() => {
+            return site_targets(global, last).await;
         }
         Some((word, _)) => (format!("{word}/"), word.parse::<Kind>()?),
         None => (String::new(), Kind::ObjectDeployment),
@@ -34,6 +43,9 @@ pub(super) async fn targets(global: &GlobalArgs, last: &str) -> Result<Candidate
 /// Names of Applications; behind a kind and a slash, names of that kind.
 pub(super) async fn applications(global: &GlobalArgs, last: &str) -> Result<Candidates, Error> {
     let (prefix, kind) = match last.split_once('/') {
+        Some((word, _)) if SiteKind::of_word(word).is_some() => {
+            return site_targets(global, last).await;
+        }
         Some((word, _)) => (format!("{word}/"), AppKind::of_word(word)),
         None => (String::new(), Some(AppKind::Application)),
     };
@@ -43,6 +55,41 @@ pub(super) async fn applications(global: &GlobalArgs, last: &str) -> Result<Cand
     let cluster = global.connect().await?;
     let path = kind.plural().path(&cluster.namespace);
     names(&cluster, &path, &prefix).await
+}
+
+/// Names of deployments to sites; behind a kind and a slash, names of that kind.
+pub(super) async fn site_targets(global: &GlobalArgs, last: &str) -> Result<Candidates, Error> {
+    let (prefix, kind) = match last.split_once('/') {
+        Some((word, _)) => (format!("{word}/"), SiteKind::of_word(word)),
+        None => (String::new(), Some(SiteKind::Deployment)),
+    };
+    let Some(kind) = kind else {
+        return Ok(Candidates::new());
+    };
+    let cluster = global.connect().await?;
+    names(&cluster, &kind.path(&cluster.namespace), &prefix).await
+}
+
+/// Names of sites.
+pub(super) async fn sites(global: &GlobalArgs) -> Result<Candidates, Error> {
+    let cluster = global.connect().await?;
+    names(&cluster, &cluster::path(), "").await
+}
+
+/// Versions that are kept of the application that the words of a command line name, or a deployment of it, the newest
+/// first.
+pub(super) async fn versions(global: &GlobalArgs, words: &[String]) -> Result<Candidates, Error> {
+    let Some(target) = SiteTarget::parse(words)? else {
+        return Ok(Candidates::new());
+    };
+    let cluster = global.connect().await?;
+    let application = match target.kind {
+        SiteKind::Application => target.name,
+        SiteKind::Deployment => deployment(&cluster, &target).await?.spec.application,
+    };
+    let records = Records::read(&cluster, &application).await?;
+    let versions = records.versions().into_iter();
+    Ok(plain(versions.map(|record| record.version.clone())))
 }
 
 /// Names of the releases that Helm keeps in Secrets.

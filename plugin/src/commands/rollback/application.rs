@@ -3,7 +3,7 @@
 use super::RollbackArgs;
 use crate::{
     applications::{
-        bars::Bars,
+        bars::{NOUN, bars},
         follow::watch_until,
         history::current,
         read::{Observed, read},
@@ -12,6 +12,7 @@ use crate::{
         target::{AppKind, AppTarget, Plural},
     },
     args::GlobalArgs,
+    bars::Bars,
     commands::{Exit, pause::note},
     connect::{Body, Cluster, Write},
     error::Error,
@@ -53,7 +54,7 @@ pub(crate) async fn run(
     if args.dry_run || args.no_wait {
         return Ok(Exit::Fine);
     }
-    let mut bars = Bars::new();
+    let mut shown = Bars::new(NOUN);
     // The Release is made from the template by now, or will be.
     let (observed, arrived) = watch_until(&cluster, &application, args.timeout, |observed| {
         let arrived = current(observed)
@@ -61,12 +62,12 @@ pub(crate) async fn run(
             .then(|| has_arrived(observed))
             .flatten();
         if arrived.is_none() {
-            bars.show(observed, &judge(observed).text());
+            shown.show(&bars(observed), &judge(observed).text());
         }
         arrived
     })
     .await?;
-    drop(bars);
+    drop(shown);
     arrive(&observed, arrived, args.timeout, global)
 }
 

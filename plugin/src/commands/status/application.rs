@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::StatusArgs;
 use crate::{
     applications::{
-        bars::Bars,
+        bars::{NOUN, bars},
         clusters::{ClusterPicture, clusters},
         follow::watch_until,
         read::{Observed, read},
@@ -17,6 +17,7 @@ use crate::{
         target::AppTarget,
     },
     args::GlobalArgs,
+    bars::Bars,
     commands::Exit,
     error::Error,
     output::{
@@ -37,17 +38,17 @@ pub(crate) async fn run(
     let cluster = global.connect().await?;
     let output = global.output();
     let observed = if args.watch {
-        let mut bars = Bars::new();
+        let mut shown = Bars::new(NOUN);
         let (observed, found) = watch_until(&cluster, target, args.timeout, |observed| {
             let verdict = judge(observed);
             if verdict.outcome != Outcome::Underway {
                 return Some(());
             }
-            bars.show(observed, &verdict.text());
+            shown.show(&bars(observed), &verdict.text());
             None
         })
         .await?;
-        drop(bars);
+        drop(shown);
         if found.is_none() {
             let waited = duration(args.timeout);
             report(&format!("error: not complete after {waited}"));

@@ -7,7 +7,11 @@ use baton_engine::{
     texts::cut,
     workload::{crashed_container, runs_pods},
 };
-use baton_kubernetes::{path, pods::pods_path, wire::escape};
+use baton_kubernetes::{
+    path,
+    pods::{MOST, pods_path},
+    wire::escape,
+};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
@@ -79,7 +83,7 @@ async fn of_workload(
     let Some(object) = cluster.get_at(&path).await? else {
         return Ok(None);
     };
-    let Some(path) = pods_path(namespace, &object["spec"]["selector"]) else {
+    let Some(path) = pods_path(namespace, &object["spec"]["selector"], MOST) else {
         return Ok(None);
     };
     let pods = cluster.get_at(&path).await?.unwrap_or_default();

@@ -142,7 +142,7 @@ fn conditions<'a>(chain: &'a Chain, subject: Option<&'a Revision>) -> Vec<(Strin
     all
 }
 
-fn condition_table(conditions: &[(String, &Condition)], now: Timestamp) -> Table {
+pub(super) fn condition_table(conditions: &[(String, &Condition)], now: Timestamp) -> Table {
     let mut table = Table::new(&["OF", "CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]);
     for (of, condition) in conditions {
         table.row([

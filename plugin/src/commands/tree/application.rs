@@ -6,7 +6,7 @@ use baton_apis::constants::shipper::LABEL_APP;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
-use super::{Resized, TreeArgs, View, fit};
+use super::{Resized, TreeArgs, View, fit, out_of_date};
 use crate::{
     applications::{
         follow::Follower,
@@ -19,7 +19,8 @@ use crate::{
     commands::Exit,
     connect::Cluster,
     error::Error,
-    output::{Output, Paint, format::document},
+    follow::Follow as _,
+    output::{Output, format::document},
     selection::Selection,
     tree::{
         ChainPicture,
@@ -143,8 +144,8 @@ async fn watch(
                         chains = drawn.map_err(|error| error.to_string());
                         break;
                     }
-                    now = follower.next() => {
-                        if now.is_none() {
+                    exists = follower.next() => {
+                        if !exists {
                             return Err(Error::NotFound(format!("{target} has been deleted")));
                         }
                     }
@@ -186,11 +187,7 @@ fn show(
     let drawn = draw(observed, chains, args)?;
     view.show_text(output, |collapsed| {
         let mut text = render(&drawn, style(args, collapsed), output);
-        if let Some(trouble) = trouble {
-            let line = format!("not up to date: {trouble}");
-            text.push_str(&output.paint(Paint::Bad, &line));
-            text.push('\n');
-        }
+        text.push_str(&out_of_date(trouble, output));
         text
     })
 }

@@ -16,6 +16,7 @@ use baton_apis::{
 use baton_engine::names::is_label_value;
 use baton_kubernetes::events::EventKind;
 use baton_records::{
+    api::ApiError,
     key::Key as RecordKey,
     revision::{RevisionKey, RevisionKind, RevisionRecord},
 };
@@ -177,7 +178,7 @@ impl SiteDeployments {
     ) -> Result<(), Error> {
         let revision = revision_key(key, name);
         let made = self.base.shared.api.create(&revision, manifest).await;
-        if let Some(message) = made.as_ref().err().and_then(|error| error.refusal()) {
+        if let Some(message) = made.as_ref().err().and_then(ApiError::refusal) {
             let note = format!(
                 "The revision for site {} was refused: {message}",
                 entry.site
@@ -271,6 +272,7 @@ fn manifest(
 
 #[cfg(test)]
 mod tests {
+    use baton_apis::SiteDeploymentSpec;
     use baton_sites::snapshot::SnapshotPhase;
 
     use super::*;
@@ -278,7 +280,7 @@ mod tests {
     /// However many objects a version has, they are in slices that all sites share.
     #[test]
     fn a_revision_of_a_site_is_short() {
-        let mut deployment = SiteDeployment::new(&"d".repeat(63), Default::default());
+        let mut deployment = SiteDeployment::new(&"d".repeat(63), SiteDeploymentSpec::default());
         deployment.metadata.namespace = Some("n".repeat(63));
         let phases = (0..10).map(|at| SnapshotPhase {
             name: format!("{at}-{}", "p".repeat(30)),

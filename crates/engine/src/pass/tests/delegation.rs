@@ -47,6 +47,87 @@ fn a_phase_object_is_created_when_its_phase_is_reached() {
     assert_eq!(outcome.waiting_for[0].kind, "ObjectSetPhase");
 }
 
+/// Two delegated phases behind a first one, with these states.
+fn ahead(states: [Option<PhaseState>; 2], answers: &[DelegationAnswer]) -> (Vec<usize>, Outcome) {
+    let revision = Revision {
+        delegates_ahead: true,
+        ..revision()
+    };
+    let mut phases = phases(&revision, None);
+    let delegated = phases[1].delegated.clone();
+    for (phase, state) in phases[1..].iter_mut().zip(states) {
+        let mut delegated = delegated.clone().unwrap();
+        delegated.state = state;
+        delegated.name = format!("v1-{}", phase.name);
+        phase.delegated = Some(delegated);
+    }
+    let (probes, kinds) = (crate::tests::fixtures::no_probes(), crate::tests::fixtures::kinds());
+    let snapshot = Snapshot {
+        revision: &revision,
+        phases: &phases[1..],
+        probes: &probes,
+        kinds: &kinds,
+        siblings: &crate::tests::fixtures::Family,
+    };
+    let mut pass = Pass::new(snapshot, |_| (Live::Uncached, None));
+    let mut asked = Vec::new();
+    while let Step::Delegate(phase, delegation) = pass.step() {
+        assert!(matches!(delegation, Delegation::Create(_)), "{delegation:?}");
+        pass.answer_delegation(phase, answers[asked.len()].clone());
+        asked.push(phase);
+    }
+    (asked, pass.outcome())
+}
+
+#[test]
+fn the_phase_objects_of_a_site_are_all_made_at_once() {
+    let new = || DelegationAnswer::Object(PhaseState { is_ours: true, ..PhaseState::default() });
+    let (asked, outcome) = ahead([None, None], &[new(), new()]);
+    assert_eq!(asked, [0, 1]);
+    let PassResult::Delegated { phase, .. } = outcome.result else {
+        panic!("{:?}", outcome.result)
+    };
+    assert_eq!(phase, "p-far", "they are judged in order");
+    assert_eq!(outcome.remote_phases.len(), 2);
+    assert_eq!(ahead([Some(done()), None], &[new()]).0, [1]);
+    // One that cannot be made is told of, though it is not the first, so that it is tried again.
+    let failed = DelegationAnswer::Failed("no answer".to_owned());
+    let (asked, outcome) = ahead([None, None], &[new(), failed]);
+    assert_eq!(asked, [0, 1]);
+    let PassResult::Failed(texts) = outcome.result else {
+        panic!("{:?}", outcome.result)
+    };
+    assert!(texts[0].contains("\"p-last\""), "{texts:?}");
+}
+
+#[test]
+fn a_revision_has_begun_with_its_first_phase_and_has_stopped_with_its_last() {
+    use baton_apis::conditions::{STARTED, STOPPED};
+    let with = |types: &[&str], generation| {
+        let mut state = done();
+        for type_ in types {
+            let mut condition = condition(type_, "True", "x", "");
+            condition.observed_generation = Some(generation);
+            state.conditions.push(condition);
+        }
+        Some(state)
+    };
+    for (one, other, expected) in [
+        (with(&[STARTED], 2), with(&[], 2), STARTED),
+        // That does not change with the generation.
+        (with(&[STARTED], 1), with(&[], 2), STARTED),
+        (with(&[STOPPED], 2), with(&[], 2), ""),
+        (with(&[], 2), with(&[STOPPED], 2), ""),
+        (with(&[STOPPED], 2), with(&[STOPPED], 1), ""),
+        (with(&[STOPPED], 2), with(&[STOPPED], 2), STOPPED),
+    ] {
+        let (_, outcome) = ahead([one, other], &[]);
+        let mut mapped: Vec<_> = outcome.mapped.iter().map(|it| &*it.type_).collect();
+        mapped.dedup();
+        assert_eq!(mapped.join(" "), expected);
+    }
+}
+
 #[test]
 fn later_phases_follow_a_delegated_one_that_is_done() {
     let mut state = done();

@@ -1,0 +1,169 @@
+//! Workloads that stop for a while: the form in which they run nothing, and how it is told that nothing runs.
+//!
+//! What clients can observe of it: `docs/contract/sites.md`, "Workloads that stop".
+
+#[cfg(test)]
+mod tests;
+
+use baton_apis::{
+    ObjectSetObject, SiteStop,
+    constants::{ANNOTATION_STOPPED, LABEL_SERVICE},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    Gvk,
+    diff::FieldPath,
+    object::{annotation, map_mut, text},
+};
+
+/// The field that stops a workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Switch {
+    Replicas,
+    Suspend,
+    NodeSelector,
+}
+
+impl Switch {
+    const ALL: [Self; 3] = [Self::Replicas, Self::Suspend, Self::NodeSelector];
+
+    /// That of an object, if it is a workload.
+    fn of(manifest: &Value) -> Option<Self> {
+        let gvk = Gvk::new(text(manifest, "apiVersion"), text(manifest, "kind"));
+        match (&*gvk.group, &*gvk.kind) {
+            ("apps", "DaemonSet") => Some(Self::NodeSelector),
+            ("batch", "Job" | "CronJob") => Some(Self::Suspend),
+            ("apps", "Deployment" | "StatefulSet" | "ReplicaSet")
+            | ("", "ReplicationController") => Some(Self::Replicas),
+            _ => manifest["spec"]["replicas"]
+                .is_i64()
+                .then_some(Self::Replicas),
+        }
+    }
+
+    fn path(self) -> &'static [&'static str] {
+        match self {
+            Self::Replicas => &["spec", "replicas"],
+            Self::Suspend => &["spec", "suspend"],
+            Self::NodeSelector => &["spec", "template", "spec", "nodeSelector"],
+        }
+    }
+
+    /// The value with which nothing runs.
+    fn off(self) -> Value {
+        match self {
+            Self::Replicas => 0.into(),
+            Self::Suspend => true.into(),
+            // No node has it.
+            Self::NodeSelector => json!({ ANNOTATION_STOPPED: "true" }),
+        }
+    }
+}
+
+/// Brings the workloads that are to stop into the form in which they run nothing. They are marked by an annotation.
+///
+/// # Guarantees
+/// Nothing but the mark and the one field that stops them is another one, also where that field is left to others once
+/// the object exists.
+///
+/// # Caveats
+/// Pods that no workload controls go on running: they can only be deleted.
+pub fn stop(objects: &mut [ObjectSetObject], which: &SiteStop) {
+    for entry in objects {
+        let Some(switch) = Switch::of(&entry.object).filter(|_| concerns(which, &entry.object))
+        else {
+            continue;
+        };
+        // What is malformed is reported where it is prepared.
+        let is_object = |value: &Value| value.is_null() || value.is_object();
+        let mut parents = switch.path().iter();
+        parents.next_back();
+        let mut node = &entry.object;
+        if !parents.all(|key| {
+            node = &node[*key];
+            is_object(node)
+        }) || !is_object(&entry.object["metadata"])
+            || !is_object(&entry.object["metadata"]["annotations"])
+        {
+            continue;
+        }
+        let mut field = &mut entry.object;
+        for key in switch.path() {
+            field = &mut field[*key];
+        }
+        *field = switch.off();
+        map_mut(&mut entry.object["metadata"], "annotations")
+            .insert(ANNOTATION_STOPPED.to_owned(), "true".into());
+        entry.create_only_fields.retain(|path| {
+            let path = FieldPath::parse(path);
+            path.map_or(true, |path| !path.overlaps(switch.path()))
+        });
+    }
+}
+
+/// Whether a manifest is one of those that are to stop.
+fn concerns(which: &SiteStop, manifest: &Value) -> bool {
+    match which {
+        SiteStop::None => false,
+        SiteStop::All => true,
+        SiteStop::Services(names) => {
+            let service = manifest["metadata"]["labels"][LABEL_SERVICE].as_str();
+            service.is_some_and(|service| names.iter().any(|name| name == service))
+        }
+    }
+}
+
+/// Whether an object is in the form in which it runs nothing.
+#[must_use]
+pub fn is_stopped(object: &Value) -> bool {
+    !annotation(object, ANNOTATION_STOPPED).is_empty()
+}
+
+/// Whether what is left to others once an object exists is set all the same: what had stopped it is to go.
+#[must_use]
+pub fn is_switched_on(live: &Value, path: &FieldPath) -> bool {
+    is_stopped(live)
+        && Switch::ALL
+            .iter()
+            .any(|switch| path.overlaps(switch.path()))
+}
+
+/// What is known of the pods of a workload that is to stop.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pods {
+    /// There are some, or its controller has not noticed yet that there are to be none.
+    Some,
+    /// Its controller says that there are none; those that are terminating are not counted. They have this
+    /// `spec.selector`.
+    Ask(Value),
+    /// There are none, as far as can be known.
+    None,
+}
+
+/// What a live workload says of its pods.
+#[must_use]
+pub fn pods(live: &Value) -> Pods {
+    let (spec, status) = (&live["spec"], &live["status"]);
+    let (observed, generation) = (
+        status["observedGeneration"].as_i64(),
+        live["metadata"]["generation"].as_i64(),
+    );
+    let counts = ["replicas", "currentNumberScheduled", "numberMisscheduled"];
+    let is_counted = counts.iter().any(|count| status[*count].as_i64() > Some(0));
+    let is_active = match &status["active"] {
+        Value::Number(count) => count.as_i64() != Some(0),
+        Value::Array(jobs) => !jobs.is_empty(),
+        _ => false,
+    };
+    if observed.is_some_and(|observed| Some(observed) < generation) || is_counted || is_active {
+        return Pods::Some;
+    }
+    match &spec["selector"] {
+        Value::Object(selector) if text(live, "kind") == "ReplicationController" => {
+            Pods::Ask(json!({ "matchLabels": selector }))
+        }
+        selector @ Value::Object(_) => Pods::Ask(selector.clone()),
+        _ => Pods::None,
+    }
+}

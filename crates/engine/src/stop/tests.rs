@@ -1,0 +1,209 @@
+//! What becomes of manifests that are to stop, and when nothing of them runs.
+
+use super::*;
+
+fn object(kind: &str, spec: Value) -> ObjectSetObject {
+    let (api, kind) = kind.rsplit_once('/').unwrap();
+    let object = json!({
+        "apiVersion": api, "kind": kind,
+        "metadata": {"name": "x", "labels": {LABEL_SERVICE: "web"}, "annotations": {"own": "y"}},
+        "spec": spec,
+    });
+    ObjectSetObject {
+        object,
+        ..ObjectSetObject::default()
+    }
+}
+
+fn stopped(mut entry: ObjectSetObject, which: &SiteStop) -> ObjectSetObject {
+    stop(std::slice::from_mut(&mut entry), which);
+    entry
+}
+
+#[test]
+fn workloads_get_the_form_in_which_they_run_nothing() {
+    let none = json!({ ANNOTATION_STOPPED: "true" });
+    for (kind, spec, expected) in [
+        (
+            "apps/v1/Deployment",
+            json!({"replicas": 3, "x": 1}),
+            json!({"replicas": 0, "x": 1}),
+        ),
+        ("apps/v1/Deployment", json!({}), json!({"replicas": 0})),
+        (
+            "apps/v1/StatefulSet",
+            json!({"replicas": 2}),
+            json!({"replicas": 0}),
+        ),
+        ("apps/v1/ReplicaSet", json!({}), json!({"replicas": 0})),
+        (
+            "v1/ReplicationController",
+            json!({}),
+            json!({"replicas": 0}),
+        ),
+        (
+            "example.com/v1/Database",
+            json!({"replicas": 5}),
+            json!({"replicas": 0}),
+        ),
+        (
+            "batch/v1/CronJob",
+            json!({"schedule": "x"}),
+            json!({"schedule": "x", "suspend": true}),
+        ),
+        (
+            "batch/v1/Job",
+            json!({"suspend": false}),
+            json!({"suspend": true}),
+        ),
+        (
+            "apps/v1/DaemonSet",
+            json!({"template": {"spec": {"nodeSelector": {"a": "b"}, "y": 1}}}),
+            json!({"template": {"spec": {"nodeSelector": none, "y": 1}}}),
+        ),
+    ] {
+        let stopped = stopped(object(kind, spec), &SiteStop::All);
+        assert_eq!(stopped.object["spec"], expected, "{kind}");
+        assert!(is_stopped(&stopped.object), "{kind}");
+        let annotations = json!({ "own": "y", ANNOTATION_STOPPED: "true" });
+        assert_eq!(stopped.object["metadata"]["annotations"], annotations);
+    }
+    // What is none stays as it is, and so does what is malformed, to be told of elsewhere.
+    for (kind, spec) in [
+        ("v1/ConfigMap", json!({})),
+        ("v1/Service", json!({"selector": {}})),
+        ("v1/Pod", json!({})),
+        ("example.com/v1/Database", json!({"replicas": "many"})),
+        ("apps/v1/Deployment", json!([1])),
+        ("apps/v1/DaemonSet", json!({"template": "x"})),
+    ] {
+        let before = object(kind, spec);
+        assert_eq!(stopped(before.clone(), &SiteStop::All), before, "{kind}");
+    }
+    for metadata in [json!(null), json!(1), json!({"annotations": []})] {
+        let mut entry = object("apps/v1/Deployment", json!({}));
+        entry.object["metadata"] = metadata;
+        stopped(entry, &SiteStop::All);
+    }
+}
+
+#[test]
+fn workloads_stop_by_their_service() {
+    let services =
+        |names: &[&str]| SiteStop::Services(names.iter().map(ToString::to_string).collect());
+    let mut unlabelled = object("apps/v1/Deployment", json!({}));
+    unlabelled.object["metadata"]["labels"] = json!({});
+    for (which, labelled, other) in [
+        (SiteStop::None, false, false),
+        (SiteStop::All, true, true),
+        (services(&[]), false, false),
+        (services(&["db", "web"]), true, false),
+        (services(&["db"]), false, false),
+    ] {
+        let web = stopped(object("apps/v1/Deployment", json!({})), &which);
+        assert_eq!(is_stopped(&web.object), labelled, "{which:?}");
+        assert_eq!(
+            is_stopped(&stopped(unlabelled.clone(), &which).object),
+            other,
+            "{which:?}"
+        );
+    }
+}
+
+/// A count that is left to others would stay as it is, and the workload would run on.
+#[test]
+fn what_stops_them_is_left_to_nobody() {
+    for (kind, path, is_kept) in [
+        ("apps/v1/Deployment", ".spec.replicas", false),
+        ("apps/v1/Deployment", ".spec", false),
+        ("apps/v1/Deployment", ".spec.template", true),
+        ("apps/v1/Deployment", ".spec.suspend", true),
+        ("batch/v1/CronJob", ".spec.suspend", false),
+        (
+            "apps/v1/DaemonSet",
+            ".spec.template.spec.nodeSelector.a",
+            false,
+        ),
+        ("apps/v1/DaemonSet", ".spec.replicas", true),
+        ("apps/v1/Deployment", "malformed", true),
+    ] {
+        let entry = ObjectSetObject {
+            create_only_fields: vec![path.to_owned()],
+            ..object(kind, json!({}))
+        };
+        let kept = !stopped(entry, &SiteStop::All).create_only_fields.is_empty();
+        assert_eq!(kept, is_kept, "{kind} {path}");
+    }
+}
+
+#[test]
+fn what_had_stopped_a_workload_is_set_by_whoever_starts_it() {
+    let path = |text: &str| FieldPath::parse(text).unwrap();
+    let running = object("apps/v1/Deployment", json!({})).object;
+    let still = stopped(object("apps/v1/Deployment", json!({})), &SiteStop::All).object;
+    for (text, expected) in [(".spec.replicas", true), (".spec.paused", false)] {
+        assert_eq!(is_switched_on(&still, &path(text)), expected, "{text}");
+        assert!(!is_switched_on(&running, &path(text)), "{text}");
+    }
+}
+
+#[test]
+fn what_workloads_say_of_their_pods() {
+    let selector = json!({"matchLabels": {"app": "x"}});
+    let ask = |selector: &Value| Pods::Ask(selector.clone());
+    for (kind, status, expected) in [
+        ("Deployment", json!({}), ask(&selector)),
+        (
+            "Deployment",
+            json!({"replicas": 0, "observedGeneration": 2}),
+            ask(&selector),
+        ),
+        (
+            "Deployment",
+            json!({"replicas": 1, "observedGeneration": 2}),
+            Pods::Some,
+        ),
+        (
+            "Deployment",
+            json!({"replicas": 0, "observedGeneration": 1}),
+            Pods::Some,
+        ),
+        (
+            "DaemonSet",
+            json!({"currentNumberScheduled": 1}),
+            Pods::Some,
+        ),
+        ("DaemonSet", json!({"numberMisscheduled": 1}), Pods::Some),
+        (
+            "DaemonSet",
+            json!({"currentNumberScheduled": 0}),
+            ask(&selector),
+        ),
+        ("Job", json!({"active": 1}), Pods::Some),
+        ("Job", json!({"succeeded": 1}), ask(&selector)),
+    ] {
+        let live = json!({
+            "kind": kind, "metadata": {"generation": 2}, "spec": {"selector": selector}, "status": status,
+        });
+        assert_eq!(pods(&live), expected, "{live}");
+    }
+    let live = |kind: &str, spec: Value, status: Value| json!({"kind": kind, "spec": spec, "status": status});
+    let plain = json!({"selector": {"app": "x"}});
+    assert_eq!(
+        pods(&live("ReplicationController", plain, json!({}))),
+        ask(&selector)
+    );
+    for (active, expected) in [
+        (json!([]), Pods::None),
+        (json!([{"name": "x-1"}]), Pods::Some),
+    ] {
+        assert_eq!(
+            pods(&live("CronJob", json!({}), json!({"active": active}))),
+            expected
+        );
+    }
+    assert_eq!(
+        pods(&live("Database", json!({"replicas": 0}), json!({}))),
+        Pods::None
+    );
+}

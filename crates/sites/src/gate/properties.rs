@@ -1,0 +1,217 @@
+//! What holds for every chain, drawn at random and carried on by its own decisions.
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::{
+    terms::{OwnerTerms, Terms},
+    version::may_skip,
+};
+
+const VERSIONS: [&str; 6] = ["1.0.0", "1.0.1", "1.0.2", "1.1.0", "1.1.1", "nightly"];
+
+fn member(number: i64, (version, mark, stop): (usize, u8, u8)) -> Member {
+    Member {
+        uid: format!("u{number}").into(),
+        name: format!("v{number}").into(),
+        number,
+        entry: SiteEntry {
+            version: VERSIONS[version].to_owned(),
+            phases: vec!["a".to_owned(), "b".to_owned()],
+            is_edit: mark == 1,
+            is_rollback: mark == 2,
+            stop: match stop {
+                0 => SiteStop::All,
+                1 => SiteStop::Services(vec!["s".to_owned()]),
+                _ => SiteStop::None,
+            },
+            ..SiteEntry::default()
+        },
+        phases: vec![PhaseState::default(); 2],
+        is_leaving: false,
+    }
+}
+
+/// What happens next, as a number that is cut to what there is.
+#[derive(Clone, Debug)]
+enum Event {
+    /// The gate is asked for a phase.
+    Ask(usize, usize),
+    /// A phase that has begun becomes available, or not.
+    Probe(usize, usize, bool),
+    /// A phase has stopped for the newest that asks.
+    Stop(usize, usize),
+    /// A revision is given up.
+    Leave(usize),
+    /// The upgrade window opens or closes.
+    Window(bool),
+}
+
+fn event() -> impl Strategy<Value = Event> {
+    prop_oneof![
+        8 => (0..6_usize, 0..2_usize).prop_map(|(at, phase)| Event::Ask(at, phase)),
+        6 => (0..6_usize, 0..2_usize, prop::bool::weighted(0.8))
+            .prop_map(|(at, phase, is)| Event::Probe(at, phase, is)),
+        3 => (0..6_usize, 0..2_usize).prop_map(|(at, phase)| Event::Stop(at, phase)),
+        1 => (0..6_usize).prop_map(Event::Leave),
+        1 => any::<bool>().prop_map(Event::Window),
+    ]
+}
+
+fn terms(is_open: bool, skips: bool) -> Terms {
+    let closed = baton_apis::UpgradeWindow {
+        cron: "0 14 * * *".to_owned(),
+        duration: "1h".to_owned(),
+        time_zone: None,
+    };
+    Terms {
+        owner: OwnerTerms {
+            skip_patch_versions: skips,
+            ..OwnerTerms::default()
+        },
+        site_windows: if is_open { Vec::new() } else { vec![closed] },
+    }
+}
+
+fn has_begun(state: &PhaseState) -> bool {
+    state.begun.since().is_some()
+}
+
+/// What has to hold when the gate lets a phase begin.
+fn check_beginning(chain: &[Member], own: usize, phase: usize, is_open: bool) {
+    let Member { entry, phases, .. } = &chain[own];
+    for newer in chain[own + 1..].iter().filter(|it| it.takes_part()) {
+        assert!(
+            !newer.phases.iter().any(has_begun),
+            "the order changed: {chain:?} {own}"
+        );
+    }
+    if phase > 0 {
+        assert!(phases[phase - 1].is_available);
+        return;
+    }
+    let older: Vec<_> = chain[..own].iter().filter(|it| it.takes_part()).collect();
+    if let Some(nearest) = older.last() {
+        assert!(
+            has_begun(&nearest.phases[0]),
+            "it overtook: {chain:?} {own}"
+        );
+        let rights = entry.is_edit || entry.is_rollback;
+        assert!(
+            rights || nearest.phases.iter().all(|it| it.is_available),
+            "{chain:?} {own}"
+        );
+    }
+    let is_upgrade = older.iter().any(|it| has_begun(&it.phases[0]));
+    assert!(is_open || !is_upgrade || entry.is_edit || entry.is_rollback || has_begun(&phases[0]));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    #[test]
+    fn the_queue_keeps_its_order(
+        drawn in prop::collection::vec((0..6_usize, 0..6_u8, 0..6_u8), 1..6),
+        events in prop::collection::vec(event(), 0..60),
+        skips: bool,
+    ) {
+        let mut chain: Vec<_> = (1..).zip(drawn).map(|(number, drawn)| member(number, drawn)).collect();
+        let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+        let mut is_open = true;
+        for event in events {
+            match event {
+                Event::Window(opens) => is_open = opens,
+                Event::Leave(at) => {
+                    let at = at % chain.len();
+                    chain[at].is_leaving = true;
+                }
+                Event::Probe(at, phase, is) => {
+                    let at = at % chain.len();
+                    let state = &mut chain[at].phases[phase];
+                    state.is_available = is && matches!(state.begun, Begun::Yes(_));
+                }
+                Event::Stop(at, phase) => {
+                    let own = at % chain.len();
+                    let demand = Question { chain: &chain, own, phase }.demand();
+                    chain[own].phases[phase].stopped = demand.map(|demand| demand.message);
+                }
+                Event::Ask(at, phase) => {
+                    let own = at % chain.len();
+                    if chain[own].is_leaving {
+                        continue;
+                    }
+                    let was = chain[own].phases[phase].clone();
+                    let question = Question { chain: &chain, own, phase };
+                    let decision = question.decide(&terms(is_open, skips), now);
+                    if let Begun::Yes(_) = was.begun {
+                        prop_assert_eq!(&decision, &Decision::Start, "one that had begun was held");
+                    }
+                    match decision {
+                        Decision::Start => {
+                            if !matches!(was.begun, Begun::Yes(_)) {
+                                check_beginning(&chain, own, phase, is_open);
+                                if phase == 0 && !chain[own].entry.stop.is_none() {
+                                    let done = chain[own].stopped_for();
+                                    let older = chain[..own].iter().filter(|it| it.takes_part());
+                                    let mut ran = older.flat_map(|it| &it.phases);
+                                    let is_still = ran.all(|it| {
+                                        !matches!(it.begun, Begun::Yes(_)) || it.stopped.as_ref() == Some(&done)
+                                    });
+                                    prop_assert!(is_still, "something runs: {:?}", chain);
+                                }
+                            }
+                            chain[own].phases[phase].begun = Begun::Yes(now);
+                        }
+                        Decision::StopFirst { .. } => {
+                            prop_assert_eq!(phase, 0);
+                            check_beginning(&chain, own, phase, is_open);
+                            chain[own].phases[phase].begun = Begun::Stopping(now);
+                        }
+                        Decision::Skip { .. } => {
+                            prop_assert!(!has_begun(&was));
+                            if chain[own].phases[0].begun != Begun::Skipped {
+                                let version = &chain[own].entry.version;
+                                let mut later = chain[own + 1..].iter();
+                                prop_assert!(skips && later.any(|it| may_skip(version, &it.entry.version)));
+                            }
+                            chain[own].phases[phase].begun = Begun::Skipped;
+                        }
+                        Decision::Wait { .. } => {}
+                    }
+                }
+            }
+        }
+    }
+
+    /// Whatever waits and was made, a queue with nothing in its way comes to its end.
+    #[test]
+    fn a_queue_comes_to_its_end(
+        drawn in prop::collection::vec((0..6_usize, 0..1_u8, 0..6_u8), 1..6),
+        skips: bool,
+    ) {
+        let mut chain: Vec<_> = (1..).zip(drawn).map(|(number, drawn)| member(number, drawn)).collect();
+        let now: Timestamp = "2026-01-01T12:00:00Z".parse().unwrap();
+        for _ in 0..2 * chain.len() {
+            for own in 0..chain.len() {
+                for phase in 0..2 {
+                    let question = Question { chain: &chain, own, phase };
+                    let demand = question.demand().map(|demand| demand.message);
+                    let decision = question.decide(&terms(true, skips), now);
+                    let state = &mut chain[own].phases[phase];
+                    state.stopped = demand.clone();
+                    match decision {
+                        Decision::Start => {
+                            state.begun = Begun::Yes(now);
+                            state.is_available = demand.is_none();
+                        }
+                        Decision::StopFirst { .. } => state.begun = Begun::Stopping(now),
+                        Decision::Skip { .. } => state.begun = Begun::Skipped,
+                        Decision::Wait { .. } => {}
+                    }
+                }
+            }
+        }
+        let last = chain.last().unwrap();
+        prop_assert!(last.is_available(), "{:?}", chain);
+    }
+}

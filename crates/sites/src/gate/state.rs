@@ -1,0 +1,66 @@
+//! How far a phase of a site is, as its conditions say.
+
+use baton_apis::conditions::{AVAILABLE, STARTED, STOPPED, reasons};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+
+/// Whether a phase has begun.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Begun {
+    /// Not yet.
+    #[default]
+    Not,
+    /// It was left out, for good.
+    Skipped,
+    /// It has since then, and waits until the workloads of older revisions have stopped. It has written nothing.
+    Stopping(Timestamp),
+    /// It has, the revision since then.
+    Yes(Timestamp),
+}
+
+impl Begun {
+    /// Since when, if it has begun.
+    #[must_use]
+    pub fn since(self) -> Option<Timestamp> {
+        match self {
+            Self::Stopping(since) | Self::Yes(since) => Some(since),
+            Self::Not | Self::Skipped => None,
+        }
+    }
+}
+
+/// How far a phase is. The default is that of one that nothing is known of, or that is not there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PhaseState {
+    /// Whether it has begun.
+    pub begun: Begun,
+    /// Whether it is available in the form that it has now.
+    pub is_available: bool,
+    /// What it says if its workloads have stopped.
+    pub stopped: Option<String>,
+}
+
+impl PhaseState {
+    /// Reads the conditions of a phase of a generation.
+    #[must_use]
+    pub fn of(conditions: &[Condition], generation: i64) -> Self {
+        let find = |type_: &str| conditions.iter().find(|it| it.type_ == type_);
+        let is_true = |condition: &&Condition| condition.status == "True";
+        let started = find(STARTED);
+        let begun = started.map_or(Begun::Not, |started| {
+            let since = started.last_transition_time.0;
+            match (&*started.status, &*started.reason) {
+                ("True", reasons::STOPPING) => Begun::Stopping(since),
+                ("True", _) => Begun::Yes(since),
+                (_, reasons::SKIPPED) => Begun::Skipped,
+                _ => Begun::Not,
+            }
+        });
+        let available = find(AVAILABLE).filter(is_true);
+        Self {
+            begun,
+            is_available: available.is_some_and(|it| it.observed_generation == Some(generation)),
+            stopped: find(STOPPED).filter(is_true).map(|it| it.message.clone()),
+        }
+    }
+}

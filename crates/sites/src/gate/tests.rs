@@ -1,0 +1,452 @@
+//! When phases begin, by table.
+
+use baton_apis::UpgradeWindow;
+
+use super::*;
+use crate::terms::OwnerTerms;
+
+/// Noon.
+const NOW: &str = "2026-01-01T12:00:00Z";
+
+fn now() -> Timestamp {
+    NOW.parse().unwrap()
+}
+
+fn seconds_ago(seconds: i64) -> Timestamp {
+    Timestamp::from_second(now().as_second() - seconds).unwrap()
+}
+
+/// Revisions of two phases each, the oldest first, as `version state state marks`.
+///
+/// States: `-` not begun, `skip`, `stop` waits for others to stop, `run` begun a minute ago, `ok` available, `still` has
+/// stopped for the last revision. Marks: `edit`, `rollback`, `leaving`, `all` and `svc` for what it stops.
+fn chain(lines: &[&str]) -> Vec<Member> {
+    let mut chain: Vec<Member> = (1..)
+        .zip(lines)
+        .map(|(number, line)| {
+            let words: Vec<_> = line.split(' ').collect();
+            let has = |mark: &str| words[3..].contains(&mark);
+            let stop = match (has("all"), has("svc")) {
+                (true, _) => SiteStop::All,
+                (_, true) => SiteStop::Services(vec![format!("s{number}")]),
+                _ => SiteStop::None,
+            };
+            Member {
+                uid: format!("u{number}").into(),
+                name: format!("v{number}").into(),
+                number,
+                entry: SiteEntry {
+                    application: "shop".to_owned(),
+                    site: "edge".to_owned(),
+                    version: words[0].to_owned(),
+                    phases: vec!["a".to_owned(), "b".to_owned()],
+                    is_edit: has("edit"),
+                    is_rollback: has("rollback"),
+                    stop,
+                    ..SiteEntry::default()
+                },
+                phases: words[1..3].iter().map(|word| state(word)).collect(),
+                is_leaving: has("leaving"),
+            }
+        })
+        .collect();
+    let done = chain.last().unwrap().stopped_for();
+    let states = chain.iter_mut().flat_map(|member| &mut member.phases);
+    for state in states.filter(|state| state.stopped.is_some()) {
+        state.stopped = Some(done.clone());
+    }
+    chain
+}
+
+fn state(word: &str) -> PhaseState {
+    let since = seconds_ago(60);
+    PhaseState {
+        begun: match word {
+            "-" => Begun::Not,
+            "skip" => Begun::Skipped,
+            "stop" => Begun::Stopping(since),
+            _ => Begun::Yes(since),
+        },
+        is_available: word == "ok",
+        stopped: (word == "still").then(String::new),
+    }
+}
+
+fn windows(cron: &str) -> Vec<UpgradeWindow> {
+    let window = |cron: &str| UpgradeWindow {
+        cron: cron.to_owned(),
+        duration: "1h".to_owned(),
+        time_zone: None,
+    };
+    cron.split('|')
+        .filter(|cron| !cron.is_empty())
+        .map(window)
+        .collect()
+}
+
+fn said(decision: Decision) -> String {
+    match decision {
+        Decision::Start => "start".to_owned(),
+        Decision::StopFirst { message } => format!("stop: {message}"),
+        Decision::Wait {
+            message,
+            until: None,
+        } => format!("wait: {message}"),
+        Decision::Wait {
+            message,
+            until: Some(until),
+        } => format!("wait until {until}: {message}"),
+        Decision::Skip { message } => format!("skip: {message}"),
+    }
+}
+
+#[track_caller]
+fn check(lines: &[&str], phase: usize, terms: &Terms, expected: &str) {
+    let chain = chain(lines);
+    let own = chain.len() - 1;
+    check_at(&chain, own, phase, terms, expected);
+}
+
+#[track_caller]
+fn check_at(chain: &[Member], own: usize, phase: usize, terms: &Terms, expected: &str) {
+    let question = Question { chain, own, phase };
+    let said = said(question.decide(terms, now()));
+    assert!(said.starts_with(expected), "{said}, not {expected}");
+}
+
+#[test]
+fn a_revision_waits_until_the_one_before_is_available() {
+    let terms = Terms::default();
+    for (lines, phase, expected) in [
+        (&["1.0.0 - -"][..], 0, "start"),
+        (&["1.0.0 ok -"], 1, "start"),
+        (&["1.0.0 run -"], 1, r#"wait: Waits for phase "a"."#),
+        (&["1.0.0 ok ok", "1.1.0 - -"], 0, "start"),
+        (
+            &["1.0.0 ok run", "1.1.0 - -"],
+            0,
+            "wait: Waits for version 1.0.0 (v1), which is not available yet.",
+        ),
+        (
+            &["1.0.0 ok -", "1.1.0 - -"],
+            0,
+            "wait: Waits for version 1.0.0 (v1), which is not available yet.",
+        ),
+        (
+            &["1.0.0 - -", "1.1.0 - -"],
+            0,
+            "wait: Waits for version 1.0.0 (v1), which waits itself.",
+        ),
+        // What was taken over from need not stay available.
+        (&["1.0.0 run run", "1.1.0 ok ok", "1.2.0 - -"], 0, "start"),
+        (
+            &["1.0.0 ok ok", "1.1.0 - -", "1.2.0 - -"],
+            0,
+            "wait: Waits for version 1.1.0 (v2)",
+        ),
+        // Those on their way out, and those that were left out, are in nobody's way.
+        (
+            &["1.0.0 ok ok", "1.1.0 - - leaving", "1.2.0 - -"],
+            0,
+            "start",
+        ),
+        (
+            &["1.0.0 ok ok", "1.1.0 run - leaving", "1.2.0 - -"],
+            0,
+            "start",
+        ),
+        (&["1.0.0 ok ok", "1.1.0 skip skip", "1.2.0 - -"], 0, "start"),
+        // What puts it right does not wait for what is wrong.
+        (&["1.0.0 run -", "1.0.0 - - edit"], 0, "start"),
+        (
+            &["1.0.0 ok ok", "1.1.0 run -", "1.0.0 - - rollback"],
+            0,
+            "start",
+        ),
+        (
+            &["1.0.0 ok ok", "1.1.0 - -", "1.0.0 - - edit"],
+            0,
+            "wait: Waits for version 1.1.0 (v2), which waits itself.",
+        ),
+    ] {
+        check(lines, phase, &terms, expected);
+    }
+}
+
+#[test]
+fn what_has_failed_does_not_hold_the_next_one() {
+    let lines = ["1.0.0 ok ok", "1.1.0 run -", "1.2.0 - -"];
+    for (deadline, expected) in [
+        (None, "wait: Waits for version 1.1.0"),
+        (
+            Some(61),
+            "wait until 2026-01-01T12:00:01Z: Waits for version 1.1.0",
+        ),
+        (Some(60), "start"),
+    ] {
+        let owner = OwnerTerms {
+            progress_deadline: deadline,
+            ..OwnerTerms::default()
+        };
+        let terms = Terms {
+            owner,
+            ..Terms::default()
+        };
+        check(&lines, 0, &terms, expected);
+    }
+}
+
+#[test]
+fn nothing_older_begins_after_something_newer() {
+    let terms = Terms::default();
+    let chain = chain(&["1.0.0 run -", "1.1.0 - -", "1.0.0 run - rollback"]);
+    check_at(&chain, 0, 0, &terms, "start");
+    check_at(
+        &chain,
+        0,
+        1,
+        &terms,
+        "wait: Left to version 1.0.0 (v3), which has begun.",
+    );
+    check_at(
+        &chain,
+        1,
+        0,
+        &terms,
+        "wait: Left to version 1.0.0 (v3), which has begun.",
+    );
+}
+
+#[test]
+fn upgrades_begin_while_the_windows_of_owner_and_site_are_open() {
+    let two = ["1.0.0 ok ok", "1.1.0 - -"];
+    let (open, closed) = ("30 11 * * *", "0 14 * * *");
+    let opens = "wait until 2026-01-01T14:00:00Z: Waits for its upgrade window, which opens at 2026-01-01T14:00:00Z.";
+    for (owner, site, expected) in [
+        ("", "", "start"),
+        (open, "", "start"),
+        ("", open, "start"),
+        (open, open, "start"),
+        (closed, "", opens),
+        ("", closed, opens),
+        (open, "0 14 * * *", "wait until"),
+        (closed, open, "wait until"),
+        ("30 11 * * *|0 14 * * *", closed, opens),
+        // They never meet.
+        (
+            "0 1 * * *",
+            "0 3 * * *",
+            "wait until 2026-01-02T12:00:00Z: Waits for upgrade windows",
+        ),
+        // What cannot be understood holds, and is named.
+        (
+            "soon",
+            "",
+            r#"wait: Nothing is upgraded before SiteApplication "shop" is corrected: upgradeWindows[0] ("soon""#,
+        ),
+        (
+            "",
+            "0 0 30 2 *",
+            r#"wait: Nothing is upgraded before Cluster "edge" is corrected: upgradeWindows[0]"#,
+        ),
+    ] {
+        let mut terms = Terms {
+            site_windows: windows(site),
+            ..Terms::default()
+        };
+        terms.owner.windows = windows(owner);
+        check(&two, 0, &terms, expected);
+        // Whatever they say: the first installation, the end of an upgrade that has begun, an edit.
+        for (lines, phase) in [
+            (&["1.0.0 - -"][..], 0),
+            (&["1.0.0 skip skip", "1.0.1 - -"], 0),
+            (&["1.0.0 ok ok leaving", "1.0.1 - -"], 0),
+            (&["1.0.0 ok ok", "1.1.0 run -"], 0),
+            (&["1.0.0 ok ok", "1.1.0 ok -"], 1),
+            (&["1.0.0 ok ok", "1.0.0 - - edit"], 0),
+            (&["1.0.0 ok ok", "1.1.0 run -", "1.0.0 - - rollback"], 0),
+        ] {
+            check(lines, phase, &terms, "start");
+        }
+        terms.owner.windows_apply_to_edits = true;
+        check(&["1.0.0 ok ok", "1.0.0 - - edit"], 0, &terms, expected);
+    }
+}
+
+#[test]
+fn versions_are_left_out_for_later_patches_that_wait() {
+    let mut terms = Terms::default();
+    let skipping = |lines: &[&str], own: usize, terms: &Terms, expected: &str| {
+        check_at(&chain(lines), own, 0, terms, expected);
+    };
+    let lines = ["1.2.0 ok ok", "1.2.1 - -", "1.2.2 - -", "1.3.0 - -"];
+    skipping(&lines, 1, &terms, "start");
+    terms.owner.skip_patch_versions = true;
+    skipping(&lines, 1, &terms, "skip: Left out for version 1.2.2 (v3).");
+    let one_skipped = ["1.2.0 ok ok", "1.2.1 skip skip", "1.2.2 - -", "1.3.0 - -"];
+    skipping(&one_skipped, 1, &terms, "skip");
+    skipping(&one_skipped, 2, &terms, "start");
+    for lines in [
+        ["1.2.0 ok ok", "1.2.1 - -", "1.2.2 - - leaving"],
+        ["1.2.0 ok ok", "1.2.1 - -", "1.2.2 skip skip"],
+        ["1.2.0 ok ok", "1.2.1 - -", "2.2.2 - -"],
+        ["1.2.0 ok ok", "1.2.1 - -", "next - -"],
+        ["1.2.0 ok ok", "1.2.0 - - edit", "1.2.1 - -"],
+    ] {
+        skipping(&lines, 1, &terms, "start");
+    }
+    // Not before its turn, and not while the window is closed: until then more may come.
+    skipping(
+        &["1.2.0 run run", "1.2.1 - -", "1.2.2 - -"],
+        1,
+        &terms,
+        "wait",
+    );
+    terms.site_windows = windows("0 14 * * *");
+    skipping(&lines, 1, &terms, "wait");
+}
+
+#[test]
+fn what_has_been_left_out_stays_so() {
+    let terms = Terms::default();
+    let chain = chain(&["1.2.0 ok ok", "1.2.1 skip -"]);
+    for phase in [0, 1] {
+        check_at(&chain, 1, phase, &terms, "skip");
+    }
+}
+
+#[test]
+fn the_next_version_begins_by_stopping_the_workloads_of_the_one_before() {
+    let terms = Terms::default();
+    for (lines, phase, expected) in [
+        (&["1.0.0 - - all"][..], 0, "start"),
+        (
+            &["1.0.0 ok ok", "1.1.0 - - all"],
+            0,
+            "stop: Waits until the workloads have stopped: phase \"a\" of version 1.0.0 (v1), phase \"b\" of",
+        ),
+        (&["1.0.0 ok ok", "1.1.0 stop - svc"], 0, "stop"),
+        (
+            &["1.0.0 still ok", "1.1.0 stop - all"],
+            0,
+            "stop: Waits until the workloads have stopped: phase \"b\" of version 1.0.0 (v1).",
+        ),
+        (&["1.0.0 still still", "1.1.0 stop - all"], 0, "start"),
+        // What has not begun has nothing that runs.
+        (
+            &[
+                "1.0.0 still -",
+                "1.0.1 stop - all",
+                "1.0.0 - - rollback all",
+            ],
+            0,
+            "start",
+        ),
+        // Those before the one before may have workloads, too.
+        (
+            &["1.0.0 ok ok", "1.1.0 still still", "1.2.0 stop - all"],
+            0,
+            "stop",
+        ),
+        (
+            &[
+                "1.0.0 ok ok leaving",
+                "1.1.0 still still",
+                "1.2.0 stop - all",
+            ],
+            0,
+            "start",
+        ),
+        // Once it has taken over nothing holds it.
+        (&["1.0.0 run run", "1.1.0 run - all"], 0, "start"),
+    ] {
+        check(lines, phase, &terms, expected);
+    }
+    // One that is waiting for others to stop gives way to what puts things right.
+    let chain = chain(&["1.0.0 ok ok", "1.1.0 stop - all", "1.0.0 run - rollback"]);
+    check_at(&chain, 1, 0, &terms, "wait: Left to");
+}
+
+#[test]
+fn older_revisions_stop_until_they_are_archived_or_the_newer_one_is_deleted() {
+    for (lines, expected) in [
+        (&["1.0.0 ok ok", "1.1.0 - - all"][..], "none"),
+        (&["1.0.0 ok ok", "1.1.0 stop -"], "none"),
+        (&["1.0.0 ok ok", "1.1.0 stop - all"], "All by 2"),
+        (&["1.0.0 ok ok", "1.1.0 ok ok all"], "All by 2"),
+        (&["1.0.0 ok ok", "1.1.0 stop - all leaving"], "none"),
+        (
+            &["1.0.0 ok ok", "1.1.0 ok ok svc", "1.2.0 run - svc"],
+            r#"Services(["s2", "s3"]) by 3"#,
+        ),
+        (
+            &["1.0.0 ok ok", "1.1.0 ok ok all", "1.2.0 run - svc"],
+            "All by 3",
+        ),
+        (
+            &["1.0.0 ok ok", "1.1.0 ok ok svc", "1.2.0 run -"],
+            r#"Services(["s2"]) by 2"#,
+        ),
+    ] {
+        let chain = chain(lines);
+        let question = Question {
+            chain: &chain,
+            own: 0,
+            phase: 0,
+        };
+        let demand =
+            question
+                .demand()
+                .map_or("none".to_owned(), |Demand { stop, message, .. }| {
+                    let by = chain
+                        .iter()
+                        .find(|member| member.stopped_for() == message)
+                        .unwrap();
+                    format!("{stop:?} by {}", by.number)
+                });
+        assert_eq!(demand, expected, "{lines:?}");
+    }
+}
+
+/// What was said for a revision of the same name, which is gone, is not said for this one.
+#[test]
+fn what_has_stopped_for_another_one_has_not_stopped() {
+    let mut chain = chain(&["1.0.0 still still", "1.1.0 stop - all"]);
+    chain[1].uid = "another".into();
+    check_at(&chain, 1, 0, &Terms::default(), "stop");
+}
+
+#[test]
+fn states_by_their_conditions() {
+    use baton_apis::conditions::{AVAILABLE, STARTED, STOPPED, reasons};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+    let condition = |type_: &str, status: &str, reason: &str, generation| Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: "text".to_owned(),
+        observed_generation: Some(generation),
+        last_transition_time: Time(now()),
+    };
+    for (status, reason, expected) in [
+        ("True", reasons::STARTED, Begun::Yes(now())),
+        ("True", reasons::STOPPING, Begun::Stopping(now())),
+        ("False", reasons::SKIPPED, Begun::Skipped),
+        ("False", "Other", Begun::Not),
+    ] {
+        // It does not depend on the generation.
+        let found = PhaseState::of(&[condition(STARTED, status, reason, 1)], 2);
+        assert_eq!(found.begun, expected, "{status} {reason}");
+    }
+    for (status, generation, expected) in
+        [("True", 2, true), ("True", 1, false), ("False", 2, false)]
+    {
+        let found = PhaseState::of(&[condition(AVAILABLE, status, "x", generation)], 2);
+        assert_eq!(found.is_available, expected, "{status} {generation}");
+    }
+    for (status, expected) in [("True", Some("text".to_owned())), ("False", None)] {
+        let found = PhaseState::of(&[condition(STOPPED, status, "x", 2)], 2);
+        assert_eq!(found.stopped, expected);
+    }
+    assert_eq!(PhaseState::of(&[], 2), PhaseState::default());
+}

@@ -1,0 +1,330 @@
+//! The queue of a site: versions come one after the other, by the hub and by an agent without it.
+
+use baton_integration::faults::{Answer, Faults, On};
+use baton_integration::prelude::*;
+use baton_integration::proxy::{Mode, Proxy};
+use baton_integration::set::SetBuilder;
+use baton_integration::sites::{Joined, PULL, PUSH, Site};
+
+use crate::agent::Pulled;
+
+/// Reasons of `Available=False`.
+const QUEUED: Want<'static> = Because("Available", "False", "Queued");
+const STOPPING: Want<'static> = Because("Available", "False", "Stopping");
+const FAILING: Want<'static> = Because("Available", "False", "ProbeFailure");
+/// That it has begun, handed up from its phases.
+const STARTED: Want<'static> = Because("baton.run/Started", "True", "Started");
+const AVAILABLE: Want<'static> = Is("Available", "True");
+
+/// The label of the chain.
+const CHAIN: &str = "site-queue-test";
+
+/// An upgrade window of which nobody sees the opening.
+fn closed() -> Value {
+    json!({ "upgradeWindows": [{ "cron": "0 0 29 2 *", "duration": "1s" }] })
+}
+
+/// One that is always open.
+fn open() -> Value {
+    json!({ "upgradeWindows": [{ "cron": "* * * * *", "duration": "1h" }] })
+}
+
+/// The object whose data tells which revision is there, in the first phase of all.
+fn settings() -> Entry {
+    configmap("cm")
+}
+
+/// It is available when somebody has said so of this revision.
+fn probe() -> Value {
+    let rule = "!has(self.data) || self.metadata.?annotations['seen'].orValue('') == self.data.k";
+    cel_probe("", "ConfigMap", rule, "not seen yet")
+}
+
+/// Revision `number` of the chain, with the version `1.<number>.0`: it takes over from all before it.
+fn revision<'a>(ns: &'a TestNamespace, joined: &Joined, number: i64, entry: &Value) -> SetBuilder<'a> {
+    let mut site = json!({
+        "deployment": "fleet", "site": joined.name(), "application": "shop", "version": format!("1.{number}.0"),
+        "edit": "0", "rollout": number, "batch": 0, "phases": ["a", "b"],
+    });
+    for (field, value) in entry.as_object().unwrap() {
+        site[field] = value.clone();
+    }
+    let previous: Vec<_> = (1..number).map(|older| format!("v{older}")).collect();
+    let previous: Vec<_> = previous.iter().map(String::as_str).collect();
+    ns.revision(number)
+        .previous(&previous)
+        .label("baton.run/chain", CHAIN)
+        .annotation("baton.run/site", &site.to_string())
+        .annotation("baton.run/on-deletion", "hand-back")
+}
+
+/// Makes such a revision with [`settings`] and an object of its own in a second phase.
+async fn give(ns: &TestNamespace, joined: &Joined, number: i64) {
+    let class = joined.class();
+    let text = number.to_string();
+    revision(ns, joined, number, &json!({}))
+        .delegated("a", &class, [settings().data("k", &text)])
+        .delegated("b", &class, [configmap(&format!("own-{number}"))])
+        .probe(probe())
+        .create()
+        .await;
+}
+
+/// Somebody looks at the site and finds that revision.
+async fn sees(ns: &TestNamespace, joined: &Joined, number: i64) {
+    let site = joined.site().cluster().await;
+    let settings = ns.reference(&settings().within(ns.name()));
+    let wanted = number.to_string();
+    let there = async || {
+        let live = site.get(&settings).await;
+        live.is_some_and(|live| live["data"]["k"] == wanted)
+    };
+    ns.eventually(&format!("revision {number} in the site"), there).await;
+    let seen = json!({ "metadata": { "annotations": { "seen": wanted } } });
+    site.merge(&settings, &seen).await.unwrap();
+}
+
+/// Waits for a mark of a revision in the site, which is made after all else of it.
+async fn is_whole(ns: &TestNamespace, joined: &Joined, number: i64) {
+    let own = configmap(&format!("own-{number}"));
+    let there = async || joined.site().read(ns, &own).await.is_some();
+    ns.eventually(&format!("all of revision {number} in the site"), there).await;
+}
+
+/// The revisions whose second phase is in the site.
+async fn whole(ns: &TestNamespace, joined: &Joined) -> Vec<i64> {
+    let mut found = Vec::new();
+    for number in 1..6 {
+        let own = configmap(&format!("own-{number}"));
+        if joined.site().read(ns, &own).await.is_some() {
+            found.push(number);
+        }
+    }
+    found
+}
+
+/// Three versions are given at once. Each waits for the one before; one that is taken back was never there.
+#[tokio::test]
+async fn versions_come_one_after_the_other() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let joined = Site::get(PUSH).await.join(&ns).create().await;
+    joined.becomes("Connected", "True").await;
+    for number in 1..=4 {
+        give(&ns, &joined, number).await;
+    }
+    ns.reaches("v1", &[FAILING, STARTED]).await;
+    for (name, before) in [("v2", "v1"), ("v3", "v2"), ("v4", "v3")] {
+        let text = format!("Waits for version 1.{}.0 ({before})", &before[1..]);
+        let wanted = [QUEUED, Says("Available", &text), No("baton.run/Started")];
+        ns.reaches(name, &wanted).await;
+        // Also those of phases that are not reached are there already.
+        for phase in ["a", "b"] {
+            assert!(ns.phase_object(name, phase).await.is_some(), "{name} {phase}");
+        }
+    }
+    ns.delete_set("v3", "Background").await;
+    for number in [1, 2, 4] {
+        sees(&ns, &joined, number).await;
+        ns.reaches(&format!("v{number}"), &[AVAILABLE, STARTED]).await;
+    }
+    assert_eq!(whole(&ns, &joined).await, [1, 2, 4]);
+}
+
+/// The first version needs no window. A later one waits for it, and goes on when it has closed in the middle.
+#[tokio::test]
+async fn upgrades_begin_in_their_windows() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PUSH).await;
+    let windows = closed()["upgradeWindows"].clone();
+    let joined = site.join(&ns).spec("upgradeWindows", windows).create().await;
+    joined.becomes("Connected", "True").await;
+    give(&ns, &joined, 1).await;
+    sees(&ns, &joined, 1).await;
+    ns.reaches("v1", &[AVAILABLE]).await;
+    give(&ns, &joined, 2).await;
+    let waits = [QUEUED, Says("Available", "Waits for its upgrade window, which opens at")];
+    ns.reaches("v2", &waits).await;
+    joined.change_spec(&open()).await;
+    ns.reaches("v2", &[FAILING, STARTED]).await;
+    joined.change_spec(&closed()).await;
+    give(&ns, &joined, 3).await;
+    sees(&ns, &joined, 2).await;
+    ns.reaches("v2", &[AVAILABLE]).await;
+    ns.reaches("v3", &waits).await;
+    assert_eq!(whole(&ns, &joined).await, [1, 2]);
+    let unreadable = json!({ "upgradeWindows": [{ "cron": "soon", "duration": "1h" }] });
+    joined.change_spec(&unreadable).await;
+    let held = [QUEUED, Says("Available", "upgradeWindows[0] (\"soon\"")];
+    ns.reaches("v3", &held).await;
+    ns.reaches("v2", &[AVAILABLE]).await;
+}
+
+/// An agent works through its queue while the hub is away, also when it is killed in the middle.
+#[tokio::test]
+async fn an_agent_works_through_its_queue_without_the_hub() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let joined = Site::get(PULL).await.join(&ns).pull().create().await;
+    let hub = joined.hub_endpoint();
+    let line = Proxy::start(hub.address).await;
+    let agent = joined.agent().hub(&hub.at(line.address())).start().await;
+    joined.becomes("Connected", "True").await;
+    let mut pulled = Pulled { agent, joined, ns };
+    for number in 1..=3 {
+        give(&pulled.ns, &pulled.joined, number).await;
+    }
+    pulled.ns.reaches("v1", &[FAILING, STARTED]).await;
+    for name in ["v2", "v3"] {
+        pulled.ns.reaches(name, &[QUEUED]).await;
+    }
+    line.set(Mode::Cut).await;
+    pulled.joined.because("Connected", "AgentSilent").await;
+    sees(&pulled.ns, &pulled.joined, 1).await;
+    let second = settings();
+    let has_begun = |live: &Value| live["data"]["k"] == "2";
+    pulled.object_becomes(&second, "of the second", has_begun).await;
+    pulled.agent.kill();
+    pulled.agent.start();
+    sees(&pulled.ns, &pulled.joined, 2).await;
+    sees(&pulled.ns, &pulled.joined, 3).await;
+    is_whole(&pulled.ns, &pulled.joined, 3).await;
+    assert_eq!(whole(&pulled.ns, &pulled.joined).await, [1, 2, 3]);
+    line.set(Mode::Pass).await;
+    for name in ["v1", "v2", "v3"] {
+        pulled.ns.reaches(name, &[AVAILABLE, STARTED]).await;
+    }
+}
+
+/// That an upgrade has begun is known before anything of it is written, and counts after a restart of the agent in which
+/// the window has closed.
+#[tokio::test]
+async fn what_has_begun_is_not_held_after_a_crash() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PULL).await;
+    let joined = site.join(&ns).pull().create().await;
+    let faults = Faults::start(site.endpoint()).await;
+    let agent = joined.agent().site(faults.endpoint()).start().await;
+    joined.becomes("Connected", "True").await;
+    let mut pulled = Pulled { agent, joined, ns };
+    give(&pulled.ns, &pulled.joined, 1).await;
+    sees(&pulled.ns, &pulled.joined, 1).await;
+    pulled.ns.reaches("v1", &[AVAILABLE]).await;
+    let writes = On::writes().path(&format!("/namespaces/{}/configmaps/cm", pulled.ns.name()));
+    let failing = faults.inject(writes, Answer::unavailable());
+    give(&pulled.ns, &pulled.joined, 2).await;
+    failing.used(1).await;
+    pulled.ns.reaches("v2", &[STARTED]).await;
+    let live = pulled.live(&settings()).await;
+    assert_eq!(live["data"]["k"], "1");
+    pulled.agent.kill();
+    pulled.joined.change_spec(&closed()).await;
+    faults.heal();
+    pulled.agent.start();
+    sees(&pulled.ns, &pulled.joined, 2).await;
+    pulled.ns.reaches("v2", &[AVAILABLE, STARTED]).await;
+}
+
+/// A queued revision that is deleted, or archived, was never there; its agent has nothing to take away.
+#[tokio::test]
+async fn an_agent_never_touches_what_is_taken_back() {
+    let pulled = Pulled::new(Scope::Namespaced).await;
+    let (ns, joined) = (&pulled.ns, &pulled.joined);
+    for number in 1..=3 {
+        give(ns, joined, number).await;
+    }
+    for name in ["v2", "v3"] {
+        ns.reaches(name, &[QUEUED]).await;
+    }
+    ns.delete_set("v2", "Background").await;
+    ns.set_lifecycle("v3", "Archived").await;
+    ns.reaches("v3", &[Is("Archived", "True")]).await;
+    sees(ns, joined, 1).await;
+    ns.reaches("v1", &[AVAILABLE]).await;
+    assert_eq!(whole(ns, joined).await, [1]);
+    assert_eq!(pulled.live(&settings()).await["data"]["k"], "1");
+}
+
+/// A Deployment whose pods stay until somebody lets them go, and whose count is left to others.
+fn workload(image: &str) -> Entry {
+    let labels = json!({ "app": "web" });
+    let metadata = json!({ "labels": labels, "finalizers": ["tests.baton.run/hold"] });
+    let containers = json!([{ "name": "web", "image": image }]);
+    object("apps/v1", "Deployment", "web")
+        .with("/spec/replicas", 1)
+        .with("/spec/selector/matchLabels", labels)
+        .with("/spec/template/metadata", metadata)
+        .with("/spec/template/spec/containers", containers)
+        .create_only(&[".spec.replicas"])
+}
+
+/// Lets the pods go that are on their way out, and returns the names of the others.
+async fn pods(ns: &TestNamespace, joined: &Joined, let_go: bool) -> (usize, usize) {
+    let site = joined.site().cluster().await;
+    let mut pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "namespace": ns.name() } });
+    let found = site.list(&pod, "app=web").await;
+    let (going, staying): (Vec<_>, Vec<_>) = found
+        .into_iter()
+        .partition(|pod| !pod["metadata"]["deletionTimestamp"].is_null());
+    for found in going.iter().filter(|_| let_go) {
+        pod["metadata"]["name"] = found["metadata"]["name"].clone();
+        let free = json!({ "metadata": { "finalizers": null } });
+        let _ = site.merge(&pod, &free).await;
+    }
+    (staying.len(), going.len())
+}
+
+/// The next version is not written before the pods of the one before are gone. When it is taken back meanwhile, the one
+/// before comes back.
+#[tokio::test]
+async fn the_next_version_waits_until_the_one_before_has_stopped() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let joined = Site::get(PUSH).await.join(&ns).create().await;
+    joined.becomes("Connected", "True").await;
+    let class = joined.class();
+    let give = async |number: i64| {
+        let stop = json!({ "stop": "All", "phases": ["a"] });
+        revision(&ns, &joined, number, &stop)
+            .delegated("a", &class, [workload(&format!("web:{number}"))])
+            .create()
+            .await;
+    };
+    let pods_are = async |wanted: (usize, usize), let_go: bool| {
+        let text = format!("{wanted:?} pods");
+        ns.eventually(&text, async || pods(&ns, &joined, let_go).await == wanted).await;
+    };
+    let live = async || joined.site().live(&ns, &workload("")).await;
+    let image = |live: &Value| live["spec"]["template"]["spec"]["containers"][0]["image"].clone();
+    give(1).await;
+    ns.reaches("v1", &[AVAILABLE, STARTED]).await;
+    pods_are((1, 0), false).await;
+
+    give(2).await;
+    let stopping = [STOPPING, Because("baton.run/Started", "True", "Stopping")];
+    ns.reaches("v2", &stopping).await;
+    ns.reaches("v1", &[STOPPING, Says("Available", "Deployment"), No("baton.run/Stopped")])
+        .await;
+    pods_are((0, 1), false).await;
+    let before = live().await;
+    assert_eq!((&before["spec"]["replicas"], image(&before)), (&json!(0), json!("web:1")));
+    // It has been taken back before it wrote anything.
+    ns.delete_set("v2", "Background").await;
+    ns.reaches("v1", &[AVAILABLE]).await;
+    let back = live().await;
+    assert_eq!((&back["spec"]["replicas"], image(&back)), (&json!(1), json!("web:1")));
+    pods_are((1, 0), true).await;
+
+    give(3).await;
+    ns.reaches("v3", &stopping).await;
+    pods_are((0, 1), false).await;
+    let text = "while a pod is terminating";
+    let waits = async || image(&live().await) == "web:1";
+    ns.stays(Duration::from_millis(1500), text, waits).await;
+    pods_are((1, 0), true).await;
+    ns.reaches("v3", &[AVAILABLE, STARTED]).await;
+    let after = live().await;
+    assert_eq!((&after["spec"]["replicas"], image(&after)), (&json!(1), json!("web:3")));
+    ns.reaches("v1", &[Because("baton.run/Stopped", "True", "Stopped")]).await;
+    for name in ["v3", "v1"] {
+        ns.set_lifecycle(name, "Archived").await;
+    }
+    pods_are((0, 0), true).await;
+}

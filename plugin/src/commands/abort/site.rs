@@ -1,0 +1,50 @@
+//! `abort` of a deployment to sites: no further site gets its version.
+
+use super::AbortArgs;
+use crate::{
+    args::GlobalArgs,
+    commands::{Exit, pause::note},
+    connect::{Body, Write},
+    error::Error,
+    sites::{read::deployment, steer, target::SiteTarget},
+};
+
+pub(crate) async fn run(
+    target: &SiteTarget,
+    args: &AbortArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    if args.force {
+        let text =
+            "--force is for Releases: of a deployment to sites nothing is deleted that has begun";
+        return Err(Error::Usage(text.to_owned()));
+    }
+    let cluster = global.connect().await?;
+    let deployment = deployment(&cluster, target).await?;
+    let abort = steer::abort(&deployment)
+        .map_err(|refusal| Error::Impossible(format!("{target}: {refusal}")))?;
+    let what = format!("rollout {} of version {}", abort.rollout, abort.version);
+    let name = target.full();
+    let Some(patch) = &abort.patch else {
+        global
+            .output()
+            .print(&format!("{name}: {what} is aborted already"))?;
+        return Ok(Exit::Fine);
+    };
+    let write = Write::new(Body::JsonPatch, args.dry_run);
+    let url = target.path(&cluster.namespace);
+    match cluster.write(&url, write, patch).await {
+        Ok(_) => {}
+        Err(error) if error.is_failed_test() => {
+            return Err(Error::Impossible(format!(
+                "{target} is another one by now; nothing was aborted"
+            )));
+        }
+        Err(error) => return Err(error),
+    }
+    global.output().print(&format!(
+        "{name}: {what} aborted; sites that have it keep it, `kubectl baton rollback {target}` goes back{}",
+        note(args.dry_run)
+    ))?;
+    Ok(Exit::Fine)
+}

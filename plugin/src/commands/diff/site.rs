@@ -1,0 +1,164 @@
+//! `diff` of two versions of an application for sites.
+
+use super::{DiffArgs, show};
+use crate::{
+    args::GlobalArgs,
+    commands::Exit,
+    diff::render::Labels,
+    error::Error,
+    sites::{
+        read::{application, deployment, status},
+        record::{Record, Records, differences},
+        target::{SiteKind, SiteTarget},
+    },
+};
+
+pub(crate) async fn run(
+    target: &SiteTarget,
+    args: &DiffArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    let refused = [
+        (args.live, "--live"),
+        (args.from.is_some(), "--from"),
+        (args.to.is_some(), "--to"),
+    ];
+    if let Some((_, flag)) = refused.into_iter().find(|(is_given, _)| *is_given) {
+        return Err(Error::Usage(format!(
+            "{flag} is for revisions; versions are chosen with --from-version and --to-version"
+        )));
+    }
+    let cluster = global.connect().await?;
+    let known = match target.kind {
+        SiteKind::Deployment => {
+            let deployment = deployment(&cluster, target).await?;
+            let status = status(&deployment);
+            Known {
+                application: deployment.spec.application,
+                before: status.previous_version,
+                now: status.version,
+            }
+        }
+        SiteKind::Application => Known {
+            application: application(&cluster, &target.name)
+                .await?
+                .metadata
+                .name
+                .unwrap_or_default(),
+            before: None,
+            now: None,
+        },
+    };
+    let records = Records::read(&cluster, &known.application).await?;
+    let (from, to) = known.pair(target, args, &records)?;
+    let sections = differences(&cluster, from, to).await?;
+    let label = |record: &Record, other: &Record| {
+        if record.version == other.version {
+            format!("version {} (edit {})", record.version, record.edit)
+        } else {
+            format!("version {}", record.version)
+        }
+    };
+    let labels = Labels::new(label(from, to), label(to, from));
+    show(&sections, &labels, global).await
+}
+
+/// Which versions are compared where nobody says.
+#[derive(Debug)]
+struct Known {
+    application: String,
+    /// What a deployment brought to sites before.
+    before: Option<String>,
+    /// What it brings now.
+    now: Option<String>,
+}
+
+impl Known {
+    /// The records that are compared: by default what a deployment brought before with what it brings now, or the two
+    /// newest versions; and of a version alone the one that appeared before it.
+    fn pair<'r>(
+        &self,
+        target: &SiteTarget,
+        args: &DiffArgs,
+        records: &'r Records,
+    ) -> Result<(&'r Record, &'r Record), Error> {
+        let asked = args.to_version.as_deref();
+        let to = match asked.or(self.now.as_deref()) {
+            Some(version) => records.find(version)?,
+            None => records.newest().ok_or_else(|| {
+                Error::Impossible(format!("no version of {} is kept yet", self.application))
+            })?,
+        };
+        let before = self.before.as_deref().filter(|_| asked.is_none());
+        if let Some(version) = args.from_version.as_deref().or(before) {
+            return Ok((records.find(version)?, to));
+        }
+        let earlier = records.all().iter().rev();
+        let mut earlier = earlier.filter(|one| one.number < to.number);
+        let from = earlier.next().ok_or_else(|| {
+            Error::Impossible(format!(
+                "{target}: version {} is the first one that is kept; choose two with --from-version and --to-version",
+                to.version
+            ))
+        })?;
+        Ok((from, to))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: DiffArgs,
+    }
+
+    fn pair(known: (Option<&str>, Option<&str>), line: &str) -> Result<(String, String), String> {
+        let record = |(number, version): (usize, &&str)| {
+            json!({
+                "metadata": { "name": format!("r{number}") }, "revision": number, "data": { "version": version },
+            })
+        };
+        let versions = ["1.0.0", "1.1.0", "1.1.0", "1.2.0"];
+        let records = Records::from_objects(versions.iter().enumerate().map(record).collect());
+        let known = Known {
+            application: "shop".to_owned(),
+            before: known.0.map(str::to_owned),
+            now: known.1.map(str::to_owned),
+        };
+        let words = ["diff", "sitedeploy/shop"]
+            .into_iter()
+            .chain(line.split_whitespace());
+        let args = Line::parse_from(words).args;
+        let target = SiteTarget::new(SiteKind::Deployment, "shop");
+        let pair = known.pair(&target, &args, &records);
+        let pair = pair.map(|(from, to)| (from.name.clone(), to.name.clone()));
+        pair.map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn which_versions_are_compared() {
+        let both = (Some("1.0.0"), Some("1.1.0"));
+        let named = |from: &str, to: &str| Ok((from.to_owned(), to.to_owned()));
+        assert_eq!(pair(both, ""), named("r0", "r2"));
+        assert_eq!(pair((None, None), ""), named("r2", "r3"));
+        assert_eq!(pair(both, "--to-version 1.1.0"), named("r1", "r2"));
+        assert_eq!(pair(both, "--from-version r1"), named("r1", "r2"));
+        assert_eq!(
+            pair(both, "--from-version 1.2.0 --to-version 1.0.0"),
+            named("r3", "r0")
+        );
+        let first = pair(both, "--to-version 1.0.0").unwrap_err();
+        assert!(first.starts_with("sitedeploy/shop: version 1.0.0 is the first one"));
+        let gone = pair((Some("0.9.0"), Some("1.1.0")), "").unwrap_err();
+        assert_eq!(
+            gone,
+            "version 0.9.0 is not kept; there are 1.2.0, 1.1.0, 1.0.0"
+        );
+    }
+}

@@ -1,0 +1,104 @@
+//! `history` of a deployment to sites: its rollouts; of an application: the versions that are kept.
+
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::HistoryArgs;
+use crate::{
+    args::GlobalArgs,
+    commands::Exit,
+    connect::Cluster,
+    error::Error,
+    output::{
+        format::{DocumentFormat, Format, document, objects},
+        report,
+    },
+    sites::{
+        history::{lines, table, version_table},
+        read::{application, read},
+        record::Records,
+        target::{SiteKind, SiteTarget},
+    },
+};
+
+pub(crate) async fn run(
+    target: &SiteTarget,
+    args: &HistoryArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    if args.revision.is_some() {
+        let text = "--revision is for the revisions of one chain; `kubectl baton diff` compares versions, and \
+                    `kubectl baton tree --site SITE` looks into a site";
+        return Err(Error::Usage(text.to_owned()));
+    }
+    let cluster = global.connect().await?;
+    match target.kind {
+        SiteKind::Deployment => of_deployment(&cluster, target, args, global).await,
+        SiteKind::Application => of_application(&cluster, target, args, global).await,
+    }
+}
+
+async fn of_deployment(
+    cluster: &Cluster,
+    target: &SiteTarget,
+    args: &HistoryArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    let observed = read(cluster, target).await?;
+    let records = Records::read(cluster, &observed.deployment.spec.application).await;
+    if let Err(error) = &records {
+        report(&format!(
+            "warning: which versions are kept cannot be read: {error}"
+        ));
+    }
+    let lines = lines(&observed, records.as_ref().ok());
+    let form = match args.output {
+        Some(Format::Json) => Some(DocumentFormat::Json),
+        Some(Format::Yaml) => Some(DocumentFormat::Yaml),
+        Some(Format::Name) => {
+            let text = "rollouts are no objects, and have no names; -o json and -o yaml print them";
+            return Err(Error::Usage(text.to_owned()));
+        }
+        None => None,
+    };
+    let text = match form {
+        Some(form) => document(form, &json!({ "rollouts": lines })),
+        None if lines.is_empty() => {
+            report(&format!(
+                "{target} has not brought any version to a site yet"
+            ));
+            String::new()
+        }
+        None => table(&lines, global.output(), Timestamp::now()),
+    };
+    global.output().print(&text)?;
+    Ok(Exit::Fine)
+}
+
+async fn of_application(
+    cluster: &Cluster,
+    target: &SiteTarget,
+    args: &HistoryArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    let application = application(cluster, &target.name).await?;
+    let records = Records::read(cluster, &target.name).await?;
+    let text = match args.output {
+        Some(format) => {
+            let all: Vec<Value> = records.all().iter().map(|it| it.object.clone()).collect();
+            objects(format, &all, false)
+        }
+        None if records.all().is_empty() => {
+            report(&format!("no version of {target} is kept yet"));
+            String::new()
+        }
+        None => version_table(
+            &records,
+            &application.spec.version,
+            global.output(),
+            Timestamp::now(),
+        ),
+    };
+    global.output().print(&text)?;
+    Ok(Exit::Fine)
+}

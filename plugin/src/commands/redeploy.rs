@@ -1,0 +1,48 @@
+//! `redeploy`: the sites of a deployment are chosen anew.
+
+use clap::Args;
+use k8s_openapi::jiff::Timestamp;
+
+use super::{
+    Exit,
+    pause::{each, note},
+};
+use crate::{
+    args::GlobalArgs,
+    connect::{Body, Write},
+    error::Error,
+    sites::{read::deployment, steer, target::SiteDeploymentsArg},
+};
+
+/// Choose the sites of a deployment to sites anew
+///
+/// A deployment to sites (sitedeploy/NAME) chooses them when it is changed, and not when labels of sites change or
+/// sites join, unless it has `placement.follow`. Sites that have come in get the version that it brings; what it has in
+/// sites that do not match any more is taken down there.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RedeployArgs {
+    #[command(flatten)]
+    deployments: SiteDeploymentsArg,
+
+    /// Let the server check the change, and change nothing
+    #[arg(long)]
+    dry_run: bool,
+}
+
+pub(crate) async fn run(args: &RedeployArgs, global: &GlobalArgs) -> Result<Exit, Error> {
+    let targets = args.deployments.targets()?;
+    each(&targets, global, async |cluster, target| {
+        let deployment = deployment(cluster, target).await?;
+        let patch = steer::redeploy(&deployment, Timestamp::now())
+            .map_err(|refusal| Error::Impossible(format!("{target}: {refusal}")))?;
+        let write = Write::new(Body::MergePatch, args.dry_run);
+        let url = target.path(&cluster.namespace);
+        cluster.write(&url, write, &patch).await?;
+        Ok(format!(
+            "{} chooses its sites anew{}",
+            target.full(),
+            note(args.dry_run)
+        ))
+    })
+    .await
+}

@@ -1,0 +1,127 @@
+//! `rollback` of a deployment to sites: an older version for all of them.
+
+use k8s_openapi::jiff::Timestamp;
+
+use super::RollbackArgs;
+use crate::{
+    args::GlobalArgs,
+    bars::Bars,
+    commands::{Exit, pause::note, status::site::line},
+    connect::{Body, Cluster, Write},
+    error::Error,
+    output::{format::duration, report},
+    rollout::Outcome,
+    sites::{
+        bars::{NOUN, bars},
+        fleet::Fleet,
+        follow::watch_until,
+        read::{Observed, deployment},
+        record::Records,
+        steer::{self, Return},
+        target::SiteTarget,
+        verdict::judge,
+    },
+};
+
+pub(crate) async fn run(
+    target: &SiteTarget,
+    args: &RollbackArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    if args.to_revision.is_some() {
+        let text =
+            "--to-revision is for the revisions of one chain; sites go back with --to-version";
+        return Err(Error::Usage(text.to_owned()));
+    }
+    if let Some(name) = &args.name {
+        return Err(Error::Usage(format!(
+            "--name {name}: revisions of sites are named after their deployment"
+        )));
+    }
+    let cluster = global.connect().await?;
+    let output = global.output();
+    let found = roll(&cluster, target, args).await?;
+    let (name, version) = (target.full(), &found.version);
+    if found.patch.is_none() {
+        output.print(&format!(
+            "{name} not rolled back: version {version} is what it asks for now"
+        ))?;
+        return Ok(Exit::Fine);
+    }
+    output.print(&format!(
+        "{name} rolled back to version {version}{}",
+        note(args.dry_run)
+    ))?;
+    if found.followed {
+        report(
+            "note: it does not follow new versions any more; set spec.applicationVersion to \"*\" to do so again",
+        );
+    }
+    if args.dry_run || args.no_wait {
+        return Ok(Exit::Fine);
+    }
+    let mut shown = Bars::new(NOUN);
+    let (observed, outcome) = watch_until(&cluster, target, args.timeout, |observed| {
+        let verdict = judge(&observed.deployment);
+        if verdict.outcome != Outcome::Underway {
+            return Some(verdict.outcome);
+        }
+        let fleet = Fleet::of(observed, Timestamp::now());
+        shown.show(&bars(observed, &fleet), &line(observed, &verdict));
+        None
+    })
+    .await?;
+    drop(shown);
+    arrive(&observed, outcome, args, global)
+}
+
+/// Says how the wait has ended.
+fn arrive(
+    observed: &Observed,
+    outcome: Option<Outcome>,
+    args: &RollbackArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    let verdict = judge(&observed.deployment);
+    let message = line(observed, &verdict);
+    match outcome {
+        Some(Outcome::Done) => {
+            global.output().print(&message)?;
+            return Ok(Exit::Fine);
+        }
+        Some(_) => report(&format!("error: not rolled out: {message}")),
+        None => {
+            let waited = duration(args.timeout);
+            report(&format!("error: not rolled out after {waited}: {message}"));
+        }
+    }
+    Ok(Exit::Negative)
+}
+
+/// Writes the version, if it is kept.
+async fn roll(
+    cluster: &Cluster,
+    target: &SiteTarget,
+    args: &RollbackArgs,
+) -> Result<Return, Error> {
+    let deployment = deployment(cluster, target).await?;
+    let found = steer::rollback(&deployment, args.to_version.as_deref(), args.force)
+        .map_err(|refusal| Error::Impossible(format!("{target}: {refusal}")))?;
+    let Some(patch) = &found.patch else {
+        return Ok(found);
+    };
+    // Asked for, one that is not kept would stop the rollout and wait for ever.
+    let records = Records::read(cluster, &deployment.spec.application).await?;
+    records.version(&found.version)?;
+    let write = Write::new(Body::JsonPatch, args.dry_run);
+    match cluster
+        .write(&target.path(&cluster.namespace), write, patch)
+        .await
+    {
+        Ok(_) => Ok(found),
+        Err(error) if error.is_failed_test() => Err(Error::Impossible(format!(
+            "{target} was changed by somebody else just now; nothing was rolled back"
+        ))),
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,201 @@
+//! `tree` of a deployment to sites: its waves and sites; of one site, the revisions with their objects; and of an
+//! application, who brings it to sites.
+
+use baton_apis::constants::{LABEL_SITE, LABEL_SITE_DEPLOYMENT};
+use baton_engine::names::is_label_value;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{Resized, TreeArgs, View, fit, out_of_date, show, watch};
+use crate::{
+    args::GlobalArgs,
+    commands::Exit,
+    connect::Cluster,
+    error::Error,
+    follow::Follow as _,
+    output::{Output, format::document},
+    selection::Selection,
+    sites::{
+        fleet::Fleet,
+        follow::FleetFollower,
+        overview::Overview,
+        read::{Observed, deployment, read, status},
+        render::{FleetStyle, SHOWN, render},
+        target::{SiteKind, SiteTarget},
+        verdict::judge,
+    },
+    tree::read::{Scope, once},
+};
+
+/// How many sites are shown one by one where there is little room.
+const FEW: usize = 5;
+
+/// Shows a deployment, one of its sites, or an application.
+pub(crate) async fn run(
+    target: &SiteTarget,
+    args: &TreeArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    check(target, args)?;
+    let cluster = global.connect().await?;
+    let mut output = global.output();
+    output.ascii |= args.ascii;
+    match (target.kind, &args.site) {
+        (SiteKind::Application, _) => overview(&cluster, target, args, output).await,
+        (SiteKind::Deployment, Some(site)) => {
+            one_site(&cluster, target, site, args, output, global).await
+        }
+        (SiteKind::Deployment, None) if args.watch => {
+            watch_fleet(&cluster, target, args, output, global).await
+        }
+        (SiteKind::Deployment, None) => fleet(&cluster, target, args, output).await,
+    }
+}
+
+/// Refuses flags that mean nothing there.
+fn check(target: &SiteTarget, args: &TreeArgs) -> Result<(), Error> {
+    let is_of_site = args.site.is_some() && target.kind == SiteKind::Deployment;
+    let refused = [
+        (args.archived && !is_of_site, "--archived"),
+        (args.revision.is_some() && !is_of_site, "--revision"),
+    ];
+    if let Some((_, flag)) = refused.into_iter().find(|(is_refused, _)| *is_refused) {
+        let text = format!("{flag} looks into the revisions of a site; choose one with --site");
+        return Err(Error::Usage(text));
+    }
+    let refused = [
+        (args.site.is_some(), "--site"),
+        (args.unhealthy, "--unhealthy"),
+        (args.watch, "--watch"),
+    ];
+    let refused = refused.into_iter().find(|(is_refused, _)| *is_refused);
+    if let (SiteKind::Application, Some((_, flag))) = (target.kind, refused) {
+        let text = format!("{flag} is for a deployment to sites; name one as sitedeploy/NAME");
+        return Err(Error::Usage(text));
+    }
+    Ok(())
+}
+
+async fn overview(
+    cluster: &Cluster,
+    target: &SiteTarget,
+    args: &TreeArgs,
+    output: Output,
+) -> Result<Exit, Error> {
+    let overview = Overview::read(cluster, &target.name).await?;
+    match args.output {
+        Some(form) => output.print(&document(form, &json!({ "application": overview.value() })))?,
+        None => output.print(&overview.tree(Timestamp::now(), output))?,
+    }
+    Ok(Exit::Fine)
+}
+
+async fn fleet(
+    cluster: &Cluster,
+    target: &SiteTarget,
+    args: &TreeArgs,
+    output: Output,
+) -> Result<Exit, Error> {
+    let observed = read(cluster, target).await?;
+    let style = style(args, false);
+    let fleet = Fleet::of(&observed, style.now);
+    match args.output {
+        Some(form) => output.print(&document(form, &value(&observed, &fleet)))?,
+        None => output.print(&render(&observed, &fleet, style, output))?,
+    }
+    Ok(Exit::Fine)
+}
+
+fn style(args: &TreeArgs, collapsed: bool) -> FleetStyle {
+    FleetStyle {
+        unhealthy: args.unhealthy,
+        few: if collapsed { FEW } else { SHOWN },
+        now: Timestamp::now(),
+    }
+}
+
+/// A fleet for programs.
+fn value(observed: &Observed, fleet: &Fleet) -> Value {
+    let status = status(&observed.deployment);
+    let verdict = judge(&observed.deployment);
+    json!({ "deployment": {
+        "name": observed.name(),
+        "namespace": observed.deployment.metadata.namespace,
+        "state": verdict.state,
+        "message": verdict.message,
+        "rollout": status.rollout,
+        "version": status.version,
+        "previousVersion": status.previous_version,
+        "paused": observed.deployment.spec.paused,
+        "fleet": fleet,
+    } })
+}
+
+async fn watch_fleet(
+    cluster: &Cluster,
+    target: &SiteTarget,
+    args: &TreeArgs,
+    output: Output,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    let mut follower = FleetFollower::start(cluster, target).await?;
+    let mut view = View::new();
+    let mut resized = Resized::new()?;
+    loop {
+        let fitting = fit(output, global);
+        let fleet = Fleet::of(follower.last(), Timestamp::now());
+        view.show_text(fitting, |collapsed| {
+            let text = render(follower.last(), &fleet, style(args, collapsed), fitting);
+            text + &out_of_date(follower.trouble(), fitting)
+        })?;
+        tokio::select! {
+            exists = follower.next() => {
+                if !exists {
+                    return Err(Error::NotFound(format!("{target} has been deleted")));
+                }
+            }
+            () = resized.wait() => {}
+        }
+    }
+}
+
+/// Looks into a site: its revisions are shown as any others.
+async fn one_site(
+    cluster: &Cluster,
+    target: &SiteTarget,
+    site: &str,
+    args: &TreeArgs,
+    output: Output,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    deployment(cluster, target).await?;
+    let none = || {
+        Error::NotFound(format!(
+            "{target} has no revision in site {site}; `kubectl baton tree {target}` shows its sites"
+        ))
+    };
+    if !is_label_value(site) {
+        return Err(none());
+    }
+    let labels = format!(
+        "{LABEL_SITE_DEPLOYMENT}={},{LABEL_SITE}={site}",
+        target.name
+    );
+    let scope = Scope {
+        selection: Selection {
+            labels: Some(labels),
+            ..Selection::default()
+        },
+        archived: args.archived,
+        revision: args.revision,
+        unhealthy: args.unhealthy,
+    };
+    if args.watch {
+        return watch(cluster, &scope, output, global).await;
+    }
+    let chains = once(cluster, &scope).await?;
+    if chains.is_empty() && !args.unhealthy {
+        return Err(none());
+    }
+    show(cluster, &scope, &chains, args, output)
+}

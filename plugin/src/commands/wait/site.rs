@@ -1,0 +1,143 @@
+//! `wait` for a deployment to sites.
+
+use baton_apis::{SiteDeployment, conditions};
+
+use super::{Goal, Reached, WaitArgs, finish, judge_condition};
+use crate::{
+    args::GlobalArgs,
+    commands::Exit,
+    error::Error,
+    follow,
+    progress::Progress,
+    rollout::Outcome,
+    sites::{
+        follow::DeploymentFollower,
+        read::{find, status},
+        target::SiteTarget,
+        verdict::judge,
+    },
+};
+
+pub(crate) async fn run(
+    target: &SiteTarget,
+    args: &WaitArgs,
+    global: &GlobalArgs,
+) -> Result<Exit, Error> {
+    let unknown = match &args.what {
+        Goal::Succeeded => Some("succeeded"),
+        Goal::Archived => Some("archived"),
+        Goal::Revision(_) => Some("revision"),
+        _ => None,
+    };
+    if let Some(what) = unknown {
+        return Err(Error::Usage(format!(
+            "--for {what} is for deployments and revisions; of a deployment to sites it is rolled-out, available, \
+             deleted or condition=TYPE"
+        )));
+    }
+    let cluster = global.connect().await?;
+    let mut progress = Progress::new();
+    let mut missing = String::new();
+    let mut follower = match DeploymentFollower::start(&cluster, target).await {
+        Err(Error::NotFound(_)) if args.what == Goal::Deleted => {
+            return finish(
+                Some(Ok(format!("{target} is deleted"))),
+                &missing,
+                args,
+                global,
+            );
+        }
+        follower => follower?,
+    };
+    let found = follow::until(
+        &mut follower,
+        target,
+        args.timeout,
+        |deployment| match look(target, deployment, &args.what) {
+            Reached::Yes(message) => Some(Ok(message)),
+            Reached::Never(message) => Some(Err(message)),
+            Reached::No(message) => {
+                progress.show(0, 0, &message);
+                missing = message;
+                None
+            }
+        },
+    );
+    let found = match found.await {
+        // It is gone, and that was waited for.
+        Err(Error::NotFound(_)) if args.what == Goal::Deleted => {
+            Some(Ok(format!("{target} is deleted")))
+        }
+        found => found?,
+    };
+    drop(progress);
+    finish(found, &missing, args, global)
+}
+
+/// Whether a deployment is as it should be.
+fn look(target: &SiteTarget, deployment: &SiteDeployment, goal: &Goal) -> Reached {
+    let name = target.full();
+    let status = status(deployment);
+    let condition = |type_: &str, value: &str| {
+        let found = find(&status.conditions, type_);
+        judge_condition(&name, type_, value, found, deployment.metadata.generation)
+    };
+    match goal {
+        Goal::Available => match condition(conditions::AVAILABLE, "True") {
+            Reached::Yes(_) => Reached::Yes(format!("{name} is available")),
+            other => other,
+        },
+        Goal::Condition { type_, status } => condition(type_, status),
+        Goal::Deleted if deployment.metadata.deletion_timestamp.is_some() => {
+            Reached::No(format!("{name} is being deleted"))
+        }
+        Goal::Deleted => Reached::No(format!("{name} exists, and nobody has deleted it")),
+        _ => {
+            let verdict = judge(deployment);
+            let message = format!("{target}: {}", verdict.message);
+            match verdict.outcome {
+                Outcome::Done => Reached::Yes(message),
+                Outcome::Underway => Reached::No(message),
+                Outcome::Failed => Reached::Never(message),
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sites::{
+        fixtures::{condition, deployment},
+        target::SiteKind,
+    };
+
+    #[test]
+    fn an_aborted_rollout_is_not_waited_for() {
+        let target = SiteTarget::new(SiteKind::Deployment, "shop");
+        let looked = |conditions: &[serde_json::Value], goal: &Goal| {
+            let mut object = deployment("shop");
+            object["status"]["conditions"] = conditions.into();
+            look(&target, &serde_json::from_value(object).unwrap(), goal)
+        };
+        let progressing = condition("Progressing", "True", "RollingOut", "wave 2 of 3");
+        assert_eq!(
+            looked(std::slice::from_ref(&progressing), &Goal::RolledOut),
+            Reached::No("sitedeploy/shop: wave 2 of 3".to_owned())
+        );
+        let aborted = condition("Aborted", "True", "SiteFailed", "eu-4 failed");
+        assert_eq!(
+            looked(&[aborted, progressing], &Goal::RolledOut),
+            Reached::Never("sitedeploy/shop: eu-4 failed".to_owned())
+        );
+        let complete = condition("Progressing", "False", "Complete", "");
+        let available = condition("Available", "True", "Available", "");
+        let both = [complete, available];
+        assert!(matches!(
+            looked(&both, &Goal::RolledOut),
+            Reached::Yes(text) if text.starts_with("sitedeploy/shop: version 1.2.0 is in")
+        ));
+        assert!(matches!(looked(&both, &Goal::Available), Reached::Yes(_)));
+        assert!(matches!(looked(&both, &Goal::Deleted), Reached::No(_)));
+    }
+}

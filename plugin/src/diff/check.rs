@@ -1,0 +1,48 @@
+//! Whether the server would take an object of a file that makes no revision by itself.
+
+use serde_json::{Map, Value, json};
+
+use super::{Section, Tone, forecast::is_lack_of_rights};
+use crate::{
+    connect::{Body, Cluster, Write},
+    error::Error,
+};
+
+/// Lets the server check an apply of an object at a path, and returns the section about it with what is to be said of
+/// that.
+///
+/// # Errors
+/// If the server cannot be asked. A refusal is told in the section.
+pub(crate) async fn check_apply(
+    cluster: &Cluster,
+    object: &Value,
+    path: &str,
+    section: Section,
+) -> Result<Section, Error> {
+    let mut metadata = Map::new();
+    for field in ["name", "namespace", "labels", "annotations"] {
+        if let Some(value) = object["metadata"].get(field) {
+            metadata.insert(field.to_owned(), value.clone());
+        }
+    }
+    let body = json!({
+        "apiVersion": object["apiVersion"],
+        "kind": object["kind"],
+        "metadata": metadata,
+        "spec": object["spec"],
+    });
+    let write = Write {
+        options: "&force=true&fieldValidation=Strict",
+        ..Write::new(Body::Apply, true)
+    };
+    match cluster.write(path, write, &body).await {
+        Ok(_) => Ok(section),
+        Err(error) if is_lack_of_rights(&error) => {
+            Ok(section.note("not checked by the server, for lack of the right to patch it"))
+        }
+        Err(error @ Error::Refused(_)) => {
+            Ok(section.verdict(Tone::Bad, format!("the server would refuse that: {error}")))
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,240 @@
+//! What is known of a deployment to sites: itself, the revisions of its sites, and the sites.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_apis::{
+    SiteApplication, SiteDeployment, SiteDeploymentStatus,
+    constants::{API_VERSION, LABEL_SITE_DEPLOYMENT},
+};
+use baton_kubernetes::wire::escape;
+use baton_terminal::error::is_not_served;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{
+    cluster::{self, Clusters},
+    revision::SiteRevision,
+    target::{SiteKind, SiteTarget},
+};
+use crate::{
+    connect::{Cluster, ListQuery, ListRequest},
+    error::Error,
+    output::format::text_at,
+};
+
+/// A deployment to sites with all that belongs to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Observed {
+    pub(crate) deployment: SiteDeployment,
+    /// The revisions of each site, the oldest first.
+    pub(crate) chains: BTreeMap<String, Vec<SiteRevision>>,
+    pub(crate) clusters: Clusters,
+    /// The sites that were chosen; `None` where nobody has said.
+    pub(crate) placed: Option<BTreeSet<String>>,
+}
+
+impl Observed {
+    /// From what the server holds; `placements` are the records of which sites were chosen.
+    pub(crate) fn new<'v>(
+        deployment: SiteDeployment,
+        revisions: impl IntoIterator<Item = SiteRevision>,
+        clusters: Clusters,
+        placements: impl IntoIterator<Item = &'v Value>,
+    ) -> Self {
+        let mut chains: BTreeMap<String, Vec<SiteRevision>> = BTreeMap::new();
+        for revision in revisions {
+            let site = revision.entry.site.clone();
+            chains.entry(site).or_default().push(revision);
+        }
+        for chain in chains.values_mut() {
+            chain.sort_by_key(|one| (one.number, one.created, one.name.clone()));
+        }
+        let placed = placed(&deployment, placements);
+        Self {
+            deployment,
+            chains,
+            clusters,
+            placed,
+        }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.deployment.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    pub(crate) fn target(&self) -> SiteTarget {
+        SiteTarget::new(SiteKind::Deployment, self.name())
+    }
+
+    /// All sites that are placed or have revisions.
+    pub(crate) fn sites(&self) -> BTreeSet<&str> {
+        let placed = self.placed.iter().flatten();
+        let sites = self.chains.keys().chain(placed);
+        sites.map(String::as_str).collect()
+    }
+}
+
+/// The sites of the newest record of a deployment.
+fn placed<'v>(
+    deployment: &SiteDeployment,
+    placements: impl IntoIterator<Item = &'v Value>,
+) -> Option<BTreeSet<String>> {
+    let uid = deployment.metadata.uid.as_deref().unwrap_or_default();
+    let is_own = |record: &&Value| {
+        let owners = record["metadata"]["ownerReferences"].as_array();
+        let mut owners = owners.into_iter().flatten();
+        owners.any(|owner| owner["uid"] == uid)
+    };
+    let records = placements.into_iter().filter(is_own);
+    let records = records.filter(|record| record["data"]["sites"].is_array());
+    // Of two records of one generation the one that was written last is in force.
+    let order = |record: &&Value| {
+        let version = text_at(record, "/metadata/resourceVersion").parse::<u64>();
+        (record["revision"].as_i64(), version.ok())
+    };
+    let newest = records.max_by_key(order)?;
+    serde_json::from_value(newest["data"]["sites"].clone()).ok()
+}
+
+/// What was reported of a deployment.
+pub(crate) fn status(deployment: &SiteDeployment) -> SiteDeploymentStatus {
+    deployment.status.clone().unwrap_or_default()
+}
+
+/// A condition of a deployment or an application.
+pub(crate) fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
+
+/// Revisions of a deployment; of one site where that is named.
+pub(crate) fn revisions(namespace: &str, deployment: &str) -> ListRequest {
+    ListRequest {
+        path: format!(
+            "/apis/{API_VERSION}/namespaces/{}/objectsets",
+            escape(namespace)
+        ),
+        query: labelled(deployment),
+    }
+}
+
+/// The records of which sites a deployment has.
+pub(crate) fn placements(namespace: &str, deployment: &str) -> ListRequest {
+    ListRequest {
+        path: records_path(namespace),
+        query: labelled(deployment),
+    }
+}
+
+/// URL path of all records of a namespace.
+pub(crate) fn records_path(namespace: &str) -> String {
+    format!(
+        "/apis/apps/v1/namespaces/{}/controllerrevisions",
+        escape(namespace)
+    )
+}
+
+fn labelled(deployment: &str) -> ListQuery {
+    ListQuery {
+        labels: Some(format!("{LABEL_SITE_DEPLOYMENT}={deployment}")),
+        ..ListQuery::default()
+    }
+}
+
+/// Reads a deployment with its sites, however many: the object, and three lists.
+///
+/// # Errors
+/// If it does not exist, the kind is not served, or its revisions cannot be read. That Clusters cannot be is kept;
+/// which sites were chosen is then, as without that record, known from the revisions alone.
+pub(crate) async fn read(cluster: &Cluster, target: &SiteTarget) -> Result<Observed, Error> {
+    let deployment = deployment(cluster, target).await?;
+    let (namespace, name) = (cluster.namespace.as_str(), target.name.as_str());
+    let mut found = Vec::new();
+    let (source, records) = (revisions(namespace, name), placements(namespace, name));
+    let (read, clusters, placements) = futures::join!(
+        cluster.each_at(&source.path, &source.query, |object| {
+            found.extend(SiteRevision::read(&object));
+        }),
+        cluster::read(cluster),
+        cluster.list_at(&records.path, &records.query),
+    );
+    read?;
+    let placements = placements.unwrap_or_default();
+    Ok(Observed::new(deployment, found, clusters, &placements))
+}
+
+/// Reads a deployment itself.
+///
+/// # Errors
+/// If it does not exist or cannot be read, or the kind is not served.
+pub(crate) async fn deployment(
+    cluster: &Cluster,
+    target: &SiteTarget,
+) -> Result<SiteDeployment, Error> {
+    parse(get(cluster, target).await?, target)
+}
+
+/// Reads an application itself.
+///
+/// # Errors
+/// If it does not exist or cannot be read, or the kind is not served.
+pub(crate) async fn application(cluster: &Cluster, name: &str) -> Result<SiteApplication, Error> {
+    let target = SiteTarget::new(SiteKind::Application, name);
+    parse(get(cluster, &target).await?, &target)
+}
+
+/// The deployments of a namespace that bring an application to sites.
+///
+/// # Errors
+/// If they cannot be read.
+pub(crate) async fn deployments_of(
+    cluster: &Cluster,
+    application: &str,
+) -> Result<Vec<SiteDeployment>, Error> {
+    let path = SiteKind::Deployment.path(&cluster.namespace);
+    let found = cluster.list_at(&path, &ListQuery::default()).await;
+    let found = found.map_err(|error| unserved(cluster, SiteKind::Deployment, error))?;
+    let parsed = found.into_iter().filter_map(|object| {
+        let parsed = serde_json::from_value::<SiteDeployment>(object).ok()?;
+        (parsed.spec.application == application).then_some(parsed)
+    });
+    Ok(parsed.collect())
+}
+
+async fn get(cluster: &Cluster, target: &SiteTarget) -> Result<Value, Error> {
+    let path = target.path(&cluster.namespace);
+    let read = cluster.send(http::Method::GET, &path, None).await;
+    read.map_err(|error| match unserved(cluster, target.kind, error) {
+        error if error.is_code(404) => not_found(target, &cluster.namespace),
+        error => error,
+    })
+}
+
+/// Says that a kind is not served, if that is the error.
+pub(crate) fn unserved(cluster: &Cluster, kind: SiteKind, error: Error) -> Error {
+    match error {
+        Error::Refused(status) if is_not_served(&status) => Error::NoSites {
+            server: cluster.server.clone(),
+            kind: kind.plural(),
+        },
+        error => error,
+    }
+}
+
+/// As kubectl says it.
+pub(crate) fn not_found(target: &SiteTarget, namespace: &str) -> Error {
+    Error::NotFound(format!(
+        "{} {:?} not found in namespace {namespace:?}",
+        target.kind.plural(),
+        target.name
+    ))
+}
+
+/// An object of a kind of ours.
+///
+/// # Errors
+/// If it is not as the kind is.
+pub(crate) fn parse<T: DeserializeOwned>(object: Value, target: &SiteTarget) -> Result<T, Error> {
+    serde_json::from_value(object)
+        .map_err(|error| Error::Impossible(format!("{target} cannot be read: {error}")))
+}

@@ -1,0 +1,125 @@
+//! Phases of sites, which wait for their turn.
+
+use std::sync::Arc;
+
+use baton_engine::conditions::Requeue;
+use baton_fleet::mirror::{Origin, Place};
+use baton_records::phase::PhaseRecord;
+use baton_runtime::{
+    controller::{Controller as _, Reconciled},
+    outcomes::ReconcileOutcome,
+};
+use baton_sites::{
+    gate::{Begun, Member},
+    terms::Terms,
+};
+
+use super::ObjectSetPhases;
+use crate::controllers::{
+    AtStep as _, Error,
+    site_gate::{Gate, Passage, ask, chain, is_named, is_of_site, not_handed_yet, state},
+};
+
+impl ObjectSetPhases {
+    /// Lets a phase pass that may write, with what its pass has to know; what became of it if it may not.
+    ///
+    /// # Guarantees
+    /// That it has begun is stored before anything of it is written.
+    pub(super) async fn gate(
+        &self,
+        record: Arc<PhaseRecord>,
+    ) -> Result<Result<(Arc<PhaseRecord>, Passage), Reconciled>, Error> {
+        if record.deleting {
+            return Ok(Ok((record, Passage::default())));
+        }
+        let now = self.shared.clock.now();
+        match ask(&self.observed, &record, |_| self.terms(&record), now)? {
+            Gate::Open(site) => Ok(Ok((record, site))),
+            Gate::Unknown => Ok(Err((ReconcileOutcome::Waiting, Requeue::OnEvent))),
+            Gate::Hold(status, result) => {
+                let old = record.status()?;
+                Ok(Err(self.write(&record, &old, status, result).await?))
+            }
+            Gate::Begin(status) => {
+                // With the finalizer, without which its deletion would not wait.
+                let record = self.set_up(record).await?;
+                let updated = self.shared.api.set_status(&record, &status).await;
+                let updated = updated.at_step("noting that it has begun")?;
+                self.observed.phases.updated(updated.clone(), Self::NAME);
+                match ask(&self.observed, &updated, |_| self.terms(&updated), now)? {
+                    Gate::Open(site) => Ok(Ok((Arc::new(updated), site))),
+                    _ => Ok(Err((ReconcileOutcome::Changed, Requeue::OnEvent))),
+                }
+            }
+        }
+    }
+
+    /// What holds for the upgrades of a phase.
+    fn terms(&self, record: &PhaseRecord) -> Terms {
+        let entry = record
+            .annotations
+            .get(baton_apis::constants::ANNOTATION_SITE);
+        let entry = entry.and_then(|text| serde_json::from_str(text).ok());
+        let owner = entry.map(|entry| self.observed.site_terms.of(&record.key.namespace, &entry));
+        let cluster = record.cluster().unwrap_or_default();
+        Terms {
+            owner: owner.unwrap_or_default(),
+            site_windows: self.inventory.upgrade_windows(cluster).to_vec(),
+        }
+    }
+
+    /// What an agent has to know of the place of a phase; `known`: its mirror.
+    pub(super) fn place(&self, record: &PhaseRecord, known: Option<&PhaseRecord>) -> Option<Place> {
+        if !is_of_site(record) {
+            return None;
+        }
+        let has_begun = matches!(state(record).begun, Begun::Yes(_));
+        let origin = known.and_then(|known| Origin::read(known).ok());
+        match origin.and_then(|origin| origin.place().cloned()) {
+            // It makes no difference any more what holds.
+            Some(told) if has_begun => Some(told),
+            told => {
+                let is_told = told.map_or(has_begun, |told| told.has_begun());
+                Place::of(record, self.terms(record), is_told)
+            }
+        }
+    }
+
+    /// The revision before that of a phase which is not wholly handed to the agent of a cluster. Agents take it that
+    /// they have all that comes before what they have.
+    fn not_handed_before(&self, record: &PhaseRecord, cluster: &str) -> Option<Member> {
+        let chain = chain(&self.observed, record);
+        let older = chain.into_iter();
+        let mut older = older.take_while(|it| Some(&it.uid) != record.controller.as_ref());
+        older.find(|member| {
+            let revision = self.observed.revisions.by_uid(&member.uid);
+            let phases = revision.map(|revision| self.observed.phases.controlled_by(&revision));
+            let phases = phases.unwrap_or_default();
+            let is_handed = |name: &String| {
+                let phase = phases.iter().find(|phase| is_named(phase, member, name));
+                phase.is_some_and(|phase| {
+                    phase.cluster() != Some(cluster) || self.mirror_of(phase, cluster).is_some()
+                })
+            };
+            !member.is_leaving && !member.entry.phases.iter().all(is_handed)
+        })
+    }
+
+    /// Reports that the turn of a phase to be handed to an agent has not come, if so.
+    pub(super) async fn out_of_turn(
+        &self,
+        record: &PhaseRecord,
+        cluster: &str,
+    ) -> Result<Option<Reconciled>, Error> {
+        if !is_of_site(record) || self.mirror_of(record, cluster).is_some() {
+            return Ok(None);
+        }
+        let Some(before) = self.not_handed_before(record, cluster) else {
+            return Ok(None);
+        };
+        let result = (ReconcileOutcome::Waiting, Requeue::OnEvent);
+        let old = record.status()?;
+        let status = not_handed_yet(record, &before, self.shared.clock.now())?;
+        self.write(record, &old, status, result).await.map(Some)
+    }
+}

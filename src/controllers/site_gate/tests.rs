@@ -1,0 +1,261 @@
+use baton_engine::revision::Reach;
+use baton_fleet::mirror;
+use baton_records::{
+    phase::PhaseKind,
+    record::Record,
+    revision::{RevisionKind::ObjectSet, RevisionRecord},
+};
+use baton_sites::terms::OwnerTerms;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: &str = "2026-01-01T12:00:00Z";
+
+fn now() -> Timestamp {
+    NOW.parse().unwrap()
+}
+
+/// The conditions of a state in one word.
+fn conditions(word: &str) -> Value {
+    let condition = |type_: &str, status: &str, reason: &str| {
+        json!({"type": type_, "status": status, "reason": reason, "message": "m", "observedGeneration": 1,
+            "lastTransitionTime": "2026-01-01T00:00:00Z"})
+    };
+    match word {
+        "ok" => json!([condition(STARTED, "True", "Started"), condition("Available", "True", "Available")]),
+        "run" => json!([condition(STARTED, "True", "Started")]),
+        _ => json!([]),
+    }
+}
+
+fn metadata(number: i64) -> Value {
+    let entry = json!({
+        "deployment": "d", "site": "edge", "application": "shop", "version": format!("1.{number}.0"), "edit": "0",
+        "rollout": 1, "batch": 1, "phases": ["a", "b"],
+    });
+    json!({
+        "namespace": "shop", "resourceVersion": number.to_string(), "generation": 1,
+        "labels": {LABEL_CHAIN: "chain", "package-operator.run/phase-class": "cluster.edge"},
+        "annotations": {ANNOTATION_SITE: entry.to_string()},
+    })
+}
+
+fn revision(number: i64, lifecycle: &str) -> RevisionRecord {
+    let mut metadata = metadata(number);
+    metadata["name"] = format!("v{number}").into();
+    metadata["uid"] = format!("u{number}").into();
+    let phases = json!([{"name": "a", "class": "cluster.edge"}]);
+    let object = json!({
+        "metadata": metadata, "spec": {"revision": number, "lifecycleState": lifecycle, "phases": phases},
+    });
+    Record::read(ObjectSet, &object.to_string()).unwrap()
+}
+
+fn phase(number: i64, name: &str, word: &str) -> PhaseRecord {
+    let mut metadata = metadata(number);
+    metadata["name"] = format!("v{number}-{name}").into();
+    metadata["uid"] = format!("p{number}-{name}").into();
+    metadata["ownerReferences"] = json!([{"uid": format!("u{number}"), "controller": true}]);
+    let object = json!({
+        "metadata": metadata, "spec": {"revision": number, "objects": []}, "status": {"conditions": conditions(word)},
+    });
+    Record::read(PhaseKind(ObjectSet), &object.to_string()).unwrap()
+}
+
+/// As an agent knows it.
+fn mirrored(number: i64, name: &str, word: &str, has_begun: bool) -> (PhaseRecord, Vec<RevisionRecord>) {
+    let origin = phase(number, name, word);
+    let place = Place::of(&origin, Terms::default(), has_begun);
+    let set = revision(number, "Active");
+    let described = mirror::Origin::of(&origin, Some(&set), &[], Reach::default()).in_place(place);
+    let key = mirror::key("edge", &origin);
+    let mut object = mirror::manifest(&key, &origin, &described).unwrap();
+    object["metadata"]["uid"] = format!("m{number}-{name}").into();
+    object["metadata"]["resourceVersion"] = number.to_string().into();
+    object["status"] = json!({"conditions": conditions(word)});
+    let mirror = Record::read(mirror::KIND, &object.to_string()).unwrap();
+    let read = mirror::Origin::read(&mirror).unwrap();
+    (read.phase(&mirror), read.revisions(1).unwrap())
+}
+
+/// Revisions of two phases by their states, as a manager or an agent observes them.
+fn observed(states: &[(i64, &str, &str)], is_agent: bool) -> Observed {
+    let observed = Observed::default();
+    for (number, a, b) in states {
+        for (name, word) in [("a", *a), ("b", *b)] {
+            if word == "none" {
+                continue;
+            }
+            if is_agent {
+                let (phase, revisions) = mirrored(*number, name, word, false);
+                observed.phases.observe(phase);
+                for revision in revisions {
+                    observed.revisions.observe(revision);
+                }
+            } else {
+                observed.phases.observe(phase(*number, name, word));
+            }
+        }
+        if !is_agent {
+            observed.revisions.observe(revision(*number, "Active"));
+        }
+    }
+    observed
+}
+
+fn find(observed: &Observed, name: &str) -> Arc<PhaseRecord> {
+    let found = observed.phases.filter(|phase| *phase.key.name == *name);
+    found.into_iter().next().unwrap()
+}
+
+fn available(status: &ObjectSetPhaseStatus) -> &Condition {
+    status.conditions.iter().find(|it| it.type_ == "Available").unwrap()
+}
+
+fn answer(gate: &Gate) -> String {
+    match gate {
+        Gate::Open(site) => format!("open {}", site.started.is_some()),
+        Gate::Begin(status) => format!("begin {}", available(status).reason),
+        Gate::Hold(status, (_, requeue)) => {
+            let Condition { reason, message, .. } = available(status);
+            format!("{reason}: {message} {requeue:?}")
+        }
+        Gate::Unknown => "unknown".to_owned(),
+    }
+}
+
+fn asked(observed: &Observed, name: &str, terms: &Terms) -> Gate {
+    ask(observed, &find(observed, name), |_| terms.clone(), now()).unwrap()
+}
+
+#[test]
+fn managers_and_agents_see_the_same_queue() {
+    for is_agent in [false, true] {
+        for (states, name, expected) in [
+            (&[(1, "-", "-")][..], "v1-a", "begin ProbeFailure"),
+            (&[(1, "-", "-")], "v1-b", "Queued: Waits for phase \"a\". OnEvent"),
+            (&[(1, "ok", "-")], "v1-b", "begin ProbeFailure"),
+            (&[(1, "ok", "ok")], "v1-b", "open true"),
+            (&[(1, "ok", "ok"), (2, "-", "-")], "v2-a", "begin ProbeFailure"),
+            (&[(1, "ok", "run"), (2, "-", "-")], "v2-a", "Queued: Waits for version 1.1.0 (v1), which is not"),
+            // One whose phases are not all there is not available.
+            (&[(1, "ok", "none"), (2, "-", "-")], "v2-a", "Queued: Waits for version 1.1.0 (v1), which is not"),
+            (&[(1, "ok", "ok"), (2, "-", "-"), (10, "-", "-")], "v10-a", "Queued: Waits for version 1.2.0 (v2)"),
+        ] {
+            let observed = observed(states, is_agent);
+            let answer = answer(&asked(&observed, name, &Terms::default()));
+            assert!(answer.starts_with(expected), "{states:?} {name}: {answer}");
+        }
+    }
+}
+
+/// A manager knows of a revision whose phases are not there yet; what is on its way out is in nobody's way.
+#[test]
+fn a_revision_without_phases_has_its_place() {
+    let observed = observed(&[(1, "ok", "ok"), (2, "none", "none"), (3, "-", "-")], false);
+    let waits = answer(&asked(&observed, "v3-a", &Terms::default()));
+    assert!(waits.starts_with("Queued: Waits for version 1.2.0 (v2)"), "{waits}");
+    let mut leaving = revision(2, "Archived");
+    leaving.resource_version = 9;
+    observed.revisions.observe(leaving);
+    assert_eq!(answer(&asked(&observed, "v3-a", &Terms::default())), "begin ProbeFailure");
+    let mut own = revision(3, "Archived");
+    own.resource_version = 9;
+    observed.revisions.observe(own);
+    assert_eq!(answer(&asked(&observed, "v3-a", &Terms::default())), "unknown");
+}
+
+/// What says so on its mirror had begun before, though nobody has reported anything there.
+#[test]
+fn what_had_begun_before_it_was_handed_to_an_agent_goes_on() {
+    let observed = Observed::default();
+    for (has_begun, expected) in [(false, "begin ProbeFailure"), (true, "open true")] {
+        let (mut phase, revisions) = mirrored(1, "a", "-", has_begun);
+        phase.resource_version += u64::from(has_begun);
+        observed.phases.observe(phase);
+        for revision in revisions {
+            observed.revisions.observe(revision);
+        }
+        assert_eq!(answer(&asked(&observed, "v1-a", &Terms::default())), expected);
+        assert_eq!(is_untouched(&find(&observed, "v1-a")).unwrap(), !has_begun);
+    }
+}
+
+#[test]
+fn a_window_is_waited_for_an_hour_at_most() {
+    let observed = observed(&[(1, "ok", "ok"), (2, "-", "-")], false);
+    for (cron, seconds) in [("0 14 * * *", 3600), ("10 12 * * *", 600)] {
+        let mut terms = Terms::default();
+        terms.owner = OwnerTerms {
+            windows: vec![serde_json::from_value(json!({"cron": cron, "duration": "1m"})).unwrap()],
+            ..OwnerTerms::default()
+        };
+        let Gate::Hold(status, (_, requeue)) = asked(&observed, "v2-a", &terms) else {
+            panic!("it is not held");
+        };
+        assert_eq!(available(&status).reason, "Queued");
+        assert_eq!(requeue, Requeue::After(Duration::from_secs(seconds)), "{cron}");
+        // Its text does not change while it waits, so that nothing is written.
+        let later = ask(&observed, &find(&observed, "v2-a"), |_| terms.clone(), now() + Duration::from_secs(99));
+        let Gate::Hold(later, _) = later.unwrap() else {
+            panic!("it is not held");
+        };
+        assert_eq!(available(&later).message, available(&status).message);
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_refused_and_stops_nobody_else() {
+    let observed = observed(&[(1, "ok", "ok"), (2, "-", "-")], false);
+    let mut damaged = phase(2, "a", "-");
+    let annotation = |phase: &mut PhaseRecord, text: &str| {
+        phase.annotations.insert(ANNOTATION_SITE.to_owned(), text.to_owned());
+    };
+    annotation(&mut damaged, "{");
+    let refused = answer(&ask(&observed, &damaged, |_| Terms::default(), now()).unwrap());
+    assert!(refused.starts_with("PreflightError: annotation baton.run/site: "), "{refused}");
+    let other = find(&observed, "v2-b").annotations[ANNOTATION_SITE].replace("\"a\"", "\"c\"");
+    annotation(&mut damaged, &other);
+    let unlisted = answer(&ask(&observed, &damaged, |_| Terms::default(), now()).unwrap());
+    assert!(unlisted.ends_with("phases: this phase is not listed OnEvent"), "{unlisted}");
+    // What runs goes on.
+    let mut running = phase(1, "a", "ok");
+    annotation(&mut running, "{");
+    assert_eq!(answer(&ask(&observed, &running, |_| Terms::default(), now()).unwrap()), "open true");
+    let mut none = phase(1, "a", "-");
+    none.annotations.clear();
+    assert_eq!(answer(&ask(&observed, &none, |_| panic!("asked"), now()).unwrap()), "open false");
+}
+
+#[test]
+fn phases_wake_the_others_of_their_chain_by_what_these_wait_for() {
+    for is_agent in [false, true] {
+        let observed = observed(&[(1, "run", "-"), (2, "-", "-")], is_agent);
+        let before = find(&observed, "v1-a");
+        let changed = |word: &str| {
+            let mut after = PhaseRecord::clone(&before);
+            let status = json!({"conditions": conditions(word)});
+            after.set_status(&serde_json::from_value(status).unwrap()).unwrap();
+            after
+        };
+        let woken = |old: Option<&PhaseRecord>, new: Option<&PhaseRecord>| {
+            let mut names: Vec<_> =
+                mates(&observed, old, new).into_iter().map(|wake| wake.key.name.to_string()).collect();
+            names.sort();
+            names.join(" ")
+        };
+        let all = "v1-b v2-a v2-b";
+        assert_eq!(woken(Some(&before), Some(&changed("run"))), "");
+        assert_eq!(woken(Some(&before), Some(&changed("ok"))), all);
+        assert_eq!(woken(Some(&before), None), all);
+        assert_eq!(woken(None, Some(&before)), all);
+        let mut going = changed("run");
+        going.deleting = true;
+        assert_eq!(woken(Some(&before), Some(&going)), all);
+        let mut other = changed("ok");
+        other.annotations.remove(ANNOTATION_SITE);
+        assert_eq!(woken(None, Some(&other)), "");
+    }
+}
