@@ -1,7 +1,7 @@
 //! Which objects share a slice, where a revision keeps all of its objects in slices, and where those objects are.
 
 use baton_apis::ObjectSetObject;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 /// Bytes of manifests in a slice: a few times less than an object may have, as the revision of another cluster gets a
 /// copy of a phase.
@@ -48,8 +48,16 @@ const CLUSTER_SCOPED: [&str; 13] = [
 #[must_use]
 pub fn placed(mut object: Value, namespace: &str) -> Value {
     let kind = object["kind"].as_str().unwrap_or_default();
-    if !CLUSTER_SCOPED.contains(&kind) {
-        object["metadata"]["namespace"] = namespace.into();
+    if CLUSTER_SCOPED.contains(&kind) {
+        return object;
+    }
+    // What is no manifest at all is refused where it is delivered.
+    let metadata = object.as_object_mut().map(|object| {
+        let metadata = object.entry("metadata");
+        metadata.or_insert_with(|| json!({}))
+    });
+    if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
+        metadata.insert("namespace".to_owned(), namespace.into());
     }
     object
 }
@@ -68,8 +76,6 @@ pub fn placed_by_default(object: Value, namespace: &str) -> Value {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn object(bytes: usize) -> ObjectSetObject {
@@ -112,6 +118,9 @@ mod tests {
             let given = object(kind, namespace);
             assert_eq!(placed(given.clone(), "shop"), object(kind, always));
             assert_eq!(placed_by_default(given, "shop"), object(kind, by_default));
+        }
+        for odd in [json!("text"), json!({"metadata": "text"})] {
+            assert_eq!(placed(odd.clone(), "shop"), odd);
         }
     }
 }

@@ -12,7 +12,7 @@ use baton_engine::slice_parts;
 use baton_releases::chart::{self, Installation};
 use baton_runtime::controller::Controller as _;
 use kube::ResourceExt as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use twox_hash::XxHash64;
 
 use super::{Error, installation::Installations, kinds, scalable::scalable};
