@@ -1,6 +1,7 @@
-//! Which objects share a slice, where a revision keeps all of its objects in slices.
+//! Which objects share a slice, where a revision keeps all of its objects in slices, and where those objects are.
 
 use baton_apis::ObjectSetObject;
+use serde_json::{Value, json};
 
 /// Bytes of manifests in a slice: a few times less than an object may have, as the revision of another cluster gets a
 /// copy of a phase.
@@ -25,10 +26,56 @@ pub fn in_parts(objects: Vec<ObjectSetObject>) -> Vec<Vec<ObjectSetObject>> {
     parts
 }
 
+/// Built-in kinds whose objects have no namespace, and that people deliver.
+const CLUSTER_SCOPED: [&str; 13] = [
+    "APIService",
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "CustomResourceDefinition",
+    "IngressClass",
+    "MutatingWebhookConfiguration",
+    "Namespace",
+    "PersistentVolume",
+    "PriorityClass",
+    "RuntimeClass",
+    "StorageClass",
+    "ValidatingAdmissionPolicy",
+    "ValidatingWebhookConfiguration",
+];
+
+/// An object in a namespace, unless it is of a built-in kind that has none: other clusters are not asked which kinds are
+/// namespaced.
+#[must_use]
+pub fn placed(mut object: Value, namespace: &str) -> Value {
+    let kind = object["kind"].as_str().unwrap_or_default();
+    if CLUSTER_SCOPED.contains(&kind) {
+        return object;
+    }
+    // What is no manifest at all is refused where it is delivered.
+    let metadata = object.as_object_mut().map(|object| {
+        let metadata = object.entry("metadata");
+        metadata.or_insert_with(|| json!({}))
+    });
+    if let Some(metadata) = metadata.and_then(Value::as_object_mut) {
+        metadata.insert("namespace".to_owned(), namespace.into());
+    }
+    object
+}
+
+/// As [`placed`], for objects that may say themselves in which namespace they are.
+#[must_use]
+pub fn placed_by_default(object: Value, namespace: &str) -> Value {
+    match object
+        .pointer("/metadata/namespace")
+        .and_then(Value::as_str)
+    {
+        None | Some("") => placed(object, namespace),
+        Some(_) => object,
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     fn object(bytes: usize) -> ObjectSetObject {
@@ -57,6 +104,23 @@ mod tests {
                 .map(|it| it.object.to_string().len() - 2)
                 .collect();
             assert_eq!(order, sizes);
+        }
+    }
+
+    #[test]
+    fn objects_are_in_a_namespace_unless_their_kind_has_none() {
+        let object = |kind: &str, namespace: &str| json!({"kind": kind, "metadata": {"name": "a", "namespace": namespace}});
+        for (kind, namespace, always, by_default) in [
+            ("ConfigMap", "", "shop", "shop"),
+            ("ConfigMap", "other", "shop", "other"),
+            ("ClusterRole", "", "", ""),
+        ] {
+            let given = object(kind, namespace);
+            assert_eq!(placed(given.clone(), "shop"), object(kind, always));
+            assert_eq!(placed_by_default(given, "shop"), object(kind, by_default));
+        }
+        for odd in [json!("text"), json!({"metadata": "text"})] {
+            assert_eq!(placed(odd.clone(), "shop"), odd);
         }
     }
 }

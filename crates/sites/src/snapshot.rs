@@ -8,13 +8,13 @@ mod keep;
 use std::collections::BTreeSet;
 
 use baton_apis::{
-    ObjectSetProbe, ServiceUpgradeMethod, SiteApplicationSpec, SiteStop, SiteUpgrade,
-    UpgradeMethod, conditions::reasons,
+    ObjectSetObject, ObjectSetProbe, ServiceUpgradeMethod, SiteApplicationSpec, SiteStop,
+    SiteUpgrade, UpgradeMethod, conditions::reasons,
 };
 use baton_engine::{
     chain_names::{begin, short_hash},
     names::{is_label, quoted},
-    slice_parts,
+    slice_parts::{self, placed_by_default},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -126,7 +126,8 @@ pub fn record_name(application: &str, version: &str, edit: &str) -> String {
     format!("{}-{hash}", begin(application, NAME_LIMIT))
 }
 
-/// A version of an application as its spec has it now.
+/// A version of an application, by its namespace and name, as its spec has it now. Objects that name no namespace are
+/// in that of the application, also in sites.
 ///
 /// # Errors
 /// When the template cannot be brought to sites, or a window cannot be understood.
@@ -134,7 +135,10 @@ pub fn record_name(application: &str, version: &str, edit: &str) -> String {
 /// # Caveats
 /// The edit is a hash of the template as it is serialised. A field that is added to its types has to be left out while
 /// it has its default, or else every version would be edited by an update of the manager.
-pub fn content(application: &str, spec: &SiteApplicationSpec) -> Result<Content, Invalid> {
+pub fn content(
+    (namespace, application): (&str, &str),
+    spec: &SiteApplicationSpec,
+) -> Result<Content, Invalid> {
     let template = &spec.template.spec;
     check(spec).map_err(|message| Invalid {
         reason: reasons::INVALID_TEMPLATE,
@@ -152,7 +156,16 @@ pub fn content(application: &str, spec: &SiteApplicationSpec) -> Result<Content,
     };
     let (mut phases, mut slices) = (Vec::new(), Vec::new());
     for phase in template.phases.iter().flatten() {
-        let parts = slice_parts::in_parts(phase.objects.clone());
+        let parts = slice_parts::in_parts(
+            phase
+                .objects
+                .iter()
+                .map(|entry| ObjectSetObject {
+                    object: placed_by_default(entry.object.clone(), namespace),
+                    ..entry.clone()
+                })
+                .collect(),
+        );
         let parts: Vec<_> = parts
             .into_iter()
             .map(|part| slice(application, json!(part)))
@@ -245,7 +258,7 @@ mod tests {
         let edit = |change: fn(&mut SiteApplicationSpec)| {
             let mut spec = application(&json!([phase("a"), phase("b")]));
             change(&mut spec);
-            content("shop", &spec).unwrap().snapshot.edit
+            content(("tenant", "shop"), &spec).unwrap().snapshot.edit
         };
         let plain = edit(|_| {});
         assert_eq!(plain.len(), 16);
@@ -263,8 +276,16 @@ mod tests {
 
     #[test]
     fn phases_keep_their_objects_in_slices_named_after_the_content() {
-        let made = content("shop", &application(&json!([phase("a"), phase("b")]))).unwrap();
-        let edited = content("shop", &application(&json!([phase("a"), phase("c")]))).unwrap();
+        let made = content(
+            ("tenant", "shop"),
+            &application(&json!([phase("a"), phase("b")])),
+        )
+        .unwrap();
+        let edited = content(
+            ("tenant", "shop"),
+            &application(&json!([phase("a"), phase("c")])),
+        )
+        .unwrap();
         let names: Vec<_> = made.snapshot.slices().collect();
         let listed: Vec<_> = made
             .slices
@@ -293,7 +314,7 @@ mod tests {
             (with("slices", json!(["x"])), "names slices"),
             (with("objects", json!([])), "no objects"),
         ] {
-            let invalid = content("shop", &application(&phases)).unwrap_err();
+            let invalid = content(("tenant", "shop"), &application(&phases)).unwrap_err();
             assert_eq!(invalid.reason, reasons::INVALID_TEMPLATE);
             assert!(invalid.message.contains(expected), "{}", invalid.message);
         }
@@ -303,7 +324,7 @@ mod tests {
             duration: "1h".to_owned(),
             time_zone: None,
         });
-        let invalid = content("shop", &spec).unwrap_err();
+        let invalid = content(("tenant", "shop"), &spec).unwrap_err();
         assert_eq!(invalid.reason, reasons::INVALID_WINDOW);
     }
 

@@ -3,7 +3,9 @@
 use baton_integration::agent::Agent;
 use baton_integration::application::{condition, reason};
 use baton_integration::exclusive::Exclusive;
-use baton_integration::fleet::{APPLICATION, Fleet, LABEL, entry, settings, spec, version};
+use baton_integration::fleet::{
+    APPLICATION, Fleet, LABEL, entry, settings, spec, version, version_with,
+};
 use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::sites::{Joined, PULL, PUSH, Site};
@@ -38,13 +40,6 @@ impl Sites {
             fleet.has_version(site, version).await;
         }
     }
-}
-
-/// A version that is refused before anything of it is written.
-fn refused(number: &str) -> Value {
-    let settings = settings().data("version", number).data("other", number);
-    let impossible = configmap("impossible").with("/data", json!({ "k": 1 }));
-    spec(number, &[settings, impossible])
 }
 
 fn rolling() -> Value {
@@ -132,11 +127,12 @@ async fn a_canary_that_fails_is_rolled_back_and_nobody_else_gets_the_version() {
         "type": "Canary",
         "canary": { "matchSiteLabels": "tests/canary = true" },
         "onError": "Rollback",
+        "progressDeadline": "10s",
     }});
     fleet.deployment("web", canary).await;
     fleet.complete("web", "1.0.0", 3).await;
 
-    fleet.application(&refused("1.1.0")).await;
+    fleet.application(&version_with("1.1.0", "never")).await;
     let back = |live: &Value| reason(live, "Aborted")[0] == "RolledBack";
     fleet.becomes("web", "rolled back", back).await;
     let rolled_back = async || {

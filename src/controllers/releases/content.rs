@@ -12,7 +12,7 @@ use baton_engine::slice_parts;
 use baton_releases::chart::{self, Installation};
 use baton_runtime::controller::Controller as _;
 use kube::ResourceExt as _;
-use serde_json::{Value, json};
+use serde_json::json;
 use twox_hash::XxHash64;
 
 use super::{Error, installation::Installations, kinds, scalable::scalable};
@@ -95,7 +95,7 @@ impl Installations {
             .manifests
             .into_iter()
             .map(|manifest| ObjectSetObject {
-                object: placed(manifest.object, &key.namespace),
+                object: slice_parts::placed(manifest.object, &key.namespace),
                 create_only_fields: manifest.create_only,
                 ..ObjectSetObject::default()
             })
@@ -142,32 +142,6 @@ impl Installations {
         }
         Ok(names)
     }
-}
-
-/// Built-in kinds whose objects have no namespace, and that charts have.
-const CLUSTER_SCOPED: [&str; 13] = [
-    "APIService",
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "CustomResourceDefinition",
-    "IngressClass",
-    "MutatingWebhookConfiguration",
-    "Namespace",
-    "PersistentVolume",
-    "PriorityClass",
-    "RuntimeClass",
-    "StorageClass",
-    "ValidatingAdmissionPolicy",
-    "ValidatingWebhookConfiguration",
-];
-
-/// An object in the namespace of its Release, as other clusters are not asked which kinds are namespaced.
-fn placed(mut object: Value, namespace: &str) -> Value {
-    let kind = object["kind"].as_str().unwrap_or_default();
-    if !CLUSTER_SCOPED.contains(&kind) {
-        object["metadata"]["namespace"] = namespace.into();
-    }
-    object
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ impl Controller for SiteApplications {
         if application.metadata.deletion_timestamp.is_some() {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
-        let content = content(&key.name, &application.spec);
+        let content = content((&key.namespace, &key.name), &application.spec);
         let versions = stores.versions_of(&key.namespace, &key.name);
         let kept = self.decide(key, content.as_ref().ok(), &versions);
         let mut wrote = false;
