@@ -236,10 +236,13 @@ fn what_had_begun_before_it_was_handed_to_an_agent_goes_on() {
 fn a_window_is_waited_for_an_hour_at_most() {
     let observed = observed(&[(1, "ok", "ok"), (2, "-", "-")], false);
     for (cron, seconds) in [("0 14 * * *", 3600), ("10 12 * * *", 600)] {
-        let mut terms = Terms::default();
-        terms.owner = OwnerTerms {
+        let owner = OwnerTerms {
             windows: vec![serde_json::from_value(json!({"cron": cron, "duration": "1m"})).unwrap()],
             ..OwnerTerms::default()
+        };
+        let terms = Terms {
+            owner,
+            ..Terms::default()
         };
         let Gate::Hold(status, (_, requeue)) = asked(&observed, "v2-a", &terms) else {
             panic!("it is not held");
