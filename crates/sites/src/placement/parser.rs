@@ -49,7 +49,7 @@ pub(super) fn parse(text: &str) -> Result<Node, ParseError> {
     }
 }
 
-impl<'a> Parser<'a> {
+impl Parser<'_> {
     fn any(&mut self) -> Result<Node, ParseError> {
         let mut parts = Vec::new();
         loop {
@@ -225,8 +225,8 @@ fn token(text: &str) -> (Token<'_>, usize) {
 fn one_or(mut parts: Vec<Node>, list: impl Fn(Vec<Node>) -> Node) -> Node {
     match parts.pop() {
         Some(only) if parts.is_empty() => only,
-        last => {
-            parts.extend(last);
+        popped => {
+            parts.extend(popped);
             list(parts)
         }
     }

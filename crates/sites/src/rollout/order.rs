@@ -15,7 +15,7 @@ impl Seed {
     }
 
     /// The place of a site; names decide between equal ones.
-    pub(super) fn place<'a>(self, site: &'a str) -> (u64, &'a str) {
+    pub(super) fn place(self, site: &str) -> (u64, &str) {
         (XxHash64::oneshot(self.0, site.as_bytes()), site)
     }
 }

@@ -237,7 +237,8 @@ fn underway(fleet: &Fleet<'_>) -> String {
         batch.members - batch.online(),
     );
     if late > 0 {
-        text.push_str(&format!(" {late} sites of earlier batches came late."));
+        let late = format!(" {late} sites of earlier batches came late.");
+        text.push_str(&late);
     }
     text
 }
