@@ -225,8 +225,8 @@ fn token(text: &str) -> (Token<'_>, usize) {
 fn one_or(mut parts: Vec<Node>, list: impl Fn(Vec<Node>) -> Node) -> Node {
     match parts.pop() {
         Some(only) if parts.is_empty() => only,
-        other => {
-            parts.extend(other);
+        popped => {
+            parts.extend(popped);
             list(parts)
         }
     }

@@ -31,7 +31,7 @@ pub(super) fn of(
     abort: Option<&Abort>,
 ) -> Vec<Action> {
     let mut actions = Actions::default();
-    let may_give = !matches!(step, Step::Held(_));
+    let may_give = situation.course.hold.is_none() && !matches!(step, Step::Held(_));
     let (batch, sites) = match step {
         Step::Give { batch, sites } => (*batch, sites.as_slice()),
         _ => (0, [].as_slice()),
@@ -46,6 +46,7 @@ pub(super) fn of(
             let queue = Queue {
                 observed,
                 view,
+                lens: situation.lens,
                 aborted: abort.map(|_| situation.course),
                 last: last(view, situation, abort, batch),
             };

@@ -222,20 +222,18 @@ impl Checked {
 
     fn limit(&self, batch: i32) -> Option<usize> {
         let spec = &self.world.sample.spec.strategy;
-        let parallel = match &spec.rolling.as_ref().unwrap().sites_in_parallel {
-            IntOrString::Int(number) => usize::try_from(*number).unwrap(),
-            IntOrString::String(_) => unreachable!(),
+        let (canary, rolling) = (spec.canary.as_ref()?, spec.rolling.as_ref()?);
+        let limit = match (spec.type_, batch) {
+            (StrategyType::Canary, 1) if canary.match_site_labels.is_some() => Some(1),
+            (StrategyType::Canary, 1) => canary.sites,
+            (StrategyType::Canary, _) if canary.then == AfterCanary::AllAtOnce => None,
+            (StrategyType::AllAtOnce, _) => None,
+            (StrategyType::Canary | StrategyType::Rolling, _) => match rolling.sites_in_parallel {
+                IntOrString::Int(number) => Some(number),
+                IntOrString::String(_) => None,
+            },
         };
-        let canary = spec.canary.as_ref().unwrap();
-        match spec.type_ {
-            StrategyType::AllAtOnce => None,
-            StrategyType::Rolling => Some(parallel),
-            StrategyType::Canary if batch == 1 && canary.match_site_labels.is_some() => Some(1),
-            StrategyType::Canary if batch == 1 => {
-                canary.sites.map(|sites| usize::try_from(sites).unwrap())
-            }
-            StrategyType::Canary => (canary.then == AfterCanary::Rolling).then_some(parallel),
-        }
+        usize::try_from(limit?).ok()
     }
 
     /// Sites begin what they have in the order in which it was given, and nothing of what has ended.
@@ -268,6 +266,8 @@ impl Checked {
             world.connect(&name, true);
         }
         world.work_all();
+        // Without it no site is to come first, which is an error.
+        world.sample.sites.get_mut("site-00003").unwrap().is_placed = true;
         world.sample.bring("5");
         world.run();
     }
@@ -297,7 +297,7 @@ impl Checked {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(512))]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn a_fleet_is_safe_on_the_way_and_ends_at_the_version(
@@ -339,7 +339,12 @@ proptest! {
                 }
                 world.run();
             }
-            (world.sample.sites, world.sample.status)
+            // Numbers of what was withdrawn are free again when it is gone, sooner or later.
+            let chains = world.sample.sites.into_values().map(|site| {
+                let entries = site.chain.into_iter().map(|it| (it.entry, it.state));
+                entries.collect::<Vec<_>>()
+            });
+            (chains.collect::<Vec<_>>(), world.sample.status)
         };
         prop_assert_eq!(play(&ends), play(&[]));
     }

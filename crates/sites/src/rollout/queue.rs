@@ -11,7 +11,11 @@ use std::sync::Arc;
 
 use baton_apis::SiteEntry;
 
-use super::{Action, Observed, Revision, RevisionState, Version, course::Course, view::View};
+use super::{
+    Action, Observed, Revision, RevisionState, Version,
+    course::Course,
+    view::{Lens, View},
+};
 
 /// A revision that a queue is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +31,7 @@ pub(super) struct Wanted<'a> {
 pub(super) struct Queue<'q, 'a> {
     pub(super) observed: &'q Observed<'a>,
     pub(super) view: &'q View<'a>,
+    pub(super) lens: &'q Lens<'a>,
     /// The rollout, if it was aborted.
     pub(super) aborted: Option<&'q Course<'a>>,
     pub(super) last: Option<Wanted<'a>>,
@@ -85,9 +90,9 @@ impl<'a> Queue<'_, 'a> {
 
     /// What is to be behind the revision that runs.
     fn wanted(&self) -> impl Iterator<Item = Wanted<'a>> {
-        let others = self
-            .queue()
-            .filter(|waiting| !waiting.entry.is_edit && !self.is_stuck(waiting));
+        let others = self.queue().filter(|waiting| {
+            !waiting.entry.is_edit && !self.lens.is_stuck(waiting, self.view.site)
+        });
         let others = others.map(Wanted::of);
         self.edit().into_iter().chain(others).chain(self.last)
     }
@@ -115,20 +120,6 @@ impl<'a> Queue<'_, 'a> {
         let aborted = self.aborted;
         let is_left = move |revision: &&Revision| !aborted.is_some_and(|it| it.withdraws(revision));
         self.view.queue().filter(is_left)
-    }
-
-    /// Whether a revision was refused before it began, and holds another one behind it. It would for ever.
-    fn is_stuck(&self, revision: &Revision) -> bool {
-        let is_last = || {
-            let tail = self
-                .view
-                .tail
-                .is_none_or(|tail| tail.number == revision.number);
-            tail && self.last.is_none()
-        };
-        let is_refused =
-            matches!(revision.state, RevisionState::Failing { .. }) && !revision.has_begun();
-        is_refused && self.view.is_in_reach && !is_last()
     }
 
     /// Whether a revision that waits is the one that is wanted in its place.

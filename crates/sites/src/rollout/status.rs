@@ -226,7 +226,7 @@ fn held(hold: &Hold, observed: &Observed<'_>) -> (&'static str, &'static str, St
 /// How far a batch is.
 fn underway(fleet: &Fleet<'_>) -> String {
     let (batch, late) = (&fleet.batch, fleet.late.queued + fleet.late.begun);
-    let text = format!(
+    let mut text = format!(
         "Batch {}: {} of {} sites available, {} in progress, {} waiting in their queue, {} failed, {} out of reach.",
         batch.number,
         batch.available,
@@ -236,8 +236,9 @@ fn underway(fleet: &Fleet<'_>) -> String {
         batch.failed,
         batch.members - batch.online(),
     );
-    match late {
-        0 => text,
-        late => format!("{text} {late} sites of earlier batches came late."),
+    if late > 0 {
+        let late = format!(" {late} sites of earlier batches came late.");
+        text.push_str(&late);
     }
+    text
 }

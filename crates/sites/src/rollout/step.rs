@@ -168,8 +168,8 @@ impl Situation<'_> {
                 if room == 0 {
                     return None;
                 }
-                let placed = candidates.map(|(at, view)| (self.seed.place(view.name), at));
-                let mut order: Vec<_> = placed.collect();
+                let drawn = candidates.map(|(at, view)| (self.seed.place(view.name), at));
+                let mut order: Vec<_> = drawn.collect();
                 order.sort_unstable();
                 let order = order.into_iter().map(|(_, at)| at);
                 self.up_to(order, room)

@@ -585,6 +585,33 @@ fn what_was_refused_before_it_began_makes_way() {
 }
 
 #[test]
+fn a_pause_holds_edits_also_after_an_abort() {
+    let mut world = settled(2, by(1));
+    world.sample.spec.abort_rollout = Some(1);
+    world.sample.spec.paused = true;
+    world.sample.versions.get_mut("1").unwrap().edit = "1-b".into();
+    world.run();
+    assert_eq!(world.condition(ABORTED), Some(("True", "AbortedByUser")));
+    assert_eq!(world.given.len(), 0);
+    world.sample.spec.paused = false;
+    world.run();
+    assert_eq!(world.given.len(), 2);
+}
+
+#[test]
+fn what_was_refused_makes_way_for_what_runs_already() {
+    let mut world = settled(1, with(by(1), |it| it.on_error = OnError::Continue));
+    world.outcomes.insert("2-a".to_owned(), Outcome::Refused);
+    world.sample.bring("2");
+    world.run();
+    world.sample.bring("1");
+    world.run();
+    assert_eq!(world.given.len(), 1);
+    assert_eq!(world.sample.sites["site-00000"].chain.len(), 1);
+    assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+}
+
+#[test]
 fn going_back_gives_nothing_to_sites_that_still_have_the_version() {
     let mut world = settled(4, by(1));
     world.sample.bring("2");
@@ -638,44 +665,34 @@ fn what_is_skipped_is_archived() {
     assert_eq!(world.plan().actions, [Action::Archive { revision }]);
 }
 
-/// What is wrong, and the condition that says so.
+/// Version 2 is asked for, and something is wrong: nothing is done, and a condition tells it.
+fn check_bad(change: fn(&mut World), type_: &str, expected: (&str, &str), text: &str) -> World {
+    let mut world = settled(3, SiteStrategy::default());
+    world.sample.bring("2");
+    change(&mut world);
+    assert_eq!(world.plan().actions, [], "{text}");
+    world.settle();
+    assert_eq!(world.condition(type_), Some(expected), "{text}");
+    assert!(
+        world.message(type_).contains(text),
+        "{}",
+        world.message(type_)
+    );
+    assert_eq!(world.condition(READY).unwrap().0, "False", "{text}");
+    world
+}
+
+/// What is wrong, and what is told of it.
 #[test]
-fn bad_input_is_told_and_changes_nothing_in_sites() {
+fn a_strategy_that_cannot_be_followed_is_told_and_changes_nothing_in_sites() {
     type Change = fn(&mut World);
-    let cases: [(Change, &str, &str, &str, &str); 13] = [
-        (
-            |it| it.sample.target = Target::NoApplication,
-            WAITING,
-            "True",
-            "ApplicationNotFound",
-            "shop",
-        ),
-        (
-            |it| it.sample.target = Target::NoVersion,
-            PROGRESSING,
-            "False",
-            "VersionNotFound",
-            "no version",
-        ),
-        (
-            |it| it.sample.target = Target::Version("9".into()),
-            WAITING,
-            "True",
-            "VersionNotFound",
-            "shop",
-        ),
+    let cases: [(Change, &str); 10] = [
         (
             |it| it.sample.spec.strategy.healthy_time = Some("99999999999999999999h".into()),
-            PROGRESSING,
-            "False",
-            "InvalidStrategy",
-            "strategy.healthyTime",
+            "strategy.healthyTime: \"99999999999999999999h\" must be at most",
         ),
         (
             |it| it.sample.spec.strategy.progress_deadline = Some("9223372036854775807h".into()),
-            PROGRESSING,
-            "False",
-            "InvalidStrategy",
             "strategy.progressDeadline",
         ),
         (
@@ -683,78 +700,84 @@ fn bad_input_is_told_and_changes_nothing_in_sites() {
                 it.sample.spec.strategy.healthy_time = Some("1m".into());
                 it.sample.versions.get_mut("2").unwrap().has_probes = false;
             },
-            PROGRESSING,
-            "False",
-            "InvalidStrategy",
             "version 2 of the application has no availabilityProbes",
         ),
         (
             |it| it.sample.spec.strategy = canary_by("a in b"),
-            PROGRESSING,
-            "False",
-            "InvalidStrategy",
             "at byte 5",
         ),
         (
-            |it| it.sample.spec.strategy = canary_by("a = b"),
-            STALLED,
-            "True",
-            "InvalidStrategy",
-            "none of the 3 sites",
+            |it| it.sample.spec.strategy = rolling(IntOrString::String("0%".into())),
+            "strategy.rolling.sitesInParallel: \"0%\"",
         ),
         (
-            |it| it.sample.spec.strategy = rolling(IntOrString::String("0%".into())),
-            PROGRESSING,
-            "False",
-            "InvalidStrategy",
-            "sitesInParallel",
+            |it| it.sample.spec.strategy = rolling(IntOrString::String("3".into())),
+            "strategy.rolling.sitesInParallel: \"3\"",
         ),
         (
             |it| it.sample.spec.strategy = by(0),
-            PROGRESSING,
-            "False",
-            "InvalidStrategy",
-            "sitesInParallel",
+            "strategy.rolling.sitesInParallel: 0",
         ),
         (
             |it| it.sample.spec.strategy.type_ = StrategyType::Canary,
-            PROGRESSING,
-            "False",
-            "InvalidStrategy",
-            "strategy.canary",
+            "strategy.canary is",
         ),
         (
             |it| it.sample.spec.strategy.type_ = StrategyType::Rolling,
-            PROGRESSING,
-            "False",
-            "InvalidStrategy",
-            "strategy.rolling",
+            "strategy.rolling is",
         ),
         (
-            |it| it.sample.sites.clear(),
-            PLACED,
-            "False",
-            "NoSites",
-            "No site matches",
+            |it| it.sample.spec.strategy = canary_by("a = b"),
+            "strategy.canary.matchSiteLabels: none of the 3 sites matches",
         ),
     ];
-    for (change, type_, status, reason, text) in cases {
-        let mut world = settled(3, SiteStrategy::default());
-        world.sample.bring("2");
-        change(&mut world);
-        assert_eq!(world.plan().actions, []);
-        world.settle();
-        assert_eq!(world.condition(type_), Some((status, reason)), "{text}");
-        assert!(
-            world.message(type_).contains(text),
-            "{}",
-            world.message(type_)
-        );
-        assert_eq!(world.condition(READY).unwrap().0, "False");
-        let stays =
-            world.status().rollout == Some(1) || reason == "NoSites" || text.starts_with("none");
-        assert!(stays, "{text}");
+    for (change, text) in cases {
+        let world = check_bad(change, PROGRESSING, ("False", "InvalidStrategy"), text);
+        assert_eq!(world.condition(STALLED), Some(("True", "InvalidStrategy")));
+        let mut world = world;
+        world.sample.spec.strategy = SiteStrategy::default();
+        world.run();
+        assert_eq!(world.status().counts.updated, 3, "{text}");
     }
+}
+
+#[test]
+fn what_does_not_exist_is_told_and_changes_nothing_in_sites() {
+    let no_version = ("True", "VersionNotFound");
+    let no_application = ("True", "ApplicationNotFound");
+    let shop = "SiteApplication shop";
+    check_bad(
+        |it| it.sample.target = Target::NoApplication,
+        WAITING,
+        no_application,
+        shop,
+    );
+    check_bad(
+        |it| it.sample.target = Target::NoVersion,
+        WAITING,
+        no_version,
+        shop,
+    );
+    check_bad(
+        |it| it.sample.target = Target::Version("9".into()),
+        WAITING,
+        no_version,
+        shop,
+    );
+    let world = check_bad(
+        |it| it.sample.target = Target::NoVersion,
+        PROGRESSING,
+        ("False", "VersionNotFound"),
+        shop,
+    );
+    assert_eq!(world.status().rollout, Some(1));
+    let none = ("False", "NoSites");
+    check_bad(
+        |it| it.sample.sites.clear(),
+        PLACED,
+        none,
+        "No site matches",
+    );
 }
 
 /// The placement, its condition, and `Ready` of a rollout that is complete.

@@ -23,7 +23,7 @@ pub(super) struct Lens<'a> {
 pub(super) struct View<'a> {
     pub(super) name: &'a Arc<str>,
     pub(super) site: &'a Site,
-    /// The newest revision that counts.
+    /// The newest revision that counts, but for those that make way.
     pub(super) tail: Option<&'a Revision>,
     /// The newest one that has begun.
     pub(super) running: Option<&'a Revision>,
@@ -57,7 +57,9 @@ impl<'a> View<'a> {
             is_in_reach: site.is_online,
         };
         for revision in site.chain.iter().rev().filter(|revision| revision.counts()) {
-            view.tail.get_or_insert(revision);
+            if !lens.is_stuck(revision, site) {
+                view.tail.get_or_insert(revision);
+            }
             if revision.has_begun() {
                 view.running.get_or_insert(revision);
             }
@@ -104,6 +106,18 @@ impl Lens<'_> {
     fn brought(&self, revision: &Revision) -> bool {
         let entry = &revision.entry;
         entry.rollout == self.rollout && !entry.is_rollback && entry.version == self.version
+    }
+
+    /// Whether a revision was refused before it began, and is not asked for any more. It makes way: it would hold those
+    /// behind it for ever.
+    pub(super) fn is_stuck(&self, revision: &Revision, site: &Site) -> bool {
+        let entry = &revision.entry;
+        matches!(revision.state, RevisionState::Failing { .. })
+            && !revision.has_begun()
+            && site.is_online
+            && !entry.is_edit
+            && !entry.is_rollback
+            && entry.version != self.version
     }
 
     /// Whether it failed: at once when it was refused or is not available any more, else when it takes too long.

@@ -272,9 +272,9 @@ impl World {
                     RevisionState::Started(now)
                 }
             }
-            (RevisionState::Started(_), Outcome::Works) => RevisionState::Available(now),
             (
-                RevisionState::Failing {
+                RevisionState::Started(_)
+                | RevisionState::Failing {
                     was_available: true,
                     ..
                 },
@@ -330,7 +330,9 @@ impl World {
 
     pub(super) fn work_all(&mut self) {
         let names: Vec<_> = self.real.keys().cloned().collect();
-        names.iter().for_each(|name| self.work(name));
+        for name in names {
+            self.work(&name);
+        }
     }
 
     pub(super) fn pass(&mut self, seconds: i64) {
