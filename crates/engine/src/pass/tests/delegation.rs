@@ -61,13 +61,13 @@ fn ahead(states: [Option<PhaseState>; 2], answers: &[DelegationAnswer]) -> (Vec<
         delegated.name = format!("v1-{}", phase.name);
         phase.delegated = Some(delegated);
     }
-    let (probes, kinds) = (crate::tests::fixtures::no_probes(), crate::tests::fixtures::kinds());
+    let (probes, kinds) = (no_probes(), kinds());
     let snapshot = Snapshot {
         revision: &revision,
         phases: &phases[1..],
         probes: &probes,
         kinds: &kinds,
-        siblings: &crate::tests::fixtures::Family,
+        siblings: &Family,
     };
     let mut pass = Pass::new(snapshot, |_| (Live::Uncached, None));
     let mut asked = Vec::new();
