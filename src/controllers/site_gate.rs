@@ -3,6 +3,9 @@
 //! Managers and agents ask alike. What differs is what they know of the chain: a manager has its revisions, an agent
 //! their phases.
 
+#[cfg(test)]
+mod tests;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use baton_apis::{

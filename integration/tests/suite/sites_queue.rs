@@ -41,7 +41,12 @@ fn probe() -> Value {
 }
 
 /// Revision `number` of the chain, with the version `1.<number>.0`: it takes over from all before it.
-fn revision<'a>(ns: &'a TestNamespace, joined: &Joined, number: i64, entry: &Value) -> SetBuilder<'a> {
+fn revision<'a>(
+    ns: &'a TestNamespace,
+    joined: &Joined,
+    number: i64,
+    entry: &Value,
+) -> SetBuilder<'a> {
     let mut site = json!({
         "deployment": "fleet", "site": joined.name(), "application": "shop", "version": format!("1.{number}.0"),
         "edit": "0", "rollout": number, "batch": 0, "phases": ["a", "b"],
@@ -79,7 +84,8 @@ async fn sees(ns: &TestNamespace, joined: &Joined, number: i64) {
         let live = site.get(&settings).await;
         live.is_some_and(|live| live["data"]["k"] == wanted)
     };
-    ns.eventually(&format!("revision {number} in the site"), there).await;
+    ns.eventually(&format!("revision {number} in the site"), there)
+        .await;
     let seen = json!({ "metadata": { "annotations": { "seen": wanted } } });
     site.merge(&settings, &seen).await.unwrap();
 }
@@ -88,7 +94,8 @@ async fn sees(ns: &TestNamespace, joined: &Joined, number: i64) {
 async fn is_whole(ns: &TestNamespace, joined: &Joined, number: i64) {
     let own = configmap(&format!("own-{number}"));
     let there = async || joined.site().read(ns, &own).await.is_some();
-    ns.eventually(&format!("all of revision {number} in the site"), there).await;
+    ns.eventually(&format!("all of revision {number} in the site"), there)
+        .await;
 }
 
 /// The revisions whose second phase is in the site.
@@ -119,13 +126,17 @@ async fn versions_come_one_after_the_other() {
         ns.reaches(name, &wanted).await;
         // Also those of phases that are not reached are there already.
         for phase in ["a", "b"] {
-            assert!(ns.phase_object(name, phase).await.is_some(), "{name} {phase}");
+            assert!(
+                ns.phase_object(name, phase).await.is_some(),
+                "{name} {phase}"
+            );
         }
     }
     ns.delete_set("v3", "Background").await;
     for number in [1, 2, 4] {
         sees(&ns, &joined, number).await;
-        ns.reaches(&format!("v{number}"), &[AVAILABLE, STARTED]).await;
+        ns.reaches(&format!("v{number}"), &[AVAILABLE, STARTED])
+            .await;
     }
     assert_eq!(whole(&ns, &joined).await, [1, 2, 4]);
 }
@@ -136,13 +147,20 @@ async fn upgrades_begin_in_their_windows() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let site = Site::get(PUSH).await;
     let windows = closed()["upgradeWindows"].clone();
-    let joined = site.join(&ns).spec("upgradeWindows", windows).create().await;
+    let joined = site
+        .join(&ns)
+        .spec("upgradeWindows", windows)
+        .create()
+        .await;
     joined.becomes("Connected", "True").await;
     give(&ns, &joined, 1).await;
     sees(&ns, &joined, 1).await;
     ns.reaches("v1", &[AVAILABLE]).await;
     give(&ns, &joined, 2).await;
-    let waits = [QUEUED, Says("Available", "Waits for its upgrade window, which opens at")];
+    let waits = [
+        QUEUED,
+        Says("Available", "Waits for its upgrade window, which opens at"),
+    ];
     ns.reaches("v2", &waits).await;
     joined.change_spec(&open()).await;
     ns.reaches("v2", &[FAILING, STARTED]).await;
@@ -181,7 +199,9 @@ async fn an_agent_works_through_its_queue_without_the_hub() {
     sees(&pulled.ns, &pulled.joined, 1).await;
     let second = settings();
     let has_begun = |live: &Value| live["data"]["k"] == "2";
-    pulled.object_becomes(&second, "of the second", has_begun).await;
+    pulled
+        .object_becomes(&second, "of the second", has_begun)
+        .await;
     pulled.agent.kill();
     pulled.agent.start();
     sees(&pulled.ns, &pulled.joined, 2).await;
@@ -259,7 +279,8 @@ fn workload(image: &str) -> Entry {
 /// Lets the pods go that are on their way out, and returns the names of the others.
 async fn pods(ns: &TestNamespace, joined: &Joined, let_go: bool) -> (usize, usize) {
     let site = joined.site().cluster().await;
-    let mut pod = json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "namespace": ns.name() } });
+    let mut pod =
+        json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "namespace": ns.name() } });
     let found = site.list(&pod, "app=web").await;
     let (going, staying): (Vec<_>, Vec<_>) = found
         .into_iter()
@@ -289,7 +310,8 @@ async fn the_next_version_waits_until_the_one_before_has_stopped() {
     };
     let pods_are = async |wanted: (usize, usize), let_go: bool| {
         let text = format!("{wanted:?} pods");
-        ns.eventually(&text, async || pods(&ns, &joined, let_go).await == wanted).await;
+        ns.eventually(&text, async || pods(&ns, &joined, let_go).await == wanted)
+            .await;
     };
     let live = async || joined.site().live(&ns, &workload("")).await;
     let image = |live: &Value| live["spec"]["template"]["spec"]["containers"][0]["image"].clone();
@@ -300,16 +322,29 @@ async fn the_next_version_waits_until_the_one_before_has_stopped() {
     give(2).await;
     let stopping = [STOPPING, Because("baton.run/Started", "True", "Stopping")];
     ns.reaches("v2", &stopping).await;
-    ns.reaches("v1", &[STOPPING, Says("Available", "Deployment"), No("baton.run/Stopped")])
-        .await;
+    ns.reaches(
+        "v1",
+        &[
+            STOPPING,
+            Says("Available", "Deployment"),
+            No("baton.run/Stopped"),
+        ],
+    )
+    .await;
     pods_are((0, 1), false).await;
     let before = live().await;
-    assert_eq!((&before["spec"]["replicas"], image(&before)), (&json!(0), json!("web:1")));
+    assert_eq!(
+        (&before["spec"]["replicas"], image(&before)),
+        (&json!(0), json!("web:1"))
+    );
     // It has been taken back before it wrote anything.
     ns.delete_set("v2", "Background").await;
     ns.reaches("v1", &[AVAILABLE]).await;
     let back = live().await;
-    assert_eq!((&back["spec"]["replicas"], image(&back)), (&json!(1), json!("web:1")));
+    assert_eq!(
+        (&back["spec"]["replicas"], image(&back)),
+        (&json!(1), json!("web:1"))
+    );
     pods_are((1, 0), true).await;
 
     give(3).await;
@@ -321,8 +356,12 @@ async fn the_next_version_waits_until_the_one_before_has_stopped() {
     pods_are((1, 0), true).await;
     ns.reaches("v3", &[AVAILABLE, STARTED]).await;
     let after = live().await;
-    assert_eq!((&after["spec"]["replicas"], image(&after)), (&json!(1), json!("web:3")));
-    ns.reaches("v1", &[Because("baton.run/Stopped", "True", "Stopped")]).await;
+    assert_eq!(
+        (&after["spec"]["replicas"], image(&after)),
+        (&json!(1), json!("web:3"))
+    );
+    ns.reaches("v1", &[Because("baton.run/Stopped", "True", "Stopped")])
+        .await;
     for name in ["v3", "v1"] {
         ns.set_lifecycle(name, "Archived").await;
     }

@@ -24,7 +24,10 @@ fn conditions(word: &str) -> Value {
             "lastTransitionTime": "2026-01-01T00:00:00Z"})
     };
     match word {
-        "ok" => json!([condition(STARTED, "True", "Started"), condition("Available", "True", "Available")]),
+        "ok" => json!([
+            condition(STARTED, "True", "Started"),
+            condition("Available", "True", "Available")
+        ]),
         "run" => json!([condition(STARTED, "True", "Started")]),
         _ => json!([]),
     }
@@ -65,18 +68,23 @@ fn phase(number: i64, name: &str, word: &str) -> PhaseRecord {
 }
 
 /// As an agent knows it.
-fn mirrored(number: i64, name: &str, word: &str, has_begun: bool) -> (PhaseRecord, Vec<RevisionRecord>) {
+fn mirrored(
+    number: i64,
+    name: &str,
+    word: &str,
+    has_begun: bool,
+) -> (PhaseRecord, Vec<RevisionRecord>) {
     let origin = phase(number, name, word);
     let place = Place::of(&origin, Terms::default(), has_begun);
     let set = revision(number, "Active");
-    let described = mirror::Origin::of(&origin, Some(&set), &[], Reach::default()).in_place(place);
+    let described = Origin::of(&origin, Some(&set), &[], Reach::default()).in_place(place);
     let key = mirror::key("edge", &origin);
     let mut object = mirror::manifest(&key, &origin, &described).unwrap();
     object["metadata"]["uid"] = format!("m{number}-{name}").into();
     object["metadata"]["resourceVersion"] = number.to_string().into();
     object["status"] = json!({"conditions": conditions(word)});
     let mirror = Record::read(mirror::KIND, &object.to_string()).unwrap();
-    let read = mirror::Origin::read(&mirror).unwrap();
+    let read = Origin::read(&mirror).unwrap();
     (read.phase(&mirror), read.revisions(1).unwrap())
 }
 
@@ -111,7 +119,11 @@ fn find(observed: &Observed, name: &str) -> Arc<PhaseRecord> {
 }
 
 fn available(status: &ObjectSetPhaseStatus) -> &Condition {
-    status.conditions.iter().find(|it| it.type_ == "Available").unwrap()
+    status
+        .conditions
+        .iter()
+        .find(|it| it.type_ == "Available")
+        .unwrap()
 }
 
 fn answer(gate: &Gate) -> String {
@@ -119,7 +131,9 @@ fn answer(gate: &Gate) -> String {
         Gate::Open(site) => format!("open {}", site.started.is_some()),
         Gate::Begin(status) => format!("begin {}", available(status).reason),
         Gate::Hold(status, (_, requeue)) => {
-            let Condition { reason, message, .. } = available(status);
+            let Condition {
+                reason, message, ..
+            } = available(status);
             format!("{reason}: {message} {requeue:?}")
         }
         Gate::Unknown => "unknown".to_owned(),
@@ -135,14 +149,34 @@ fn managers_and_agents_see_the_same_queue() {
     for is_agent in [false, true] {
         for (states, name, expected) in [
             (&[(1, "-", "-")][..], "v1-a", "begin ProbeFailure"),
-            (&[(1, "-", "-")], "v1-b", "Queued: Waits for phase \"a\". OnEvent"),
+            (
+                &[(1, "-", "-")],
+                "v1-b",
+                "Queued: Waits for phase \"a\". OnEvent",
+            ),
             (&[(1, "ok", "-")], "v1-b", "begin ProbeFailure"),
             (&[(1, "ok", "ok")], "v1-b", "open true"),
-            (&[(1, "ok", "ok"), (2, "-", "-")], "v2-a", "begin ProbeFailure"),
-            (&[(1, "ok", "run"), (2, "-", "-")], "v2-a", "Queued: Waits for version 1.1.0 (v1), which is not"),
+            (
+                &[(1, "ok", "ok"), (2, "-", "-")],
+                "v2-a",
+                "begin ProbeFailure",
+            ),
+            (
+                &[(1, "ok", "run"), (2, "-", "-")],
+                "v2-a",
+                "Queued: Waits for version 1.1.0 (v1), which is not",
+            ),
             // One whose phases are not all there is not available.
-            (&[(1, "ok", "none"), (2, "-", "-")], "v2-a", "Queued: Waits for version 1.1.0 (v1), which is not"),
-            (&[(1, "ok", "ok"), (2, "-", "-"), (10, "-", "-")], "v10-a", "Queued: Waits for version 1.2.0 (v2)"),
+            (
+                &[(1, "ok", "none"), (2, "-", "-")],
+                "v2-a",
+                "Queued: Waits for version 1.1.0 (v1), which is not",
+            ),
+            (
+                &[(1, "ok", "ok"), (2, "-", "-"), (10, "-", "-")],
+                "v10-a",
+                "Queued: Waits for version 1.2.0 (v2)",
+            ),
         ] {
             let observed = observed(states, is_agent);
             let answer = answer(&asked(&observed, name, &Terms::default()));
@@ -154,17 +188,29 @@ fn managers_and_agents_see_the_same_queue() {
 /// A manager knows of a revision whose phases are not there yet; what is on its way out is in nobody's way.
 #[test]
 fn a_revision_without_phases_has_its_place() {
-    let observed = observed(&[(1, "ok", "ok"), (2, "none", "none"), (3, "-", "-")], false);
+    let observed = observed(
+        &[(1, "ok", "ok"), (2, "none", "none"), (3, "-", "-")],
+        false,
+    );
     let waits = answer(&asked(&observed, "v3-a", &Terms::default()));
-    assert!(waits.starts_with("Queued: Waits for version 1.2.0 (v2)"), "{waits}");
+    assert!(
+        waits.starts_with("Queued: Waits for version 1.2.0 (v2)"),
+        "{waits}"
+    );
     let mut leaving = revision(2, "Archived");
     leaving.resource_version = 9;
     observed.revisions.observe(leaving);
-    assert_eq!(answer(&asked(&observed, "v3-a", &Terms::default())), "begin ProbeFailure");
+    assert_eq!(
+        answer(&asked(&observed, "v3-a", &Terms::default())),
+        "begin ProbeFailure"
+    );
     let mut own = revision(3, "Archived");
     own.resource_version = 9;
     observed.revisions.observe(own);
-    assert_eq!(answer(&asked(&observed, "v3-a", &Terms::default())), "unknown");
+    assert_eq!(
+        answer(&asked(&observed, "v3-a", &Terms::default())),
+        "unknown"
+    );
 }
 
 /// What says so on its mirror had begun before, though nobody has reported anything there.
@@ -178,7 +224,10 @@ fn what_had_begun_before_it_was_handed_to_an_agent_goes_on() {
         for revision in revisions {
             observed.revisions.observe(revision);
         }
-        assert_eq!(answer(&asked(&observed, "v1-a", &Terms::default())), expected);
+        assert_eq!(
+            answer(&asked(&observed, "v1-a", &Terms::default())),
+            expected
+        );
         assert_eq!(is_untouched(&find(&observed, "v1-a")).unwrap(), !has_begun);
     }
 }
@@ -196,9 +245,18 @@ fn a_window_is_waited_for_an_hour_at_most() {
             panic!("it is not held");
         };
         assert_eq!(available(&status).reason, "Queued");
-        assert_eq!(requeue, Requeue::After(Duration::from_secs(seconds)), "{cron}");
+        assert_eq!(
+            requeue,
+            Requeue::After(Duration::from_secs(seconds)),
+            "{cron}"
+        );
         // Its text does not change while it waits, so that nothing is written.
-        let later = ask(&observed, &find(&observed, "v2-a"), |_| terms.clone(), now() + Duration::from_secs(99));
+        let later = ask(
+            &observed,
+            &find(&observed, "v2-a"),
+            |_| terms.clone(),
+            now() + Duration::from_secs(99),
+        );
         let Gate::Hold(later, _) = later.unwrap() else {
             panic!("it is not held");
         };
@@ -211,22 +269,36 @@ fn what_cannot_be_read_is_refused_and_stops_nobody_else() {
     let observed = observed(&[(1, "ok", "ok"), (2, "-", "-")], false);
     let mut damaged = phase(2, "a", "-");
     let annotation = |phase: &mut PhaseRecord, text: &str| {
-        phase.annotations.insert(ANNOTATION_SITE.to_owned(), text.to_owned());
+        phase
+            .annotations
+            .insert(ANNOTATION_SITE.to_owned(), text.to_owned());
     };
     annotation(&mut damaged, "{");
     let refused = answer(&ask(&observed, &damaged, |_| Terms::default(), now()).unwrap());
-    assert!(refused.starts_with("PreflightError: annotation baton.run/site: "), "{refused}");
+    assert!(
+        refused.starts_with("PreflightError: annotation baton.run/site: "),
+        "{refused}"
+    );
     let other = find(&observed, "v2-b").annotations[ANNOTATION_SITE].replace("\"a\"", "\"c\"");
     annotation(&mut damaged, &other);
     let unlisted = answer(&ask(&observed, &damaged, |_| Terms::default(), now()).unwrap());
-    assert!(unlisted.ends_with("phases: this phase is not listed OnEvent"), "{unlisted}");
+    assert!(
+        unlisted.ends_with("phases: this phase is not listed OnEvent"),
+        "{unlisted}"
+    );
     // What runs goes on.
     let mut running = phase(1, "a", "ok");
     annotation(&mut running, "{");
-    assert_eq!(answer(&ask(&observed, &running, |_| Terms::default(), now()).unwrap()), "open true");
+    assert_eq!(
+        answer(&ask(&observed, &running, |_| Terms::default(), now()).unwrap()),
+        "open true"
+    );
     let mut none = phase(1, "a", "-");
     none.annotations.clear();
-    assert_eq!(answer(&ask(&observed, &none, |_| panic!("asked"), now()).unwrap()), "open false");
+    assert_eq!(
+        answer(&ask(&observed, &none, |_| panic!("asked"), now()).unwrap()),
+        "open false"
+    );
 }
 
 #[test]
@@ -237,12 +309,16 @@ fn phases_wake_the_others_of_their_chain_by_what_these_wait_for() {
         let changed = |word: &str| {
             let mut after = PhaseRecord::clone(&before);
             let status = json!({"conditions": conditions(word)});
-            after.set_status(&serde_json::from_value(status).unwrap()).unwrap();
+            after
+                .set_status(&serde_json::from_value(status).unwrap())
+                .unwrap();
             after
         };
         let woken = |old: Option<&PhaseRecord>, new: Option<&PhaseRecord>| {
-            let mut names: Vec<_> =
-                mates(&observed, old, new).into_iter().map(|wake| wake.key.name.to_string()).collect();
+            let mut names: Vec<_> = mates(&observed, old, new)
+                .into_iter()
+                .map(|wake| wake.key.name.to_string())
+                .collect();
             names.sort();
             names.join(" ")
         };

@@ -72,7 +72,10 @@ fn ahead(states: [Option<PhaseState>; 2], answers: &[DelegationAnswer]) -> (Vec<
     let mut pass = Pass::new(snapshot, |_| (Live::Uncached, None));
     let mut asked = Vec::new();
     while let Step::Delegate(phase, delegation) = pass.step() {
-        assert!(matches!(delegation, Delegation::Create(_)), "{delegation:?}");
+        assert!(
+            matches!(delegation, Delegation::Create(_)),
+            "{delegation:?}"
+        );
         pass.answer_delegation(phase, answers[asked.len()].clone());
         asked.push(phase);
     }
@@ -81,7 +84,12 @@ fn ahead(states: [Option<PhaseState>; 2], answers: &[DelegationAnswer]) -> (Vec<
 
 #[test]
 fn the_phase_objects_of_a_site_are_all_made_at_once() {
-    let new = || DelegationAnswer::Object(PhaseState { is_ours: true, ..PhaseState::default() });
+    let new = || {
+        DelegationAnswer::Object(PhaseState {
+            is_ours: true,
+            ..PhaseState::default()
+        })
+    };
     let (asked, outcome) = ahead([None, None], &[new(), new()]);
     assert_eq!(asked, [0, 1]);
     let PassResult::Delegated { phase, .. } = outcome.result else {
