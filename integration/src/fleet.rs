@@ -14,6 +14,7 @@ use serde_json::{Value, json};
 use tokio::time::sleep;
 
 use crate::application::reason;
+use crate::endpoint::Endpoint;
 use crate::manifest::{Entry, configmap, fields_equal, object};
 use crate::namespace::{INTERVAL, TestNamespace};
 use crate::sites::Joined;
@@ -151,7 +152,7 @@ impl<'a> Fleet<'a> {
         let text = format!("complete with {version} in {healthy} sites");
         let holds = |live: &Value| {
             let status = &live["status"];
-            reason(live, "Progressing") == ["False", "Complete"]
+            reason(live, "Progressing")[0] == "Complete"
                 && status["version"] == version
                 && status["counts"]["healthy"] == healthy
         };
@@ -186,9 +187,16 @@ impl<'a> Fleet<'a> {
         self.ns.cluster().list(&like, label).await
     }
 
-    /// The version whose object a site has; `None` when it has none.
+    /// The version whose object a site has, which may be the hub under another name; `None` when it has none.
     pub async fn version_in(&self, site: &Joined) -> Option<String> {
-        let live = site.site().read(self.ns, &settings()).await?;
+        let cluster = site.read().await?;
+        let hub = Endpoint::of_bed(self.ns.cluster().kubeconfig()).url();
+        let is_hub = cluster["spec"]["apiMaster"] == hub;
+        let live = if is_hub {
+            self.ns.get(&settings()).await?
+        } else {
+            site.site().read(self.ns, &settings()).await?
+        };
         live["data"]["version"].as_str().map(ToOwned::to_owned)
     }
 

@@ -105,6 +105,9 @@ async fn versions_reach_sites_in_waves() {
         assert_eq!(entry(revisions.last().unwrap())["isEdit"], true);
     }
 
+    // The version as it was before its edit goes when no site runs it any more.
+    let is_pruned = async || fleet.kept().await == ["1.0.0", "1.1.0"];
+    ns.eventually("the older edit to go", is_pruned).await;
     settle(&ns, &bed).await;
     bed.take_manager().kill();
     bed.start_manager();
