@@ -2,8 +2,8 @@
 //!
 //! A plan is made in the steps that [`plan`] names: what the strategy asks for, which rollout it is, how all sites are,
 //! whether the rollout ends early, what comes next, and from these the status and the actions. Which sites are in which
-//! batch is read from their revisions; the status adds what these cannot say: the number and the version of the rollout,
-//! that it was aborted, and which batch is under way. (Contract `sites.md`.)
+//! batch is read from their revisions; the status adds what these cannot say: the number and the version of the
+//! rollout, that it was aborted, and which batch is under way. (Contract `sites.md`.)
 
 mod abort;
 mod actions;
@@ -110,7 +110,7 @@ pub struct Site {
     pub is_placed: bool,
     /// Whether it can be reached now.
     pub is_online: bool,
-    /// Whether the labels make it one of those that come first.
+    /// Whether its labels match [`strategy::canary_expression`], if there is one: it is one of those that come first.
     pub is_canary: bool,
     /// Its revisions, the oldest first, archived ones included.
     pub chain: Vec<Revision>,
@@ -183,10 +183,14 @@ pub struct Plan {
 /// # Guarantees
 /// - Planning again from the same state gives the same plan, whoever asks. Where nothing is to be done and nothing
 ///   changed, the status equals the one before.
-/// - Any part of the actions, carried out from the first on, may be lost with a restart: the next plan does what is left.
+/// - The status and the actions may be carried out in part, in their order, and the rest be lost with a restart: the
+///   next plan does what is left. A number that is given again has the same name.
+/// - Nothing of a rollout that was aborted is given to a site that has not got it.
 ///
 /// # Caveats
-/// Status, sites and revisions have to be at least as new as what was written last for this deployment.
+/// - Status, sites and revisions have to be at least as new as what was written last for this deployment.
+/// - Versions of earlier rollouts that wait are withdrawn and given again where a change of what runs goes before them.
+///   A manager that ends in between, and after they are gone, gives the site the version of the rollout alone.
 #[must_use]
 pub fn plan(observed: &Observed<'_>) -> Plan {
     let sites = observed

@@ -1,5 +1,5 @@
-//! What holds for rollouts whatever happens in whatever order: a model of a fleet, disturbed at random, and of a manager
-//! that ends between any two of its writes.
+//! What holds for rollouts whatever happens in whatever order: a model of a fleet, disturbed at random, and of a
+//! manager that ends between any two of its writes.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -318,8 +318,7 @@ proptest! {
         checked.check_end();
     }
 
-    /// Also where the failures are the only disturbance: what a manager does that ends after each write is what one does
-    /// that never ends.
+    /// What a manager does that ends after a few writes, again and again, is what one does that never ends.
     #[test]
     fn restarts_change_nothing(
         strategy in strategy(),
