@@ -93,6 +93,8 @@ pub enum WriteResult {
     TookOver(Option<String>),
     /// Drift was corrected.
     Repaired(Drift),
+    /// A workload of its own was stopped, or started again.
+    Switched,
     /// The object was deleted to be created anew, and perhaps is already.
     Recreated,
 }

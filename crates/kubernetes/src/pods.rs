@@ -66,10 +66,6 @@ impl Target {
     /// # Errors
     /// When that cannot be known.
     pub async fn runs_pods(&self, namespace: &str, selector: &Value) -> Result<bool, PodsError> {
-        #[derive(Deserialize)]
-        struct List {
-            items: Vec<IgnoredAny>,
-        }
         let path = pods_path(namespace, selector, 1).ok_or(PodsError::Selector)?;
         let running = wire::escape("status.phase!=Succeeded,status.phase!=Failed");
         let request = wire::get(&format!("{path}&fieldSelector={running}"), METADATA_LIST)?;
@@ -79,10 +75,18 @@ impl Target {
             let status = wire::failure(reply.status, &reply.body);
             return Err(PodsError::Refused(status.message));
         }
-        Ok(!serde_json::from_slice::<List>(&reply.body)?
-            .items
-            .is_empty())
+        Ok(has_items(&reply.body)?)
     }
+}
+
+/// Whether a list has any items. A list of metadata says `null` where it has none.
+fn has_items(body: &[u8]) -> Result<bool, serde_json::Error> {
+    #[derive(Deserialize)]
+    struct List {
+        items: Option<Vec<IgnoredAny>>,
+    }
+    let list: List = serde_json::from_slice(body)?;
+    Ok(list.items.is_some_and(|items| !items.is_empty()))
 }
 
 /// Where at most so many of the pods are listed that a selector selects; nowhere if it is malformed, or selects every pod
@@ -103,6 +107,21 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn lists_have_items_or_none() {
+        for (body, expected) in [
+            (
+                r#"{"kind":"PartialObjectMetadataList","items":null}"#,
+                false,
+            ),
+            (r#"{"items":[]}"#, false),
+            (r#"{"items":[{"metadata":{"name":"web-1"}}]}"#, true),
+        ] {
+            assert_eq!(has_items(body.as_bytes()).unwrap(), expected, "{body}");
+        }
+        assert!(has_items(b"{").is_err());
+    }
 
     #[test]
     fn only_the_pods_of_the_workload_are_asked_for() {

@@ -191,8 +191,11 @@ async fn an_agent_works_through_its_queue_without_the_hub() {
         give(&pulled.ns, &pulled.joined, number).await;
     }
     pulled.ns.reaches("v1", &[FAILING, STARTED]).await;
-    for name in ["v2", "v3"] {
-        pulled.ns.reaches(name, &[QUEUED]).await;
+    // By the agent, which has all of them then.
+    for (name, before) in [("v2", "v1"), ("v3", "v2")] {
+        let text = format!("Waits for version 1.{}.0 ({before})", &before[1..]);
+        let waits = [QUEUED, Says("Available", &text)];
+        pulled.ns.reaches(name, &waits).await;
     }
     line.set(Mode::Cut).await;
     pulled.joined.because("Connected", "AgentSilent").await;

@@ -15,6 +15,7 @@ use crate::{
     keep::is_kept,
     object::{owner_references, text},
     recreate::{self, is_recreated},
+    stop::is_stopped,
 };
 
 impl ObjectPass<'_> {
@@ -130,7 +131,9 @@ impl ObjectPass<'_> {
 
     /// What an accepted write to the live object is, by what the server answered.
     fn took_over(&self, answered: &Value) -> WriteResult {
+        let was_stopped = self.live().is_some_and(is_stopped);
         match self.live().map(|live| self.classify(live)) {
+            Some(Situation::Ours) if was_stopped != is_stopped(answered) => WriteResult::Switched,
             Some(Situation::Ours) => WriteResult::Repaired(self.drift(answered)),
             Some(Situation::Previous(sibling) | Situation::Unrelated(sibling)) => {
                 WriteResult::TookOver(Some(sibling.name))

@@ -301,6 +301,35 @@ fn what_somebody_has_added_in_our_name_is_told_without_its_value() {
     assert!(drift.without_managers().is_empty());
 }
 
+/// To stop a workload, and to start it again, is no repair: nobody had changed it.
+#[test]
+fn a_workload_that_is_stopped_was_not_repaired() {
+    let revision = revision();
+    let phase = phase(
+        &revision,
+        "p",
+        &["{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}"],
+    );
+    let state = |stopped: &str, number: i64| {
+        let mut object = live("2", "");
+        object["metadata"]["ownerReferences"] = json!([revision.identity.controller_reference()]);
+        object["metadata"]["annotations"]["baton.run/stopped"] = stopped.into();
+        object["spec"]["replicas"] = number.into();
+        object
+    };
+    for (before, after, is_switched) in [
+        ("", "true", true),
+        ("true", "", true),
+        ("true", "true", false),
+    ] {
+        let observed = (Live::Present(state(before, 1)), None);
+        let mut pass = ObjectPass::new(&revision, &Family, &phase.objects[0], observed);
+        pass.answer(&Request::Apply(json!({})), Answer::Object(state(after, 0)));
+        let found = pass.write == Some(WriteResult::Switched);
+        assert_eq!(found, is_switched, "{before} {after}: {:?}", pass.write);
+    }
+}
+
 /// The owner references of an apply, by those of the live object. Those in brackets are owned by our
 /// manager, a star marks the controller.
 #[test]
