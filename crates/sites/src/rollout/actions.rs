@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_apis::OnError;
 
 use super::{
-    Action, Observed, Revision, RevisionState,
+    Action, Observed, Revision, RevisionState, Site,
     abort::Abort,
     course::rolls_back,
     queue::{Queue, Wanted},
@@ -40,7 +40,7 @@ pub(super) fn of(
     for (at, view) in situation.fleet.views.iter().enumerate() {
         let batch = chosen.next_if_eq(&at).map(|_| batch);
         if abort.is_some() {
-            actions.withdraw_aborted(view, situation);
+            actions.withdraw_aborted(view.site, situation);
         }
         if may_give {
             let queue = Queue {
@@ -55,8 +55,12 @@ pub(super) fn of(
         actions.archive_superseded(view);
         actions.forget_surplus(view, observed, situation);
     }
-    if !observed.spec.paused {
-        actions.tear_down_unplaced(observed);
+    for site in observed.sites.values().filter(|site| !site.is_placed) {
+        if !observed.spec.paused {
+            actions.tear_down(site);
+        } else if abort.is_some() {
+            actions.withdraw_aborted(site, situation);
+        }
     }
     actions.into_list()
 }
@@ -72,8 +76,8 @@ impl Actions {
     }
 
     /// What waits of an aborted rollout never begins; also while the deployment is paused.
-    fn withdraw_aborted(&mut self, view: &View<'_>, situation: &Situation<'_>) {
-        let chain = view.site.chain.iter().rev();
+    fn withdraw_aborted(&mut self, site: &Site, situation: &Situation<'_>) {
+        let chain = site.chain.iter().rev();
         let waiting = chain.filter(|revision| situation.course.withdraws(revision));
         self.withdraw
             .extend(waiting.map(|revision| Action::Withdraw {
@@ -133,11 +137,8 @@ impl Actions {
     }
 
     /// The oldest first: one that goes before a newer one hands nothing back to it.
-    fn tear_down_unplaced(&mut self, observed: &Observed<'_>) {
-        let unplaced = observed.sites.values().filter(|site| !site.is_placed);
-        let revisions = unplaced
-            .flat_map(|site| &site.chain)
-            .filter(|revision| !revision.is_deleting);
+    fn tear_down(&mut self, site: &Site) {
+        let revisions = site.chain.iter().filter(|revision| !revision.is_deleting);
         self.tear_down
             .extend(revisions.map(|revision| Action::TearDown {
                 revision: Arc::clone(&revision.name),

@@ -144,6 +144,6 @@ fn wanted<'a>(observed: &Observed<'a>) -> Result<&'a str, Hold> {
 }
 
 fn has_queue(observed: &Observed<'_>, course: &Course<'_>) -> bool {
-    let mut sites = observed.sites.values().filter(|site| site.is_placed);
+    let mut sites = observed.sites.values();
     sites.any(|site| site.chain.iter().any(|revision| course.withdraws(revision)))
 }

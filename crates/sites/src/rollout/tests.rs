@@ -585,6 +585,18 @@ fn what_was_refused_before_it_began_makes_way() {
 }
 
 #[test]
+fn a_pause_does_not_save_what_waits_of_an_aborted_rollout_in_sites_that_are_not_placed() {
+    let mut world = World::new(2);
+    world.settle();
+    world.sample.sites.get_mut("site-00000").unwrap().is_placed = false;
+    world.sample.spec.paused = true;
+    world.sample.spec.abort_rollout = Some(1);
+    world.run();
+    assert_eq!(world.versions("site-00000"), Vec::<&str>::new());
+    assert_eq!(world.condition(ABORTED), Some(("True", "AbortedByUser")));
+}
+
+#[test]
 fn a_pause_holds_edits_also_after_an_abort() {
     let mut world = settled(2, by(1));
     world.sample.spec.abort_rollout = Some(1);
