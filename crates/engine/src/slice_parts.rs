@@ -43,8 +43,8 @@ const CLUSTER_SCOPED: [&str; 13] = [
     "ValidatingWebhookConfiguration",
 ];
 
-/// An object in a namespace, unless it is of a built-in kind that has none: other clusters are not asked which kinds are
-/// namespaced.
+/// An object in a namespace, unless it is of a built-in kind that has none: other clusters are not asked which kinds
+/// are namespaced.
 #[must_use]
 pub fn placed(mut object: Value, namespace: &str) -> Value {
     let kind = object["kind"].as_str().unwrap_or_default();
@@ -109,7 +109,10 @@ mod tests {
 
     #[test]
     fn objects_are_in_a_namespace_unless_their_kind_has_none() {
-        let object = |kind: &str, namespace: &str| json!({"kind": kind, "metadata": {"name": "a", "namespace": namespace}});
+        let object = |kind: &str, namespace: &str| {
+            let metadata = json!({"name": "a", "namespace": namespace});
+            json!({"kind": kind, "metadata": metadata})
+        };
         for (kind, namespace, always, by_default) in [
             ("ConfigMap", "", "shop", "shop"),
             ("ConfigMap", "other", "shop", "other"),

@@ -4,7 +4,8 @@
 //! asked for. Objects are kept without what nobody reads.
 //!
 //! # Guarantees
-//! - What is known of a cluster is never older than our own writes there, see [`Store`](crate::controllers::store::Store).
+//! - What is known of a cluster is never older than our own writes there, see
+//!   [`Store`](crate::controllers::store::Store).
 //! - A cluster that was not connected is listed anew before it is worked in again.
 
 pub(crate) mod cluster;

@@ -227,8 +227,8 @@ impl SiteApplications {
         Ok(true)
     }
 
-    /// Deletes the records that nobody needs. The application becomes the owner of the others, which may be those of one
-    /// of the same name before it. Whether anything was written.
+    /// Deletes the records that nobody needs. The application becomes the owner of the others, which may be those of
+    /// one of the same name before it. Whether anything was written.
     async fn prune(
         &self,
         key: &Key,

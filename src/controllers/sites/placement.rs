@@ -1,4 +1,5 @@
-//! Which sites a deployment has chosen: kept as a `ControllerRevision`, so that labels that change later change nothing.
+//! Which sites a deployment has chosen: kept as a `ControllerRevision`, so that labels that change later change
+//! nothing.
 //!
 //! Its `revision` is the generation of the deployment that the sites were chosen for.
 
