@@ -265,7 +265,8 @@ impl Mirrors {
             .collect()
     }
 
-    /// Takes in what the hub had before the process was started, unless it has sent a list since, and what it had yet to
+    /// Takes in what the hub had before the process was started, unless it has sent a list since, and what it had yet
+    /// to
     /// be told.
     pub(crate) fn recall(&self, saved: Vec<Saved>) {
         let is_listed = self.is_listed.lock();

@@ -1,4 +1,5 @@
-//! What an agent has to remember over a restart while the hub is away: the mirrors as it knew them last, and what it has
+//! What an agent has to remember over a restart while the hub is away: the mirrors as it knew them last, and what it
+//! has
 //! yet to report of them.
 //!
 //! The file has two lines: a header with the checksum of the second line, and the objects.

@@ -38,7 +38,8 @@ fn pause(demand: &Demand, now: Timestamp) -> Duration {
 }
 
 impl<K: RecordKind> Executor<'_, K> {
-    /// Completes the outcome of a pass over a phase of a site: that it has begun, and whether its workloads have stopped
+    /// Completes the outcome of a pass over a phase of a site: that it has begun, and whether its workloads have
+    /// stopped
     /// if they are to. When to ask again, if their pods are waited for.
     pub(super) async fn note_site(
         &self,

@@ -228,7 +228,8 @@ pub fn name_to_make(names: &[String; 2], is_free: bool) -> &str {
     }
 }
 
-/// The names that a phase object may have: `<revision>-<phase>`, and a shorter one with a hash for when that is too long
+/// The names that a phase object may have: `<revision>-<phase>`, and a shorter one with a hash for when that is too
+/// long
 /// or taken by the phase of another revision, as `a-b` and `c` give the same as `a` and `b-c`.
 #[must_use]
 pub fn names(revision: &str, phase: &str) -> [String; 2] {

@@ -89,7 +89,8 @@ fn has_items(body: &[u8]) -> Result<bool, serde_json::Error> {
     Ok(list.items.is_some_and(|items| !items.is_empty()))
 }
 
-/// Where at most so many of the pods are listed that a selector selects; nowhere if it is malformed, or selects every pod
+/// Where at most so many of the pods are listed that a selector selects; nowhere if it is malformed, or selects every
+/// pod
 /// there is.
 #[must_use]
 pub fn pods_path(namespace: &str, selector: &Value, most: usize) -> Option<String> {

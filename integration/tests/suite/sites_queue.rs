@@ -217,7 +217,8 @@ async fn an_agent_works_through_its_queue_without_the_hub() {
     }
 }
 
-/// That an upgrade has begun is known before anything of it is written, and counts after a restart of the agent in which
+/// That an upgrade has begun is known before anything of it is written, and counts after a restart of the agent in
+/// which
 /// the window has closed.
 #[tokio::test]
 async fn what_has_begun_is_not_held_after_a_crash() {

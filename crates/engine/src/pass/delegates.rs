@@ -45,7 +45,8 @@ impl Pass<'_> {
         })
     }
 
-    /// Makes the objects of all phases, also of those that are not reached, where that is asked for. What keeps one from
+    /// Makes the objects of all phases, also of those that are not reached, where that is asked for. What keeps one
+    /// from
     /// being made ends the pass at its phase, and before any is made if it is its name or class.
     pub(super) fn create_delegates_ahead(&mut self) -> Option<Step> {
         if !self.snapshot.revision.delegates_ahead || self.result.is_some() {
