@@ -2,7 +2,9 @@
 
 mod cluster;
 mod expect;
+mod kubelet;
 mod releases;
+mod sites;
 mod steps;
 mod tour;
 
@@ -14,6 +16,7 @@ use std::time::Duration;
 use clap::Args;
 
 use self::cluster::{Place, Programs, Way};
+use self::kubelet::Kubelet;
 use crate::bed::{self, Afterwards, Bed};
 use crate::cargo;
 use crate::charts::{self, Repository};
@@ -30,14 +33,17 @@ const BED: &str = "demo";
 /// The name of the other bed, which Applications go to as well.
 const OTHER_BED: &str = "demo-us";
 
+/// The name of the bed at the edge, a site that an agent serves.
+const EDGE_BED: &str = "demo-edge";
+
 /// The port of the repository of charts. The samples name it, and the names of Releases follow from it.
 const CHARTS_PORT: u16 = 8879;
 
 /// How to show it.
 #[derive(Debug, Args)]
 pub(crate) struct Options {
-    /// Use the cluster of this context of your kubeconfig instead of starting two. The part about Applications, which
-    /// needs two clusters, is left out.
+    /// Use the cluster of this context of your kubeconfig instead of starting three. The parts about Applications and
+    /// sites, which need several clusters, are left out.
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
     /// End after the tour, instead of leaving the clusters up for playing with them.
@@ -73,7 +79,7 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
         (Some(own), _) => (
             own.hub.kubectl().as_std().get_program().into(),
             Cluster::Kubeconfig(own.hub.kubeconfig()),
-            Way::Both(own.kubeconfigs()),
+            Way::First(own.kubeconfigs()),
         ),
         (None, context) => {
             let name = context.clone().unwrap_or_default();
@@ -96,7 +102,13 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     let mut env = vec![];
     if let Some(own) = &own {
         env.push(("HELM_BIN".to_owned(), own.helm.clone()));
+        // So that a site that is gone is missed within seconds.
+        env.push(("BATON_AGENT_HEARTBEAT".to_owned(), "2".to_owned()));
     }
+    let mut kubelet = own.as_ref().map(|own| {
+        let log = log.with_file_name("demo-agent.log");
+        Kubelet::new(programs.baton.clone(), own.edge.kubeconfig(), log)
+    });
     let mut manager = Manager::start(&Launch {
         binary: programs.baton.clone(),
         cluster,
@@ -106,14 +118,21 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     .await?;
     place.delete_namespace(&mut manager).await?;
 
-    tour::run(&place, &programs, &mut manager).await?;
+    tour::run(&place, &programs, (&mut manager, kubelet.as_mut())).await?;
 
     if !options.once {
         let kubeconfigs = own.as_ref().map(Own::kubeconfigs);
         let text = farewell(options.context.as_deref(), kubeconfigs, &programs.plugin);
         println!("{text}");
         println!("The manager's log: {}", log.display());
-        return Ok(manager.until("Ctrl-C", Duration::MAX, pending()).await?);
+        let follow = async {
+            match &mut kubelet {
+                Some(kubelet) => kubelet.keep_following(&place).await,
+                None => pending().await,
+            }
+        };
+        manager.until("Ctrl-C", Duration::MAX, follow).await??;
+        return Ok(());
     }
     if own.is_none() {
         place.delete_namespace(&mut manager).await?;
@@ -126,10 +145,11 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<(), Error> {
     Ok(())
 }
 
-/// What the tour has for itself, unless a cluster is given: two clusters, and charts.
+/// What the tour has for itself, unless a cluster is given: three clusters, and charts.
 struct Own {
     hub: Bed,
     other: Bed,
+    edge: Bed,
     /// Nobody asks for anything but its being there.
     _charts: Repository,
     helm: String,
@@ -141,9 +161,11 @@ impl Own {
         let helm = tools::helm(dirs).await?.to_string_lossy().into_owned();
         let hub = Bed::up(dirs, &BED.parse()?, None, Afterwards::End).await?;
         let other = Bed::up(dirs, &OTHER_BED.parse()?, None, Afterwards::End).await?;
+        let edge = Bed::up(dirs, &EDGE_BED.parse()?, None, Afterwards::End).await?;
         Ok(Self {
             hub,
             other,
+            edge,
             _charts: charts,
             helm,
         })
@@ -152,8 +174,10 @@ impl Own {
     /// As `KUBECONFIG` has them: the hub is that of the current context.
     fn kubeconfigs(&self) -> OsString {
         let mut list = self.hub.kubeconfig().into_os_string();
-        list.push(":");
-        list.push(self.other.kubeconfig());
+        for bed in [&self.other, &self.edge] {
+            list.push(":");
+            list.push(bed.kubeconfig());
+        }
         list
     }
 }
@@ -177,6 +201,14 @@ const TRIES_OF_APPLICATIONS: [&str; 4] = [
     "what Shipper's clients see: get applications,releases,capacitytargets,traffictargets",
 ];
 
+/// The same about sites.
+const TRIES_OF_SITES: [&str; 4] = [
+    "what runs where, and what waits: baton sites",
+    "the next version: apply -f config/samples/42-site-application-next.yaml",
+    "how far it is, wave by wave: baton status sitedeploy/till --watch",
+    "what became of it: baton history sitedeploy/till",
+];
+
 fn farewell(context: Option<&str>, kubeconfigs: Option<OsString>, plugin: &Path) -> String {
     let context = context.map(|name| format!(" --context {name}"));
     let mut tries = TRIES.to_vec();
@@ -184,6 +216,7 @@ fn farewell(context: Option<&str>, kubeconfigs: Option<OsString>, plugin: &Path)
         None => vec!["The manager runs until Ctrl-C. In another terminal:\n".to_owned()],
         Some(list) => {
             tries.extend(TRIES_OF_APPLICATIONS);
+            tries.extend(TRIES_OF_SITES);
             let list = list.to_string_lossy();
             vec![
                 "The clusters stay up until Ctrl-C. In another terminal:\n".to_owned(),

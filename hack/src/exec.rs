@@ -110,6 +110,17 @@ impl Drop for Group {
     }
 }
 
+/// Keeps what this task inherited from configuring one of Baton's programs.
+pub(crate) fn without_settings(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        let name = name.to_string_lossy();
+        let own = name.starts_with("BATON_") || name.starts_with("PKO_");
+        if own || matches!(&*name, "LOG_LEVEL" | "POD_NAMESPACE") {
+            command.env_remove(&*name);
+        }
+    }
+}
+
 /// Runs `command` to its end and returns what it wrote to its standard output.
 pub async fn output(command: &mut Command) -> Result<String, Error> {
     command.stderr(Stdio::piped());

@@ -148,14 +148,7 @@ impl Manager {
             .stdin(Stdio::null())
             .stdout(stdout)
             .stderr(stderr);
-        // What this task inherited is not to configure the manager.
-        for (name, _) in std::env::vars_os() {
-            let name = name.to_string_lossy();
-            let own = name.starts_with("BATON_") || name.starts_with("PKO_");
-            if own || matches!(&*name, "LOG_LEVEL" | "POD_NAMESPACE") {
-                command.env_remove(&*name);
-            }
-        }
+        exec::without_settings(&mut command);
         launch.cluster.select(&mut command);
         command.envs(launch.env.iter().map(|(key, value)| (key, value)));
         let mut manager = Self {

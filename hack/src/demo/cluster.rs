@@ -53,6 +53,8 @@ pub(crate) enum Error {
         command: String,
         status: std::process::ExitStatus,
     },
+    #[error("cannot start the agent of a site: {0}")]
+    Agent(#[source] std::io::Error),
     #[error(transparent)]
     Manager(#[from] ManagerError),
 }
@@ -73,8 +75,9 @@ pub(crate) struct Place {
 pub(crate) enum Way {
     /// By a context of the user's kubeconfig.
     Context(String),
-    /// It is the first of the two in this list of kubeconfigs, as `KUBECONFIG` has it. Applications go to both.
-    Both(OsString),
+    /// It is the first one in this list of kubeconfigs, as `KUBECONFIG` has it. Applications and sites are about the
+    /// others too.
+    First(OsString),
 }
 
 /// What the tour has built for its commands.
@@ -89,7 +92,7 @@ impl Place {
     pub(crate) fn new(dirs: &Dirs, kubectl: OsString, way: Way) -> Self {
         let crds = match way {
             Way::Context(_) => vec![dirs.crds()],
-            Way::Both(_) => vec![dirs.crds(), dirs.release_crds()],
+            Way::First(_) => vec![dirs.crds(), dirs.release_crds()],
         };
         Self {
             workspace: dirs.workspace.clone(),
@@ -100,9 +103,9 @@ impl Place {
         }
     }
 
-    /// Whether there is another cluster besides.
-    pub(crate) fn has_another(&self) -> bool {
-        matches!(self.way, Way::Both(_))
+    /// Whether there are other clusters besides.
+    pub(crate) fn has_others(&self) -> bool {
+        matches!(self.way, Way::First(_))
     }
 
     /// Makes sure that nothing is in the way: no manager, no such namespace. Changes nothing.
@@ -229,12 +232,7 @@ impl Place {
             (&*self.kubectl, command.trim_start_matches("kubectl "))
         };
         let mut child = self.command(program);
-        // What this task inherited is not to change what a command says.
-        for (name, _) in std::env::vars_os() {
-            if name.to_string_lossy().starts_with("BATON_") {
-                child.env_remove(name);
-            }
-        }
+        exec::without_settings(&mut child);
         child
             .args(args.split(' '))
             .stdin(std::process::Stdio::null());
@@ -252,7 +250,7 @@ impl Place {
         command.current_dir(&self.workspace);
         match &self.way {
             Way::Context(name) => Cluster::Context(name.clone()).select(&mut command),
-            Way::Both(kubeconfigs) => {
+            Way::First(kubeconfigs) => {
                 command.env("KUBECONFIG", kubeconfigs);
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// The objects of the tour's namespace at one moment, by `Kind/name`; those of the other cluster by `us-1:Kind/name`.
+/// The objects of the tour's namespace at one moment, by `Kind/name`; those of another cluster by `us-1:Kind/name`.
 #[derive(Debug, Default)]
 pub(crate) struct Snapshot(BTreeMap<String, Value>);
 
@@ -46,26 +46,20 @@ use Expect::{
 
 impl Snapshot {
     pub(crate) fn new(objects: Vec<Value>) -> Self {
-        Self::of_clusters(objects, [])
+        Self::default().with("", objects)
     }
 
-    /// Objects of both clusters.
-    pub(crate) fn of_clusters(
-        hub: impl IntoIterator<Item = Value>,
-        other: impl IntoIterator<Item = Value>,
-    ) -> Self {
+    /// And objects of another cluster.
+    pub(crate) fn with(mut self, cluster: &str, objects: Vec<Value>) -> Self {
         let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
         let key = |object: &Value| {
-            format!(
-                "{}/{}",
-                text(&object["kind"]),
-                text(&object["metadata"]["name"])
-            )
+            let colon = if cluster.is_empty() { "" } else { ":" };
+            let (kind, name) = (&object["kind"], &object["metadata"]["name"]);
+            format!("{cluster}{colon}{}/{}", text(kind), text(name))
         };
-        let hub = hub.into_iter().map(|object| (key(&object), object));
-        let other = other.into_iter();
-        let other = other.map(|object| (format!("us-1:{}", key(&object)), object));
-        Self(hub.chain(other).collect())
+        self.0
+            .extend(objects.into_iter().map(|object| (key(&object), object)));
+        self
     }
 
     fn at(&self, object: &str, pointer: &str) -> &Value {
@@ -353,7 +347,7 @@ mod tests {
             none,
             slice("s"),
         ];
-        let now = Snapshot::of_clusters(hub, vec![pods(1), slice("s"), slice("other")]);
+        let now = Snapshot::new(hub).with("us-1", vec![pods(1), slice("s"), slice("other")]);
         let before = Snapshot::default();
         for (expect, unmet) in [
             (At("Release/waits", "half"), None),

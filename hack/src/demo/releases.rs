@@ -6,6 +6,9 @@ use super::steps::{Command, Step};
 /// The context of the cluster that joins the hub.
 pub(crate) const OTHER: &str = "kwok-demo-us";
 
+/// The name that it joins under.
+pub(crate) const OTHER_NAME: &str = "us-1";
+
 /// What is looked at in the hub.
 pub(crate) const KINDS: &str = "applications,releases,deployments,services,endpointslices";
 

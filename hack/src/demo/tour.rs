@@ -7,7 +7,9 @@ use tokio::time::{Instant, sleep};
 
 use super::cluster::{self, Place, Programs};
 use super::expect::Snapshot;
+use super::kubelet::Kubelet;
 use super::releases::{self, BAKERY, OTHER};
+use super::sites::{self, EDGE, EDGE_CONTEXT, TILL};
 use super::steps::{CAFE, SHOP, Step};
 use super::{Error, NAMESPACE};
 use crate::manager::Manager;
@@ -25,13 +27,14 @@ const KINDS: &str = "objectdeployments,objectsets,configmaps,deployments,service
 pub(crate) async fn run(
     place: &Place,
     programs: &Programs,
-    manager: &mut Manager,
+    (manager, mut kubelet): (&mut Manager, Option<&mut Kubelet>),
 ) -> Result<(), Error> {
     let screen = Screen::detect();
     place.create_namespace().await?;
     let mut parts = vec![(About::Revisions, &SHOP[..]), (About::Revisions, &CAFE[..])];
-    if place.has_another() {
+    if place.has_others() {
         parts.push((About::Applications, &BAKERY[..]));
+        parts.push((About::Sites, &TILL[..]));
     }
     for (about, part) in parts {
         let mut before = Snapshot::default();
@@ -42,7 +45,13 @@ pub(crate) async fn run(
             for (command, code) in step.acts {
                 place.show(programs, command, *code).await?;
             }
-            before = wait(about, step, (place, manager), &before).await?;
+            before = wait(
+                about,
+                step,
+                (place, manager, kubelet.as_deref_mut()),
+                &before,
+            )
+            .await?;
             println!("  done after {:.1} s\n", started.elapsed().as_secs_f64());
             println!("{}\n", textwrap::fill(step.narration, screen.width));
             for (command, code) in step.looks {
@@ -58,8 +67,10 @@ pub(crate) async fn run(
 enum About {
     /// Revisions in one cluster.
     Revisions,
-    /// Applications in both.
+    /// Applications in two clusters.
     Applications,
+    /// Sites: three clusters.
+    Sites,
 }
 
 impl About {
@@ -75,8 +86,22 @@ impl About {
                     place.get_in(OTHER, &other),
                     place.get(&["clusters.shipper.booking.com"]),
                 )?;
-                let hub = hub.into_iter().chain(clusters);
-                Ok(Snapshot::of_clusters(hub, other))
+                Ok(Snapshot::new(hub)
+                    .with("", clusters)
+                    .with(releases::OTHER_NAME, other))
+            }
+            Self::Sites => {
+                let (hub, site) = (of(sites::KINDS), of(sites::KINDS_OF_SITE));
+                let (hub, other, edge, clusters) = tokio::try_join!(
+                    place.get(&hub),
+                    place.get_in(OTHER, &site),
+                    place.get_in(EDGE_CONTEXT, &site),
+                    place.get(&["clusters.shipper.booking.com"]),
+                )?;
+                Ok(Snapshot::new(hub)
+                    .with("", clusters)
+                    .with(releases::OTHER_NAME, other)
+                    .with(EDGE, edge))
             }
         }
     }
@@ -86,12 +111,15 @@ impl About {
 async fn wait(
     about: About,
     step: &Step,
-    (place, manager): (&Place, &mut Manager),
+    (place, manager, mut kubelet): (&Place, &mut Manager, Option<&mut Kubelet>),
     before: &Snapshot,
 ) -> Result<Snapshot, Error> {
     let mut unmet = Vec::new();
     let look = async {
         loop {
+            if let Some(kubelet) = &mut kubelet {
+                kubelet.follow(place).await?;
+            }
             let now = about.look(place).await?;
             let expected = step.expected.iter();
             unmet = expected.filter_map(|one| one.unmet(&now, before)).collect();
