@@ -17,6 +17,8 @@ use jiff::Timestamp;
 
 use super::{executor::Executor, site_gate::Passage};
 
+/// What a phase says of itself that has stopped.
+const MAKES_WAY: &str = "Nothing of it runs any more: it makes way for a newer version.";
 /// How many workloads with pods are named.
 const MOST: usize = 3;
 /// The pause between two questions about pods grows up to this.
@@ -39,8 +41,7 @@ fn pause(demand: &Demand, now: Timestamp) -> Duration {
 
 impl<K: RecordKind> Executor<'_, K> {
     /// Completes the outcome of a pass over a phase of a site: that it has begun, and whether its workloads have
-    /// stopped
-    /// if they are to. When to ask again, if their pods are waited for.
+    /// stopped if they are to. When to ask again, if their pods are waited for.
     pub(super) async fn note_site(
         &self,
         site: &Passage,
@@ -65,7 +66,7 @@ impl<K: RecordKind> Executor<'_, K> {
             None => self.running(revision, workloads, kinds).await,
         };
         if running.is_empty() {
-            outcome.result = PassResult::Stopping(demand.message.clone());
+            outcome.result = PassResult::Stopping(MAKES_WAY.to_owned());
             let stopped = MappedCondition {
                 type_: STOPPED.to_owned(),
                 status: "True".to_owned(),

@@ -260,7 +260,11 @@ fn set_available(
             is_silent: _,
         } => {
             is_error = false;
-            let message = format!("Phase \"{phase}\" failed: {message}");
+            // What waits in the queue of its site, or for old workloads to stop, has not failed.
+            let message = match *reason {
+                reasons::QUEUED | reasons::SKIPPED | reasons::STOPPING => message.clone(),
+                _ => format!("Phase \"{phase}\" failed: {message}"),
+            };
             let status = if status == "Unknown" {
                 "Unknown"
             } else {

@@ -89,7 +89,10 @@ pub fn state(reported: Reported<'_>) -> RevisionState {
                 started,
             }
         }
-        None | Some(_) => RevisionState::Started(begun),
+        None | Some(_) => RevisionState::Started {
+            since: begun,
+            message: message.cloned(),
+        },
     }
 }
 
@@ -138,19 +141,17 @@ mod tests {
             was_available,
             started,
         };
+        let begun = |since| RevisionState::Started {
+            since,
+            message: Some(text.clone()),
+        };
         for (reported, expected) in [
             (report(None, None, false), RevisionState::Queued),
-            (report(None, Some(one), false), RevisionState::Started(one)),
+            (report(None, Some(one), false), begun(one)),
             (report(Some(QUEUED), None, false), RevisionState::Queued),
-            (
-                report(Some(QUEUED), Some(one), false),
-                RevisionState::Started(one),
-            ),
+            (report(Some(QUEUED), Some(one), false), begun(one)),
             (report(Some(SKIPPED), None, false), RevisionState::Skipped),
-            (
-                report(Some(STOPPING), Some(one), false),
-                RevisionState::Started(one),
-            ),
+            (report(Some(STOPPING), Some(one), false), begun(one)),
             (
                 report(Some(AVAILABLE), Some(one), true),
                 RevisionState::Available(two),
@@ -163,14 +164,8 @@ mod tests {
                 report(Some(CLUSTER_UNREACHABLE), Some(one), false),
                 RevisionState::Unknown { has_begun: true },
             ),
-            (
-                report(Some(PROBE_FAILURE), Some(one), false),
-                RevisionState::Started(one),
-            ),
-            (
-                report(Some(PROBE_FAILURE), None, false),
-                RevisionState::Started(two),
-            ),
+            (report(Some(PROBE_FAILURE), Some(one), false), begun(one)),
+            (report(Some(PROBE_FAILURE), None, false), begun(two)),
             (
                 report(Some(PROBE_FAILURE), Some(one), true),
                 failing(PROBE_FAILURE, true, Some(one)),

@@ -140,8 +140,13 @@ pub enum RevisionState {
     Queued,
     /// Left out of the queue for good.
     Skipped,
-    /// Begun at this time, not available yet, whatever the reason; how long that may take is decided here.
-    Started(Timestamp),
+    /// Begun, and not available yet, whatever the reason; how long that may take is decided here.
+    Started {
+        /// When it began.
+        since: Timestamp,
+        /// Why it is not available, for people, as far as it has said so.
+        message: Option<Arc<str>>,
+    },
     /// Available since then.
     Available(Timestamp),
     /// Refused (`reasons::REFUSALS`), or not available any more after it once was: the reason and the text of the

@@ -97,7 +97,7 @@ fn under_way() -> Value {
         "observedGeneration": 1, "rollout": 2, "version": "1.1.0", "previousVersion": "1.0.0",
         "counts": { "sites": 6, "updated": 2, "healthy": 2, "offline": 1, "failed": 1, "queued": 1 },
         "batch": { "number": 2, "of": 3 },
-        "conditions": [condition("Progressing", "True", "RollingOut", "Batch 2: 1 of 3 sites are available.")],
+        "conditions": [condition("Progressing", "True", "RollingOut", "Wave 2: 1 of 3 sites are available.")],
     })
 }
 
@@ -381,7 +381,7 @@ async fn a_rollout_over_sites_is_waited_for() {
     assert_eq!(watched.code, 1);
     assert_eq!(
         watched.stderr,
-        "rollout 2, 1.0.0 -> 1.1.0: Batch 2: 1 of 3 sites are available.\n\
+        "rollout 2, 1.0.0 -> 1.1.0: Wave 2: 1 of 3 sites are available.\n\
          wave 1: 2/2: 2 updated\n\
          wave 2: 0/3: 1 failed, 1 offline, 1 waiting for a window\n\
          later: 0/1: 1 to come\n\

@@ -58,7 +58,7 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
     }
     let path = target.path(namespace);
     let mut all = vec![check_apply(&cluster, object, &path, first).await?];
-    all.extend(windows(before.as_ref(), &wanted));
+    all.extend(terms(before.as_ref(), &wanted));
     all.extend(sections);
     Ok(all)
 }
@@ -130,12 +130,23 @@ impl Change<'_> {
     }
 }
 
-/// How upgrade windows differ.
-fn windows(before: Option<&SiteApplication>, after: &SiteApplication) -> Option<Section> {
-    let of = |application: &SiteApplication| json!(application.spec.upgrade_windows);
+/// How that differs which is no part of a version and counts as it is now.
+fn terms(before: Option<&SiteApplication>, after: &SiteApplication) -> Option<Section> {
+    let of = |application: &SiteApplication| {
+        let SiteApplicationSpec {
+            upgrade_windows,
+            upgrade,
+            ..
+        } = &application.spec;
+        json!({
+            "upgradeWindows": upgrade_windows,
+            "skipPatchVersions": upgrade.skip_patch_versions,
+            "windowsApplyToEdits": upgrade.windows_apply_to_edits,
+        })
+    };
     let pair = Pair::new(before.map(of), Some(of(after)));
     let is_new = before.is_none();
-    let section = Section::new("windows", "upgrade windows");
+    let section = Section::new("terms", "upgrade terms");
     (!is_new && !pair.is_same()).then(|| section.verdict(Tone::Changed, "changed").pair(pair))
 }
 

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use baton_apis::UpgradeWindow;
+use baton_sites::window::Windows;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
@@ -42,7 +44,7 @@ pub(crate) struct SiteLine {
     /// How many revisions wait there, of all deployments.
     pub(crate) queue: usize,
     /// When its provider has upgrades begin.
-    pub(crate) windows: Vec<String>,
+    pub(crate) windows: Vec<UpgradeWindow>,
     /// What the first revision in a queue waits for.
     pub(crate) message: String,
 }
@@ -113,13 +115,8 @@ fn line(cluster: SiteCluster, chains: BTreeMap<Owner, Vec<SiteRevision>>) -> Sit
             });
         }
     }
-    let windows = cluster.windows.iter();
-    let windows = windows.map(|window| {
-        let zone = window.time_zone.as_deref().unwrap_or("UTC");
-        format!("{} for {} ({zone})", window.cron, window.duration)
-    });
     SiteLine {
-        windows: windows.collect(),
+        windows: cluster.windows,
         name: cluster.name,
         labels: cluster.labels,
         region: cluster.region,
@@ -169,11 +166,26 @@ pub(crate) fn table(lines: &[SiteLine], output: Output, now: Timestamp) -> Strin
                 .into(),
             first(&running, NAMED).into(),
             queue.into(),
-            first(&line.windows, 1).into(),
+            window(&line.windows, now),
             line.message.as_str().into(),
         ]);
     }
     table.render(output)
+}
+
+/// Whether upgrades may begin as far as the provider of a site is concerned, or when they may.
+fn window(windows: &[UpgradeWindow], now: Timestamp) -> Cell {
+    if windows.is_empty() {
+        return "".into();
+    }
+    let Ok(windows) = Windows::compile(windows) else {
+        return Cell::painted(Paint::Bad, "invalid");
+    };
+    match windows.next_opening(now) {
+        Some(at) if at <= now => Cell::painted(Paint::Good, "open"),
+        Some(at) => format!("opens {at:.0}").into(),
+        None => Cell::painted(Paint::Warn, "never open"),
+    }
 }
 
 fn connected(line: &SiteLine) -> Cell {
@@ -224,9 +236,11 @@ mod tests {
         let mut objects = mid_rollout();
         objects.retain(|object| object["kind"] == "Cluster");
         objects[6]["spec"]["upgradeWindows"] = json!([
-            { "cron": "0 2 * * *", "duration": "4h", "timeZone": "Europe/Berlin" },
+            { "cron": "0 3 * * *", "duration": "4h", "timeZone": "Europe/Berlin" },
             { "cron": "0 2 * * 6", "duration": "9h" },
         ]);
+        objects[1]["spec"]["upgradeWindows"] = json!([{ "cron": "0 * * * *", "duration": "1h" }]);
+        objects[2]["spec"]["upgradeWindows"] = json!([{ "cron": "0 2 30 2 *", "duration": "1h" }]);
         objects[0]["metadata"]["labels"] = json!({ "a": "1", "b": "2", "c": "3", "d": "4" });
         let lines = chains(None).lines(&Ok(by_name(objects.iter())));
         insta::assert_snapshot!(table(&lines, Output::plain(), NOW));

@@ -1,6 +1,6 @@
 //! The versions of an application that are kept, with their content.
 
-use baton_apis::{SiteApplicationSpec, constants::LABEL_SITE_APPLICATION};
+use baton_apis::{SiteApplicationSpec, SiteUpgrade, constants::LABEL_SITE_APPLICATION};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -215,12 +215,12 @@ fn complete(record: &Record, side: Side) -> Result<Side, Error> {
     )))
 }
 
-/// How the way in which a site is upgraded differs.
+/// How the way in which a site is upgraded differs, as far as it is part of a version.
 fn upgrade(from: Option<Value>, to: Value) -> Option<Section> {
     // What a record leaves out is the default.
     let whole = |value: Value| {
-        let known: baton_apis::SiteUpgrade = serde_json::from_value(value).unwrap_or_default();
-        json!(known)
+        let known: SiteUpgrade = serde_json::from_value(value).unwrap_or_default();
+        json!({ "method": known.method, "services": known.services })
     };
     let pair = Pair::new(from.map(whole), Some(whole(to)));
     let section = Section::new("upgrade", "upgrade method");
@@ -281,5 +281,15 @@ mod tests {
         assert_eq!(upgrade(None, default.clone()), None);
         let other = json!({ "method": "StopAndRestart" });
         assert!(upgrade(Some(default), other).unwrap().differs());
+    }
+
+    /// Those count as they are now, whatever version they came with.
+    #[test]
+    fn what_is_no_part_of_a_version_is_no_difference_of_versions() {
+        let kept = json!({ "method": "PerService" });
+        let asked = json!({ "skipPatchVersions": true, "windowsApplyToEdits": true });
+        assert!(upgrade(Some(kept.clone()), asked).is_none());
+        let stopped = json!({ "method": "StopAndRestart" });
+        assert!(upgrade(Some(kept), stopped).is_some());
     }
 }

@@ -78,7 +78,7 @@ impl Abort {
             OnError::Abort | OnError::Rollback => {
                 let batch = &fleet.batch;
                 format!(
-                    "{errors} of {} sites of batch {} failed.{error}",
+                    "{errors} of {} sites of wave {} failed.{error}",
                     batch.members, batch.number
                 )
             }

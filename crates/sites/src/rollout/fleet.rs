@@ -135,7 +135,7 @@ impl<'a> Fleet<'a> {
 
     fn add_deadline(&mut self, view: &View<'a>, lens: &Lens<'_>) {
         if let Some(running) = view.running
-            && let RevisionState::Started(since) = running.state
+            && let RevisionState::Started { since, .. } = running.state
         {
             let ends = Some(lens.ends(since)).filter(|ends| *ends > lens.now);
             self.deadline = earlier(self.deadline, ends);

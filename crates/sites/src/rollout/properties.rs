@@ -207,7 +207,7 @@ impl Checked {
                 let is_done = matches!(
                     member.state,
                     RevisionState::Available(_) | RevisionState::Failing { .. }
-                ) || matches!(member.state, RevisionState::Started(since)
+                ) || matches!(member.state, RevisionState::Started { since, .. }
                         if sample.now.duration_since(since) >= world::DEADLINE);
                 assert!(
                     is_done,

@@ -136,13 +136,13 @@ impl Report {
             Step::Soaking(until) => {
                 let batch = &fleet.batch;
                 let text = format!(
-                    "Batch {}: {} sites have to stay available until {until:.0}.",
+                    "Wave {}: {} sites have to stay available until {until:.0}.",
                     batch.number, batch.available
                 );
                 ("True", reasons::SOAKING, text)
             }
             Step::Give { batch, .. } => {
-                let text = format!("{version} is brought to batch {batch}.");
+                let text = format!("{version} is brought to wave {batch}.");
                 ("True", reasons::ROLLING_OUT, text)
             }
             Step::Underway => ("True", reasons::ROLLING_OUT, underway(fleet)),
@@ -227,7 +227,7 @@ fn held(hold: &Hold, observed: &Observed<'_>) -> (&'static str, &'static str, St
 fn underway(fleet: &Fleet<'_>) -> String {
     let (batch, late) = (&fleet.batch, fleet.late.queued + fleet.late.begun);
     let mut text = format!(
-        "Batch {}: {} of {} sites available, {} in progress, {} waiting in their queue, {} failed, {} out of reach.",
+        "Wave {}: {} of {} sites available, {} in progress, {} waiting in their queue, {} failed, {} out of reach.",
         batch.number,
         batch.available,
         batch.members,
@@ -237,7 +237,7 @@ fn underway(fleet: &Fleet<'_>) -> String {
         batch.members - batch.online(),
     );
     if late > 0 {
-        let late = format!(" {late} sites of earlier batches came late.");
+        let late = format!(" {late} sites of earlier waves came late.");
         text.push_str(&late);
     }
     text

@@ -866,11 +866,8 @@ fn a_status_that_was_lost_is_made_anew_from_the_revisions() {
     assert_eq!(world.status().rollout, Some(3));
 }
 
-#[test]
-fn a_status_is_bounded_whatever_the_sites_say() {
-    let long: Arc<str> = "\"\\\u{1}\n\u{7f}ä".repeat(10_000).into();
-    let mut world = World::new(0);
-    let revision = |name: &Arc<str>, number, version: &str, state| Revision {
+fn revision(name: &Arc<str>, number: i64, version: &str, state: RevisionState) -> Revision {
+    Revision {
         name: format!("{name}-{number}").into(),
         number,
         entry: Arc::new(SiteEntry {
@@ -882,7 +879,82 @@ fn a_status_is_bounded_whatever_the_sites_say() {
         state,
         is_deleting: false,
         is_archiving: false,
-    };
+    }
+}
+
+/// While a newer version takes over, the older one stops, and then has nothing any more.
+#[test]
+fn what_makes_way_for_a_newer_version_has_not_failed() {
+    for reason in ["Stopping", "NotInControl", "ProbeFailure"] {
+        let mut world = World::new(0);
+        let name: Arc<str> = "eu".into();
+        let older = RevisionState::Failing {
+            reason,
+            message: "why".into(),
+            was_available: true,
+            started: Some(world.sample.now),
+        };
+        let newer = RevisionState::Started {
+            since: world.sample.now,
+            message: None,
+        };
+        let chain = vec![
+            revision(&name, 1, "1", older),
+            revision(&name, 2, "2", newer),
+        ];
+        let site = Site {
+            is_placed: true,
+            is_online: true,
+            is_canary: false,
+            chain,
+        };
+        world.sample.sites.insert(name, site);
+        world.sample.bring("2");
+        world.sample.status = world.plan().status;
+        let status = world.plan().status;
+        assert_eq!(status.counts.failed, 0, "{reason}: {:?}", status.failing);
+        assert_eq!(status.failing, []);
+    }
+}
+
+/// What the revision says of itself tells more than that it is late.
+#[test]
+fn a_site_that_is_late_says_why() {
+    for (message, expected) in [
+        (
+            Some("Phase \"app\" failed: no image"),
+            "Phase \"app\" failed: no image",
+        ),
+        (
+            None,
+            "It is not available, and has taken longer than its progress deadline.",
+        ),
+    ] {
+        let mut world = World::new(0);
+        let name: Arc<str> = "eu".into();
+        let late = RevisionState::Started {
+            since: world.sample.now - DEADLINE,
+            message: message.map(Arc::from),
+        };
+        let site = Site {
+            is_placed: true,
+            is_online: true,
+            is_canary: false,
+            chain: vec![revision(&name, 1, "2", late)],
+        };
+        world.sample.sites.insert(name, site);
+        world.sample.bring("2");
+        world.sample.status = world.plan().status;
+        let status = world.plan().status;
+        assert_eq!(status.failing[0].reason, "ProgressDeadlineExceeded");
+        assert_eq!(status.failing[0].message, expected);
+    }
+}
+
+#[test]
+fn a_status_is_bounded_whatever_the_sites_say() {
+    let long: Arc<str> = "\"\\\u{1}\n\u{7f}ä".repeat(10_000).into();
+    let mut world = World::new(0);
     for at in 0..10_000 {
         let name: Arc<str> = format!("{at:0>63}").into();
         let failing = RevisionState::Failing {

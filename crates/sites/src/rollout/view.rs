@@ -29,7 +29,7 @@ pub(super) struct View<'a> {
     pub(super) running: Option<&'a Revision>,
     /// The newest one that the rollout brought. What puts an older version back is none.
     pub(super) member: Option<&'a Revision>,
-    /// The newest one that failed, unless a newer one is available.
+    /// The newest one that failed, unless a newer one has begun.
     pub(super) failed: Option<&'a Revision>,
     /// The newest one that is available.
     pub(super) available: Option<&'a Revision>,
@@ -60,6 +60,8 @@ impl<'a> View<'a> {
             if !lens.is_stuck(revision, site) {
                 view.tail.get_or_insert(revision);
             }
+            // What a newer one follows makes way for it: it stops, or has nothing any more.
+            let makes_way = view.running.is_some();
             if revision.has_begun() {
                 view.running.get_or_insert(revision);
             }
@@ -69,7 +71,7 @@ impl<'a> View<'a> {
             if view.available.is_none() {
                 if matches!(revision.state, RevisionState::Available(_)) {
                     view.available = Some(revision);
-                } else if view.failed.is_none() && lens.failure(revision).is_some() {
+                } else if view.failed.is_none() && !makes_way && lens.failure(revision).is_some() {
                     view.failed = Some(revision);
                 }
             }
@@ -126,10 +128,14 @@ impl Lens<'_> {
             RevisionState::Failing {
                 reason, message, ..
             } => Some(Failure { reason, message }),
-            RevisionState::Started(since) if self.ends(*since) <= self.now => Some(Failure {
-                reason: reasons::PROGRESS_DEADLINE_EXCEEDED,
-                message: "It is not available, and has taken longer than its progress deadline.",
-            }),
+            RevisionState::Started { since, message } if self.ends(*since) <= self.now => {
+                let unknown =
+                    "It is not available, and has taken longer than its progress deadline.";
+                Some(Failure {
+                    reason: reasons::PROGRESS_DEADLINE_EXCEEDED,
+                    message: message.as_deref().unwrap_or(unknown),
+                })
+            }
             _ => None,
         }
     }
@@ -150,7 +156,7 @@ impl Revision {
     /// Whether it has begun, as far as is known.
     pub(super) fn has_begun(&self) -> bool {
         match &self.state {
-            RevisionState::Started(_) | RevisionState::Available(_) => true,
+            RevisionState::Started { .. } | RevisionState::Available(_) => true,
             RevisionState::Failing {
                 was_available,
                 started,

@@ -252,10 +252,10 @@ impl World {
                             RevisionState::Available(_) => true,
                             RevisionState::Queued => false,
                             // The gate does not wait for what has failed.
-                            RevisionState::Started(began) => {
+                            RevisionState::Started { since, .. } => {
                                 entry.is_edit
                                     || entry.is_rollback
-                                    || now.duration_since(*began) >= DEADLINE
+                                    || now.duration_since(*since) >= DEADLINE
                             }
                             RevisionState::Failing { started, .. } => started.is_some(),
                             RevisionState::Skipped
@@ -269,11 +269,14 @@ impl World {
                     failing(reasons::COLLISION_DETECTED, false, None)
                 } else {
                     real.begun.push(entry.clone());
-                    RevisionState::Started(now)
+                    RevisionState::Started {
+                        since: now,
+                        message: None,
+                    }
                 }
             }
             (
-                RevisionState::Started(_)
+                RevisionState::Started { .. }
                 | RevisionState::Failing {
                     was_available: true,
                     ..

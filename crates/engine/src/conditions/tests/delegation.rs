@@ -108,6 +108,22 @@ fn a_missing_report_may_be_debounced() {
     }
 }
 
+/// A site that waits for its turn has not failed, and does not say so.
+#[test]
+fn only_a_failure_of_a_phase_is_called_one() {
+    for (reason, expected) in [
+        ("ProbeFailure", "Phase \"p-far\" failed: x"),
+        ("Queued", "x"),
+        ("Stopping", "x"),
+        ("Skipped", "x"),
+    ] {
+        let outcome = pass(&revision(), Some(reports("False", reason, "x")), nothing).1;
+        let status = report(&ObjectSetStatus::default(), &revision(), &outcome).status;
+        let available = status.conditions.iter().find(|it| it.type_ == AVAILABLE);
+        assert_eq!(available.unwrap().message, expected);
+    }
+}
+
 /// A status that only loses objects to another revision may be debounced while more of them follow.
 #[test]
 fn a_partial_handover_may_be_debounced() {
