@@ -38,10 +38,7 @@ pub struct Expression(Node);
 
 /// Why a text is no expression.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "at byte {position}: expected {expected}, found {found}\n  {line}\n  {:>column$}^",
-    ""
-)]
+#[error("expected {expected}, found {found} at byte {position}{before}")]
 pub struct ParseError {
     /// Where, in bytes from the beginning of the text.
     pub position: usize,
@@ -49,10 +46,8 @@ pub struct ParseError {
     pub expected: String,
     /// What stands there.
     pub found: String,
-    /// The part of the text around the position.
-    line: String,
-    /// Characters of the line before the position.
-    column: usize,
+    /// What is before it, as the end of a message.
+    before: String,
 }
 
 /// Part of an expression. Neither kind of list has less than two parts, or one of its own kind as a part.

@@ -88,13 +88,14 @@ enum Chooser {
 impl Chooser {
     fn compile(placement: &SitePlacement) -> Result<Self, String> {
         if let Some(text) = &placement.match_site_labels {
-            let expression = Expression::parse(text).map_err(|error| error.to_string())?;
+            let expression = Expression::parse(text)
+                .map_err(|error| format!("placement.matchSiteLabels: {error}"))?;
             return Ok(Self::Expression(expression));
         }
         let labels = placement.selector.as_ref().map(Labels::compile);
         match labels {
             Some(Ok(labels)) => Ok(Self::Labels(labels)),
-            Some(Err(error)) => Err(error.to_string()),
+            Some(Err(error)) => Err(format!("placement.selector: {error}")),
             None => Err("placement: there is neither matchSiteLabels nor a selector".to_owned()),
         }
     }

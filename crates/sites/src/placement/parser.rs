@@ -184,19 +184,21 @@ impl Parser<'_> {
             Token::End => "the end".to_owned(),
             _ => names::quoted(&self.text[self.at..self.next]),
         };
-        let (before, after) = self.text.split_at(self.at);
+        let before = self.text[..self.at].trim_end();
         let start = before.char_indices().rev().nth(SHOWN - 1);
-        let before = &before[start.map_or(0, |(start, _)| start)..];
-        // One column for each character.
+        let start = start.map_or(0, |(start, _)| start);
+        let dots = if start > 0 { "…" } else { "" };
         let printable = |c: char| if c.is_control() { ' ' } else { c };
-        let line = before.chars().chain(after.chars().take(SHOWN));
-        let line: String = line.map(printable).collect();
+        let shown: String = before[start..].chars().map(printable).collect();
         ParseError {
             position: self.at,
             expected: expected.to_owned(),
             found,
-            line: line.trim_end().to_owned(),
-            column: before.chars().count(),
+            before: if shown.is_empty() {
+                String::new()
+            } else {
+                format!(", after: {dots}{shown}")
+            },
         }
     }
 }
