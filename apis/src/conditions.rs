@@ -25,6 +25,18 @@ pub const STALLED: &str = "Stalled";
 /// The three conditions for general tools, which repeat what the others say.
 pub const GENERAL: [&str; 3] = [READY, RECONCILING, STALLED];
 
+/// In one word, what a condition `Available` says: the reason as [`reasons::OF_AVAILABLE`] has it, `Available` whenever
+/// it is true, `Other` for what is not known.
+#[must_use]
+pub fn availability(status: &str, reason: &str) -> &'static str {
+    if status == "True" {
+        return AVAILABLE;
+    }
+    let known = reasons::OF_AVAILABLE.into_iter();
+    let mut known = known.filter(|known| *known != reasons::AVAILABLE);
+    known.find(|known| *known == reason).unwrap_or("Other")
+}
+
 /// A Cluster can be reached, and takes the credentials.
 pub const CONNECTED: &str = "Connected";
 

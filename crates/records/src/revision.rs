@@ -11,7 +11,7 @@ use std::{
 use baton_apis::{
     LifecycleState, ObjectSetSpec, ObjectSetStatus, PreviousRevisionReference,
     RemotePhaseReference,
-    conditions::{ARCHIVED, AVAILABLE, reasons},
+    conditions::{ARCHIVED, AVAILABLE, availability},
     constants::{
         ANNOTATION_ABANDON, ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_ON_DELETION,
         ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT, ANNOTATION_PREFLIGHT,
@@ -367,16 +367,6 @@ impl RecordKind for RevisionKind {
             record.controller.clone_from(&before.controller);
         }
     }
-}
-
-/// See [`RevisionFields::availability`].
-fn availability(status: &str, reason: &str) -> &'static str {
-    if status == "True" {
-        return AVAILABLE;
-    }
-    let known = reasons::OF_AVAILABLE.into_iter();
-    let mut known = known.filter(|known| *known != reasons::AVAILABLE);
-    known.find(|known| *known == reason).unwrap_or("Other")
 }
 
 fn is_abandoned(annotations: &HashMap<String, String>) -> bool {

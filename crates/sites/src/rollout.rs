@@ -8,6 +8,7 @@
 mod abort;
 mod actions;
 mod course;
+pub mod failure;
 mod fleet;
 mod order;
 #[cfg(test)]

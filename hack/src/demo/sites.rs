@@ -1,6 +1,6 @@
 //! The part of the tour about sites: versions of an application, rolled out over three clusters in waves.
 
-use super::expect::Expect::{Field, Kept, Pods, Runs, Says};
+use super::expect::Expect::{Field, Is, Kept, Pods, Runs, Says};
 use super::steps::{Command, Step};
 
 /// The context of the cluster that an agent serves.
@@ -89,7 +89,8 @@ pub(crate) const TILL: [Step; 8] = [
                 0,
             ),
             (
-                r#"kubectl patch clusters.shipper.booking.com us-1 --type merge -p {"spec":{"upgradeWindows":[{"cron":"@yearly","duration":"1m"}]}}"#,
+                "kubectl patch clusters.shipper.booking.com us-1 --type merge \
+                 -p {\"spec\":{\"upgradeWindows\":[{\"cron\":\"@yearly\",\"duration\":\"1m\"}]}}",
                 0,
             ),
         ],
@@ -130,7 +131,8 @@ pub(crate) const TILL: [Step; 8] = [
     Step {
         title: "The window opens",
         acts: &[(
-            r#"kubectl patch clusters.shipper.booking.com us-1 --type merge -p {"spec":{"upgradeWindows":[{"cron":"@hourly","duration":"1h"}]}}"#,
+            "kubectl patch clusters.shipper.booking.com us-1 --type merge \
+                 -p {\"spec\":{\"upgradeWindows\":[{\"cron\":\"@hourly\",\"duration\":\"1h\"}]}}",
             0,
         )],
         expected: &[
@@ -153,6 +155,7 @@ pub(crate) const TILL: [Step; 8] = [
         expected: &[
             Field(DEPLOYMENT, UPDATED, "3"),
             Field(DEPLOYMENT, OFFLINE, "0"),
+            Is(DEPLOYMENT, "Ready", "True"),
             Pods(EDGE_TILL, V3),
             Kept(EDGE_TILL),
         ],
@@ -173,8 +176,8 @@ pub(crate) const TILL: [Step; 8] = [
             Kept(US),
             Kept(EDGE_TILL),
         ],
-        narration: "The pods of the canary did not start within the deadline, so the rollout was aborted: no other site \
-            gets this version, whatever happens to the manager now.",
+        narration: "The pods of the canary did not start within the deadline, so the rollout was aborted: no other \
+            site gets this version, whatever happens to the manager now.",
         looks: &[
             ("kubectl baton -n baton-demo status sitedeploy/till", 1),
             TREE,

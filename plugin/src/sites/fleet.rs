@@ -1,8 +1,9 @@
 //! The sites of a deployment: how many are in which state, by waves, and those that people want to see first.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::collections::BTreeMap;
 
 use baton_apis::conditions::PROGRESSING;
+use baton_sites::rollout::strategy::deadline;
 use k8s_openapi::jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
@@ -12,9 +13,6 @@ use super::{
     state::{Known, Rollout, SitePicture, SiteState},
 };
 use crate::args::timeout;
-
-/// As long as a site may take where the deployment does not say.
-const DEADLINE: Duration = Duration::from_mins(10);
 
 /// All sites of a deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -122,7 +120,7 @@ impl Fleet {
         let rollout = Rollout {
             number: status.rollout,
             soaking: soaking(observed),
-            deadline: deadline(observed),
+            deadline: deadline(&observed.deployment.spec.strategy),
             failing: &status.failing,
             now,
         };
@@ -214,20 +212,9 @@ fn soaking(observed: &Observed) -> Option<i32> {
     goes_on.then_some(status.batch.as_ref()?.number)
 }
 
-fn deadline(observed: &Observed) -> Duration {
-    let text = observed
-        .deployment
-        .spec
-        .strategy
-        .progress_deadline
-        .as_deref();
-    let parsed = text.and_then(|text| timeout(text).ok());
-    parsed.filter(|time| !time.is_zero()).unwrap_or(DEADLINE)
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::sites::fixtures::{NOW, mid_rollout, observed, ten_thousand};

@@ -2,8 +2,12 @@
 
 use baton_apis::{
     SiteEntry,
-    conditions::{ARCHIVED, AVAILABLE, STARTED, SUCCEEDED, reasons},
+    conditions::{ARCHIVED, AVAILABLE, STARTED, SUCCEEDED, availability, reasons},
     constants::ANNOTATION_SITE,
+};
+use baton_sites::{
+    chain::{self, Reported},
+    rollout::RevisionState,
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -96,6 +100,21 @@ impl SiteRevision {
     /// Whether it has begun and is not archived: some of its objects may be in the site.
     pub(crate) fn is_live(&self) -> bool {
         !self.is_archived && !self.is_deleting && !self.is_skipped() && !self.is_queued()
+    }
+
+    /// How far it is, as the manager sees it.
+    pub(crate) fn state(&self) -> RevisionState {
+        let report = self.available.as_ref();
+        let message = report.map(|report| report.message.as_str().into());
+        chain::state(Reported {
+            is_archived: self.is_archived,
+            availability: report.map(|it| availability(it.status.as_str(), &it.reason)),
+            since: report.and_then(|report| report.since),
+            message: message.as_ref(),
+            started: self.started,
+            has_succeeded: self.has_succeeded,
+            created: self.created,
+        })
     }
 
     fn is_because_of(&self, reason: &str) -> bool {

@@ -1,9 +1,7 @@
 //! How a site is, as far as the present rollout is concerned.
 
-use std::time::Duration;
-
 use baton_apis::{FailingSite, conditions::reasons};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::revision::{Report, SiteRevision};
@@ -93,7 +91,7 @@ pub(crate) struct Rollout<'a> {
     /// The wave whose sites have to stay available for a while, if there is one.
     pub(crate) soaking: Option<i32>,
     /// How long a site may take.
-    pub(crate) deadline: Duration,
+    pub(crate) deadline: SignedDuration,
     /// The sites that are reported to have failed.
     pub(crate) failing: &'a [FailingSite],
     pub(crate) now: Timestamp,
@@ -186,22 +184,18 @@ impl Rollout<'_> {
         (SiteState::InFlight, begun, report.why())
     }
 
-    /// Why a revision that has begun has failed; `None` where it has not. What nothing is known of has not.
+    /// Why a revision has failed, if it has: judged as the manager does. The manager names twenty.
     fn failure(&self, own: &SiteRevision, report: &Report) -> Option<String> {
-        if report.status != Health::False {
-            return None;
-        }
-        let why = report.why();
-        if reasons::REFUSALS.contains(&report.reason.as_str()) {
-            return Some(why);
+        let state = own.state();
+        let failure = state.failure(self.deadline, self.now)?;
+        if failure.reason == reasons::PROGRESS_DEADLINE_EXCEEDED {
+            let deadline = duration(self.deadline.unsigned_abs());
+            return Some(format!("not available after {deadline}: {}", report.why()));
         }
         if own.has_succeeded {
-            return Some(format!("not available any more: {why}"));
+            return Some(format!("not available any more: {}", report.why()));
         }
-        let elapsed = self.now.duration_since(own.started?);
-        let elapsed = Duration::try_from(elapsed).unwrap_or_default();
-        let is_late = elapsed > self.deadline && report.reason != reasons::STOPPING;
-        is_late.then(|| format!("not available after {}: {why}", duration(self.deadline)))
+        Some(report.why())
     }
 }
 
@@ -243,7 +237,7 @@ mod tests {
         let rollout = Rollout {
             number: Some(3),
             soaking: Some(2),
-            deadline: Duration::from_mins(10),
+            deadline: SignedDuration::from_mins(10),
             failing: &failing,
             now: NOW,
         };

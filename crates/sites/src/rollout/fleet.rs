@@ -7,7 +7,8 @@ use jiff::Timestamp;
 
 use super::{
     Observed, RevisionState,
-    view::{Failure, Lens, View},
+    failure::Failure,
+    view::{Lens, View},
 };
 use crate::text;
 

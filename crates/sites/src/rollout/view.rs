@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 
-use baton_apis::conditions::reasons;
 use jiff::{SignedDuration, Timestamp};
 
-use super::{Revision, RevisionState, Site};
+use super::{
+    Revision, RevisionState, Site,
+    failure::{Failure, ends},
+};
 
 /// What is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -35,13 +37,6 @@ pub(super) struct View<'a> {
     pub(super) available: Option<&'a Revision>,
     /// Whether what is known of it is known now.
     pub(super) is_in_reach: bool,
-}
-
-/// Why a revision failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Failure<'a> {
-    pub(super) reason: &'static str,
-    pub(super) message: &'a str,
 }
 
 impl<'a> View<'a> {
@@ -122,27 +117,14 @@ impl Lens<'_> {
             && entry.version != self.version
     }
 
-    /// Whether it failed: at once when it was refused or is not available any more, else when it takes too long.
+    /// Why a revision failed, if it has.
     pub(super) fn failure<'r>(&self, revision: &'r Revision) -> Option<Failure<'r>> {
-        match &revision.state {
-            RevisionState::Failing {
-                reason, message, ..
-            } => Some(Failure { reason, message }),
-            RevisionState::Started { since, message } if self.ends(*since) <= self.now => {
-                let unknown =
-                    "It is not available, and has taken longer than its progress deadline.";
-                Some(Failure {
-                    reason: reasons::PROGRESS_DEADLINE_EXCEEDED,
-                    message: message.as_deref().unwrap_or(unknown),
-                })
-            }
-            _ => None,
-        }
+        revision.state.failure(self.deadline, self.now)
     }
 
     /// When a revision that began then has taken too long.
     pub(super) fn ends(&self, began: Timestamp) -> Timestamp {
-        began.checked_add(self.deadline).unwrap_or(Timestamp::MAX)
+        ends(began, self.deadline)
     }
 }
 
