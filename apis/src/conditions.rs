@@ -128,6 +128,8 @@ pub mod reasons {
     pub const STOPPED: &str = "Stopped";
     /// `Progressing=True`: a version is being brought to sites.
     pub const ROLLING_OUT: &str = "RollingOut";
+    /// `Progressing=True`: something that is to be done is refused, and is tried again.
+    pub const REVISION_REFUSED: &str = "RevisionRefused";
     /// `Progressing=True`: the sites of a wave have to stay available for a while.
     pub const SOAKING: &str = "Soaking";
     /// `Progressing=False`: all sites that can be reached have the version.

@@ -323,6 +323,41 @@ async fn versions_are_kept_as_long_as_somebody_may_need_them() {
     );
 }
 
+/// A quota of the tenant forbids the next revision; what runs stays, the deployment says why, and a raised quota is found
+/// by itself.
+#[tokio::test]
+async fn a_revision_that_the_hub_refuses_is_reported_and_made_later() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let push = Site::get(PUSH).await;
+    let hub = itself(&ns, &push).await;
+    fleet.add(&hub).await;
+    fleet.application(&version("1.0.0")).await;
+    fleet.deployment("web", json!({})).await;
+    fleet.complete("web", "1.0.0", 1).await;
+    let quota = object("v1", "ResourceQuota", "quota");
+    let count = "count/objectsets.package-operator.run";
+    let hard = |most: &str| json!({ "spec": { "hard": { count: most } } });
+    let limited = quota.clone().with("/spec", hard("1")["spec"].clone());
+    ns.create(&limited).await;
+    ns.object_becomes(&quota, "counted", |live| {
+        live["status"]["used"][count] == "1"
+    })
+    .await;
+
+    fleet.application(&version("1.1.0")).await;
+    let is_told = |live: &Value| {
+        let [reason, message] = reason(live, "Progressing");
+        reason == "RevisionRefused" && message.contains("exceeded quota: quota")
+    };
+    let live = fleet.becomes("web", "told of the refusal", is_told).await;
+    assert_eq!(condition(&live, "Ready"), "False");
+    assert_eq!(condition(&live, "Available"), "True");
+    assert_eq!(fleet.version_in(&hub).await.as_deref(), Some("1.0.0"));
+    ns.merge(&quota, &hard("2")).await;
+    fleet.complete("web", "1.1.0", 1).await;
+}
+
 #[tokio::test]
 async fn what_runs_outlives_its_application_and_ends_with_its_deployment() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

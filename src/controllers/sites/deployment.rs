@@ -125,7 +125,14 @@ impl Controller for SiteDeployments {
             };
             let acted = self.act(key, &deployment, &seen, &planned.actions).await;
             if let Err(error) = acted {
-                // A site that refuses its revision does not keep the others from being told of.
+                // A revision that is refused does not keep other sites from being told of.
+                let planned = match &error {
+                    Error::Told(why) => {
+                        let generation = deployment.metadata.generation.unwrap_or_default();
+                        planned.hindered(generation, self.base.shared.clock.now(), why)
+                    }
+                    _ => planned,
+                };
                 self.report(key, &deployment, planned, wrote).await?;
                 return Err(error);
             }

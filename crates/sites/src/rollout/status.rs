@@ -5,10 +5,11 @@ use baton_apis::{
     conditions::{ABORTED, AVAILABLE, PLACED, PROGRESSING, WAITING, reasons},
 };
 use baton_engine::{condition_list::Conditions, readiness};
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{
-    Observed, Placement,
+    Observed, Placement, Plan,
     abort::Abort,
     course::Hold,
     fleet::Fleet,
@@ -57,6 +58,23 @@ pub(super) fn report(
         batch: batch(situation, step),
         failing: situation.fleet.failing.clone(),
         conditions: conditions.list.into_list(),
+    }
+}
+
+impl Plan {
+    /// The plan whose actions cannot be carried out for now, and why, for people. It is tried again.
+    #[must_use]
+    pub fn hindered(mut self, generation: i64, now: Timestamp, why: &str) -> Self {
+        let mut report = Report {
+            list: Conditions::new(&self.status.conditions, generation, now),
+        };
+        // What was aborted or waits for somebody says that instead.
+        if report.list.is_true(PROGRESSING) {
+            report.set(PROGRESSING, "True", reasons::REVISION_REFUSED, why);
+            readiness::set_of_rollout(&mut report.list);
+            self.status.conditions = report.list.into_list();
+        }
+        self
     }
 }
 

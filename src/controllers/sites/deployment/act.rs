@@ -7,6 +7,7 @@ use std::{
 
 use baton_apis::{
     LifecycleState, SiteDeployment, SiteEntry,
+    conditions::reasons,
     constants::{
         ANNOTATION_ON_DELETION, ANNOTATION_SITE, API_VERSION, CLASS_CLUSTER_PREFIX,
         FINALIZER_CACHED, FINALIZER_METRICS, LABEL_CHAIN, LABEL_SITE, LABEL_SITE_DEPLOYMENT,
@@ -189,9 +190,10 @@ impl SiteDeployments {
                 events::REPORTER,
                 on,
                 EventKind::Warning,
-                "RevisionRefused",
-                note,
+                reasons::REVISION_REFUSED,
+                note.clone(),
             );
+            return Err(Error::Told(note));
         }
         let made = made.at_step("making a revision")?;
         self.base.observed.revisions.created(made, Self::NAME);
