@@ -36,7 +36,7 @@ async fn cluster(ns: &TestNamespace, letter: &str, is_online: bool) {
     } else {
         ("False", "AgentSilent")
     };
-    let windows = json!([{ "cron": "0 2 * * *", "duration": "4h" }]);
+    let windows = json!([{ "cron": "0 * * * *", "duration": "1h" }]);
     let entry = object("shipper.booking.com/v1alpha1", "Cluster", &site(ns, letter))
         .label("of", ns.name())
         .with(

@@ -2,7 +2,9 @@
 
 use baton_integration::agent::Agent;
 use baton_integration::application::{condition, reason};
+use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
+use baton_integration::faults::{Answer, Faults, Gate, On, Verb, WatchEnd};
 use baton_integration::fleet::{
     APPLICATION, Fleet, LABEL, entry, settings, spec, version, version_with,
 };
@@ -234,6 +236,34 @@ async fn sites_are_chosen_when_the_deployment_changes() {
         .becomes("web", "told of its expression", invalid)
         .await;
     assert_eq!(fleet.version_in(&hub).await.as_deref(), Some("1.0.0"));
+}
+
+/// A label that was written before the deployment counts, although the manager has not heard of it yet.
+#[tokio::test]
+async fn sites_are_chosen_by_the_labels_of_that_moment() {
+    let mut bed = Exclusive::acquire().await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let push = Site::get(PUSH).await;
+    let hub = itself(&ns, &push).await;
+    fleet.application(&version("1.0.0")).await;
+    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
+    let _manager = bed
+        .manager_through(&faults, &["--leader-elect=false"])
+        .await;
+    let gate = Gate::default();
+    let clusters = "/shipper.booking.com/v1alpha1/clusters$";
+    let held = faults.inject(
+        On::verb(Verb::Watch).path(clusters),
+        Answer::Held(gate.clone()),
+    );
+    faults.end_watches(clusters, WatchEnd::Close);
+    held.used(1).await;
+
+    fleet.add(&hub).await;
+    fleet.deployment("web", json!({})).await;
+    fleet.complete("web", "1.0.0", 1).await;
+    gate.open();
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use baton_apis::{SiteDeployment, SitePlacement, constants::LABEL_SITE_DEPLOYMENT};
+use baton_apis::{Cluster, SiteDeployment, SitePlacement, constants::LABEL_SITE_DEPLOYMENT};
 use baton_engine::chain_names::{begin, short_hash};
 use baton_fleet::assignments::{Decision, Subject};
 use baton_kubernetes::metadata::number;
@@ -18,6 +18,7 @@ use k8s_openapi::{
     api::apps::v1::ControllerRevision,
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, runtime::RawExtension},
 };
+use kube::{Api, api::ListParams};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::json;
@@ -30,6 +31,12 @@ use crate::controllers::{
 
 /// Most characters of the name of a deployment in that of its record.
 const NAME_LIMIT: usize = 180;
+
+/// Clusters that are listed at a time.
+const PAGE: u32 = 500;
+
+/// Labels of sites, by name.
+type AllLabels = BTreeMap<String, Arc<BTreeMap<String, String>>>;
 
 /// Names of sites.
 pub(super) type Sites = Arc<BTreeSet<Arc<str>>>;
@@ -139,7 +146,15 @@ impl Base {
                 }));
             }
         };
-        let Some(found) = self.evaluate(&key.namespace, &chooser) else {
+        if !self.inventory.is_complete() {
+            return Ok(None);
+        }
+        let labels = if placement.follow {
+            self.known_labels()
+        } else {
+            self.present_labels().await?
+        };
+        let Some(found) = self.evaluate(&key.namespace, &chooser, &labels) else {
             return Ok(None);
         };
         let is_same = sites.as_deref() == Some(&found);
@@ -187,23 +202,47 @@ impl Base {
         records
     }
 
-    /// The sites that match now; `None` while not all of them, or of who may use them, is known.
-    fn evaluate(&self, namespace: &str, chooser: &Chooser) -> Option<BTreeSet<Arc<str>>> {
-        if !self.inventory.is_complete() {
-            return None;
+    /// The labels of all sites as they are known, which may be a moment old.
+    fn known_labels(&self) -> AllLabels {
+        let sites = self.inventory.sites().into_iter();
+        sites.map(|(name, site)| (name, site.labels)).collect()
+    }
+
+    /// The labels of all sites as they are at this moment. A choice that is made once counts what was written before
+    /// it was asked for, and a watch may be behind.
+    async fn present_labels(&self) -> Result<AllLabels, Error> {
+        let api = Api::<Cluster>::all(self.requests.client.clone());
+        let mut page = ListParams::default().limit(PAGE);
+        let mut found = AllLabels::new();
+        loop {
+            let list = api.list_metadata(&page).await;
+            let list = list.at_step("reading the labels of sites")?;
+            found.extend(list.items.into_iter().map(|site| {
+                let labels = site.metadata.labels.unwrap_or_default();
+                (site.metadata.name.unwrap_or_default(), Arc::new(labels))
+            }));
+            match list.metadata.continue_ {
+                Some(next) if !next.is_empty() => page.continue_token = Some(next),
+                _ => return Ok(found),
+            }
         }
+    }
+
+    /// The sites that match; `None` while it is not known who may use them.
+    fn evaluate(
+        &self,
+        namespace: &str,
+        chooser: &Chooser,
+        sites: &AllLabels,
+    ) -> Option<BTreeSet<Arc<str>>> {
         let mut found = BTreeSet::new();
-        for (name, site) in self.inventory.sites() {
-            if !chooser.selects(&site.labels) {
+        for (name, labels) in sites {
+            if !chooser.selects(labels) {
                 continue;
             }
-            let subject = Subject {
-                name: &name,
-                labels: &site.labels,
-            };
-            match self.assignments.decide(namespace, subject) {
+            match self.assignments.decide(namespace, Subject { name, labels }) {
                 Decision::Allowed(_) => {
-                    found.insert(name.into());
+                    found.insert(name.as_str().into());
                 }
                 Decision::Refused(_) => {}
                 Decision::Unknown => return None,
