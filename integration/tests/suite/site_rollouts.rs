@@ -353,8 +353,8 @@ async fn versions_are_kept_as_long_as_somebody_may_need_them() {
     );
 }
 
-/// A quota of the tenant forbids the next revision; what runs stays, the deployment says why, and a raised quota is found
-/// by itself.
+/// A quota of the tenant forbids the next revision; what runs stays, the deployment says why, and a raised quota is
+/// found by itself.
 #[tokio::test]
 async fn a_revision_that_the_hub_refuses_is_reported_and_made_later() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
