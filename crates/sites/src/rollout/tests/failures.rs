@@ -1,0 +1,326 @@
+//! Sites that fail, and rollouts that are aborted.
+
+use super::*;
+
+/// What happens in the first batch, and the reason that the site fails with.
+#[test]
+fn an_error_in_a_batch_aborts_for_good() {
+    type Event = fn(&mut World, &str);
+    let hang: Event = |world, site| {
+        world.work(site);
+        world.pass(600);
+    };
+    let refused: Event = |world, site| world.work(site);
+    let flap: Event = |world, site| {
+        world.work(site);
+        world.work(site);
+        world.settle();
+        world.pass(60);
+        world.flap(site);
+    };
+    for (outcome, event, reason, stays) in [
+        (Outcome::Hangs, hang, "ProgressDeadlineExceeded", true),
+        (Outcome::Refused, refused, "CollisionDetected", false),
+        (Outcome::Works, flap, "ProbeFailure", true),
+    ] {
+        let mut world = settled(4, with(by(1), |it| it.healthy_time = Some("10m".into())));
+        world.outcomes.insert("2-a".to_owned(), outcome);
+        world.sample.bring("2");
+        world.settle();
+        let site = world.batch(1)[0].to_owned();
+        event(&mut world, &site);
+        let plan = world.plan();
+        assert!(plan.status_first);
+        assert_eq!(plan.status.failing[0].reason, reason);
+        world.settle();
+        assert_eq!(
+            world.condition(ABORTED),
+            Some(("True", "SiteFailed")),
+            "{reason}"
+        );
+        assert_eq!(world.condition(PROGRESSING), Some(("False", "Aborted")));
+        assert_eq!(world.condition(STALLED), Some(("True", "SiteFailed")));
+        assert!(
+            world
+                .message(ABORTED)
+                .contains(&format!("{site}: {reason}: "))
+        );
+        // What began stays, and what did not is taken back.
+        let chain = &world.sample.sites[&*site].chain;
+        assert_eq!(
+            chain.iter().any(|it| it.entry.version == "2"),
+            stays,
+            "{reason}"
+        );
+        world.outcomes.clear();
+        world.run();
+        world.pass(100_000);
+        world.run();
+        assert_eq!(
+            world.condition(ABORTED),
+            Some(("True", "SiteFailed")),
+            "{reason}"
+        );
+        assert_eq!(world.given.len(), 1);
+        // Another version begins anew.
+        world.sample.bring("3");
+        world.run();
+        assert_eq!(world.condition(ABORTED), None);
+        assert_eq!(world.status().counts.healthy, 4);
+        assert_eq!(world.status().rollout, Some(3));
+        assert_eq!(world.status().previous_version.as_deref(), Some("2"));
+    }
+}
+
+#[test]
+fn a_site_that_fails_after_its_batch_has_passed_ends_nothing() {
+    let mut world = settled(3, by(1));
+    world.sample.bring("2");
+    world.settle();
+    let first = world.batch(1)[0].to_owned();
+    world.work(&first);
+    world.work(&first);
+    world.settle();
+    assert_eq!(world.batch(2).len(), 1);
+    world.settle();
+    world.flap(&first);
+    world.settle();
+    assert_eq!(world.condition(ABORTED), None);
+    assert_eq!(world.status().failing[0].name, first);
+    assert_eq!(
+        world.condition(AVAILABLE),
+        Some(("False", "SitesUnavailable"))
+    );
+}
+
+#[test]
+fn what_fails_after_the_end_of_a_rollout_does_not_hold_new_sites() {
+    let mut world = settled(2, by(1));
+    world.flap("site-00000");
+    world.settle();
+    assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+    assert_eq!(world.condition(READY), Some(("False", "SitesUnavailable")));
+    world.sample.sites.insert(
+        "site-9".into(),
+        Site {
+            is_placed: true,
+            is_online: true,
+            ..Site::default()
+        },
+    );
+    world.real.insert("site-9".into(), world::Real::default());
+    world.settle();
+    assert_eq!(world.condition(ABORTED), None);
+    assert_eq!(world.batch(2), ["site-9"]);
+    world.run();
+    assert_eq!(world.versions("site-9"), ["1"]);
+}
+
+#[test]
+fn a_rollback_puts_back_what_each_site_had() {
+    for history in [0, 2] {
+        let mut world = settled(4, with(by(2), |it| it.healthy_time = Some("10m".into())));
+        world.on_error(OnError::Rollback);
+        world.sample.spec.revision_history_limit = history;
+        world.sample.bring("2");
+        world.settle();
+        let [good, bad] = <[_; 2]>::try_from(world.batch(1))
+            .unwrap()
+            .map(str::to_owned);
+        world.work(&good);
+        world.work(&good);
+        world.work(&bad);
+        world.work(&bad);
+        world.settle();
+        world.flap(&bad);
+        world.run();
+        assert_eq!(world.condition(ABORTED), Some(("True", "RolledBack")));
+        for site in [&good, &bad] {
+            assert_eq!(world.versions(site), ["1", "2", "1"], "{history}");
+        }
+        assert_eq!(world.given.len(), 4);
+        assert_eq!(world.status().counts.updated, 0);
+        assert_eq!(world.condition(AVAILABLE), Some(("True", "Available")));
+    }
+}
+
+#[test]
+fn it_goes_on_until_too_many_sites_have_failed() {
+    for (most, batches) in [(Some(0), 1), (Some(1), 2), (Some(3), 4), (None, 6)] {
+        let mut world = settled(6, by(1));
+        world.on_error(OnError::Continue);
+        world.sample.spec.strategy.max_failures = most;
+        world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
+        world.sample.bring("2");
+        world.run();
+        assert_eq!(world.given.len(), batches, "{most:?}");
+        assert_eq!(world.condition(ABORTED).is_some(), most.is_some());
+        assert_eq!(
+            world.status().counts.failed,
+            i32::try_from(batches).unwrap()
+        );
+    }
+}
+
+#[test]
+fn a_failure_during_a_pause_counts_when_it_is_over() {
+    let mut world = settled(2, by(1));
+    world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
+    world.sample.bring("2");
+    world.settle();
+    world.sample.spec.paused = true;
+    world.run();
+    assert_eq!(world.condition(ABORTED), None);
+    assert_eq!(world.status().counts.failed, 1);
+    world.sample.spec.paused = false;
+    world.run();
+    assert_eq!(world.condition(ABORTED), Some(("True", "SiteFailed")));
+}
+
+#[test]
+fn the_spec_aborts_the_rollout_it_names_and_no_other() {
+    for (named, aborted) in [(1, false), (2, true), (3, false)] {
+        let mut world = settled(3, by(1));
+        world
+            .real
+            .values_mut()
+            .for_each(|real| real.is_window_closed = true);
+        world.sample.bring("2");
+        world.settle();
+        world.sample.spec.abort_rollout = Some(named);
+        // What waits is withdrawn also then.
+        world.sample.spec.paused = true;
+        world.run();
+        let expected = aborted.then_some(("True", "AbortedByUser"));
+        assert_eq!(world.condition(ABORTED), expected);
+        let waiting = world.status().counts.queued;
+        assert_eq!(waiting, i32::from(!aborted));
+        world.sample.spec.abort_rollout = None;
+        world.run();
+        assert_eq!(world.condition(ABORTED), expected);
+    }
+}
+
+#[test]
+fn the_next_rollout_begins_when_nothing_waits_of_one_that_was_aborted() {
+    let mut world = settled(2, SiteStrategy::default());
+    world
+        .real
+        .values_mut()
+        .for_each(|real| real.is_window_closed = true);
+    world.sample.bring("2");
+    world.settle();
+    world.sample.spec.abort_rollout = Some(2);
+    let plan = world.plan();
+    // Only the status is written before the manager ends.
+    world.carry_out(plan, 1);
+    world.sample.bring("3");
+    let plan = world.plan();
+    assert_eq!(plan.status.rollout, Some(2));
+    assert!(
+        plan.actions
+            .iter()
+            .all(|action| matches!(action, Action::Withdraw { .. }))
+    );
+    world
+        .real
+        .values_mut()
+        .for_each(|real| real.is_window_closed = false);
+    world.run();
+    assert_eq!(world.versions("site-00000"), ["1", "3"]);
+}
+
+#[test]
+fn what_was_refused_before_it_began_makes_way() {
+    let mut world = settled(1, with(by(1), |it| it.on_error = OnError::Continue));
+    world.outcomes.insert("2-a".to_owned(), Outcome::Refused);
+    world.sample.bring("2");
+    world.run();
+    assert_eq!(world.status().failing[0].reason, "CollisionDetected");
+    world.sample.bring("3");
+    world.run();
+    assert_eq!(world.versions("site-00000"), ["1", "3"]);
+}
+
+#[test]
+fn a_pause_does_not_save_what_waits_of_an_aborted_rollout_in_sites_that_are_not_placed() {
+    let mut world = World::new(2);
+    world.settle();
+    world.sample.sites.get_mut("site-00000").unwrap().is_placed = false;
+    world.sample.spec.paused = true;
+    world.sample.spec.abort_rollout = Some(1);
+    world.run();
+    assert_eq!(world.versions("site-00000"), Vec::<&str>::new());
+    assert_eq!(world.condition(ABORTED), Some(("True", "AbortedByUser")));
+}
+
+#[test]
+fn what_was_refused_makes_way_for_what_runs_already() {
+    let mut world = settled(1, with(by(1), |it| it.on_error = OnError::Continue));
+    world.outcomes.insert("2-a".to_owned(), Outcome::Refused);
+    world.sample.bring("2");
+    world.run();
+    world.sample.bring("1");
+    world.run();
+    assert_eq!(world.given.len(), 1);
+    assert_eq!(world.sample.sites["site-00000"].chain.len(), 1);
+    assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+}
+
+/// While a newer version takes over, the older one stops, and then has nothing any more.
+#[test]
+fn what_makes_way_for_a_newer_version_has_not_failed() {
+    for reason in ["Stopping", "NotInControl", "ProbeFailure"] {
+        let mut world = World::new(0);
+        let name: Arc<str> = "eu".into();
+        let older = RevisionState::Failing {
+            reason,
+            message: "why".into(),
+            was_available: true,
+            started: Some(world.sample.now),
+        };
+        let newer = RevisionState::Started {
+            since: world.sample.now,
+            message: None,
+        };
+        let chain = vec![
+            revision(&name, 1, "1", older),
+            revision(&name, 2, "2", newer),
+        ];
+        world.sample.sites.insert(name, site(chain));
+        world.sample.bring("2");
+        world.sample.status = world.plan().status;
+        let status = world.plan().status;
+        assert_eq!(status.counts.failed, 0, "{reason}: {:?}", status.failing);
+        assert_eq!(status.failing, []);
+    }
+}
+
+/// What the revision says of itself tells more than that it is late.
+#[test]
+fn a_site_that_is_late_says_why() {
+    for (message, expected) in [
+        (
+            Some("Phase \"app\" failed: no image"),
+            "Phase \"app\" failed: no image",
+        ),
+        (
+            None,
+            "It is not available, and has taken longer than its progress deadline.",
+        ),
+    ] {
+        let mut world = World::new(0);
+        let name: Arc<str> = "eu".into();
+        let late = RevisionState::Started {
+            since: world.sample.now - DEADLINE,
+            message: message.map(Arc::from),
+        };
+        let chain = vec![revision(&name, 1, "2", late)];
+        world.sample.sites.insert(name, site(chain));
+        world.sample.bring("2");
+        world.sample.status = world.plan().status;
+        let status = world.plan().status;
+        assert_eq!(status.failing[0].reason, "ProgressDeadlineExceeded");
+        assert_eq!(status.failing[0].message, expected);
+    }
+}

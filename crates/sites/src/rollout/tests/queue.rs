@@ -1,0 +1,174 @@
+//! What waits in sites: order, pauses, edits, history.
+
+use super::*;
+
+#[test]
+fn queues_keep_older_versions_in_order() {
+    let mut world = settled(1, SiteStrategy::default());
+    world
+        .real
+        .values_mut()
+        .for_each(|real| real.is_window_closed = true);
+    for version in ["2", "3", "4"] {
+        world.sample.bring(version);
+        world.run();
+        assert_eq!(world.status().counts.queued, 1);
+    }
+    assert_eq!(world.condition(PROGRESSING), Some(("True", "RollingOut")));
+    world
+        .real
+        .values_mut()
+        .for_each(|real| real.is_window_closed = false);
+    world.run();
+    assert_eq!(world.versions("site-00000"), ["1", "2", "3", "4"]);
+}
+
+#[test]
+fn a_pause_gives_nothing_and_begins_nothing() {
+    let mut world = settled(4, by(1));
+    world.sample.bring("2");
+    world.settle();
+    world.sample.spec.paused = true;
+    world.run();
+    assert_eq!(world.given.len(), 1);
+    assert_eq!(world.status().counts.healthy, 1);
+    assert_eq!(world.condition(PROGRESSING), Some(("Unknown", "Paused")));
+    world.sample.bring("3");
+    world.run();
+    assert_eq!((world.status().rollout, world.given.len()), (Some(2), 1));
+    world.sample.spec.paused = false;
+    world.run();
+    assert_eq!(world.status().rollout, Some(3));
+    assert_eq!(world.status().counts.healthy, 4);
+    world.sample.spec.paused = true;
+    world.run();
+    assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+}
+
+#[test]
+fn an_edit_reaches_all_sites_that_run_the_version_at_once_and_goes_before_what_waits() {
+    let mut world = settled(3, by(1));
+    world
+        .real
+        .values_mut()
+        .for_each(|real| real.is_window_closed = true);
+    world.sample.bring("2");
+    world.settle();
+    let waiting = world.batch(1)[0].to_owned();
+    world.sample.versions.get_mut("1").unwrap().edit = "1-b".into();
+    let plan = world.plan();
+    assert!(matches!(plan.actions[0], Action::Withdraw { .. }));
+    world.run();
+    for site in world.names() {
+        let edits: Vec<_> = world.real[&site]
+            .begun
+            .iter()
+            .map(|it| it.edit.clone())
+            .collect();
+        assert_eq!(edits, ["1-a", "1-b"], "{site}");
+    }
+    let chain = &world.sample.sites[&*waiting].chain;
+    let newest = chain
+        .iter()
+        .rev()
+        .filter(|it| it.counts())
+        .map(|it| (&*it.entry.edit, it.entry.rollout));
+    assert_eq!(newest.collect::<Vec<_>>(), [("2-a", 2), ("1-b", 1)]);
+    // One of what waits is exchanged.
+    world.sample.versions.get_mut("2").unwrap().edit = "2-b".into();
+    world
+        .real
+        .values_mut()
+        .for_each(|real| real.is_window_closed = false);
+    world.run();
+    let edits: Vec<_> = world.real[&*waiting]
+        .begun
+        .iter()
+        .map(|it| it.edit.clone())
+        .collect();
+    assert_eq!(edits, ["1-a", "1-b", "2-b"]);
+    let entry = &world.sample.sites[&*waiting].chain[1].entry;
+    assert!(entry.is_edit && entry.rollout == 1 && entry.batch == 1);
+}
+
+#[test]
+fn an_edit_repairs_what_was_aborted_where_it_runs() {
+    let mut world = settled(3, by(1));
+    world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
+    world.sample.bring("2");
+    world.run();
+    assert!(world.condition(ABORTED).is_some());
+    world.sample.versions.get_mut("2").unwrap().edit = "2-b".into();
+    world.run();
+    assert!(world.condition(ABORTED).is_some());
+    assert_eq!(world.status().counts.healthy, 1);
+    assert_eq!(world.given.len(), 2);
+}
+
+#[test]
+fn a_pause_holds_edits_also_after_an_abort() {
+    let mut world = settled(2, by(1));
+    world.sample.spec.abort_rollout = Some(1);
+    world.sample.spec.paused = true;
+    world.sample.versions.get_mut("1").unwrap().edit = "1-b".into();
+    world.run();
+    assert_eq!(world.condition(ABORTED), Some(("True", "AbortedByUser")));
+    assert_eq!(world.given.len(), 0);
+    world.sample.spec.paused = false;
+    world.run();
+    assert_eq!(world.given.len(), 2);
+}
+
+#[test]
+fn going_back_gives_nothing_to_sites_that_still_have_the_version() {
+    let mut world = settled(4, by(1));
+    world.sample.bring("2");
+    world.settle();
+    let site = world.batch(1)[0].to_owned();
+    world.work(&site);
+    world.sample.bring("1");
+    world.run();
+    assert_eq!(world.given.len(), 2);
+    assert_eq!(world.versions(&site), ["1", "2", "1"]);
+    assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+    assert_eq!(world.status().counts.updated, 4);
+}
+
+#[test]
+fn history_has_a_limit_and_sites_that_are_not_placed_lose_everything() {
+    let mut world = settled(2, SiteStrategy::default());
+    for version in ["2", "3", "4", "5"] {
+        world.sample.bring(version);
+        world.run();
+    }
+    let versions: Vec<_> = world.sample.sites["site-00000"]
+        .chain
+        .iter()
+        .map(|it| &*it.entry.version)
+        .collect();
+    assert_eq!(versions, ["3", "4", "5"]);
+    world.sample.sites.get_mut("site-00000").unwrap().is_placed = false;
+    world.sample.spec.paused = true;
+    assert_eq!(world.plan().actions, []);
+    world.sample.spec.paused = false;
+    world.run();
+    assert_eq!(world.sample.sites["site-00000"].chain, []);
+    assert_eq!(world.status().counts.sites, 1);
+}
+
+#[test]
+fn what_is_skipped_is_archived() {
+    let mut world = settled(1, SiteStrategy::default());
+    world
+        .real
+        .values_mut()
+        .for_each(|real| real.is_window_closed = true);
+    world.sample.bring("2");
+    world.run();
+    world.sample.bring("3");
+    world.run();
+    let site = world.sample.sites.get_mut("site-00000").unwrap();
+    site.chain[1].state = RevisionState::Skipped;
+    let revision = Arc::clone(&site.chain[1].name);
+    assert_eq!(world.plan().actions, [Action::Archive { revision }]);
+}

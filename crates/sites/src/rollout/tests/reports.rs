@@ -1,0 +1,209 @@
+//! What is told: of bad input, of the placement, within bounds.
+
+use super::*;
+
+/// Version 2 is asked for, and something is wrong: nothing is done, and a condition tells it.
+fn check_bad(change: fn(&mut World), type_: &str, expected: (&str, &str), text: &str) -> World {
+    let mut world = settled(3, SiteStrategy::default());
+    world.sample.bring("2");
+    change(&mut world);
+    assert_eq!(world.plan().actions, [], "{text}");
+    world.settle();
+    assert_eq!(world.condition(type_), Some(expected), "{text}");
+    assert!(
+        world.message(type_).contains(text),
+        "{}",
+        world.message(type_)
+    );
+    assert_eq!(world.condition(READY).unwrap().0, "False", "{text}");
+    world
+}
+
+/// What is wrong, and what is told of it.
+#[test]
+fn a_strategy_that_cannot_be_followed_is_told_and_changes_nothing_in_sites() {
+    type Change = fn(&mut World);
+    let cases: [(Change, &str); 10] = [
+        (
+            |it| it.sample.spec.strategy.healthy_time = Some("99999999999999999999h".into()),
+            "strategy.healthyTime: \"99999999999999999999h\" must be at most",
+        ),
+        (
+            |it| it.sample.spec.strategy.progress_deadline = Some("9223372036854775807h".into()),
+            "strategy.progressDeadline",
+        ),
+        (
+            |it| {
+                it.sample.spec.strategy.healthy_time = Some("1m".into());
+                it.sample.versions.get_mut("2").unwrap().has_probes = false;
+            },
+            "version 2 of the application has no availabilityProbes",
+        ),
+        (
+            |it| it.sample.spec.strategy = canary_by("a in b"),
+            "at byte 5",
+        ),
+        (
+            |it| it.sample.spec.strategy = rolling(IntOrString::String("0%".into())),
+            "strategy.rolling.sitesInParallel: \"0%\"",
+        ),
+        (
+            |it| it.sample.spec.strategy = rolling(IntOrString::String("3".into())),
+            "strategy.rolling.sitesInParallel: \"3\"",
+        ),
+        (
+            |it| it.sample.spec.strategy = by(0),
+            "strategy.rolling.sitesInParallel: 0",
+        ),
+        (
+            |it| it.sample.spec.strategy.type_ = StrategyType::Canary,
+            "strategy.canary is",
+        ),
+        (
+            |it| it.sample.spec.strategy.type_ = StrategyType::Rolling,
+            "strategy.rolling is",
+        ),
+        (
+            |it| it.sample.spec.strategy = canary_by("a = b"),
+            "strategy.canary.matchSiteLabels: none of the 3 sites matches",
+        ),
+    ];
+    for (change, text) in cases {
+        let world = check_bad(change, PROGRESSING, ("False", "InvalidStrategy"), text);
+        assert_eq!(world.condition(STALLED), Some(("True", "InvalidStrategy")));
+        let mut world = world;
+        world.sample.spec.strategy = SiteStrategy::default();
+        world.run();
+        assert_eq!(world.status().counts.updated, 3, "{text}");
+    }
+}
+
+#[test]
+fn what_does_not_exist_is_told_and_changes_nothing_in_sites() {
+    let no_version = ("True", "VersionNotFound");
+    let no_application = ("True", "ApplicationNotFound");
+    let shop = "SiteApplication shop";
+    check_bad(
+        |it| it.sample.target = Target::NoApplication,
+        WAITING,
+        no_application,
+        shop,
+    );
+    check_bad(
+        |it| it.sample.target = Target::NoVersion,
+        WAITING,
+        no_version,
+        shop,
+    );
+    check_bad(
+        |it| it.sample.target = Target::Version("9".into()),
+        WAITING,
+        no_version,
+        shop,
+    );
+    let world = check_bad(
+        |it| it.sample.target = Target::NoVersion,
+        PROGRESSING,
+        ("False", "VersionNotFound"),
+        shop,
+    );
+    assert_eq!(world.status().rollout, Some(1));
+    let none = ("False", "NoSites");
+    check_bad(
+        |it| it.sample.sites.clear(),
+        PLACED,
+        none,
+        "No site matches",
+    );
+}
+
+/// The placement, its condition, and `Ready` of a rollout that is complete.
+#[test]
+fn the_placement_is_told_and_does_not_stop_a_rollout() {
+    for (placement, expected, ready) in [
+        (Placement::Placed(None), ("True", "Placed"), "True"),
+        (
+            Placement::Placed(Some("other wants site-1".into())),
+            ("True", "Placed"),
+            "True",
+        ),
+        (
+            Placement::Invalid("at byte 3".into()),
+            ("False", "InvalidExpression"),
+            "False",
+        ),
+        (
+            Placement::Overlapping("other has site-7".into()),
+            ("False", "Overlapping"),
+            "False",
+        ),
+    ] {
+        let mut world = settled(2, SiteStrategy::default());
+        world.sample.placement = placement;
+        world.sample.bring("2");
+        world.settle();
+        assert_eq!(world.condition(RECONCILING), Some(("True", "RollingOut")));
+        world.run();
+        assert_eq!(world.condition(PLACED), Some(expected));
+        assert_eq!(world.condition(READY).unwrap().0, ready);
+        assert_eq!(world.status().counts.updated, 2);
+    }
+}
+
+#[test]
+fn a_status_that_was_lost_is_made_anew_from_the_revisions() {
+    let mut world = settled(5, by(2));
+    world.sample.bring("2");
+    world.settle();
+    let before = world.status().clone();
+    world.sample.status = SiteDeploymentStatus::default();
+    world.settle();
+    assert_eq!(
+        (world.status().rollout, &world.status().batch),
+        (Some(2), &before.batch)
+    );
+    world.run();
+    assert_eq!(world.given.len(), 5);
+    world.sample.status = SiteDeploymentStatus::default();
+    world.sample.bring("3");
+    world.run();
+    assert_eq!(world.status().rollout, Some(3));
+}
+
+#[test]
+fn a_status_is_bounded_whatever_the_sites_say() {
+    let long: Arc<str> = "\"\\\u{1}\n\u{7f}ä".repeat(10_000).into();
+    let mut world = World::new(0);
+    for at in 0..10_000 {
+        let name: Arc<str> = format!("{at:0>63}").into();
+        let failing = RevisionState::Failing {
+            reason: "ProgressDeadlineExceeded",
+            message: Arc::clone(&long),
+            was_available: true,
+            started: Some(world.sample.now),
+        };
+        let chain = vec![
+            revision(&name, 1, "1", RevisionState::Archived),
+            revision(&name, 2, "2", failing),
+        ];
+        world.sample.sites.insert(name, site(chain));
+    }
+    world.sample.placement = Placement::Overlapping(long.to_string());
+    let strategy = &mut world.sample.spec.strategy;
+    strategy.healthy_time = Some("1h".to_owned());
+    world.sample.bring("2");
+    let mut plan = world.plan();
+    world.sample.status = plan.status.clone();
+    plan = world.plan();
+    assert_eq!(plan.status.failing.len(), 20);
+    assert_eq!(plan.status.batch.as_ref().unwrap().sites.len(), 20);
+    assert_eq!(plan.status.counts.failed, 10_000);
+    let bytes = serde_json::to_vec(&plan.status).unwrap().len();
+    assert!(bytes <= 16 * 1024, "{bytes}");
+    for target in [Target::NoVersion, Target::NoApplication] {
+        world.sample.target = target;
+        world.sample.spec.application_version = "v".repeat(63);
+        let bytes = serde_json::to_vec(&world.plan().status).unwrap().len();
+        assert!(bytes <= 16 * 1024, "{bytes}");
+    }
+}

@@ -1,0 +1,205 @@
+//! Who is in which wave, and when the next one begins.
+
+use super::*;
+
+/// Strategy, and how many sites of 10 are in each batch.
+#[test]
+fn sites_get_a_version_in_the_batches_of_the_strategy() {
+    for (strategy, expected) in [
+        (SiteStrategy::default(), vec![10]),
+        (by(4), vec![4, 4, 2]),
+        (by(20), vec![10]),
+        (rolling(IntOrString::String("25%".into())), vec![3, 3, 3, 1]),
+        (rolling(IntOrString::String("100%".into())), vec![10]),
+        (rolling(IntOrString::String("1%".into())), vec![1; 10]),
+        (canary(3, AfterCanary::AllAtOnce), vec![3, 7]),
+        (canary(3, AfterCanary::Rolling), vec![3, 2, 2, 2, 1]),
+        (canary(30, AfterCanary::Rolling), vec![10]),
+    ] {
+        for first in [true, false] {
+            let mut world = if first {
+                World::new(10)
+            } else {
+                settled(10, SiteStrategy::default())
+            };
+            world.sample.spec.strategy = strategy.clone();
+            if !first {
+                world.sample.bring("2");
+            }
+            let batches = i32::try_from(expected.len()).unwrap();
+            world.settle();
+            assert_eq!(
+                world.status().batch.as_ref().unwrap().of,
+                batches,
+                "{strategy:?}"
+            );
+            world.run();
+            let sizes: Vec<_> = (1..=batches)
+                .map(|batch| world.batch(batch).len())
+                .collect();
+            assert_eq!(sizes, expected, "{strategy:?}");
+            let counts = world.status().counts;
+            assert_eq!((counts.updated, counts.healthy), (10, 10));
+            assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+            assert_eq!(world.condition(READY), Some(("True", "Complete")));
+            assert_eq!(world.status().batch, None);
+        }
+    }
+}
+
+#[test]
+fn the_order_is_another_one_for_each_version_and_the_same_each_time() {
+    let order = |version: &str| -> Vec<String> {
+        let mut world = settled(20, by(1));
+        world.sample.bring(version);
+        world.run();
+        world
+            .given
+            .iter()
+            .map(|(site, _)| site.to_string())
+            .collect()
+    };
+    assert_eq!(order("2"), order("2"));
+    assert_ne!(order("2"), order("3"));
+    assert!(!order("2").is_sorted());
+}
+
+#[test]
+fn sites_with_the_labels_come_first() {
+    let mut world = settled(6, canary_by("tier = canary"));
+    world.sample.bring("2");
+    for name in ["site-00002", "site-00004"] {
+        world.sample.sites.get_mut(name).unwrap().is_canary = true;
+    }
+    world.run();
+    assert_eq!(world.batch(1), ["site-00002", "site-00004"]);
+    assert_eq!(world.batch(2).len(), 4);
+}
+
+#[test]
+fn a_batch_stays_healthy_for_a_while_after_its_last_site_became_so() {
+    let mut world = settled(4, with(by(2), |it| it.healthy_time = Some("10m".into())));
+    world.sample.bring("2");
+    world.settle();
+    let [first, second] = <[_; 2]>::try_from(world.batch(1))
+        .unwrap()
+        .map(str::to_owned);
+    world.work(&first);
+    world.work(&second);
+    world.work(&first);
+    world.pass(300);
+    world.settle();
+    assert_eq!(world.condition(PROGRESSING), Some(("True", "RollingOut")));
+    assert_eq!(
+        world.plan().again_at,
+        Some(world.sample.now - jiff::SignedDuration::from_mins(5) + DEADLINE)
+    );
+    world.work(&second);
+    world.settle();
+    let end = world.sample.now + jiff::SignedDuration::from_mins(10);
+    assert_eq!(world.condition(PROGRESSING), Some(("True", "Soaking")));
+    assert_eq!(world.status().counts.soaking, 2);
+    assert_eq!(world.plan().again_at, Some(end));
+    world.pass(599);
+    assert_eq!(world.settle(), 0);
+    world.pass(1);
+    world.settle();
+    assert_eq!(world.batch(2).len(), 2);
+}
+
+#[test]
+fn sites_that_are_offline_have_no_place_in_a_batch_and_get_the_version_when_they_are_back() {
+    let mut world = settled(6, by(2));
+    for site in ["site-00000", "site-00003"] {
+        world.connect(site, false);
+    }
+    world.sample.bring("2");
+    world.run();
+    assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+    let counts = world.status().counts;
+    assert_eq!((counts.updated, counts.offline, counts.failed), (4, 2, 0));
+    world.connect("site-00000", true);
+    world.connect("site-00003", true);
+    world.run();
+    assert_eq!(world.status().counts.updated, 6);
+    assert_eq!(world.condition(ABORTED), None);
+}
+
+#[test]
+fn a_site_that_goes_offline_before_it_reported_is_no_error() {
+    let mut world = settled(4, by(1));
+    world.sample.bring("2");
+    world.settle();
+    let site = world.batch(1)[0].to_owned();
+    world.work(&site);
+    world.connect(&site, false);
+    world.pass(100_000);
+    world.run();
+    assert_eq!(world.condition(ABORTED), None);
+    assert_eq!(world.status().counts.updated, 4);
+    assert_eq!(world.status().counts.healthy, 3);
+}
+
+#[test]
+fn a_fleet_that_is_offline_as_a_whole_is_not_given_more_than_a_batch() {
+    let mut world = settled(4, by(1));
+    world.sample.bring("2");
+    world.settle();
+    for site in world.names() {
+        world.connect(&site, false);
+    }
+    world.settle();
+    assert_eq!(world.given.len(), 1);
+    assert_eq!(
+        world.condition(AVAILABLE),
+        Some(("Unknown", "ClusterUnreachable"))
+    );
+    let mut world = settled(4, canary(1, AfterCanary::AllAtOnce));
+    for site in world.names() {
+        world.connect(&site, false);
+    }
+    world.sample.bring("2");
+    world.settle();
+    assert_eq!(world.given.len(), 0);
+    assert_eq!(world.condition(PROGRESSING), Some(("True", "RollingOut")));
+    world.connect("site-00001", true);
+    world.settle();
+    assert!(world.batch(1).contains(&"site-00001"));
+    assert_eq!(world.batch(2).len(), 0);
+}
+
+#[test]
+fn canaries_that_are_offline_do_not_count_as_healthy() {
+    let mut world = settled(4, canary_by("canary exists"));
+    world.sample.sites.get_mut("site-00002").unwrap().is_canary = true;
+    world.connect("site-00002", false);
+    world.sample.bring("2");
+    world.run();
+    assert_eq!(world.batch(1), ["site-00002"]);
+    assert_eq!(world.batch(2).len(), 0);
+    assert!(world.message(PROGRESSING).contains("can be reached"));
+    world.connect("site-00002", true);
+    world.run();
+    assert_eq!(world.status().counts.healthy, 4);
+}
+
+#[test]
+fn a_batch_that_was_given_in_part_is_completed() {
+    let mut expected = settled(9, by(4));
+    expected.sample.bring("2");
+    expected.settle();
+    for writes in 0..6 {
+        let mut world = settled(9, by(4));
+        world.sample.bring("2");
+        let plan = world.plan();
+        world.carry_out(plan, writes);
+        world.settle();
+        let sorted = |world: &World| {
+            let mut sites: Vec<_> = world.batch(1).into_iter().map(str::to_owned).collect();
+            sites.sort();
+            sites
+        };
+        assert_eq!(sorted(&world), sorted(&expected), "{writes}");
+        assert_eq!(world.status(), expected.status(), "{writes}");
+    }
+}
