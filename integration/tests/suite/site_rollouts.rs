@@ -44,6 +44,16 @@ impl Sites {
     }
 }
 
+/// The hub as the only site, with the first version.
+async fn one_site(fleet: &Fleet<'_>) -> Joined {
+    let hub = itself(fleet.ns, &Site::get(PUSH).await).await;
+    fleet.add(&hub).await;
+    fleet.application(&version("1.0.0")).await;
+    fleet.deployment("web", json!({})).await;
+    fleet.complete("web", "1.0.0", 1).await;
+    hub
+}
+
 fn rolling() -> Value {
     json!({"strategy": { "type": "Rolling", "rolling": { "sitesInParallel": 1 } }})
 }
@@ -359,12 +369,7 @@ async fn versions_are_kept_as_long_as_somebody_may_need_them() {
 async fn a_revision_that_the_hub_refuses_is_reported_and_made_later() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let fleet = Fleet::new(&ns);
-    let push = Site::get(PUSH).await;
-    let hub = itself(&ns, &push).await;
-    fleet.add(&hub).await;
-    fleet.application(&version("1.0.0")).await;
-    fleet.deployment("web", json!({})).await;
-    fleet.complete("web", "1.0.0", 1).await;
+    let hub = one_site(&fleet).await;
     let quota = object("v1", "ResourceQuota", "quota");
     let count = "count/objectsets.package-operator.run";
     let hard = |most: &str| json!({ "spec": { "hard": { count: most } } });
@@ -393,12 +398,7 @@ async fn what_runs_outlives_its_application_and_ends_with_its_deployment() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     ns.until_garbage_is_collected().await;
     let fleet = Fleet::new(&ns);
-    let push = Site::get(PUSH).await;
-    let hub = itself(&ns, &push).await;
-    fleet.add(&hub).await;
-    fleet.application(&version("1.0.0")).await;
-    fleet.deployment("web", json!({})).await;
-    fleet.complete("web", "1.0.0", 1).await;
+    let hub = one_site(&fleet).await;
 
     ns.delete(&Fleet::kind("SiteApplication", APPLICATION))
         .await;
