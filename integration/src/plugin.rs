@@ -1,5 +1,7 @@
 //! The kubectl plugin as a child process.
 
+mod seen;
+
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -9,6 +11,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 
+pub use self::seen::SeenPlugin;
 use crate::guard::{Guard, beside_tests};
 use crate::manifest::object;
 use crate::namespace::TestNamespace;

@@ -1,11 +1,7 @@
 //! The plugin's `status` and `tree` of many deployments, and what is completed on a command line.
 
-use baton_integration::endpoint::Endpoint;
-use baton_integration::faults::Faults;
 use baton_integration::plugin::snapshots;
 use baton_integration::prelude::*;
-use baton_integration::sites::TemporaryKubeconfig;
-use tokio::task::spawn_blocking;
 
 /// Deployments `web`, whose second revision fails, and `api`, which is fine, and the revision `v1` without one.
 async fn three(ns: &TestNamespace) {
@@ -123,26 +119,7 @@ async fn many_are_shown_line_by_line_and_chosen_by_labels() {
 async fn many_cost_a_list_of_each_kind() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     three(&ns).await;
-    let faults = Faults::start(&Endpoint::of_bed(ns.cluster().kubeconfig())).await;
-    let account = object("v1", "ServiceAccount", "reader").within(ns.name());
-    ns.cluster().create(&account.manifest).await.unwrap();
-    let group = "rbac.authorization.k8s.io";
-    let binding = object(
-        &format!("{group}/v1"),
-        "ClusterRoleBinding",
-        &ns.unique("reader"),
-    )
-    .with(
-        "/roleRef",
-        json!({ "apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin" }),
-    )
-    .with(
-        "/subjects",
-        json!([{ "kind": "ServiceAccount", "name": "reader", "namespace": ns.name() }]),
-    );
-    ns.create_elsewhere(&binding).await;
-    let token = ns.cluster().token(ns.name(), "reader").await;
-    let reader = TemporaryKubeconfig::new(&faults.endpoint().kubeconfig(&token));
+    let plugin = ns.seen_plugin().await;
     let both = ["objectdeployments", "objectsets"];
     let everywhere = [
         "clusterobjectdeployments",
@@ -155,21 +132,7 @@ async fn many_cost_a_list_of_each_kind() {
         (&["status", "-l", "app=web", "--unhealthy"], &both),
         (&["status", "-A"], &everywhere),
     ] {
-        let before = faults.seen().len();
-        let mut command = ns.plugin_command(args);
-        command.env("KUBECONFIG", reader.path());
-        // Its requests are passed on by this runtime.
-        let ran = spawn_blocking(move || command.output().unwrap())
-            .await
-            .unwrap();
-        assert!(ran.status.code() < Some(2), "{ran:?}");
-        let seen = faults.seen();
-        let mut paths: Vec<&str> = seen[before..]
-            .iter()
-            .filter_map(|seen| seen.path.rsplit('/').next())
-            .collect();
-        paths.sort_unstable();
-        assert_eq!(paths, expected, "{args:?}");
+        assert_eq!(plugin.asks_for(args).await, expected, "{args:?}");
     }
 }
 

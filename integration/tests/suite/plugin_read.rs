@@ -3,11 +3,10 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::Stdio;
 
-use baton_integration::endpoint::Endpoint;
-use baton_integration::faults::{Faults, Seen};
+use baton_integration::faults::Seen;
 use baton_integration::plugin::snapshots;
 use baton_integration::prelude::*;
-use baton_integration::sites::{PUSH, Site, TemporaryKubeconfig};
+use baton_integration::sites::{PUSH, Site};
 use tokio::task::spawn_blocking;
 
 /// Compares what people read with the snapshot of this name.
@@ -557,29 +556,14 @@ async fn objects_in_slices_are_counted() {
     let first = ns.plugin(&["status", "os/v1"]).stdout;
     assert!(first.contains(", 0 of 3 objects ready"), "{first}");
 
-    let faults = Faults::start(&Endpoint::of_bed(ns.cluster().kubeconfig())).await;
-    let account = object("v1", "ServiceAccount", "reader").within(ns.name());
-    ns.cluster().create(&account.manifest).await.unwrap();
-    let binding = object("rbac.authorization.k8s.io/v1", "RoleBinding", "reader")
-        .with(
-            "/roleRef",
-            json!({ "apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "cluster-admin" }),
-        )
-        .with(
-            "/subjects",
-            json!([{ "kind": "ServiceAccount", "name": "reader", "namespace": ns.name() }]),
-        );
-    ns.create(&binding).await;
-    let token = ns.cluster().token(ns.name(), "reader").await;
-    let reader = TemporaryKubeconfig::new(&faults.endpoint().kubeconfig(&token));
+    let plugin = ns.seen_plugin().await;
     let reads = |seen: &[Seen]| {
         let reads = seen.iter();
         reads
             .filter(|seen| seen.path.contains("/objectslices"))
             .count()
     };
-    let mut follow = ns.plugin_command(&["status", "os/v1", "--watch"]);
-    follow.env("KUBECONFIG", reader.path());
+    let mut follow = plugin.command(&["status", "os/v1", "--watch"]);
     let mut follow = follow
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -598,7 +582,7 @@ async fn objects_in_slices_are_counted() {
             .starts_with("0/3 "),
         "{first:?}"
     );
-    assert_eq!(reads(&faults.seen()), 1);
+    assert_eq!(reads(&plugin.seen()), 1);
     for entry in [&inline, &sliced, &last] {
         ns.object_becomes(entry, "written", |_| true).await;
         ns.annotate_with_name(entry).await;
@@ -610,5 +594,5 @@ async fn objects_in_slices_are_counted() {
     assert_eq!(followed.status.code(), Some(0), "{followed:?}");
     let last = String::from_utf8(followed.stdout).unwrap();
     assert!(last.contains(", 3 of 3 objects ready"), "{last}");
-    assert_eq!(reads(&faults.seen()), 1);
+    assert_eq!(reads(&plugin.seen()), 1);
 }

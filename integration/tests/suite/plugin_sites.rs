@@ -226,6 +226,24 @@ async fn a_rollout_over_sites_is_shown() {
     );
 }
 
+/// However many sites there are.
+#[tokio::test]
+async fn a_rollout_over_sites_costs_a_read_and_three_lists() {
+    let ns = unmanaged::namespace().await;
+    mid_rollout(&ns).await;
+    let plugin = ns.seen_plugin().await;
+    let rollout = ["clusters", "controllerrevisions", "objectsets", "shop"];
+    let all = ["clusters", "objectsets"];
+    for (args, expected) in [
+        (&["tree", "sitedeploy/shop"][..], &rollout[..]),
+        (&["status", "sitedeploy/shop"], &rollout),
+        (&["sites"], &all),
+        (&["sites", "-A"], &all),
+    ] {
+        assert_eq!(plugin.asks_for(args).await, expected, "{args:?}");
+    }
+}
+
 #[tokio::test]
 async fn a_site_is_looked_into() {
     let ns = unmanaged::namespace().await;

@@ -1,0 +1,74 @@
+//! A plugin whose requests are seen.
+
+use std::process::Command;
+
+use serde_json::json;
+use tokio::task::spawn_blocking;
+
+use crate::endpoint::Endpoint;
+use crate::faults::{Faults, Seen};
+use crate::manifest::object;
+use crate::namespace::TestNamespace;
+use crate::sites::TemporaryKubeconfig;
+
+/// Runs the plugin through a stand-in of the API server, as an account that may do everything.
+pub struct SeenPlugin<'a> {
+    ns: &'a TestNamespace,
+    faults: Faults,
+    kubeconfig: TemporaryKubeconfig,
+}
+
+impl TestNamespace {
+    /// A plugin whose requests are seen.
+    pub async fn seen_plugin(&self) -> SeenPlugin<'_> {
+        let faults = Faults::start(&Endpoint::of_bed(self.cluster().kubeconfig())).await;
+        let account = object("v1", "ServiceAccount", "reader").within(self.name());
+        self.cluster().create(&account.manifest).await.unwrap();
+        let group = "rbac.authorization.k8s.io";
+        let role = json!({ "apiGroup": group, "kind": "ClusterRole", "name": "cluster-admin" });
+        let subject =
+            json!({ "kind": "ServiceAccount", "name": "reader", "namespace": self.name() });
+        let name = self.unique("reader");
+        let binding = object(&format!("{group}/v1"), "ClusterRoleBinding", &name)
+            .with("/roleRef", role)
+            .with("/subjects", json!([subject]));
+        self.create_elsewhere(&binding).await;
+        let token = self.cluster().token(self.name(), "reader").await;
+        SeenPlugin {
+            ns: self,
+            kubeconfig: TemporaryKubeconfig::new(&faults.endpoint().kubeconfig(&token)),
+            faults,
+        }
+    }
+}
+
+impl SeenPlugin<'_> {
+    /// A command, to be run beside this runtime, which passes its requests on.
+    #[must_use]
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = self.ns.plugin_command(args);
+        command.env("KUBECONFIG", self.kubeconfig.path());
+        command
+    }
+
+    /// The requests so far.
+    #[must_use]
+    pub fn seen(&self) -> Vec<Seen> {
+        self.faults.seen()
+    }
+
+    /// Runs a command, which must not end in an error, and returns the last parts of the paths that it asks for, in
+    /// order of the alphabet.
+    pub async fn asks_for(&self, args: &[&str]) -> Vec<String> {
+        let before = self.seen().len();
+        let mut command = self.command(args);
+        let ran = spawn_blocking(move || command.output().unwrap());
+        let ran = ran.await.unwrap();
+        assert!(ran.status.code() < Some(2), "{ran:?}");
+        let seen = self.seen();
+        let last = |seen: &Seen| seen.path.rsplit('/').next().unwrap_or_default().to_owned();
+        let mut paths: Vec<String> = seen[before..].iter().map(last).collect();
+        paths.sort_unstable();
+        paths
+    }
+}
