@@ -1,7 +1,7 @@
 //! What is reported of a rollout.
 
 use baton_apis::{
-    SiteBatch, SiteDeploymentStatus,
+    EVERY_VERSION, SiteBatch, SiteDeploymentStatus,
     conditions::{ABORTED, AVAILABLE, PLACED, PROGRESSING, WAITING, reasons},
 };
 use baton_engine::{condition_list::Conditions, readiness};
@@ -225,8 +225,10 @@ fn held(hold: &Hold, observed: &Observed<'_>) -> (&'static str, &'static str, St
             ("False", reasons::APPLICATION_NOT_FOUND, text)
         }
         Hold::NoVersion => {
-            let version = &observed.spec.application_version;
-            let text = format!("SiteApplication {application} has no version {version}.");
+            let text = match observed.spec.application_version.as_str() {
+                EVERY_VERSION => format!("SiteApplication {application} has no version yet."),
+                version => format!("SiteApplication {application} has no version {version}."),
+            };
             ("False", reasons::VERSION_NOT_FOUND, text)
         }
         Hold::Invalid(error) => ("False", reasons::INVALID_STRATEGY, error.to_string()),
