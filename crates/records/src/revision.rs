@@ -399,17 +399,8 @@ impl RevisionRecord {
     /// Whether its delegated phases wait in the queue of a site.
     #[must_use]
     pub fn is_of_site(&self) -> bool {
-        self.site().is_some()
-    }
-
-    /// What it says of its place in the queue of a site; `None` for all others, and for one that is archived.
-    #[must_use]
-    pub fn site(&self) -> Option<&str> {
-        let inherited = self.inherited.as_ref()?;
-        inherited
-            .annotations
-            .get(ANNOTATION_SITE)
-            .map(String::as_str)
+        let inherited = self.inherited.as_ref();
+        inherited.is_some_and(|inherited| inherited.annotations.contains_key(ANNOTATION_SITE))
     }
 
     /// The label of the chain that it belongs to, if it is one of a Release or a site.
