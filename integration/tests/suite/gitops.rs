@@ -3,7 +3,12 @@
 use std::io::Write as _;
 use std::process::{Command, Stdio};
 
+use baton_integration::application::reason;
+use baton_integration::fleet::{APPLICATION, Fleet, version, version_with};
 use baton_integration::prelude::*;
+use baton_integration::sites::{PUSH, Site};
+
+use crate::push::itself;
 
 both_scopes! {
     general_tools_tell_finished_from_failed;
@@ -19,8 +24,36 @@ fn script() -> String {
     let settings: Value = serde_saphyr::from_str(settings).unwrap();
     let customizations = &settings["data"]["resource.customizations"];
     let customizations: Value = serde_saphyr::from_str(customizations.as_str().unwrap()).unwrap();
-    let script = &customizations["package-operator.run/*"]["health.lua"];
-    script.as_str().unwrap().to_owned()
+    let [script, of_sites] = ["package-operator.run/*", "baton.run/*"]
+        .map(|group| customizations[group]["health.lua"].as_str().unwrap());
+    assert_eq!(script, of_sites);
+    script.to_owned()
+}
+
+/// The kinds of sites are judged by the same script.
+#[tokio::test]
+async fn general_tools_tell_a_rollout_over_sites_that_failed() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let judged = |object: &Value| {
+        let words = judge(std::slice::from_ref(object)).remove(0);
+        (words.0.clone(), words.1.clone())
+    };
+    let expected = |(kstatus, argocd): (&str, &str)| (kstatus.to_owned(), argocd.to_owned());
+    let hub = itself(&ns, &Site::get(PUSH).await).await;
+    fleet.add(&hub).await;
+    fleet.application(&version("1.0.0")).await;
+    let strategy = json!({ "strategy": { "progressDeadline": "3s" } });
+    fleet.deployment("web", strategy).await;
+    let complete = fleet.complete("web", "1.0.0", 1).await;
+    assert_eq!(judged(&complete), expected(FINISHED));
+    let application = ns.live(&Fleet::kind("SiteApplication", APPLICATION)).await;
+    assert_eq!(judged(&application), expected(FINISHED));
+
+    fleet.application(&version_with("1.1.0", "never")).await;
+    let aborted = |live: &Value| reason(live, "Aborted")[0] == "SiteFailed";
+    let aborted = fleet.becomes("web", "aborted", aborted).await;
+    assert_eq!(judged(&aborted), expected(FAILED));
 }
 
 /// The words of kstatus and of Argo CD for objects.
