@@ -53,23 +53,24 @@ impl Scenario {
     pub(super) fn new(seed: u64, sites: usize, healthy_time: Duration, deadline: Duration) -> Self {
         let mut random = StdRng::seed_from_u64(seed);
         let parallel = random.random_range(1..=2);
-        let mut strategy = json!({
-            "healthyTime": format!("{}s", healthy_time.as_secs()),
-            "rolling": { "sitesInParallel": parallel },
-        });
+        let rolling = json!({ "sitesInParallel": parallel });
+        let canary = json!({ "sites": 1, "then": "AllAtOnce" });
         // With the waves that it has at least.
-        let waves = match random.random_range(0..3) {
-            0 => {
-                strategy["type"] = "Rolling".into();
-                sites.div_ceil(parallel)
-            }
-            canary => {
-                strategy["type"] = "Canary".into();
-                let then = ["AllAtOnce", "Rolling"][canary - 1];
-                strategy["canary"] = json!({ "sites": 1, "then": then });
-                2
+        let (mut strategy, waves) = match random.random_range(0..3) {
+            0 => (
+                json!({ "type": "Rolling", "rolling": rolling }),
+                sites.div_ceil(parallel),
+            ),
+            1 => (json!({ "type": "Canary", "canary": canary }), 2),
+            _ => {
+                let canary = json!({ "sites": 1, "then": "Rolling" });
+                (
+                    json!({ "type": "Canary", "canary": canary, "rolling": rolling }),
+                    2,
+                )
             }
         };
+        strategy["healthyTime"] = format!("{}s", healthy_time.as_secs()).into();
         let waves = i32::try_from(waves).unwrap();
         let trouble = match random.random_range(0..6) {
             0 => Trouble::None,
