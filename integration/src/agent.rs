@@ -20,6 +20,7 @@ use std::path::{Path, PathBuf};
 use baton_hack::metrics::Metrics;
 use tempfile::TempDir;
 
+use crate::clock::shifted;
 use crate::endpoint::Endpoint;
 use crate::program::{Log, Program};
 use crate::sites::Joined;
@@ -36,6 +37,7 @@ pub struct Setup<'a> {
     hub_token: Option<String>,
     site_token: Option<String>,
     lease: bool,
+    clock: i64,
 }
 
 /// An agent with a state directory of its own, running or not.
@@ -49,6 +51,8 @@ pub struct Agent {
     cluster: String,
     /// Whether it waits for its lease.
     lease: bool,
+    /// By how many seconds its clock is ahead.
+    clock: i64,
     log: Log,
     dir: TempDir,
 }
@@ -64,6 +68,7 @@ impl Joined {
             hub_token: None,
             site_token: None,
             lease: false,
+            clock: 0,
         }
     }
 }
@@ -99,6 +104,12 @@ impl Setup<'_> {
         self
     }
 
+    /// Gives it a clock that is so many seconds ahead of that of everybody else.
+    pub fn clock(mut self, seconds: i64) -> Self {
+        self.clock = seconds;
+        self
+    }
+
     /// Makes its accounts and starts it.
     pub async fn start(self) -> Agent {
         let mut agent = self.prepare().await;
@@ -122,6 +133,7 @@ impl Setup<'_> {
             log: Log::of(&format!("agent-{cluster}")),
             cluster,
             lease: self.lease,
+            clock: self.clock,
             dir: tempfile::tempdir().unwrap(),
         };
         agent.replace_hub_token(&hub_token);
@@ -149,7 +161,11 @@ impl Agent {
         ] {
             args.extend([flag.into(), path.into()]);
         }
-        self.program = Some(Program::start("/healthz", &self.log, &args));
+        let env = match self.clock {
+            0 => Vec::new(),
+            seconds => shifted(seconds),
+        };
+        self.program = Some(Program::start("/healthz", &self.log, &args, &env));
     }
 
     /// Kills it (SIGKILL), and returns when it is gone.

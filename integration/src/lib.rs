@@ -25,6 +25,7 @@
 
 pub mod agent;
 pub mod application;
+pub mod clock;
 pub mod cluster;
 pub mod deployment;
 pub mod dump;

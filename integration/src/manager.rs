@@ -43,13 +43,13 @@ impl Manager {
     pub fn start_with(kubeconfig: &Path, purpose: &str, flags: &[&str]) -> Self {
         let flags = [&["--leader-elect=false", HEARTBEAT], flags].concat();
         let args = args(kubeconfig, &flags);
-        Self(Program::start("/readyz", &log(purpose), &args))
+        Self(Program::start("/readyz", &log(purpose), &args, &[]))
     }
 
     /// Starts one with further flags and does not wait for it.
     #[must_use]
     pub fn spawn(kubeconfig: &Path, purpose: &str, flags: &[&str]) -> Self {
-        Self(Program::spawn(&log(purpose), &args(kubeconfig, flags)))
+        Self(Program::spawn(&log(purpose), &args(kubeconfig, flags), &[]))
     }
 
     /// Kills it (SIGKILL), and returns when it is gone.

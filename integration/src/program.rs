@@ -26,6 +26,9 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// A free port may be taken by somebody else before the program has it; then others are tried.
 const ATTEMPTS: usize = 3;
 
+/// Variables that it is given besides those of the test process.
+pub type Variables = [(&'static str, OsString)];
+
 /// A running one, with its metrics and its health on ports of its own.
 ///
 /// # Guarantees
@@ -70,17 +73,22 @@ impl Log {
 impl Program {
     /// Starts one and waits until a path of its health endpoint answers well.
     #[must_use]
-    pub fn start(path: &str, log: &Log, args: &[OsString]) -> Self {
+    pub fn start(path: &str, log: &Log, args: &[OsString], env: &Variables) -> Self {
         for _ in 1..ATTEMPTS {
-            if let Ok(program) = Self::try_start(path, log, args) {
+            if let Ok(program) = Self::try_start(path, log, args, env) {
                 return program;
             }
         }
-        Self::try_start(path, log, args).unwrap_or_else(|problem| panic!("{problem}"))
+        Self::try_start(path, log, args, env).unwrap_or_else(|problem| panic!("{problem}"))
     }
 
-    fn try_start(path: &str, log: &Log, args: &[OsString]) -> Result<Self, String> {
-        let program = Self::spawn(log, args);
+    fn try_start(
+        path: &str,
+        log: &Log,
+        args: &[OsString],
+        env: &Variables,
+    ) -> Result<Self, String> {
+        let program = Self::spawn(log, args, env);
         let asked = Instant::now();
         loop {
             if program.answers(path) {
@@ -104,7 +112,7 @@ impl Program {
     /// Starts one and does not wait for it. `args` are the subcommand and its flags, but for the log's level
     /// and the addresses.
     #[must_use]
-    pub fn spawn(log: &Log, args: &[OsString]) -> Self {
+    pub fn spawn(log: &Log, args: &[OsString], env: &Variables) -> Self {
         let stderr = OpenOptions::new()
             .create(true)
             .append(true)
@@ -121,6 +129,7 @@ impl Program {
             }
         }
         let child = command
+            .envs(env.iter().map(|(name, value)| (name, value)))
             .args(args)
             .arg("--log-level=debug")
             .arg(format!("--metrics-addr={metrics}"))

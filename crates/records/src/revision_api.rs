@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 
 use crate::{
     api::{Api, ApiError, JSON_PATCH, METADATA_ONLY, parse, precondition, versions},
-    deployment::DeploymentRecord,
     record::{Record, RecordKind, Versions},
     revision::{RevisionKey, RevisionRecord},
     slice::SliceRecord,
@@ -91,15 +90,15 @@ impl Api {
         self.patch(record, body).await
     }
 
-    /// Makes a deployment the managing owner of a revision that has none and whose labels are selected, whatever the
-    /// record says of both. Whether the deployment is its managing owner now.
+    /// Makes a deployment, by its reference as a managing owner, that of a revision that has none and whose labels are
+    /// selected, whatever the record says of both. Whether the deployment is its managing owner now.
     ///
     /// # Errors
     /// [`ApiError::Changed`] when the revision has changed meanwhile, or another one has its name.
     pub async fn adopt(
         &self,
         record: &RevisionRecord,
-        deployment: &DeploymentRecord,
+        deployment: &OwnerReference,
         is_selected: impl Fn(&BTreeMap<String, String>) -> bool,
     ) -> Result<bool, ApiError> {
         let path = record.key.path()?;
@@ -111,13 +110,12 @@ impl Api {
         }
         let mut owners = metadata.owner_references.iter().flatten();
         if let Some(controller) = owners.find(|owner| owner.controller == Some(true)) {
-            return Ok(*controller.uid == *deployment.uid);
+            return Ok(controller.uid == deployment.uid);
         }
         if !is_selected(&metadata.labels.clone().unwrap_or_default()) {
             return Ok(false);
         }
-        self.add_owner(&path, &metadata, deployment.owner_reference(true))
-            .await?;
+        self.add_owner(&path, &metadata, deployment.clone()).await?;
         Ok(true)
     }
 

@@ -76,7 +76,6 @@ mod release_kinds;
 mod release_targets;
 mod releases;
 mod releases_faults;
-
 mod repair;
 mod requests;
 mod restart;
@@ -85,6 +84,7 @@ mod rollout;
 mod schema_limits;
 mod secrecy;
 mod site_rollouts;
+mod sites_faults;
 mod sites_harness;
 mod sites_queue;
 mod stale_leader;

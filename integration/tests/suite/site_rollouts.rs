@@ -16,13 +16,13 @@ use crate::push::itself;
 use crate::requests::settle;
 
 /// Three sites: the hub under the name of another cluster, one that is pushed into, one that an agent pulls into.
-struct Sites {
-    all: [Joined; 3],
+pub(crate) struct Sites {
+    pub(crate) all: [Joined; 3],
     _agent: Agent,
 }
 
 impl Sites {
-    async fn of(fleet: &Fleet<'_>) -> Self {
+    pub(crate) async fn of(fleet: &Fleet<'_>) -> Self {
         let ns = fleet.ns;
         let (push, pull) = (Site::get(PUSH).await, Site::get(PULL).await);
         let hub = itself(ns, &push).await;

@@ -271,7 +271,7 @@ async fn an_agent_never_touches_what_is_taken_back() {
 }
 
 /// A Deployment whose pods stay until somebody lets them go, and whose count is left to others.
-fn workload(image: &str) -> Entry {
+pub(crate) fn workload(image: &str) -> Entry {
     let labels = json!({ "app": "web" });
     let metadata = json!({ "labels": labels, "finalizers": ["tests.baton.run/hold"] });
     let containers = json!([{ "name": "web", "image": image }]);
@@ -284,7 +284,7 @@ fn workload(image: &str) -> Entry {
 }
 
 /// Lets the pods go that are on their way out, and returns the names of the others.
-async fn pods(ns: &TestNamespace, joined: &Joined, let_go: bool) -> (usize, usize) {
+pub(crate) async fn pods(ns: &TestNamespace, joined: &Joined, let_go: bool) -> (usize, usize) {
     let site = joined.site().cluster().await;
     let mut pod =
         json!({ "apiVersion": "v1", "kind": "Pod", "metadata": { "namespace": ns.name() } });

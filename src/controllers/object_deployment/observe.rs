@@ -67,12 +67,13 @@ impl ObjectDeployments {
             return Ok(false);
         };
         let is_selected = |labels: &BTreeMap<_, _>| selector.select(labels);
+        let owner = deployment.owner_reference(true);
         let mut adopted = false;
         for orphan in orphans {
             // Of those with a controller the labels are not kept.
             if orphan.controller.is_some() || is_selected(&orphan.notes.labels) {
                 let api = &self.shared.api;
-                let answer = api.adopt(&orphan, deployment, is_selected).await;
+                let answer = api.adopt(&orphan, &owner, is_selected).await;
                 adopted |= answer.at_step("adopting a revision")?;
             }
         }

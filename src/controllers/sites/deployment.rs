@@ -1,6 +1,7 @@
 //! The controller of `SiteDeployments`: brings versions to sites, as the plan says.
 
 mod act;
+mod adopt;
 mod events;
 mod observe;
 mod triggers;
@@ -94,6 +95,10 @@ impl Controller for SiteDeployments {
         }
         if !stores.are_complete() {
             return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
+        }
+        if self.adopt(key, &deployment).await? {
+            // When the watch has reported it, it goes on.
+            return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
         }
         let chosen = self.base.choose(&self.choices, key, &deployment).await?;
         let Some(chosen) = chosen else {

@@ -297,7 +297,11 @@ impl Base {
         Ok(())
     }
 
-    async fn drop_placements(&self, records: &[Arc<ControllerRevision>]) -> Result<(), Error> {
+    /// Deletes records of choices.
+    pub(super) async fn drop_placements(
+        &self,
+        records: &[Arc<ControllerRevision>],
+    ) -> Result<(), Error> {
         for record in records {
             let deleted = self.requests.delete(&**record).await;
             deleted.at_step("deleting which sites were chosen before")?;

@@ -31,7 +31,7 @@ pub(super) struct Real {
 pub(super) struct World {
     pub(super) sample: Sample,
     pub(super) real: BTreeMap<Arc<str>, Real>,
-    /// How a version does, by its name; it works otherwise.
+    /// How an edit of a version does, by its name, in one site by `<site>/<edit>`; it works otherwise.
     pub(super) outcomes: BTreeMap<String, Outcome>,
     /// All that was given: site and entry, in order.
     pub(super) given: Vec<(Arc<str>, SiteEntry)>,
@@ -230,11 +230,9 @@ impl World {
             .unwrap();
         let real = self.real.get_mut(site).unwrap();
         let entry = &*revision.entry;
-        let outcome = self
-            .outcomes
-            .get(&entry.edit)
-            .copied()
-            .unwrap_or(Outcome::Works);
+        let here = self.outcomes.get(&format!("{site}/{}", entry.edit));
+        let outcome = here.or_else(|| self.outcomes.get(&entry.edit));
+        let outcome = outcome.copied().unwrap_or(Outcome::Works);
         let mut older = chain
             .iter()
             .rev()

@@ -34,7 +34,7 @@ use crate::controllers::{
 };
 
 /// Sites that are worked on side by side.
-const AT_ONCE: usize = 16;
+pub(super) const AT_ONCE: usize = 16;
 /// Actions before it is planned again, so that what somebody asks for meanwhile counts.
 const IN_A_ROUND: usize = 512;
 
@@ -51,7 +51,16 @@ impl SiteDeployments {
         actions: &[Action],
     ) -> Result<(), Error> {
         let actions = &actions[..actions.len().min(IN_A_ROUND)];
-        let versions = self.own_versions(deployment, seen, actions).await?;
+        let given: BTreeSet<_> = actions
+            .iter()
+            .filter_map(|action| match action {
+                Action::Give { entry, .. } => Some((entry.version.clone(), entry.edit.clone())),
+                _ => None,
+            })
+            .collect();
+        let versions = self
+            .own_versions(deployment, &seen.versions, &given)
+            .await?;
         let mut by_site: BTreeMap<Arc<str>, Vec<Action>> = BTreeMap::new();
         for action in actions {
             if let Some(site) = self.site_of(key, action) {
@@ -73,25 +82,18 @@ impl SiteDeployments {
         failure
     }
 
-    /// The versions that are to be given, which stay from now on as long as the deployment, whatever becomes of their
-    /// application.
-    async fn own_versions<'a>(
+    /// The versions of these names and edits, which stay from now on as long as the deployment, whatever becomes of
+    /// their application.
+    pub(super) async fn own_versions<'a>(
         &self,
         deployment: &SiteDeployment,
-        seen: &'a Seen,
-        actions: &[Action],
+        versions: &'a [Version],
+        wanted: &BTreeSet<(String, String)>,
     ) -> Result<BTreeMap<(String, String), &'a Snapshot>, Error> {
-        let given: BTreeSet<_> = actions
-            .iter()
-            .filter_map(|action| match action {
-                Action::Give { entry, .. } => Some((entry.version.clone(), entry.edit.clone())),
-                _ => None,
-            })
-            .collect();
         let mut found = BTreeMap::new();
-        for Version { record, snapshot } in &seen.versions {
+        for Version { record, snapshot } in versions {
             let id = (snapshot.version.clone(), snapshot.edit.clone());
-            if given.contains(&id) {
+            if wanted.contains(&id) {
                 let owner = owner_reference(deployment, false);
                 self.base
                     .settle_version(record, owner, record.revision)

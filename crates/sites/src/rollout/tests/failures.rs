@@ -324,3 +324,59 @@ fn a_site_that_is_late_says_why() {
         assert_eq!(status.failing[0].message, expected);
     }
 }
+
+/// What to do about an error and how many may fail; then why the rollout is aborted, and what the sites that got the
+/// version, those that did not, and the one that it breaks have had.
+#[test]
+fn a_version_that_breaks_one_site_in_ten() {
+    let cases: [(OnError, Option<i32>, Option<&str>, usize, &[&str]); 4] = [
+        (OnError::Abort, None, Some("SiteFailed"), 6, &["1", "2"]),
+        (
+            OnError::Rollback,
+            None,
+            Some("RolledBack"),
+            6,
+            &["1", "2", "1"],
+        ),
+        (
+            OnError::Continue,
+            Some(0),
+            Some("SiteFailed"),
+            6,
+            &["1", "2"],
+        ),
+        (OnError::Continue, Some(1), None, 10, &["1", "2"]),
+    ];
+    for (outcome, reason) in [
+        (Outcome::Hangs, "ProgressDeadlineExceeded"),
+        (Outcome::Refused, "CollisionDetected"),
+    ] {
+        for (on_error, most, aborted, reached, had) in cases {
+            let rolling = || with(by(2), |it| it.healthy_time = Some("10m".into()));
+            let mut calm = settled(10, rolling());
+            calm.sample.bring("2");
+            calm.run();
+            let broken = calm.batch(3)[0].to_owned();
+            let mut world = settled(10, rolling());
+            world.on_error(on_error);
+            world.sample.spec.strategy.max_failures = most;
+            world.outcomes.insert(format!("{broken}/2-a"), outcome);
+            world.sample.bring("2");
+            world.run();
+            let text = format!("{on_error:?} {most:?} {reason}");
+            let expected = aborted.map(|reason| ("True", reason));
+            assert_eq!(world.condition(ABORTED), expected, "{text}");
+            for name in world.names() {
+                let batch = (1..=5).find(|batch| calm.batch(*batch).contains(&&*name));
+                let is_reached = usize::try_from(batch.unwrap() * 2).unwrap() <= reached;
+                let has_begun = is_reached && (*name != *broken || outcome == Outcome::Hangs);
+                let expected = if has_begun { had } else { &["1"] };
+                assert_eq!(world.versions(&name), expected, "{text}: {name}");
+            }
+            let counts = &world.status().counts;
+            let is_back = on_error == OnError::Rollback;
+            let healthy = i32::try_from(reached - 1).unwrap() * i32::from(!is_back);
+            assert_eq!(counts.healthy, healthy, "{text}");
+        }
+    }
+}

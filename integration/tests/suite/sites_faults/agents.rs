@@ -1,0 +1,195 @@
+//! An agent that is killed while it upgrades its site.
+
+use baton_integration::application::condition;
+use baton_integration::faults::{Answer, Faults, Gate, On};
+use baton_integration::fleet::{Fleet, entry, settings, spec};
+use baton_integration::prelude::*;
+use baton_integration::sites::{PULL, Site};
+
+use super::configmaps;
+use crate::agent::{Pulled, remote_owners};
+use crate::sites_queue::{pods, workload};
+
+/// A version with an object that all have in each of two phases, and one of its own.
+fn two_phases(number: &str) -> Value {
+    let object = |name: &str| {
+        configmap(name)
+            .data("version", number)
+            .data("other", number)
+    };
+    let mut content = spec(number, &[object("settings")]);
+    let objects = [object("second"), object(&format!("own-{number}"))].map(Entry::into_json);
+    let phases = &mut content["template"]["spec"]["phases"];
+    let second = json!({ "name": "second", "objects": objects });
+    phases.as_array_mut().unwrap().push(second);
+    content
+}
+
+/// A site whose agent reaches it through a server that fails on demand.
+async fn failing() -> (Pulled, Faults) {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let site = Site::get(PULL).await;
+    let joined = site.join(&ns).pull().create().await;
+    let faults = Faults::start(site.endpoint()).await;
+    let agent = joined.agent().site(faults.endpoint()).start().await;
+    joined.becomes("Connected", "True").await;
+    Fleet::new(&ns).add(&joined).await;
+    (Pulled { agent, joined, ns }, faults)
+}
+
+/// Whether the newest revision is one of this version, and has begun.
+async fn has_begun(pulled: &Pulled, number: &str) -> bool {
+    let revisions = Fleet::new(&pulled.ns)
+        .revisions("web", &pulled.joined)
+        .await;
+    let newest = revisions.last().unwrap();
+    entry(newest)["version"] == number && condition(newest, "baton.run/Started") == "True"
+}
+
+/// The site has the objects of a version and no others, each controlled by the newest revision alone.
+async fn is_whole(pulled: &Pulled, number: &str) {
+    let (ns, joined) = (&pulled.ns, &pulled.joined);
+    let site = joined.site().cluster().await;
+    let own = format!("own-{number}");
+    let mut names = [own.as_str(), "second", "settings"];
+    names.sort_unstable();
+    let revisions = Fleet::new(ns).revisions("web", joined).await;
+    let newest = &revisions[revisions.len() - 1];
+    let newest = newest["metadata"]["name"].as_str().unwrap();
+    let is_so = async || {
+        let mut found = configmaps(&site, ns).await;
+        found.sort_by_key(|it| it["metadata"]["name"].to_string());
+        let has_names = found
+            .iter()
+            .map(|it| it["metadata"]["name"].as_str().unwrap())
+            .eq(names);
+        let is_owned = |live: &Value| {
+            let owners = remote_owners(live);
+            owners.len() == 1 && owners[0].1 && owners[0].0.starts_with(newest)
+        };
+        has_names && found.iter().all(is_owned)
+    };
+    ns.eventually(&format!("all of version {number} and nothing else"), is_so)
+        .await;
+}
+
+/// Between the note that an upgrade has begun and its first write; with the first write carried out and not answered;
+/// and in the middle of its second phase.
+#[tokio::test]
+async fn an_upgrade_goes_on_after_the_agent_was_killed() {
+    let (mut pulled, faults) = failing().await;
+    let place = format!("/namespaces/{}/configmaps/", pulled.ns.name());
+    Fleet::new(&pulled.ns)
+        .application(&two_phases("1.0.0"))
+        .await;
+    Fleet::new(&pulled.ns).deployment("web", json!({})).await;
+    Fleet::new(&pulled.ns).complete("web", "1.0.0", 1).await;
+    is_whole(&pulled, "1.0.0").await;
+    let identity = uid(&pulled.live(&settings()).await).to_owned();
+    let points = [
+        (
+            "1.1.0",
+            "settings",
+            Answer::Held(Gate::default()),
+            ["1.0.0", "1.0.0"],
+        ),
+        (
+            "1.2.0",
+            "settings",
+            Answer::HangUp { carried_out: true },
+            ["1.2.0", "1.1.0"],
+        ),
+        (
+            "1.3.0",
+            "second",
+            Answer::Held(Gate::default()),
+            ["1.3.0", "1.2.0"],
+        ),
+    ];
+    for (number, name, answer, there) in points {
+        let write = On::writes().path(&format!("{place}{name}"));
+        let injected = faults.inject(write, answer);
+        Fleet::new(&pulled.ns)
+            .application(&two_phases(number))
+            .await;
+        injected.used(1).await;
+        let begun = async || has_begun(&pulled, number).await;
+        pulled
+            .ns
+            .eventually(&format!("{number} to begin"), begun)
+            .await;
+        let is_there = async || {
+            let mut found = Vec::new();
+            for object in [settings(), configmap("second")] {
+                found.push(pulled.live(&object).await["data"]["version"].clone());
+            }
+            found == there
+        };
+        pulled
+            .ns
+            .eventually(&format!("{there:?} in the site"), is_there)
+            .await;
+        pulled.agent.kill();
+        faults.heal();
+        pulled.agent.start();
+        Fleet::new(&pulled.ns).complete("web", number, 1).await;
+        is_whole(&pulled, number).await;
+    }
+    assert_eq!(uid(&pulled.live(&settings()).await), identity);
+}
+
+/// Also while the version before stops: nothing of the next one is written before its pods are gone.
+#[tokio::test]
+async fn what_stops_goes_on_stopping_after_the_agent_was_killed() {
+    let (mut pulled, _faults) = failing().await;
+    let content = |number: &str| {
+        let mut content = two_phases(number);
+        let workload = workload(&format!("web:{number}")).into_json();
+        let objects = &mut content["template"]["spec"]["phases"][0]["objects"];
+        objects.as_array_mut().unwrap().push(workload);
+        content["upgrade"] = json!({ "method": "StopAndRestart" });
+        content
+    };
+    Fleet::new(&pulled.ns).application(&content("1.0.0")).await;
+    Fleet::new(&pulled.ns).deployment("web", json!({})).await;
+    Fleet::new(&pulled.ns).complete("web", "1.0.0", 1).await;
+    let are = async |pulled: &Pulled, wanted: (usize, usize), let_go: bool| {
+        let (ns, joined) = (&pulled.ns, &pulled.joined);
+        let text = format!("{wanted:?} pods");
+        let holds = async || pods(ns, joined, let_go).await == wanted;
+        ns.eventually(&text, holds).await;
+    };
+    are(&pulled, (1, 0), false).await;
+    Fleet::new(&pulled.ns).application(&content("1.1.0")).await;
+    are(&pulled, (0, 1), false).await;
+    pulled.agent.kill();
+    pulled.agent.start();
+    let is_before = async || {
+        let live = pulled.live(&workload("")).await;
+        let settings = pulled.live(&settings()).await;
+        live["spec"]["template"]["spec"]["containers"][0]["image"] == "web:1.0.0"
+            && live["spec"]["replicas"] == 0
+            && settings["data"]["version"] == "1.0.0"
+    };
+    pulled
+        .ns
+        .stays(Duration::from_secs(3), "while a pod is there", is_before)
+        .await;
+    pulled.agent.kill();
+    are(&pulled, (0, 0), true).await;
+    pulled.agent.start();
+    Fleet::new(&pulled.ns).complete("web", "1.1.0", 1).await;
+    are(&pulled, (1, 0), true).await;
+    let live = pulled.live(&workload("")).await;
+    assert_eq!(
+        live["spec"]["template"]["spec"]["containers"][0]["image"],
+        "web:1.1.0"
+    );
+    is_whole(&pulled, "1.1.0").await;
+    // Nobody else lets the last pod go.
+    pulled
+        .ns
+        .delete(&Fleet::kind("SiteDeployment", "web"))
+        .await;
+    are(&pulled, (0, 0), true).await;
+}

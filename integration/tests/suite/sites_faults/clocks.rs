@@ -1,0 +1,104 @@
+//! A site whose clock is off by an hour.
+
+use baton_integration::fleet::{Fleet, entry, version};
+use baton_integration::prelude::*;
+use baton_integration::sites::{Joined, PULL, Site};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{assert_nothing_failed, follow, waits, window};
+use crate::push::itself;
+
+/// How long sites have to stay available.
+const HEALTHY: i64 = 5;
+
+/// When it became available, by the clock of the hub.
+fn available(revision: &Value) -> Timestamp {
+    let conditions = revision["status"]["conditions"].as_array().unwrap();
+    let available = conditions
+        .iter()
+        .find(|it| it["type"] == "Available")
+        .unwrap();
+    available["lastTransitionTime"]
+        .as_str()
+        .unwrap()
+        .parse()
+        .unwrap()
+}
+
+fn created(revision: &Value) -> Timestamp {
+    let created = revision["metadata"]["creationTimestamp"].as_str().unwrap();
+    created.parse().unwrap()
+}
+
+/// The second of two waves has begun when the first one had been available for the healthy time, by the clock of the
+/// hub.
+async fn assert_healthy_time(fleet: &Fleet<'_>, sites: [&Joined; 2]) {
+    let mut newest = Vec::new();
+    for site in sites {
+        newest.extend(fleet.revisions("web", site).await.pop());
+    }
+    newest.sort_by_key(|it| entry(it)["batch"].as_i64());
+    // Both have whole seconds.
+    let between = created(&newest[1])
+        .duration_since(available(&newest[0]))
+        .as_secs();
+    assert!(
+        (HEALTHY - 1..HEALTHY + 20).contains(&between),
+        "{between} s"
+    );
+}
+
+/// The windows of the site are judged by its own clock. The healthy time of waves, and how long a version may take,
+/// are measured by the hub: nothing is aborted, passes early or waits for the hour.
+async fn off_by(seconds: i64) {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let pull = Site::get(PULL).await;
+    let hub = itself(&ns, &pull).await;
+    let site = pull.join(&ns).named("off").pull().create().await;
+    let agent = site.agent().clock(seconds).start().await;
+    site.becomes("Connected", "True").await;
+    for site in [&hub, &site] {
+        fleet.add(site).await;
+    }
+    let statuses = follow(&ns).await;
+    fleet.application(&version("1.0.0")).await;
+    let strategy = json!({
+        "type": "Rolling", "rolling": { "sitesInParallel": 1 },
+        "healthyTime": format!("{HEALTHY}s"), "progressDeadline": "30s",
+    });
+    fleet
+        .deployment("web", json!({ "strategy": strategy }))
+        .await;
+    fleet.complete("web", "1.0.0", 2).await;
+    assert_healthy_time(&fleet, [&hub, &site]).await;
+
+    // Of two windows, one is open now by the clock of the hub, the other by that of the site.
+    let open = SignedDuration::from_mins(30);
+    let [of_hub, of_site] = [0, seconds].map(|shift| {
+        let opened = Timestamp::now() + SignedDuration::from_secs(shift) - open / 2;
+        window(opened, open)
+    });
+    site.change_spec(&of_site).await;
+    fleet.application(&version("1.1.0")).await;
+    fleet.complete("web", "1.1.0", 2).await;
+    assert_healthy_time(&fleet, [&hub, &site]).await;
+    fleet.has_version(&site, Some("1.1.0")).await;
+
+    site.change_spec(&of_hub).await;
+    fleet.application(&version("1.2.0")).await;
+    waits(&fleet, &site, "1.2.0", "Waits for its upgrade window").await;
+    fleet.has_version(&site, Some("1.1.0")).await;
+    assert_nothing_failed(&statuses.so_far().await);
+    drop(agent);
+}
+
+#[tokio::test]
+async fn a_site_whose_clock_is_an_hour_ahead() {
+    off_by(3600).await;
+}
+
+#[tokio::test]
+async fn a_site_whose_clock_is_an_hour_behind() {
+    off_by(-3600).await;
+}

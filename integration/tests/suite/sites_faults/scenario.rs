@@ -1,0 +1,272 @@
+//! Rollouts by a seed, and how each has to end: what the planner makes of it when nothing is in its way.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use baton_integration::prelude::*;
+use baton_sites::rollout::sample::Sample;
+use baton_sites::rollout::{Action, Observed, Revision, RevisionState, Site, plan};
+use rand::rngs::StdRng;
+use rand::{RngExt as _, SeedableRng as _};
+
+/// The version that is there before, and the one that is brought.
+pub(super) const VERSIONS: [&str; 2] = ["1.0.0", "2.0.0"];
+
+/// What disturbs the rollout of the second version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Trouble {
+    None,
+    /// It is not available in this site, until its progress deadline and after.
+    Breaks(usize),
+    /// Its author aborts it in the healthy time of this wave.
+    Abort(i32),
+    /// Its author asks for the first version again in the healthy time of this wave.
+    Back(i32),
+}
+
+/// A rollout of two versions.
+#[derive(Clone, Debug)]
+pub(super) struct Scenario {
+    pub(super) seed: u64,
+    /// How the second version is brought.
+    pub(super) strategy: Value,
+    pub(super) trouble: Trouble,
+}
+
+/// A revision as it was given: version, rollout, wave, and whether it puts back what was there before.
+pub(super) type Given = (String, i64, i32, bool);
+
+/// What is left of a rollout.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct End {
+    pub(super) rollout: i64,
+    /// The reason for which it was aborted.
+    pub(super) aborted: Option<String>,
+    /// What each site was given, in order.
+    pub(super) given: BTreeMap<String, Vec<Given>>,
+    /// The version that each site has, and all those whose own objects are there.
+    pub(super) has: BTreeMap<String, (String, BTreeSet<String>)>,
+}
+
+impl Scenario {
+    /// That of a seed, for so many sites.
+    pub(super) fn new(seed: u64, sites: usize, healthy_time: Duration, deadline: Duration) -> Self {
+        let mut random = StdRng::seed_from_u64(seed);
+        let parallel = random.random_range(1..=2);
+        let rolling = json!({ "sitesInParallel": parallel });
+        let canary = json!({ "sites": 1, "then": "AllAtOnce" });
+        // With the waves that it has at least.
+        let (mut strategy, waves) = match random.random_range(0..3) {
+            0 => (
+                json!({ "type": "Rolling", "rolling": rolling }),
+                sites.div_ceil(parallel),
+            ),
+            1 => (json!({ "type": "Canary", "canary": canary }), 2),
+            _ => {
+                let canary = json!({ "sites": 1, "then": "Rolling" });
+                (
+                    json!({ "type": "Canary", "canary": canary, "rolling": rolling }),
+                    2,
+                )
+            }
+        };
+        strategy["healthyTime"] = format!("{}s", healthy_time.as_secs()).into();
+        let waves = i32::try_from(waves).unwrap();
+        let trouble = match random.random_range(0..6) {
+            0 => Trouble::None,
+            1 => Trouble::Abort(random.random_range(1..=waves)),
+            2 => Trouble::Back(random.random_range(1..=waves)),
+            _ => {
+                strategy["progressDeadline"] = format!("{}s", deadline.as_secs()).into();
+                let (on_error, most) = [
+                    ("Abort", None),
+                    ("Rollback", None),
+                    ("Continue", Some(0)),
+                    ("Continue", Some(1)),
+                ][random.random_range(0..4)];
+                strategy["onError"] = on_error.into();
+                strategy["maxFailures"] = most.map_or(Value::Null, Value::from);
+                Trouble::Breaks(random.random_range(0..sites))
+            }
+        };
+        Self {
+            seed,
+            strategy,
+            trouble,
+        }
+    }
+
+    /// Name of the deployment.
+    pub(super) fn deployment(&self) -> String {
+        format!("web-{}", self.seed)
+    }
+
+    /// How it ends for a deployment of this uid, with these sites; and in how many sites each wave of the rollouts
+    /// after the first was given, by rollout and wave.
+    pub(super) fn end(&self, uid: &str, sites: &[String]) -> End {
+        let mut model = Model::new(self, uid, sites);
+        model.run(|_| false);
+        model.sample.spec.strategy = serde_json::from_value(self.strategy.clone()).unwrap();
+        model.sample.bring(VERSIONS[1]);
+        match self.trouble {
+            Trouble::None | Trouble::Breaks(_) => {}
+            Trouble::Abort(wave) => {
+                model.run(|model| model.is_in(wave));
+                model.sample.spec.abort_rollout = model.sample.status.rollout;
+            }
+            Trouble::Back(wave) => {
+                model.run(|model| model.is_in(wave));
+                model.sample.bring(VERSIONS[0]);
+            }
+        }
+        model.run(|_| false);
+        model.end()
+    }
+}
+
+/// Sites that do at once what they are given.
+struct Model {
+    sample: Sample,
+    name: String,
+    uid: String,
+    broken: Option<String>,
+    given: BTreeMap<String, Vec<Given>>,
+}
+
+impl Model {
+    fn new(scenario: &Scenario, uid: &str, sites: &[String]) -> Self {
+        let mut sample = Sample::new(0);
+        let site = Site {
+            is_placed: true,
+            is_online: true,
+            ..Site::default()
+        };
+        let placed = sites
+            .iter()
+            .map(|name| (Arc::from(name.as_str()), site.clone()));
+        sample.sites = placed.collect();
+        sample.bring(VERSIONS[0]);
+        Self {
+            sample,
+            name: scenario.deployment(),
+            uid: uid.to_owned(),
+            broken: match scenario.trouble {
+                Trouble::Breaks(at) => Some(sites[at].clone()),
+                _ => None,
+            },
+            given: BTreeMap::new(),
+        }
+    }
+
+    /// Whether a wave of the present rollout is under way.
+    fn is_in(&self, wave: i32) -> bool {
+        self.sample
+            .status
+            .batch
+            .as_ref()
+            .is_some_and(|batch| batch.number == wave)
+    }
+
+    /// Plans until nothing is left to do but to wait, and `until` holds; else time passes.
+    fn run(&mut self, until: impl Fn(&Self) -> bool) {
+        for _ in 0..200 {
+            let made = plan(&Observed {
+                name: &self.name,
+                uid: &self.uid,
+                ..self.sample.observed()
+            });
+            let is_quiet = made.actions.is_empty() && made.status == self.sample.status;
+            for action in made.actions {
+                self.carry_out(action);
+            }
+            self.sample.status = made.status;
+            match made.again_at {
+                _ if !is_quiet => {}
+                _ if until(self) => return,
+                Some(at) => self.sample.now = at,
+                None => return,
+            }
+        }
+        panic!("{} does not end: {:#?}", self.name, self.sample.status);
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        let now = self.sample.now;
+        match action {
+            Action::Give {
+                site,
+                number,
+                name,
+                entry,
+                ..
+            } => {
+                let is_broken = Some(&*site) == self.broken.as_deref();
+                let state = if is_broken && entry.version == VERSIONS[1] {
+                    RevisionState::Started(now)
+                } else {
+                    RevisionState::Available(now)
+                };
+                let given = (
+                    entry.version.clone(),
+                    entry.rollout,
+                    entry.batch,
+                    entry.is_rollback,
+                );
+                self.given.entry(site.to_string()).or_default().push(given);
+                self.sample
+                    .sites
+                    .get_mut(&site)
+                    .unwrap()
+                    .chain
+                    .push(Revision {
+                        name,
+                        number,
+                        entry: Arc::new(*entry),
+                        state,
+                        is_deleting: false,
+                        is_archiving: false,
+                    });
+            }
+            Action::Archive { revision } => {
+                let chains = self
+                    .sample
+                    .sites
+                    .values_mut()
+                    .flat_map(|site| &mut site.chain);
+                for found in chains.filter(|it| it.name == revision) {
+                    found.state = RevisionState::Archived;
+                }
+            }
+            Action::Withdraw { revision }
+            | Action::Forget { revision }
+            | Action::TearDown { revision } => {
+                for site in self.sample.sites.values_mut() {
+                    site.chain.retain(|it| it.name != revision);
+                }
+            }
+        }
+    }
+
+    fn end(self) -> End {
+        let status = &self.sample.status;
+        let aborted = status
+            .conditions
+            .iter()
+            .find(|it| it.type_ == "Aborted" && it.status == "True");
+        let has = self.sample.sites.iter().map(|(name, site)| {
+            let there = site
+                .chain
+                .iter()
+                .filter(|it| it.state != RevisionState::Archived);
+            let versions: Vec<_> = there.map(|it| it.entry.version.clone()).collect();
+            let newest = versions.last().unwrap().clone();
+            (name.to_string(), (newest, versions.into_iter().collect()))
+        });
+        End {
+            rollout: status.rollout.unwrap(),
+            aborted: aborted.map(|it| it.reason.clone()),
+            has: has.collect(),
+            given: self.given,
+        }
+    }
+}

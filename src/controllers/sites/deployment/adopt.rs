@@ -1,0 +1,54 @@
+//! What a deployment of the same name has left behind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_apis::{SiteDeployment, constants::LABEL_SITE_DEPLOYMENT};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use kube::ResourceExt as _;
+
+use super::{SiteDeployments, act::AT_ONCE};
+use crate::controllers::{
+    requests::{AtStep as _, Error},
+    sites::owner_reference,
+    store::Key,
+};
+
+impl SiteDeployments {
+    /// Adopts the revisions that a deployment of this name made and that nobody controls any more, as when it was
+    /// deleted without them. Whether there were any: they count as its own when the watch has reported that.
+    ///
+    /// # Errors
+    /// When one of them cannot be adopted.
+    pub(super) async fn adopt(
+        &self,
+        key: &Key,
+        deployment: &SiteDeployment,
+    ) -> Result<bool, Error> {
+        let revisions = &self.base.observed.revisions;
+        let mut orphans = revisions.of_site_deployment(&key.namespace, &key.name);
+        orphans.retain(|orphan| orphan.controller.is_none() && !orphan.deleting);
+        if orphans.is_empty() {
+            return Ok(false);
+        }
+        let stores = &self.base.stores;
+        let placements = &stores.placements;
+        let mut choices = placements.labelled(&key.namespace, LABEL_SITE_DEPLOYMENT, &key.name);
+        choices.retain(|choice| choice.owner_references().is_empty());
+        self.base.drop_placements(&choices).await?;
+        let entries = orphans.iter().filter_map(|orphan| orphan.site.as_ref());
+        let entries = entries.map(|site| (site.entry.version.clone(), site.entry.edit.clone()));
+        let versions = stores.versions_of(&key.namespace, &deployment.spec.application);
+        let run: BTreeSet<_> = entries.collect();
+        self.own_versions(deployment, &versions, &run).await?;
+        let api = &self.base.shared.api;
+        let owner = &owner_reference(deployment, true);
+        let is_left = |labels: &BTreeMap<String, String>| {
+            labels.get(LABEL_SITE_DEPLOYMENT).map(String::as_str) == Some(&*key.name)
+        };
+        let adopted = stream::iter(orphans)
+            .map(|orphan| async move { api.adopt(&orphan, owner, is_left).await })
+            .buffer_unordered(AT_ONCE)
+            .try_fold(false, async |any, adopted| Ok(any | adopted));
+        adopted.await.at_step("adopting a revision")
+    }
+}
