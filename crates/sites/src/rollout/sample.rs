@@ -8,7 +8,9 @@ use std::{
 use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus, SiteStop};
 use jiff::Timestamp;
 
-use super::{Action, Observed, Placement, Plan, Revision, RevisionState, Site, Target, Version, plan};
+use super::{
+    Action, Observed, Placement, Plan, Revision, RevisionState, Site, Target, Version, plan,
+};
 
 /// A deployment, and all that plans of its rollouts depend on.
 #[derive(Clone, Debug)]
@@ -105,11 +107,12 @@ impl Sample {
                     entry,
                     ..
                 } => {
+                    let entry = Arc::new(entry.to(&site));
                     if let Some(site) = self.sites.get_mut(&site) {
                         site.chain.push(Revision {
                             name,
                             number,
-                            entry: Arc::new(*entry),
+                            entry,
                             state: RevisionState::Available(self.now),
                             is_deleting: false,
                             is_archiving: false,
