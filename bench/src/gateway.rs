@@ -75,13 +75,18 @@ impl Gateway {
         let mut sites = BTreeMap::new();
         for (name, plane) in names.zip(planes.iter().cycle()) {
             let (is_open, opened) = watch::channel(true);
-            let door = Door::new(&name, acceptor.clone(), plane.clone(), opened).map_err(Error::Listen)?;
+            let door =
+                Door::new(&name, acceptor.clone(), plane.clone(), opened).map_err(Error::Listen)?;
             let url = format!("https://{}", door.address());
             let listener = door.listen().map_err(Error::Listen)?;
             doors.spawn(door.run(listener));
             sites.insert(name, Switch { url, is_open });
         }
-        Ok(Self { ca, sites, _doors: doors })
+        Ok(Self {
+            ca,
+            sites,
+            _doors: doors,
+        })
     }
 
     /// The CA that signed the certificate of all of them, as PEM.
@@ -91,7 +96,9 @@ impl Gateway {
 
     /// The names of the sites, and where each is served.
     pub(crate) fn urls(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.sites.iter().map(|(name, site)| (name.as_str(), site.url.as_str()))
+        self.sites
+            .iter()
+            .map(|(name, site)| (name.as_str(), site.url.as_str()))
     }
 
     /// Lets these sites be reached, or not: their connections end, and new ones are refused.

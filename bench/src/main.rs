@@ -193,7 +193,9 @@ async fn rollouts_to_sites(
     servers: Servers,
     clusters: &Sites,
 ) -> Result<Figures, Error> {
-    let Options { shape, rollouts, .. } = options;
+    let Options {
+        shape, rollouts, ..
+    } = options;
     let (planes, kubeconfig) = clusters.planes();
     let kubeconfig = kubeconfig.unwrap_or_default();
     let gateway = Gateway::start(&kubeconfig, rollouts.names(), &planes)?;

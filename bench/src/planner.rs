@@ -36,7 +36,9 @@ pub(crate) fn measure() -> Vec<Planned> {
     planned.push(step("next version, all at once", &sample));
     sample.spec.strategy = SiteStrategy {
         type_: StrategyType::Rolling,
-        rolling: Some(RollingStrategy { sites_in_parallel: IntOrString::String("10%".to_owned()) }),
+        rolling: Some(RollingStrategy {
+            sites_in_parallel: IntOrString::String("10%".to_owned()),
+        }),
         ..SiteStrategy::default()
     };
     planned.push(step("next version, first wave of a tenth", &sample));
@@ -49,7 +51,10 @@ pub(crate) fn measure() -> Vec<Planned> {
         sample.roll_out();
     }
     sample.bring("5");
-    planned.push(step("fifth version with a full history, all at once", &sample));
+    planned.push(step(
+        "fifth version with a full history, all at once",
+        &sample,
+    ));
     planned
 }
 
@@ -63,5 +68,9 @@ fn step(what: &'static str, sample: &Sample) -> Planned {
         elapsed
     };
     let fastest = (0..TIMES).map(|_| time()).min();
-    Planned { what, sites: SITES, milliseconds: 1000.0 * fastest.as_ref().map_or(0.0, Duration::as_secs_f64) }
+    Planned {
+        what,
+        sites: SITES,
+        milliseconds: 1000.0 * fastest.as_ref().map_or(0.0, Duration::as_secs_f64),
+    }
 }

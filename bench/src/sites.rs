@@ -138,7 +138,10 @@ impl Sites {
     }
 
     /// Creates namespaces with these names, in each of them in turn.
-    pub(crate) async fn namespaces(&self, names: impl Iterator<Item = String>) -> Result<(), Error> {
+    pub(crate) async fn namespaces(
+        &self,
+        names: impl Iterator<Item = String>,
+    ) -> Result<(), Error> {
         stream::iter(names.zip(self.all.iter().cycle()))
             .map(Ok)
             .try_for_each_concurrent(SIDE_BY_SIDE, async |(name, site)| {

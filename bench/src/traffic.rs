@@ -26,9 +26,13 @@ pub(crate) struct Bytes {
 
 /// Where each is counted.
 const FAMILIES: [(&str, fn(&mut Bytes) -> &mut u64); 3] = [
-    ("apiserver_request_body_size_bytes_sum", |bytes| &mut bytes.sent),
+    ("apiserver_request_body_size_bytes_sum", |bytes| {
+        &mut bytes.sent
+    }),
     ("apiserver_response_sizes_sum", |bytes| &mut bytes.answered),
-    ("apiserver_watch_events_sizes_sum", |bytes| &mut bytes.watched),
+    ("apiserver_watch_events_sizes_sum", |bytes| {
+        &mut bytes.watched
+    }),
 ];
 
 impl Traffic {
@@ -49,7 +53,8 @@ impl Traffic {
                 if is_own || is_event {
                     // With a subresource in some families, behind a slash or in a label of its own.
                     let resource = resource.split('/').next().unwrap_or_default();
-                    *field(traffic.0.entry(resource.to_owned()).or_default()) += metrics::count(value);
+                    *field(traffic.0.entry(resource.to_owned()).or_default()) +=
+                        metrics::count(value);
                 }
             }
         }
@@ -72,7 +77,9 @@ impl Traffic {
 
     /// By resource.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&str, Bytes)> {
-        self.0.iter().map(|(resource, bytes)| (resource.as_str(), *bytes))
+        self.0
+            .iter()
+            .map(|(resource, bytes)| (resource.as_str(), *bytes))
     }
 
     /// Of all resources.

@@ -64,14 +64,23 @@ pub(crate) struct Asked {
 impl Sites {
     /// Nothing is measured yet.
     pub(crate) fn new(shape: Shape) -> Self {
-        Self { shape, memory: Vec::new(), asked: Vec::new(), status: 0, planned: Vec::new() }
+        Self {
+            shape,
+            memory: Vec::new(),
+            asked: Vec::new(),
+            status: 0,
+            planned: Vec::new(),
+        }
     }
 
     /// KiB of the manager's resident memory for each site, beyond what it had in an earlier step; `None` where it was
     /// not measured.
     pub(crate) fn per_site(&self, step: &str, earlier: &str) -> Option<f64> {
         let of = |step: &str| self.memory.iter().find(|(name, _)| *name == step)?.1;
-        Some(ratio(1024.0 * (of(step)? - of(earlier)?), number(self.shape.sites)))
+        Some(ratio(
+            1024.0 * (of(step)? - of(earlier)?),
+            number(self.shape.sites),
+        ))
     }
 
     pub(crate) fn asked(&self, step: &str) -> Option<&Asked> {
@@ -99,16 +108,32 @@ pub(crate) mod tests {
 
     /// Twenty sites with 60 KiB each, and a rollout.
     pub(crate) fn sites() -> Sites {
-        let hub = served(&[("objectsets", "POST", 20), ("objectsetphases", "GET", 5), ("objectsets/status", "PUT", 60)]);
+        let hub = served(&[
+            ("objectsets", "POST", 20),
+            ("objectsetphases", "GET", 5),
+            ("objectsets/status", "PUT", 60),
+        ]);
         let asked = Asked {
             step: AT_ONCE,
             sites: 20,
-            sides: Sides { hub, clusters: served(&[("configmaps", "APPLY", 40)]) },
+            sides: Sides {
+                hub,
+                clusters: served(&[("configmaps", "APPLY", 40)]),
+            },
             traffic: Traffic::default(),
         };
-        let planned = Planned { what: "to all at once", sites: 10_000, milliseconds: 4.5 };
+        let planned = Planned {
+            what: "to all at once",
+            sites: 10_000,
+            milliseconds: 4.5,
+        };
         Sites {
-            memory: vec![(NONE, Some(20.0)), (CONNECTED, Some(24.0)), (IDLE, Some(25.0)), (RESTART, None)],
+            memory: vec![
+                (NONE, Some(20.0)),
+                (CONNECTED, Some(24.0)),
+                (IDLE, Some(25.0)),
+                (RESTART, None),
+            ],
             asked: vec![asked],
             status: 2_000,
             planned: vec![planned],

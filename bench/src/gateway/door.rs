@@ -52,8 +52,17 @@ impl Door {
         is_open: watch::Receiver<bool>,
     ) -> io::Result<Self> {
         let port = bind((Ipv4Addr::LOCALHOST, 0).into())?;
-        let site = Site { acceptor, plane, names: Names::of(name) };
-        Ok(Self { site: Arc::new(site), address: port.local_addr()?, is_open, _port: port })
+        let site = Site {
+            acceptor,
+            plane,
+            names: Names::of(name),
+        };
+        Ok(Self {
+            site: Arc::new(site),
+            address: port.local_addr()?,
+            is_open,
+            _port: port,
+        })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
@@ -107,7 +116,9 @@ impl Site {
             return;
         };
         let service = service_fn(|request| self.answer(request));
-        let _ = http1::Builder::new().serve_connection(TokioIo::new(client), service).await;
+        let _ = http1::Builder::new()
+            .serve_connection(TokioIo::new(client), service)
+            .await;
     }
 
     async fn answer(
@@ -124,7 +135,10 @@ impl Site {
             head.headers.remove(name);
         }
         let body = self.names.to_plane(&body);
-        let answer = self.plane.send(Request::from_parts(head, Body::from(body))).await?;
+        let answer = self
+            .plane
+            .send(Request::from_parts(head, Body::from(body)))
+            .await?;
         let (mut head, body) = answer.into_parts();
         strip(&mut head.headers);
         Ok(Response::from_parts(head, lines(body, self.names.clone())))
@@ -145,7 +159,10 @@ fn lines(body: Body, names: Names) -> UnsyncBoxBody<Bytes, kube::Error> {
                 };
                 held.extend_from_slice(&chunk[..=end]);
                 let whole = names.to_site(&held);
-                return Ok(Some((Frame::data(whole), (chunks, chunk[end + 1..].to_vec()))));
+                return Ok(Some((
+                    Frame::data(whole),
+                    (chunks, chunk[end + 1..].to_vec()),
+                )));
             }
             let rest = (!held.is_empty()).then(|| Frame::data(names.to_site(&held)));
             Ok(rest.map(|rest| (rest, (chunks, Vec::new()))))
@@ -156,7 +173,12 @@ fn lines(body: Body, names: Names) -> UnsyncBoxBody<Bytes, kube::Error> {
 
 /// Removes what concerns one connection only; bodies change their length.
 fn strip(headers: &mut HeaderMap) {
-    for name in [header::CONNECTION, header::TE, header::TRANSFER_ENCODING, header::CONTENT_LENGTH] {
+    for name in [
+        header::CONNECTION,
+        header::TE,
+        header::TRANSFER_ENCODING,
+        header::CONTENT_LENGTH,
+    ] {
         headers.remove(name);
     }
 }

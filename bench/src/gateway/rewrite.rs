@@ -72,7 +72,11 @@ mod tests {
                 "/api/v1/namespaces/bench/configmaps/a?dryRun=All",
                 "/api/v1/namespaces/site-0007/configmaps/a?dryRun=All",
             ),
-            (Method::GET, "/api/v1/namespaces/bench-2/pods", "/api/v1/namespaces/bench-2/pods"),
+            (
+                Method::GET,
+                "/api/v1/namespaces/bench-2/pods",
+                "/api/v1/namespaces/bench-2/pods",
+            ),
             (Method::GET, "/version", "/version"),
         ] {
             assert_eq!(names.path(&method, target), expected);

@@ -23,7 +23,12 @@ impl Goals {
             self.at_most(figure, sites.per_site(IDLE, earlier), PER_SITE, "KiB");
         }
         let status = crate::figures::number(sites.status) / 1024.0;
-        self.at_most("sites: longest status of the deployment", Some(status), STATUS, "KiB");
+        self.at_most(
+            "sites: longest status of the deployment",
+            Some(status),
+            STATUS,
+            "KiB",
+        );
         for asked in ROLLOUTS.iter().filter_map(|step| sites.asked(step)) {
             let figure = format!("{}: writes at the hub per site", asked.step);
             self.at_most(&figure, Some(asked.writes_per_site()), WRITES, "");

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use baton_apis::constants::{SECRET_CA, SECRET_TOKEN};
 use baton_apis::{
-    Cluster, ClusterSpec, SiteApplication, SiteApplicationSpec, SiteDeployment, SiteDeploymentSpec, SitePlacement,
-    SiteTemplate,
+    Cluster, ClusterSpec, SiteApplication, SiteApplicationSpec, SiteDeployment, SiteDeploymentSpec,
+    SitePlacement, SiteTemplate,
 };
 use clap::Args;
 use k8s_openapi::ByteString;
@@ -71,13 +71,27 @@ impl Sites {
     }
 
     /// A version of the application. Each differs from the one before it in every object.
-    pub(crate) fn application(self, shape: &Shape, number: u32) -> serde_json::Result<SiteApplication> {
+    pub(crate) fn application(
+        self,
+        shape: &Shape,
+        number: u32,
+    ) -> serde_json::Result<SiteApplication> {
         let mut content = self.all(shape).content("app", number);
-        for entry in content["phases"][0]["objects"].as_array_mut().into_iter().flatten() {
+        for entry in content["phases"][0]["objects"]
+            .as_array_mut()
+            .into_iter()
+            .flatten()
+        {
             entry["object"]["metadata"]["namespace"] = "bench".into();
         }
-        let template = SiteTemplate { spec: serde_json::from_value(content)? };
-        let spec = SiteApplicationSpec { version: version(number), template, ..SiteApplicationSpec::default() };
+        let template = SiteTemplate {
+            spec: serde_json::from_value(content)?,
+        };
+        let spec = SiteApplicationSpec {
+            version: version(number),
+            template,
+            ..SiteApplicationSpec::default()
+        };
         Ok(SiteApplication::new(NAME, spec))
     }
 }
@@ -108,20 +122,31 @@ pub(crate) fn deployment() -> SiteDeployment {
         match_site_labels: Some(format!("{key} = {value}")),
         ..SitePlacement::default()
     };
-    let spec = SiteDeploymentSpec { application: NAME.to_owned(), placement, ..SiteDeploymentSpec::default() };
+    let spec = SiteDeploymentSpec {
+        application: NAME.to_owned(),
+        placement,
+        ..SiteDeploymentSpec::default()
+    };
     SiteDeployment::new(NAME, spec)
 }
 
 /// A site whose API server is at this URL, with a certificate of that CA.
 pub(crate) fn site(name: &str, url: &str, ca: &str) -> (Cluster, Secret) {
-    let spec = ClusterSpec { region: "bench".to_owned(), api_master: url.to_owned(), ..ClusterSpec::default() };
+    let spec = ClusterSpec {
+        region: "bench".to_owned(),
+        api_master: url.to_owned(),
+        ..ClusterSpec::default()
+    };
     let mut cluster = Cluster::new(name, spec);
     let (key, value) = LABEL;
     cluster.metadata.labels = Some(BTreeMap::from([(key.to_owned(), value.to_owned())]));
     let data = [(SECRET_TOKEN, "bench"), (SECRET_CA, ca)];
     let data = data.map(|(key, value)| (key.to_owned(), ByteString(value.as_bytes().to_vec())));
     let secret = Secret {
-        metadata: ObjectMeta { name: Some(name.to_owned()), ..ObjectMeta::default() },
+        metadata: ObjectMeta {
+            name: Some(name.to_owned()),
+            ..ObjectMeta::default()
+        },
         data: Some(BTreeMap::from(data)),
         ..Secret::default()
     };
@@ -133,9 +158,18 @@ pub(crate) mod tests {
     use super::*;
 
     /// Twenty sites of two objects each.
-    pub(crate) const SITES: Sites = Sites { sites: 20, objects_per_site: 2 };
+    pub(crate) const SITES: Sites = Sites {
+        sites: 20,
+        objects_per_site: 2,
+    };
 
-    const SHAPE: Shape = Shape { sets: 200, phases: 2, per_phase: 5, pad: 8, phase_class: Some("default") };
+    const SHAPE: Shape = Shape {
+        sets: 200,
+        phases: 2,
+        per_phase: 5,
+        pad: 8,
+        phase_class: Some("default"),
+    };
 
     #[test]
     fn each_version_is_another_one_of_the_same_objects() {

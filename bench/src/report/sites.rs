@@ -21,7 +21,10 @@ pub(super) const NOTES: &str = "\
 
 /// The tables about sites.
 pub(super) fn tables(sites: &Sites) -> String {
-    let mut parts = vec![format!("Sites: the manager's resident memory\n{}", memory(sites))];
+    let mut parts = vec![format!(
+        "Sites: the manager's resident memory\n{}",
+        memory(sites)
+    )];
     parts.extend(sites.asked.iter().map(requests));
     parts.push(format!(
         "The longest status of the deployment had {} bytes.\n\nSites: steps of the planner, the fastest each\n{}",
@@ -34,9 +37,17 @@ pub(super) fn tables(sites: &Sites) -> String {
 fn memory(sites: &Sites) -> String {
     let rows = sites.memory.iter().map(|(step, resident)| {
         let beyond = |earlier| or_empty(sites.per_site(step, earlier), 1);
-        vec![(*step).to_owned(), or_empty(*resident, 2), beyond(NONE), beyond(CONNECTED)]
+        vec![
+            (*step).to_owned(),
+            or_empty(*resident, 2),
+            beyond(NONE),
+            beyond(CONNECTED),
+        ]
     });
-    table(&["manager", "MiB", "KiB per site", "beyond connections"], rows)
+    table(
+        &["manager", "MiB", "KiB per site", "beyond connections"],
+        rows,
+    )
 }
 
 fn requests(asked: &Asked) -> String {
@@ -53,19 +64,41 @@ fn requests(asked: &Asked) -> String {
 
 fn bytes(asked: &Asked) -> String {
     let row = |resource: &str, bytes: Bytes| {
-        let Bytes { sent, answered, watched } = bytes;
+        let Bytes {
+            sent,
+            answered,
+            watched,
+        } = bytes;
         let mut row = vec![resource.to_owned()];
-        row.extend([sent, answered, watched, bytes.all()].map(|bytes| fixed(asked.per_site(bytes), 0)));
+        row.extend(
+            [sent, answered, watched, bytes.all()].map(|bytes| fixed(asked.per_site(bytes), 0)),
+        );
         row
     };
-    let rows = asked.traffic.iter().map(|(resource, bytes)| row(resource, bytes));
+    let rows = asked
+        .traffic
+        .iter()
+        .map(|(resource, bytes)| row(resource, bytes));
     let rows = rows.chain([row("all", asked.traffic.all())]);
-    table(&["bytes per site, at the hub", "sent", "answered", "watched", "all"], rows)
+    table(
+        &[
+            "bytes per site, at the hub",
+            "sent",
+            "answered",
+            "watched",
+            "all",
+        ],
+        rows,
+    )
 }
 
 fn planned(sites: &Sites) -> String {
     let rows = sites.planned.iter().map(|planned| {
-        vec![planned.what.to_owned(), planned.sites.to_string(), fixed(planned.milliseconds, 2)]
+        vec![
+            planned.what.to_owned(),
+            planned.sites.to_string(),
+            fixed(planned.milliseconds, 2),
+        ]
     });
     table(&["step", "sites", "ms"], rows)
 }

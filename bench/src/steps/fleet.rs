@@ -147,7 +147,8 @@ impl Steps {
         // Each revision has to be looked at, and each of its phase objects.
         let reconciles = sets * (1 + self.figures.shape.phases);
         let mut restart = self.start_again(reconciles).await?;
-        self.all_connected(shape.objects(), sites, &mut restart).await?;
+        self.all_connected(shape.objects(), sites, &mut restart)
+            .await?;
         let ready = restart.ready;
         self.restarted(RESTART, sets, &restart).await?;
         Ok((self.sides(sites).await?.since(&earlier), ready))

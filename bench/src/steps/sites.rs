@@ -19,7 +19,8 @@ use super::{Before, LOOK, Steps, limit};
 use crate::error::Error;
 use crate::figures::fleet::Sides;
 use crate::figures::sites::{
-    AT_ONCE, Asked, BACK, CONNECT, CONNECTED, FIRST, IDLE, LOST, NONE, OTHERS, RESTART, Sites, WAVES,
+    AT_ONCE, Asked, BACK, CONNECT, CONNECTED, FIRST, IDLE, LOST, NONE, OTHERS, RESTART, Sites,
+    WAVES,
 };
 use crate::figures::{Figures, Step, Timing};
 use crate::gateway::Gateway;
@@ -68,22 +69,42 @@ struct Counted {
 
 impl Steps {
     /// Leaves the manager alone without Clusters; enters them all; brings versions to them; and starts it anew.
-    pub(crate) async fn sites(&mut self, shape: Shape, planes: &Planes, gateway: &Gateway) -> Result<(), Error> {
+    pub(crate) async fn sites(
+        &mut self,
+        shape: Shape,
+        planes: &Planes,
+        gateway: &Gateway,
+    ) -> Result<(), Error> {
         self.figures.sites = Some(Sites::new(shape));
-        let clusters = Watch::start(&self.client, format!("/apis/{}/clusters", shipper::API_VERSION));
-        let path = format!("/apis/{BATON_API_VERSION}/namespaces/{}/sitedeployments", Gateway::NAMESPACE);
+        let clusters = Watch::start(
+            &self.client,
+            format!("/apis/{}/clusters", shipper::API_VERSION),
+        );
+        let path = format!(
+            "/apis/{BATON_API_VERSION}/namespaces/{}/sitedeployments",
+            Gateway::NAMESPACE
+        );
         let deployments = Watch::start(&self.client, path);
-        let field = &mut Field { shape, planes, gateway, clusters, deployments };
+        let field = &mut Field {
+            shape,
+            planes,
+            gateway,
+            clusters,
+            deployments,
+        };
         self.look(NONE).await?;
         self.enter(field).await?;
         self.look(CONNECTED).await?;
 
         let (all, lost) = (shape.sites, shape.lost().count());
-        self.bring(field, FIRST, 1, Strategy::AllAtOnce, all).await?;
+        self.bring(field, FIRST, 1, Strategy::AllAtOnce, all)
+            .await?;
         self.bring(field, WAVES, 2, Strategy::Waves, all).await?;
-        self.bring(field, AT_ONCE, 3, Strategy::AllAtOnce, all).await?;
+        self.bring(field, AT_ONCE, 3, Strategy::AllAtOnce, all)
+            .await?;
         self.lose(field, lost).await?;
-        self.bring(field, OTHERS, 4, Strategy::AllAtOnce, all - lost).await?;
+        self.bring(field, OTHERS, 4, Strategy::AllAtOnce, all - lost)
+            .await?;
         self.come_back(field, lost).await?;
 
         self.look(IDLE).await?;
@@ -128,11 +149,16 @@ impl Steps {
             clusters.create(&params, &cluster).await.map(drop)
         });
         let patience = PATIENCE + limit(field.shape.sites);
-        self.manager.until("Clusters to be entered", patience, enter).await??;
-        let end = self.connected(&mut field.clusters, field.shape.names()).await?;
+        self.manager
+            .until("Clusters to be entered", patience, enter)
+            .await??;
+        let end = self
+            .connected(&mut field.clusters, field.shape.names())
+            .await?;
         self.calm("all sites to be connected", LOOK, 0).await?;
         let timing = Timing::of(0, end.unwrap_or(started) - started);
-        self.counted(field, CONNECT, field.shape.sites, timing, counted).await
+        self.counted(field, CONNECT, field.shape.sites, timing, counted)
+            .await
     }
 
     /// Brings a version to the sites, until so many have it.
@@ -144,32 +170,48 @@ impl Steps {
         strategy: Strategy,
         sites: usize,
     ) -> Result<(), Error> {
-        let applications: Api<SiteApplication> = Api::namespaced(self.client.clone(), Gateway::NAMESPACE);
-        let deployments: Api<SiteDeployment> = Api::namespaced(self.client.clone(), Gateway::NAMESPACE);
+        let applications: Api<SiteApplication> =
+            Api::namespaced(self.client.clone(), Gateway::NAMESPACE);
+        let deployments: Api<SiteDeployment> =
+            Api::namespaced(self.client.clone(), Gateway::NAMESPACE);
         let application = field.shape.application(&self.figures.shape, number)?;
         if number == 1 {
-            applications.create(&PostParams::default(), &application).await?;
+            applications
+                .create(&PostParams::default(), &application)
+                .await?;
         } else {
             let strategy = json!({"spec": {"strategy": strategy.spec()}});
-            deployments.patch(NAME, &PatchParams::default(), &Patch::Merge(strategy)).await?;
+            deployments
+                .patch(NAME, &PatchParams::default(), &Patch::Merge(strategy))
+                .await?;
         }
         self.calm("the strategy to be known", LOOK, 0).await?;
         let counted = self.count(field).await?;
         if number == 1 {
-            deployments.create(&PostParams::default(), &deployment()).await?;
+            deployments
+                .create(&PostParams::default(), &deployment())
+                .await?;
         } else {
             let spec = json!({"spec": application.spec});
-            applications.patch(NAME, &PatchParams::default(), &Patch::Merge(spec)).await?;
+            applications
+                .patch(NAME, &PatchParams::default(), &Patch::Merge(spec))
+                .await?;
         }
         let started = Instant::now();
         let end = self.brought(field, number, sites).await?;
-        self.calm("the sites to have nothing left to do", LOOK, 0).await?;
+        self.calm("the sites to have nothing left to do", LOOK, 0)
+            .await?;
         let timing = Timing::of(sites * field.shape.objects_per_site, end - started);
         self.counted(field, step, sites, timing, counted).await
     }
 
     /// Waits until the deployment says that so many sites have a version and nothing is left to do.
-    async fn brought(&mut self, field: &mut Field<'_>, number: u32, sites: usize) -> Result<Instant, Error> {
+    async fn brought(
+        &mut self,
+        field: &mut Field<'_>,
+        number: u32,
+        sites: usize,
+    ) -> Result<Instant, Error> {
         let version = version(number);
         let mut last = SiteDeploymentStatus::default();
         let mut longest = 0;
@@ -187,7 +229,10 @@ impl Steps {
             Ok::<_, Error>(Instant::now())
         };
         let patience = 10 * WAVE + limit(field.shape.objects());
-        let met = self.manager.until("a version to be at all sites", patience, looking).await;
+        let met = self
+            .manager
+            .until("a version to be at all sites", patience, looking)
+            .await;
         if let Some(figures) = &mut self.figures.sites {
             figures.status = figures.status.max(longest);
         }
@@ -202,12 +247,24 @@ impl Steps {
         let counted = self.count(field).await?;
         let started = Instant::now();
         field.gateway.open(field.shape.lost(), false);
-        let wanted = field.shape.lost().map(|name| (name, Wanted::Lost)).collect();
+        let wanted = field
+            .shape
+            .lost()
+            .map(|name| (name, Wanted::Lost))
+            .collect();
         let patience = PATIENCE + limit(lost);
-        let met = until_met(&mut self.manager, &mut field.clusters, "sites to be lost", wanted, patience).await?;
+        let met = until_met(
+            &mut self.manager,
+            &mut field.clusters,
+            "sites to be lost",
+            wanted,
+            patience,
+        )
+        .await?;
         self.calm("the loss to be told of", LOOK, 0).await?;
         let end = met.into_values().max().unwrap_or(started);
-        self.counted(field, LOST, lost, Timing::of(0, end - started), counted).await
+        self.counted(field, LOST, lost, Timing::of(0, end - started), counted)
+            .await
     }
 
     /// Lets the lost sites come back, until they have the newest version.
@@ -216,7 +273,12 @@ impl Steps {
         let started = Instant::now();
         field.gateway.open(field.shape.lost(), true);
         let end = self.brought(field, 4, field.shape.sites).await?;
-        self.calm("the sites that came back to have nothing left to do", LOOK, 0).await?;
+        self.calm(
+            "the sites that came back to have nothing left to do",
+            LOOK,
+            0,
+        )
+        .await?;
         let timing = Timing::of(lost * field.shape.objects_per_site, end - started);
         self.counted(field, BACK, lost, timing, counted).await
     }
@@ -227,7 +289,8 @@ impl Steps {
         let sites = field.shape.sites;
         // Each revision has to be looked at, and each phase.
         let mut restart = self.start_again(2 * sites).await?;
-        self.all_connected(sites, field.planes, &mut restart).await?;
+        self.all_connected(sites, field.planes, &mut restart)
+            .await?;
         self.restarted(RESTART, sites, &restart).await?;
         self.sites_asked(field, RESTART, sites, counted).await?;
         let memory = self.least_memory(MEMORY_LOOKS).await?;
@@ -254,7 +317,16 @@ impl Steps {
     ) -> Result<(), Error> {
         let before = Before { ..counted.before };
         self.end(Step::new(step, sites, timing), before).await?;
-        self.sites_asked(field, step, sites, Counted { before: Before::default(), ..counted }).await
+        self.sites_asked(
+            field,
+            step,
+            sites,
+            Counted {
+                before: Before::default(),
+                ..counted
+            },
+        )
+        .await
     }
 
     /// Notes what was asked of API servers since then.
@@ -268,7 +340,12 @@ impl Steps {
         let sides = self.sides(field.planes).await?.since(&counted.sides);
         let traffic = Traffic::read(&self.client).await?.since(&counted.traffic);
         if let Some(figures) = &mut self.figures.sites {
-            figures.asked.push(Asked { step, sites, sides, traffic });
+            figures.asked.push(Asked {
+                step,
+                sites,
+                sides,
+                traffic,
+            });
         }
         Ok(())
     }
