@@ -24,8 +24,11 @@ pub(crate) struct Bytes {
     pub(crate) watched: u64,
 }
 
+/// One of the counts.
+type Field = fn(&mut Bytes) -> &mut u64;
+
 /// Where each is counted.
-const FAMILIES: [(&str, fn(&mut Bytes) -> &mut u64); 3] = [
+const FAMILIES: [(&str, Field); 3] = [
     ("apiserver_request_body_size_bytes_sum", |bytes| {
         &mut bytes.sent
     }),
@@ -96,5 +99,68 @@ impl Bytes {
     /// In both directions.
     pub(crate) fn all(self) -> u64 {
         self.sent + self.answered + self.watched
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_counted_by_resource_and_direction() {
+        let line = |family: &str, labels: &str, bytes: u64| {
+            format!(
+                "{family}{{component=\"apiserver\",group=\"{GROUP}\",{labels},version=\"v1alpha1\"}} {bytes}\n"
+            )
+        };
+        let text = [
+            line(
+                "apiserver_request_body_size_bytes_sum",
+                "resource=\"objectsets\",verb=\"create\"",
+                100,
+            ),
+            line(
+                "apiserver_response_sizes_sum",
+                "resource=\"objectsets\",verb=\"GET\"",
+                30,
+            ),
+            line(
+                "apiserver_response_sizes_sum",
+                "resource=\"objectsets\",verb=\"LIST\"",
+                50,
+            ),
+            line(
+                "apiserver_response_sizes_bucket",
+                "resource=\"objectsets\",verb=\"LIST\"",
+                9,
+            ),
+            line(
+                "apiserver_watch_events_sizes_sum",
+                "resource=\"objectsetphases\"",
+                7,
+            ),
+            "apiserver_response_sizes_sum{group=\"\",resource=\"pods\",verb=\"LIST\"} 5\n"
+                .to_owned(),
+        ]
+        .concat();
+        let traffic = Traffic::parse(&text);
+        let bytes = |sent, answered, watched| Bytes {
+            sent,
+            answered,
+            watched,
+        };
+        let all: Vec<_> = traffic.iter().collect();
+        let expected = [
+            ("objectsetphases", bytes(0, 0, 7)),
+            ("objectsets", bytes(100, 80, 0)),
+        ];
+        assert_eq!(all, expected);
+        assert_eq!(traffic.all().all(), 187);
+        let earlier = Traffic::parse(&line(
+            "apiserver_response_sizes_sum",
+            "resource=\"objectsets\",verb=\"GET\"",
+            30,
+        ));
+        assert_eq!(traffic.since(&earlier).all(), bytes(100, 50, 7));
     }
 }

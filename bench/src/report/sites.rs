@@ -57,7 +57,7 @@ fn requests(asked: &Asked) -> String {
         "{}: requests for each of {} sites, as the API servers count them\n{}\n{}",
         asked.step,
         asked.sites,
-        served(&sides, &per_site),
+        served(&sides, per_site),
         bytes(asked),
     )
 }

@@ -337,13 +337,13 @@ impl Steps {
         sites: usize,
         counted: Counted,
     ) -> Result<(), Error> {
-        let sides = self.sides(field.planes).await?.since(&counted.sides);
+        let asked = self.sides(field.planes).await?.since(&counted.sides);
         let traffic = Traffic::read(&self.client).await?.since(&counted.traffic);
         if let Some(figures) = &mut self.figures.sites {
             figures.asked.push(Asked {
                 step,
                 sites,
-                sides,
+                sides: asked,
                 traffic,
             });
         }
