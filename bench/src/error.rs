@@ -35,6 +35,8 @@ pub(crate) enum Error {
         path: PathBuf,
         source: std::io::Error,
     },
+    #[error(transparent)]
+    Gateway(#[from] super::gateway::Error),
     #[error("cannot put the figures into JSON: {0}")]
     Json(#[from] serde_json::Error),
 }

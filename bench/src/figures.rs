@@ -3,6 +3,7 @@
 pub(crate) mod chain;
 pub(crate) mod fleet;
 pub(crate) mod releases;
+pub(crate) mod sites;
 mod step;
 
 use serde::Serialize;
@@ -10,6 +11,7 @@ use serde::Serialize;
 use self::chain::Chain;
 use self::fleet::Fleet;
 use self::releases::Releases;
+use self::sites::Sites;
 pub(crate) use self::step::{Spread, Step, Timing};
 use super::load::Shape;
 
@@ -38,6 +40,7 @@ pub(crate) struct Figures {
     pub(crate) chain: Option<Chain>,
     pub(crate) fleet: Option<Fleet>,
     pub(crate) releases: Option<Releases>,
+    pub(crate) sites: Option<Sites>,
 }
 
 impl Figures {
@@ -52,6 +55,7 @@ impl Figures {
             chain: None,
             fleet: None,
             releases: None,
+            sites: None,
         }
     }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::figures::{Figures, Step, chain, fleet, number, ratio};
 
 mod releases;
+mod sites;
 
 /// A figure, what it should be and what it is.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -121,14 +122,19 @@ pub(crate) fn goals(figures: &Figures) -> Vec<Goal> {
     if figures.releases.is_some() {
         goals.releases(figures);
     }
+    if let Some(sites) = &figures.sites {
+        goals.sites(figures, sites);
+    }
     goals.0
 }
 
-/// The peak of the steps that are neither of chains nor of a fleet or Releases.
+/// The peak of the steps that are neither of chains nor of a fleet, of Releases or of sites.
 fn peak(figures: &Figures) -> Option<f64> {
     let steps = figures.steps.iter();
-    let steps =
-        steps.filter(|step| !step.is_of_chain() && !step.is_of_fleet() && !step.is_of_releases());
+    let is_other = |step: &&Step| {
+        step.is_of_chain() || step.is_of_fleet() || step.is_of_releases() || step.is_of_sites()
+    };
+    let steps = steps.filter(|step| !is_other(step));
     let peaks = steps.filter_map(|step| step.memory.map(|memory| memory.peak));
     peaks.max_by(f64::total_cmp)
 }
@@ -227,8 +233,9 @@ mod tests {
     use super::super::figures::chain::tests::chain;
     use super::super::figures::fleet::tests::fleet as a_fleet;
     use super::super::figures::releases::tests::releases as some_releases;
+    use super::super::figures::sites::tests::sites as some_sites;
     use super::super::figures::tests::{figures, memory};
-    use super::super::figures::{Replayed, Timing};
+    use super::super::figures::{Replayed, Timing, sites};
     use super::super::requests::tests::requests;
     use super::super::served::tests::served;
     use super::*;
@@ -388,6 +395,28 @@ mod tests {
             ("releases: at once, all in: CPU", "4.00 s", false),
             ("releases: peak", "30.00 MiB", true),
             ("releases: idle: writes", "1", false),
+        ] {
+            let found = find(&figures, figure);
+            assert_eq!(found, (measured.to_owned(), met), "{figure}");
+        }
+        let goals = goals(&figures);
+        assert!(!goals.iter().any(|goal| goal.figure.starts_with("peak")));
+    }
+
+    #[test]
+    fn the_goals_of_sites() {
+        let idle = step(sites::IDLE, 40, &[]);
+        let restart = step(sites::RESTART, 12, &[("status", 1)]);
+        let mut figures = figures(vec![idle, restart]);
+        figures.sites = Some(some_sites());
+        for (figure, measured, met) in [
+            ("sites: memory per site", "256.00 KiB", false),
+            ("sites: memory per site, connections", "51.20 KiB", true),
+            ("sites: longest status", "1.95 KiB", true),
+            ("sites: all at once: writes", "4.00", true),
+            ("sites: idle: writes", "0", true),
+            ("sites: restart: writes", "1", false),
+            ("sites: planner, to all at once", "4.50 ms", true),
         ] {
             let found = find(&figures, figure);
             assert_eq!(found, (measured.to_owned(), met), "{figure}");

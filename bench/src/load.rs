@@ -3,6 +3,7 @@
 pub(crate) mod chains;
 pub(crate) mod fleet;
 pub(crate) mod releases;
+pub(crate) mod sites;
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;

@@ -8,8 +8,10 @@ mod bare;
 mod calm;
 mod error;
 mod figures;
+mod gateway;
 mod goals;
 mod load;
+mod planner;
 mod process;
 mod replay;
 mod report;
@@ -19,6 +21,7 @@ mod settle;
 mod sites;
 mod steps;
 mod target;
+mod traffic;
 mod watch;
 
 use std::path::PathBuf;
@@ -34,10 +37,12 @@ use kube::Client;
 
 use self::error::Error;
 use self::figures::Figures;
+use self::gateway::Gateway;
 use self::load::Shape;
 use self::load::chains::Chains;
 use self::load::fleet::Fleet;
 use self::load::releases::{REGION, Releases};
+use self::load::sites::Sites as Rollouts;
 use self::process::Servers;
 use self::sites::Sites;
 use self::steps::Steps;
@@ -56,6 +61,8 @@ struct Options {
     fleet: Fleet,
     #[command(flatten)]
     releases: Releases,
+    #[command(flatten)]
+    rollouts: Rollouts,
     /// What is done with it.
     #[arg(long, value_enum, default_value_t = Scenario::Full)]
     scenario: Scenario,
@@ -93,6 +100,9 @@ enum Scenario {
     Fleet,
     /// Only Releases of Applications: lone ones and many at once, in one step and in three, idle ones, and a restart.
     Releases,
+    /// Only sites: versions that one SiteDeployment brings to all of them, at once and in waves, sites that are offline
+    /// meanwhile, and a restart (about ten minutes, and as many control planes as `--clusters` says).
+    Sites,
 }
 
 fn main() -> ExitCode {
@@ -114,8 +124,8 @@ async fn run(options: Options) -> Result<ExitCode, Error> {
     };
     bed::down(dirs, &options.bed)?;
     let afterwards = Afterwards::kept(options.keep);
-    let is_fleet = options.scenario == Scenario::Fleet;
-    let extent = if is_fleet {
+    let has_clusters = matches!(options.scenario, Scenario::Fleet | Scenario::Sites);
+    let extent = if has_clusters {
         // Nothing runs pods.
         Extent::ControlPlane
     } else {
@@ -123,7 +133,7 @@ async fn run(options: Options) -> Result<ExitCode, Error> {
     };
     let bed = Bed::up_with(extent, dirs, &options.bed, None, afterwards).await?;
     bed.install(&dirs.crds()).await?;
-    let sites = if is_fleet {
+    let sites = if has_clusters {
         Some(Sites::start(dirs, &options.bed, options.fleet, afterwards).await?)
     } else {
         None
@@ -147,8 +157,13 @@ async fn run(options: Options) -> Result<ExitCode, Error> {
         Some(sites) => {
             // For the credentials of clusters, and later the lease.
             Target::create(&client, MANAGER_NAMESPACE).await?;
-            sites.join(&launch.binary, &kubeconfig).await?;
-            fleet(client, &options, launch, servers, sites).await?
+            let servers = servers.and(sites.servers());
+            if options.scenario == Scenario::Sites {
+                rollouts_to_sites(client, &options, launch, servers, sites).await?
+            } else {
+                sites.join(&launch.binary, &kubeconfig).await?;
+                fleet(client, &options, launch, servers, sites).await?
+            }
         }
         None => measure(client, &options, launch, servers).await?,
     };
@@ -165,10 +180,30 @@ async fn fleet(
     sites: &Sites,
 ) -> Result<Figures, Error> {
     let shape = options.fleet.all(&options.shape);
-    let servers = servers.and(sites.servers());
     let mut steps = Steps::start(client, launch, servers, Figures::new(shape)).await?;
     steps.fleet(options.fleet, sites).await?;
     steps.finish().await
+}
+
+/// Measures rollouts to sites, each of which has a part of one of the clusters.
+async fn rollouts_to_sites(
+    client: Client,
+    options: &Options,
+    launch: Launch,
+    servers: Servers,
+    clusters: &Sites,
+) -> Result<Figures, Error> {
+    let Options {
+        shape, rollouts, ..
+    } = options;
+    let (planes, kubeconfig) = clusters.planes();
+    let kubeconfig = kubeconfig.unwrap_or_default();
+    let gateway = Gateway::start(&kubeconfig, rollouts.names(), &planes)?;
+    clusters.namespaces(rollouts.names()).await?;
+    let figures = Figures::new(rollouts.all(shape));
+    let mut steps = Steps::start(client, launch, servers, figures).await?;
+    steps.sites(*rollouts, clusters, &gateway).await?;
+    steps.finish_with_plans().await
 }
 
 /// Measures Releases, whose cluster is the hub itself.
@@ -241,7 +276,7 @@ async fn measure(
             steps.bare().await?;
         }
         // They are measured with clusters of their own.
-        Scenario::Fleet | Scenario::Releases => {}
+        Scenario::Fleet | Scenario::Releases | Scenario::Sites => {}
     }
     steps.finish().await
 }

@@ -3,6 +3,7 @@
 mod chain;
 mod fleet;
 mod releases;
+mod sites;
 mod table;
 
 use std::collections::BTreeSet;
@@ -52,6 +53,7 @@ pub(crate) fn tables(figures: &Figures) -> String {
             .as_ref()
             .map(|_| releases::NOTES.to_owned()),
     );
+    notes.extend(figures.sites.as_ref().map(|_| sites::NOTES.to_owned()));
     if figures.unsteadiness() > STEADY {
         notes.push(format!(
             "The bare rates differ by {:.0} %: the machine is busy with other things, and no rate \
@@ -68,6 +70,7 @@ pub(crate) fn tables(figures: &Figures) -> String {
         parts.extend(fleet.map(|fleet| fleet::tables(fleet, shape.objects(), shape.sets)));
         let releases = figures.releases.as_ref();
         parts.extend(releases.map(|releases| releases::tables(figures, releases)));
+        parts.extend(figures.sites.as_ref().map(sites::tables));
         parts.push(format!("Goals\n{}", verdicts(figures)));
     }
     parts.join("\n\n") + "\n"
@@ -77,8 +80,10 @@ fn head(figures: &Figures) -> String {
     let shape = figures.shape;
     let mut lines = Vec::new();
     // The objects without a manager are as those of the sets, also where there are none.
-    let is_plain = |step: &Step| !step.is_of_chain() && !step.is_of_releases();
-    let has_others = figures.chain.is_some() || figures.releases.is_some();
+    let is_plain =
+        |step: &Step| !step.is_of_chain() && !step.is_of_releases() && !step.is_of_sites();
+    let has_others =
+        figures.chain.is_some() || figures.releases.is_some() || figures.sites.is_some();
     if !has_others || figures.steps.iter().any(is_plain) {
         let class = shape.phase_class.map_or_else(String::new, |class| {
             format!(" All phases are handed to the class {class}.")
@@ -96,6 +101,7 @@ fn head(figures: &Figures) -> String {
     lines.extend(chain.map(|chain| chain::head(chain, &shape)));
     lines.extend(figures.fleet.as_ref().map(fleet::head));
     lines.extend(figures.releases.as_ref().map(releases::head));
+    lines.extend(figures.sites.as_ref().map(sites::head));
     lines.push(format!(
         "{} processors, shared by the API server, the manager and the bench.",
         figures.processors

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use baton_apis::constants::{GROUP, shipper};
+use baton_apis::constants::{BATON_GROUP, GROUP, shipper};
 use baton_hack::metrics::{self, Metrics};
 use kube::Client;
 use serde::Serialize;
@@ -15,8 +15,10 @@ pub(crate) const VERBS: [&str; 7] = ["GET", "dry run", "POST", "APPLY", "PATCH",
 /// Those that change something.
 const WRITES: [&str; 5] = ["POST", "APPLY", "PATCH", "PUT", "DELETE"];
 
-/// The resources beside our own whose requests are counted: the children, the credentials of clusters, and events.
-const OTHERS: [(&str, &str); 4] = [
+/// The resources beside our own whose requests are counted: the children, the credentials of clusters, what is kept of
+/// versions and of chosen sites, and events.
+const OTHERS: [(&str, &str); 5] = [
+    ("apps", "controllerrevisions"),
     ("", "configmaps"),
     ("", "secrets"),
     ("", "events"),
@@ -59,7 +61,7 @@ impl Served {
             let label = |name| labels.get(name).unwrap_or_default();
             let (group, resource) = (label("group"), label("resource"));
             let is_shared = SHARED.contains(&(group, resource));
-            let is_own = group == GROUP || group == shipper::GROUP;
+            let is_own = [GROUP, BATON_GROUP, shipper::GROUP].contains(&group);
             if !is_own && !is_shared && !OTHERS.contains(&(group, resource)) {
                 continue;
             }
@@ -181,14 +183,15 @@ fn parse_watches(text: &str, resource: &str) -> u64 {
     metrics::count(family(text, NAME).sum(NAME, &watches).unwrap_or_default())
 }
 
-async fn exposed(client: &Client) -> kube::Result<String> {
+/// The metrics of an API server.
+pub(crate) async fn exposed(client: &Client) -> kube::Result<String> {
     let request = http::Request::get("/metrics").body(vec![]);
     let request = request.map_err(kube::Error::HttpError)?;
     client.request_text(request).await
 }
 
 /// One family of an API server's metrics. The histograms among them are a hundred times as long.
-fn family(text: &str, name: &str) -> Metrics {
+pub(crate) fn family(text: &str, name: &str) -> Metrics {
     let lines = text.lines().filter(|line| line.starts_with(name));
     Metrics::parse(&lines.collect::<Vec<_>>().join("\n"))
 }

@@ -130,6 +130,27 @@ impl Sites {
             .map_err(Error::from)
     }
 
+    /// Their clients, and the kubeconfig of the first.
+    pub(crate) fn planes(&self) -> (Vec<Client>, Option<std::path::PathBuf>) {
+        let clients = self.all.iter().map(|site| site.client.clone());
+        let first = self.all.first().map(|site| site.bed.kubeconfig());
+        (clients.collect(), first)
+    }
+
+    /// Creates namespaces with these names, in each of them in turn.
+    pub(crate) async fn namespaces(
+        &self,
+        names: impl Iterator<Item = String>,
+    ) -> Result<(), Error> {
+        stream::iter(names.zip(self.all.iter().cycle()))
+            .map(Ok)
+            .try_for_each_concurrent(SIDE_BY_SIDE, async |(name, site)| {
+                Target::create(&site.client, &name).await.map(drop)
+            })
+            .await
+            .map_err(Error::from)
+    }
+
     /// Creates a namespace in all of them.
     pub(crate) async fn namespace(&self, name: &str) -> Result<(), Error> {
         for site in &self.all {

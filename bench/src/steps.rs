@@ -5,6 +5,7 @@ mod fleet;
 pub(crate) mod releases;
 mod restart;
 mod rollout;
+mod sites;
 mod wait;
 
 use std::time::Duration;

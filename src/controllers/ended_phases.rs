@@ -33,7 +33,18 @@ const REMEMBERED: Duration = Duration::from_mins(20);
 
 /// The phases that have ended a short time ago, by uid.
 #[derive(Default)]
-pub(crate) struct EndedPhases(Mutex<HashMap<Arc<str>, EndedPhase>>);
+pub(crate) struct EndedPhases(Mutex<Ended>);
+
+#[derive(Default)]
+struct Ended {
+    phases: HashMap<Arc<str>, EndedPhase>,
+    /// When those that are not remembered any more were dropped last: thousands may end together, and not each of them
+    /// looks at all others.
+    swept: Option<Instant>,
+}
+
+/// How often those that are not remembered any more are dropped.
+const SWEEP_EVERY: Duration = Duration::from_mins(1);
 
 /// What is to be known of a phase that has ended.
 #[derive(Clone)]
@@ -55,20 +66,24 @@ impl EndedPhases {
             account: account.cloned(),
             at: now,
         };
-        let mut phases = self.0.lock();
-        phases.retain(|_, ended| ended.is_remembered(now));
+        let Ended { phases, swept } = &mut *self.0.lock();
+        let is_due = |swept: Instant| now.saturating_duration_since(swept) >= SWEEP_EVERY;
+        if swept.is_none_or(is_due) {
+            phases.retain(|_, ended| ended.is_remembered(now));
+            *swept = Some(now);
+        }
         phases.insert(phase.uid.clone(), ended);
     }
 
     /// Whether a phase with a uid was noted.
     pub(crate) fn contains(&self, uid: &str) -> bool {
-        self.0.lock().contains_key(uid)
+        self.0.lock().phases.contains_key(uid)
     }
 
     /// The phase with a uid, if it has ended. One that is among `phases` and is to stay has not: the hub was restored
     /// from a backup.
     pub(crate) fn get(&self, uid: &str, phases: &Phases, now: Instant) -> Option<EndedPhase> {
-        let ended = self.0.lock().get(uid).cloned();
+        let ended = self.0.lock().phases.get(uid).cloned();
         ended.filter(|ended| {
             ended.is_remembered(now) && phases.by_uid(uid).is_none_or(|phase| phase.deleting)
         })

@@ -157,6 +157,10 @@ impl Step {
         self.name.starts_with("releases: ")
     }
 
+    pub(crate) fn is_of_sites(&self) -> bool {
+        self.name.starts_with("sites: ")
+    }
+
     /// Requests whose number goes with that of the objects, per object.
     pub(crate) fn requests_per_object(&self) -> f64 {
         let about_objects = number(self.requests.about_objects());

@@ -5,6 +5,7 @@ use std::time::Duration;
 use baton_apis::constants::shipper;
 use tokio::time::{Instant, sleep};
 
+use super::restart::Restart;
 use super::wait::{Wanted, until_met};
 use super::{LOOK, Steps, limit};
 use crate::error::Error;
@@ -21,10 +22,10 @@ const IDLE: Duration = Duration::from_secs(40);
 
 /// How long the memory of the manager is looked at then. The least counts: what is needed to answer
 /// a check is given back within a second.
-const MEMORY_LOOKS: Duration = Duration::from_secs(5);
+pub(super) const MEMORY_LOOKS: Duration = Duration::from_secs(5);
 
 /// How long a Cluster object may take to be connected, beyond the time for as many objects.
-const CONNECTED: Duration = Duration::from_mins(1);
+pub(super) const CONNECTED: Duration = Duration::from_mins(1);
 
 impl Steps {
     /// Leaves the manager alone with one Cluster object for each cluster, which were joined before it
@@ -146,9 +147,23 @@ impl Steps {
         // Each revision has to be looked at, and each of its phase objects.
         let reconciles = sets * (1 + self.figures.shape.phases);
         let mut restart = self.start_again(reconciles).await?;
-        let objects = u64::try_from(shape.objects()).unwrap_or(u64::MAX);
+        self.all_connected(shape.objects(), sites, &mut restart)
+            .await?;
+        let ready = restart.ready;
+        self.restarted(RESTART, sets, &restart).await?;
+        Ok((self.sides(sites).await?.since(&earlier), ready))
+    }
+
+    /// Waits until a restarted manager is connected to so many Clusters.
+    pub(super) async fn all_connected(
+        &mut self,
+        objects: usize,
+        sites: &Sites,
+        restart: &mut Restart,
+    ) -> Result<(), Error> {
+        let limit = CONNECTED + limit(objects);
+        let objects = u64::try_from(objects).unwrap_or(u64::MAX);
         let mut connected = 0;
-        let limit = CONNECTED + limit(shape.objects());
         // The statuses are as they were, so they do not show when each cluster is back. Mostly they
         // all are by now.
         let looking = async {
@@ -168,18 +183,16 @@ impl Steps {
                 if looks? > 0 {
                     restart.settled = Instant::now();
                 }
+                Ok(())
             }
             Err(error) => {
                 let detail = format!("{connected} of {objects} connected");
-                return Err(error.with_detail(&detail).into());
+                Err(error.with_detail(&detail).into())
             }
         }
-        let ready = restart.ready;
-        self.restarted(RESTART, sets, &restart).await?;
-        Ok((self.sides(sites).await?.since(&earlier), ready))
     }
 
-    async fn sides(&self, sites: &Sites) -> Result<Sides, Error> {
+    pub(super) async fn sides(&self, sites: &Sites) -> Result<Sides, Error> {
         Ok(Sides {
             hub: Served::read(&self.client).await?,
             clusters: sites.served().await?,

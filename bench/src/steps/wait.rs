@@ -16,6 +16,7 @@ pub(super) enum Wanted {
     ControlsNothing,
     Gone,
     Connected,
+    Lost,
 }
 
 impl Wanted {
@@ -26,6 +27,9 @@ impl Wanted {
             Self::ControlsNothing => object.status.controller_of.is_empty(),
             Self::Gone => false,
             Self::Connected => object.is_true("Connected"),
+            Self::Lost => object
+                .condition("Connected")
+                .is_some_and(|connected| connected.status == "False"),
         });
         let connected = object.and_then(|object| object.condition("Connected"));
         (!is_met).then(|| match connected {

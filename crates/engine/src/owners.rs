@@ -115,19 +115,27 @@ fn own(entry: &mut Value, owners: &[Value]) {
     let annotations = fields
         .get_mut("f:annotations")
         .and_then(Value::as_object_mut);
-    if annotations
-        .and_then(|annotations| annotations.remove(FIELD))
-        .is_none()
-    {
+    let Some(annotations) = annotations else {
         return;
+    };
+    if annotations.remove(FIELD).is_none() {
+        return;
+    }
+    // With nothing below it, the node would stand for all annotations.
+    if annotations.is_empty() {
+        fields.remove("f:annotations");
     }
     let references = fields
         .entry("f:ownerReferences")
         .or_insert_with(|| Value::Object(Map::new()));
     for owner in owners {
-        let key = format!("k:{{\"uid\":\"{}\"}}", text(owner, "uid"));
-        references[key] = json!({ ".": {} });
+        references[marker(owner)] = json!({ ".": {} });
     }
+}
+
+/// How `managedFields` name an owner reference.
+pub(crate) fn marker(reference: &Value) -> String {
+    format!("k:{{\"uid\":\"{}\"}}", text(reference, "uid"))
 }
 
 /// Moves the owner references that belong there to the annotation, for an object that is written.

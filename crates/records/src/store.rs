@@ -56,6 +56,9 @@ impl<K: RecordKind> Change<K> {
 /// is all it takes.
 type Users<K> = HashMap<(<K as RecordKind>::Index, Key<K>), Vec<Arc<str>>>;
 
+/// Up to so many users no memory is taken in advance.
+const FEW: usize = 8;
+
 /// All objects of a kind, in both scopes.
 pub struct Store<K: RecordKind> {
     inner: RwLock<Inner<K>>,
@@ -258,12 +261,22 @@ impl<K: RecordKind> Store<K> {
     }
 }
 
+/// Whether a record is the answer to the write that took the last finalizer of a deleted object away. The object is
+/// gone then, and the server answers with its state before, which had the same version.
+fn ends<K: RecordKind>(old: &Record<K>, record: &Record<K>) -> bool {
+    old.uid == record.uid
+        && old.resource_version == record.resource_version
+        && record.deleting
+        && record.finalizers.is_empty()
+        && !old.finalizers.is_empty()
+}
+
 impl<K: RecordKind> Inner<K> {
     /// Takes a record, if it is newer than what is known.
     fn replace(&mut self, mut record: Record<K>) -> Option<Change<K>> {
         let old = self.records.get(&record.key).cloned();
         if let Some(old) = &old {
-            if old.resource_version >= record.resource_version {
+            if old.resource_version >= record.resource_version && !ends(old, &record) {
                 return None;
             }
             record.orphaning |= old.orphaning && old.uid == record.uid;
@@ -277,33 +290,62 @@ impl<K: RecordKind> Inner<K> {
     }
 
     fn put(&mut self, mut record: Record<K>) -> Arc<Record<K>> {
-        self.remove(&record.key);
+        let old = self.records.remove(&record.key);
         K::share(&mut record, &self.records);
         let new = Arc::new(record);
+        if let Some(old) = &old {
+            self.forget_uids(old);
+        }
         let uids = K::further_uids(&new.fields);
         let uids = uids.iter().map(|uid| uid.as_str().into());
         for uid in uids.chain([new.uid.clone()]) {
             self.by_uid.insert(uid, new.clone());
         }
-        let key = new.key.clone();
-        for (index, name) in K::references(&new) {
-            let users = self.users.entry((index, key.sibling(name))).or_default();
-            if let Err(at) = users.binary_search(&key.name) {
-                users.reserve_exact(1);
-                users.insert(at, key.name.clone());
+        // Mostly it mentions what it did before. Thousands may mention the same name, so that each change of one of them
+        // must not move the others.
+        let stays = |old: &Record<K>| K::references(old) == K::references(&new);
+        if !old.as_deref().is_some_and(stays) {
+            if let Some(old) = &old {
+                self.unlink(old);
             }
+            self.link(&new);
         }
-        self.records.insert(key, new.clone());
+        self.records.insert(new.key.clone(), new.clone());
         new
     }
 
     fn remove(&mut self, key: &Key<K>) -> Option<Arc<Record<K>>> {
         let old = self.records.remove(key)?;
+        self.forget_uids(&old);
+        self.unlink(&old);
+        Some(old)
+    }
+
+    fn forget_uids(&mut self, old: &Record<K>) {
         self.by_uid.remove(&old.uid);
         for uid in K::further_uids(&old.fields) {
             self.by_uid.remove(uid.as_str());
         }
-        for (index, name) in K::references(&old) {
+    }
+
+    /// Notes what a record mentions.
+    fn link(&mut self, new: &Record<K>) {
+        let key = &new.key;
+        for (index, name) in K::references(new) {
+            let users = self.users.entry((index, key.sibling(name))).or_default();
+            if let Err(at) = users.binary_search(&key.name) {
+                if users.len() < FEW {
+                    users.reserve_exact(1);
+                }
+                users.insert(at, key.name.clone());
+            }
+        }
+    }
+
+    /// Forgets what a record mentioned.
+    fn unlink(&mut self, old: &Record<K>) {
+        let key = &old.key;
+        for (index, name) in K::references(old) {
             let named = (index, key.sibling(name));
             if let Some(users) = self.users.get_mut(&named) {
                 if let Ok(at) = users.binary_search(&key.name) {
@@ -314,7 +356,6 @@ impl<K: RecordKind> Inner<K> {
                 }
             }
         }
-        Some(old)
     }
 }
 
@@ -400,6 +441,45 @@ mod tests {
         assert_eq!(version(&revisions, "web"), Some(8));
         revisions.retain(KIND, &BTreeSet::new(), 8);
         assert_eq!(version(&revisions, "web"), None);
+    }
+
+    /// Otherwise whatever wakes its controller before the watch tells of the end has all of it removed once more.
+    #[test]
+    fn an_object_without_its_last_finalizer_is_known_as_such_although_its_version_stays() {
+        let revisions = Revisions::default();
+        let mut leaving = record("web", "a", 5);
+        leaving.deleting = true;
+        leaving.finalizers = vec!["f".to_owned(), "g".to_owned()];
+        revisions.observe(leaving.clone());
+        let finalizers = || {
+            revisions
+                .get(&record("web", "a", 5).key)
+                .unwrap()
+                .finalizers
+                .clone()
+        };
+        let with = |finalizers: &[&str], deleting| {
+            let mut record = leaving.clone();
+            record.finalizers = finalizers.iter().map(|it| (*it).to_owned()).collect();
+            record.deleting = deleting;
+            record
+        };
+        revisions.updated(with(&["g"], true), "revision");
+        assert_eq!(
+            finalizers(),
+            ["f", "g"],
+            "it is not gone, so an equal version is an equal state"
+        );
+        revisions.updated(with(&[], false), "revision");
+        assert_eq!(finalizers(), ["f", "g"]);
+        revisions.updated(with(&[], true), "revision");
+        assert_eq!(finalizers(), Vec::<String>::new());
+        revisions.observe(leaving.clone());
+        assert_eq!(
+            finalizers(),
+            Vec::<String>::new(),
+            "an event that comes late"
+        );
     }
 
     #[test]

@@ -243,6 +243,27 @@ fn again_at(fleet: &Fleet<'_>, step: &Step) -> Option<Timestamp> {
     earlier(fleet.deadline, soaked)
 }
 
+/// What revisions say of themselves that bring the same to sites: one for all of them, as there are thousands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Brought(Arc<SiteEntry>);
+
+impl Brought {
+    /// What the revision of a site says of itself.
+    #[must_use]
+    pub fn to(&self, site: &str) -> SiteEntry {
+        SiteEntry {
+            site: site.to_owned(),
+            ..SiteEntry::clone(&self.0)
+        }
+    }
+
+    /// The version, and which edit of it.
+    #[must_use]
+    pub fn content(&self) -> (&str, &str) {
+        (&self.0.version, &self.0.edit)
+    }
+}
+
 /// Something to be done about a site.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
@@ -255,7 +276,7 @@ pub enum Action {
         /// Its name.
         name: Arc<str>,
         /// What it says of itself.
-        entry: Box<SiteEntry>,
+        entry: Brought,
         /// Names of the revisions that it takes over from, the newest first: all that are not archived, those that the
         /// same plan gives or withdraws included.
         previous: Vec<Arc<str>>,

@@ -25,7 +25,8 @@ use serde_json::{Map, Value, json};
 
 use super::fields::{Marker, is_leaf, may_have_keys};
 use super::{apply_entry, is_apply};
-use crate::object::{annotation, text};
+use crate::object::{annotation, owner_references, text};
+use crate::owners;
 
 /// Whether an entry of `managedFields` is a legacy one, by its manager, operation and subresource.
 #[must_use]
@@ -44,10 +45,32 @@ pub fn former_managers(manifest: &Value) -> Vec<String> {
     known.chain(named).map(ToOwned::to_owned).collect()
 }
 
-/// Whether [`migrated`] has anything to say about an object.
+/// Whether entries of an object have to be united ([`migrated`]) before it is written.
+///
+/// A legacy one that owns nothing but the annotation of owners need not be: a release in another cluster has left it.
+/// Every apply sets the annotation, to another value as owners come and go, and so becomes the one that owns it.
 #[must_use]
 pub fn needs_migration(live: &Value, former: &[String]) -> bool {
-    mergeable(live, former).next().is_some()
+    mergeable(live, former).any(|entry| !is_legacy_entry(entry) || !is_of_release(entry, live))
+}
+
+/// Whether an entry owns nothing but owners that the annotation lists, which stand among the references of an object that
+/// was read.
+fn is_of_release(entry: &Value, live: &Value) -> bool {
+    let only = |map: &Map<String, Value>, child: &str| {
+        let child = map.get(child).filter(|_| map.len() == 1)?;
+        child.as_object().cloned()
+    };
+    let references = fields_of(entry)
+        .and_then(|fields| only(fields, "f:metadata"))
+        .and_then(|metadata| only(&metadata, "f:ownerReferences"));
+    let remote: Vec<String> = owner_references(live)
+        .iter()
+        .filter(|reference| owners::is_remote(reference))
+        .map(owners::marker)
+        .collect();
+    references
+        .is_some_and(|owned| !owned.is_empty() && owned.keys().all(|key| remote.contains(key)))
 }
 
 /// The `managedFields` of an object with its legacy entries, and those of `former` managers, united into that of our
@@ -461,6 +484,30 @@ mod tests {
                 assert_eq!(Value::from(united), yaml(union), "{one} {other}");
             }
         }
+    }
+
+    /// In this cluster an apply leaves references alone that another entry owns.
+    #[test]
+    fn a_release_in_another_cluster_leaves_nothing_to_migrate() {
+        let object = |fields: &str| {
+            let entries = [entry("package-operator", "Update", "v1", fields)];
+            json!({"apiVersion": "v1", "metadata": {"managedFields": entries}})
+        };
+        let released = |annotations: &str| {
+            let fields = format!("{{f:metadata: {{f:annotations: {{{annotations}}}}}}}");
+            let mut live = object(&fields);
+            let owners = r#"[{"apiVersion":"v1","kind":"K","name":"n","namespace":"","uid":"u"}]"#;
+            live["metadata"]["annotations"] = json!({ "package-operator.run/owners": owners });
+            owners::decode(&mut live);
+            needs_migration(&live, &[])
+        };
+        let owners = "'f:package-operator.run/owners': {}";
+        assert!(!released(owners));
+        assert!(released(&format!("{owners}, f:a: {{}}")), "more than that");
+        let reference = r#"{f:metadata: {f:ownerReferences: {'k:{"uid":"u"}': {}}}}"#;
+        let mut live = object(reference);
+        live["metadata"]["ownerReferences"] = json!([{"uid": "u"}]);
+        assert!(needs_migration(&live, &[]), "a reference of this cluster");
     }
 
     /// Entries before, and those after a migration as manager, operation, version and fields;

@@ -8,7 +8,7 @@ use super::{
     Action, Observed, Revision, RevisionState, Site,
     abort::Abort,
     course::rolls_back,
-    queue::{Queue, Wanted},
+    queue::{Given, Queue, Wanted},
     step::{Situation, Step},
     view::View,
 };
@@ -36,6 +36,7 @@ pub(super) fn of(
         Step::Give { batch, sites } => (*batch, sites.as_slice()),
         _ => (0, [].as_slice()),
     };
+    let mut given = Given::new();
     let mut chosen = sites.iter().copied().peekable();
     for (at, view) in situation.fleet.views.iter().enumerate() {
         let batch = chosen.next_if_eq(&at).map(|_| batch);
@@ -50,7 +51,7 @@ pub(super) fn of(
                 aborted: abort.map(|_| situation.course),
                 last: last(view, situation, abort, batch),
             };
-            queue.bring_up_to_date(&mut actions.withdraw, &mut actions.give);
+            queue.bring_up_to_date(&mut given, &mut actions.withdraw, &mut actions.give);
         }
         actions.archive_superseded(view);
         actions.forget_surplus(view, observed, situation);

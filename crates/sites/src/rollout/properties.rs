@@ -181,6 +181,7 @@ impl Checked {
             let Action::Give { site, entry, .. } = action else {
                 continue;
             };
+            let entry = entry.to(site);
             let known = &sample.sites[site];
             assert!(known.is_placed, "{site} is not placed");
             assert!(!sample.spec.paused, "{site} gets something during a pause");

@@ -7,18 +7,18 @@
 //! Nothing is withdrawn so in a site that cannot be reached: what waits there may have begun meanwhile. That can wait
 //! until it is known how far the site is.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::SiteEntry;
 
 use super::{
-    Action, Observed, Revision, RevisionState, Version,
+    Action, Brought, Observed, Revision, RevisionState, Version,
     course::Course,
     view::{Lens, View},
 };
 
 /// A revision that a queue is to have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Wanted<'a> {
     pub(super) version: &'a str,
     pub(super) rollout: i64,
@@ -26,6 +26,9 @@ pub(super) struct Wanted<'a> {
     pub(super) is_edit: bool,
     pub(super) is_rollback: bool,
 }
+
+/// What is given to sites, by what is wanted there.
+pub(super) type Given<'a> = BTreeMap<Wanted<'a>, Brought>;
 
 /// The queue of a site, and what comes last in it.
 pub(super) struct Queue<'q, 'a> {
@@ -61,7 +64,12 @@ impl<'a> Wanted<'a> {
 impl<'a> Queue<'_, 'a> {
     /// Makes the queue what it is to be. What cannot be given again, since its version is not kept any more, is not
     /// withdrawn.
-    pub(super) fn bring_up_to_date(&self, withdraw: &mut Vec<Action>, give: &mut Vec<Action>) {
+    pub(super) fn bring_up_to_date(
+        &self,
+        given: &mut Given<'a>,
+        withdraw: &mut Vec<Action>,
+        give: &mut Vec<Action>,
+    ) {
         let mut wanted = self.wanted().peekable();
         let mut queue = self.queue().peekable();
         while let (Some(next), Some(revision)) = (wanted.peek(), queue.peek()) {
@@ -85,7 +93,7 @@ impl<'a> Queue<'_, 'a> {
         withdraw.extend(withdrawn.into_iter().map(|revision| Action::Withdraw {
             revision: Arc::clone(revision),
         }));
-        self.give(&versions, give);
+        self.give(&versions, given, give);
     }
 
     /// What is to be behind the revision that runs.
@@ -135,37 +143,60 @@ impl<'a> Queue<'_, 'a> {
         self.observed.versions.get(version)
     }
 
-    fn give(&self, versions: &[(Wanted<'a>, &'a Version)], give: &mut Vec<Action>) {
+    fn give(
+        &self,
+        versions: &[(Wanted<'a>, &'a Version)],
+        given: &mut Given<'a>,
+        give: &mut Vec<Action>,
+    ) {
         let chain = &self.view.site.chain;
-        let mut previous: Vec<_> = chain
-            .iter()
-            .filter(|revision| revision.state != RevisionState::Archived)
-            .map(|revision| Arc::clone(&revision.name))
-            .collect();
         let newest = chain
             .iter()
             .map(|revision| revision.number)
             .max()
             .unwrap_or(0);
+        let counting = chain
+            .iter()
+            .rev()
+            .filter(|revision| revision.state != RevisionState::Archived);
+        let mut previous: Vec<_> = counting
+            .map(|revision| Arc::clone(&revision.name))
+            .collect();
+        let mut names = Vec::new();
         for (number, (wanted, version)) in (newest.saturating_add(1)..).zip(versions) {
             let site = Arc::clone(self.view.name);
             let name = (self.observed.revision_name)(self.observed.name, &site, number);
             let name: Arc<str> = name.into();
+            let brought = given
+                .entry(*wanted)
+                .or_insert_with(|| self.brought(*wanted, version));
+            // Those that the plan gives before it are newer than what is there.
+            let before = names.iter().rev().cloned();
+            let is_last = names.len() + 1 == versions.len();
+            let older = if is_last {
+                std::mem::take(&mut previous)
+            } else {
+                previous.clone()
+            };
             give.push(Action::Give {
                 number,
                 name: Arc::clone(&name),
-                entry: Box::new(self.entry(*wanted, version)),
-                previous: previous.iter().rev().cloned().collect(),
+                entry: brought.clone(),
+                previous: if names.is_empty() {
+                    older
+                } else {
+                    before.chain(older).collect()
+                },
                 site,
             });
-            previous.push(name);
+            names.push(name);
         }
     }
 
-    fn entry(&self, wanted: Wanted<'_>, version: &Version) -> SiteEntry {
-        SiteEntry {
+    fn brought(&self, wanted: Wanted<'_>, version: &Version) -> Brought {
+        Brought(Arc::new(SiteEntry {
             deployment: self.observed.name.to_owned(),
-            site: self.view.name.to_string(),
+            site: String::new(),
             application: self.observed.spec.application.clone(),
             version: version.version.to_string(),
             edit: version.edit.to_string(),
@@ -175,6 +206,6 @@ impl<'a> Queue<'_, 'a> {
             stop: version.stop.clone(),
             is_edit: wanted.is_edit,
             is_rollback: wanted.is_rollback,
-        }
+        }))
     }
 }

@@ -1,11 +1,16 @@
 //! A fleet of any size, for measurements and tests.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus, SiteStop};
 use jiff::Timestamp;
 
-use super::{Observed, Placement, Site, Target, Version};
+use super::{
+    Action, Observed, Placement, Plan, Revision, RevisionState, Site, Target, Version, plan,
+};
 
 /// A deployment, and all that plans of its rollouts depend on.
 #[derive(Clone, Debug)]
@@ -85,6 +90,64 @@ impl Sample {
             sites: &self.sites,
             revision_name: |deployment, site, number| format!("{deployment}-{site}-{number}"),
             now: self.now,
+        }
+    }
+
+    /// Carries a plan out: what is given is available at once, and what is deleted is gone.
+    pub fn carry_out(&mut self, plan: Plan) {
+        self.status = plan.status;
+        let mut gone = BTreeSet::new();
+        let mut archived = BTreeSet::new();
+        for action in plan.actions {
+            match action {
+                Action::Give {
+                    site,
+                    number,
+                    name,
+                    entry,
+                    ..
+                } => {
+                    let entry = Arc::new(entry.to(&site));
+                    if let Some(site) = self.sites.get_mut(&site) {
+                        site.chain.push(Revision {
+                            name,
+                            number,
+                            entry,
+                            state: RevisionState::Available(self.now),
+                            is_deleting: false,
+                            is_archiving: false,
+                        });
+                    }
+                }
+                Action::Archive { revision } => {
+                    archived.insert(revision);
+                }
+                Action::Withdraw { revision }
+                | Action::Forget { revision }
+                | Action::TearDown { revision } => {
+                    gone.insert(revision);
+                }
+            }
+        }
+        for site in self.sites.values_mut() {
+            site.chain.retain(|revision| !gone.contains(&revision.name));
+            for revision in &mut site.chain {
+                if archived.contains(&revision.name) {
+                    revision.state = RevisionState::Archived;
+                    revision.is_archiving = true;
+                }
+            }
+        }
+    }
+
+    /// Plans and carries out until nothing is left to do.
+    pub fn roll_out(&mut self) {
+        loop {
+            let plan = plan(&self.observed());
+            if plan.actions.is_empty() && plan.status == self.status {
+                return;
+            }
+            self.carry_out(plan);
         }
     }
 }

@@ -95,6 +95,7 @@ impl World {
                 entry,
                 previous,
             } => {
+                let entry = entry.to(&site);
                 let chain = &mut self.sample.sites.get_mut(&site).unwrap().chain;
                 assert!(
                     chain.iter().all(|other| other.number < number),
@@ -118,11 +119,11 @@ impl World {
                     (other.entry.rollout, &other.entry.edit) == (entry.rollout, &entry.edit)
                 });
                 assert_eq!(same, None, "{name} is given twice");
-                self.given.push((Arc::clone(&site), (*entry).clone()));
+                self.given.push((Arc::clone(&site), entry.clone()));
                 chain.push(Revision {
                     name,
                     number,
-                    entry: Arc::new(*entry),
+                    entry: Arc::new(entry),
                     state: RevisionState::Queued,
                     is_deleting: false,
                     is_archiving: false,

@@ -38,6 +38,9 @@ pub(super) const AT_ONCE: usize = 16;
 /// Actions before it is planned again, so that what somebody asks for meanwhile counts.
 const IN_A_ROUND: usize = 512;
 
+/// Versions that are given, by version and edit.
+type Versions<'a> = BTreeMap<(&'a str, &'a str), &'a Snapshot>;
+
 impl SiteDeployments {
     /// Carries out the first of the actions: those of a site one after the other, sites side by side.
     ///
@@ -54,7 +57,7 @@ impl SiteDeployments {
         let given: BTreeSet<_> = actions
             .iter()
             .filter_map(|action| match action {
-                Action::Give { entry, .. } => Some((entry.version.clone(), entry.edit.clone())),
+                Action::Give { entry, .. } => Some(entry.content()),
                 _ => None,
             })
             .collect();
@@ -88,11 +91,11 @@ impl SiteDeployments {
         &self,
         deployment: &SiteDeployment,
         versions: &'a [Version],
-        wanted: &BTreeSet<(String, String)>,
-    ) -> Result<BTreeMap<(String, String), &'a Snapshot>, Error> {
+        wanted: &BTreeSet<(&str, &str)>,
+    ) -> Result<Versions<'a>, Error> {
         let mut found = BTreeMap::new();
         for Version { record, snapshot } in versions {
-            let id = (snapshot.version.clone(), snapshot.edit.clone());
+            let id = (snapshot.version.as_str(), snapshot.edit.as_str());
             if wanted.contains(&id) {
                 let owner = owner_reference(deployment, false);
                 self.base
@@ -128,24 +131,25 @@ impl SiteDeployments {
         &self,
         key: &Key,
         deployment: &SiteDeployment,
-        versions: &BTreeMap<(String, String), &Snapshot>,
+        versions: &Versions<'_>,
         action: &Action,
     ) -> Result<(), Error> {
         match action {
             Action::Give {
+                site,
                 number,
                 name,
                 entry,
                 previous,
-                ..
             } => {
-                let version = (entry.version.clone(), entry.edit.clone());
-                let Some(snapshot) = versions.get(&version) else {
-                    let text = format!("version {} is not kept any more", entry.version);
+                let Some(snapshot) = versions.get(&entry.content()) else {
+                    let (version, _) = entry.content();
+                    let text = format!("version {version} is not kept any more");
                     return Err(Error::Told(text));
                 };
-                let manifest = manifest(deployment, snapshot, (name, *number), entry, previous);
-                self.give(key, deployment, (name, entry), &manifest).await
+                let entry = entry.to(site);
+                let manifest = manifest(deployment, snapshot, (name, *number), &entry, previous);
+                self.give(key, deployment, (name, &entry), &manifest).await
             }
             Action::Archive { revision } => {
                 let Some(record) = self.revision(key, revision) else {

@@ -36,7 +36,7 @@ impl SiteDeployments {
         choices.retain(|choice| choice.owner_references().is_empty());
         self.base.drop_placements(&choices).await?;
         let entries = orphans.iter().filter_map(|orphan| orphan.site.as_ref());
-        let entries = entries.map(|site| (site.entry.version.clone(), site.entry.edit.clone()));
+        let entries = entries.map(|site| (&*site.entry.version, &*site.entry.edit));
         let versions = stores.versions_of(&key.namespace, &deployment.spec.application);
         let run: BTreeSet<_> = entries.collect();
         self.own_versions(deployment, &versions, &run).await?;

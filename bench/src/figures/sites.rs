@@ -1,0 +1,154 @@
+//! What was measured of sites, and what it means for each of them.
+
+use serde::Serialize;
+
+use super::fleet::Sides;
+use super::{number, ratio};
+use crate::load::sites::Sites as Shape;
+use crate::planner::Planned;
+use crate::traffic::Traffic;
+
+/// The step that leaves the manager alone before there is any Cluster.
+pub(crate) const NONE: &str = "sites: no Clusters";
+/// The step that enters the Clusters, until all are connected.
+pub(crate) const CONNECT: &str = "sites: connect";
+/// The step that leaves the manager alone with them.
+pub(crate) const CONNECTED: &str = "sites: idle, connected";
+/// The step that brings the first version to all sites at once.
+pub(crate) const FIRST: &str = "sites: first version";
+/// The step that brings a version in waves.
+pub(crate) const WAVES: &str = "sites: in waves";
+/// The step that brings a version to all sites at once.
+pub(crate) const AT_ONCE: &str = "sites: all at once";
+/// The step in which sites get lost.
+pub(crate) const LOST: &str = "sites: a tenth offline";
+/// The step that brings a version to the others.
+pub(crate) const OTHERS: &str = "sites: to the others";
+/// The step in which the lost ones come back.
+pub(crate) const BACK: &str = "sites: back online";
+/// The step that leaves the manager alone with all that was rolled out.
+pub(crate) const IDLE: &str = "sites: idle";
+/// The step that starts the manager anew.
+pub(crate) const RESTART: &str = "sites: restart";
+
+/// The steps that bring a version to sites.
+pub(crate) const ROLLOUTS: [&str; 4] = [FIRST, WAVES, AT_ONCE, OTHERS];
+
+/// Sites, and what the API servers counted.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Sites {
+    /// How many there are.
+    #[serde(flatten)]
+    pub(crate) shape: Shape,
+    /// Resident memory of the idle manager in MiB, by step.
+    pub(crate) memory: Vec<(&'static str, Option<f64>)>,
+    /// What was asked of API servers, by step.
+    pub(crate) asked: Vec<Asked>,
+    /// The longest status of the deployment, as bytes of JSON.
+    pub(crate) status: usize,
+    /// Steps of the planner.
+    pub(crate) planned: Vec<Planned>,
+}
+
+/// What was asked of API servers in a step.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub(crate) struct Asked {
+    pub(crate) step: &'static str,
+    /// So many sites were concerned.
+    pub(crate) sites: usize,
+    pub(crate) sides: Sides,
+    /// Bytes at the hub.
+    pub(crate) traffic: Traffic,
+}
+
+impl Sites {
+    /// Nothing is measured yet.
+    pub(crate) fn new(shape: Shape) -> Self {
+        Self {
+            shape,
+            memory: Vec::new(),
+            asked: Vec::new(),
+            status: 0,
+            planned: Vec::new(),
+        }
+    }
+
+    /// KiB of the manager's resident memory for each site, beyond what it had in an earlier step; `None` where it was
+    /// not measured.
+    pub(crate) fn per_site(&self, step: &str, earlier: &str) -> Option<f64> {
+        let of = |step: &str| self.memory.iter().find(|(name, _)| *name == step)?.1;
+        Some(ratio(
+            1024.0 * (of(step)? - of(earlier)?),
+            number(self.shape.sites),
+        ))
+    }
+
+    pub(crate) fn asked(&self, step: &str) -> Option<&Asked> {
+        self.asked.iter().find(|asked| asked.step == step)
+    }
+}
+
+impl Asked {
+    /// A number for each of the sites that were concerned.
+    pub(crate) fn per_site(&self, sent: u64) -> f64 {
+        ratio(number(sent), number(self.sites))
+    }
+
+    /// Requests at the hub that changed something, for each site.
+    pub(crate) fn writes_per_site(&self) -> f64 {
+        self.per_site(self.sides.hub.all_writes())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use crate::load::sites::tests::SITES;
+    use crate::served::tests::served;
+
+    /// Twenty sites with 60 KiB each, and a rollout.
+    pub(crate) fn sites() -> Sites {
+        let hub = served(&[
+            ("objectsets", "POST", 20),
+            ("objectsetphases", "GET", 5),
+            ("objectsets/status", "PUT", 60),
+        ]);
+        let asked = Asked {
+            step: AT_ONCE,
+            sites: 20,
+            sides: Sides {
+                hub,
+                clusters: served(&[("configmaps", "APPLY", 40)]),
+            },
+            traffic: Traffic::default(),
+        };
+        let planned = Planned {
+            what: "to all at once",
+            sites: 10_000,
+            milliseconds: 4.5,
+        };
+        Sites {
+            memory: vec![
+                (NONE, Some(20.0)),
+                (CONNECTED, Some(24.0)),
+                (IDLE, Some(25.0)),
+                (RESTART, None),
+            ],
+            asked: vec![asked],
+            status: 2_000,
+            planned: vec![planned],
+            ..Sites::new(SITES)
+        }
+    }
+
+    #[test]
+    fn figures_are_for_each_site() {
+        let sites = sites();
+        assert_eq!(sites.per_site(IDLE, NONE), Some(256.0));
+        assert_eq!(sites.per_site(IDLE, CONNECTED), Some(51.2));
+        assert_eq!(sites.per_site(RESTART, NONE), None);
+        let asked = sites.asked(AT_ONCE).unwrap();
+        assert!((asked.writes_per_site() - 4.0).abs() < 1e-9);
+        assert_eq!(sites.asked(WAVES), None);
+    }
+}

@@ -1,0 +1,363 @@
+//! Sites: connections, versions that are brought to all of them, sites that are offline meanwhile, and a restart.
+
+use std::time::Duration;
+
+use baton_apis::conditions::{PROGRESSING, reasons};
+use baton_apis::constants::{BATON_API_VERSION, shipper};
+use baton_apis::{Cluster, SiteApplication, SiteDeployment, SiteDeploymentStatus};
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::Secret;
+use kube::Api;
+use kube::api::{Patch, PatchParams, PostParams};
+use serde::Deserialize;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::fleet::{CONNECTED as PATIENCE, MEMORY_LOOKS};
+use super::wait::{Wanted, until_met};
+use super::{Before, LOOK, Steps, limit};
+use crate::error::Error;
+use crate::figures::fleet::Sides;
+use crate::figures::sites::{
+    AT_ONCE, Asked, BACK, CONNECT, CONNECTED, FIRST, IDLE, LOST, NONE, OTHERS, RESTART, Sites,
+    WAVES,
+};
+use crate::figures::{Figures, Step, Timing};
+use crate::gateway::Gateway;
+use crate::load::sites::{NAME, Sites as Shape, Strategy, deployment, site, version};
+use crate::planner;
+use crate::sites::Sites as Planes;
+use crate::target::{MANAGER_NAMESPACE, SIDE_BY_SIDE};
+use crate::traffic::Traffic;
+use crate::watch::{Metadata, Watch, Watched};
+
+/// How long the manager is left alone: every site is checked once at least, which is about every half minute.
+const REST: Duration = Duration::from_secs(40);
+
+/// How long a wave may take beyond the time for its objects.
+const WAVE: Duration = Duration::from_mins(1);
+
+/// A deployment at a moment.
+#[derive(Debug, Clone, Deserialize)]
+struct Deployment {
+    metadata: Metadata,
+    #[serde(default)]
+    status: SiteDeploymentStatus,
+}
+
+impl Watched for Deployment {
+    fn name(&self) -> &str {
+        &self.metadata.name
+    }
+}
+
+/// What the sites are, and what is looked at.
+struct Field<'a> {
+    shape: Shape,
+    planes: &'a Planes,
+    gateway: &'a Gateway,
+    clusters: Watch,
+    deployments: Watch<Deployment>,
+}
+
+/// What was counted when a step began.
+struct Counted {
+    before: Before,
+    sides: Sides,
+    traffic: Traffic,
+}
+
+impl Steps {
+    /// Leaves the manager alone without Clusters; enters them all; brings versions to them; and starts it anew.
+    pub(crate) async fn sites(
+        &mut self,
+        shape: Shape,
+        planes: &Planes,
+        gateway: &Gateway,
+    ) -> Result<(), Error> {
+        self.figures.sites = Some(Sites::new(shape));
+        let clusters = Watch::start(
+            &self.client,
+            format!("/apis/{}/clusters", shipper::API_VERSION),
+        );
+        let path = format!(
+            "/apis/{BATON_API_VERSION}/namespaces/{}/sitedeployments",
+            Gateway::NAMESPACE
+        );
+        let deployments = Watch::start(&self.client, path);
+        let field = &mut Field {
+            shape,
+            planes,
+            gateway,
+            clusters,
+            deployments,
+        };
+        self.look(NONE).await?;
+        self.enter(field).await?;
+        self.look(CONNECTED).await?;
+
+        let (all, lost) = (shape.sites, shape.lost().count());
+        self.bring(field, FIRST, 1, Strategy::AllAtOnce, all)
+            .await?;
+        self.bring(field, WAVES, 2, Strategy::Waves, all).await?;
+        self.bring(field, AT_ONCE, 3, Strategy::AllAtOnce, all)
+            .await?;
+        self.lose(field, lost).await?;
+        self.bring(field, OTHERS, 4, Strategy::AllAtOnce, all - lost)
+            .await?;
+        self.come_back(field, lost).await?;
+
+        self.look(IDLE).await?;
+        self.start_anew(field).await
+    }
+
+    /// As [`Steps::finish`], with the steps of the planner.
+    pub(crate) async fn finish_with_plans(mut self) -> Result<Figures, Error> {
+        self.manager.stop().await?;
+        if let Some(sites) = &mut self.figures.sites {
+            sites.planned = planner::measure();
+        }
+        Ok(self.figures)
+    }
+
+    /// Leaves the manager alone, and notes its memory.
+    async fn look(&mut self, step: &'static str) -> Result<(), Error> {
+        let memory = self.rest(step, 0, REST, MEMORY_LOOKS).await?;
+        self.note_memory(step, memory);
+        Ok(())
+    }
+
+    fn note_memory(&mut self, step: &'static str, memory: Option<f64>) {
+        if let Some(sites) = &mut self.figures.sites {
+            sites.memory.push((step, memory));
+        }
+    }
+
+    /// Enters all Clusters, until they are connected.
+    async fn enter(&mut self, field: &mut Field<'_>) -> Result<(), Error> {
+        let counted = self.count(field).await?;
+        let started = Instant::now();
+        let clusters: &Api<Cluster> = &Api::all(self.client.clone());
+        let secrets: &Api<Secret> = &Api::namespaced(self.client.clone(), MANAGER_NAMESPACE);
+        let ca = field.gateway.ca();
+        let enter = stream::iter(field.gateway.urls()).map(Ok::<_, kube::Error>);
+        let enter = enter.try_for_each_concurrent(SIDE_BY_SIDE, async |(name, url)| {
+            let (cluster, secret) = site(name, url, ca);
+            let params = PostParams::default();
+            // Before the Cluster, which without it would count as lost at first.
+            secrets.create(&params, &secret).await?;
+            clusters.create(&params, &cluster).await.map(drop)
+        });
+        let patience = PATIENCE + limit(field.shape.sites);
+        self.manager
+            .until("Clusters to be entered", patience, enter)
+            .await??;
+        let end = self
+            .connected(&mut field.clusters, field.shape.names())
+            .await?;
+        self.calm("all sites to be connected", LOOK, 0).await?;
+        let timing = Timing::of(0, end.unwrap_or(started) - started);
+        self.counted(field, CONNECT, field.shape.sites, timing, counted)
+            .await
+    }
+
+    /// Brings a version to the sites, until so many have it.
+    async fn bring(
+        &mut self,
+        field: &mut Field<'_>,
+        step: &'static str,
+        number: u32,
+        strategy: Strategy,
+        sites: usize,
+    ) -> Result<(), Error> {
+        let applications: Api<SiteApplication> =
+            Api::namespaced(self.client.clone(), Gateway::NAMESPACE);
+        let deployments: Api<SiteDeployment> =
+            Api::namespaced(self.client.clone(), Gateway::NAMESPACE);
+        let application = field.shape.application(&self.figures.shape, number)?;
+        if number == 1 {
+            applications
+                .create(&PostParams::default(), &application)
+                .await?;
+        } else {
+            let strategy = json!({"spec": {"strategy": strategy.spec()}});
+            deployments
+                .patch(NAME, &PatchParams::default(), &Patch::Merge(strategy))
+                .await?;
+        }
+        self.calm("the strategy to be known", LOOK, 0).await?;
+        let counted = self.count(field).await?;
+        if number == 1 {
+            deployments
+                .create(&PostParams::default(), &deployment())
+                .await?;
+        } else {
+            let spec = json!({"spec": application.spec});
+            applications
+                .patch(NAME, &PatchParams::default(), &Patch::Merge(spec))
+                .await?;
+        }
+        let started = Instant::now();
+        let end = self.brought(field, number, sites).await?;
+        self.calm("the sites to have nothing left to do", LOOK, 0)
+            .await?;
+        let timing = Timing::of(sites * field.shape.objects_per_site, end - started);
+        self.counted(field, step, sites, timing, counted).await
+    }
+
+    /// Waits until the deployment says that so many sites have a version and nothing is left to do.
+    async fn brought(
+        &mut self,
+        field: &mut Field<'_>,
+        number: u32,
+        sites: usize,
+    ) -> Result<Instant, Error> {
+        let version = version(number);
+        let mut last = SiteDeploymentStatus::default();
+        let mut longest = 0;
+        let looking = async {
+            while let Some(sight) = field.deployments.next().await {
+                let Some(Deployment { status, .. }) = sight.object else {
+                    continue;
+                };
+                longest = longest.max(serde_json::to_vec(&status)?.len());
+                last = status;
+                if is_complete(&last, &version, sites) {
+                    return Ok(sight.at);
+                }
+            }
+            Ok::<_, Error>(Instant::now())
+        };
+        let patience = 10 * WAVE + limit(field.shape.objects());
+        let met = self
+            .manager
+            .until("a version to be at all sites", patience, looking)
+            .await;
+        if let Some(figures) = &mut self.figures.sites {
+            figures.status = figures.status.max(longest);
+        }
+        match met {
+            Ok(at) => at,
+            Err(error) => Err(error.with_detail(&serde_json::to_string(&last)?).into()),
+        }
+    }
+
+    /// Lets some sites get lost.
+    async fn lose(&mut self, field: &mut Field<'_>, lost: usize) -> Result<(), Error> {
+        let counted = self.count(field).await?;
+        let started = Instant::now();
+        field.gateway.open(field.shape.lost(), false);
+        let wanted = field
+            .shape
+            .lost()
+            .map(|name| (name, Wanted::Lost))
+            .collect();
+        let patience = PATIENCE + limit(lost);
+        let met = until_met(
+            &mut self.manager,
+            &mut field.clusters,
+            "sites to be lost",
+            wanted,
+            patience,
+        )
+        .await?;
+        self.calm("the loss to be told of", LOOK, 0).await?;
+        let end = met.into_values().max().unwrap_or(started);
+        self.counted(field, LOST, lost, Timing::of(0, end - started), counted)
+            .await
+    }
+
+    /// Lets the lost sites come back, until they have the newest version.
+    async fn come_back(&mut self, field: &mut Field<'_>, lost: usize) -> Result<(), Error> {
+        let counted = self.count(field).await?;
+        let started = Instant::now();
+        field.gateway.open(field.shape.lost(), true);
+        let end = self.brought(field, 4, field.shape.sites).await?;
+        self.calm(
+            "the sites that came back to have nothing left to do",
+            LOOK,
+            0,
+        )
+        .await?;
+        let timing = Timing::of(lost * field.shape.objects_per_site, end - started);
+        self.counted(field, BACK, lost, timing, counted).await
+    }
+
+    /// Starts the manager anew, until it is connected to all sites and has nothing to do any more.
+    async fn start_anew(&mut self, field: &mut Field<'_>) -> Result<(), Error> {
+        let counted = self.count(field).await?;
+        let sites = field.shape.sites;
+        // Each revision has to be looked at, and each phase.
+        let mut restart = self.start_again(2 * sites).await?;
+        self.all_connected(sites, field.planes, &mut restart)
+            .await?;
+        self.restarted(RESTART, sites, &restart).await?;
+        self.sites_asked(field, RESTART, sites, counted).await?;
+        let memory = self.least_memory(MEMORY_LOOKS).await?;
+        self.note_memory(RESTART, memory);
+        Ok(())
+    }
+
+    async fn count(&self, field: &Field<'_>) -> Result<Counted, Error> {
+        Ok(Counted {
+            sides: self.sides(field.planes).await?,
+            traffic: Traffic::read(&self.client).await?,
+            before: self.begin().await?,
+        })
+    }
+
+    /// Ends a step that concerned so many sites.
+    async fn counted(
+        &mut self,
+        field: &Field<'_>,
+        step: &'static str,
+        sites: usize,
+        timing: Timing,
+        counted: Counted,
+    ) -> Result<(), Error> {
+        let before = Before { ..counted.before };
+        self.end(Step::new(step, sites, timing), before).await?;
+        self.sites_asked(
+            field,
+            step,
+            sites,
+            Counted {
+                before: Before::default(),
+                ..counted
+            },
+        )
+        .await
+    }
+
+    /// Notes what was asked of API servers since then.
+    async fn sites_asked(
+        &mut self,
+        field: &Field<'_>,
+        step: &'static str,
+        sites: usize,
+        counted: Counted,
+    ) -> Result<(), Error> {
+        let asked = self.sides(field.planes).await?.since(&counted.sides);
+        let traffic = Traffic::read(&self.client).await?.since(&counted.traffic);
+        if let Some(figures) = &mut self.figures.sites {
+            figures.asked.push(Asked {
+                step,
+                sites,
+                sides: asked,
+                traffic,
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Whether a rollout is over, and so many sites have it.
+fn is_complete(status: &SiteDeploymentStatus, version: &str, sites: usize) -> bool {
+    let is_over = status
+        .conditions
+        .iter()
+        .any(|it| it.type_ == PROGRESSING && it.reason == reasons::COMPLETE);
+    status.version.as_deref() == Some(version)
+        && usize::try_from(status.counts.healthy).is_ok_and(|healthy| healthy == sites)
+        && is_over
+}
