@@ -200,9 +200,13 @@ impl Model {
                 entry,
                 ..
             } => {
+                let entry = entry.to(&site);
                 let is_broken = Some(&*site) == self.broken.as_deref();
                 let state = if is_broken && entry.version == VERSIONS[1] {
-                    RevisionState::Started(now)
+                    RevisionState::Started {
+                        since: now,
+                        message: None,
+                    }
                 } else {
                     RevisionState::Available(now)
                 };
@@ -221,7 +225,7 @@ impl Model {
                     .push(Revision {
                         name,
                         number,
-                        entry: Arc::new(*entry),
+                        entry: Arc::new(entry),
                         state,
                         is_deleting: false,
                         is_archiving: false,
