@@ -9,7 +9,6 @@ mod cuts;
 mod kills;
 mod managers;
 mod recreation;
-mod refusal;
 mod scenario;
 
 use baton_integration::application::{condition, reason};
@@ -78,7 +77,7 @@ async fn waits(fleet: &Fleet<'_>, site: &Joined, version: &str, text: &str) {
     };
     fleet
         .ns
-        .within(Duration::from_secs(60))
+        .within(Duration::from_mins(1))
         .eventually(&wanted, says)
         .await;
 }
