@@ -77,7 +77,7 @@ async fn waits(fleet: &Fleet<'_>, site: &Joined, version: &str, text: &str) {
     };
     fleet
         .ns
-        .within(Duration::from_secs(60))
+        .within(Duration::from_mins(1))
         .eventually(&wanted, says)
         .await;
 }

@@ -169,7 +169,9 @@ impl Model {
 
     /// Plans until nothing is left to do but to wait, and `until` holds; else time passes.
     fn run(&mut self, until: impl Fn(&Self) -> bool) {
-        for _ in 0..200 {
+        for round in 0.. {
+            let state = &self.sample.status;
+            assert!(round < 200, "{} does not end: {state:#?}", self.name);
             let made = plan(&Observed {
                 name: &self.name,
                 uid: &self.uid,
@@ -187,7 +189,6 @@ impl Model {
                 None => return,
             }
         }
-        panic!("{} does not end: {:#?}", self.name, self.sample.status);
     }
 
     fn carry_out(&mut self, action: Action) {

@@ -12,7 +12,7 @@ use crate::agent::remote_owners;
 use crate::site_rollouts::Sites;
 
 /// How long it may take until all have the first version.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_mins(2);
 
 pub(super) struct Rollouts<'a> {
     ns: &'a TestNamespace,

@@ -164,7 +164,8 @@ fn check(
         // While it is given, the status may be that of the wave before.
         let ends = statuses.iter().skip_while(|it| version(it) < begins);
         let ends = ends.skip_while(|it| !is_in_it(it)).find(|it| !is_in_it(it));
-        let ends = version(ends.unwrap_or_else(|| panic!("{id:?} has no end\n{text}")));
+        assert!(ends.is_some(), "{id:?} has no end\n{text}");
+        let ends = version(ends.unwrap());
         let met = kills.iter().any(|kill| (begins..ends).contains(kill));
         assert!(
             met,
