@@ -64,6 +64,11 @@ impl Member {
         self.phases.iter().all(|phase| phase.is_available)
     }
 
+    /// Whether it failed without any deadline.
+    fn is_refused(&self) -> bool {
+        self.phases.iter().any(|phase| phase.is_refused)
+    }
+
     /// Whether it takes part: it is neither on its way out nor left out.
     fn takes_part(&self) -> bool {
         !self.is_leaving && self.begun() != Begun::Skipped
@@ -197,7 +202,7 @@ impl<'a> Question<'a> {
             ..
         } = self.member().entry;
         // These put right what it does wrong.
-        if nearest.is_available() || is_edit || is_rollback {
+        if nearest.is_available() || nearest.is_refused() || is_edit || is_rollback {
             return None;
         }
         let deadline = terms.owner.progress_deadline;

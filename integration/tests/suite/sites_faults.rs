@@ -9,6 +9,7 @@ mod cuts;
 mod kills;
 mod managers;
 mod recreation;
+mod refusal;
 mod scenario;
 
 use baton_integration::application::{condition, reason};

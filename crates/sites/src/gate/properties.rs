@@ -39,6 +39,8 @@ enum Event {
     Ask(usize, usize),
     /// A phase that has begun becomes available, or not.
     Probe(usize, usize, bool),
+    /// A phase that has begun is refused.
+    Refuse(usize, usize),
     /// A phase has stopped for the newest that asks.
     Stop(usize, usize),
     /// A revision is given up.
@@ -52,6 +54,7 @@ fn event() -> impl Strategy<Value = Event> {
         8 => (0..6_usize, 0..2_usize).prop_map(|(at, phase)| Event::Ask(at, phase)),
         6 => (0..6_usize, 0..2_usize, prop::bool::weighted(0.8))
             .prop_map(|(at, phase, is)| Event::Probe(at, phase, is)),
+        1 => (0..6_usize, 0..2_usize).prop_map(|(at, phase)| Event::Refuse(at, phase)),
         3 => (0..6_usize, 0..2_usize).prop_map(|(at, phase)| Event::Stop(at, phase)),
         1 => (0..6_usize).prop_map(Event::Leave),
         1 => any::<bool>().prop_map(Event::Window),
@@ -97,10 +100,9 @@ fn check_beginning(chain: &[Member], own: usize, phase: usize, is_open: bool) {
             "it overtook: {chain:?} {own}"
         );
         let rights = entry.is_edit || entry.is_rollback;
-        assert!(
-            rights || nearest.phases.iter().all(|it| it.is_available),
-            "{chain:?} {own}"
-        );
+        let is_done = nearest.phases.iter().all(|it| it.is_available);
+        let is_refused = nearest.phases.iter().any(|it| it.is_refused);
+        assert!(rights || is_done || is_refused, "{chain:?} {own}");
     }
     let is_upgrade = older.iter().any(|it| has_begun(&it.phases[0]));
     assert!(is_open || !is_upgrade || entry.is_edit || entry.is_rollback || has_begun(&phases[0]));
@@ -129,6 +131,13 @@ proptest! {
                     let at = at % chain.len();
                     let state = &mut chain[at].phases[phase];
                     state.is_available = is && matches!(state.begun, Begun::Yes(_));
+                    state.is_refused = false;
+                }
+                Event::Refuse(at, phase) => {
+                    let at = at % chain.len();
+                    let state = &mut chain[at].phases[phase];
+                    state.is_refused = matches!(state.begun, Begun::Yes(_));
+                    state.is_available &= !state.is_refused;
                 }
                 Event::Stop(at, phase) => {
                     let own = at % chain.len();
@@ -148,23 +157,27 @@ proptest! {
                     }
                     match decision {
                         Decision::Start => {
-                            if !matches!(was.begun, Begun::Yes(_)) {
+                            // What older ones stopped for need not stay available.
+                            if !has_begun(&was) {
                                 check_beginning(&chain, own, phase, is_open);
-                                if phase == 0 && !chain[own].entry.stop.is_none() {
-                                    let done = chain[own].stopped_for();
-                                    let older = chain[..own].iter().filter(|it| it.takes_part());
-                                    let mut ran = older.flat_map(|it| &it.phases);
-                                    let is_still = ran.all(|it| {
-                                        !matches!(it.begun, Begun::Yes(_)) || it.stopped.as_ref() == Some(&done)
-                                    });
-                                    prop_assert!(is_still, "something runs: {:?}", chain);
-                                }
+                            }
+                            let has_stops = phase == 0 && !chain[own].entry.stop.is_none();
+                            if has_stops && !matches!(was.begun, Begun::Yes(_)) {
+                                let done = chain[own].stopped_for();
+                                let older = chain[..own].iter().filter(|it| it.takes_part());
+                                let mut ran = older.flat_map(|it| &it.phases);
+                                let is_still = ran.all(|it| {
+                                    !matches!(it.begun, Begun::Yes(_)) || it.stopped.as_ref() == Some(&done)
+                                });
+                                prop_assert!(is_still, "something runs: {:?}", chain);
                             }
                             chain[own].phases[phase].begun = Begun::Yes(now);
                         }
                         Decision::StopFirst { .. } => {
                             prop_assert_eq!(phase, 0);
-                            check_beginning(&chain, own, phase, is_open);
+                            if !has_begun(&was) {
+                                check_beginning(&chain, own, phase, is_open);
+                            }
                             chain[own].phases[phase].begun = Begun::Stopping(now);
                         }
                         Decision::Skip { .. } => {

@@ -36,6 +36,8 @@ pub struct PhaseState {
     pub begun: Begun,
     /// Whether it is available in the form that it has now.
     pub is_available: bool,
+    /// Whether it is refused in that form, and will be until somebody changes something.
+    pub is_refused: bool,
     /// What it says if its workloads have stopped.
     pub stopped: Option<String>,
 }
@@ -56,10 +58,15 @@ impl PhaseState {
                 _ => Begun::Not,
             }
         });
-        let available = find(AVAILABLE).filter(is_true);
+        let available = find(AVAILABLE);
+        let available = available.filter(|it| it.observed_generation == Some(generation));
+        let is_refusal = |it: &Condition| {
+            it.status == "False" && reasons::REFUSALS.contains(&it.reason.as_str())
+        };
         Self {
             begun,
-            is_available: available.is_some_and(|it| it.observed_generation == Some(generation)),
+            is_available: available.as_ref().is_some_and(is_true),
+            is_refused: available.is_some_and(is_refusal),
             stopped: find(STOPPED).filter(is_true).map(|it| it.message.clone()),
         }
     }

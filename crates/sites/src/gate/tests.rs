@@ -18,9 +18,8 @@ fn seconds_ago(seconds: i64) -> Timestamp {
 
 /// Revisions of two phases each, the oldest first, as `version state state marks`.
 ///
-/// States: `-` not begun, `skip`, `stop` waits for others to stop, `run` begun a minute ago, `ok` available, `still`
-/// has
-/// stopped for the last revision. Marks: `edit`, `rollback`, `leaving`, `all` and `svc` for what it stops.
+/// States: `-` not begun, `skip`, `stop` waits for others to stop, `run` begun a minute ago, `ok` available, `no`
+/// refused, `still` has stopped for the last revision. Marks: `edit`, `rollback`, `leaving`, `all` and `svc` for what it stops.
 fn chain(lines: &[&str]) -> Vec<Member> {
     let mut chain: Vec<Member> = (1..)
         .zip(lines)
@@ -69,6 +68,7 @@ fn state(word: &str) -> PhaseState {
             _ => Begun::Yes(since),
         },
         is_available: word == "ok",
+        is_refused: word == "no",
         stopped: (word == "still").then(String::new),
     }
 }
@@ -172,6 +172,25 @@ fn a_revision_waits_until_the_one_before_is_available() {
     ] {
         check(lines, phase, &terms, expected);
     }
+}
+
+/// Nobody waits for a deadline, as nothing comes of it by itself.
+#[test]
+fn what_is_refused_does_not_hold_the_next_one() {
+    let terms = Terms::default();
+    check(
+        &["1.0.0 ok ok", "1.1.0 no -", "1.2.0 - -"],
+        0,
+        &terms,
+        "start",
+    );
+    check(
+        &["1.0.0 ok ok", "1.1.0 ok no", "1.2.0 - -"],
+        0,
+        &terms,
+        "start",
+    );
+    check(&["1.0.0 ok ok", "1.1.0 ok no"], 1, &terms, "start");
 }
 
 #[test]

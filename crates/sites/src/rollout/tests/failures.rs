@@ -329,7 +329,8 @@ fn a_site_that_is_late_says_why() {
 /// version, those that did not, and the one that it breaks have had.
 #[test]
 fn a_version_that_breaks_one_site_in_ten() {
-    let cases: [(OnError, Option<i32>, Option<&str>, usize, &[&str]); 4] = [
+    type Case<'a> = (OnError, Option<i32>, Option<&'a str>, usize, &'a [&'a str]);
+    let cases: [Case<'_>; 4] = [
         (OnError::Abort, None, Some("SiteFailed"), 6, &["1", "2"]),
         (
             OnError::Rollback,
