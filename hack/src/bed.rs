@@ -28,6 +28,7 @@ pub use self::processes::Error as ProcessesError;
 
 use self::lease::Lease;
 use crate::exec;
+use crate::interrupt::tell;
 use crate::paths::Dirs;
 use crate::tools::{Tool, Toolbox};
 
@@ -385,9 +386,9 @@ impl Drop for Bed {
             return;
         }
         match self.sweep() {
-            Ok(true) => eprintln!("bed {}: ended", self.name),
+            Ok(true) => tell(&format!("bed {}: ended", self.name)),
             Ok(false) => {}
-            Err(error) => eprintln!("error: {error}"),
+            Err(error) => tell(&format!("error: {error}")),
         }
     }
 }

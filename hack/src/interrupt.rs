@@ -2,6 +2,7 @@
 
 use std::fmt::Display;
 use std::future::Future;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use tokio::runtime::Builder;
@@ -24,12 +25,18 @@ pub fn run<E: Display>(task: impl Future<Output = Result<ExitCode, E>>) -> ExitC
             biased;
             signal = interruption() => {
                 // Not an error: it is what somebody wanted. The exit code is the one by which shells know a signal.
-                eprintln!("interrupted");
+                tell("interrupted");
                 ExitCode::from(128 + signal)
             }
             done = task => done.unwrap_or_else(|error| failure(&error)),
         }
     })
+}
+
+/// Writes a line to the standard error, if somebody reads it: a pager that ended by the same Ctrl-C must not keep what
+/// was started from ending.
+pub(crate) fn tell(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }
 
 fn failure(error: &impl Display) -> ExitCode {
