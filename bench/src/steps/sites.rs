@@ -91,6 +91,8 @@ impl Steps {
             "/apis/{BATON_API_VERSION}/namespaces/{}/sitedeployments",
             Gateway::NAMESPACE
         );
+        // Revisions are not looked at here: the bytes of their watches are those of the manager alone.
+        self.watch = Watch::start(&self.client, path.clone());
         let deployments = Watch::start(&self.client, path);
         let field = &mut Field {
             shape,
