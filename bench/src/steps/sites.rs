@@ -194,7 +194,7 @@ impl Steps {
                 .patch(NAME, &PatchParams::default(), &Patch::Merge(strategy))
                 .await?;
         }
-        self.calm("the strategy to be known", LOOK, 0).await?;
+        self.silent("the strategy to be known", field.shape).await?;
         let counted = self.count(field).await?;
         if number == 1 {
             deployments
