@@ -5,13 +5,14 @@ use std::time::Duration;
 use baton_apis::conditions::{PROGRESSING, reasons};
 use baton_apis::constants::{BATON_API_VERSION, shipper};
 use baton_apis::{Cluster, SiteApplication, SiteDeployment, SiteDeploymentStatus};
+use baton_hack::manager::Error as ManagerError;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use k8s_openapi::api::core::v1::Secret;
 use kube::Api;
 use kube::api::{Patch, PatchParams, PostParams};
 use serde::Deserialize;
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::fleet::{CONNECTED as PATIENCE, MEMORY_LOOKS};
 use super::wait::{Wanted, until_met};
@@ -33,6 +34,12 @@ use crate::watch::{Metadata, Watch, Watched};
 
 /// How long the manager is left alone: every site is checked once at least, which is about every half minute.
 const REST: Duration = Duration::from_secs(40);
+
+/// So long hardly anything is written when a step is over.
+const SILENCE: Duration = Duration::from_secs(5);
+
+/// How often the status of a Cluster says that it is connected.
+const TOLD_EVERY: Duration = Duration::from_mins(5);
 
 /// How long a wave may take beyond the time for its objects.
 const WAVE: Duration = Duration::from_mins(1);
@@ -84,6 +91,8 @@ impl Steps {
             "/apis/{BATON_API_VERSION}/namespaces/{}/sitedeployments",
             Gateway::NAMESPACE
         );
+        // Revisions are not looked at here: the bytes of their watches are those of the manager alone.
+        self.watch = Watch::start(&self.client, path.clone());
         let deployments = Watch::start(&self.client, path);
         let field = &mut Field {
             shape,
@@ -185,7 +194,7 @@ impl Steps {
                 .patch(NAME, &PatchParams::default(), &Patch::Merge(strategy))
                 .await?;
         }
-        self.calm("the strategy to be known", LOOK, 0).await?;
+        self.silent("the strategy to be known", field.shape).await?;
         let counted = self.count(field).await?;
         if number == 1 {
             deployments
@@ -199,7 +208,7 @@ impl Steps {
         }
         let started = Instant::now();
         let end = self.brought(field, number, sites).await?;
-        self.calm("the sites to have nothing left to do", LOOK, 0)
+        self.silent("the sites to have nothing left to do", field.shape)
             .await?;
         let timing = Timing::of(sites * field.shape.objects_per_site, end - started);
         self.counted(field, step, sites, timing, counted).await
@@ -242,6 +251,28 @@ impl Steps {
         }
     }
 
+    /// Waits until nothing is written any more, but for what is told of each Cluster once in a while. Sites that are
+    /// offline are asked again and again, so that there is always something to do.
+    async fn silent(&mut self, what: &str, shape: Shape) -> Result<(), Error> {
+        let endpoints = self.manager.endpoints();
+        let allowed =
+            1 + 2 * u64::try_from(shape.sites).unwrap_or(u64::MAX / 100) * SILENCE.as_secs()
+                / TOLD_EVERY.as_secs();
+        let looking = async {
+            let mut last = None;
+            loop {
+                let writes = endpoints.metrics().await?.writes();
+                if last.is_some_and(|last| writes - last <= allowed) {
+                    return Ok::<_, ManagerError>(());
+                }
+                last = Some(writes);
+                sleep(SILENCE).await;
+            }
+        };
+        let limit = self.limit();
+        Ok(self.manager.until(what, limit, looking).await??)
+    }
+
     /// Lets some sites get lost.
     async fn lose(&mut self, field: &mut Field<'_>, lost: usize) -> Result<(), Error> {
         let counted = self.count(field).await?;
@@ -261,7 +292,7 @@ impl Steps {
             patience,
         )
         .await?;
-        self.calm("the loss to be told of", LOOK, 0).await?;
+        self.silent("the loss to be told of", field.shape).await?;
         let end = met.into_values().max().unwrap_or(started);
         self.counted(field, LOST, lost, Timing::of(0, end - started), counted)
             .await
@@ -273,10 +304,9 @@ impl Steps {
         let started = Instant::now();
         field.gateway.open(field.shape.lost(), true);
         let end = self.brought(field, 4, field.shape.sites).await?;
-        self.calm(
+        self.silent(
             "the sites that came back to have nothing left to do",
-            LOOK,
-            0,
+            field.shape,
         )
         .await?;
         let timing = Timing::of(lost * field.shape.objects_per_site, end - started);
