@@ -1,10 +1,10 @@
 //! The servers of sites: each has a part of a control plane of its own.
 //!
-//! The objects of a version have the same names in all sites, so sites must not share a namespace. A [`Gateway`] listens
-//! at one port for each site, ends TLS there, and passes requests on to the control plane of the site. What the manager
-//! calls the namespace [`Gateway::NAMESPACE`] is a namespace with the name of the site there, in paths and in objects,
-//! and a collection that spans all namespaces is that of this namespace. So a manager sees what it would see of a
-//! control plane that is the site's alone.
+//! The objects of a version have the same names in all sites, so sites must not share a namespace. A [`Gateway`]
+//! listens at one port for each site, ends TLS there, and passes requests on to the control plane of the site. What the
+//! manager calls the namespace [`Gateway::NAMESPACE`] is a namespace with the name of the site there, in paths and in
+//! objects, and a collection that spans all namespaces is that of this namespace. So a manager sees what it would see
+//! of a control plane that is the site's alone.
 //!
 //! # Caveats
 //!

@@ -301,8 +301,8 @@ impl<K: RecordKind> Inner<K> {
         for uid in uids.chain([new.uid.clone()]) {
             self.by_uid.insert(uid, new.clone());
         }
-        // Mostly it mentions what it did before. Thousands may mention the same name, so that each change of one of them
-        // must not move the others.
+        // Mostly it mentions what it did before. Thousands may mention the same name, so that each change of one of
+        // them must not move the others.
         let stays = |old: &Record<K>| K::references(old) == K::references(&new);
         if !old.as_deref().is_some_and(stays) {
             if let Some(old) = &old {

@@ -54,8 +54,8 @@ pub fn needs_migration(live: &Value, former: &[String]) -> bool {
     mergeable(live, former).any(|entry| !is_legacy_entry(entry) || !is_of_release(entry, live))
 }
 
-/// Whether an entry owns nothing but owners that the annotation lists, which stand among the references of an object that
-/// was read.
+/// Whether an entry owns nothing but owners that the annotation lists, which stand among the references of an object
+/// that was read.
 fn is_of_release(entry: &Value, live: &Value) -> bool {
     let only = |map: &Map<String, Value>, child: &str| {
         let child = map.get(child).filter(|_| map.len() == 1)?;

@@ -19,7 +19,8 @@ fn seconds_ago(seconds: i64) -> Timestamp {
 /// Revisions of two phases each, the oldest first, as `version state state marks`.
 ///
 /// States: `-` not begun, `skip`, `stop` waits for others to stop, `run` begun a minute ago, `ok` available, `no`
-/// refused, `still` has stopped for the last revision. Marks: `edit`, `rollback`, `leaving`, `all` and `svc` for what it stops.
+/// refused, `still` has stopped for the last revision. Marks: `edit`, `rollback`, `leaving`, `all` and `svc` for what
+/// it stops.
 fn chain(lines: &[&str]) -> Vec<Member> {
     let mut chain: Vec<Member> = (1..)
         .zip(lines)

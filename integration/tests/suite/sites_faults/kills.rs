@@ -18,8 +18,8 @@ use super::scenario::Scenario;
 use crate::requests::settle;
 use crate::site_rollouts::Sites;
 
-/// How many seeds there are side by side. With many more a busy machine has no manager that lives until it has looked at
-/// all of them.
+/// How many seeds there are side by side. With many more a busy machine has no manager that lives until it has looked
+/// at all of them.
 const SEEDS: u64 = 10;
 
 /// How long sites have to stay available: longer than a manager lives, so that one is killed meanwhile.
