@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use baton_integration::fleet::Fleet;
 use baton_integration::prelude::*;
 use regex::Regex;
 
@@ -113,6 +114,7 @@ async fn the_rules_and_the_dashboard_ask_for_what_there_is() {
     ns.object_becomes(&cm, "repaired", |live| live["data"]["k"] == "v")
         .await;
     let cluster = lost_cluster(&ns).await;
+    Fleet::new(&ns).deployment("web", json!({})).await;
 
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../config/monitoring");
     // Names of rules have colons, and are asked for by the dashboard.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use baton_integration::prelude::*;
 use baton_sites::rollout::sample::Sample;
-use baton_sites::rollout::{Action, Observed, Revision, RevisionState, Site, plan};
+use baton_sites::rollout::{Action, Observed, Plan, RevisionState, Site, plan};
 use rand::rngs::StdRng;
 use rand::{RngExt as _, SeedableRng as _};
 
@@ -178,11 +178,9 @@ impl Model {
                 ..self.sample.observed()
             });
             let is_quiet = made.actions.is_empty() && made.status == self.sample.status;
-            for action in made.actions {
-                self.carry_out(action);
-            }
-            self.sample.status = made.status;
-            match made.again_at {
+            let again_at = made.again_at;
+            self.carry_out(made);
+            match again_at {
                 _ if !is_quiet => {}
                 _ if until(self) => return,
                 Some(at) => self.sample.now = at,
@@ -191,64 +189,32 @@ impl Model {
         }
     }
 
-    fn carry_out(&mut self, action: Action) {
-        let now = self.sample.now;
-        match action {
-            Action::Give {
-                site,
-                number,
-                name,
-                entry,
-                ..
-            } => {
-                let entry = entry.to(&site);
-                let is_broken = Some(&*site) == self.broken.as_deref();
-                let state = if is_broken && entry.version == VERSIONS[1] {
-                    RevisionState::Started {
-                        since: now,
-                        message: None,
-                    }
-                } else {
-                    RevisionState::Available(now)
-                };
-                let given = (
-                    entry.version.clone(),
-                    entry.rollout,
-                    entry.batch,
-                    entry.is_rollback,
-                );
-                self.given.entry(site.to_string()).or_default().push(given);
-                self.sample
-                    .sites
-                    .get_mut(&site)
-                    .unwrap()
-                    .chain
-                    .push(Revision {
-                        name,
-                        number,
-                        entry: Arc::new(entry),
-                        state,
-                        is_deleting: false,
-                        is_archiving: false,
-                    });
+    /// Carries a plan out, and notes what is given. What is broken does not become available.
+    fn carry_out(&mut self, plan: Plan) {
+        let mut broken = BTreeSet::new();
+        for action in &plan.actions {
+            let Action::Give {
+                site, name, entry, ..
+            } = action
+            else {
+                continue;
+            };
+            let entry = entry.to(site);
+            if Some(&**site) == self.broken.as_deref() && entry.version == VERSIONS[1] {
+                broken.insert(Arc::clone(name));
             }
-            Action::Archive { revision } => {
-                let chains = self
-                    .sample
-                    .sites
-                    .values_mut()
-                    .flat_map(|site| &mut site.chain);
-                for found in chains.filter(|it| it.name == revision) {
-                    found.state = RevisionState::Archived;
-                }
-            }
-            Action::Withdraw { revision }
-            | Action::Forget { revision }
-            | Action::TearDown { revision } => {
-                for site in self.sample.sites.values_mut() {
-                    site.chain.retain(|it| it.name != revision);
-                }
-            }
+            let given = (entry.version, entry.rollout, entry.batch, entry.is_rollback);
+            self.given.entry(site.to_string()).or_default().push(given);
+        }
+        self.sample.carry_out(plan);
+        let since = self.sample.now;
+        let sites = self.sample.sites.values_mut();
+        let revisions = sites.flat_map(|site| &mut site.chain);
+        for revision in revisions.filter(|it| broken.contains(&it.name)) {
+            revision.state = RevisionState::Started {
+                since,
+                message: None,
+            };
         }
     }
 
