@@ -32,9 +32,8 @@ pub fn availability(status: &str, reason: &str) -> &'static str {
     if status == "True" {
         return AVAILABLE;
     }
-    let known = reasons::OF_AVAILABLE.into_iter();
-    let mut known = known.filter(|known| *known != reasons::AVAILABLE);
-    known.find(|known| *known == reason).unwrap_or("Other")
+    let known = reasons::of_available(reason);
+    known.filter(|known| *known != AVAILABLE).unwrap_or("Other")
 }
 
 /// A Cluster can be reached, and takes the credentials.
@@ -91,6 +90,12 @@ pub mod reasons {
         SKIPPED,
         STOPPING,
     ];
+    /// A reason as [`OF_AVAILABLE`] has it, if it is one of these.
+    #[must_use]
+    pub fn of_available(reason: &str) -> Option<&'static str> {
+        OF_AVAILABLE.into_iter().find(|known| *known == reason)
+    }
+
     /// Those of `Available=False` that stay until somebody changes something. `WriteError` is none of them: the server
     /// may only be overloaded.
     pub const REFUSALS: [&str; 3] = [PREFLIGHT_ERROR, COLLISION_DETECTED, SPEC_CHANGED];

@@ -361,8 +361,7 @@ fn warning(
         conditions.find(|c| c.type_ == AVAILABLE).cloned()
     };
     let available = find(new)?;
-    let mut reasons_of_available = reasons::OF_AVAILABLE.into_iter();
-    let reason = reasons_of_available.find(|reason| *reason == available.reason)?;
+    let reason = reasons::of_available(&available.reason)?;
     let is_expected = matches!(
         reason,
         reasons::AVAILABLE

@@ -322,7 +322,8 @@ impl Steps {
         self.all_connected(sites, field.planes, &mut restart)
             .await?;
         self.restarted(RESTART, sites, &restart).await?;
-        self.sites_asked(field, RESTART, sites, counted).await?;
+        let earlier = (&counted.sides, &counted.traffic);
+        self.sites_asked(field, RESTART, sites, earlier).await?;
         let memory = self.least_memory(MEMORY_LOOKS).await?;
         self.note_memory(RESTART, memory);
         Ok(())
@@ -345,18 +346,14 @@ impl Steps {
         timing: Timing,
         counted: Counted,
     ) -> Result<(), Error> {
-        let before = Before { ..counted.before };
+        let Counted {
+            before,
+            sides,
+            traffic,
+        } = counted;
         self.end(Step::new(step, sites, timing), before).await?;
-        self.sites_asked(
-            field,
-            step,
-            sites,
-            Counted {
-                before: Before::default(),
-                ..counted
-            },
-        )
-        .await
+        let earlier = (&sides, &traffic);
+        self.sites_asked(field, step, sites, earlier).await
     }
 
     /// Notes what was asked of API servers since then.
@@ -365,10 +362,10 @@ impl Steps {
         field: &Field<'_>,
         step: &'static str,
         sites: usize,
-        counted: Counted,
+        earlier: (&Sides, &Traffic),
     ) -> Result<(), Error> {
-        let asked = self.sides(field.planes).await?.since(&counted.sides);
-        let traffic = Traffic::read(&self.client).await?.since(&counted.traffic);
+        let asked = self.sides(field.planes).await?.since(earlier.0);
+        let traffic = Traffic::read(&self.client).await?.since(earlier.1);
         if let Some(figures) = &mut self.figures.sites {
             figures.asked.push(Asked {
                 step,

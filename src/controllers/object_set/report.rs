@@ -97,9 +97,7 @@ fn transitions(
         && before.as_ref().is_none_or(|before| {
             before.status != available.status || before.reason != available.reason
         })
-        && let Some(reason) = reasons::OF_AVAILABLE
-            .into_iter()
-            .find(|reason| *reason == available.reason)
+        && let Some(reason) = reasons::of_available(&available.reason)
     {
         let was_available = before
             .as_ref()

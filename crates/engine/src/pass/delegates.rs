@@ -115,10 +115,7 @@ impl Pass<'_> {
                     PhaseReport::Nothing => ("False", reasons::PROBE_FAILURE, UNREPORTED),
                     PhaseReport::Not(status, reason, message) => (status, reason, message),
                 };
-                let reason = reasons::OF_AVAILABLE
-                    .into_iter()
-                    .find(|known| *known == reason)
-                    .unwrap_or(reasons::PROBE_FAILURE);
+                let reason = reasons::of_available(reason).unwrap_or(reasons::PROBE_FAILURE);
                 let result = PassResult::Delegated {
                     phase: phase.name.clone(),
                     status: status.to_owned(),

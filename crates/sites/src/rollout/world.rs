@@ -287,6 +287,13 @@ impl World {
         real.states.insert(number, state);
     }
 
+    /// No site is upgraded for now.
+    pub(super) fn close_windows(&mut self) {
+        for real in self.real.values_mut() {
+            real.is_window_closed = true;
+        }
+    }
+
     /// What a site has does not work any more, for now.
     pub(super) fn flap(&mut self, site: &str) {
         let (name, real) = self

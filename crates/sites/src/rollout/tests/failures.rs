@@ -181,10 +181,7 @@ fn a_failure_during_a_pause_counts_when_it_is_over() {
 fn the_spec_aborts_the_rollout_it_names_and_no_other() {
     for (named, aborted) in [(1, false), (2, true), (3, false)] {
         let mut world = settled(3, by(1));
-        world
-            .real
-            .values_mut()
-            .for_each(|real| real.is_window_closed = true);
+        world.close_windows();
         world.sample.bring("2");
         world.settle();
         world.sample.spec.abort_rollout = Some(named);
@@ -204,10 +201,7 @@ fn the_spec_aborts_the_rollout_it_names_and_no_other() {
 #[test]
 fn the_next_rollout_begins_when_nothing_waits_of_one_that_was_aborted() {
     let mut world = settled(2, SiteStrategy::default());
-    world
-        .real
-        .values_mut()
-        .for_each(|real| real.is_window_closed = true);
+    world.close_windows();
     world.sample.bring("2");
     world.settle();
     world.sample.spec.abort_rollout = Some(2);

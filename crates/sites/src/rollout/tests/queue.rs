@@ -5,10 +5,7 @@ use super::*;
 #[test]
 fn queues_keep_older_versions_in_order() {
     let mut world = settled(1, SiteStrategy::default());
-    world
-        .real
-        .values_mut()
-        .for_each(|real| real.is_window_closed = true);
+    world.close_windows();
     for version in ["2", "3", "4"] {
         world.sample.bring(version);
         world.run();
@@ -48,10 +45,7 @@ fn a_pause_gives_nothing_and_begins_nothing() {
 #[test]
 fn an_edit_reaches_all_sites_that_run_the_version_at_once_and_goes_before_what_waits() {
     let mut world = settled(3, by(1));
-    world
-        .real
-        .values_mut()
-        .for_each(|real| real.is_window_closed = true);
+    world.close_windows();
     world.sample.bring("2");
     world.settle();
     let waiting = world.batch(1)[0].to_owned();
@@ -159,10 +153,7 @@ fn history_has_a_limit_and_sites_that_are_not_placed_lose_everything() {
 #[test]
 fn what_is_skipped_is_archived() {
     let mut world = settled(1, SiteStrategy::default());
-    world
-        .real
-        .values_mut()
-        .for_each(|real| real.is_window_closed = true);
+    world.close_windows();
     world.sample.bring("2");
     world.run();
     world.sample.bring("3");
