@@ -114,9 +114,11 @@ impl Gateway {
 fn acceptor(certificate: &[u8], key: &[u8]) -> Result<TlsAcceptor, Error> {
     let certificate = CertificateDer::from_pem_slice(certificate)?;
     let key = PrivateKeyDer::from_pem_slice(key)?;
-    let config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
+    let mut config = ServerConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)?;
+    // As API servers do.
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

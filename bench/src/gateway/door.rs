@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::{TryStreamExt as _, stream};
-use http::{HeaderMap, Request, Response, header};
+use http::{HeaderMap, Request, Response, Version, header};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyDataStream, BodyExt as _, StreamBody};
 use hyper::body::{Frame, Incoming};
-use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
 use kube::Client;
 use kube::client::Body;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
@@ -25,8 +25,16 @@ use super::rewrite::Names;
 /// Connections that may wait to be accepted.
 const BACKLOG: u32 = 64;
 
-/// Whatever ends a connection without an answer.
-type Error = Box<dyn std::error::Error + Send + Sync>;
+/// Why a request has no answer.
+#[derive(Debug, thiserror::Error)]
+enum Error {
+    #[error(transparent)]
+    Read(#[from] hyper::Error),
+    #[error(transparent)]
+    Path(#[from] http::uri::InvalidUri),
+    #[error(transparent)]
+    Plane(#[from] kube::Error),
+}
 
 /// A site and its port.
 pub(super) struct Door {
@@ -115,8 +123,11 @@ impl Site {
         let Ok(client) = self.acceptor.accept(client).await else {
             return;
         };
-        let service = service_fn(|request| self.answer(request));
-        let _ = http1::Builder::new()
+        let service = service_fn(move |request| {
+            let site = Arc::clone(&self);
+            async move { site.answer(request).await }
+        });
+        let _ = auto::Builder::new(TokioExecutor::new())
             .serve_connection(TokioIo::new(client), service)
             .await;
     }
@@ -130,6 +141,7 @@ impl Site {
         if let Some(target) = head.uri.path_and_query() {
             head.uri = self.names.path(&head.method, target.as_str()).parse()?;
         }
+        head.version = Version::HTTP_11;
         strip(&mut head.headers);
         for name in [header::HOST, header::AUTHORIZATION] {
             head.headers.remove(name);

@@ -31,6 +31,7 @@ mod agent_reports;
 mod check;
 mod client;
 mod connect;
+mod connection;
 mod credentials;
 mod health;
 mod link;

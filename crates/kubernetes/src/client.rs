@@ -42,7 +42,7 @@ const RETRY_MAX: Duration = Duration::from_secs(2);
 /// The longest `Retry-After` that is obeyed; a longer one is the caller's business.
 const RETRY_AFTER_MAX: Duration = Duration::from_secs(5);
 
-/// Requests that may wait inside the client for the retry layer's worker, which only passes them on.
+/// Requests that may wait inside the client for the worker of kube's service, which only passes them on.
 const BUFFER: usize = 1024;
 
 /// A client for `config` whose requests are counted in `metrics`, and whose writes `fence` lets through. Call it inside
@@ -57,8 +57,10 @@ pub fn instrumented_client(
     fence: &Fence,
 ) -> Result<Client, kube::Error> {
     tune(&mut config);
+    // A retry needs a second handle to the service below it, and only a buffer makes kube's own cloneable.
+    let service = ClientBuilder::try_from((config, fence.clone()))?;
     instrument(
-        ClientBuilder::try_from((config, fence.clone()))?,
+        service.with_layer(&BufferLayer::new(BUFFER)),
         metrics,
         fence,
     )
@@ -85,7 +87,7 @@ pub fn instrument<S, B>(
     fence: &Fence,
 ) -> Result<Client, kube::Error>
 where
-    S: Service<Request<Body>, Response = Response<B>> + Send + 'static,
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + 'static,
     S::Future: Send + 'static,
     S::Error: Into<BoxError>,
     B: hyper::body::Body<Data = Bytes> + Send + 'static,
@@ -96,8 +98,6 @@ where
         .with_layer(&CountRequests::new(metrics))
         // Below the retries: each attempt is checked by itself.
         .with_layer(fence)
-        // A retry needs a second handle to the service below it, and only a buffer makes it cloneable.
-        .with_layer(&BufferLayer::new(BUFFER))
         .with_layer(&RetryLayer::new(retry))
         .build();
     Ok(client)

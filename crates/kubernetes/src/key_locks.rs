@@ -5,6 +5,9 @@ use std::hash::{BuildHasher as _, RandomState};
 use baton_engine::ObjectKey;
 use tokio::sync::{Mutex, MutexGuard};
 
+/// How many there are: each target has them all, and more than [`crate::permits::Permits`] are never in use.
+const LOCKS: usize = 127;
+
 /// Objects share a lock with a few others: for the short time of a create that costs less than
 /// keeping account of the locks in use.
 pub(crate) struct KeyLocks {
@@ -16,7 +19,7 @@ impl Default for KeyLocks {
     fn default() -> Self {
         Self {
             hasher: RandomState::new(),
-            locks: (0..1021).map(|_| Mutex::default()).collect(),
+            locks: (0..LOCKS).map(|_| Mutex::default()).collect(),
         }
     }
 }

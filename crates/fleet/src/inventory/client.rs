@@ -4,9 +4,9 @@
 //! # How credentials are exchanged
 //!
 //! The rest of the manager uses one [`Client`] for as long as the cluster has the same
-//! address. It counts and retries; beneath it is a cell with kube's own client, made from the
-//! credentials, to which every request is handed. New credentials are a new client in the cell. So
-//! all kinds of credentials, the CA among them, are exchanged in one way, and kube does the whole of
+//! address. It counts and retries; beneath it is a cell with a client that was made from the
+//! credentials (see [`super::connection`]), to which every request is handed. New credentials are a new client in the
+//! cell. So all kinds of credentials, the CA among them, are exchanged in one way, and kube does the whole of
 //! TLS and authentication. A request under way, a watch for instance, ends on the connection it began on:
 //! servers check credentials when a request begins.
 //!
@@ -19,15 +19,16 @@ use std::sync::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use http::{Request, Response, StatusCode};
+use http::{Request, StatusCode};
 use kube::{
     Client, Config,
     client::{Body, ClientBuilder},
 };
 use parking_lot::RwLock;
 use tokio::sync::Notify;
-use tower::Service;
+use tower::{BoxError, Service, ServiceExt as _};
 
+use super::connection::{Answer, Connection, connection};
 use super::credentials::{Credentials, Identity};
 use baton_kubernetes::client::{counted, instrument, tune};
 use baton_kubernetes::fence::Fence;
@@ -38,15 +39,14 @@ use baton_terminal::proxy::Proxies;
 pub(super) struct Line {
     /// For all requests but checks. Stays the same.
     pub client: Client,
-    /// For checks: what the server says now, not what it says after some retries.
-    pub checks: Client,
     /// Resolves when requests go other than expected.
     pub pulse: Arc<Pulse>,
     /// Ends the requests under way.
     lost: Arc<Notify>,
     config: Config,
+    metrics: RequestMetrics,
     fence: Fence,
-    current: Arc<RwLock<Client>>,
+    current: Arc<RwLock<Connection>>,
 }
 
 impl Line {
@@ -65,18 +65,23 @@ impl Line {
             beat.note(is_answer(result));
         });
         let client = instrument(ClientBuilder::new(requests, "default"), metrics, fence)?;
-        // Checks find out whether it is lost.
-        let checks = service(Arc::clone(&current), Arc::default(), |_| {});
-        let checks = counted(ClientBuilder::new(checks, "default"), metrics);
         Ok(Self {
             client,
-            checks,
             pulse,
             lost,
             config,
+            metrics: metrics.clone(),
             fence: fence.clone(),
             current,
         })
+    }
+
+    /// A client for a check: it tells what the server says now, not what it says after some retries. It is made for
+    /// each, as one that waits for the next check would take 9 KiB. Must be called within a tokio runtime.
+    pub fn checks(&self) -> Client {
+        // Checks find out whether it is lost.
+        let checks = service(Arc::clone(&self.current), Arc::default(), |_| {});
+        counted(ClientBuilder::new(checks, "default"), &self.metrics)
     }
 
     /// Lets requests from now on use other credentials.
@@ -98,7 +103,7 @@ impl Line {
         // It was made from the same configuration before; only the certificates of the system, on
         // disk, can have become unreadable meanwhile.
         match connection(self.config.clone(), &self.fence) {
-            Ok(client) => *self.current.write() = client,
+            Ok(connection) => *self.current.write() = connection,
             Err(error) => tracing::debug!(%error, "cannot make a new connection"),
         }
     }
@@ -109,37 +114,38 @@ impl Line {
 #[error("the connection to the cluster was lost meanwhile")]
 struct Lost;
 
-type Answer = Result<Response<Body>, kube::Error>;
+type Outcome = Result<Answer, BoxError>;
 
-/// Hands each request to the client that is in the cell when it comes, and shows its answer; `lost` ends those under
-/// way.
+/// Hands each request to the connection that is in the cell when it comes, and shows its answer; `lost` ends those
+/// under way.
 fn service(
-    cell: Arc<RwLock<Client>>,
+    cell: Arc<RwLock<Connection>>,
     lost: Arc<Notify>,
-    answered: impl Fn(&Answer) + Clone + Send + 'static,
+    answered: impl Fn(&Outcome) + Clone + Send + 'static,
 ) -> impl Service<
     Request<Body>,
-    Response = Response<Body>,
-    Error = kube::Error,
-    Future = impl Future<Output = Answer> + Send,
-> + Send {
+    Response = Answer,
+    Error = BoxError,
+    Future = impl Future<Output = Outcome> + Send,
+> + Clone
++ Send {
     tower::service_fn(move |request| {
-        let (client, answered) = (cell.read().clone(), answered.clone());
+        let (connection, answered) = (cell.read().clone(), answered.clone());
         let lost = Arc::clone(&lost).notified_owned();
         async move {
             tokio::select! {
-                result = client.send(request) => {
+                result = connection.oneshot(request) => {
                     answered(&result);
                     result
                 }
-                () = lost => Err(kube::Error::Service(Lost.into())),
+                () = lost => Err(Lost.into()),
             }
         }
     })
 }
 
 /// Whether an API server has taken the request, whatever it said.
-fn is_answer(result: &Answer) -> bool {
+fn is_answer(result: &Outcome) -> bool {
     result.as_ref().is_ok_and(|response| {
         let status = response.status();
         status != StatusCode::UNAUTHORIZED && !status.is_server_error()
@@ -162,11 +168,6 @@ fn config(credentials: &Credentials, proxies: &Proxies) -> Result<Config, kube::
         Identity::Anonymous => {}
     }
     Ok(config)
-}
-
-/// kube's own client. It connects when it is first needed, and its connections end with the lease of `fence`.
-fn connection(config: Config, fence: &Fence) -> Result<Client, kube::Error> {
-    Ok(ClientBuilder::try_from((config, fence.clone()))?.build())
 }
 
 /// Signals that requests fail although the cluster counts as up, or are answered although it counts
@@ -203,7 +204,8 @@ impl Pulse {
 #[cfg(test)]
 mod tests {
     use futures::FutureExt as _;
-    use http::Uri;
+    use http::{Response, Uri};
+    use http_body_util::{BodyExt as _, Empty};
 
     use super::*;
 
@@ -345,10 +347,10 @@ mod tests {
             (500, false),
             (503, false),
         ] {
-            let response = Response::builder().status(status).body(Body::empty());
+            let body = Empty::new().map_err(|never| match never {}).boxed_unsync();
+            let response = Response::builder().status(status).body(body);
             assert_eq!(is_answer(&Ok(response.unwrap())), expected, "{status}");
         }
-        let broken = kube::Error::Service("broken".into());
-        assert!(!is_answer(&Err(broken)));
+        assert!(!is_answer(&Err("broken".into())));
     }
 }

@@ -130,7 +130,7 @@ impl Connector {
         let Some(site) = &mut self.site else {
             return self.pause();
         };
-        match check(&site.line.checks, &site.url).await {
+        match check(&site.line.checks(), &site.url).await {
             Ok(version) => {
                 site.line.pulse.expect(true);
                 let target = site.target.get_or_insert_with(|| {

@@ -1,0 +1,83 @@
+//! The connections to a cluster: one for everything, where its server speaks HTTP/2, as API servers do.
+//!
+//! kube's own client speaks HTTP/1.1, where each watch, and each request beside others, has a connection of its own. A
+//! connection with TLS takes 30 KiB of memory here and more at the server, and a handshake; a further request on one
+//! with HTTP/2 takes 5 KiB. `docs/scale.md` has what a cluster costs.
+
+use bytes::Bytes;
+use http::{Request, Response};
+use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
+use hyper_rustls::HttpsConnectorBuilder;
+use hyper_timeout::TimeoutConnector;
+use hyper_util::client::legacy::{Client as Connections, connect::HttpConnector};
+use kube::{
+    Config,
+    client::{Body, ClientBuilder, ConfigExt as _},
+};
+use rustls::client::Resumption;
+use tower::{
+    BoxError, Service, ServiceBuilder, ServiceExt as _, service_fn, util::BoxCloneSyncService,
+};
+
+use baton_kubernetes::fence::Fence;
+
+/// Sends requests to a cluster. It counts, retries and traces nothing.
+pub(super) type Connection = BoxCloneSyncService<Request<Body>, Answer, BoxError>;
+
+/// What a server says.
+pub(super) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+
+/// Sessions of TLS that can be resumed: each server has up to eight, and there is one.
+const SESSIONS: usize = 8;
+
+/// It connects when it is first needed, and its connections end with the lease of `fence`. Call it inside of a tokio
+/// runtime.
+///
+/// # Errors
+/// The credentials, the CA or the proxy in `config` cannot be used.
+///
+/// # Caveats
+/// Through a proxy kube's own client connects, which knows the kinds of them: with HTTP/1.1.
+pub(super) fn connection(config: Config, fence: &Fence) -> Result<Connection, kube::Error> {
+    if config.proxy_url.is_some() {
+        let client = ClientBuilder::try_from((config, fence.clone()))?.build();
+        return Ok(boxed(service_fn(move |request| {
+            let client = client.clone();
+            async move { client.send(request).await }
+        })));
+    }
+    let mut tls = config.rustls_client_config()?;
+    tls.resumption = Resumption::in_memory_sessions(SESSIONS);
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    let tls = HttpsConnectorBuilder::new()
+        .with_tls_config(tls)
+        .https_or_http()
+        .enable_all_versions()
+        .wrap_connector(tcp);
+    let mut connector = TimeoutConnector::new(tls);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    let connections: Connections<_, Body> = Connections::builder(fence.clone()).build(connector);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .map_err(BoxError::from)
+        .service(connections);
+    Ok(boxed(service))
+}
+
+fn boxed<S, B>(service: S) -> Connection
+where
+    S: Service<Request<Body>, Response = Response<B>> + Clone + Send + Sync + 'static,
+    S::Future: Send + 'static,
+    S::Error: Into<BoxError>,
+    B: hyper::body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<BoxError>,
+{
+    let service = service.map_response(|answer: Response<B>| {
+        answer.map(|body| body.map_err(Into::into).boxed_unsync())
+    });
+    BoxCloneSyncService::new(service.map_err(Into::into))
+}
