@@ -218,8 +218,16 @@ impl<'a> Question<'a> {
     /// begun.
     fn held_by_windows(self, is_first: bool, terms: &Terms, now: Timestamp) -> Option<Decision> {
         let entry = &self.member().entry;
-        let is_free = entry.is_edit && !terms.owner.windows_apply_to_edits;
-        if is_first || is_free || entry.is_rollback {
+        if is_first || entry.is_rollback {
+            return None;
+        }
+        if terms.owner.is_gone {
+            return Some(wait(format!(
+                "Waits for SiteApplication \"{}\", which is gone, and with it what it says of upgrade windows.",
+                entry.application
+            )));
+        }
+        if entry.is_edit && !terms.owner.windows_apply_to_edits {
             return None;
         }
         let lists = [

@@ -15,11 +15,13 @@ pub struct Terms {
     pub site_windows: Vec<UpgradeWindow>,
 }
 
-/// What the owner of an application asks for. The default, nothing, is that of an application that does not exist (any
-/// more).
+/// What the owner of an application asks for. The default is nothing.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerTerms {
+    /// There is no such `SiteApplication` (any more), so nobody knows what its owner asks for.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub is_gone: bool,
     /// `spec.upgradeWindows` of the `SiteApplication`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<UpgradeWindow>,

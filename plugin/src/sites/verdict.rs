@@ -67,7 +67,8 @@ pub(crate) fn judge(deployment: &SiteDeployment) -> Verdict {
         return Verdict::new(Outcome::Underway, "Paused", said(progressing));
     }
     if progressing.reason == reasons::COMPLETE {
-        return match is(AVAILABLE, "False") {
+        // Unknown when no site can be reached: then nothing was seen of the version.
+        return match is(AVAILABLE, "False").or_else(|| is(AVAILABLE, "Unknown")) {
             None => Verdict::new(Outcome::Done, "Complete", complete(deployment)),
             Some(available) => Verdict::new(Outcome::Underway, "NotAvailable", said(available)),
         };
@@ -157,6 +158,14 @@ mod tests {
                 ],
                 Underway,
                 "NotAvailable: eu-1 is not",
+            ),
+            (
+                vec![
+                    complete(),
+                    condition("Available", "Unknown", "X", "all 3 are offline"),
+                ],
+                Underway,
+                "NotAvailable: all 3 are offline",
             ),
             (
                 vec![

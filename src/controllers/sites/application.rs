@@ -21,7 +21,7 @@ use k8s_openapi::{
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use super::{Base, INCOMPLETE, kinds, owner_reference, uid, versions::Version};
+use super::{Base, INCOMPLETE, kinds, owner_reference, versions::Version};
 use crate::controllers::{
     BURST,
     requests::{AtStep as _, Error},
@@ -133,16 +133,17 @@ impl SiteApplications {
         let present = present.zip(name.as_deref());
         let present = present.map(|(it, name)| (name, &*it.version, &*it.edit));
         let deployments = self.base.stores.deployments_of(&key.namespace, &key.name);
-        let revisions = self.base.stores.deployments.in_namespace(&key.namespace);
-        let revisions = revisions.iter().flat_map(|deployment| {
-            let revisions = &self.base.observed.revisions;
-            revisions.controlled_by_uid(&key.namespace, uid(&**deployment))
+        // Whoever controls them: those that a deployment has left behind run it as well.
+        let running = self.base.observed.revisions.filter(|revision| {
+            let site = revision.site.as_ref();
+            !revision.archived
+                && revision.key.namespace == key.namespace
+                && site.is_some_and(|site| site.entry.application == *key.name)
         });
-        let entries: BTreeSet<_> = revisions
-            .filter(|revision| !revision.archived)
-            .filter_map(|revision| revision.site.as_ref().map(|site| Arc::clone(&site.entry)))
-            .filter(|entry| entry.application == *key.name)
-            .map(|entry| (entry.version.clone(), entry.edit.clone()))
+        let entries: BTreeSet<_> = running
+            .iter()
+            .filter_map(|revision| revision.site.as_ref())
+            .map(|site| (site.entry.version.clone(), site.entry.edit.clone()))
             .collect();
         let used = entries.iter().map(|(version, edit)| (&**version, &**edit));
         let named = deployments.iter().flat_map(|deployment| named(deployment));

@@ -44,7 +44,7 @@ pub(super) type Sites = Arc<BTreeSet<Arc<str>>>;
 /// The sites of a deployment.
 pub(super) struct Chosen {
     pub sites: Sites,
-    /// Why the choice of the spec cannot be made; then the sites are those that were chosen last.
+    /// Why the choice of the spec cannot be made; then the sites are those that were chosen last, or that have revisions.
     pub invalid: Option<String>,
 }
 
@@ -140,8 +140,10 @@ impl Base {
         let chooser = match Chooser::compile(placement) {
             Ok(chooser) => chooser,
             Err(text) => {
+                // With no choice on record, as of a deployment that took up what another one had left.
+                let sites = sites.unwrap_or_else(|| self.present_in(key, deployment));
                 return Ok(Some(Chosen {
-                    sites: sites.unwrap_or_default(),
+                    sites,
                     invalid: Some(text),
                 }));
             }
@@ -171,6 +173,15 @@ impl Base {
             sites: sites.unwrap_or_else(|| Arc::new(found)),
             invalid: None,
         }))
+    }
+
+    /// The sites where a deployment has revisions.
+    fn present_in(&self, key: &Key, deployment: &SiteDeployment) -> Sites {
+        let revisions = &self.observed.revisions;
+        let mut revisions = revisions.controlled_by_uid(&key.namespace, uid(deployment));
+        revisions.retain(|revision| !revision.deleting);
+        let sites = revisions.iter().filter_map(|it| it.site.as_ref());
+        Arc::new(sites.map(|it| it.entry.site.as_str().into()).collect())
     }
 
     /// The sites that another deployment has chosen last.

@@ -37,7 +37,11 @@ pub(crate) fn tell(stores: &Arc<Stores>, observed: &Arc<Observed>) {
 
 fn find(stores: &Stores, namespace: &str, entry: &SiteEntry) -> OwnerTerms {
     let application = stores.applications.get(namespace, &entry.application);
-    let mut terms = application.map_or_else(OwnerTerms::default, |it| asked(&it));
+    let gone = || OwnerTerms {
+        is_gone: true,
+        ..OwnerTerms::default()
+    };
+    let mut terms = application.map_or_else(gone, |it| asked(&it));
     let deployment = stores.deployments.get(namespace, &entry.deployment);
     terms.progress_deadline = deployment.map(|it| progress_deadline(&it.spec.strategy));
     terms
@@ -47,6 +51,7 @@ fn find(stores: &Stores, namespace: &str, entry: &SiteEntry) -> OwnerTerms {
 fn asked(application: &SiteApplication) -> OwnerTerms {
     let spec = &application.spec;
     OwnerTerms {
+        is_gone: false,
         windows: spec.upgrade_windows.clone(),
         skip_patch_versions: spec.upgrade.skip_patch_versions,
         windows_apply_to_edits: spec.upgrade.windows_apply_to_edits,

@@ -295,6 +295,24 @@ fn upgrades_begin_while_the_windows_of_owner_and_site_are_open() {
 }
 
 #[test]
+fn nothing_is_upgraded_while_nobody_knows_the_windows_of_the_owner() {
+    let mut terms = Terms::default();
+    terms.owner.is_gone = true;
+    let gone = r#"wait: Waits for SiteApplication "shop", which is gone"#;
+    for (lines, expected) in [
+        (&["1.0.0 ok ok", "1.1.0 - -"][..], gone),
+        (&["1.0.0 ok ok", "1.0.0 - - edit"], gone),
+        (&["1.0.0 - -"], "start"),
+        (
+            &["1.0.0 ok ok", "1.1.0 run -", "1.0.0 - - rollback"],
+            "start",
+        ),
+    ] {
+        check(lines, 0, &terms, expected);
+    }
+}
+
+#[test]
 fn versions_are_left_out_for_later_patches_that_wait() {
     let mut terms = Terms::default();
     let skipping = |lines: &[&str], own: usize, terms: &Terms, expected: &str| {

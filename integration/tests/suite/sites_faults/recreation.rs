@@ -1,10 +1,11 @@
 //! Deployments that are deleted, and created again under the same name.
 
-use baton_integration::application::condition;
-use baton_integration::fleet::{Fleet, settings, version};
+use baton_integration::application::{condition, reason};
+use baton_integration::fleet::{APPLICATION, Fleet, settings, version};
 use baton_integration::prelude::*;
 use baton_integration::sites::{Joined, PUSH, Site};
 
+use super::waits;
 use crate::push::itself;
 
 /// The hub and a site that is pushed into, with the first version.
@@ -44,6 +45,18 @@ fn are_owned_by(revisions: &[Value], owner: &str) -> bool {
         .all(|it| owners(it).len() == 1 && owners(it)[0]["uid"] == owner)
 }
 
+fn uids(found: &[Value]) -> Vec<String> {
+    found.iter().map(|it| uid(it).to_owned()).collect()
+}
+
+/// Deletes the deployment without what it has brought.
+async fn leave(fleet: &Fleet<'_>) {
+    let deployment = Fleet::kind("SiteDeployment", "web");
+    let reference = fleet.ns.reference(&deployment);
+    fleet.ns.cluster().delete(&reference, "Orphan").await;
+    fleet.ns.gone(&deployment).await;
+}
+
 /// What the one before had goes with it; the new one installs the application anew.
 #[tokio::test]
 async fn one_that_is_created_again_at_once_installs_anew() {
@@ -77,11 +90,7 @@ async fn one_that_has_left_its_revisions_takes_them_up_again() {
     let before = revisions(&fleet, &sites).await;
     let there = sites[1].site().live(&ns, &settings()).await;
 
-    let deployment = Fleet::kind("SiteDeployment", "web");
-    ns.cluster()
-        .delete(&ns.reference(&deployment), "Orphan")
-        .await;
-    ns.gone(&deployment).await;
+    leave(&fleet).await;
     let orphans = revisions(&fleet, &sites).await;
     assert!(
         orphans.iter().all(|it| owners(it).is_empty()),
@@ -92,12 +101,6 @@ async fn one_that_has_left_its_revisions_takes_them_up_again() {
     assert_eq!(complete["status"]["rollout"], 1);
     let owner = owner(&fleet).await;
     let after = revisions(&fleet, &sites).await;
-    let uids = |found: &[Value]| {
-        found
-            .iter()
-            .map(|it| uid(it).to_owned())
-            .collect::<Vec<_>>()
-    };
     assert_eq!(uids(&after), uids(&before));
     assert!(are_owned_by(&after, &owner), "{after:#?}");
     assert_eq!(sites[1].site().live(&ns, &settings()).await, there);
@@ -126,4 +129,69 @@ async fn one_that_has_left_its_revisions_takes_them_up_again() {
     };
     ns.eventually("what was taken up to be archived", archived)
         .await;
+}
+
+/// Five newer versions come meanwhile, and who creates it again makes a mistake: what runs stays, and so does its
+/// version.
+#[tokio::test]
+async fn one_that_is_created_again_with_a_mistake_leaves_what_runs() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let sites = installed(&fleet).await;
+    let before = revisions(&fleet, &sites).await;
+    leave(&fleet).await;
+    for number in 1..=5 {
+        let newer = format!("1.{number}.0");
+        fleet.application(&version(&newer)).await;
+        let is_kept = async || fleet.kept().await.contains(&newer);
+        ns.eventually("the version to be kept", is_kept).await;
+    }
+    let four_and_one = async || fleet.kept().await == ["1.0.0", "1.2.0", "1.3.0", "1.4.0", "1.5.0"];
+    ns.eventually("the newest and the one that runs to be kept", four_and_one)
+        .await;
+
+    let mistake = json!({ "matchSiteLabels": "a ~ b" });
+    let fields = json!({ "placement": mistake, "applicationVersion": "1.0.0" });
+    fleet.deployment("web", fields).await;
+    let told = |live: &Value| {
+        reason(live, "Placed")[0] == "InvalidExpression" && live["status"]["counts"]["sites"] == 2
+    };
+    fleet.becomes("web", "told of the mistake", told).await;
+    let after = revisions(&fleet, &sites).await;
+    assert_eq!(uids(&after), uids(&before));
+    assert!(
+        after
+            .iter()
+            .all(|it| it["metadata"]["deletionTimestamp"].is_null()),
+        "{after:#?}"
+    );
+    for site in &sites {
+        assert_eq!(fleet.version_in(site).await.as_deref(), Some("1.0.0"));
+    }
+    let corrected = json!({ "matchSiteLabels": fleet.expression() });
+    fleet.change("web", json!({ "placement": corrected })).await;
+    fleet.complete("web", "1.0.0", 2).await;
+    assert_eq!(uids(&revisions(&fleet, &sites).await), uids(&before));
+}
+
+/// Without the application nobody knows its windows, so what waited for them goes on waiting.
+#[tokio::test]
+async fn an_application_that_is_deleted_opens_no_window() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let sites = installed(&fleet).await;
+    let mut next = version("1.1.0");
+    next["upgradeWindows"] = json!([{ "cron": "0 0 29 2 *", "duration": "1s" }]);
+    fleet.application(&next).await;
+    for site in &sites {
+        waits(&fleet, site, "1.1.0", "Waits for its upgrade window").await;
+    }
+    ns.delete(&Fleet::kind("SiteApplication", APPLICATION))
+        .await;
+    for site in &sites {
+        waits(&fleet, site, "1.1.0", "which is gone").await;
+        assert_eq!(fleet.version_in(site).await.as_deref(), Some("1.0.0"));
+    }
+    fleet.application(&version("1.1.0")).await;
+    fleet.complete("web", "1.1.0", 2).await;
 }

@@ -60,6 +60,7 @@ impl SiteDeployments {
         let stores = &self.base.stores;
         let application = &deployment.spec.application;
         let mut versions = stores.versions_of(&key.namespace, application);
+        let newest = versions.first().map(|it| it.snapshot.version.clone());
         versions.retain(|version| version.is_whole(&self.base.observed));
         let mut planned = BTreeMap::new();
         for version in &versions {
@@ -74,13 +75,15 @@ impl SiteDeployments {
             .get(&key.namespace, application)
             .is_some();
         let wanted = deployment.spec.application_version.as_str();
+        let whole = |version: &str| planned.get_key_value(version).map(|it| Arc::clone(it.0));
         let found = match wanted {
-            EVERY_VERSION => versions
-                .first()
-                .map(|it| it.snapshot.version.as_str().into()),
-            _ => planned
-                .get_key_value(wanted)
-                .map(|(version, _)| Arc::clone(version)),
+            EVERY_VERSION => {
+                // While its slices are on their way, or are lost, what is rolled out stays the target.
+                let present = deployment.status.as_ref().and_then(|it| it.version.clone());
+                let mut newest = newest.into_iter().chain(present);
+                newest.find_map(|version| whole(&version))
+            }
+            _ => whole(wanted),
         };
         let target = match found {
             _ if !exists => Target::NoApplication,
@@ -149,7 +152,13 @@ impl SiteDeployments {
         sites.retain(|_, site| is_own(site));
         let placement = match (&chosen.invalid, overlap.lost_text) {
             (Some(text), _) => Placement::Invalid(text.clone()),
-            (None, Some(text)) => Placement::Overlapping(text),
+            (None, Some(lost)) => {
+                let texts: Vec<_> = [Some(lost), overlap.won_text]
+                    .into_iter()
+                    .flatten()
+                    .collect();
+                Placement::Overlapping(texts.join(" "))
+            }
             (None, None) => Placement::Placed(overlap.won_text),
         };
         (sites, placement)
