@@ -435,3 +435,34 @@ async fn what_runs_outlives_its_application_and_ends_with_its_deployment() {
         .eventually("all of it to go", is_empty)
         .await;
 }
+
+/// The newest version cannot be brought any more, and that is said; nobody asked for the one before it.
+#[tokio::test]
+async fn a_newest_version_that_has_lost_its_content_brings_back_no_older_one() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    ns.until_garbage_is_collected().await;
+    let fleet = Fleet::new(&ns);
+    let hub = one_site(&fleet).await;
+    // Nothing of an application that cannot be understood is kept anew.
+    let mut next = version("1.1.0");
+    next["upgradeWindows"] = json!([]);
+    fleet.application(&next).await;
+    fleet.complete("web", "1.1.0", 1).await;
+    next["upgradeWindows"] = json!([{ "cron": "soon", "duration": "1h" }]);
+    fleet.application(&next).await;
+    let application = Fleet::kind("SiteApplication", APPLICATION);
+    let is_refused = async || reason(&ns.live(&application).await, "Kept")[0] == "InvalidWindow";
+    ns.eventually("the window to be refused", is_refused).await;
+
+    let records = fleet.records("baton.run/site-application").await;
+    let newest = records.iter().max_by_key(|it| it["revision"].as_i64());
+    let name = &newest.unwrap()["data"]["phases"][0]["slices"][0];
+    let slice = ns.slice_ref(name.as_str().unwrap());
+    ns.cluster().delete(&slice, "Background").await;
+    let told = |live: &Value| {
+        let status = &live["status"];
+        reason(live, "Waiting")[0] == "VersionNotFound" && status["rollout"] == 2
+    };
+    fleet.becomes("web", "told of it", told).await;
+    assert_eq!(fleet.version_in(&hub).await.as_deref(), Some("1.1.0"));
+}
