@@ -25,7 +25,7 @@ use crate::{
     store::{IsOwner, Store},
     target::TargetEvent,
     user::User,
-    watch::{Event, WatchSpec, run},
+    watch::{Event, Failing, WatchSpec, run},
 };
 use baton_engine::{Gvk, ObjectKey};
 
@@ -216,6 +216,7 @@ impl Informers {
         let (sink, gvk) = (Arc::clone(&store), gvk.clone());
         let discovery = Arc::clone(&self.discovery);
         let report = Arc::clone(&self.report);
+        let mut failing = Failing::default();
         let task = Task::spawn(run(self.client.clone(), spec, move |event| {
             sink.on_event(&event);
             match event {
@@ -239,9 +240,11 @@ impl Informers {
                         }
                         !ready
                     });
-                    tracing::warn!(%gvk, cause, "watching failed, trying again");
                 }
                 _ => {}
+            }
+            if let Some(cause) = failing.begins(&event) {
+                tracing::warn!(%gvk, cause, "watching failed, trying again");
             }
         }));
         Informer {

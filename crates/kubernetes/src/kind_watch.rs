@@ -21,7 +21,7 @@ use crate::{
     informers::Informers,
     metadata::Metadata,
     path,
-    watch::{Event, WatchSpec, run},
+    watch::{Event, Failing, WatchSpec, run},
     wire,
 };
 const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -113,8 +113,9 @@ pub(crate) async fn watch(
         ..WatchSpec::new(PATH.to_owned())
     };
     let mut definitions = Definitions::default();
+    let mut failing = Failing::default();
     run(client, spec, move |event| {
-        if let Event::Failed(cause) = event {
+        if let Some(cause) = failing.begins(&event) {
             tracing::warn!(
                 cause,
                 "cannot watch custom resource definitions, trying again"

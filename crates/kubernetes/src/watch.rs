@@ -151,6 +151,29 @@ pub enum Event<'a> {
     Failed(&'a str),
 }
 
+/// Remembers why a watch fails, so that it is told once and not at every attempt.
+#[derive(Debug, Default)]
+pub struct Failing(String);
+
+impl Failing {
+    /// The cause of a failure that is another one than before, or the first since the server has answered.
+    pub fn begins<'a>(&mut self, event: &Event<'a>) -> Option<&'a str> {
+        match event {
+            Event::Failed(cause) if self.0 == **cause => None,
+            Event::Failed(cause) => {
+                (*cause).clone_into(&mut self.0);
+                Some(*cause)
+            }
+            // A list has only begun.
+            Event::ListStarted | Event::Listed(_) => None,
+            _ => {
+                self.0.clear();
+                None
+            }
+        }
+    }
+}
+
 /// Lists and watches for ever; see the module's guarantees.
 pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>) + Send) {
     let mut failures = 0;
@@ -655,6 +678,23 @@ mod tests {
         ] {
             let error = event(line.as_bytes(), &mut Position::default(), &mut |_| {}).unwrap_err();
             assert_eq!(error.next, Next::Relist, "{line}");
+        }
+    }
+
+    #[test]
+    fn a_failure_is_told_once() {
+        let object = RawValue::from_string("{}".to_owned()).unwrap();
+        let mut failing = Failing::default();
+        for (event, expected) in [
+            (Event::Failed("refused"), Some("refused")),
+            (Event::ListStarted, None),
+            (Event::Listed(&object), None),
+            (Event::Failed("refused"), None),
+            (Event::Failed("no right"), Some("no right")),
+            (Event::Bookmark(7), None),
+            (Event::Failed("no right"), Some("no right")),
+        ] {
+            assert_eq!(failing.begins(&event), expected, "{event:?}");
         }
     }
 
