@@ -44,7 +44,8 @@ pub(super) type Sites = Arc<BTreeSet<Arc<str>>>;
 /// The sites of a deployment.
 pub(super) struct Chosen {
     pub sites: Sites,
-    /// Why the choice of the spec cannot be made; then the sites are those that were chosen last, or that have revisions.
+    /// Why the choice of the spec cannot be made; then the sites are those that were chosen last, or that have
+    /// revisions.
     pub invalid: Option<String>,
 }
 
