@@ -224,6 +224,10 @@ pub struct SiteDeploymentStatus {
     /// The version that was brought before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_version: Option<String>,
+    /// The last rollout that is over: every site that could be reached had its version, and no more than half of all
+    /// sites were missing. What comes to a site after that belongs to no wave, and aborts nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completed_rollout: Option<i64>,
     /// How many sites are in which state.
     #[serde(default)]
     pub counts: SiteCounts,

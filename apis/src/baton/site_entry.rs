@@ -17,7 +17,7 @@ pub struct SiteEntry {
     pub edit: String,
     /// The rollout that brought it.
     pub rollout: i64,
-    /// The wave of the rollout.
+    /// The wave of the rollout; 0 for a site that got the version after the rollout was over.
     pub batch: i32,
     /// Names of the phases, in their order.
     pub phases: Vec<String>,

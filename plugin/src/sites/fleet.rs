@@ -21,7 +21,7 @@ pub(crate) struct Fleet {
     pub(crate) counts: Counts,
     /// Those that have begun, by number.
     pub(crate) waves: Vec<Wave>,
-    /// Sites that are in no wave yet.
+    /// Sites that are in no wave: not yet, or since they came when the rollout was over.
     pub(crate) later: Counts,
     /// By name.
     pub(crate) sites: Vec<SitePicture>,

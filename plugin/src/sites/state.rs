@@ -123,7 +123,7 @@ impl Rollout<'_> {
         SitePicture {
             name: site.to_owned(),
             state,
-            wave: own.map(|own| own.entry.batch),
+            wave: own.map(|own| own.entry.batch).filter(|wave| *wave > 0),
             runs: runs(chain).map(str::to_owned),
             queue: chain.iter().filter(|one| one.is_queued()).count(),
             since,

@@ -21,6 +21,8 @@ pub(super) struct Course<'a> {
     pub(super) is_new: bool,
     /// Whether the status before says that it was aborted.
     pub(super) was_aborted: bool,
+    /// Whether the status before says that it is over: see [`SiteDeploymentStatus::completed_rollout`].
+    pub(super) is_over: bool,
     /// What stops it, and the beginning of another one.
     pub(super) hold: Option<Hold>,
     /// Whether another version is asked for, whose rollout cannot begin yet.
@@ -77,6 +79,7 @@ impl<'a> Course<'a> {
             previous: status.previous_version.as_deref(),
             is_new: false,
             was_aborted: aborted(&status.conditions).is_some(),
+            is_over: number > 0 && status.completed_rollout == Some(number),
             hold: None,
             is_behind: false,
         }
@@ -102,6 +105,7 @@ impl<'a> Course<'a> {
             previous: (self.number > 0).then_some(self.version),
             is_new: true,
             was_aborted: false,
+            is_over: false,
             hold: None,
             is_behind: false,
         }

@@ -8,6 +8,7 @@ use jiff::Timestamp;
 use super::{
     Observed, RevisionState,
     failure::Failure,
+    step::AFTERWARDS,
     view::{Lens, View},
 };
 use crate::text;
@@ -29,6 +30,10 @@ pub(super) struct Fleet<'a> {
     pub(super) batch: Batch<'a>,
     /// Sites of earlier batches that are in reach and have not got so far: they wait, or they have begun.
     pub(super) late: Late,
+    /// Sites that got the version after the rollout was over, are in reach and have not got so far.
+    pub(super) afterwards: usize,
+    /// Sites that are out of reach, and do not run the version as far as is known.
+    pub(super) missing: usize,
     /// Sites that are to get the version yet.
     pub(super) to_come: usize,
     /// Those of them that are online.
@@ -76,6 +81,8 @@ impl<'a> Fleet<'a> {
             failing: Vec::new(),
             batch: Batch::default(),
             late: Late::default(),
+            afterwards: 0,
+            missing: 0,
             to_come: 0,
             to_come_online: 0,
             canaries: 0,
@@ -106,6 +113,7 @@ impl<'a> Fleet<'a> {
         let is_available = |state: &RevisionState| matches!(state, RevisionState::Available(_));
         counts.updated += i32::from(is_updated);
         counts.queued += i32::from(!is_updated && !view.is_to_come(lens));
+        self.missing += usize::from(!is_in_reach && !is_updated);
         if is_in_reach {
             self.in_reach += 1;
             self.available += usize::from(view.available.is_some());
@@ -148,6 +156,12 @@ impl<'a> Fleet<'a> {
             return;
         };
         let number = member.entry.batch;
+        if number == AFTERWARDS {
+            let is_done = matches!(member.state, RevisionState::Available(_))
+                || lens.failure(member).is_some();
+            self.afterwards += usize::from(view.is_in_reach && !is_done);
+            return;
+        }
         if number > self.batch.number {
             let before = std::mem::take(&mut self.batch);
             self.late.queued += before.queued;

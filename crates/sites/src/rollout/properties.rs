@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use baton_apis::{
     AfterCanary, CanaryStrategy, OnError, RollingStrategy, SiteStrategy, StrategyType,
+    conditions::reasons,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
@@ -146,6 +147,11 @@ impl Checked {
         let before = self.world.status();
         let was_aborted = aborted(&before.conditions).is_some();
         let (rollout, is_next) = (before.rollout, before.rollout != plan.status.rollout);
+        // One that is over is aborted by nothing but its author.
+        let is_over = before.completed_rollout.is_some() && before.completed_rollout == rollout;
+        let is_new = aborted(&plan.status.conditions).filter(|_| !was_aborted && !is_next);
+        let by_failures = is_new.filter(|it| it.reason != reasons::ABORTED_BY_USER);
+        assert_eq!(by_failures.filter(|_| is_over), None);
         let given = self.world.given.len();
         self.world.carry_out(plan, writes);
         // What was aborted is over when the plan was carried out whole, or when another rollout begins.
@@ -202,14 +208,15 @@ impl Checked {
             let Some(member) = member(site).filter(|member| in_reach(site, member)) else {
                 continue;
             };
-            if member.entry.batch == batch {
+            let is_done = matches!(
+                member.state,
+                RevisionState::Available(_) | RevisionState::Failing { .. }
+            ) || matches!(member.state, RevisionState::Started { since, .. }
+                    if sample.now.duration_since(since) >= world::DEADLINE);
+            // Who comes when the rollout is over has a place until it has got so far.
+            if member.entry.batch == batch && (batch > 0 || !is_done) {
                 online.insert(Arc::clone(name));
             } else if member.entry.batch + 1 == batch && sample.status.batch.is_some() {
-                let is_done = matches!(
-                    member.state,
-                    RevisionState::Available(_) | RevisionState::Failing { .. }
-                ) || matches!(member.state, RevisionState::Started { since, .. }
-                        if sample.now.duration_since(since) >= world::DEADLINE);
                 assert!(
                     is_done,
                     "batch {batch} begins while {name} is at {member:?}"

@@ -13,7 +13,7 @@ use super::{
     abort::Abort,
     course::Hold,
     fleet::Fleet,
-    step::{Situation, Step},
+    step::{AFTERWARDS, Situation, Step},
 };
 use crate::text;
 
@@ -54,6 +54,11 @@ pub(super) fn report(
         rollout: (course.number > 0).then_some(course.number),
         version: (course.number > 0).then(|| course.version.to_owned()),
         previous_version: course.previous.map(str::to_owned),
+        completed_rollout: if situation.is_over(step) {
+            Some(course.number)
+        } else {
+            observed.status.completed_rollout
+        },
         counts,
         batch: batch(situation, step),
         failing: situation.fleet.failing.clone(),
@@ -88,6 +93,7 @@ fn batch(situation: &Situation<'_>, step: &Step) -> Option<SiteBatch> {
     };
     match step {
         Step::Complete | Step::NoSites => None,
+        _ if situation.course.is_over => None,
         Step::Give { batch, sites } => Some(new(*batch, sites.len())),
         Step::Held(_) | Step::Aborted if !situation.course.is_new => situation.status.batch.clone(),
         Step::Held(_) | Step::Aborted | Step::Underway | Step::OutOfReach | Step::Soaking(_) => {
@@ -159,8 +165,25 @@ impl Report {
                 );
                 ("True", reasons::SOAKING, text)
             }
+            Step::Give {
+                batch: AFTERWARDS,
+                sites,
+            } => {
+                let text = format!(
+                    "{version} is brought to {} sites that came later.",
+                    sites.len()
+                );
+                ("True", reasons::ROLLING_OUT, text)
+            }
             Step::Give { batch, .. } => {
                 let text = format!("{version} is brought to wave {batch}.");
+                ("True", reasons::ROLLING_OUT, text)
+            }
+            Step::Underway if situation.course.is_over => {
+                let text = format!(
+                    "{} of {} sites have {version}; {} that came later are in progress or wait in their queue.",
+                    counts.updated, counts.sites, fleet.afterwards
+                );
                 ("True", reasons::ROLLING_OUT, text)
             }
             Step::Underway => ("True", reasons::ROLLING_OUT, underway(fleet)),

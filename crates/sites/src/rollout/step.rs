@@ -11,6 +11,9 @@ use super::{
     view::Lens,
 };
 
+/// The batch of sites that come when the rollout is over: they are in no wave.
+pub(super) const AFTERWARDS: i32 = 0;
+
 /// What a rollout does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Step {
@@ -46,7 +49,16 @@ pub(super) struct Situation<'a> {
 impl Situation<'_> {
     /// Whether a batch is under way: the status names one until the last one has passed.
     pub(super) fn is_under_way(&self) -> bool {
-        self.course.number > 0 && (self.course.is_new || self.status.batch.is_some())
+        let course = self.course;
+        course.number > 0 && !course.is_over && (course.is_new || self.status.batch.is_some())
+    }
+
+    /// Whether the rollout is over after this step, for good. An outage that takes most of the sites away ends none: when
+    /// they are back they come in batches, and an error among them counts.
+    pub(super) fn is_over(&self, step: &Step) -> bool {
+        let fleet = self.fleet;
+        let is_complete = *step == Step::Complete && fleet.missing * 2 <= fleet.views.len();
+        self.course.number > 0 && (self.course.is_over || is_complete)
     }
 
     /// Whether all members of the newest batch were chosen. The status names sites of a batch only when they were seen
@@ -72,6 +84,7 @@ impl Situation<'_> {
             return Step::Aborted;
         }
         let step = match self.fleet.batch.number {
+            _ if self.course.is_over => self.afterwards(strategy),
             0 => self.first(strategy),
             _ if self.is_under_way() => self.batch(strategy),
             _ => self.following(strategy),
@@ -136,10 +149,18 @@ impl Situation<'_> {
         given.unwrap_or_else(|| self.rest())
     }
 
+    /// When the rollout is over: as many sites side by side as the strategy has in a batch, and whether they fail or not.
+    fn afterwards(&self, strategy: &Strategy) -> Step {
+        let given = self.give(AFTERWARDS, strategy.others, self.fleet.afterwards);
+        given.unwrap_or_else(|| self.rest())
+    }
+
     /// When nobody can be given the version.
     fn rest(&self) -> Step {
-        let Fleet { late, batch, .. } = self.fleet;
-        if late.queued + late.begun > 0 && self.is_under_way() {
+        let Fleet { late, batch, .. } = &self.fleet;
+        if self.course.is_over && self.fleet.afterwards > 0 {
+            Step::Underway
+        } else if late.queued + late.begun > 0 && self.is_under_way() {
             Step::Underway
         } else if self.fleet.to_come_online > 0 {
             // Places are taken by sites that came late.

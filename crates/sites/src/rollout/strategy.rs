@@ -50,7 +50,8 @@ pub enum Error {
 #[derive(Clone, Debug)]
 pub(super) struct Strategy {
     canary: Option<Wave>,
-    others: Wave,
+    /// The batches after the canary, and what comes after all of them.
+    pub(super) others: Wave,
     pub(super) healthy_time: SignedDuration,
     pub(super) on_error: OnError,
     /// More failed sites abort the rollout.

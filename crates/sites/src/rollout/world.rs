@@ -310,6 +310,17 @@ impl World {
         self.report(&name);
     }
 
+    /// A new site with nothing in it.
+    pub(super) fn join(&mut self, site: &str) {
+        let joined = Site {
+            is_placed: true,
+            is_online: true,
+            ..Site::default()
+        };
+        self.sample.sites.insert(site.into(), joined);
+        self.real.insert(site.into(), Real::default());
+    }
+
     pub(super) fn connect(&mut self, site: &str, is_online: bool) {
         let name: Arc<str> = site.into();
         self.sample.sites.get_mut(&name).unwrap().is_online = is_online;

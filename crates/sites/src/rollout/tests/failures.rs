@@ -93,6 +93,107 @@ fn a_site_that_fails_after_its_batch_has_passed_ends_nothing() {
     );
 }
 
+/// What to do about errors, how the version does in the late site, and whether that is a new one or was offline.
+#[test]
+fn a_site_that_comes_after_the_end_of_a_rollout_never_ends_or_reverts_it() {
+    for (on_error, outcome, is_new) in [
+        (OnError::Abort, Outcome::Hangs, true),
+        (OnError::Rollback, Outcome::Hangs, false),
+        (OnError::Rollback, Outcome::Refused, true),
+        (OnError::Continue, Outcome::Refused, false),
+    ] {
+        let mut world = settled(5, by(1));
+        world.on_error(on_error);
+        let most = (on_error == OnError::Continue).then_some(0);
+        world.sample.spec.strategy.max_failures = most;
+        let late = "site-00002";
+        world.connect(late, false);
+        world.sample.sites.get_mut(late).unwrap().is_placed = !is_new;
+        world.sample.bring("2");
+        world.run();
+        assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+        assert_eq!(world.status().completed_rollout, Some(2));
+        // Weeks later one of those that had it is unhealthy, and the late one fails.
+        world.pass(2_000_000);
+        world.flap("site-00000");
+        world.outcomes.insert("2-a".to_owned(), outcome);
+        world.sample.sites.get_mut(late).unwrap().is_placed = true;
+        world.connect(late, true);
+        world.settle();
+        let text = format!("{on_error:?} {outcome:?}");
+        // One that was offline may have it in its queue, and was in a batch that has passed.
+        let goes_on = world.condition(PROGRESSING) == Some(("True", "RollingOut"));
+        assert_eq!(goes_on, is_new, "{text}");
+        assert_eq!(world.status().batch, None);
+        world.run();
+        assert_eq!(world.condition(ABORTED), None, "{text}");
+        assert_eq!(
+            world.condition(PROGRESSING),
+            Some(("False", "Complete")),
+            "{text}"
+        );
+        let failing: Vec<_> = world.status().failing.iter().map(|it| &*it.name).collect();
+        assert_eq!(failing, ["site-00000", late], "{text}");
+        assert_eq!(world.status().counts.failed, 2);
+        assert_eq!(
+            world.condition(AVAILABLE),
+            Some(("False", "SitesUnavailable"))
+        );
+        for site in ["site-00000", "site-00001", "site-00003", "site-00004"] {
+            assert_eq!(world.versions(site), ["1", "2"], "{text}");
+        }
+        // The next one that joins gets it all the same.
+        world.outcomes.clear();
+        world.join("site-9");
+        world.run();
+        assert_eq!(world.versions("site-9"), ["2"], "{text}");
+        // The next rollout can be aborted again.
+        world.on_error(OnError::Abort);
+        world.outcomes.insert("3-a".to_owned(), Outcome::Refused);
+        world.sample.bring("3");
+        world.run();
+        assert_eq!(world.condition(ABORTED), Some(("True", "SiteFailed")));
+        assert_eq!(world.status().completed_rollout, Some(2));
+    }
+}
+
+#[test]
+fn sites_that_come_after_the_end_come_as_many_at_a_time_as_in_a_batch() {
+    for (strategy, at_once) in [(by(2), 2), (canary(1, AfterCanary::AllAtOnce), 5)] {
+        let mut world = settled(6, strategy);
+        world.sample.bring("2");
+        world.run();
+        for site in 0..5 {
+            world.join(&format!("tite-{site}"));
+        }
+        world.settle();
+        assert_eq!(world.batch(0).len(), at_once);
+        world.run();
+        assert_eq!(world.batch(0).len(), 5);
+        assert_eq!(world.status().counts.healthy, 11);
+    }
+}
+
+/// The manager loses its way to most sites for a while: those that are back are a batch, whose errors count.
+#[test]
+fn an_outage_ends_no_rollout() {
+    let mut world = settled(6, by(1));
+    let names = world.names();
+    for site in &names[2..] {
+        world.connect(site, false);
+    }
+    world.sample.bring("2");
+    world.run();
+    assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+    assert_eq!(world.status().completed_rollout, Some(1));
+    world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
+    for site in &names[2..] {
+        world.connect(site, true);
+    }
+    world.run();
+    assert_eq!(world.condition(ABORTED), Some(("True", "SiteFailed")));
+}
+
 #[test]
 fn what_fails_after_the_end_of_a_rollout_does_not_hold_new_sites() {
     let mut world = settled(2, by(1));
@@ -100,18 +201,10 @@ fn what_fails_after_the_end_of_a_rollout_does_not_hold_new_sites() {
     world.settle();
     assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
     assert_eq!(world.condition(READY), Some(("False", "SitesUnavailable")));
-    world.sample.sites.insert(
-        "site-9".into(),
-        Site {
-            is_placed: true,
-            is_online: true,
-            ..Site::default()
-        },
-    );
-    world.real.insert("site-9".into(), world::Real::default());
+    world.join("site-9");
     world.settle();
     assert_eq!(world.condition(ABORTED), None);
-    assert_eq!(world.batch(2), ["site-9"]);
+    assert_eq!(world.batch(0), ["site-9"]);
     world.run();
     assert_eq!(world.versions("site-9"), ["1"]);
 }
