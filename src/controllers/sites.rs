@@ -112,10 +112,15 @@ impl Stores {
             && self.placements.is_complete()
     }
 
-    /// The deployments of an application, sorted by name.
+    /// The deployments of an application, sorted by name, and those whose sites may still have it.
     fn deployments_of(&self, namespace: &str, application: &str) -> Vec<Arc<SiteDeployment>> {
         let mut deployments = self.deployments.in_namespace(namespace);
-        deployments.retain(|deployment| deployment.spec.application == application);
+        deployments.retain(|deployment| {
+            let status = deployment.status.as_ref();
+            let reported = status.map(|it| [&it.application, &it.previous_application]);
+            let mut reported = reported.into_iter().flatten().flatten();
+            deployment.spec.application == application || reported.any(|it| it == application)
+        });
         deployments
     }
 }

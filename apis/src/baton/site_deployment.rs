@@ -218,9 +218,15 @@ pub struct SiteDeploymentStatus {
     /// Counts the rollouts: one more whenever another version is brought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<i64>,
+    /// The application whose version is brought: that of the spec, once its rollout has begun.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub application: Option<String>,
     /// The version that is brought.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// The application that was brought before, where it was another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub previous_application: Option<String>,
     /// The version that was brought before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_version: Option<String>,

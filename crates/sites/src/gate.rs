@@ -269,7 +269,10 @@ impl<'a> Question<'a> {
             return None;
         }
         let mut waiting = self.newer().filter(|newer| newer.begun() == Begun::Not);
-        let later = waiting.find(|later| may_skip(&entry.version, &later.entry.version))?;
+        let later = waiting.find(|later| {
+            later.entry.application == entry.application
+                && may_skip(&entry.version, &later.entry.version)
+        })?;
         let message = format!("Left out for {later}.");
         Some(Decision::Skip { message })
     }

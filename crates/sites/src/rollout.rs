@@ -54,8 +54,9 @@ pub struct Observed<'a> {
     pub status: &'a SiteDeploymentStatus,
     /// The version to be brought.
     pub target: Target,
-    /// Versions that are kept, by [`Version::version`]: a rollback goes back to one of them.
-    pub versions: &'a BTreeMap<Arc<str>, Version>,
+    /// Versions that are kept of its application, and of others of which its sites have some: a rollback goes back to one
+    /// of them.
+    pub versions: &'a Versions,
     /// What was found out about the placement.
     pub placement: Placement,
     /// The sites that the deployment has: those placed, and those that only have revisions, by name.
@@ -76,6 +77,36 @@ pub enum Target {
     NoVersion,
     /// This one.
     Version(Arc<str>),
+}
+
+/// Versions by the name of their application, and by [`Version::version`].
+pub type Versions = BTreeMap<Arc<str>, BTreeMap<Arc<str>, Version>>;
+
+/// Names a version. Those of different applications have nothing to do with each other, whatever they are called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct VersionName<'a> {
+    /// The version.
+    pub version: &'a str,
+    /// Its application.
+    pub application: &'a str,
+}
+
+impl<'a> VersionName<'a> {
+    /// That of what a revision of a site brings.
+    #[must_use]
+    pub fn of(entry: &'a SiteEntry) -> Self {
+        Self {
+            version: &entry.version,
+            application: &entry.application,
+        }
+    }
+}
+
+impl<'a> Observed<'a> {
+    /// A version, if it is kept.
+    fn version(&self, name: VersionName<'_>) -> Option<&'a Version> {
+        self.versions.get(name.application)?.get(name.version)
+    }
 }
 
 /// A version of an application.
@@ -219,7 +250,7 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
         strategy: strategy.as_ref(),
         fleet: &fleet,
         lens: &lens,
-        seed: Seed::new(observed.uid, course.version),
+        seed: Seed::new(observed.uid, course.version.version),
     };
     let abort = Abort::of(observed, &situation);
     let step = situation.next(abort.is_some());
@@ -259,8 +290,8 @@ impl Brought {
 
     /// The version, and which edit of it.
     #[must_use]
-    pub fn content(&self) -> (&str, &str) {
-        (&self.0.version, &self.0.edit)
+    pub fn content(&self) -> (VersionName<'_>, &str) {
+        (VersionName::of(&self.0), &self.0.edit)
     }
 }
 

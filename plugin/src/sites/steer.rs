@@ -54,9 +54,11 @@ pub(crate) fn rollback(
     let status = status(deployment);
     let version = match to_version {
         Some(version) => version.to_owned(),
+        // That of another application is no version of this one.
         None => status
             .previous_version
             .clone()
+            .filter(|_| status.previous_application.is_none())
             .ok_or_else(|| Refusal::NothingEarlier {
                 version: status.version.clone().unwrap_or_default(),
             })?,
@@ -186,8 +188,12 @@ mod tests {
         assert!(rollback(&paused, None, true).unwrap().patch.is_some());
         let mut first = deployment();
         first.status.as_mut().unwrap().previous_version = None;
-        let refusal = rollback(&first, None, false).unwrap_err().to_string();
-        assert!(refusal.starts_with("no version was brought before 1.2.0"));
+        let mut other = deployment();
+        other.status.as_mut().unwrap().previous_application = Some("other".to_owned());
+        for first in [first, other] {
+            let refusal = rollback(&first, None, false).unwrap_err().to_string();
+            assert!(refusal.starts_with("no version was brought before 1.2.0"));
+        }
     }
 
     #[test]

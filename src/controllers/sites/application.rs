@@ -13,7 +13,10 @@ use baton_runtime::{
     queue::Queue,
     source::Wake,
 };
-use baton_sites::snapshot::{self, Content, Kept, Record, content, keep, record_name};
+use baton_sites::{
+    rollout::VersionName,
+    snapshot::{self, Content, Kept, Record, content, keep, record_name},
+};
 use k8s_openapi::{
     api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::ObjectMeta,
     apimachinery::pkg::runtime::RawExtension,
@@ -147,7 +150,9 @@ impl SiteApplications {
             .collect();
         let used = entries.iter().map(|(version, edit)| (&**version, &**edit));
         let named = deployments.iter().flat_map(|deployment| named(deployment));
-        keep(&records, present, &used.collect(), &named.collect())
+        let named = named.filter(|name| name.application == &*key.name);
+        let named = named.map(|name| name.version).collect();
+        keep(&records, present, &used.collect(), &named)
     }
 
     /// Makes the record of the present version and its slices, where they are missing; whether anything was written.
@@ -270,14 +275,21 @@ impl SiteApplications {
 }
 
 /// The versions that somebody may ask for: what a deployment names, what it brings, and what it goes back to.
-fn named(deployment: &SiteDeployment) -> impl Iterator<Item = &str> {
-    let status = deployment.status.as_ref();
-    let reported = status
-        .into_iter()
-        .flat_map(|status| [&status.version, &status.previous_version]);
-    let reported = reported.flatten().map(String::as_str);
-    let asked = Some(&*deployment.spec.application_version).filter(|it| *it != EVERY_VERSION);
-    reported.chain(asked)
+fn named(deployment: &SiteDeployment) -> impl Iterator<Item = VersionName<'_>> {
+    let of = |version, application| VersionName {
+        version,
+        application,
+    };
+    let spec = &deployment.spec;
+    let reported = deployment.status.iter().flat_map(move |status| {
+        let application = status.application.as_ref().unwrap_or(&spec.application);
+        let before = status.previous_application.as_ref().unwrap_or(application);
+        let brought = status.version.iter().map(move |it| of(it, application));
+        let previous = status.previous_version.iter();
+        brought.chain(previous.map(move |it| of(it, before)))
+    });
+    let asked = Some(&*spec.application_version).filter(|it| *it != EVERY_VERSION);
+    reported.chain(asked.map(move |asked| of(asked, &spec.application)))
 }
 
 fn key_of(namespace: Option<&str>, application: Option<&String>) -> Option<Key> {
@@ -304,24 +316,13 @@ fn on_deployment(change: &Change<SiteDeployment>) -> Vec<Wake<Key>> {
     let Some(old) = &change.old else {
         return Vec::new();
     };
-    let needs = |deployment: &SiteDeployment| -> BTreeSet<(String, String)> {
-        let application = &deployment.spec.application;
-        let named = named(deployment).map(|version| (application.clone(), version.to_owned()));
-        named.collect()
-    };
-    let left = change
-        .new
-        .as_ref()
-        .map(|new| needs(new))
-        .unwrap_or_default();
-    let given_up = needs(old);
-    if given_up.is_subset(&left) {
-        return Vec::new();
-    }
-    let key = key_of(old.namespace().as_deref(), Some(&old.spec.application));
-    key.map(|key| Wake::after(UNUSED, key))
-        .into_iter()
-        .collect()
+    let left: BTreeSet<_> = change.new.iter().flat_map(|new| named(new)).collect();
+    let given_up = named(old).filter(|name| !left.contains(name));
+    let applications: BTreeSet<_> = given_up.map(|name| name.application.to_owned()).collect();
+    let namespace = old.namespace();
+    let keys = applications.iter();
+    let keys = keys.filter_map(|it| key_of(namespace.as_deref(), Some(it)));
+    keys.map(|key| Wake::after(UNUSED, key)).collect()
 }
 
 /// A revision of a site that has ended may have been the last one of its version.

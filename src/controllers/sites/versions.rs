@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use baton_apis::constants::LABEL_SITE_APPLICATION;
 use baton_records::{key::Key as RecordKey, revision::RevisionKind, slice::SliceKind};
-use baton_sites::snapshot::Snapshot;
+use baton_sites::{rollout::VersionName, snapshot::Snapshot};
 use k8s_openapi::{
     api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::OwnerReference,
 };
@@ -21,6 +21,8 @@ use crate::controllers::{
 
 /// A version with what it consists of.
 pub(super) struct Version {
+    /// Name of its application.
+    pub application: Arc<str>,
     /// Its record.
     pub record: Arc<ControllerRevision>,
     /// What the record says.
@@ -33,19 +35,25 @@ impl Stores {
         let records = self
             .versions
             .labelled(namespace, LABEL_SITE_APPLICATION, application);
+        let application = application.into();
+        let read = |record| read(record, &application);
         let mut versions: Vec<_> = records.into_iter().filter_map(read).collect();
         versions.sort_by_key(|version| std::cmp::Reverse(version.record.revision));
         versions
     }
 }
 
-fn read(record: Arc<ControllerRevision>) -> Option<Version> {
+fn read(record: Arc<ControllerRevision>, application: &Arc<str>) -> Option<Version> {
     if record.metadata.deletion_timestamp.is_some() {
         return None;
     }
     let data = record.data.as_ref().map(|data| &data.0);
     match Snapshot::deserialize(data.unwrap_or(&serde_json::Value::Null)) {
-        Ok(snapshot) => Some(Version { record, snapshot }),
+        Ok(snapshot) => Some(Version {
+            application: Arc::clone(application),
+            record,
+            snapshot,
+        }),
         Err(error) => {
             let (namespace, name) = (record.namespace(), record.name_any());
             warn!(namespace, name, %error, "a ControllerRevision is no version of a SiteApplication");
@@ -55,6 +63,14 @@ fn read(record: Arc<ControllerRevision>) -> Option<Version> {
 }
 
 impl Version {
+    /// What it is called.
+    pub(super) fn name(&self) -> VersionName<'_> {
+        VersionName {
+            version: &self.snapshot.version,
+            application: &self.application,
+        }
+    }
+
     /// Whether all of its slices are there, so that it can be brought to sites.
     pub(super) fn is_whole(&self, observed: &Observed) -> bool {
         let namespace = self

@@ -19,8 +19,8 @@ fn seconds_ago(seconds: i64) -> Timestamp {
 /// Revisions of two phases each, the oldest first, as `version state state marks`.
 ///
 /// States: `-` not begun, `skip`, `stop` waits for others to stop, `run` begun a minute ago, `ok` available, `no`
-/// refused, `still` has stopped for the last revision. Marks: `edit`, `rollback`, `leaving`, `all` and `svc` for what
-/// it stops.
+/// refused, `still` has stopped for the last revision. Marks: `edit`, `rollback`, `leaving`, `other` for another
+/// application, `all` and `svc` for what it stops.
 fn chain(lines: &[&str]) -> Vec<Member> {
     let mut chain: Vec<Member> = (1..)
         .zip(lines)
@@ -37,7 +37,7 @@ fn chain(lines: &[&str]) -> Vec<Member> {
                 name: format!("v{number}").into(),
                 number,
                 entry: SiteEntry {
-                    application: "shop".to_owned(),
+                    application: if has("other") { "bank" } else { "shop" }.to_owned(),
                     site: "edge".to_owned(),
                     version: words[0].to_owned(),
                     phases: vec!["a".to_owned(), "b".to_owned()],
@@ -330,6 +330,7 @@ fn versions_are_left_out_for_later_patches_that_wait() {
         ["1.2.0 ok ok", "1.2.1 - -", "1.2.2 skip skip"],
         ["1.2.0 ok ok", "1.2.1 - -", "2.2.2 - -"],
         ["1.2.0 ok ok", "1.2.1 - -", "next - -"],
+        ["1.2.0 ok ok", "1.2.1 - -", "1.2.2 - - other"],
         ["1.2.0 ok ok", "1.2.0 - - edit", "1.2.1 - -"],
     ] {
         skipping(&lines, 1, &terms, "start");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use baton_apis::OnError;
 
 use super::{
-    Action, Observed, Revision, RevisionState, Site,
+    Action, Observed, Revision, RevisionState, Site, VersionName,
     abort::Abort,
     course::rolls_back,
     queue::{Given, Queue, Wanted},
@@ -175,7 +175,7 @@ fn last<'a>(
         return None;
     }
     let version = match before(view, situation) {
-        Some(before) => before.entry.version.as_str(),
+        Some(before) => VersionName::of(&before.entry),
         // The history has no room for it: what the deployment brought before, where there was something.
         None => course.previous.filter(|_| member.number > 1)?,
     };
@@ -190,7 +190,7 @@ fn before<'a>(view: &View<'a>, situation: &Situation<'_>) -> Option<&'a Revision
     let course = situation.course;
     view.site.chain.iter().rev().find(|revision| {
         revision.entry.rollout < course.number
-            && revision.entry.version != course.version
+            && VersionName::of(&revision.entry) != course.version
             && !revision.is_deleting
             && (revision.has_begun() || revision.state == RevisionState::Archived)
     })

@@ -1,12 +1,9 @@
 //! Which rollout it is, and whether it may go on.
 
-use baton_apis::{
-    SiteDeploymentStatus,
-    conditions::{ABORTED, reasons},
-};
+use baton_apis::conditions::{ABORTED, reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::{Observed, Revision, Target, strategy, strategy::Strategy};
+use super::{Observed, Revision, Target, VersionName, strategy, strategy::Strategy};
 
 /// The rollout under way, or the last one.
 #[derive(Clone, Debug)]
@@ -14,15 +11,15 @@ pub(super) struct Course<'a> {
     /// Its number; 0 before the first one.
     pub(super) number: i64,
     /// Its version; empty before the first one.
-    pub(super) version: &'a str,
+    pub(super) version: VersionName<'a>,
     /// The version before it.
-    pub(super) previous: Option<&'a str>,
+    pub(super) previous: Option<VersionName<'a>>,
     /// Whether it begins with this plan.
     pub(super) is_new: bool,
     /// Whether the status before says that it was aborted.
     pub(super) was_aborted: bool,
-    /// Whether the status before says that it is over: see [`SiteDeploymentStatus::completed_rollout`].
-    pub(super) is_over: bool,
+    /// The last rollout that is over, as the status before says.
+    pub(super) completed: Option<i64>,
     /// What stops it, and the beginning of another one.
     pub(super) hold: Option<Hold>,
     /// Whether another version is asked for, whose rollout cannot begin yet.
@@ -47,7 +44,7 @@ impl<'a> Course<'a> {
         strategy: Result<&Strategy, &strategy::Error>,
     ) -> Self {
         let wanted = wanted(observed);
-        let mut course = Self::reported(observed.status);
+        let mut course = Self::reported(observed);
         course.hold = match (&wanted, strategy) {
             (Err(hold), _) => Some(hold.clone()),
             (_, Err(error)) => Some(Hold::Invalid(error.clone())),
@@ -68,32 +65,46 @@ impl<'a> Course<'a> {
     }
 
     /// As the status says.
-    fn reported(status: &'a SiteDeploymentStatus) -> Self {
+    fn reported(observed: &Observed<'a>) -> Self {
+        let status = observed.status;
+        let application = status.application.as_deref();
+        let application = application.unwrap_or(&observed.spec.application);
+        let previous = status.previous_application.as_deref();
         let (number, version) = match (status.rollout, &status.version) {
             (Some(number), Some(version)) => (number, version.as_str()),
             _ => (0, ""),
         };
         Self {
             number,
-            version,
-            previous: status.previous_version.as_deref(),
+            version: VersionName {
+                version,
+                application,
+            },
+            previous: status
+                .previous_version
+                .as_deref()
+                .map(|version| VersionName {
+                    version,
+                    application: previous.unwrap_or(application),
+                }),
             is_new: false,
             was_aborted: aborted(&status.conditions).is_some(),
-            is_over: number > 0 && status.completed_rollout == Some(number),
+            completed: status.completed_rollout,
             hold: None,
             is_behind: false,
         }
     }
 
     /// The next one. Where the status was lost, the newest one that revisions tell of goes on if it has the version.
-    fn next(self, observed: &Observed<'a>, wanted: &'a str) -> Self {
+    fn next(self, observed: &Observed<'a>, wanted: VersionName<'a>) -> Self {
         let chains = observed.sites.values().flat_map(|site| &site.chain);
         let newest = chains.max_by_key(|revision| revision.entry.rollout);
         let highest = newest
             .map_or(0, |revision| revision.entry.rollout)
             .max(self.number);
-        let is_lost =
-            |revision: &Revision| revision.entry.version == wanted && !revision.entry.is_rollback;
+        let is_lost = |revision: &Revision| {
+            VersionName::of(&revision.entry) == wanted && !revision.entry.is_rollback
+        };
         let is_known = self.number == 0 && newest.is_some_and(is_lost);
         Self {
             number: if is_known {
@@ -105,10 +116,15 @@ impl<'a> Course<'a> {
             previous: (self.number > 0).then_some(self.version),
             is_new: true,
             was_aborted: false,
-            is_over: false,
+            completed: self.completed,
             hold: None,
             is_behind: false,
         }
+    }
+
+    /// Whether it is over: what comes later is in no wave, and ends nothing.
+    pub(super) fn is_over(&self) -> bool {
+        self.number > 0 && self.completed == Some(self.number)
     }
 
     /// Whether a revision is withdrawn when the rollout is aborted: it has not begun, and would bring the version to a
@@ -119,7 +135,7 @@ impl<'a> Course<'a> {
             && !revision.has_begun()
             && !entry.is_edit
             && !entry.is_rollback
-            && (entry.rollout == self.number || entry.version == self.version)
+            && (entry.rollout == self.number || VersionName::of(entry) == self.version)
     }
 }
 
@@ -136,13 +152,19 @@ pub(super) fn rolls_back(reason: &str) -> bool {
 }
 
 /// The version that is asked for.
-fn wanted<'a>(observed: &Observed<'a>) -> Result<&'a str, Hold> {
+fn wanted<'a>(observed: &Observed<'a>) -> Result<VersionName<'a>, Hold> {
     match &observed.target {
         Target::NoApplication => Err(Hold::NoApplication),
         Target::NoVersion => Err(Hold::NoVersion),
         Target::Version(version) => {
-            let found = observed.versions.get_key_value(version);
-            found.map(|(version, _)| &**version).ok_or(Hold::NoVersion)
+            let application = observed.spec.application.as_str();
+            let kept = observed.versions.get(application);
+            let found = kept.and_then(|kept| kept.get_key_value(version));
+            let named = found.map(|(version, _)| VersionName {
+                version,
+                application,
+            });
+            named.ok_or(Hold::NoVersion)
         }
     }
 }

@@ -11,7 +11,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
 
 use super::{
-    Action, Plan, Revision, RevisionState, Site,
+    Action, Plan, Revision, RevisionState, Site, Target,
     course::aborted,
     world::{self, Outcome, World},
 };
@@ -30,6 +30,8 @@ enum Event {
     Window(usize, bool),
     Place(usize, bool),
     Bring(usize),
+    /// Another application, with versions of the same names.
+    Application(bool),
     Edit(usize),
     Pause(bool),
     Abort,
@@ -48,6 +50,7 @@ fn event() -> impl Strategy<Value = Event> {
         2 => (site(), any::<bool>()).prop_map(|(site, closed)| Event::Window(site, closed)),
         1 => (site(), any::<bool>()).prop_map(|(site, placed)| Event::Place(site, placed)),
         2 => version().prop_map(Event::Bring),
+        1 => any::<bool>().prop_map(Event::Application),
         1 => version().prop_map(Event::Edit),
         1 => any::<bool>().prop_map(Event::Pause),
         1 => Just(Event::Abort),
@@ -127,9 +130,16 @@ impl Checked {
                 world.sample.sites.get_mut(&*name(site)).unwrap().is_placed = is_placed;
             }
             Event::Bring(version) => world.sample.bring(VERSIONS[version]),
+            Event::Application(is_other) => {
+                let name = if is_other { "bank" } else { "shop" };
+                name.clone_into(&mut world.sample.spec.application);
+                if let Target::Version(version) = world.sample.target.clone() {
+                    world.sample.bring(&version);
+                }
+            }
             Event::Edit(version) => {
                 self.edits += 1;
-                let version = world.sample.versions.get_mut(VERSIONS[version]);
+                let version = world.version(VERSIONS[version]);
                 if let Some(version) = version {
                     version.edit = format!("{}-{}", version.version, self.edits).into();
                 }

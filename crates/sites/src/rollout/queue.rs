@@ -12,7 +12,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use baton_apis::SiteEntry;
 
 use super::{
-    Action, Brought, Observed, Revision, RevisionState, Version,
+    Action, Brought, Observed, Revision, RevisionState, Version, VersionName,
     course::Course,
     view::{Lens, View},
 };
@@ -20,7 +20,7 @@ use super::{
 /// A revision that a queue is to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Wanted<'a> {
-    pub(super) version: &'a str,
+    pub(super) version: VersionName<'a>,
     pub(super) rollout: i64,
     pub(super) batch: i32,
     pub(super) is_edit: bool,
@@ -41,7 +41,7 @@ pub(super) struct Queue<'q, 'a> {
 }
 
 impl<'a> Wanted<'a> {
-    pub(super) fn new(version: &'a str, rollout: i64, batch: i32) -> Self {
+    pub(super) fn new(version: VersionName<'a>, rollout: i64, batch: i32) -> Self {
         Self {
             version,
             rollout,
@@ -56,7 +56,7 @@ impl<'a> Wanted<'a> {
         Self {
             is_edit: entry.is_edit,
             is_rollback: entry.is_rollback,
-            ..Self::new(&entry.version, entry.rollout, entry.batch)
+            ..Self::new(VersionName::of(entry), entry.rollout, entry.batch)
         }
     }
 }
@@ -83,7 +83,7 @@ impl<'a> Queue<'_, 'a> {
             return;
         }
         let versions: Option<Vec<_>> = wanted
-            .map(|wanted| Some((wanted, self.version(wanted.version)?)))
+            .map(|wanted| Some((wanted, self.observed.version(wanted.version)?)))
             .collect();
         let Some(versions) = versions else {
             return;
@@ -112,10 +112,11 @@ impl<'a> Queue<'_, 'a> {
         if !self.view.is_in_reach && self.queue().next().is_some() {
             return None;
         }
-        let version = self.version(&running.entry.version)?;
+        let own = VersionName::of(&running.entry);
+        let version = self.observed.version(own)?;
         let is_leaving = || {
             let mut waiting = self.queue().map(Wanted::of).chain(self.last);
-            waiting.any(|waiting| waiting.is_rollback && waiting.version != running.entry.version)
+            waiting.any(|waiting| waiting.is_rollback && waiting.version != own)
         };
         (*version.edit != *running.entry.edit && !is_leaving()).then(|| Wanted {
             is_edit: true,
@@ -133,14 +134,10 @@ impl<'a> Queue<'_, 'a> {
     /// Whether a revision that waits is the one that is wanted in its place.
     fn is_as(&self, revision: &Revision, wanted: Wanted<'_>) -> bool {
         let is_newest = || {
-            let version = self.version(wanted.version);
+            let version = self.observed.version(wanted.version);
             version.is_none_or(|version| *version.edit == *revision.entry.edit)
         };
         Wanted::of(revision) == wanted && (!self.view.is_in_reach || is_newest())
-    }
-
-    fn version(&self, version: &str) -> Option<&'a Version> {
-        self.observed.versions.get(version)
     }
 
     fn give(
@@ -197,7 +194,7 @@ impl<'a> Queue<'_, 'a> {
         Brought(Arc::new(SiteEntry {
             deployment: self.observed.name.to_owned(),
             site: String::new(),
-            application: self.observed.spec.application.clone(),
+            application: wanted.version.application.to_owned(),
             version: version.version.to_string(),
             edit: version.edit.to_string(),
             rollout: wanted.rollout,

@@ -9,7 +9,8 @@ use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus, SiteStop};
 use jiff::Timestamp;
 
 use super::{
-    Action, Observed, Placement, Plan, Revision, RevisionState, Site, Target, Version, plan,
+    Action, Observed, Placement, Plan, Revision, RevisionState, Site, Target, Version, Versions,
+    plan,
 };
 
 /// A deployment, and all that plans of its rollouts depend on.
@@ -21,8 +22,8 @@ pub struct Sample {
     pub generation: i64,
     /// Its status.
     pub status: SiteDeploymentStatus,
-    /// The versions that are kept, by name.
-    pub versions: BTreeMap<Arc<str>, Version>,
+    /// The versions that are kept.
+    pub versions: Versions,
     /// The version to be brought.
     pub target: Target,
     /// What is known of the choice of sites.
@@ -63,7 +64,10 @@ impl Sample {
     /// Asks for a version, which is kept from now on.
     pub fn bring(&mut self, version: &str) {
         let name: Arc<str> = version.into();
+        let application = self.spec.application.as_str();
         self.versions
+            .entry(application.into())
+            .or_default()
             .entry(Arc::clone(&name))
             .or_insert_with(|| Version {
                 version: Arc::clone(&name),

@@ -52,12 +52,18 @@ pub(super) fn report(
     SiteDeploymentStatus {
         observed_generation: Some(observed.generation),
         rollout: (course.number > 0).then_some(course.number),
-        version: (course.number > 0).then(|| course.version.to_owned()),
-        previous_version: course.previous.map(str::to_owned),
+        application: (course.number > 0).then(|| course.version.application.to_owned()),
+        version: (course.number > 0).then(|| course.version.version.to_owned()),
+        previous_application: course
+            .previous
+            .map(|previous| previous.application)
+            .filter(|previous| *previous != course.version.application)
+            .map(str::to_owned),
+        previous_version: course.previous.map(|previous| previous.version.to_owned()),
         completed_rollout: if situation.is_over(step) {
             Some(course.number)
         } else {
-            observed.status.completed_rollout
+            course.completed
         },
         counts,
         batch: batch(situation, step),
@@ -93,7 +99,7 @@ fn batch(situation: &Situation<'_>, step: &Step) -> Option<SiteBatch> {
     };
     match step {
         Step::Complete | Step::NoSites => None,
-        _ if situation.course.is_over => None,
+        _ if situation.course.is_over() => None,
         Step::Give { batch, sites } => Some(new(*batch, sites.len())),
         Step::Held(_) | Step::Aborted if !situation.course.is_new => situation.status.batch.clone(),
         Step::Held(_) | Step::Aborted | Step::Underway | Step::OutOfReach | Step::Soaking(_) => {
@@ -134,7 +140,7 @@ impl Report {
     }
 
     fn progressing(&mut self, observed: &Observed<'_>, situation: &Situation<'_>, step: &Step) {
-        let (fleet, version) = (situation.fleet, situation.course.version);
+        let (fleet, version) = (situation.fleet, situation.course.version.version);
         let counts = &fleet.counts;
         let (status, reason, message) = match step {
             Step::Held(hold) => held(hold, observed),
@@ -179,7 +185,7 @@ impl Report {
                 let text = format!("{version} is brought to wave {batch}.");
                 ("True", reasons::ROLLING_OUT, text)
             }
-            Step::Underway if situation.course.is_over => {
+            Step::Underway if situation.course.is_over() => {
                 let text = format!(
                     "{} of {} sites have {version}; {} that came later are in progress or wait in their queue.",
                     counts.updated, counts.sites, fleet.afterwards

@@ -50,7 +50,7 @@ impl Situation<'_> {
     /// Whether a batch is under way: the status names one until the last one has passed.
     pub(super) fn is_under_way(&self) -> bool {
         let course = self.course;
-        course.number > 0 && !course.is_over && (course.is_new || self.status.batch.is_some())
+        course.number > 0 && !course.is_over() && (course.is_new || self.status.batch.is_some())
     }
 
     /// Whether the rollout is over after this step, for good. An outage that takes most of the sites away ends none: when
@@ -58,7 +58,7 @@ impl Situation<'_> {
     pub(super) fn is_over(&self, step: &Step) -> bool {
         let fleet = self.fleet;
         let is_complete = *step == Step::Complete && fleet.missing * 2 <= fleet.views.len();
-        self.course.number > 0 && (self.course.is_over || is_complete)
+        self.course.number > 0 && (self.course.is_over() || is_complete)
     }
 
     /// Whether all members of the newest batch were chosen. The status names sites of a batch only when they were seen
@@ -84,7 +84,7 @@ impl Situation<'_> {
             return Step::Aborted;
         }
         let step = match self.fleet.batch.number {
-            _ if self.course.is_over => self.afterwards(strategy),
+            _ if self.course.is_over() => self.afterwards(strategy),
             0 => self.first(strategy),
             _ if self.is_under_way() => self.batch(strategy),
             _ => self.following(strategy),
@@ -158,9 +158,8 @@ impl Situation<'_> {
     /// When nobody can be given the version.
     fn rest(&self) -> Step {
         let Fleet { late, batch, .. } = &self.fleet;
-        if self.course.is_over && self.fleet.afterwards > 0 {
-            Step::Underway
-        } else if late.queued + late.begun > 0 && self.is_under_way() {
+        let waits = late.queued + late.begun > 0 && self.is_under_way();
+        if waits || (self.fleet.afterwards > 0 && self.course.is_over()) {
             Step::Underway
         } else if self.fleet.to_come_online > 0 {
             // Places are taken by sites that came late.

@@ -4,7 +4,7 @@ use baton_apis::{AfterCanary, OnError, SiteStrategy, StrategyType};
 use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
-use super::{Observed, Target};
+use super::{Observed, Target, VersionName};
 use crate::{
     duration::{self, DurationError},
     placement::{Expression, ParseError},
@@ -77,8 +77,10 @@ impl Strategy {
         if let Target::Version(version) = &observed.target
             && !healthy_time.unwrap_or_default().is_zero()
             && observed
-                .versions
-                .get(version)
+                .version(VersionName {
+                    version,
+                    application: &observed.spec.application,
+                })
                 .is_some_and(|version| !version.has_probes)
         {
             return Err(Error::NoProbes(version.to_string()));

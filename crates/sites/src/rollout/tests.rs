@@ -70,6 +70,7 @@ fn revision(name: &Arc<str>, number: i64, version: &str, state: RevisionState) -
         name: format!("{name}-{number}").into(),
         number,
         entry: Arc::new(SiteEntry {
+            application: "shop".to_owned(),
             version: version.to_owned(),
             rollout: number,
             batch: 1,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Revision, RevisionState, Site,
+    Revision, RevisionState, Site, VersionName,
     failure::{Failure, ends},
 };
 
@@ -14,7 +14,7 @@ use super::{
 pub(super) struct Lens<'a> {
     /// The rollout and its version; 0 and nothing before the first one.
     pub(super) rollout: i64,
-    pub(super) version: &'a str,
+    pub(super) version: VersionName<'a>,
     /// How long a revision may take from its beginning on.
     pub(super) deadline: SignedDuration,
     pub(super) now: Timestamp,
@@ -81,13 +81,13 @@ impl<'a> View<'a> {
     /// Whether the site is to get the version of the rollout yet.
     pub(super) fn is_to_come(&self, lens: &Lens<'_>) -> bool {
         self.tail
-            .is_none_or(|tail| tail.entry.version != lens.version)
+            .is_none_or(|tail| VersionName::of(&tail.entry) != lens.version)
     }
 
     /// Whether the version of the rollout runs there, as far as is known.
     pub(super) fn is_updated(&self, lens: &Lens<'_>) -> bool {
         self.running
-            .is_some_and(|running| running.entry.version == lens.version)
+            .is_some_and(|running| VersionName::of(&running.entry) == lens.version)
     }
 
     /// Revisions that wait, the oldest first.
@@ -102,7 +102,9 @@ impl Lens<'_> {
     /// Whether the rollout brought its version with this revision.
     fn brought(&self, revision: &Revision) -> bool {
         let entry = &revision.entry;
-        entry.rollout == self.rollout && !entry.is_rollback && entry.version == self.version
+        entry.rollout == self.rollout
+            && !entry.is_rollback
+            && VersionName::of(entry) == self.version
     }
 
     /// Whether a revision was refused before it began, and is not asked for any more. It makes way: it would hold those
@@ -114,7 +116,7 @@ impl Lens<'_> {
             && site.is_online
             && !entry.is_edit
             && !entry.is_rollback
-            && entry.version != self.version
+            && VersionName::of(entry) != self.version
     }
 
     /// Why a revision failed, if it has.

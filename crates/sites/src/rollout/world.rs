@@ -52,6 +52,19 @@ impl World {
         }
     }
 
+    /// A version of the application of the spec.
+    pub(super) fn version(&mut self, version: &str) -> Option<&mut Version> {
+        let application = self.sample.spec.application.as_str();
+        self.sample.versions.get_mut(application)?.get_mut(version)
+    }
+
+    /// Another application is to be brought, in this version and edit.
+    pub(super) fn other_application(&mut self, version: &str, edit: &str) {
+        "bank".clone_into(&mut self.sample.spec.application);
+        self.sample.bring(version);
+        self.version(version).unwrap().edit = edit.into();
+    }
+
     pub(super) fn plan(&self) -> Plan {
         let plan = plan(&self.sample.observed());
         assert_eq!(

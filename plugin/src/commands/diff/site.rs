@@ -35,7 +35,9 @@ pub(crate) async fn run(
             let status = status(&deployment);
             Known {
                 application: deployment.spec.application,
-                before: status.previous_version,
+                before: status
+                    .previous_version
+                    .filter(|_| status.previous_application.is_none()),
                 now: status.version,
             }
         }

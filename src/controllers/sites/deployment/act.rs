@@ -22,7 +22,11 @@ use baton_records::{
     revision::{RevisionKey, RevisionKind, RevisionRecord},
 };
 use baton_runtime::controller::Controller as _;
-use baton_sites::{chain::label, rollout::Action, snapshot::Snapshot};
+use baton_sites::{
+    chain::label,
+    rollout::{Action, VersionName},
+    snapshot::Snapshot,
+};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
@@ -39,7 +43,7 @@ pub(super) const AT_ONCE: usize = 16;
 const IN_A_ROUND: usize = 512;
 
 /// Versions that are given, by version and edit.
-type Versions<'a> = BTreeMap<(&'a str, &'a str), &'a Snapshot>;
+type Versions<'a> = BTreeMap<(VersionName<'a>, &'a str), &'a Snapshot>;
 
 impl SiteDeployments {
     /// Carries out the first of the actions: those of a site one after the other, sites side by side.
@@ -91,11 +95,14 @@ impl SiteDeployments {
         &self,
         deployment: &SiteDeployment,
         versions: &'a [Version],
-        wanted: &BTreeSet<(&str, &str)>,
+        wanted: &BTreeSet<(VersionName<'_>, &str)>,
     ) -> Result<Versions<'a>, Error> {
         let mut found = BTreeMap::new();
-        for Version { record, snapshot } in versions {
-            let id = (snapshot.version.as_str(), snapshot.edit.as_str());
+        for version in versions {
+            let Version {
+                record, snapshot, ..
+            } = version;
+            let id = (version.name(), snapshot.edit.as_str());
             if wanted.contains(&id) {
                 let owner = owner_reference(deployment, false);
                 self.base
@@ -143,7 +150,7 @@ impl SiteDeployments {
                 previous,
             } => {
                 let Some(snapshot) = versions.get(&entry.content()) else {
-                    let (version, _) = entry.content();
+                    let (VersionName { version, .. }, _) = entry.content();
                     let text = format!("version {version} is not kept any more");
                     return Err(Error::Told(text));
                 };

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{SiteDeployment, constants::LABEL_SITE_DEPLOYMENT};
+use baton_sites::rollout::VersionName;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::ResourceExt as _;
 
@@ -36,9 +37,12 @@ impl SiteDeployments {
         choices.retain(|choice| choice.owner_references().is_empty());
         self.base.drop_placements(&choices).await?;
         let entries = orphans.iter().filter_map(|orphan| orphan.site.as_ref());
-        let entries = entries.map(|site| (&*site.entry.version, &*site.entry.edit));
-        let versions = stores.versions_of(&key.namespace, &deployment.spec.application);
+        let entries = entries.map(|site| (VersionName::of(&site.entry), &*site.entry.edit));
         let run: BTreeSet<_> = entries.collect();
+        let applications: BTreeSet<_> = run.iter().map(|(name, _)| name.application).collect();
+        let versions = applications.into_iter();
+        let versions = versions.flat_map(|it| stores.versions_of(&key.namespace, it));
+        let versions: Vec<_> = versions.collect();
         self.own_versions(deployment, &versions, &run).await?;
         let api = &self.base.shared.api;
         let owner = &owner_reference(deployment, true);

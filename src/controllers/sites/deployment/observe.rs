@@ -12,7 +12,7 @@ use baton_sites::{
     chain::{Reported, revision_name, state},
     overlap::{Claim, Overlap, settle},
     rollout::{
-        Observed, Placement, Plan, Revision, Site, Target, Version as Planned, plan,
+        Observed, Placement, Plan, Revision, Site, Target, Versions, plan,
         strategy::canary_expression,
     },
 };
@@ -26,9 +26,9 @@ use crate::controllers::{
 
 /// What was observed for a deployment.
 pub(super) struct Seen {
-    /// What is kept of the versions of the application, the newest first.
+    /// What is kept of the versions of the application, and of others that sites have: of each the newest first.
     pub versions: Vec<Version>,
-    planned: BTreeMap<Arc<str>, Planned>,
+    planned: Versions,
     target: Target,
     placement: Placement,
     sites: BTreeMap<Arc<str>, Site>,
@@ -58,28 +58,44 @@ impl SiteDeployments {
     /// Observes all that a plan needs.
     pub(super) fn observe(&self, key: &Key, deployment: &SiteDeployment, chosen: &Chosen) -> Seen {
         let stores = &self.base.stores;
-        let application = &deployment.spec.application;
-        let mut versions = stores.versions_of(&key.namespace, application);
-        let newest = versions.first().map(|it| it.snapshot.version.clone());
-        versions.retain(|version| version.is_whole(&self.base.observed));
-        let mut planned = BTreeMap::new();
-        for version in &versions {
-            let version = version.snapshot.planned();
-            // The newest edit comes first.
-            planned
-                .entry(Arc::clone(&version.version))
-                .or_insert(version);
+        let application = deployment.spec.application.as_str();
+        let (sites, placement) = self.sites(key, deployment, chosen);
+        let chains = sites.values().flat_map(|site| &site.chain);
+        let mut applications: BTreeSet<_> =
+            chains.map(|it| it.entry.application.as_str()).collect();
+        applications.insert(application);
+        let mut versions = Vec::new();
+        let mut planned = Versions::new();
+        let mut newest = None;
+        for of in applications {
+            let mut kept = stores.versions_of(&key.namespace, of);
+            if of == application {
+                newest = kept.first().map(|it| it.snapshot.version.clone());
+            }
+            kept.retain(|version| version.is_whole(&self.base.observed));
+            let of_it = planned.entry(of.into()).or_default();
+            for version in &kept {
+                let version = version.snapshot.planned();
+                // The newest edit comes first.
+                of_it.entry(Arc::clone(&version.version)).or_insert(version);
+            }
+            versions.extend(kept);
         }
         let exists = stores
             .applications
             .get(&key.namespace, application)
             .is_some();
         let wanted = deployment.spec.application_version.as_str();
-        let whole = |version: &str| planned.get_key_value(version).map(|it| Arc::clone(it.0));
+        let whole = |version: &str| {
+            let (version, _) = planned.get(application)?.get_key_value(version)?;
+            Some(Arc::clone(version))
+        };
         let found = match wanted {
             EVERY_VERSION => {
                 // While its slices are on their way, or are lost, what is rolled out stays the target.
-                let present = deployment.status.as_ref().and_then(|it| it.version.clone());
+                let status = deployment.status.as_ref();
+                let of_it = status.filter(|it| it.application.as_deref() == Some(application));
+                let present = of_it.and_then(|it| it.version.clone());
                 let mut newest = newest.into_iter().chain(present);
                 newest.find_map(|version| whole(&version))
             }
@@ -90,7 +106,6 @@ impl SiteDeployments {
             None => Target::NoVersion,
             Some(version) => Target::Version(version),
         };
-        let (sites, placement) = self.sites(key, deployment, chosen);
         Seen {
             versions,
             planned,

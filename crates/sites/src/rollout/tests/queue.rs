@@ -49,7 +49,7 @@ fn an_edit_reaches_all_sites_that_run_the_version_at_once_and_goes_before_what_w
     world.sample.bring("2");
     world.settle();
     let waiting = world.batch(1)[0].to_owned();
-    world.sample.versions.get_mut("1").unwrap().edit = "1-b".into();
+    world.version("1").unwrap().edit = "1-b".into();
     let plan = world.plan();
     assert!(matches!(plan.actions[0], Action::Withdraw { .. }));
     world.run();
@@ -69,7 +69,7 @@ fn an_edit_reaches_all_sites_that_run_the_version_at_once_and_goes_before_what_w
         .map(|it| (&*it.entry.edit, it.entry.rollout));
     assert_eq!(newest.collect::<Vec<_>>(), [("2-a", 2), ("1-b", 1)]);
     // One of what waits is exchanged.
-    world.sample.versions.get_mut("2").unwrap().edit = "2-b".into();
+    world.version("2").unwrap().edit = "2-b".into();
     world
         .real
         .values_mut()
@@ -92,7 +92,7 @@ fn an_edit_repairs_what_was_aborted_where_it_runs() {
     world.sample.bring("2");
     world.run();
     assert!(world.condition(ABORTED).is_some());
-    world.sample.versions.get_mut("2").unwrap().edit = "2-b".into();
+    world.version("2").unwrap().edit = "2-b".into();
     world.run();
     assert!(world.condition(ABORTED).is_some());
     assert_eq!(world.status().counts.healthy, 1);
@@ -104,7 +104,7 @@ fn a_pause_holds_edits_also_after_an_abort() {
     let mut world = settled(2, by(1));
     world.sample.spec.abort_rollout = Some(1);
     world.sample.spec.paused = true;
-    world.sample.versions.get_mut("1").unwrap().edit = "1-b".into();
+    world.version("1").unwrap().edit = "1-b".into();
     world.run();
     assert_eq!(world.condition(ABORTED), Some(("True", "AbortedByUser")));
     assert_eq!(world.given.len(), 0);

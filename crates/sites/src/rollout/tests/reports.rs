@@ -35,7 +35,7 @@ fn a_strategy_that_cannot_be_followed_is_told_and_changes_nothing_in_sites() {
         (
             |it| {
                 it.sample.spec.strategy.healthy_time = Some("1m".into());
-                it.sample.versions.get_mut("2").unwrap().has_probes = false;
+                it.version("2").unwrap().has_probes = false;
             },
             "version 2 of the application has no availabilityProbes",
         ),

@@ -203,3 +203,63 @@ fn a_batch_that_was_given_in_part_is_completed() {
         assert_eq!(world.status(), expected.status(), "{writes}");
     }
 }
+
+/// The version that is asked for of the other application, and whether its content differs.
+#[test]
+fn another_application_is_another_version_whatever_it_is_called() {
+    for (version, edit) in [("1", "1-a"), ("1", "1-other"), ("2", "2-a")] {
+        let mut world = settled(4, by(1));
+        world.other_application(version, edit);
+        world.settle();
+        assert_eq!(world.given.len(), 1, "{version} {edit}");
+        assert!(world.given.iter().all(|(_, entry)| !entry.is_edit));
+        let status = world.status();
+        let named = (&status.application, &status.previous_application);
+        let named = (named.0.as_deref(), named.1.as_deref());
+        assert_eq!(named, (Some("bank"), Some("shop")));
+        assert_eq!((status.rollout, status.counts.updated), (Some(2), 0));
+        world.run();
+        assert_eq!(world.given.len(), 4);
+        assert_eq!(world.status().counts.healthy, 4);
+        for site in world.names() {
+            let begun = world.real[&site].begun.iter();
+            let begun: Vec<_> = begun.map(|it| it.application.as_str()).collect();
+            assert_eq!(begun, ["shop", "bank"]);
+        }
+        // The next version of it has the same application before it.
+        world.sample.bring("3");
+        world.run();
+        assert_eq!(world.status().previous_application, None);
+        assert_eq!(world.status().previous_version.as_deref(), Some(version));
+    }
+}
+
+#[test]
+fn a_rollback_goes_back_to_another_application() {
+    for history in [0, 2] {
+        let mut world = settled(3, by(1));
+        world.sample.spec.revision_history_limit = history;
+        world.on_error(OnError::Rollback);
+        world.other_application("1", "1-other");
+        world.outcomes.insert("1-other".to_owned(), Outcome::Hangs);
+        world.run();
+        assert_eq!(world.condition(ABORTED), Some(("True", "RolledBack")));
+        let site = world.batch(1)[0];
+        let begun = world.real[site].begun.iter();
+        let begun: Vec<_> = begun.map(|it| it.application.as_str()).collect();
+        assert_eq!(begun, ["shop", "bank", "shop"], "{history}");
+    }
+}
+
+#[test]
+fn an_edit_of_the_application_before_reaches_the_sites_that_still_run_it() {
+    let mut world = settled(3, by(1));
+    world.version("1").unwrap().edit = "1-b".into();
+    world.other_application("1", "1-other");
+    world.settle();
+    let edits = world.given.iter().filter(|(_, entry)| entry.is_edit);
+    let edits: Vec<_> = edits
+        .map(|(_, entry)| (&*entry.application, &*entry.edit, entry.rollout))
+        .collect();
+    assert_eq!(edits, [("shop", "1-b", 1); 3]);
+}
