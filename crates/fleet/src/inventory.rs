@@ -219,6 +219,7 @@ impl Inventory {
             let site = InventorySite {
                 labels: Arc::clone(&entry.traits.labels),
                 is_lost: entry.link.is_lost(),
+                online_since: entry.online_since,
             };
             (name.clone(), site)
         });
@@ -296,6 +297,8 @@ struct Entry {
     /// Only the task of this number may change it: one that was ended may still be running.
     id: u64,
     link: ClusterLink,
+    /// See [`InventorySite::online_since`].
+    online_since: Timestamp,
     /// What is watched, also while the link is down.
     target: Option<Target>,
     traits: Traits,
@@ -347,6 +350,7 @@ impl Shared {
         let entry = Entry {
             id,
             link,
+            online_since: self.clock.now(),
             target: None,
             traits,
         };
@@ -377,6 +381,9 @@ impl Shared {
         let target = std::mem::replace(&mut entry.target, target);
         if entry.link.is_same(&link) {
             return false;
+        }
+        if !link.is_lost() && !entry.link.is_reached() {
+            entry.online_since = self.clock.now();
         }
         let link = std::mem::replace(&mut entry.link, link);
         drop(links);

@@ -142,6 +142,9 @@ pub struct Site {
     pub is_placed: bool,
     /// Whether it can be reached now.
     pub is_online: bool,
+    /// Since when, without interruption, as far as that is known. A later time than the true one gives what is under way
+    /// there more time; an earlier one makes it fail for what an interruption held up.
+    pub online_since: Option<Timestamp>,
     /// Whether its labels match [`strategy::canary_expression`], if there is one: it is one of those that come first.
     pub is_canary: bool,
     /// Its revisions, the oldest first, archived ones included.

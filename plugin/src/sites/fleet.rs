@@ -198,6 +198,10 @@ fn known(observed: &Observed, site: &str) -> Known {
     };
     Known {
         is_online: clusters.map(is_online),
+        online_since: clusters.and_then(|clusters| {
+            let cluster = clusters.get(site).filter(|it| it.is_online())?;
+            cluster.since
+        }),
         is_placed: observed.placed.as_ref().map(|all| all.contains(site)),
     }
 }

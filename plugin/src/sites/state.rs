@@ -102,6 +102,8 @@ pub(crate) struct Rollout<'a> {
 pub(crate) struct Known {
     /// Whether it can be reached; `None` where nobody can tell.
     pub(crate) is_online: Option<bool>,
+    /// Since when, if it can.
+    pub(crate) online_since: Option<Timestamp>,
     /// Whether it is placed; `None` where nobody can tell.
     pub(crate) is_placed: Option<bool>,
 }
@@ -174,7 +176,7 @@ impl Rollout<'_> {
             };
             return (SiteState::Failed, report.since, why.why());
         }
-        if let Some(why) = self.failure(own, &report) {
+        if let Some(why) = self.failure(own, &report, known.online_since) {
             return (SiteState::Failed, report.since, why);
         }
         let is_offline = known.is_online == Some(false) || report.status == Health::Unknown;
@@ -185,9 +187,14 @@ impl Rollout<'_> {
     }
 
     /// Why a revision has failed, if it has: judged as the manager does. The manager names twenty.
-    fn failure(&self, own: &SiteRevision, report: &Report) -> Option<String> {
+    fn failure(
+        &self,
+        own: &SiteRevision,
+        report: &Report,
+        online_since: Option<Timestamp>,
+    ) -> Option<String> {
         let state = own.state();
-        let failure = state.failure(self.deadline, self.now)?;
+        let failure = state.failure(self.deadline, online_since, self.now)?;
         if failure.reason == reasons::PROGRESS_DEADLINE_EXCEEDED {
             let deadline = duration(self.deadline.unsigned_abs());
             return Some(format!("not available after {deadline}: {}", report.why()));
@@ -221,10 +228,12 @@ mod tests {
 
     const ONLINE: Known = Known {
         is_online: Some(true),
+        online_since: None,
         is_placed: Some(true),
     };
     const OFFLINE: Known = Known {
         is_online: Some(false),
+        online_since: None,
         is_placed: Some(true),
     };
 

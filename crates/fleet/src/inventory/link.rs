@@ -38,6 +38,11 @@ impl ClusterLink {
         }
     }
 
+    /// Whether the cluster answers, or its agent reports.
+    pub(super) fn is_reached(&self) -> bool {
+        matches!(self, Self::Up(_) | Self::Pull(Contact::Reported))
+    }
+
     /// Whether the cluster has not answered yet since this process, or its Cluster, came. It will, or turns out to be
     /// lost, and that is a change of its link.
     #[must_use]
@@ -53,6 +58,9 @@ pub struct InventorySite {
     pub labels: Arc<BTreeMap<String, String>>,
     /// Whether it cannot be reached. One that has not answered yet is not lost so far.
     pub is_lost: bool,
+    /// Unless it is lost: since when it has not been, as far as this process knows, which is later than the true time
+    /// after a restart. What was to happen there before may have been held up.
+    pub online_since: Timestamp,
 }
 
 /// The state of an agent.

@@ -129,7 +129,10 @@ impl<'a> Fleet<'a> {
     }
 
     fn add_failure(&mut self, view: &View<'a>, lens: &Lens<'_>) {
-        let Some(failure) = view.failed.and_then(|failed| lens.failure(failed)) else {
+        let Some(failure) = view
+            .failed
+            .and_then(|failed| lens.failure(view.site, failed))
+        else {
             return;
         };
         self.counts.failed += 1;
@@ -146,7 +149,7 @@ impl<'a> Fleet<'a> {
         if let Some(running) = view.running
             && let RevisionState::Started { since, .. } = running.state
         {
-            let ends = Some(lens.ends(since)).filter(|ends| *ends > lens.now);
+            let ends = Some(lens.ends(view.site, since)).filter(|ends| *ends > lens.now);
             self.deadline = earlier(self.deadline, ends);
         }
     }
@@ -158,7 +161,7 @@ impl<'a> Fleet<'a> {
         let number = member.entry.batch;
         if number == AFTERWARDS {
             let is_done = matches!(member.state, RevisionState::Available(_))
-                || lens.failure(member).is_some();
+                || lens.failure(view.site, member).is_some();
             self.afterwards += usize::from(view.is_in_reach && !is_done);
             return;
         }
@@ -179,7 +182,7 @@ impl<'a> Fleet<'a> {
         if !view.is_in_reach {
             return;
         }
-        if let Some(failure) = lens.failure(member) {
+        if let Some(failure) = lens.failure(view.site, member) {
             self.failed_members += 1;
             if is_current {
                 batch.failed += 1;

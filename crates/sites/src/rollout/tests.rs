@@ -87,6 +87,7 @@ fn site(chain: Vec<Revision>) -> Site {
     Site {
         is_placed: true,
         is_online: true,
+        online_since: None,
         is_canary: false,
         chain,
     }

@@ -15,7 +15,7 @@ pub(super) struct Lens<'a> {
     /// The rollout and its version; 0 and nothing before the first one.
     pub(super) rollout: i64,
     pub(super) version: VersionName<'a>,
-    /// How long a revision may take from its beginning on.
+    /// How long a revision may take from its beginning on, or since its site is back.
     pub(super) deadline: SignedDuration,
     pub(super) now: Timestamp,
 }
@@ -66,7 +66,10 @@ impl<'a> View<'a> {
             if view.available.is_none() {
                 if matches!(revision.state, RevisionState::Available(_)) {
                     view.available = Some(revision);
-                } else if view.failed.is_none() && !makes_way && lens.failure(revision).is_some() {
+                } else if view.failed.is_none()
+                    && !makes_way
+                    && lens.failure(site, revision).is_some()
+                {
                     view.failed = Some(revision);
                 }
             }
@@ -119,14 +122,15 @@ impl Lens<'_> {
             && VersionName::of(entry) != self.version
     }
 
-    /// Why a revision failed, if it has.
-    pub(super) fn failure<'r>(&self, revision: &'r Revision) -> Option<Failure<'r>> {
-        revision.state.failure(self.deadline, self.now)
+    /// Why a revision of a site failed, if it has.
+    pub(super) fn failure<'r>(&self, site: &Site, revision: &'r Revision) -> Option<Failure<'r>> {
+        let state = &revision.state;
+        state.failure(self.deadline, site.online_since, self.now)
     }
 
-    /// When a revision that began then has taken too long.
-    pub(super) fn ends(&self, began: Timestamp) -> Timestamp {
-        ends(began, self.deadline)
+    /// When a revision of a site that began then has taken too long.
+    pub(super) fn ends(&self, site: &Site, began: Timestamp) -> Timestamp {
+        ends(began, site.online_since, self.deadline)
     }
 }
 

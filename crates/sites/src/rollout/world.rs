@@ -336,7 +336,12 @@ impl World {
 
     pub(super) fn connect(&mut self, site: &str, is_online: bool) {
         let name: Arc<str> = site.into();
-        self.sample.sites.get_mut(&name).unwrap().is_online = is_online;
+        let now = self.sample.now;
+        let known = self.sample.sites.get_mut(&name).unwrap();
+        if is_online && !known.is_online {
+            known.online_since = Some(now);
+        }
+        known.is_online = is_online;
         self.report(&name);
         self.collect();
     }

@@ -137,6 +137,7 @@ impl SiteDeployments {
             Site {
                 is_placed,
                 is_online: known.is_some_and(|site| !site.is_lost),
+                online_since: known.map(|site| site.online_since),
                 is_canary: known.is_some_and(is_canary),
                 chain: Vec::new(),
             }

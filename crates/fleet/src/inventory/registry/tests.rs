@@ -176,6 +176,28 @@ async fn an_agent_is_lost_since_the_end_of_its_third_period() {
     assert_eq!(since.as_second(), 100 + 3 * 60);
 }
 
+/// Also before an agent has reported a cluster may be reached; it can be for certain when it has.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_is_online_since_it_was_lost_last() {
+    let (mut registry, _) = registry();
+    let since = |registry: &Registry| {
+        let links = registry.shared.links.read();
+        links["a"].online_since.as_second()
+    };
+    sleep(Duration::from_secs(10)).await;
+    registry.cluster_event(&Event::Upsert(&cluster("a", "1", &pull())));
+    assert_eq!(since(&registry), 10);
+    sleep(Duration::from_secs(20)).await;
+    // The periods between reports, and since when it is online after each: one of three minutes loses it.
+    for (pause, expected) in [(0, 30), (100, 30), (100, 30), (1_000, 1_230)] {
+        sleep(Duration::from_secs(pause)).await;
+        let version = Some(Ok("v1.36.3".to_owned()));
+        registry.shared.heartbeats.agent_reported("a", version);
+        sleep(Duration::from_millis(1)).await;
+        assert_eq!(since(&registry), expected);
+    }
+}
+
 #[tokio::test]
 async fn without_the_definition_there_are_no_clusters() {
     let (mut registry, _) = registry();

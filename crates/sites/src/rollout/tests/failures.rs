@@ -93,6 +93,36 @@ fn a_site_that_fails_after_its_batch_has_passed_ends_nothing() {
     );
 }
 
+/// How long a canary is offline after it has begun, and when it fails that does not get available after that.
+#[test]
+fn time_spent_offline_does_not_count_as_time_to_get_available() {
+    for (seconds, end) in [(0, 600), (60, 720), (7_200, 7_860)] {
+        let mut world = settled(3, canary(1, AfterCanary::AllAtOnce));
+        world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
+        world.sample.bring("2");
+        world.settle();
+        let site = world.batch(1)[0].to_owned();
+        world.work(&site);
+        let begun = world.sample.now;
+        if seconds > 0 {
+            world.pass(60);
+            world.connect(&site, false);
+            world.settle();
+            world.pass(seconds);
+            world.connect(&site, true);
+        }
+        world.settle();
+        let end = begun + jiff::SignedDuration::from_secs(end);
+        assert_eq!(world.plan().again_at, Some(end), "{seconds}");
+        world.sample.now = end - jiff::SignedDuration::from_secs(1);
+        world.settle();
+        assert_eq!(world.condition(ABORTED), None, "{seconds}");
+        world.sample.now = end;
+        world.settle();
+        assert_eq!(world.condition(ABORTED), Some(("True", "SiteFailed")));
+    }
+}
+
 /// What to do about errors, how the version does in the late site, and whether that is a new one or was offline.
 #[test]
 fn a_site_that_comes_after_the_end_of_a_rollout_never_ends_or_reverts_it() {
