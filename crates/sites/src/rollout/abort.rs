@@ -61,7 +61,7 @@ impl Abort {
             OnError::Rollback => reasons::ROLLED_BACK,
             OnError::Abort | OnError::Continue => reasons::SITE_FAILED,
         };
-        let error = match fleet.batch.error {
+        let error = match fleet.batch.error.or(fleet.error) {
             Some((site, failure)) => {
                 let text = crate::text::line(failure.message, MAX_ERROR);
                 format!(" Site {site}: {}: {text}", failure.reason)

@@ -42,6 +42,8 @@ pub(super) struct Fleet<'a> {
     pub(super) canaries: usize,
     /// Members of the rollout that failed, of any batch.
     pub(super) failed_members: usize,
+    /// The first of them.
+    pub(super) error: Option<(&'a Arc<str>, Failure<'a>)>,
     pub(super) in_reach: usize,
     pub(super) available: usize,
     /// The next time at which a revision will have taken too long.
@@ -87,6 +89,7 @@ impl<'a> Fleet<'a> {
             to_come_online: 0,
             canaries: 0,
             failed_members: 0,
+            error: None,
             in_reach: 0,
             available: 0,
             deadline: None,
@@ -184,6 +187,7 @@ impl<'a> Fleet<'a> {
         }
         if let Some(failure) = lens.failure(view.site, member) {
             self.failed_members += 1;
+            self.error.get_or_insert((view.name, failure));
             if is_current {
                 batch.failed += 1;
                 batch.error.get_or_insert((view.name, failure));

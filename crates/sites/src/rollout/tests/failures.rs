@@ -285,6 +285,25 @@ fn it_goes_on_until_too_many_sites_have_failed() {
     }
 }
 
+/// The newest wave is fine, and those before it fail while it goes on.
+#[test]
+fn an_abort_names_a_site_of_an_earlier_wave() {
+    let mut world = settled(3, with(by(1), |it| it.max_failures = Some(0)));
+    world.on_error(OnError::Continue);
+    world.sample.bring("2");
+    world.settle();
+    let first = world.batch(1)[0].to_owned();
+    world.work(&first);
+    world.work(&first);
+    world.settle();
+    assert_eq!(world.batch(2).len(), 1);
+    world.flap(&first);
+    world.settle();
+    assert_eq!(world.condition(ABORTED), Some(("True", "SiteFailed")));
+    let expected = format!("1 sites failed, more than 0. Site {first}: ProbeFailure: why");
+    assert_eq!(world.message(ABORTED), expected);
+}
+
 #[test]
 fn a_failure_during_a_pause_counts_when_it_is_over() {
     let mut world = settled(2, by(1));
