@@ -212,7 +212,7 @@ pub struct Plan {
     pub status: SiteDeploymentStatus,
     /// Whether `status` has to be written before the actions.
     pub status_first: bool,
-    /// The actions.
+    /// The actions. Those of a site stand together: what is withdrawn there is given again behind it.
     pub actions: Vec<Action>,
     /// When to plan again although nothing changes.
     pub again_at: Option<Timestamp>,

@@ -13,15 +13,10 @@ use super::{
     view::View,
 };
 
-/// The actions of a plan, in the order in which they are carried out.
+/// The actions of a plan, in the order in which they are carried out: those of a site one after the other, as what is
+/// withdrawn there without being given again is lost.
 #[derive(Debug, Default)]
-struct Actions {
-    withdraw: Vec<Action>,
-    give: Vec<Action>,
-    archive: Vec<Action>,
-    forget: Vec<Action>,
-    tear_down: Vec<Action>,
-}
+struct Actions(Vec<Action>);
 
 /// What is to be done, given what comes next.
 pub(super) fn of(
@@ -51,7 +46,7 @@ pub(super) fn of(
                 aborted: abort.map(|_| situation.course),
                 last: last(view, situation, abort, batch),
             };
-            queue.bring_up_to_date(&mut given, &mut actions.withdraw, &mut actions.give);
+            queue.bring_up_to_date(&mut given, &mut actions.0);
         }
         actions.archive_superseded(view);
         actions.forget_surplus(view, observed, situation);
@@ -63,27 +58,17 @@ pub(super) fn of(
             actions.withdraw_aborted(site, situation);
         }
     }
-    actions.into_list()
+    actions.0
 }
 
 impl Actions {
-    fn into_list(self) -> Vec<Action> {
-        let mut list = self.withdraw;
-        list.extend(self.give);
-        list.extend(self.archive);
-        list.extend(self.forget);
-        list.extend(self.tear_down);
-        list
-    }
-
     /// What waits of an aborted rollout never begins; also while the deployment is paused.
     fn withdraw_aborted(&mut self, site: &Site, situation: &Situation<'_>) {
         let chain = site.chain.iter().rev();
         let waiting = chain.filter(|revision| situation.course.withdraws(revision));
-        self.withdraw
-            .extend(waiting.map(|revision| Action::Withdraw {
-                revision: Arc::clone(&revision.name),
-            }));
+        self.0.extend(waiting.map(|revision| Action::Withdraw {
+            revision: Arc::clone(&revision.name),
+        }));
     }
 
     /// Those before one that is available, and those that were left out of the queue.
@@ -96,10 +81,9 @@ impl Actions {
             (revision.counts() && revision.number < available)
                 || (is_skipped && !revision.is_deleting && !revision.is_archiving)
         });
-        self.archive
-            .extend(superseded.map(|revision| Action::Archive {
-                revision: Arc::clone(&revision.name),
-            }));
+        self.0.extend(superseded.map(|revision| Action::Archive {
+            revision: Arc::clone(&revision.name),
+        }));
     }
 
     /// Archived revisions that the history has no room for, the oldest first. While a rollout may have to be taken
@@ -132,7 +116,7 @@ impl Actions {
         let surplus = archived()
             .take(surplus)
             .filter(|revision| Some(revision.number) != before);
-        self.forget.extend(surplus.map(|revision| Action::Forget {
+        self.0.extend(surplus.map(|revision| Action::Forget {
             revision: Arc::clone(&revision.name),
         }));
     }
@@ -140,10 +124,9 @@ impl Actions {
     /// The oldest first: one that goes before a newer one hands nothing back to it.
     fn tear_down(&mut self, site: &Site) {
         let revisions = site.chain.iter().filter(|revision| !revision.is_deleting);
-        self.tear_down
-            .extend(revisions.map(|revision| Action::TearDown {
-                revision: Arc::clone(&revision.name),
-            }));
+        self.0.extend(revisions.map(|revision| Action::TearDown {
+            revision: Arc::clone(&revision.name),
+        }));
     }
 }
 

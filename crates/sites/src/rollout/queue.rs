@@ -64,12 +64,7 @@ impl<'a> Wanted<'a> {
 impl<'a> Queue<'_, 'a> {
     /// Makes the queue what it is to be. What cannot be given again, since its version is not kept any more, is not
     /// withdrawn.
-    pub(super) fn bring_up_to_date(
-        &self,
-        given: &mut Given<'a>,
-        withdraw: &mut Vec<Action>,
-        give: &mut Vec<Action>,
-    ) {
+    pub(super) fn bring_up_to_date(&self, given: &mut Given<'a>, actions: &mut Vec<Action>) {
         let mut wanted = self.wanted().peekable();
         let mut queue = self.queue().peekable();
         while let (Some(next), Some(revision)) = (wanted.peek(), queue.peek()) {
@@ -90,10 +85,10 @@ impl<'a> Queue<'_, 'a> {
         };
         let mut withdrawn: Vec<_> = queue.map(|revision| &revision.name).collect();
         withdrawn.reverse();
-        withdraw.extend(withdrawn.into_iter().map(|revision| Action::Withdraw {
+        actions.extend(withdrawn.into_iter().map(|revision| Action::Withdraw {
             revision: Arc::clone(revision),
         }));
-        self.give(&versions, given, give);
+        self.give(&versions, given, actions);
     }
 
     /// What is to be behind the revision that runs.

@@ -39,7 +39,7 @@ use crate::controllers::{
 
 /// Sites that are worked on side by side.
 pub(super) const AT_ONCE: usize = 16;
-/// Actions before it is planned again, so that what somebody asks for meanwhile counts.
+/// Actions before it is planned again, so that what somebody asks for meanwhile counts. Those of a site are not divided.
 const IN_A_ROUND: usize = 512;
 
 /// Versions that are given, by version and edit.
@@ -57,7 +57,7 @@ impl SiteDeployments {
         seen: &Seen,
         actions: &[Action],
     ) -> Result<(), Error> {
-        let actions = &actions[..actions.len().min(IN_A_ROUND)];
+        let actions = first(actions, IN_A_ROUND, |action| self.site_of(key, action));
         let given: BTreeSet<_> = actions
             .iter()
             .filter_map(|action| match action {
@@ -222,6 +222,21 @@ impl SiteDeployments {
     }
 }
 
+/// So many of the actions, and the others of the last site among them.
+fn first<S: PartialEq>(
+    actions: &[Action],
+    most: usize,
+    site_of: impl Fn(&Action) -> Option<S>,
+) -> &[Action] {
+    let Some(last) = most.checked_sub(1).and_then(|last| actions.get(last)) else {
+        return actions;
+    };
+    let last = site_of(last);
+    let others = actions[most..].iter();
+    let others = others.take_while(|action| site_of(action) == last);
+    &actions[..most + others.count()]
+}
+
 fn revision_key(key: &Key, name: &str) -> RevisionKey {
     RecordKey {
         kind: RevisionKind::ObjectSet,
@@ -291,6 +306,29 @@ mod tests {
     use baton_sites::snapshot::SnapshotPhase;
 
     use super::*;
+
+    /// How many actions are carried out when two may be, by the sites of all of them.
+    #[test]
+    fn the_actions_of_a_site_are_not_divided() {
+        for (sites, expected) in [
+            ("", 0),
+            ("a", 1),
+            ("ab", 2),
+            ("aab", 2),
+            ("abbbc", 4),
+            ("aaa", 3),
+        ] {
+            let actions = sites.chars().map(|site| Action::Withdraw {
+                revision: site.to_string().into(),
+            });
+            let actions: Vec<_> = actions.collect();
+            let site_of = |action: &Action| match action {
+                Action::Withdraw { revision } => Some(Arc::clone(revision)),
+                _ => None,
+            };
+            assert_eq!(first(&actions, 2, site_of).len(), expected, "{sites}");
+        }
+    }
 
     /// However many objects a version has, they are in slices that all sites share.
     #[test]

@@ -51,7 +51,8 @@ fn an_edit_reaches_all_sites_that_run_the_version_at_once_and_goes_before_what_w
     let waiting = world.batch(1)[0].to_owned();
     world.version("1").unwrap().edit = "1-b".into();
     let plan = world.plan();
-    assert!(matches!(plan.actions[0], Action::Withdraw { .. }));
+    let is_withdrawn = |action: &Action| matches!(action, Action::Withdraw { .. });
+    assert!(plan.actions.iter().any(is_withdrawn));
     world.run();
     for site in world.names() {
         let edits: Vec<_> = world.real[&site]
@@ -83,6 +84,35 @@ fn an_edit_reaches_all_sites_that_run_the_version_at_once_and_goes_before_what_w
     assert_eq!(edits, ["1-a", "1-b", "2-b"]);
     let entry = &world.sample.sites[&*waiting].chain[1].entry;
     assert!(entry.is_edit && entry.rollout == 1 && entry.batch == 1);
+}
+
+/// What a plan withdraws in a site it gives again right behind, before it goes on to another site.
+#[test]
+fn the_actions_of_a_site_stand_together() {
+    let mut world = settled(3, SiteStrategy::default());
+    world.close_windows();
+    for version in ["2", "3"] {
+        world.sample.bring(version);
+        world.run();
+    }
+    world.version("1").unwrap().edit = "1-b".into();
+    let plan = world.plan();
+    let words = plan.actions.iter().map(|action| match action {
+        Action::Withdraw { .. } => "withdraw".to_owned(),
+        Action::Give { site, .. } => format!("give {site}"),
+        other => format!("{other:?}"),
+    });
+    let words: Vec<_> = words.collect();
+    let expected: Vec<_> = world
+        .names()
+        .into_iter()
+        .flat_map(|site| {
+            let give = format!("give {site}");
+            let withdraw = "withdraw".to_owned();
+            [withdraw.clone(), withdraw, give.clone(), give.clone(), give]
+        })
+        .collect();
+    assert_eq!(words, expected);
 }
 
 #[test]
