@@ -148,6 +148,34 @@ fn last<'a>(
     if let Some(batch) = batch {
         return Some(Wanted::new(course.version, course.number, batch));
     }
+    let (member, before) = goes_back(view, situation, abort)?;
+    Some(Wanted {
+        is_rollback: true,
+        ..Wanted::new(before?, course.number, member.entry.batch)
+    })
+}
+
+/// The sites that keep the version of a rollout that was taken back: they had nothing before, or it is not kept any more.
+pub(super) fn left_behind<'a>(
+    observed: &Observed<'_>,
+    situation: &Situation<'a>,
+    abort: Option<&Abort>,
+) -> impl Iterator<Item = &'a Arc<str>> {
+    let views = situation.fleet.views.iter();
+    let left = views.filter(move |view| {
+        let back = goes_back(view, situation, abort);
+        back.is_some_and(|(_, before)| before.and_then(|it| observed.version(it)).is_none())
+    });
+    left.map(|view| view.name)
+}
+
+/// What the rollout brought to a site that is to go back, and to which version, if there is one.
+fn goes_back<'a>(
+    view: &View<'a>,
+    situation: &Situation<'a>,
+    abort: Option<&Abort>,
+) -> Option<(&'a Revision, Option<VersionName<'a>>)> {
+    let course = situation.course;
     let member = view
         .member
         .filter(|_| abort.is_some_and(|abort| rolls_back(&abort.reason)))?;
@@ -157,15 +185,12 @@ fn last<'a>(
     if !member.has_begun() || view.site.chain.iter().any(is_back) {
         return None;
     }
-    let version = match before(view, situation) {
-        Some(before) => VersionName::of(&before.entry),
+    let before = match before(view, situation) {
+        Some(before) => Some(VersionName::of(&before.entry)),
         // The history has no room for it: what the deployment brought before, where there was something.
-        None => course.previous.filter(|_| member.number > 1)?,
+        None => course.previous.filter(|_| member.number > 1),
     };
-    Some(Wanted {
-        is_rollback: true,
-        ..Wanted::new(version, course.number, member.entry.batch)
-    })
+    Some((member, before))
 }
 
 /// What a site had before the rollout.

@@ -1,5 +1,7 @@
 //! What is reported of a rollout.
 
+use std::sync::Arc;
+
 use baton_apis::{
     EVERY_VERSION, SiteBatch, SiteDeploymentStatus,
     conditions::{ABORTED, AVAILABLE, PLACED, PROGRESSING, WAITING, reasons},
@@ -11,6 +13,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{
     Observed, Placement, Plan,
     abort::Abort,
+    actions::left_behind,
     course::Hold,
     fleet::Fleet,
     step::{AFTERWARDS, Situation, Step},
@@ -19,6 +22,9 @@ use crate::text;
 
 /// Longest message of a condition, in bytes: there is room for all of them beside the sites that fail.
 const MAX_MESSAGE: usize = 640;
+
+/// Most sites that the message of a condition names.
+const MAX_NAMED: usize = 5;
 
 /// The status of a deployment, given what comes next.
 ///
@@ -39,7 +45,8 @@ pub(super) fn report(
             observed.now,
         ),
     };
-    conditions.progressing(observed, situation, step);
+    let left: Vec<_> = left_behind(observed, situation, abort).collect();
+    conditions.progressing(observed, situation, (step, &left));
     conditions.available(situation.fleet);
     conditions.aborted(abort);
     conditions.placed(observed, situation.fleet);
@@ -139,17 +146,30 @@ impl Report {
             .set(type_, status, reason, &text::line(message, MAX_MESSAGE));
     }
 
-    fn progressing(&mut self, observed: &Observed<'_>, situation: &Situation<'_>, step: &Step) {
+    /// `left` are sites that should have gone back and cannot.
+    fn progressing(
+        &mut self,
+        observed: &Observed<'_>,
+        situation: &Situation<'_>,
+        (step, left): (&Step, &[&Arc<str>]),
+    ) {
         let (fleet, version) = (situation.fleet, situation.course.version.version);
         let counts = &fleet.counts;
         let (status, reason, message) = match step {
             Step::Held(hold) => held(hold, observed),
             Step::NoSites => ("False", reasons::NO_SITES, "No site is placed.".to_owned()),
             Step::Aborted => {
-                let text = format!(
-                    "Rollout {} of {version} was aborted.",
-                    situation.course.number
-                );
+                let number = situation.course.number;
+                let mut text = format!("Rollout {number} of {version} was aborted.");
+                if !left.is_empty() {
+                    let named: Vec<_> = left.iter().take(MAX_NAMED).map(|it| &***it).collect();
+                    text = format!(
+                        "{text} {} sites keep it, as what they had before is not kept, or was nothing: {}{}",
+                        left.len(),
+                        named.join(", "),
+                        if left.len() > MAX_NAMED { ", ..." } else { "." },
+                    );
+                }
                 ("False", reasons::ABORTED, text)
             }
             Step::Complete => {

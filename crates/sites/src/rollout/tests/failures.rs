@@ -267,6 +267,32 @@ fn a_rollback_puts_back_what_each_site_had() {
     }
 }
 
+/// Whether the sites had something before, which is not kept any more.
+#[test]
+fn sites_that_cannot_go_back_are_named() {
+    for had in [true, false] {
+        let mut world = if had {
+            settled(3, by(1))
+        } else {
+            World::new(3)
+        };
+        world.sample.spec.strategy = by(1);
+        world.on_error(OnError::Rollback);
+        world.sample.bring("2");
+        world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
+        world.settle();
+        world.sample.versions.get_mut("shop").unwrap().remove("1");
+        world.run();
+        assert_eq!(world.condition(ABORTED), Some(("True", "RolledBack")));
+        let site = world.batch(1)[0].to_owned();
+        let expected = format!(
+            "1 sites keep it, as what they had before is not kept, or was nothing: {site}."
+        );
+        let message = world.message(PROGRESSING);
+        assert!(message.ends_with(&expected), "{message}");
+    }
+}
+
 #[test]
 fn it_goes_on_until_too_many_sites_have_failed() {
     for (most, batches) in [(Some(0), 1), (Some(1), 2), (Some(3), 4), (None, 6)] {
