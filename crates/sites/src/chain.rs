@@ -25,16 +25,32 @@ pub fn label(deployment: &str, site: &str) -> String {
 /// The name of a revision of a chain, with its number.
 ///
 /// # Guarantees
-/// At most 33 characters and those of the number. Two chains share names only if two hashes of 32 bits are the same.
+/// - At most 33 characters and those of the number. Two chains share names only if two hashes of 32 bits are the same.
+/// - It is a DNS label that starts with a letter, as the names of phase objects have to, which begin with it. Names of
+///   deployments and of sites may have dots, and start with a digit.
 #[must_use]
 pub fn revision_name(deployment: &str, site: &str, number: i64) -> String {
     let hash = &short_hash(&format!("{deployment}/{site}"))[..8];
+    let deployment = after_a_letter(without_dots(deployment));
+    let site = without_dots(site);
     let short = begin(
-        deployment,
+        &deployment,
         OF_DEPLOYMENT.max(READABLE.saturating_sub(site.len() + 1)),
     );
-    let site = begin(site, READABLE - short.len() - 1);
+    let site = begin(&site, READABLE - short.len() - 1);
     format!("{short}-{site}-{hash}-{number}")
+}
+
+fn without_dots(name: &str) -> String {
+    name.replace('.', "-")
+}
+
+fn after_a_letter(name: String) -> String {
+    if name.starts_with(|c: char| c.is_ascii_lowercase()) {
+        name
+    } else {
+        format!("d-{name}")
+    }
 }
 
 /// What a revision of a site reports.
@@ -98,6 +114,8 @@ pub fn state(reported: Reported<'_>) -> RevisionState {
 
 #[cfg(test)]
 mod tests {
+    use baton_engine::delegated::{self, Delegated, name_to_make};
+
     use baton_apis::conditions::reasons::{
         CLUSTER_UNREACHABLE, PREFLIGHT_ERROR, PROBE_FAILURE, QUEUED, SKIPPED, STOPPING,
     };
@@ -120,6 +138,53 @@ mod tests {
         }
         assert_ne!(revision_name("a-b", "c", 1), revision_name("a", "b-c", 1));
         assert_ne!(label("a-b", "c"), label("a", "b-c"));
+    }
+
+    /// Kubernetes lets deployments and push clusters be named by any DNS subdomain.
+    #[test]
+    fn phases_of_a_revision_can_be_named_after_it() {
+        let long = "2024.till".repeat(7);
+        for (deployment, site, readable) in [
+            ("till", "edge-1.eu", "till-edge-1-eu-"),
+            ("2024-till", "edge", "d-2024-till-edge-"),
+            ("7", "9", "d-7-9-"),
+            ("till.v2", "0.eu", "till-v2-0-eu-"),
+            (&long, &long, "d-2024-till-2024-till20-"),
+            ("web", "very-long-site-name.eu", "web-very-long-site-name-"),
+        ] {
+            for number in [1, i64::MAX] {
+                let revision = revision_name(deployment, site, number);
+                assert!(revision.starts_with(readable), "{revision}");
+                for phase in ["a", &"p".repeat(63), "0-to-9"] {
+                    let names = delegated::names(&revision, phase);
+                    let phase_object = Delegated {
+                        kind: "ObjectSetPhase",
+                        name: name_to_make(&names, true).to_owned(),
+                        class: "cluster.edge".to_owned(),
+                        ..Delegated::default()
+                    };
+                    assert_eq!(phase_object.violation(), None);
+                }
+            }
+        }
+    }
+
+    /// Revisions that exist are found by their names.
+    #[test]
+    fn names_that_were_usable_stay_as_they_were() {
+        for (deployment, site, expected) in [
+            ("web", "eu", "web-eu-"),
+            ("web-2", "1-edge", "web-2-1-edge-"),
+            (
+                "web",
+                "a-site-that-is-cut-here.eu",
+                "web-a-site-that-is-cut-",
+            ),
+        ] {
+            let hash = &short_hash(&format!("{deployment}/{site}"))[..8];
+            let name = revision_name(deployment, site, 3);
+            assert_eq!(name, format!("{expected}{hash}-3"));
+        }
     }
 
     #[test]
