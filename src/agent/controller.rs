@@ -18,6 +18,7 @@ use baton_runtime::{
     queue::Queue,
     source::Wake,
 };
+use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use super::{
@@ -30,7 +31,7 @@ use crate::controllers::{
     observed::{Observed, phases_of_siblings},
     owners::{Owners, Targets},
     phase_pass::{PhaseOutcome, PhasePass},
-    site_gate::{Gate, Passage, ask, is_of_site, is_untouched, mates},
+    site_gate::{Gate, Passage, Times, ask, is_of_site, is_untouched, mates},
     strays::Strays,
 };
 
@@ -41,6 +42,8 @@ pub(crate) struct AgentPhases {
     pub mirrors: Arc<Mirrors>,
     /// Where it is kept what phases have begun.
     pub file: StateFile,
+    /// Since when this process has been at work.
+    pub since: Timestamp,
     /// The cluster that the agent serves.
     pub targets: Targets,
     pub owners: Owners<PhaseKind>,
@@ -152,11 +155,15 @@ impl AgentPhases {
         if record.deleting || !is_of_site(&record) {
             return Ok(Ok((record, Passage::default())));
         }
-        let now = self.shared.clock.now();
+        let times = Times {
+            now: self.shared.clock.now(),
+            in_touch_since: self.since,
+        };
         let origin = Origin::read(&record)?;
         let terms = || origin.place().map(|place| place.terms().clone());
         let gate = |record: &PhaseRecord| {
-            ask(&self.observed, record, |_| terms().unwrap_or_default(), now)
+            let terms = |_: &_| terms().unwrap_or_default();
+            ask(&self.observed, record, terms, times)
         };
         match gate(&record)? {
             Gate::Open(site) => Ok(Ok((record, site))),

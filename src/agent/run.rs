@@ -101,6 +101,7 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
         observed: observed.clone(),
         mirrors: mirrors.clone(),
         file: file.clone(),
+        since: shared.clock.now(),
         targets: Targets {
             home: target.clone(),
             inventory: None,

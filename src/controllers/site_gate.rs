@@ -24,6 +24,7 @@ use baton_fleet::mirror::{Origin, Place};
 use baton_records::{
     phase::{PhaseKey, PhaseRecord},
     record::ReadError,
+    revision::RevisionRecord,
 };
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome, source::Wake};
 use baton_sites::{
@@ -58,6 +59,14 @@ pub(crate) struct Passage {
     pub stopped: Option<MappedCondition>,
     /// What newer revisions ask it to stop.
     pub demand: Option<Demand>,
+}
+
+/// When the gate is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub now: Timestamp,
+    /// Since when who asks has been in touch with the site without a break.
+    pub in_touch_since: Timestamp,
 }
 
 /// Whether a phase is one of a site.
@@ -98,7 +107,10 @@ pub(crate) fn ask(
     observed: &Observed,
     phase: &PhaseRecord,
     terms: impl FnOnce(&SiteEntry) -> Terms,
-    now: Timestamp,
+    Times {
+        now,
+        in_touch_since,
+    }: Times,
 ) -> Result<Gate, ReadError> {
     let Some(text) = phase.annotations.get(ANNOTATION_SITE) else {
         return Ok(Gate::Open(Passage::default()));
@@ -145,6 +157,7 @@ pub(crate) fn ask(
         chain: &chain,
         own,
         phase: place,
+        in_touch_since,
     };
     if begun == Begun::Not && member.is_leaving {
         return Ok(Gate::Unknown);
@@ -310,6 +323,7 @@ fn chain_of_revisions(observed: &Observed, namespace: &str, label: &str) -> Vec<
     let revisions = observed.revisions.of_chain(namespace, label).into_iter();
     let members = revisions.filter(|it| !it.archived).filter_map(|revision| {
         let phases = observed.phases.controlled_by(&revision);
+        let is_refused = phases.is_empty() && is_refused(&revision);
         let member = Member {
             uid: revision.uid.clone(),
             name: revision.key.name.clone(),
@@ -319,9 +333,19 @@ fn chain_of_revisions(observed: &Observed, namespace: &str, label: &str) -> Vec<
             phases: Vec::new(),
             is_leaving: !revision.is_in_force(),
         };
-        Some(with_phases(member, &phases))
+        let mut member = with_phases(member, &phases);
+        for state in &mut member.phases {
+            state.is_refused |= is_refused;
+        }
+        Some(member)
     });
     members.collect()
+}
+
+/// Whether a revision is refused. Where none of its phases is there, it is so before any was made.
+pub(crate) fn is_refused(revision: &RevisionRecord) -> bool {
+    let availability = revision.availability;
+    availability.is_some_and(|reason| reasons::REFUSALS.contains(&reason))
 }
 
 fn chain_of_phases(observed: &Observed, namespace: &str, label: &str) -> Vec<Member> {

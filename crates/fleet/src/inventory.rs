@@ -188,6 +188,12 @@ impl Inventory {
         connected.collect()
     }
 
+    /// Since when a cluster has been reached without a break in this process; the present time if it is not.
+    #[must_use]
+    pub fn in_touch_since(&self, cluster: &str) -> Timestamp {
+        self.shared.in_touch_since(cluster)
+    }
+
     /// The labels of a Cluster; none if there is no such Cluster.
     #[must_use]
     pub fn labels(&self, cluster: &str) -> Arc<BTreeMap<String, String>> {
@@ -358,6 +364,12 @@ impl Shared {
         let old = self.links.write().insert(name.to_owned(), entry);
         drop(old);
         (self.changed)(name);
+    }
+
+    fn in_touch_since(&self, name: &str) -> Timestamp {
+        let links = self.links.read();
+        let entry = links.get(name).filter(|entry| entry.link.is_reached());
+        entry.map_or_else(|| self.clock.now(), |entry| entry.online_since)
     }
 
     /// Gives a Cluster other labels or upgrade windows.

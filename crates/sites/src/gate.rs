@@ -86,7 +86,7 @@ impl Member {
 pub enum Decision {
     /// It begins, or goes on.
     Start,
-    /// It begins, and writes nothing before the workloads of older revisions have stopped.
+    /// It begins, unless its site refuses it, and writes nothing before the workloads of older revisions have stopped.
     StopFirst {
         /// What it waits for.
         message: String,
@@ -119,6 +119,9 @@ pub struct Question<'a> {
     pub own: usize,
     /// Which phase of it.
     pub phase: usize,
+    /// Since when who asks has been in touch with the site: how revisions were before is not known, and they may have
+    /// had no time to become available.
+    pub in_touch_since: Timestamp,
 }
 
 /// What newer revisions ask an older one to stop.
@@ -153,7 +156,8 @@ impl<'a> Question<'a> {
     ///
     /// # Guarantees
     /// - The first phase of a revision begins only when the nearest one before it that takes part is available, or has
-    ///   failed: so the order of the chain is the order of the site.
+    ///   failed: so the order of the chain is the order of the site. What was refused before it began is in nobody's
+    ///   way.
     /// - What has begun goes on, whatever the terms are.
     /// - Only what waits is left out, and only for a later version with the same major and minor number.
     #[must_use]
@@ -192,7 +196,8 @@ impl<'a> Question<'a> {
 
     /// Whether an older revision has to come first.
     fn held_by_order(self, terms: &Terms, now: Timestamp) -> Option<Decision> {
-        let nearest = self.older().next()?;
+        let is_in_the_way = |older: &&Member| older.since().is_some() || !older.is_refused();
+        let nearest = self.older().find(is_in_the_way)?;
         let Some(since) = nearest.since() else {
             return Some(wait(format!("Waits for {nearest}, which waits itself.")));
         };
@@ -206,7 +211,8 @@ impl<'a> Question<'a> {
             return None;
         }
         let deadline = terms.owner.progress_deadline;
-        let until = deadline.map(|seconds| since + Duration::from_secs(seconds.into()));
+        let counted_from = since.max(self.in_touch_since);
+        let until = deadline.map(|seconds| counted_from + Duration::from_secs(seconds.into()));
         if until.is_some_and(|until| until <= now) {
             return None;
         }

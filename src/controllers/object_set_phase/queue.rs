@@ -17,7 +17,9 @@ use baton_sites::{
 use super::ObjectSetPhases;
 use crate::controllers::{
     AtStep as _, Error,
-    site_gate::{Gate, Passage, ask, chain, is_named, is_of_site, not_handed_yet, state},
+    site_gate::{
+        Gate, Passage, Times, ask, chain, is_named, is_of_site, is_refused, not_handed_yet, state,
+    },
 };
 
 impl ObjectSetPhases {
@@ -32,8 +34,12 @@ impl ObjectSetPhases {
         if record.deleting {
             return Ok(Ok((record, Passage::default())));
         }
-        let now = self.shared.clock.now();
-        match ask(&self.observed, &record, |_| self.terms(&record), now)? {
+        let cluster = record.cluster().unwrap_or_default();
+        let times = Times {
+            now: self.shared.clock.now(),
+            in_touch_since: self.inventory.in_touch_since(cluster),
+        };
+        match ask(&self.observed, &record, |_| self.terms(&record), times)? {
             Gate::Open(site) => Ok(Ok((record, site))),
             Gate::Unknown => Ok(Err((ReconcileOutcome::Waiting, Requeue::OnEvent))),
             Gate::Hold(status, result) => {
@@ -46,7 +52,7 @@ impl ObjectSetPhases {
                 let updated = self.shared.api.set_status(&record, &status).await;
                 let updated = updated.at_step("noting that it has begun")?;
                 self.observed.phases.updated(updated.clone(), Self::NAME);
-                match ask(&self.observed, &updated, |_| self.terms(&updated), now)? {
+                match ask(&self.observed, &updated, |_| self.terms(&updated), times)? {
                     Gate::Open(site) => Ok(Ok((Arc::new(updated), site))),
                     _ => Ok(Err((ReconcileOutcome::Changed, Requeue::OnEvent))),
                 }
@@ -86,22 +92,26 @@ impl ObjectSetPhases {
     }
 
     /// The revision before that of a phase which is not wholly handed to the agent of a cluster. Agents take it that
-    /// they have all that comes before what they have.
+    /// they have all that comes before what they have. One that is refused before it has any phase is not waited for:
+    /// it may never have one.
     fn not_handed_before(&self, record: &PhaseRecord, cluster: &str) -> Option<Member> {
         let chain = chain(&self.observed, record);
         let older = chain.into_iter();
         let mut older = older.take_while(|it| Some(&it.uid) != record.controller.as_ref());
         older.find(|member| {
             let revision = self.observed.revisions.by_uid(&member.uid);
-            let phases = revision.map(|revision| self.observed.phases.controlled_by(&revision));
+            let phases = revision
+                .as_ref()
+                .map(|revision| self.observed.phases.controlled_by(revision));
             let phases = phases.unwrap_or_default();
+            let is_nothing = phases.is_empty() && revision.is_some_and(|it| is_refused(&it));
             let is_handed = |name: &String| {
                 let phase = phases.iter().find(|phase| is_named(phase, member, name));
                 phase.is_some_and(|phase| {
                     phase.cluster() != Some(cluster) || self.mirror_of(phase, cluster).is_some()
                 })
             };
-            !member.is_leaving && !member.entry.phases.iter().all(is_handed)
+            !member.is_leaving && !is_nothing && !member.entry.phases.iter().all(is_handed)
         })
     }
 

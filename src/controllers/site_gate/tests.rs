@@ -17,6 +17,13 @@ fn now() -> Timestamp {
     NOW.parse().unwrap()
 }
 
+fn times() -> Times {
+    Times {
+        now: now(),
+        in_touch_since: Timestamp::UNIX_EPOCH,
+    }
+}
+
 /// The conditions of a state in one word.
 fn conditions(word: &str) -> Value {
     let condition = |type_: &str, status: &str, reason: &str| {
@@ -118,6 +125,12 @@ fn find(observed: &Observed, name: &str) -> Arc<PhaseRecord> {
     found.into_iter().next().unwrap()
 }
 
+fn find_revision(observed: &Observed, name: &str) -> Arc<RevisionRecord> {
+    let found = observed.revisions.of_chain("shop", "chain");
+    let mut found = found.into_iter().filter(|it| *it.key.name == *name);
+    found.next().unwrap()
+}
+
 fn available(status: &ObjectSetPhaseStatus) -> &Condition {
     status
         .conditions
@@ -141,7 +154,7 @@ fn answer(gate: &Gate) -> String {
 }
 
 fn asked(observed: &Observed, name: &str, terms: &Terms) -> Gate {
-    ask(observed, &find(observed, name), |_| terms.clone(), now()).unwrap()
+    ask(observed, &find(observed, name), |_| terms.clone(), times()).unwrap()
 }
 
 #[test]
@@ -213,6 +226,38 @@ fn a_revision_without_phases_has_its_place() {
     );
 }
 
+/// As an edit with a probe that cannot be understood: it is refused before it has any phase.
+#[test]
+fn a_revision_that_the_hub_refuses_does_not_hold_the_next_one() {
+    let observed = observed(
+        &[(1, "ok", "ok"), (2, "none", "none"), (3, "-", "-")],
+        false,
+    );
+    for (reason, expected) in [
+        ("WriteError", "Queued: Waits for version 1.2.0 (v2)"),
+        ("PreflightError", "begin ProbeFailure"),
+    ] {
+        let mut refused = RevisionRecord::clone(&find_revision(&observed, "v2"));
+        refused.resource_version += 10;
+        let status = json!({"conditions": [{
+            "type": "Available", "status": "False", "reason": reason, "message": "m", "observedGeneration": 1,
+            "lastTransitionTime": NOW,
+        }]});
+        let status = serde_json::from_value(status).unwrap();
+        refused.set_status(&status).unwrap();
+        observed.revisions.observe(refused);
+        let answer = answer(&asked(&observed, "v3-a", &Terms::default()));
+        assert!(answer.starts_with(expected), "{reason}: {answer}");
+    }
+    // One that has phases is asked for these.
+    observed.phases.observe(phase(2, "a", "-"));
+    let waits = answer(&asked(&observed, "v3-a", &Terms::default()));
+    assert!(
+        waits.starts_with("Queued: Waits for version 1.2.0 (v2)"),
+        "{waits}"
+    );
+}
+
 /// What says so on its mirror had begun before, though nobody has reported anything there.
 #[test]
 fn what_had_begun_before_it_was_handed_to_an_agent_goes_on() {
@@ -258,7 +303,10 @@ fn a_window_is_waited_for_an_hour_at_most() {
             &observed,
             &find(&observed, "v2-a"),
             |_| terms.clone(),
-            now() + Duration::from_secs(99),
+            Times {
+                now: now() + Duration::from_secs(99),
+                ..times()
+            },
         );
         let Gate::Hold(later, _) = later.unwrap() else {
             panic!("it is not held");
@@ -277,14 +325,14 @@ fn what_cannot_be_read_is_refused_and_stops_nobody_else() {
             .insert(ANNOTATION_SITE.to_owned(), text.to_owned());
     };
     annotation(&mut damaged, "{");
-    let refused = answer(&ask(&observed, &damaged, |_| Terms::default(), now()).unwrap());
+    let refused = answer(&ask(&observed, &damaged, |_| Terms::default(), times()).unwrap());
     assert!(
         refused.starts_with("PreflightError: annotation baton.run/site: "),
         "{refused}"
     );
     let other = find(&observed, "v2-b").annotations[ANNOTATION_SITE].replace("\"a\"", "\"c\"");
     annotation(&mut damaged, &other);
-    let unlisted = answer(&ask(&observed, &damaged, |_| Terms::default(), now()).unwrap());
+    let unlisted = answer(&ask(&observed, &damaged, |_| Terms::default(), times()).unwrap());
     assert!(
         unlisted.ends_with("phases: this phase is not listed OnEvent"),
         "{unlisted}"
@@ -293,13 +341,13 @@ fn what_cannot_be_read_is_refused_and_stops_nobody_else() {
     let mut running = phase(1, "a", "ok");
     annotation(&mut running, "{");
     assert_eq!(
-        answer(&ask(&observed, &running, |_| Terms::default(), now()).unwrap()),
+        answer(&ask(&observed, &running, |_| Terms::default(), times()).unwrap()),
         "open true"
     );
     let mut none = phase(1, "a", "-");
     none.annotations.clear();
     assert_eq!(
-        answer(&ask(&observed, &none, |_| panic!("asked"), now()).unwrap()),
+        answer(&ask(&observed, &none, |_| panic!("asked"), times()).unwrap()),
         "open false"
     );
 }

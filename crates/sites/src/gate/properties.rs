@@ -80,6 +80,15 @@ fn has_begun(state: &PhaseState) -> bool {
     state.begun.since().is_some()
 }
 
+fn question(chain: &[Member], own: usize, phase: usize) -> Question<'_> {
+    Question {
+        chain,
+        own,
+        phase,
+        in_touch_since: Timestamp::UNIX_EPOCH,
+    }
+}
+
 /// What has to hold when the gate lets a phase begin.
 fn check_beginning(chain: &[Member], own: usize, phase: usize, is_open: bool) {
     let Member { entry, phases, .. } = &chain[own];
@@ -93,7 +102,9 @@ fn check_beginning(chain: &[Member], own: usize, phase: usize, is_open: bool) {
         assert!(phases[phase - 1].is_available);
         return;
     }
-    let older: Vec<_> = chain[..own].iter().filter(|it| it.takes_part()).collect();
+    let older = chain[..own].iter().filter(|it| it.takes_part());
+    let was_refused = |it: &&Member| !has_begun(&it.phases[0]) && it.phases[0].is_refused;
+    let older: Vec<_> = older.filter(|it| !was_refused(it)).collect();
     if let Some(nearest) = older.last() {
         assert!(
             has_begun(&nearest.phases[0]),
@@ -136,12 +147,16 @@ proptest! {
                 Event::Refuse(at, phase) => {
                     let at = at % chain.len();
                     let state = &mut chain[at].phases[phase];
-                    state.is_refused = matches!(state.begun, Begun::Yes(_));
+                    state.is_refused = match state.begun {
+                        Begun::Yes(_) => true,
+                        Begun::Not => phase == 0,
+                        Begun::Skipped | Begun::Stopping(_) => false,
+                    };
                     state.is_available &= !state.is_refused;
                 }
                 Event::Stop(at, phase) => {
                     let own = at % chain.len();
-                    let demand = Question { chain: &chain, own, phase }.demand();
+                    let demand = question(&chain, own, phase).demand();
                     chain[own].phases[phase].stopped = demand.map(|demand| demand.message);
                 }
                 Event::Ask(at, phase) => {
@@ -150,7 +165,7 @@ proptest! {
                         continue;
                     }
                     let was = chain[own].phases[phase].clone();
-                    let question = Question { chain: &chain, own, phase };
+                    let question = question(&chain, own, phase);
                     let decision = question.decide(&terms(is_open, skips), now);
                     if let Begun::Yes(_) = was.begun {
                         prop_assert_eq!(&decision, &Decision::Start, "one that had begun was held");
@@ -171,14 +186,17 @@ proptest! {
                                 });
                                 prop_assert!(is_still, "something runs: {:?}", chain);
                             }
-                            chain[own].phases[phase].begun = Begun::Yes(now);
+                            let state = &mut chain[own].phases[phase];
+                            state.is_refused &= has_begun(state);
+                            state.begun = Begun::Yes(now);
                         }
                         Decision::StopFirst { .. } => {
                             prop_assert_eq!(phase, 0);
                             if !has_begun(&was) {
                                 check_beginning(&chain, own, phase, is_open);
                             }
-                            chain[own].phases[phase].begun = Begun::Stopping(now);
+                            let state = &mut chain[own].phases[phase];
+                            (state.begun, state.is_refused) = (Begun::Stopping(now), false);
                         }
                         Decision::Skip { .. } => {
                             prop_assert!(!has_begun(&was));
@@ -207,7 +225,7 @@ proptest! {
         for _ in 0..2 * chain.len() {
             for own in 0..chain.len() {
                 for phase in 0..2 {
-                    let question = Question { chain: &chain, own, phase };
+                    let question = question(&chain, own, phase);
                     let demand = question.demand().map(|demand| demand.message);
                     let decision = question.decide(&terms(true, skips), now);
                     let state = &mut chain[own].phases[phase];

@@ -36,7 +36,7 @@ pub struct PhaseState {
     pub begun: Begun,
     /// Whether it is available in the form that it has now.
     pub is_available: bool,
-    /// Whether it is refused in that form, and will be until somebody changes something.
+    /// Whether its site refuses it in that form, and will until somebody changes something.
     pub is_refused: bool,
     /// What it says if its workloads have stopped.
     pub stopped: Option<String>,
@@ -58,6 +58,9 @@ impl PhaseState {
                 _ => Begun::Not,
             }
         });
+        // One that has not begun may be refused for reasons that are none of its own, as that its cluster is closed.
+        let is_checked = begun != Begun::Not
+            || started.is_some_and(|started| started.reason == reasons::PREFLIGHT_ERROR);
         let available = find(AVAILABLE);
         let available = available.filter(|it| it.observed_generation == Some(generation));
         let is_refusal = |it: &Condition| {
@@ -66,7 +69,7 @@ impl PhaseState {
         Self {
             begun,
             is_available: available.as_ref().is_some_and(is_true),
-            is_refused: available.is_some_and(is_refusal),
+            is_refused: is_checked && available.is_some_and(is_refusal),
             stopped: find(STOPPED).filter(is_true).map(|it| it.message.clone()),
         }
     }

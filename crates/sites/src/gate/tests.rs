@@ -18,9 +18,9 @@ fn seconds_ago(seconds: i64) -> Timestamp {
 
 /// Revisions of two phases each, the oldest first, as `version state state marks`.
 ///
-/// States: `-` not begun, `skip`, `stop` waits for others to stop, `run` begun a minute ago, `ok` available, `no`
-/// refused, `still` has stopped for the last revision. Marks: `edit`, `rollback`, `leaving`, `other` for another
-/// application, `all` and `svc` for what it stops.
+/// States: `-` not begun, `bad` refused before it began, `skip`, `stop` waits for others to stop, `run` begun a minute
+/// ago, `ok` available, `no` refused, `still` has stopped for the last revision. Marks: `edit`, `rollback`, `leaving`,
+/// `other` for another application, `all` and `svc` for what it stops.
 fn chain(lines: &[&str]) -> Vec<Member> {
     let mut chain: Vec<Member> = (1..)
         .zip(lines)
@@ -63,13 +63,13 @@ fn state(word: &str) -> PhaseState {
     let since = seconds_ago(60);
     PhaseState {
         begun: match word {
-            "-" => Begun::Not,
+            "-" | "bad" => Begun::Not,
             "skip" => Begun::Skipped,
             "stop" => Begun::Stopping(since),
             _ => Begun::Yes(since),
         },
         is_available: word == "ok",
-        is_refused: word == "no",
+        is_refused: matches!(word, "no" | "bad"),
         stopped: (word == "still").then(String::new),
     }
 }
@@ -111,7 +111,12 @@ fn check(lines: &[&str], phase: usize, terms: &Terms, expected: &str) {
 
 #[track_caller]
 fn check_at(chain: &[Member], own: usize, phase: usize, terms: &Terms, expected: &str) {
-    let question = Question { chain, own, phase };
+    let question = Question {
+        chain,
+        own,
+        phase,
+        in_touch_since: seconds_ago(3600),
+    };
     let said = said(question.decide(terms, now()));
     assert!(said.starts_with(expected), "{said}, not {expected}");
 }
@@ -192,6 +197,62 @@ fn what_is_refused_does_not_hold_the_next_one() {
         "start",
     );
     check(&["1.0.0 ok ok", "1.1.0 ok no"], 1, &terms, "start");
+}
+
+/// It never wrote anything, so the next one follows what runs.
+#[test]
+fn what_is_refused_before_it_begins_does_not_hold_the_next_one() {
+    let terms = Terms::default();
+    for (lines, expected) in [
+        (&["1.0.0 ok ok", "1.1.0 bad -", "1.2.0 - -"][..], "start"),
+        (&["1.0.0 ok ok", "1.0.0 bad - edit", "1.1.0 - -"], "start"),
+        (&["1.0.0 bad -", "1.1.0 - -"], "start"),
+        (
+            &["1.0.0 run -", "1.1.0 bad -", "1.2.0 - -"],
+            "wait: Waits for version 1.0.0 (v1), which is not available yet.",
+        ),
+        (
+            &["1.0.0 ok ok", "1.1.0 - -", "1.2.0 bad -", "1.3.0 - -"],
+            "wait: Waits for version 1.1.0 (v2), which waits itself.",
+        ),
+        (
+            &["1.0.0 ok ok", "1.1.0 bad -", "1.2.0 - - all"],
+            "stop: Waits until the workloads have stopped: phase \"a\" of version 1.0.0 (v1)",
+        ),
+    ] {
+        check(lines, 0, &terms, expected);
+    }
+    // It begins no more when the next one has.
+    let chain = chain(&["1.0.0 ok ok", "1.1.0 bad -", "1.2.0 run -"]);
+    check_at(&chain, 1, 0, &terms, "wait: Left to version 1.2.0 (v3)");
+}
+
+/// While a site is off, nothing of it can become available.
+#[test]
+fn time_in_which_nobody_is_in_touch_with_a_site_is_no_time_to_become_available() {
+    let chain = chain(&["1.0.0 ok ok", "1.1.0 run -", "1.2.0 - -"]);
+    let terms = Terms {
+        owner: OwnerTerms {
+            progress_deadline: Some(30),
+            ..OwnerTerms::default()
+        },
+        ..Terms::default()
+    };
+    for (in_touch, expected) in [
+        (0, "wait until 2026-01-01T12:00:30Z"),
+        (29, "wait until 2026-01-01T12:00:01Z"),
+        (30, "start"),
+        (3600, "start"),
+    ] {
+        let question = Question {
+            chain: &chain,
+            own: 2,
+            phase: 0,
+            in_touch_since: seconds_ago(in_touch),
+        };
+        let said = said(question.decide(&terms, now()));
+        assert!(said.starts_with(expected), "{said}, not {expected}");
+    }
 }
 
 #[test]
@@ -433,6 +494,7 @@ fn older_revisions_stop_until_they_are_archived_or_the_newer_one_is_deleted() {
             chain: &chain,
             own: 0,
             phase: 0,
+            in_touch_since: seconds_ago(3600),
         };
         let demand =
             question
@@ -477,6 +539,19 @@ fn states_by_their_conditions() {
         // It does not depend on the generation.
         let found = PhaseState::of(&[condition(STARTED, status, reason, 1)], 2);
         assert_eq!(found.begun, expected, "{status} {reason}");
+    }
+    // One that has not begun may be refused because of its cluster, which is no error of its own.
+    for (started, expected) in [
+        (("True", reasons::STARTED), true),
+        (("False", reasons::PREFLIGHT_ERROR), true),
+        (("False", "Other"), false),
+    ] {
+        let list = [
+            condition(STARTED, started.0, started.1, 1),
+            condition(AVAILABLE, "False", reasons::COLLISION_DETECTED, 2),
+        ];
+        assert_eq!(PhaseState::of(&list, 2).is_refused, expected, "{started:?}");
+        assert!(!PhaseState::of(&list[1..], 2).is_refused);
     }
     for (status, generation, expected) in
         [("True", 2, true), ("True", 1, false), ("False", 2, false)]

@@ -16,7 +16,7 @@ use crate::inventory::Contact;
 use baton_kubernetes::client::instrumented_client;
 use baton_kubernetes::fence::Fence;
 use baton_kubernetes::request_metrics::RequestMetrics;
-use baton_kubernetes::target::Watcher;
+use baton_kubernetes::target::{Target, Watcher};
 use baton_runtime::clock::Clock;
 
 /// A registry whose API server is not there, and the names that it reported as changed. By its clock, which follows
@@ -196,6 +196,33 @@ async fn a_cluster_is_online_since_it_was_lost_last() {
         sleep(Duration::from_millis(1)).await;
         assert_eq!(since(&registry), expected);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_is_in_touch_since_it_answered_last_after_a_break() {
+    let (registry, _) = registry();
+    let shared = &registry.shared;
+    let target = Target::new(shared.hub.clone(), shared.children.clone());
+    let down = || ClusterLink::Down {
+        reason: "Unreachable",
+        message: String::new(),
+        since: Timestamp::UNIX_EPOCH,
+    };
+    shared.insert("a", 1, down(), Traits::default());
+    let mut seen = Vec::new();
+    for link in [
+        down(),
+        ClusterLink::Up(target.clone()),
+        ClusterLink::Up(target.clone()),
+        down(),
+        ClusterLink::Up(target),
+    ] {
+        sleep(Duration::from_secs(100)).await;
+        shared.set("a", 1, link, None);
+        sleep(Duration::from_secs(1)).await;
+        seen.push(shared.in_touch_since("a").as_second());
+    }
+    assert_eq!(seen, [101, 201, 201, 404, 504]);
 }
 
 #[tokio::test]
