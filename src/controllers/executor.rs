@@ -158,7 +158,7 @@ impl<K: RecordKind> Executor<'_, K> {
     }
 
     /// Holds the conversation of a pass.
-    async fn pass(&self, snapshot: Snapshot<'_>) -> Outcome {
+    pub(super) async fn pass(&self, snapshot: Snapshot<'_>) -> Outcome {
         let phases = snapshot.phases;
         let mut pass = Pass::new(snapshot, |at| {
             let desired = &phases[at.phase].objects[at.object];

@@ -8,6 +8,7 @@ use baton_apis::{
 };
 use baton_engine::{
     Gvk,
+    condition_list::Conditions,
     conditions::{
         Requeue, failing_since, report_phase, report_phase_unknown, requeue_refused, was_refused,
     },
@@ -37,8 +38,8 @@ use super::{
     executor::{Executor, Wanted, outcome_label},
     observed::{AffectedSiblings, Observed},
     owners::{Owners, Targets},
-    site_gate::Passage,
-    stopping::stopping,
+    site_gate::{Passage, stopped},
+    stopping::{ended_early, stopping},
 };
 
 /// The result of a pass over the objects.
@@ -234,6 +235,18 @@ impl PhasePass<'_> {
         let blocked = |reason, texts: &[String], result| {
             let reason = ("False", reason);
             let (text, now) = (texts.join(", "), self.shared.clock.now());
+            let mut old = old.clone();
+            // What controls nothing has nothing that runs.
+            if let Some(demand) = self
+                .site
+                .demand
+                .as_ref()
+                .filter(|_| old.controller_of.is_empty())
+            {
+                let mut conditions = Conditions::new(&old.conditions, record.generation, now);
+                conditions.set_place(&[stopped(demand)]);
+                old.conditions = conditions.into_list();
+            }
             PhaseOutcome {
                 status: report_phase_unknown(&old, &revision, reason, &text, now),
                 result,
@@ -277,6 +290,9 @@ impl PhasePass<'_> {
         let (mut outcome, affected) = executor.roll_out(wanted, &kinds, by, previous).await;
         let now = self.shared.clock.now();
         let about = (&revision, &*workloads, &kinds);
+        if self.site.demand.is_some() && ended_early(&outcome) {
+            executor.stop_the_rest(about, &siblings, &probes).await;
+        }
         let again = executor
             .note_site(&self.site, about, &mut outcome, now)
             .await;

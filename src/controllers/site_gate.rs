@@ -203,6 +203,16 @@ fn passage(phase: &PhaseRecord, old: &ObjectSetPhaseStatus, demand: Option<Deman
     }
 }
 
+/// That the workloads of a phase have stopped, for whoever asks for it.
+pub(crate) fn stopped(demand: &Demand) -> MappedCondition {
+    MappedCondition {
+        type_: STOPPED.to_owned(),
+        status: "True".to_owned(),
+        reason: reasons::STOPPED.to_owned(),
+        message: demand.message.clone(),
+    }
+}
+
 fn started() -> MappedCondition {
     MappedCondition {
         type_: STARTED.to_owned(),

@@ -2,20 +2,24 @@
 
 use std::time::Duration;
 
-use baton_apis::conditions::{STOPPED, reasons};
+use baton_apis::conditions::STOPPED;
 use baton_engine::{
-    mapping::MappedCondition,
+    handover::Siblings,
     object::is_terminating,
     object_pass::Live,
-    pass::{Outcome, PassResult},
+    pass::{Outcome, PassResult, Snapshot},
     revision::{Desired, Kinds, Phase, Revision},
     stop::{Pods, is_stopped, pods},
 };
+use baton_probes::Probes;
 use baton_records::record::RecordKind;
 use baton_sites::gate::Demand;
 use jiff::Timestamp;
 
-use super::{executor::Executor, site_gate::Passage};
+use super::{
+    executor::Executor,
+    site_gate::{Passage, stopped},
+};
 
 /// What a phase says of itself that has stopped.
 const MAKES_WAY: &str = "Nothing of it runs any more: it makes way for a newer version.";
@@ -33,6 +37,14 @@ pub(super) fn stopping(phases: &[Phase]) -> Vec<Desired> {
         .collect()
 }
 
+/// Whether a pass did not come to the end of its phase: something was refused, or failed.
+pub(super) fn ended_early(outcome: &Outcome) -> bool {
+    !matches!(
+        outcome.result,
+        PassResult::Passed | PassResult::ProbeFailure { .. } | PassResult::Stopping(_)
+    )
+}
+
 /// When pods are asked for again: soon, and the longer it lasts the more seldom.
 fn pause(demand: &Demand, now: Timestamp) -> Duration {
     let lasts = now.duration_since(demand.since).unsigned_abs();
@@ -42,6 +54,8 @@ fn pause(demand: &Demand, now: Timestamp) -> Duration {
 impl<K: RecordKind> Executor<'_, K> {
     /// Completes the outcome of a pass over a phase of a site: that it has begun, and whether its workloads have
     /// stopped if they are to. When to ask again, if their pods are waited for.
+    ///
+    /// However the pass ended, what counts is what the phase has: one that was refused may have nothing that could run.
     pub(super) async fn note_site(
         &self,
         site: &Passage,
@@ -55,33 +69,62 @@ impl<K: RecordKind> Executor<'_, K> {
             .retain(|it| it.type_ != started.type_ && it.type_ != STOPPED);
         outcome.mapped.insert(0, started);
         let demand = site.demand.as_ref()?;
-        if !matches!(
-            outcome.result,
-            PassResult::Passed | PassResult::ProbeFailure { .. }
-        ) {
-            return None;
-        }
         let running = match &site.stopped {
             Some(_) => Vec::new(),
             None => self.running(revision, workloads, kinds).await,
         };
-        if running.is_empty() {
-            outcome.result = PassResult::Stopping(MAKES_WAY.to_owned());
-            let stopped = MappedCondition {
-                type_: STOPPED.to_owned(),
-                status: "True".to_owned(),
-                reason: reasons::STOPPED.to_owned(),
-                message: demand.message.clone(),
-            };
-            outcome.mapped.insert(1, stopped);
-            return None;
+        let (text, again) = if running.is_empty() {
+            outcome.mapped.insert(1, stopped(demand));
+            (MAKES_WAY.to_owned(), None)
+        } else {
+            let text = format!(
+                "Waits until nothing of it runs any more: {}.",
+                running.join(", ")
+            );
+            (text, Some(pause(demand, now)))
+        };
+        if !ended_early(outcome) {
+            outcome.result = PassResult::Stopping(text);
         }
-        let text = format!(
-            "Waits until nothing of it runs any more: {}.",
-            running.join(", ")
-        );
-        outcome.result = PassResult::Stopping(text);
-        Some(pause(demand, now))
+        again
+    }
+
+    /// Stops the workloads that a phase has and that its pass did not come to, as something else of it is refused: each
+    /// by itself, since one may be refused as well.
+    pub(super) async fn stop_the_rest(
+        &self,
+        (revision, workloads, kinds): (&Revision, &[Desired], &Kinds),
+        siblings: &dyn Siblings,
+        probes: &Probes,
+    ) {
+        for workload in workloads {
+            let is_left = match self.cached(kinds, workload).0 {
+                Live::Present(live) => {
+                    revision.identity.controls(&live)
+                        && !is_stopped(&live)
+                        && !is_terminating(&live)
+                }
+                Live::Gone | Live::Uncached | Live::Unread => false,
+            };
+            if is_left {
+                let phase = Phase {
+                    objects: vec![workload.clone()],
+                    ..Phase::default()
+                };
+                let outcome = self
+                    .pass(Snapshot {
+                        revision,
+                        phases: &[phase],
+                        probes,
+                        kinds,
+                        siblings,
+                    })
+                    .await;
+                for (_, settled) in &outcome.learned {
+                    self.target.settle(&workload.gvk, &workload.key, *settled);
+                }
+            }
+        }
     }
 
     /// The first workloads that have pods, and why that is not known of others. What belongs to a newer revision is its

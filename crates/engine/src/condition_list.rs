@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
-use baton_apis::conditions::{GENERAL, MAX_MESSAGE_LENGTH};
+use baton_apis::conditions::{GENERAL, MAX_MESSAGE_LENGTH, STARTED, STOPPED};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -94,6 +94,20 @@ impl Conditions {
                 || mapped.iter().any(|mapped| mapped.type_ == condition.type_)
         });
         for condition in mapped {
+            self.set(
+                &condition.type_,
+                &condition.status,
+                &condition.reason,
+                &condition.message,
+            );
+        }
+    }
+
+    /// Sets those of these conditions that tell how far a phase is in the queue of its site, and none of the others:
+    /// that is known however its pass ended.
+    pub fn set_place(&mut self, mapped: &[MappedCondition]) {
+        let of_place = |it: &&MappedCondition| matches!(&*it.type_, STARTED | STOPPED);
+        for condition in mapped.iter().filter(of_place) {
             self.set(
                 &condition.type_,
                 &condition.status,

@@ -166,7 +166,9 @@ pub fn report_phase(
     let mut conditions = Conditions::new(&previous.conditions, revision.generation, now);
     let Availability { is_error, requeue } =
         set_available(&mut conditions, revision, &outcome, failures, true);
-    if !is_error {
+    if is_error {
+        conditions.set_place(&outcome.mapped);
+    } else {
         conditions.map(outcome.mapped);
     }
     set_paused(&mut conditions, revision, true);

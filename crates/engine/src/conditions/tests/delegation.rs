@@ -9,6 +9,7 @@ use super::*;
 use crate::{
     ObjectKey,
     delegated::{Delegation, DelegationAnswer, PhaseState},
+    mapping::MappedCondition,
     object::controlled_reference,
     revision::Delivery,
     tests::fixtures::delegation::{done, nothing, pass, reports},
@@ -169,4 +170,46 @@ fn phase_objects_report_less_than_revisions() {
     let lost = report_phase_unknown(&status, &own, cause, "gone", now);
     assert_eq!(lost.controller_of, status.controller_of);
     assert_eq!(lost.conditions[0].status, "Unknown");
+}
+
+/// A phase that makes way for a newer one may have been refused before it wrote anything.
+#[test]
+fn a_phase_that_is_refused_says_that_nothing_of_it_runs() {
+    use baton_apis::conditions::{STARTED, STOPPED};
+    let condition = |type_: &str, reason: &str| MappedCondition {
+        type_: type_.to_owned(),
+        status: "True".to_owned(),
+        reason: reason.to_owned(),
+        message: "for the next one".to_owned(),
+    };
+    let refused = |text: &str| vec![text.to_owned()];
+    for (result, reason) in [
+        (
+            PassResult::Preflight(refused("x")),
+            reasons::PREFLIGHT_ERROR,
+        ),
+        (PassResult::WriteError(refused("x")), reasons::WRITE_ERROR),
+        (
+            PassResult::Collision("x".to_owned()),
+            reasons::COLLISION_DETECTED,
+        ),
+    ] {
+        let outcome = Outcome {
+            result,
+            mapped: vec![
+                condition(STARTED, reasons::STARTED),
+                condition(STOPPED, reasons::STOPPED),
+                condition("example.com/Other", "Other"),
+            ],
+            ..pass(&revision(), Some(done()), nothing).1
+        };
+        let fresh = ObjectSetPhaseStatus::default();
+        let (status, _) = report_phase(&fresh, &revision(), outcome, 0, Timestamp::UNIX_EPOCH);
+        let find = |type_: &str| status.conditions.iter().find(|it| it.type_ == type_);
+        assert_eq!(find(AVAILABLE).unwrap().reason, reason);
+        assert_eq!(find(STOPPED).unwrap().message, "for the next one");
+        assert!(find(STARTED).is_some());
+        // What its objects say is as it was: the pass did not come to all of them.
+        assert_eq!(find("example.com/Other"), None);
+    }
 }
