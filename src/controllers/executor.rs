@@ -157,13 +157,42 @@ impl<K: RecordKind> Executor<'_, K> {
         }
     }
 
-    /// Holds the conversation of a pass.
+    /// Asks the server about every object that a roll-out would write, and writes none: the outcome of the engine.
+    pub(crate) async fn check(&self, wanted: Wanted<'_>, kinds: &Kinds) -> Outcome {
+        let Wanted {
+            revision,
+            mut phases,
+            probes,
+            siblings,
+        } = wanted;
+        self.hide(&mut phases, probes).await;
+        let snapshot = Snapshot {
+            revision,
+            phases: &phases,
+            probes,
+            kinds,
+            siblings,
+        };
+        let pass = Pass::check(snapshot, |at| self.cached_at(snapshot, at));
+        let outcome = self.converse(pass, snapshot).await;
+        self.remember(&phases, kinds, &outcome, Vec::new());
+        outcome
+    }
+
+    /// Makes a pass.
     pub(super) async fn pass(&self, snapshot: Snapshot<'_>) -> Outcome {
+        let pass = Pass::new(snapshot, |at| self.cached_at(snapshot, at));
+        self.converse(pass, snapshot).await
+    }
+
+    fn cached_at(&self, snapshot: Snapshot<'_>, at: Position) -> (Live, Option<Settled>) {
+        let desired = &snapshot.phases[at.phase].objects[at.object];
+        self.cached(snapshot.kinds, desired)
+    }
+
+    /// Holds the conversation of a pass.
+    async fn converse(&self, mut pass: Pass<'_>, snapshot: Snapshot<'_>) -> Outcome {
         let phases = snapshot.phases;
-        let mut pass = Pass::new(snapshot, |at| {
-            let desired = &phases[at.phase].objects[at.object];
-            self.cached(snapshot.kinds, desired)
-        });
         loop {
             match pass.step() {
                 Step::Send(requests) => {

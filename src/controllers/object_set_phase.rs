@@ -189,7 +189,11 @@ impl Controller for ObjectSetPhases {
         if record.deleting {
             return self.tear_down(&pass(&record)).await;
         }
-        let record = self.set_up(record).await?;
+        let record = match &site.once_accepted {
+            // It writes nothing yet, so there is nothing that its deletion would have to wait for.
+            Some(_) => record,
+            None => self.set_up(record).await?,
+        };
         let outcome = pass(&record).roll_out().await?;
         let old = record.status()?;
         let written = self

@@ -15,6 +15,7 @@ use baton_engine::{
     diff::content_fingerprint,
     heirs::Heir,
     object::{Identity, metadata, text},
+    pass::{Outcome, PassResult},
     recreate::reported,
     revision::{Delivery, Phase, Reach, Revision, duplicates, prepare},
     stop::stop,
@@ -38,7 +39,7 @@ use super::{
     executor::{Executor, Wanted, outcome_label},
     observed::{AffectedSiblings, Observed},
     owners::{Owners, Targets},
-    site_gate::{Passage, stopped},
+    site_gate::Passage,
     stopping::{ended_early, stopping},
 };
 
@@ -236,15 +237,9 @@ impl PhasePass<'_> {
             let reason = ("False", reason);
             let (text, now) = (texts.join(", "), self.shared.clock.now());
             let mut old = old.clone();
-            // What controls nothing has nothing that runs.
-            if let Some(demand) = self
-                .site
-                .demand
-                .as_ref()
-                .filter(|_| old.controller_of.is_empty())
-            {
+            if let Some(place) = self.site.when_refused(!old.controller_of.is_empty()) {
                 let mut conditions = Conditions::new(&old.conditions, record.generation, now);
-                conditions.set_place(&[stopped(demand)]);
+                conditions.set_place(&[place]);
                 old.conditions = conditions.into_list();
             }
             PhaseOutcome {
@@ -286,6 +281,10 @@ impl PhasePass<'_> {
             probes: &probes,
             siblings: &siblings,
         };
+        if let Some(accepted) = &self.site.once_accepted {
+            let outcome = executor.check(wanted, &kinds).await;
+            return Ok(self.checked(accepted, &old, &revision, outcome));
+        }
         let by = record.key.revision("");
         let (mut outcome, affected) = executor.roll_out(wanted, &kinds, by, previous).await;
         let now = self.shared.clock.now();
@@ -304,6 +303,36 @@ impl PhasePass<'_> {
             result: (kind, requeue),
             affected: Some(affected),
         })
+    }
+
+    /// What becomes of a phase whose objects were checked before older ones stop for it.
+    fn checked(
+        &self,
+        accepted: &ObjectSetPhaseStatus,
+        old: &ObjectSetPhaseStatus,
+        revision: &Revision,
+        mut outcome: Outcome,
+    ) -> PhaseOutcome {
+        let (status, result) = match &outcome.result {
+            PassResult::Passed => {
+                let result = (ReconcileOutcome::Waiting, Requeue::OnEvent);
+                (accepted.clone(), result)
+            }
+            end => {
+                let is_refused = !matches!(end, PassResult::Failed(_));
+                let place = self.site.when_refused(false).filter(|_| is_refused);
+                outcome.mapped = place.into_iter().collect();
+                let kind = outcome_label(&outcome);
+                let now = self.shared.clock.now();
+                let (status, requeue) = report_phase(old, revision, outcome, self.failures, now);
+                (status, (kind, requeue))
+            }
+        };
+        PhaseOutcome {
+            status,
+            result,
+            affected: None,
+        }
     }
 
     /// Takes the objects of the phase away; `None` when none is left.

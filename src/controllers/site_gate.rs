@@ -59,6 +59,9 @@ pub(crate) struct Passage {
     pub stopped: Option<MappedCondition>,
     /// What newer revisions ask it to stop.
     pub demand: Option<Demand>,
+    /// The status that it has when its site accepts it, if it has not begun yet: others stop for it then. Its pass
+    /// finds out, and writes nothing.
+    pub once_accepted: Option<ObjectSetPhaseStatus>,
 }
 
 /// When the gate is asked.
@@ -170,7 +173,14 @@ pub(crate) fn ask(
             Gate::Open(passage(phase, &old, question.demand()))
         }
         Decision::Start => Gate::Begin(report.begun()),
-        Decision::StopFirst { message } => report.stopping(&message),
+        Decision::StopFirst { message } if begun == Begun::Not => Gate::Open(Passage {
+            once_accepted: Some(report.stopping(&message)),
+            ..Passage::default()
+        }),
+        Decision::StopFirst { message } => {
+            let result = (ReconcileOutcome::Waiting, Requeue::OnEvent);
+            Gate::Hold(report.stopping(&message), result)
+        }
         Decision::Wait { message, until } => {
             let left = until.map(|until| until.duration_since(now).unsigned_abs());
             let requeue = left.map_or(Requeue::OnEvent, |left| {
@@ -200,6 +210,23 @@ fn passage(phase: &PhaseRecord, old: &ObjectSetPhaseStatus, demand: Option<Deman
         started: find(STARTED).or_else(noted),
         stopped: stopped.filter(|it| demand.as_ref().is_some_and(|ask| ask.message == it.message)),
         demand,
+        once_accepted: None,
+    }
+}
+
+impl Passage {
+    /// What a phase says of its place in the queue when it is refused as a whole; `has_objects`: whether it has any.
+    pub(crate) fn when_refused(&self, has_objects: bool) -> Option<MappedCondition> {
+        if self.once_accepted.is_some() {
+            return Some(MappedCondition {
+                type_: STARTED.to_owned(),
+                status: "False".to_owned(),
+                reason: reasons::PREFLIGHT_ERROR.to_owned(),
+                message: "It is refused, so nothing has stopped for it.".to_owned(),
+            });
+        }
+        // What has nothing has nothing that runs.
+        self.demand.as_ref().filter(|_| !has_objects).map(stopped)
     }
 }
 
@@ -261,11 +288,10 @@ impl Report<'_> {
         self.status(Some(started), reasons::PROBE_FAILURE, "It has just begun.")
     }
 
-    fn stopping(&self, message: &str) -> Gate {
+    fn stopping(&self, message: &str) -> ObjectSetPhaseStatus {
         let text = "It has begun by stopping the workloads of the version before.";
         let started = ("True", reasons::STOPPING, text);
-        let status = self.status(Some(started), reasons::STOPPING, message);
-        Gate::Hold(status, (ReconcileOutcome::Waiting, Requeue::OnEvent))
+        self.status(Some(started), reasons::STOPPING, message)
     }
 
     fn queued(&self, message: &str, requeue: Requeue) -> Gate {

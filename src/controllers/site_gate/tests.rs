@@ -36,15 +36,26 @@ fn conditions(word: &str) -> Value {
             condition("Available", "True", "Available")
         ]),
         "run" => json!([condition(STARTED, "True", "Started")]),
+        "stop" => json!([condition(STARTED, "True", "Stopping")]),
+        "bad" => json!([
+            condition(STARTED, "False", "PreflightError"),
+            condition("Available", "False", "PreflightError")
+        ]),
         _ => json!([]),
     }
 }
 
+/// The revision that stops those before it.
+const STOPS: i64 = 9;
+
 fn metadata(number: i64) -> Value {
-    let entry = json!({
+    let mut entry = json!({
         "deployment": "d", "site": "edge", "application": "shop", "version": format!("1.{number}.0"), "edit": "0",
         "rollout": 1, "batch": 1, "phases": ["a", "b"],
     });
+    if number >= STOPS {
+        entry["stop"] = "All".into();
+    }
     json!({
         "namespace": "shop", "resourceVersion": number.to_string(), "generation": 1,
         "labels": {LABEL_CHAIN: "chain", "package-operator.run/phase-class": "cluster.edge"},
@@ -141,6 +152,10 @@ fn available(status: &ObjectSetPhaseStatus) -> &Condition {
 
 fn answer(gate: &Gate) -> String {
     match gate {
+        Gate::Open(Passage {
+            once_accepted: Some(status),
+            ..
+        }) => format!("check for {}", available(status).reason),
         Gate::Open(site) => format!("open {}", site.started.is_some()),
         Gate::Begin(status) => format!("begin {}", available(status).reason),
         Gate::Hold(status, (_, requeue)) => {
@@ -196,6 +211,61 @@ fn managers_and_agents_see_the_same_queue() {
             assert!(answer.starts_with(expected), "{states:?} {name}: {answer}");
         }
     }
+}
+
+/// Nothing stops for a version that its site refuses: it is checked first, and once.
+#[test]
+fn what_stops_others_is_checked_before_it_begins() {
+    let waits =
+        "Stopping: Waits until the workloads have stopped: phase \"a\" of version 1.1.0 (v1)";
+    for is_agent in [false, true] {
+        for (state, expected) in [
+            ("-", "check for Stopping"),
+            ("bad", "check for Stopping"),
+            ("stop", waits),
+        ] {
+            let states = [(1, "ok", "ok"), (STOPS, state, "-")];
+            let observed = observed(&states, is_agent);
+            let gate = asked(&observed, "v9-a", &Terms::default());
+            let said = answer(&gate);
+            assert!(said.starts_with(expected), "{state}: {said}");
+            let older = asked(&observed, "v1-a", &Terms::default());
+            let Gate::Open(older) = older else {
+                panic!("{}", answer(&older));
+            };
+            assert_eq!(older.demand.is_some(), state == "stop");
+        }
+        // Nor does one that is refused hold those behind it.
+        let states = [(1, "ok", "ok"), (STOPS, "bad", "-"), (10, "-", "-")];
+        let behind = asked(&observed(&states, is_agent), "v10-a", &Terms::default());
+        assert_eq!(answer(&behind), "check for Stopping");
+    }
+}
+
+#[test]
+fn what_is_refused_says_how_it_stands_with_others() {
+    let states = [(1, "run", "-"), (STOPS, "stop", "-")];
+    let observed = observed(&states, false);
+    let told = |name: &str, has_objects| {
+        let gate = asked(&observed, name, &Terms::default());
+        let Gate::Open(site) = gate else {
+            panic!("{}", answer(&gate));
+        };
+        let place = site.when_refused(has_objects)?;
+        Some(format!("{} {} {}", place.type_, place.status, place.reason))
+    };
+    let stopped = Some("baton.run/Stopped True Stopped".to_owned());
+    assert_eq!(told("v1-a", false), stopped);
+    assert_eq!(told("v1-a", true), None);
+    let check = Passage {
+        once_accepted: Some(ObjectSetPhaseStatus::default()),
+        ..Passage::default()
+    };
+    let place = check.when_refused(false).unwrap();
+    assert_eq!(
+        (&*place.status, &*place.reason),
+        ("False", "PreflightError")
+    );
 }
 
 /// A manager knows of a revision whose phases are not there yet; what is on its way out is in nobody's way.

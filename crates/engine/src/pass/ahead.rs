@@ -25,6 +25,11 @@ impl Ahead {
         if !revision.checks_all_first || revision.is_paused() || has_begun() {
             return None;
         }
+        Some(Self::all(snapshot))
+    }
+
+    /// The objects of all phases.
+    pub fn all(snapshot: &Snapshot<'_>) -> Self {
         let mut containers = BTreeMap::new();
         for (phase, content) in snapshot.phases.iter().enumerate() {
             for (object, desired) in content.objects.iter().enumerate() {
@@ -34,7 +39,7 @@ impl Ahead {
                 }
             }
         }
-        Some(Self { containers })
+        Self { containers }
     }
 
     /// The container that an earlier phase than that of an object has.

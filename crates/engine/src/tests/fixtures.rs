@@ -209,21 +209,51 @@ pub fn run_phases(
     server: Server<'_>,
 ) -> (String, Outcome) {
     let kinds = kinds();
-    let snapshot = Snapshot {
+    let snapshot = snapshot(revision, phases, probes, &kinds);
+    let pass = Pass::new(snapshot, |at| (live(name(phases, at)), None));
+    converse(pass, phases, server)
+}
+
+/// As [`run`], but nothing is to be written.
+pub fn run_check(
+    revision: &Revision,
+    names: &[&[&str]],
+    live: impl Fn(&str) -> Live,
+    server: Server<'_>,
+) -> (String, Outcome) {
+    let (kinds, probes) = (kinds(), no_probes());
+    let phases = &phases(revision, names);
+    let snapshot = snapshot(revision, phases, &probes, &kinds);
+    let pass = Pass::check(snapshot, |at| (live(name(phases, at)), None));
+    converse(pass, phases, server)
+}
+
+fn snapshot<'a>(
+    revision: &'a Revision,
+    phases: &'a [Phase],
+    probes: &'a Probes,
+    kinds: &'a Kinds,
+) -> Snapshot<'a> {
+    Snapshot {
         revision,
         phases,
         probes,
-        kinds: &kinds,
+        kinds,
         siblings: &Family,
-    };
-    let name = |at: Position| phases[at.phase].objects[at.object].key.name.as_str();
-    let mut pass = Pass::new(snapshot, |at| (live(name(at)), None));
+    }
+}
+
+fn name(phases: &[Phase], at: Position) -> &str {
+    &phases[at.phase].objects[at.object].key.name
+}
+
+fn converse(mut pass: Pass<'_>, phases: &[Phase], server: Server<'_>) -> (String, Outcome) {
     let mut steps = Vec::new();
     while let Step::Send(requests) = pass.step() {
         let letters = requests.iter().map(|(_, request)| letter(request));
         steps.push(letters.collect::<String>());
         for (at, request) in requests {
-            pass.answer(at, &request, server(name(at), &request));
+            pass.answer(at, &request, server(name(phases, at), &request));
         }
     }
     (steps.join(" "), pass.outcome())

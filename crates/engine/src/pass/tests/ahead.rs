@@ -250,3 +250,40 @@ fn kinds_that_an_earlier_phase_defines_are_left_to_their_phase() {
         }
     }
 }
+
+/// What comes in the place of others has to be accepted before these go.
+#[test]
+fn a_check_asks_for_every_object_and_writes_nothing() {
+    let none = |_: &str| Live::Uncached;
+    let (steps, outcome) = run_check(&revision(), &[&["a", "b"], &["c"]], none, &mut strict);
+    assert_eq!(steps, "ddd");
+    assert_eq!(
+        (outcome.result, outcome.writes),
+        (PassResult::Passed, vec![])
+    );
+
+    let (steps, outcome) = run_check(&revision(), &[&["a"], &["b", "bad"]], none, &mut strict);
+    assert_eq!(steps, "ddd g");
+    assert_eq!(outcome.result, PassResult::Preflight(vec![BAD.to_owned()]));
+
+    // What the version before has is taken over, whatever it looks like now; what a stranger has is not.
+    for (owner, expected, steps_expected) in
+        [("previous*", "Passed", "D"), ("foreign*", "Collision", "")]
+    {
+        let there = |_: &str| Live::Present(live("1", owner));
+        let (steps, outcome) = run_check(&revision(), &[&["a"]], there, &mut willing);
+        assert_eq!(steps, steps_expected);
+        assert!(
+            format!("{:?}", outcome.result).starts_with(expected),
+            "{outcome:?}"
+        );
+        assert_eq!(outcome.writes, []);
+    }
+
+    let failing = &mut |_: &str, _: &Request| Answer::Failed("timeout".to_owned());
+    let (_, outcome) = run_check(&revision(), &[&["a"]], none, failing);
+    assert!(
+        matches!(outcome.result, PassResult::Failed(_)),
+        "{outcome:?}"
+    );
+}
