@@ -162,6 +162,8 @@ pub struct Revision {
     pub entry: Arc<SiteEntry>,
     /// How far it is.
     pub state: RevisionState,
+    /// Whether it has begun and written nothing, as far as is known: older workloads stop for it.
+    pub is_stopping: bool,
     /// Whether it is being deleted.
     pub is_deleting: bool,
     /// Whether its life cycle state is `Archived` already.

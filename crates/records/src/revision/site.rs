@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use baton_apis::{
     ObjectSetStatus, SiteEntry,
-    conditions::{AVAILABLE, STARTED, SUCCEEDED},
+    conditions::{AVAILABLE, STARTED, SUCCEEDED, reasons},
     constants::{ANNOTATION_SITE, LABEL_CHAIN},
 };
 use jiff::Timestamp;
@@ -36,6 +36,8 @@ pub struct SiteProgress {
     pub message: Option<Arc<str>>,
     /// When its first phase began.
     pub started: Option<Timestamp>,
+    /// Whether that one still waits until older workloads have stopped.
+    pub is_stopping: bool,
     /// Whether it was available once.
     pub has_succeeded: bool,
 }
@@ -101,14 +103,14 @@ impl SiteProgress {
     fn of(conditions: &[Condition]) -> Self {
         let find = |type_: &str| conditions.iter().find(|it| it.type_ == type_);
         let is_true = |condition: &&Condition| condition.status == "True";
+        let started = find(STARTED).filter(is_true);
         let available = find(AVAILABLE);
         let unavailable = available.filter(|it| !is_true(it));
         Self {
             available_since: available.map(|it| it.last_transition_time.0),
             message: unavailable.map(|it| it.message.as_str().into()),
-            started: find(STARTED)
-                .filter(is_true)
-                .map(|it| it.last_transition_time.0),
+            started: started.map(|it| it.last_transition_time.0),
+            is_stopping: started.is_some_and(|it| it.reason == reasons::STOPPING),
             has_succeeded: find(SUCCEEDED).is_some_and(|it| is_true(&it)),
         }
     }
@@ -165,9 +167,15 @@ mod tests {
             available_since: Some(time(late)),
             message: Some("of something".into()),
             started: Some(time(early)),
+            is_stopping: false,
             has_succeeded: true,
         };
         assert_eq!(site.progress, expected);
+        let mut stopping = condition("baton.run/Started", "True", early);
+        stopping["reason"] = "Stopping".into();
+        let stopping = revision(&entry(), &json!([stopping])).site.clone();
+        let stopping = stopping.unwrap().progress;
+        assert!(stopping.is_stopping && stopping.started.is_some());
         // It is in a chain of its own kind, not of a Release.
         assert_eq!(record.release, None);
 

@@ -182,7 +182,7 @@ fn goes_back<'a>(
     let is_back = |revision: &Revision| {
         revision.entry.is_rollback && revision.entry.rollout == course.number && revision.counts()
     };
-    if !member.has_begun() || view.site.chain.iter().any(is_back) {
+    if !member.may_have_written() || view.site.chain.iter().any(is_back) {
         return None;
     }
     let before = match before(view, situation) {

@@ -127,12 +127,12 @@ impl<'a> Course<'a> {
         self.number > 0 && self.completed == Some(self.number)
     }
 
-    /// Whether a revision is withdrawn when the rollout is aborted: it has not begun, and would bring the version to a
-    /// site that has not got it.
+    /// Whether a revision is withdrawn when the rollout is aborted: it has written nothing, and would bring the version
+    /// to a site that has not got it.
     pub(super) fn withdraws(&self, revision: &Revision) -> bool {
         let entry = &revision.entry;
         revision.counts()
-            && !revision.has_begun()
+            && !revision.may_have_written()
             && !entry.is_edit
             && !entry.is_rollback
             && (entry.rollout == self.number || VersionName::of(entry) == self.version)

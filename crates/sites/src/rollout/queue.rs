@@ -103,7 +103,8 @@ impl<'a> Queue<'_, 'a> {
     /// The change of the version that runs, if there is a newer edit of it. A site that goes back to what it had before
     /// needs none.
     fn edit(&self) -> Option<Wanted<'a>> {
-        let running = self.view.running?;
+        let is_left = |running: &&Revision| self.aborted.is_some_and(|it| it.withdraws(running));
+        let running = self.view.running.filter(|running| !is_left(running))?;
         if !self.view.is_in_reach && self.queue().next().is_some() {
             return None;
         }

@@ -118,6 +118,7 @@ impl Sample {
                             number,
                             entry,
                             state: RevisionState::Available(self.now),
+                            is_stopping: false,
                             is_deleting: false,
                             is_archiving: false,
                         });

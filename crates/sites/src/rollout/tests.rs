@@ -77,6 +77,7 @@ fn revision(name: &Arc<str>, number: i64, version: &str, state: RevisionState) -
             ..SiteEntry::default()
         }),
         state,
+        is_stopping: false,
         is_deleting: false,
         is_archiving: false,
     }

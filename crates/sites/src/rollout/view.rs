@@ -141,6 +141,12 @@ impl Revision {
         !self.is_deleting && !self.is_archiving && !is_final
     }
 
+    /// Whether it may have written anything, as far as is known. One that has not can be taken back as if it had never
+    /// been: what it stops comes back.
+    pub(super) fn may_have_written(&self) -> bool {
+        self.has_begun() && !self.is_stopping
+    }
+
     /// Whether it has begun, as far as is known.
     pub(super) fn has_begun(&self) -> bool {
         match &self.state {

@@ -138,6 +138,7 @@ impl World {
                     number,
                     entry: Arc::new(entry),
                     state: RevisionState::Queued,
+                    is_stopping: false,
                     is_deleting: false,
                     is_archiving: false,
                 });

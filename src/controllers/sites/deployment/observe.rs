@@ -263,6 +263,7 @@ fn revision(record: &RevisionRecord, uid: &str) -> Revision {
             has_succeeded: progress.has_succeeded,
             created: record.created,
         }),
+        is_stopping: progress.is_stopping,
         // What somebody else has made under the same name is on its way out.
         is_deleting: record.deleting || !is_own(record, uid),
         is_archiving: record.lifecycle == baton_apis::LifecycleState::Archived,

@@ -543,3 +543,55 @@ fn a_version_that_breaks_one_site_in_ten() {
         }
     }
 }
+
+/// Nothing of the version is in the site yet: when it is taken back the one before comes back by itself.
+#[test]
+fn a_site_that_stops_for_an_aborted_version_goes_back() {
+    for on_error in [OnError::Abort, OnError::Rollback] {
+        let mut world = World::new(0);
+        world.sample.spec.strategy.on_error = on_error;
+        let [fails, stops]: [Arc<str>; 2] = ["a", "b"].map(Arc::from);
+        let since = world.sample.now;
+        let refused = RevisionState::Failing {
+            reason: "CollisionDetected",
+            message: "why".into(),
+            was_available: false,
+            started: Some(since),
+        };
+        let begun = RevisionState::Started {
+            since,
+            message: None,
+        };
+        for (name, state) in [(&fails, refused), (&stops, begun)] {
+            let chain = vec![
+                revision(name, 1, "1", RevisionState::Available(since)),
+                Revision {
+                    is_stopping: name == &stops,
+                    ..revision(name, 2, "2", state)
+                },
+            ];
+            world.sample.sites.insert(Arc::clone(name), site(chain));
+        }
+        world.sample.bring("2");
+        world.sample.status = world.plan().status;
+        let plan = world.plan();
+        let aborted = plan.status.conditions.iter().find(|it| it.type_ == ABORTED);
+        assert!(
+            aborted.is_some_and(|it| it.status == "True"),
+            "{:?}",
+            plan.status
+        );
+        let of_stops = |action: &&Action| match action {
+            Action::Withdraw { revision } => {
+                **revision == *world.sample.sites[&stops].chain[1].name
+            }
+            Action::Give { site, .. } => *site == stops,
+            _ => false,
+        };
+        let actions: Vec<_> = plan.actions.iter().filter(of_stops).collect();
+        assert!(
+            matches!(*actions, [Action::Withdraw { .. }]),
+            "{on_error:?}: {actions:?}"
+        );
+    }
+}
