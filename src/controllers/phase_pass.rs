@@ -32,6 +32,7 @@ use baton_records::{
     siblings::KnownSiblings,
 };
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome, source::Wake};
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
@@ -236,12 +237,7 @@ impl PhasePass<'_> {
         let blocked = |reason, texts: &[String], result| {
             let reason = ("False", reason);
             let (text, now) = (texts.join(", "), self.shared.clock.now());
-            let mut old = old.clone();
-            if let Some(place) = self.site.when_refused(!old.controller_of.is_empty()) {
-                let mut conditions = Conditions::new(&old.conditions, record.generation, now);
-                conditions.set_place(&[place]);
-                old.conditions = conditions.into_list();
-            }
+            let old = self.refused(&old, now);
             PhaseOutcome {
                 status: report_phase_unknown(&old, &revision, reason, &text, now),
                 result,
@@ -303,6 +299,17 @@ impl PhasePass<'_> {
             result: (kind, requeue),
             affected: Some(affected),
         })
+    }
+
+    /// The status of a phase that is refused as a whole, with what it says then of its place in the queue of its site.
+    fn refused(&self, old: &ObjectSetPhaseStatus, now: Timestamp) -> ObjectSetPhaseStatus {
+        let mut status = old.clone();
+        if let Some(place) = self.site.when_refused(!old.controller_of.is_empty()) {
+            let mut conditions = Conditions::new(&old.conditions, self.record.generation, now);
+            conditions.set_place(&[place]);
+            status.conditions = conditions.into_list();
+        }
+        status
     }
 
     /// What becomes of a phase whose objects were checked before older ones stop for it.

@@ -61,7 +61,7 @@ pub(crate) struct Passage {
     pub demand: Option<Demand>,
     /// The status that it has when its site accepts it, if it has not begun yet: others stop for it then. Its pass
     /// finds out, and writes nothing.
-    pub once_accepted: Option<ObjectSetPhaseStatus>,
+    pub once_accepted: Option<Box<ObjectSetPhaseStatus>>,
 }
 
 /// When the gate is asked.
@@ -174,7 +174,7 @@ pub(crate) fn ask(
         }
         Decision::Start => Gate::Begin(report.begun()),
         Decision::StopFirst { message } if begun == Begun::Not => Gate::Open(Passage {
-            once_accepted: Some(report.stopping(&message)),
+            once_accepted: Some(Box::new(report.stopping(&message))),
             ..Passage::default()
         }),
         Decision::StopFirst { message } => {

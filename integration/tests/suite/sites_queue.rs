@@ -10,11 +10,11 @@ use crate::agent::Pulled;
 
 /// Reasons of `Available=False`.
 const QUEUED: Want<'static> = Because("Available", "False", "Queued");
-const STOPPING: Want<'static> = Because("Available", "False", "Stopping");
+pub(crate) const STOPPING: Want<'static> = Because("Available", "False", "Stopping");
 const FAILING: Want<'static> = Because("Available", "False", "ProbeFailure");
 /// That it has begun, handed up from its phases.
-const STARTED: Want<'static> = Because("baton.run/Started", "True", "Started");
-const AVAILABLE: Want<'static> = Is("Available", "True");
+pub(crate) const STARTED: Want<'static> = Because("baton.run/Started", "True", "Started");
+pub(crate) const AVAILABLE: Want<'static> = Is("Available", "True");
 
 /// The label of the chain.
 const CHAIN: &str = "site-queue-test";
@@ -41,7 +41,7 @@ fn probe() -> Value {
 }
 
 /// Revision `number` of the chain, with the version `1.<number>.0`: it takes over from all before it.
-fn revision<'a>(
+pub(crate) fn revision<'a>(
     ns: &'a TestNamespace,
     joined: &Joined,
     number: i64,

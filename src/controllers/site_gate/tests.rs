@@ -258,7 +258,7 @@ fn what_is_refused_says_how_it_stands_with_others() {
     assert_eq!(told("v1-a", false), stopped);
     assert_eq!(told("v1-a", true), None);
     let check = Passage {
-        once_accepted: Some(ObjectSetPhaseStatus::default()),
+        once_accepted: Some(Box::default()),
         ..Passage::default()
     };
     let place = check.when_refused(false).unwrap();

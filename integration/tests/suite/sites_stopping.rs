@@ -1,0 +1,77 @@
+//! Versions that stop the one before them, where something is refused.
+
+use baton_integration::prelude::*;
+use baton_integration::sites::{Joined, PUSH, Site};
+
+use crate::sites_queue::{AVAILABLE, STARTED, STOPPING, pods, revision, workload};
+
+const REFUSED: Want<'static> = Because("Available", "False", "PreflightError");
+
+/// Revision `number` of one phase, with the workload in an image of that number, and what else it brings.
+async fn give(ns: &TestNamespace, joined: &Joined, number: i64, stop: bool, objects: Vec<Entry>) {
+    let mut entry = json!({ "phases": ["a"] });
+    if stop {
+        entry["stop"] = json!("All");
+    }
+    let mut all = objects;
+    all.push(workload(&format!("web:{number}")));
+    revision(ns, joined, number, &entry)
+        .delegated("a", &joined.class(), all)
+        .create()
+        .await;
+}
+
+/// Waits until there are so many pods that stay, and so many that are on their way out.
+async fn pods_are(ns: &TestNamespace, joined: &Joined, wanted: (usize, usize), let_go: bool) {
+    let text = format!("{wanted:?} pods");
+    ns.eventually(&text, async || pods(ns, joined, let_go).await == wanted)
+        .await;
+}
+
+async fn image(ns: &TestNamespace, joined: &Joined) -> Value {
+    let live = joined.site().live(ns, &workload("")).await;
+    live["spec"]["template"]["spec"]["containers"][0]["image"].clone()
+}
+
+/// A kind that no site has.
+fn unknown() -> Entry {
+    object("nowhere.example/v1", "Thing", "thing")
+}
+
+/// What a site refuses stops nothing, and holds nothing: neither one that stops what is before it, nor one that had
+/// begun and has written nothing.
+#[tokio::test]
+async fn what_a_site_refuses_stops_nothing_and_can_be_replaced() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let joined = Site::get(PUSH).await.join(&ns).create().await;
+    joined.becomes("Connected", "True").await;
+    give(&ns, &joined, 1, false, vec![]).await;
+    ns.reaches("v1", &[AVAILABLE, STARTED]).await;
+    pods_are(&ns, &joined, (1, 0), false).await;
+
+    give(&ns, &joined, 2, true, vec![unknown()]).await;
+    let before = [
+        REFUSED,
+        Says("Available", "nowhere.example"),
+        Because("baton.run/Started", "False", "PreflightError"),
+    ];
+    ns.reaches("v2", &before).await;
+    ns.reaches("v1", &[AVAILABLE]).await;
+    assert_eq!(pods(&ns, &joined, false).await, (1, 0));
+
+    give(&ns, &joined, 3, false, vec![unknown()]).await;
+    ns.reaches("v3", &[REFUSED, STARTED]).await;
+
+    give(&ns, &joined, 4, true, vec![]).await;
+    ns.reaches("v4", &[STOPPING]).await;
+    ns.reaches("v3", &[REFUSED, Is("baton.run/Stopped", "True")])
+        .await;
+    pods_are(&ns, &joined, (0, 1), false).await;
+    pods_are(&ns, &joined, (1, 0), true).await;
+    ns.reaches("v4", &[AVAILABLE, STARTED]).await;
+    assert_eq!(image(&ns, &joined).await, "web:4");
+    for name in ["v4", "v3", "v2", "v1"] {
+        ns.set_lifecycle(name, "Archived").await;
+    }
+    pods_are(&ns, &joined, (0, 0), true).await;
+}
