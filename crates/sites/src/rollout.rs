@@ -27,7 +27,7 @@ mod world;
 use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus, SiteEntry, SiteStop};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use self::{
     abort::Abort,
@@ -122,6 +122,8 @@ pub struct Version {
     pub stop: SiteStop,
     /// Whether it has probes: without, nothing is known of its health.
     pub has_probes: bool,
+    /// How long sites of a wave have to stay available at least, whatever the strategy says.
+    pub success_delay: SignedDuration,
 }
 
 /// What is known of the choice of sites.

@@ -16,6 +16,7 @@ use baton_engine::{
     names::{is_label, quoted},
     slice_parts::{self, placed_by_default},
 };
+use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -38,7 +39,7 @@ pub struct Snapshot {
     /// What makes the objects available.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub availability_probes: Vec<ObjectSetProbe>,
-    /// How many seconds a revision has to stay available before it counts as succeeded.
+    /// How many seconds sites of a wave have to stay available.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success_delay_seconds: Option<i32>,
     /// The account that the objects are written as.
@@ -101,6 +102,9 @@ impl Snapshot {
             phases: self.phases.iter().map(|it| it.name.clone()).collect(),
             stop: stop(&self.upgrade),
             has_probes: !self.availability_probes.is_empty(),
+            success_delay: SignedDuration::from_secs(
+                self.success_delay_seconds.map_or(0, |it| it.max(0).into()),
+            ),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The queue of a site: versions come one after the other, by the hub and by an agent without it.
 
 use baton_integration::faults::{Answer, Faults, On};
+use baton_integration::fleet::{APPLICATION, Fleet, spec};
 use baton_integration::prelude::*;
 use baton_integration::proxy::{Mode, Proxy};
 use baton_integration::set::SetBuilder;
@@ -40,6 +41,14 @@ fn probe() -> Value {
     cel_probe("", "ConfigMap", rule, "not seen yet")
 }
 
+/// A namespace with the application whose versions the revisions are.
+pub(crate) async fn namespace() -> TestNamespace {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let spec = spec("1.0.0", &[settings()]);
+    Fleet::new(&ns).application(&spec).await;
+    ns
+}
+
 /// Revision `number` of the chain, with the version `1.<number>.0`: it takes over from all before it.
 pub(crate) fn revision<'a>(
     ns: &'a TestNamespace,
@@ -48,7 +57,7 @@ pub(crate) fn revision<'a>(
     entry: &Value,
 ) -> SetBuilder<'a> {
     let mut site = json!({
-        "deployment": "fleet", "site": joined.name(), "application": "shop", "version": format!("1.{number}.0"),
+        "deployment": "fleet", "site": joined.name(), "application": APPLICATION, "version": format!("1.{number}.0"),
         "edit": "0", "rollout": number, "batch": 0, "phases": ["a", "b"],
     });
     for (field, value) in entry.as_object().unwrap() {
@@ -113,7 +122,7 @@ async fn whole(ns: &TestNamespace, joined: &Joined) -> Vec<i64> {
 /// Three versions are given at once. Each waits for the one before; one that is taken back was never there.
 #[tokio::test]
 async fn versions_come_one_after_the_other() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let ns = namespace().await;
     let joined = Site::get(PUSH).await.join(&ns).create().await;
     joined.becomes("Connected", "True").await;
     for number in 1..=4 {
@@ -144,7 +153,7 @@ async fn versions_come_one_after_the_other() {
 /// The first version needs no window. A later one waits for it, and goes on when it has closed in the middle.
 #[tokio::test]
 async fn upgrades_begin_in_their_windows() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let ns = namespace().await;
     let site = Site::get(PUSH).await;
     let windows = closed()["upgradeWindows"].clone();
     let joined = site
@@ -180,7 +189,7 @@ async fn upgrades_begin_in_their_windows() {
 /// An agent works through its queue while the hub is away, also when it is killed in the middle.
 #[tokio::test]
 async fn an_agent_works_through_its_queue_without_the_hub() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let ns = namespace().await;
     let joined = Site::get(PULL).await.join(&ns).pull().create().await;
     let hub = joined.hub_endpoint();
     let line = Proxy::start(hub.address).await;
@@ -225,7 +234,7 @@ async fn an_agent_works_through_its_queue_without_the_hub() {
 /// the window has closed.
 #[tokio::test]
 async fn what_has_begun_is_not_held_after_a_crash() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let ns = namespace().await;
     let site = Site::get(PULL).await;
     let joined = site.join(&ns).pull().create().await;
     let faults = Faults::start(site.endpoint()).await;
@@ -304,7 +313,7 @@ pub(crate) async fn pods(ns: &TestNamespace, joined: &Joined, let_go: bool) -> (
 /// before comes back.
 #[tokio::test]
 async fn the_next_version_waits_until_the_one_before_has_stopped() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let ns = namespace().await;
     let joined = Site::get(PUSH).await.join(&ns).create().await;
     joined.becomes("Connected", "True").await;
     let class = joined.class();

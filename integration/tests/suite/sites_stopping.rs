@@ -3,7 +3,7 @@
 use baton_integration::prelude::*;
 use baton_integration::sites::{Joined, PUSH, Site};
 
-use crate::sites_queue::{AVAILABLE, STARTED, STOPPING, pods, revision, workload};
+use crate::sites_queue::{AVAILABLE, STARTED, STOPPING, namespace, pods, revision, workload};
 
 const REFUSED: Want<'static> = Because("Available", "False", "PreflightError");
 
@@ -42,7 +42,7 @@ fn unknown() -> Entry {
 /// begun and has written nothing.
 #[tokio::test]
 async fn what_a_site_refuses_stops_nothing_and_can_be_replaced() {
-    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let ns = namespace().await;
     let joined = Site::get(PUSH).await.join(&ns).create().await;
     joined.becomes("Connected", "True").await;
     give(&ns, &joined, 1, false, vec![]).await;

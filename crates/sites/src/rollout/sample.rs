@@ -6,7 +6,7 @@ use std::{
 };
 
 use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus, SiteStop};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use super::{
     Action, Observed, Placement, Plan, Revision, RevisionState, Site, Target, Version, Versions,
@@ -75,6 +75,7 @@ impl Sample {
                 phases: vec!["base".to_owned(), "apps".to_owned()],
                 stop: SiteStop::None,
                 has_probes: true,
+                success_delay: SignedDuration::ZERO,
             });
         self.target = Target::Version(name);
     }

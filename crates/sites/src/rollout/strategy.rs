@@ -52,6 +52,7 @@ pub(super) struct Strategy {
     canary: Option<Wave>,
     /// The batches after the canary, and what comes after all of them.
     pub(super) others: Wave,
+    /// The longer one of that of the strategy and the `successDelaySeconds` of the version.
     pub(super) healthy_time: SignedDuration,
     pub(super) on_error: OnError,
     /// More failed sites abort the rollout.
@@ -74,16 +75,17 @@ impl Strategy {
         let spec = &observed.spec.strategy;
         let healthy_time = read("healthyTime", spec.healthy_time.as_deref())?;
         read("progressDeadline", spec.progress_deadline.as_deref())?;
+        let mut healthy_time = healthy_time.unwrap_or_default();
         if let Target::Version(version) = &observed.target
-            && !healthy_time.unwrap_or_default().is_zero()
-            && observed
-                .version(VersionName {
-                    version,
-                    application: &observed.spec.application,
-                })
-                .is_some_and(|version| !version.has_probes)
+            && let Some(version) = observed.version(VersionName {
+                version,
+                application: &observed.spec.application,
+            })
         {
-            return Err(Error::NoProbes(version.to_string()));
+            if !healthy_time.is_zero() && !version.has_probes {
+                return Err(Error::NoProbes(version.version.to_string()));
+            }
+            healthy_time = healthy_time.max(version.success_delay);
         }
         let max_failures = match spec.on_error {
             OnError::Continue => spec
@@ -110,7 +112,7 @@ impl Strategy {
                     None
                 },
             },
-            healthy_time: healthy_time.unwrap_or_default(),
+            healthy_time,
             on_error: spec.on_error,
             max_failures,
         })

@@ -276,9 +276,6 @@ fn manifest(
     if !snapshot.availability_probes.is_empty() {
         spec["availabilityProbes"] = json!(snapshot.availability_probes);
     }
-    if let Some(seconds) = snapshot.success_delay_seconds {
-        spec["successDelaySeconds"] = seconds.into();
-    }
     if let Some(account) = &snapshot.service_account_name {
         spec["serviceAccountName"] = account.as_str().into();
     }

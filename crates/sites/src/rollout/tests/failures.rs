@@ -112,9 +112,9 @@ fn time_spent_offline_does_not_count_as_time_to_get_available() {
             world.connect(&site, true);
         }
         world.settle();
-        let end = begun + jiff::SignedDuration::from_secs(end);
+        let end = begun + SignedDuration::from_secs(end);
         assert_eq!(world.plan().again_at, Some(end), "{seconds}");
-        world.sample.now = end - jiff::SignedDuration::from_secs(1);
+        world.sample.now = end - SignedDuration::from_secs(1);
         world.settle();
         assert_eq!(world.condition(ABORTED), None, "{seconds}");
         world.sample.now = end;

@@ -78,8 +78,16 @@ fn sites_with_the_labels_come_first() {
 
 #[test]
 fn a_batch_stays_healthy_for_a_while_after_its_last_site_became_so() {
-    let mut world = settled(4, with(by(2), |it| it.healthy_time = Some("10m".into())));
-    world.sample.bring("2");
+    for (healthy_time, success_delay) in [("10m", 0), ("10m", 5), ("5m", 10), ("", 10)] {
+        let healthy_time = Some(healthy_time.to_owned()).filter(|it| !it.is_empty());
+        let mut world = settled(4, with(by(2), |it| it.healthy_time = healthy_time));
+        world.sample.bring("2");
+        world.version("2").unwrap().success_delay = SignedDuration::from_mins(success_delay);
+        is_soaked_for_ten_minutes(world);
+    }
+}
+
+fn is_soaked_for_ten_minutes(mut world: World) {
     world.settle();
     let [first, second] = <[_; 2]>::try_from(world.batch(1))
         .unwrap()
@@ -92,11 +100,11 @@ fn a_batch_stays_healthy_for_a_while_after_its_last_site_became_so() {
     assert_eq!(world.condition(PROGRESSING), Some(("True", "RollingOut")));
     assert_eq!(
         world.plan().again_at,
-        Some(world.sample.now - jiff::SignedDuration::from_mins(5) + DEADLINE)
+        Some(world.sample.now - SignedDuration::from_mins(5) + DEADLINE)
     );
     world.work(&second);
     world.settle();
-    let end = world.sample.now + jiff::SignedDuration::from_mins(10);
+    let end = world.sample.now + SignedDuration::from_mins(10);
     assert_eq!(world.condition(PROGRESSING), Some(("True", "Soaking")));
     assert_eq!(world.status().counts.soaking, 2);
     assert_eq!(world.plan().again_at, Some(end));
