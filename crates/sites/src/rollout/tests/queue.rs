@@ -20,6 +20,35 @@ fn queues_keep_older_versions_in_order() {
     assert_eq!(world.versions("site-00000"), ["1", "2", "3", "4"]);
 }
 
+/// Nobody knows the windows of an application that is gone, so what waits of it would hold up all behind it.
+#[test]
+fn what_waits_of_an_application_makes_way_for_another_one() {
+    let mut world = settled(2, by(1));
+    world.close_windows();
+    for version in ["2", "3"] {
+        world.sample.bring(version);
+        world.run();
+    }
+    world.other_application("1", "1-other");
+    world.settle();
+    let first = world.batch(1)[0].to_owned();
+    world
+        .real
+        .values_mut()
+        .for_each(|real| real.is_window_closed = false);
+    world.run();
+    // One got its version while it waited, the other one not before the first had it.
+    for site in world.names() {
+        let begun = world.real[&site].begun.iter();
+        let begun: Vec<_> = begun.map(|it| (&*it.application, &*it.version)).collect();
+        let between: &[_] = if *site == *first { &[] } else { &[("shop", "3")] };
+        assert_eq!(
+            begun,
+            [&[("shop", "1")], between, &[("bank", "1")]].concat()
+        );
+    }
+}
+
 #[test]
 fn a_pause_gives_nothing_and_begins_nothing() {
     let mut world = settled(4, by(1));
