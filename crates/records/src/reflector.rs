@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use baton_kubernetes::{
     metadata::Metadata,
-    watch::{self, Event, WatchSpec},
+    watch::{self, Event, Failing, WatchSpec},
 };
 use kube::Client;
 use serde_json::value::RawValue;
@@ -67,24 +67,29 @@ pub async fn run_keeping<K: RecordKind>(
         page_size: PAGE,
         resumes: true,
     };
-    watch::run(client, spec, |event| match event {
-        Event::ListStarted => list.clear(),
-        Event::Listed(object) => list.extend(observe(object)),
-        Event::ListDone { resource_version } => {
-            store.retain(kind, &std::mem::take(&mut list), resource_version);
-            listed();
+    let mut failing = Failing::default();
+    watch::run(client, spec, |event| {
+        if let Some(cause) = failing.begins(&event) {
+            warn!(kind = name, cause, "watch failed, trying again");
         }
-        Event::Upsert(object) => {
-            observe(object);
-        }
-        Event::Deleted(object) => {
-            if let Some(key) = key(kind, object) {
-                store.remove(&key);
+        match event {
+            Event::ListStarted => list.clear(),
+            Event::Listed(object) => list.extend(observe(object)),
+            Event::ListDone { resource_version } => {
+                store.retain(kind, &std::mem::take(&mut list), resource_version);
+                listed();
             }
+            Event::Upsert(object) => {
+                observe(object);
+            }
+            Event::Deleted(object) => {
+                if let Some(key) = key(kind, object) {
+                    store.remove(&key);
+                }
+            }
+            Event::Unserved => error!(kind = name, "the CRD is gone; waiting for it to return"),
+            Event::Bookmark(_) | Event::Failed(_) => {}
         }
-        Event::Bookmark(_) => {}
-        Event::Unserved => error!(kind = name, "the CRD is gone; waiting for it to return"),
-        Event::Failed(reason) => warn!(kind = name, reason, "watch failed, trying again"),
     })
     .await;
 }

@@ -19,7 +19,7 @@ use super::{
 };
 use baton_kubernetes::{
     informers::Task,
-    watch::{Event, number},
+    watch::{Event, Failing, number},
 };
 
 /// All Clusters, by name.
@@ -29,9 +29,8 @@ pub(super) struct Registry {
     /// Names in the list that is under way; of Secrets with their versions.
     clusters_listed: HashSet<String>,
     secrets_listed: HashMap<String, u64>,
-    /// Why they cannot be watched, as logged last.
-    clusters_error: String,
-    secrets_error: String,
+    clusters_failing: Failing,
+    secrets_failing: Failing,
     last_id: u64,
 }
 
@@ -62,14 +61,17 @@ impl Registry {
             entries: HashMap::new(),
             clusters_listed: HashSet::new(),
             secrets_listed: HashMap::new(),
-            clusters_error: String::new(),
-            secrets_error: String::new(),
+            clusters_failing: Failing::default(),
+            secrets_failing: Failing::default(),
             last_id: 0,
         }
     }
 
     /// Handles an event of the watch on Clusters.
     pub fn cluster_event(&mut self, event: &Event<'_>) {
+        if let Some(cause) = self.clusters_failing.begins(event) {
+            tracing::warn!(cause, "cannot watch Clusters, trying again");
+        }
         match event {
             Event::ListStarted => self.clusters_listed.clear(),
             Event::Listed(object) => {
@@ -82,7 +84,6 @@ impl Registry {
                 let listed = std::mem::take(&mut self.clusters_listed);
                 self.retain(|name| listed.contains(name));
                 self.shared.set_known(Known::All);
-                self.clusters_error.clear();
             }
             Event::Upsert(object) => {
                 if let Some(cluster) = Cluster::read(object) {
@@ -98,20 +99,21 @@ impl Registry {
                 self.retain(|_| false);
                 self.shared.set_known(Known::All);
             }
-            Event::Failed(cause) => {
-                // A right that is missing would be logged twice a minute for ever.
-                if *cause != self.clusters_error {
-                    (*cause).clone_into(&mut self.clusters_error);
-                    tracing::warn!(cause, "cannot watch Clusters, trying again");
-                }
-                self.shared.set_known(Known::Unavailable);
-            }
+            Event::Failed(_) => self.shared.set_known(Known::Unavailable),
             Event::Bookmark(_) => {}
         }
     }
 
     /// Handles an event of the watch on the metadata of Secrets. Only the versions of the Clusters' Secrets are kept.
     pub fn secret_event(&mut self, event: &Event<'_>) {
+        if let Some(cause) = self.secrets_failing.begins(event) {
+            let namespace = &self.shared.namespace;
+            tracing::warn!(
+                namespace,
+                cause,
+                "cannot watch the Secrets of Clusters, trying again"
+            );
+        }
         match event {
             Event::ListStarted => self.secrets_listed.clear(),
             Event::Listed(object) => {
@@ -127,7 +129,6 @@ impl Registry {
                     // What is not there may have gone at any time until now.
                     entry.set_secret(listed.get(name).copied().unwrap_or(*resource_version));
                 }
-                self.secrets_error.clear();
             }
             Event::Upsert(object) | Event::Deleted(object) => {
                 // An object that was deleted has the version of its deletion.
@@ -136,15 +137,6 @@ impl Registry {
                 {
                     entry.set_secret(version);
                 }
-            }
-            Event::Failed(cause) if *cause != self.secrets_error => {
-                (*cause).clone_into(&mut self.secrets_error);
-                let namespace = &self.shared.namespace;
-                tracing::warn!(
-                    namespace,
-                    cause,
-                    "cannot watch the Secrets of Clusters, trying again"
-                );
             }
             Event::Failed(_) | Event::Unserved | Event::Bookmark(_) => {}
         }

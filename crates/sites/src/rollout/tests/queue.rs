@@ -41,7 +41,11 @@ fn what_waits_of_an_application_makes_way_for_another_one() {
     for site in world.names() {
         let begun = world.real[&site].begun.iter();
         let begun: Vec<_> = begun.map(|it| (&*it.application, &*it.version)).collect();
-        let between: &[_] = if *site == *first { &[] } else { &[("shop", "3")] };
+        let between: &[_] = if *site == *first {
+            &[]
+        } else {
+            &[("shop", "3")]
+        };
         assert_eq!(
             begun,
             [&[("shop", "1")], between, &[("bank", "1")]].concat()

@@ -27,6 +27,14 @@ pub(super) struct Rollout {
     is_due: bool,
 }
 
+/// What is not yet as it has to end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Left {
+    pub(super) texts: Vec<String>,
+    /// Whether all of it only waits for a version that has begun and does not become available.
+    pub(super) is_late: bool,
+}
+
 /// The first phase has what both versions have, the second what is of one alone. Somebody says in a site which version
 /// breaks it.
 fn content(seed: u64, version: &str) -> Value {
@@ -139,25 +147,31 @@ impl<'a> Rollouts<'a> {
     }
 
     /// What is not yet as it has to end. Authors whose moment has come act.
-    pub(super) async fn look_and_act(&mut self) -> Vec<String> {
+    pub(super) async fn look_and_act(&mut self) -> Left {
         let (deployments, revisions) = (self.deployments().await, self.revisions().await);
-        let mut left = Vec::new();
+        let mut left = Left {
+            texts: Vec::new(),
+            is_late: true,
+        };
         for rollout in &mut self.all {
             let name = rollout.scenario.deployment();
             let revisions = revisions.get(&name).map_or(&[][..], Vec::as_slice);
             if rollout.is_due {
                 rollout.is_due = !rollout.act(self.ns, revisions).await;
-                left.push(format!("{name}: {:?}", rollout.scenario.trouble));
+                let text = format!("{name}: {:?}", rollout.scenario.trouble);
+                left.texts.push(text);
+                left.is_late = false;
                 continue;
             }
             let live = &deployments[&name];
             let found = found(live, revisions);
             let is_over = reason(live, "Progressing")[0] == "Complete" || found.aborted.is_some();
             if !is_over || found != rollout.end {
-                left.push(format!(
+                left.texts.push(format!(
                     "{name}: {:?}\n{found:?}\n{:?}",
                     rollout.scenario, rollout.end
                 ));
+                left.is_late &= found.aborted.is_none() && revisions.iter().any(is_late);
             }
         }
         left
@@ -278,6 +292,13 @@ pub(super) fn given(revision: &Value) -> Given {
         entry["batch"].as_i64().unwrap().try_into().unwrap(),
         entry["isRollback"] == true,
     )
+}
+
+/// Whether a revision has begun, and is neither available nor replaced.
+fn is_late(revision: &Value) -> bool {
+    condition(revision, "baton.run/Started") == "True"
+        && reason(revision, "Available")[0] == "ProbeFailure"
+        && condition(revision, "Archived") != "True"
 }
 
 /// How a rollout is now.
