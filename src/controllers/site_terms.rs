@@ -16,17 +16,35 @@ pub(crate) type FindTerms = dyn Fn(&str, &SiteEntry) -> OwnerTerms + Send + Sync
 #[derive(Default)]
 pub(crate) struct SiteTerms {
     find: OnceLock<Box<FindTerms>>,
-    /// Applications that ask for something else than before.
+    /// Who asks for something else than before.
     pub changes: Source<SiteTermsChange>,
 }
 
-/// An application of which something else is asked than before.
+/// Something else is asked than before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SiteTermsChange {
     /// The namespace.
     pub namespace: String,
-    /// Name of the `SiteApplication`.
-    pub application: String,
+    pub asker: Asker,
+}
+
+/// Whoever asks for something.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    /// The `SiteApplication` of this name.
+    Application(String),
+    /// The `SiteDeployment` of this name.
+    Deployment(String),
+}
+
+impl Asker {
+    /// Whether it asks this of a revision.
+    pub(crate) fn has(&self, entry: &SiteEntry) -> bool {
+        match self {
+            Self::Application(name) => entry.application == *name,
+            Self::Deployment(name) => entry.deployment == *name,
+        }
+    }
 }
 
 impl SiteTerms {

@@ -119,13 +119,13 @@ pub struct SiteStrategy {
     /// For `Rolling`, and for `Canary` with `then: Rolling`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rolling: Option<RollingStrategy>,
-    /// How long the sites of a wave have to stay available after the last of them became so, such as `10m`. None when
-    /// left out.
+    /// How long the sites of a wave have to stay available after the last of them became so, such as `10m`. When left
+    /// out, or shorter, the `successDelaySeconds` of the version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::DURATION), regex(pattern = schema::DURATION))]
     pub healthy_time: Option<String>,
     /// How long a site may take from the beginning of its upgrade until it is available, such as `30m`. Ten minutes
-    /// when left out.
+    /// when left out. Counted anew when the site was offline, or the manager starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = limits::DURATION), regex(pattern = schema::DURATION))]
     pub progress_deadline: Option<String>,
@@ -230,7 +230,7 @@ pub struct SiteDeploymentStatus {
     /// The version that was brought before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous_version: Option<String>,
-    /// The last rollout that is over: every site that could be reached had its version, and no more than half of all
+    /// The last rollout that is over: all sites that could be reached had had their turn, and no more than half of all
     /// sites were missing. What comes to a site after that belongs to no wave, and aborts nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_rollout: Option<i64>,

@@ -72,6 +72,13 @@ pub struct Reported<'a> {
     pub created: Option<Timestamp>,
 }
 
+/// Whether a revision of a site has begun, by what it reports; also when it is archived by now.
+#[must_use]
+pub fn has_begun(reported: Reported<'_>) -> bool {
+    let is_available = reported.availability == Some(AVAILABLE);
+    reported.started.is_some() || reported.has_succeeded || is_available
+}
+
 /// How far a revision of a site is, by what it reports.
 #[must_use]
 pub fn state(reported: Reported<'_>) -> RevisionState {
@@ -91,9 +98,7 @@ pub fn state(reported: Reported<'_>) -> RevisionState {
     let begun = started.or(since).or(created).unwrap_or_default();
     match availability {
         Some(AVAILABLE) => RevisionState::Available(since.unwrap_or(begun)),
-        Some(reasons::CLUSTER_UNREACHABLE) => RevisionState::Unknown {
-            has_begun: started.is_some() || has_succeeded,
-        },
+        Some(reasons::CLUSTER_UNREACHABLE) => RevisionState::Unknown,
         Some(reasons::SKIPPED) => RevisionState::Skipped,
         // The phases behind the first are queued as well, after it has begun.
         None | Some(reasons::QUEUED) if started.is_none() => RevisionState::Queued,
@@ -101,8 +106,6 @@ pub fn state(reported: Reported<'_>) -> RevisionState {
             RevisionState::Failing {
                 reason,
                 message: message.cloned().unwrap_or_default(),
-                was_available: has_succeeded,
-                started,
             }
         }
         None | Some(_) => RevisionState::Started {
@@ -117,7 +120,8 @@ mod tests {
     use baton_engine::delegated::{self, Delegated, name_to_make};
 
     use baton_apis::conditions::reasons::{
-        CLUSTER_UNREACHABLE, PREFLIGHT_ERROR, PROBE_FAILURE, QUEUED, SKIPPED, STOPPING,
+        ARCHIVED, CLUSTER_UNREACHABLE, PREFLIGHT_ERROR, PROBE_FAILURE, QUEUED, SKIPPED, STOPPING,
+        WRITE_ERROR,
     };
 
     use super::*;
@@ -200,52 +204,74 @@ mod tests {
             created: Some(three),
             ..Reported::default()
         };
-        let failing = |reason, was_available, started| RevisionState::Failing {
+        let failing = |reason| RevisionState::Failing {
             reason,
             message: text.clone(),
-            was_available,
-            started,
         };
         let begun = |since| RevisionState::Started {
             since,
             message: Some(text.clone()),
         };
-        for (reported, expected) in [
-            (report(None, None, false), RevisionState::Queued),
-            (report(None, Some(one), false), begun(one)),
-            (report(Some(QUEUED), None, false), RevisionState::Queued),
-            (report(Some(QUEUED), Some(one), false), begun(one)),
-            (report(Some(SKIPPED), None, false), RevisionState::Skipped),
-            (report(Some(STOPPING), Some(one), false), begun(one)),
+        let archived = |started| Reported {
+            is_archived: true,
+            ..report(Some(ARCHIVED), started, false)
+        };
+        let available = RevisionState::Available(two);
+        let unreachable = Some(CLUSTER_UNREACHABLE);
+        for (reported, expected, is_begun) in [
+            (report(None, None, false), RevisionState::Queued, false),
+            (report(None, Some(one), false), begun(one), true),
+            (
+                report(Some(QUEUED), None, false),
+                RevisionState::Queued,
+                false,
+            ),
+            (report(Some(QUEUED), Some(one), false), begun(one), true),
+            (
+                report(Some(SKIPPED), None, false),
+                RevisionState::Skipped,
+                false,
+            ),
+            (report(Some(STOPPING), Some(one), false), begun(one), true),
             (
                 report(Some(AVAILABLE), Some(one), true),
-                RevisionState::Available(two),
+                available.clone(),
+                true,
+            ),
+            (report(Some(AVAILABLE), None, false), available, true),
+            (
+                report(unreachable, None, false),
+                RevisionState::Unknown,
+                false,
             ),
             (
-                report(Some(CLUSTER_UNREACHABLE), None, false),
-                RevisionState::Unknown { has_begun: false },
+                report(unreachable, Some(one), false),
+                RevisionState::Unknown,
+                true,
             ),
             (
-                report(Some(CLUSTER_UNREACHABLE), Some(one), false),
-                RevisionState::Unknown { has_begun: true },
+                report(Some(PROBE_FAILURE), Some(one), false),
+                begun(one),
+                true,
             ),
-            (report(Some(PROBE_FAILURE), Some(one), false), begun(one)),
-            (report(Some(PROBE_FAILURE), None, false), begun(two)),
+            // Nobody has looked at its phases yet, or the hub takes none.
+            (report(Some(PROBE_FAILURE), None, false), begun(two), false),
+            (report(Some(WRITE_ERROR), None, false), begun(two), false),
             (
                 report(Some(PROBE_FAILURE), Some(one), true),
-                failing(PROBE_FAILURE, true, Some(one)),
+                failing(PROBE_FAILURE),
+                true,
             ),
             (
                 report(Some(PREFLIGHT_ERROR), None, false),
-                failing(PREFLIGHT_ERROR, false, None),
+                failing(PREFLIGHT_ERROR),
+                false,
             ),
+            (archived(Some(one)), RevisionState::Archived, true),
+            (archived(None), RevisionState::Archived, false),
         ] {
             assert_eq!(state(reported), expected, "{reported:?}");
+            assert_eq!(has_begun(reported), is_begun, "{reported:?}");
         }
-        let archived = Reported {
-            is_archived: true,
-            ..report(Some(AVAILABLE), None, true)
-        };
-        assert_eq!(state(archived), RevisionState::Archived);
     }
 }

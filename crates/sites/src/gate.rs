@@ -227,14 +227,14 @@ impl<'a> Question<'a> {
         if is_first || entry.is_rollback {
             return None;
         }
+        if entry.is_edit && !terms.owner.windows_apply_to_edits {
+            return None;
+        }
         if terms.owner.is_gone {
             return Some(wait(format!(
                 "Waits for SiteApplication \"{}\", which is gone, and with it what it says of upgrade windows.",
                 entry.application
             )));
-        }
-        if entry.is_edit && !terms.owner.windows_apply_to_edits {
-            return None;
         }
         let lists = [
             ("SiteApplication", &entry.application, &terms.owner.windows),

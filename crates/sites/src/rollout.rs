@@ -164,6 +164,8 @@ pub struct Revision {
     pub entry: Arc<SiteEntry>,
     /// How far it is.
     pub state: RevisionState,
+    /// Whether it has begun in its site, as far as is known; also of one that is archived.
+    pub has_begun: bool,
     /// Whether it has begun and written nothing, as far as is known: older workloads stop for it.
     pub is_stopping: bool,
     /// Whether it is being deleted.
@@ -179,9 +181,10 @@ pub enum RevisionState {
     Queued,
     /// Left out of the queue for good.
     Skipped,
-    /// Begun, and not available yet, whatever the reason; how long that may take is decided here.
+    /// Begun, or kept from it by something else than its place in the queue, and not available yet; how long that may
+    /// take is decided here.
     Started {
-        /// When it began.
+        /// Since when that is so.
         since: Timestamp,
         /// Why it is not available, for people, as far as it has said so.
         message: Option<Arc<str>>,
@@ -195,16 +198,9 @@ pub enum RevisionState {
         reason: &'static str,
         /// Why, for people.
         message: Arc<str>,
-        /// Whether it was available before.
-        was_available: bool,
-        /// When it began, if it has.
-        started: Option<Timestamp>,
     },
     /// Nothing is known of it now: its site cannot be reached.
-    Unknown {
-        /// Whether it had begun when something was known last.
-        has_begun: bool,
-    },
+    Unknown,
     /// Its objects are gone or belong to newer ones.
     Archived,
 }

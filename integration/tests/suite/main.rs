@@ -87,6 +87,7 @@ mod site_rollouts;
 mod sites_faults;
 mod sites_harness;
 mod sites_queue;
+mod sites_refusals;
 mod sites_stopping;
 mod stale_leader;
 mod status;

@@ -66,13 +66,13 @@ fn on_mate(observed: &Observed, change: &Change<PhaseKind>) -> Vec<Wake<PhaseKey
     }
 }
 
-/// Other terms of an application wake the phases that have not begun.
+/// Other terms wake the phases that have not begun.
 pub(super) fn on_terms(observed: &Observed, change: &SiteTermsChange) -> Vec<Wake<PhaseKey>> {
     let is_concerned = |phase: &PhaseRecord| {
         let text = phase.annotations.get(ANNOTATION_SITE);
         let text = text.filter(|_| *phase.key.namespace == *change.namespace);
         let entry = text.and_then(|text| serde_json::from_str::<SiteEntry>(text).ok());
-        let is_of_it = entry.is_some_and(|entry| entry.application == change.application);
+        let is_of_it = entry.is_some_and(|entry| change.asker.has(&entry));
         is_of_it && !matches!(state(phase).begun, Begun::Yes(_))
     };
     let phases = observed.phases.filter(is_concerned).into_iter();

@@ -8,7 +8,7 @@ use baton_sites::{rollout::strategy::deadline, terms::OwnerTerms};
 use super::Stores;
 use crate::controllers::{
     observed::Observed,
-    site_terms::SiteTermsChange,
+    site_terms::{Asker, SiteTermsChange},
     store::{Change, Kind},
 };
 
@@ -65,25 +65,23 @@ fn progress_deadline(strategy: &SiteStrategy) -> u32 {
 }
 
 fn of_application(change: &Change<SiteApplication>) -> Option<SiteTermsChange> {
-    let name = change.object()?.metadata.name.clone()?;
-    changed(change, asked, name)
+    changed(change, asked, Asker::Application)
 }
 
 fn of_deployment(change: &Change<SiteDeployment>) -> Option<SiteTermsChange> {
-    let name = change.object()?.spec.application.clone();
-    changed(change, |it| progress_deadline(&it.spec.strategy), name)
+    let asked = |it: &SiteDeployment| progress_deadline(&it.spec.strategy);
+    changed(change, asked, Asker::Deployment)
 }
 
-/// The change of what is asked for an application, if it is one.
+/// The change of what is asked, if it is one.
 fn changed<K: Kind, T: PartialEq>(
     change: &Change<K>,
     asked: impl Fn(&K) -> T,
-    application: String,
+    asker: impl Fn(String) -> Asker,
 ) -> Option<SiteTermsChange> {
     let [old, new] = [&change.old, &change.new].map(|side| side.as_deref().map(&asked));
-    let namespace = change.object()?.meta().namespace.clone()?;
-    (old != new).then_some(SiteTermsChange {
-        namespace,
-        application,
-    })
+    let meta = change.object()?.meta();
+    let namespace = meta.namespace.clone()?;
+    let asker = asker(meta.name.clone()?);
+    (old != new).then_some(SiteTermsChange { namespace, asker })
 }

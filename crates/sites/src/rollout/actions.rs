@@ -175,20 +175,28 @@ fn goes_back<'a>(
     situation: &Situation<'a>,
     abort: Option<&Abort>,
 ) -> Option<(&'a Revision, Option<VersionName<'a>>)> {
+    abort.filter(|abort| rolls_back(&abort.reason))?;
     let course = situation.course;
-    let member = view
-        .member
-        .filter(|_| abort.is_some_and(|abort| rolls_back(&abort.reason)))?;
+    let brought = || {
+        let chain = view.site.chain.iter();
+        chain.filter(|revision| situation.lens.brought(revision))
+    };
+    // What waits behind it may be an edit, and goes with it.
+    let has_written = |revision: &&Revision| revision.counts() && revision.may_have_written();
+    let member = brought().rev().find(has_written)?;
     let is_back = |revision: &Revision| {
         revision.entry.is_rollback && revision.entry.rollout == course.number && revision.counts()
     };
-    if !member.may_have_written() || view.site.chain.iter().any(is_back) {
+    if view.site.chain.iter().any(is_back) {
         return None;
     }
     let before = match before(view, situation) {
         Some(before) => Some(VersionName::of(&before.entry)),
         // The history has no room for it: what the deployment brought before, where there was something.
-        None => course.previous.filter(|_| member.number > 1),
+        None => course.previous.filter(|_| {
+            let first = brought().next();
+            first.is_some_and(|first| first.number > 1)
+        }),
     };
     Some((member, before))
 }
@@ -200,6 +208,6 @@ fn before<'a>(view: &View<'a>, situation: &Situation<'_>) -> Option<&'a Revision
         revision.entry.rollout < course.number
             && VersionName::of(&revision.entry) != course.version
             && !revision.is_deleting
-            && (revision.has_begun() || revision.state == RevisionState::Archived)
+            && revision.has_begun
     })
 }

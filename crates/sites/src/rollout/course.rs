@@ -3,7 +3,7 @@
 use baton_apis::conditions::{ABORTED, reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::{Observed, Revision, Target, VersionName, strategy, strategy::Strategy};
+use super::{Observed, Revision, Site, Target, VersionName, strategy, strategy::Strategy};
 
 /// The rollout under way, or the last one.
 #[derive(Clone, Debug)]
@@ -106,6 +106,16 @@ impl<'a> Course<'a> {
             VersionName::of(&revision.entry) == wanted && !revision.entry.is_rollback
         };
         let is_known = self.number == 0 && newest.is_some_and(is_lost);
+        let is_left = |site: &Site| {
+            let mut chain = site.chain.iter().rev();
+            let newest = chain.find(|revision| revision.counts());
+            let has_got_so_far = newest.is_some_and(|newest| {
+                VersionName::of(&newest.entry) == wanted && !newest.is_pending()
+            });
+            site.is_placed && site.is_online && !has_got_so_far
+        };
+        // Else one that has failed since would take all of it back.
+        let is_over = is_known && !observed.sites.values().any(is_left);
         Self {
             number: if is_known {
                 highest
@@ -116,7 +126,11 @@ impl<'a> Course<'a> {
             previous: (self.number > 0).then_some(self.version),
             is_new: true,
             was_aborted: false,
-            completed: self.completed,
+            completed: if is_over {
+                Some(highest)
+            } else {
+                self.completed
+            },
             hold: None,
             is_behind: false,
         }

@@ -32,8 +32,6 @@ pub(super) struct Fleet<'a> {
     pub(super) late: Late,
     /// Sites that got the version after the rollout was over, are in reach and have not got so far.
     pub(super) afterwards: usize,
-    /// Sites that are out of reach, and do not run the version as far as is known.
-    pub(super) missing: usize,
     /// Sites that are to get the version yet.
     pub(super) to_come: usize,
     /// Those of them that are online.
@@ -84,7 +82,6 @@ impl<'a> Fleet<'a> {
             batch: Batch::default(),
             late: Late::default(),
             afterwards: 0,
-            missing: 0,
             to_come: 0,
             to_come_online: 0,
             canaries: 0,
@@ -116,7 +113,6 @@ impl<'a> Fleet<'a> {
         let is_available = |state: &RevisionState| matches!(state, RevisionState::Available(_));
         counts.updated += i32::from(is_updated);
         counts.queued += i32::from(!is_updated && !view.is_to_come(lens));
-        self.missing += usize::from(!is_in_reach && !is_updated);
         if is_in_reach {
             self.in_reach += 1;
             self.available += usize::from(view.available.is_some());
@@ -149,11 +145,11 @@ impl<'a> Fleet<'a> {
     }
 
     fn add_deadline(&mut self, view: &View<'a>, lens: &Lens<'_>) {
-        if let Some(running) = view.running
-            && let RevisionState::Started { since, .. } = running.state
-        {
-            let ends = Some(lens.ends(view.site, since)).filter(|ends| *ends > lens.now);
-            self.deadline = earlier(self.deadline, ends);
+        for revision in view.running.into_iter().chain(view.tail) {
+            if let RevisionState::Started { since, .. } = revision.state {
+                let ends = Some(lens.ends(view.site, since)).filter(|ends| *ends > lens.now);
+                self.deadline = earlier(self.deadline, ends);
+            }
         }
     }
 
@@ -200,9 +196,9 @@ impl<'a> Fleet<'a> {
                 batch.since = batch.since.max(Some(*since));
             }
             (RevisionState::Available(_), false) => {}
-            (_, true) if member.has_begun() => batch.begun += 1,
+            (_, true) if member.has_begun => batch.begun += 1,
             (_, true) => batch.queued += 1,
-            (_, false) if member.has_begun() => self.late.begun += 1,
+            (_, false) if member.has_begun => self.late.begun += 1,
             (_, false) => self.late.queued += 1,
         }
     }

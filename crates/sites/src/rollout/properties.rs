@@ -187,9 +187,7 @@ impl Checked {
                 .cloned()
         };
         let in_reach = |site: &Site, member: &Revision| {
-            site.is_online
-                && site.is_placed
-                && !matches!(member.state, RevisionState::Unknown { .. })
+            site.is_online && site.is_placed && member.state != RevisionState::Unknown
         };
         let mut online = BTreeSet::new();
         let mut batch = None;
@@ -226,7 +224,7 @@ impl Checked {
             // Who comes when the rollout is over has a place until it has got so far.
             if member.entry.batch == batch && (batch > 0 || !is_done) {
                 online.insert(Arc::clone(name));
-            } else if member.entry.batch + 1 == batch && sample.status.batch.is_some() {
+            } else if member.entry.batch + 1 == batch {
                 assert!(
                     is_done,
                     "batch {batch} begins while {name} is at {member:?}"

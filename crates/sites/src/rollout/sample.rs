@@ -119,6 +119,7 @@ impl Sample {
                             number,
                             entry,
                             state: RevisionState::Available(self.now),
+                            has_begun: true,
                             is_stopping: false,
                             is_deleting: false,
                             is_archiving: false,

@@ -105,11 +105,16 @@ fn batch(situation: &Situation<'_>, step: &Step) -> Option<SiteBatch> {
         ..SiteBatch::default()
     };
     match step {
-        Step::Complete | Step::NoSites => None,
-        _ if situation.course.is_over() => None,
+        Step::NoSites => None,
+        _ if situation.is_over(step) => None,
         Step::Give { batch, sites } => Some(new(*batch, sites.len())),
         Step::Held(_) | Step::Aborted if !situation.course.is_new => situation.status.batch.clone(),
-        Step::Held(_) | Step::Aborted | Step::Underway | Step::OutOfReach | Step::Soaking(_) => {
+        Step::Held(_)
+        | Step::Aborted
+        | Step::Underway
+        | Step::OutOfReach
+        | Step::Soaking(_)
+        | Step::Complete => {
             let healthy_since = fleet.batch.since.filter(|_| fleet.batch.pending() == 0);
             Some(SiteBatch {
                 sites: fleet.batch.listed.iter().map(ToString::to_string).collect(),

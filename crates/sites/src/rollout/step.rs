@@ -54,10 +54,10 @@ impl Situation<'_> {
     }
 
     /// Whether the rollout is over after this step, for good. An outage that takes most of the sites away ends none: when
-    /// they are back they come in batches, and an error among them counts.
+    /// they are back its batch goes on, and an error among them counts.
     pub(super) fn is_over(&self, step: &Step) -> bool {
         let fleet = self.fleet;
-        let is_complete = *step == Step::Complete && fleet.missing * 2 <= fleet.views.len();
+        let is_complete = *step == Step::Complete && fleet.in_reach * 2 >= fleet.views.len();
         self.course.number > 0 && (self.course.is_over() || is_complete)
     }
 
@@ -159,7 +159,8 @@ impl Situation<'_> {
     fn rest(&self) -> Step {
         let Fleet { late, batch, .. } = &self.fleet;
         let waits = late.queued + late.begun > 0 && self.is_under_way();
-        if waits || (self.fleet.afterwards > 0 && self.course.is_over()) {
+        let is_pending = batch.pending() > 0 && !self.course.is_over();
+        if waits || is_pending || (self.fleet.afterwards > 0 && self.course.is_over()) {
             Step::Underway
         } else if self.fleet.to_come_online > 0 {
             // Places are taken by sites that came late.

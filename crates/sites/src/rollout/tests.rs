@@ -1,4 +1,5 @@
 mod failures;
+mod outages;
 mod queue;
 mod reports;
 mod waves;
@@ -66,6 +67,7 @@ fn with(mut strategy: SiteStrategy, change: impl FnOnce(&mut SiteStrategy)) -> S
 }
 
 fn revision(name: &Arc<str>, number: i64, version: &str, state: RevisionState) -> Revision {
+    let has_begun = !matches!(state, RevisionState::Queued | RevisionState::Skipped);
     Revision {
         name: format!("{name}-{number}").into(),
         number,
@@ -77,6 +79,7 @@ fn revision(name: &Arc<str>, number: i64, version: &str, state: RevisionState) -
             ..SiteEntry::default()
         }),
         state,
+        has_begun,
         is_stopping: false,
         is_deleting: false,
         is_archiving: false,

@@ -7,6 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use super::{
     Revision, RevisionState, Site, VersionName,
     failure::{Failure, ends},
+    step::AFTERWARDS,
 };
 
 /// What is looked at.
@@ -57,7 +58,7 @@ impl<'a> View<'a> {
             }
             // What a newer one follows makes way for it: it stops, or has nothing any more.
             let makes_way = view.running.is_some();
-            if revision.has_begun() {
+            if revision.has_begun {
                 view.running.get_or_insert(revision);
             }
             if view.member.is_none() && lens.brought(revision) {
@@ -75,8 +76,7 @@ impl<'a> View<'a> {
             }
         }
         let newest = view.running.or(view.tail);
-        let is_unknown =
-            |revision: &Revision| matches!(revision.state, RevisionState::Unknown { .. });
+        let is_unknown = |revision: &Revision| revision.state == RevisionState::Unknown;
         view.is_in_reach &= !newest.is_some_and(is_unknown);
         view
     }
@@ -103,7 +103,7 @@ impl<'a> View<'a> {
 
 impl Lens<'_> {
     /// Whether the rollout brought its version with this revision.
-    fn brought(&self, revision: &Revision) -> bool {
+    pub(super) fn brought(&self, revision: &Revision) -> bool {
         let entry = &revision.entry;
         entry.rollout == self.rollout
             && !entry.is_rollback
@@ -115,7 +115,7 @@ impl Lens<'_> {
     pub(super) fn is_stuck(&self, revision: &Revision, site: &Site) -> bool {
         let entry = &revision.entry;
         matches!(revision.state, RevisionState::Failing { .. })
-            && !revision.has_begun()
+            && !revision.has_begun
             && site.is_online
             && !entry.is_edit
             && !entry.is_rollback
@@ -141,23 +141,18 @@ impl Revision {
         !self.is_deleting && !self.is_archiving && !is_final
     }
 
+    /// Whether its wave waits for it.
+    pub(super) fn is_pending(&self) -> bool {
+        let is_under_way = matches!(
+            self.state,
+            RevisionState::Queued | RevisionState::Started { .. }
+        );
+        is_under_way && self.entry.batch != AFTERWARDS
+    }
+
     /// Whether it may have written anything, as far as is known. One that has not can be taken back as if it had never
     /// been: what it stops comes back.
     pub(super) fn may_have_written(&self) -> bool {
-        self.has_begun() && !self.is_stopping
-    }
-
-    /// Whether it has begun, as far as is known.
-    pub(super) fn has_begun(&self) -> bool {
-        match &self.state {
-            RevisionState::Started { .. } | RevisionState::Available(_) => true,
-            RevisionState::Failing {
-                was_available,
-                started,
-                ..
-            } => *was_available || started.is_some(),
-            RevisionState::Unknown { has_begun } => *has_begun,
-            RevisionState::Queued | RevisionState::Skipped | RevisionState::Archived => false,
-        }
+        self.has_begun && !self.is_stopping
     }
 }

@@ -1,6 +1,9 @@
 //! A model of a deployment, of who carries its plans out, and of the sites: for tests.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use baton_apis::{OnError, SiteDeploymentStatus, SiteEntry};
 use jiff::SignedDuration;
@@ -23,6 +26,8 @@ pub(super) struct Real {
     pub(super) states: BTreeMap<i64, RevisionState>,
     /// Versions and edits in the order in which they began, with their rollouts.
     pub(super) begun: Vec<SiteEntry>,
+    /// The numbers of those that have begun.
+    pub(super) numbers_begun: BTreeSet<i64>,
     pub(super) is_window_closed: bool,
     /// How many of those that began were looked at.
     pub(super) checked: usize,
@@ -127,7 +132,7 @@ impl World {
                     newest.map(|newest| &newest.name),
                     "{name}"
                 );
-                let waits = |other: &&Revision| other.counts() && !other.has_begun();
+                let waits = |other: &&Revision| other.counts() && !other.has_begun;
                 let same = chain.iter().filter(waits).find(|other| {
                     (other.entry.rollout, &other.entry.edit) == (entry.rollout, &entry.edit)
                 });
@@ -138,6 +143,7 @@ impl World {
                     number,
                     entry: Arc::new(entry),
                     state: RevisionState::Queued,
+                    has_begun: false,
                     is_stopping: false,
                     is_deleting: false,
                     is_archiving: false,
@@ -147,7 +153,7 @@ impl World {
             }
             Action::Withdraw { revision } => {
                 let found = self.revision(&revision);
-                assert!(!found.has_begun(), "{revision} has begun");
+                assert!(!found.has_begun, "{revision} has begun");
                 found.is_deleting = true;
             }
             Action::TearDown { revision } => self.revision(&revision).is_deleting = true,
@@ -248,10 +254,15 @@ impl World {
         let here = self.outcomes.get(&format!("{site}/{}", entry.edit));
         let outcome = here.or_else(|| self.outcomes.get(&entry.edit));
         let outcome = outcome.copied().unwrap_or(Outcome::Works);
+        // What was refused before it began is in nobody's way.
+        let is_nothing = |it: &Revision| {
+            matches!(real.states[&it.number], RevisionState::Failing { .. })
+                && !real.numbers_begun.contains(&it.number)
+        };
         let mut older = chain
             .iter()
             .rev()
-            .filter(|it| it.number < number && it.counts());
+            .filter(|it| it.number < number && it.counts() && !is_nothing(it));
         let state = match (&real.states[&number], outcome) {
             (RevisionState::Queued, _) => {
                 let is_first = real.begun.is_empty();
@@ -270,32 +281,30 @@ impl World {
                                     || entry.is_rollback
                                     || now.duration_since(*since) >= DEADLINE
                             }
-                            RevisionState::Failing { started, .. } => started.is_some(),
+                            RevisionState::Failing { .. } => true,
                             RevisionState::Skipped
-                            | RevisionState::Unknown { .. }
+                            | RevisionState::Unknown
                             | RevisionState::Archived => unreachable!(),
                         });
                 if !may_begin {
                     return;
                 }
                 if outcome == Outcome::Refused {
-                    failing(reasons::COLLISION_DETECTED, false, None)
+                    failing(reasons::COLLISION_DETECTED)
                 } else {
                     real.begun.push(entry.clone());
+                    real.numbers_begun.insert(number);
                     RevisionState::Started {
                         since: now,
                         message: None,
                     }
                 }
             }
-            (
-                RevisionState::Started { .. }
-                | RevisionState::Failing {
-                    was_available: true,
-                    ..
-                },
-                Outcome::Works,
-            ) => RevisionState::Available(now),
+            (RevisionState::Started { .. } | RevisionState::Failing { .. }, Outcome::Works)
+                if real.numbers_begun.contains(&number) =>
+            {
+                RevisionState::Available(now)
+            }
             _ => return,
         };
         real.states.insert(number, state);
@@ -317,8 +326,8 @@ impl World {
             .unwrap();
         let name = Arc::clone(name);
         for state in real.states.values_mut() {
-            if let RevisionState::Available(since) = *state {
-                *state = failing(reasons::PROBE_FAILURE, true, Some(since));
+            if let RevisionState::Available(_) = *state {
+                *state = failing(reasons::PROBE_FAILURE);
             }
         }
         self.report(&name);
@@ -355,15 +364,12 @@ impl World {
             let Some(state) = real.states.get(&revision.number) else {
                 continue;
             };
-            revision.state = match (site.is_online, &revision.state) {
-                (true, _) => state.clone(),
-                (false, RevisionState::Unknown { .. }) => continue,
-                (false, last) => {
-                    let has_begun = !matches!(last, RevisionState::Queued)
-                        && !matches!(last, RevisionState::Failing { started: None, .. });
-                    RevisionState::Unknown { has_begun }
-                }
-            };
+            if site.is_online {
+                revision.state = state.clone();
+                revision.has_begun = real.numbers_begun.contains(&revision.number);
+            } else {
+                revision.state = RevisionState::Unknown;
+            }
         }
     }
 
@@ -452,11 +458,9 @@ use baton_apis::conditions::reasons;
 /// As long as a version may take, when the spec does not say.
 pub(super) const DEADLINE: SignedDuration = SignedDuration::from_mins(10);
 
-fn failing(reason: &'static str, was_available: bool, started: Option<Timestamp>) -> RevisionState {
+fn failing(reason: &'static str) -> RevisionState {
     RevisionState::Failing {
         reason,
         message: "why".into(),
-        was_available,
-        started,
     }
 }

@@ -9,7 +9,7 @@ use baton_apis::{EVERY_VERSION, SiteDeployment, SiteDeploymentStatus};
 use baton_fleet::inventory::InventorySite;
 use baton_records::revision::RevisionRecord;
 use baton_sites::{
-    chain::{Reported, revision_name, state},
+    chain::{Reported, has_begun, revision_name, state},
     overlap::{Claim, Overlap, settle},
     rollout::{
         Observed, Placement, Plan, Revision, Site, Target, Versions, plan,
@@ -231,14 +231,16 @@ fn claim<'a>(
     }
 }
 
-/// The sites where a deployment has revisions of an application.
+/// The sites where a deployment has revisions of an application, but for archived ones.
 fn running(
     revisions: &[Arc<RevisionRecord>],
     deployment: &SiteDeployment,
     application: &str,
 ) -> BTreeSet<Arc<str>> {
     let own = revisions.iter().filter(|it| is_own(it, uid(deployment)));
-    let sites = own.filter_map(|revision| revision.site.as_ref());
+    let sites = own
+        .filter(|revision| !revision.archived)
+        .filter_map(|revision| revision.site.as_ref());
     let sites = sites.filter(|site| site.entry.application == application);
     sites.map(|site| site.entry.site.as_str().into()).collect()
 }
@@ -250,19 +252,21 @@ fn is_own(record: &RevisionRecord, uid: &str) -> bool {
 fn revision(record: &RevisionRecord, uid: &str) -> Revision {
     let site = record.site.as_deref();
     let progress = site.map(|site| site.progress.clone()).unwrap_or_default();
+    let reported = Reported {
+        is_archived: record.archived,
+        availability: record.availability,
+        since: progress.available_since,
+        message: progress.message.as_ref(),
+        started: progress.started,
+        has_succeeded: progress.has_succeeded,
+        created: record.created,
+    };
     Revision {
         name: Arc::clone(&record.key.name),
         number: record.number.unwrap_or(0),
         entry: site.map(|site| Arc::clone(&site.entry)).unwrap_or_default(),
-        state: state(Reported {
-            is_archived: record.archived,
-            availability: record.availability,
-            since: progress.available_since,
-            message: progress.message.as_ref(),
-            started: progress.started,
-            has_succeeded: progress.has_succeeded,
-            created: record.created,
-        }),
+        state: state(reported),
+        has_begun: has_begun(reported),
         is_stopping: progress.is_stopping,
         // What somebody else has made under the same name is on its way out.
         is_deleting: record.deleting || !is_own(record, uid),

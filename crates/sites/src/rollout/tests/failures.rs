@@ -438,8 +438,6 @@ fn what_makes_way_for_a_newer_version_has_not_failed() {
         let older = RevisionState::Failing {
             reason,
             message: "why".into(),
-            was_available: true,
-            started: Some(world.sample.now),
         };
         let newer = RevisionState::Started {
             since: world.sample.now,
@@ -555,8 +553,6 @@ fn a_site_that_stops_for_an_aborted_version_goes_back() {
         let refused = RevisionState::Failing {
             reason: "CollisionDetected",
             message: "why".into(),
-            was_available: false,
-            started: Some(since),
         };
         let begun = RevisionState::Started {
             since,

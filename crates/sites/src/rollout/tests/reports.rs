@@ -179,8 +179,6 @@ fn a_status_is_bounded_whatever_the_sites_say() {
         let failing = RevisionState::Failing {
             reason: "ProgressDeadlineExceeded",
             message: Arc::clone(&long),
-            was_available: true,
-            started: Some(world.sample.now),
         };
         let chain = vec![
             revision(&name, 1, "1", RevisionState::Archived),
@@ -192,6 +190,14 @@ fn a_status_is_bounded_whatever_the_sites_say() {
     let strategy = &mut world.sample.spec.strategy;
     strategy.healthy_time = Some("1h".to_owned());
     world.sample.bring("2");
+    world.sample.status.rollout = Some(2);
+    world.sample.status.version = Some("2".to_owned());
+    let names = world.sample.sites.keys().take(20);
+    world.sample.status.batch = Some(baton_apis::SiteBatch {
+        number: 1,
+        sites: names.map(ToString::to_string).collect(),
+        ..baton_apis::SiteBatch::default()
+    });
     let mut plan = world.plan();
     world.sample.status = plan.status.clone();
     plan = world.plan();

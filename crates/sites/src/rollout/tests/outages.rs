@@ -1,0 +1,222 @@
+//! What must not end, abort or take back a rollout: outages, a status that is lost, what has not begun.
+
+use super::*;
+
+/// The manager loses its way to all sites while they have the version: they are its wave still when they are back.
+#[test]
+fn an_outage_of_all_sites_in_a_wave_ends_no_rollout() {
+    for parallel in [None, Some(1), Some(3)] {
+        let strategy = parallel.map_or_else(SiteStrategy::default, by);
+        let mut world = settled(6, with(strategy, |it| it.healthy_time = Some("10m".into())));
+        world.on_error(OnError::Rollback);
+        world.sample.bring("2");
+        world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
+        world.settle();
+        world.work_all();
+        world.settle();
+        let wave = world.given.len();
+        for site in world.names() {
+            world.connect(&site, false);
+        }
+        world.settle();
+        assert_eq!(world.status().completed_rollout, Some(1), "{parallel:?}");
+        world.pass(100_000);
+        world.settle();
+        assert_eq!(world.given.len(), wave, "{parallel:?}");
+        for site in world.names() {
+            world.connect(&site, true);
+        }
+        world.settle();
+        assert_eq!(world.given.len(), wave, "{parallel:?}");
+        world.run();
+        assert_eq!(world.condition(ABORTED), Some(("True", "RolledBack")));
+        assert!(
+            world.given[wave..]
+                .iter()
+                .all(|(_, entry)| entry.is_rollback)
+        );
+    }
+}
+
+/// Agents that were not there when the version was brought to all are its wave when they come.
+#[test]
+fn sites_that_were_all_away_count_when_they_come() {
+    let mut world = settled(6, SiteStrategy::default());
+    let names = world.names();
+    for site in &names[2..] {
+        world.connect(site, false);
+    }
+    world.sample.bring("2");
+    world.run();
+    assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+    assert_eq!(world.status().completed_rollout, Some(1));
+    world.outcomes.insert("2-a".to_owned(), Outcome::Hangs);
+    for site in &names[2..] {
+        world.connect(site, true);
+    }
+    world.settle();
+    assert_eq!(world.condition(PROGRESSING), Some(("True", "RollingOut")));
+    world.run();
+    assert_eq!(world.condition(ABORTED), Some(("True", "SiteFailed")));
+}
+
+/// A deployment that takes up the revisions of one before it knows of no rollout. What has failed since is no error.
+#[test]
+fn a_rollout_that_was_over_stays_so_when_its_status_is_lost() {
+    for on_error in [OnError::Abort, OnError::Rollback] {
+        let mut world = settled(3, SiteStrategy::default());
+        world.on_error(on_error);
+        world.sample.bring("2");
+        world.run();
+        world.flap("site-00001");
+        let given = world.given.len();
+        world.sample.status = SiteDeploymentStatus::default();
+        world.settle();
+        assert_eq!(world.condition(ABORTED), None);
+        let status = world.status();
+        assert_eq!(
+            (status.rollout, status.completed_rollout),
+            (Some(2), Some(2))
+        );
+        assert_eq!((world.given.len(), status.counts.failed), (given, 1));
+    }
+}
+
+/// Its phases were not looked at yet, or the hub takes none: it has its place in the queue, and would begin later.
+#[test]
+fn what_was_kept_from_beginning_is_withdrawn_after_an_abort() {
+    for on_error in [OnError::Abort, OnError::Rollback] {
+        let mut world = settled(
+            2,
+            with(SiteStrategy::default(), |it| it.on_error = on_error),
+        );
+        world.sample.bring("2");
+        world.settle();
+        let [fails, waits] = <[_; 2]>::try_from(world.names()).unwrap();
+        let since = world.sample.now;
+        for (name, has_begun) in [(&fails, true), (&waits, false)] {
+            let site = world.sample.sites.get_mut(name).unwrap();
+            let newest = site.chain.last_mut().unwrap();
+            let message = None;
+            newest.state = RevisionState::Started { since, message };
+            newest.has_begun = has_begun;
+        }
+        assert_eq!(world.plan().again_at, Some(since + DEADLINE));
+        let status = world.plan().status;
+        assert_eq!((status.counts.updated, status.counts.queued), (1, 1));
+        world.sample.spec.abort_rollout = Some(2);
+        world.sample.status = world.plan().status;
+        let actions = world.plan().actions;
+        let [Action::Withdraw { revision }] = &actions[..] else {
+            panic!("{actions:?}");
+        };
+        let chain = &world.sample.sites[&waits].chain;
+        assert_eq!(*revision, chain.last().unwrap().name);
+    }
+}
+
+/// The plan when the version is taken back, for a site `a` with these revisions, and another one that it fails in.
+fn go_back(chain: impl Fn(&Arc<str>) -> Vec<Revision>) -> Plan {
+    let mut world = World::new(0);
+    world.on_error(OnError::Rollback);
+    let [name, other]: [Arc<str>; 2] = ["a", "b"].map(Arc::from);
+    let failing = revision(&other, 2, "2", refused());
+    let before = revision(&other, 1, "1", RevisionState::Archived);
+    world
+        .sample
+        .sites
+        .insert(other, site(vec![before, failing]));
+    let chain = chain(&name);
+    world.sample.sites.insert(name, site(chain));
+    for version in ["1", "1.5", "2"] {
+        world.sample.bring(version);
+    }
+    let status = &mut world.sample.status;
+    status.rollout = Some(2);
+    status.version = Some("2".to_owned());
+    status.previous_version = Some("1.5".to_owned());
+    status.batch = Some(baton_apis::SiteBatch::default());
+    world.sample.status = world.plan().status;
+    assert_eq!(world.condition(ABORTED), Some(("True", "RolledBack")));
+    world.plan()
+}
+
+fn rollbacks(plan: &Plan) -> Vec<String> {
+    let gives = plan.actions.iter().filter_map(|action| match action {
+        Action::Give { site, entry, .. } if **site == *"a" => Some(entry.to(site)),
+        _ => None,
+    });
+    let back = gives.filter(|entry| entry.is_rollback);
+    back.map(|entry| entry.version).collect()
+}
+
+fn refused() -> RevisionState {
+    RevisionState::Failing {
+        reason: "CollisionDetected",
+        message: "why".into(),
+    }
+}
+
+/// One that was left out of the queue is archived like one that has run.
+#[test]
+fn a_site_goes_back_to_what_it_had() {
+    let plan = go_back(|name| {
+        let of_first = |revision: Revision| Revision {
+            entry: Arc::new(SiteEntry {
+                rollout: 1,
+                ..(*revision.entry).clone()
+            }),
+            ..revision
+        };
+        let skipped = Revision {
+            has_begun: false,
+            ..revision(name, 2, "1.5", RevisionState::Archived)
+        };
+        let mut fails = revision(name, 3, "2", refused());
+        fails.entry = revision(name, 2, "2", refused()).entry;
+        vec![
+            revision(name, 1, "1", RevisionState::Archived),
+            of_first(skipped),
+            fails,
+        ]
+    });
+    assert_eq!(rollbacks(&plan), ["1"]);
+}
+
+/// Nor does an edit that waits keep it from going back, or make the first version one after another.
+#[test]
+fn an_edit_of_what_failed_changes_nothing_of_where_a_site_goes_back_to() {
+    for (is_first, has_begun, expected) in [
+        (false, false, &["1"][..]),
+        (false, true, &["1"]),
+        (true, false, &[]),
+        (true, true, &[]),
+    ] {
+        let plan = go_back(|name| {
+            let fails = revision(name, 2, "2", refused());
+            let edit = Revision {
+                entry: Arc::new(SiteEntry {
+                    is_edit: true,
+                    ..(*fails.entry).clone()
+                }),
+                has_begun,
+                ..revision(name, 3, "2", refused())
+            };
+            let mut chain = vec![revision(name, 1, "1", RevisionState::Archived), fails, edit];
+            if is_first {
+                chain.remove(0);
+                chain[0].number = 1;
+                chain[1].number = 2;
+            }
+            chain
+        });
+        assert_eq!(rollbacks(&plan), expected);
+        let progressing = plan
+            .status
+            .conditions
+            .iter()
+            .find(|it| it.type_ == PROGRESSING);
+        let is_named = progressing.unwrap().message.contains("keep it");
+        assert_eq!(is_named, is_first, "{progressing:?}");
+    }
+}
