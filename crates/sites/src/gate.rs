@@ -241,9 +241,15 @@ impl<'a> Question<'a> {
             ("Cluster", &entry.site, &terms.site_windows),
         ];
         let mut windows = Windows::default();
+        let mut closed = Vec::new();
         for (kind, name, list) in lists {
             match Windows::compile(list) {
-                Ok(list) => windows = both(&windows, &list),
+                Ok(list) => {
+                    if !list.is_open(now) {
+                        closed.push(format!("{kind} \"{name}\""));
+                    }
+                    windows = both(&windows, &list);
+                }
                 Err(error) => {
                     return Some(wait(format!(
                         "Nothing is upgraded before {kind} \"{name}\" is corrected: {error}."
@@ -251,12 +257,15 @@ impl<'a> Question<'a> {
                 }
             }
         }
-        if windows.is_open(now) {
+        if closed.is_empty() {
             return None;
         }
         let (message, until) = if let Some(at) = windows.next_opening(now) {
+            let closed = closed.join(" and ");
             (
-                format!("Waits for its upgrade window, which opens at {at:.0}."),
+                format!(
+                    "Waits for its upgrade window, which opens at {at:.0}; those of {closed} are closed now."
+                ),
                 at,
             )
         } else {

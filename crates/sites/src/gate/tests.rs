@@ -303,17 +303,28 @@ fn nothing_older_begins_after_something_newer() {
 fn upgrades_begin_while_the_windows_of_owner_and_site_are_open() {
     let two = ["1.0.0 ok ok", "1.1.0 - -"];
     let (open, closed) = ("30 11 * * *", "0 14 * * *");
-    let opens = "wait until 2026-01-01T14:00:00Z: Waits for its upgrade window, which opens at 2026-01-01T14:00:00Z.";
+    let opens = |closed: &str| {
+        let at = "2026-01-01T14:00:00Z";
+        format!(
+            "wait until {at}: Waits for its upgrade window, which opens at {at}; those of {closed} are closed now."
+        )
+    };
+    let (of_owner, of_site) = (
+        &*opens("SiteApplication \"shop\""),
+        &*opens("Cluster \"edge\""),
+    );
+    let of_both = &*opens("SiteApplication \"shop\" and Cluster \"edge\"");
     for (owner, site, expected) in [
         ("", "", "start"),
         (open, "", "start"),
         ("", open, "start"),
         (open, open, "start"),
-        (closed, "", opens),
-        ("", closed, opens),
+        (closed, "", of_owner),
+        ("", closed, of_site),
+        (closed, closed, of_both),
         (open, "0 14 * * *", "wait until"),
         (closed, open, "wait until"),
-        ("30 11 * * *|0 14 * * *", closed, opens),
+        ("30 11 * * *|0 14 * * *", closed, of_site),
         // They never meet.
         (
             "0 1 * * *",
