@@ -63,7 +63,10 @@ pub struct SiteUpgrade {
     /// Services that are not upgraded in the way of their kinds. A service is the objects with the label
     /// `baton.run/service`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = limits::SERVICES))]
+    #[schemars(
+        length(max = limits::SERVICES),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
     pub services: Vec<ServiceUpgrade>,
     /// Whether a version that waits in a site is left out when one of the same major and minor number waits behind it.
     /// Versions that are not semantic ones are never left out.
