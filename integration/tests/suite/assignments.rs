@@ -11,12 +11,12 @@ const AVAILABLE: [Want<'_>; 1] = [Is("Available", "True")];
 const REFUSED: [Want<'_>; 1] = [Because("Available", "False", "PreflightError")];
 
 /// A `SiteAssignment` that goes with the test's namespace.
-async fn assign(ns: &TestNamespace, name: &str, spec: Value) -> Value {
+pub(crate) async fn assign(ns: &TestNamespace, name: &str, spec: Value) -> Value {
     let entry = object("baton.run/v1alpha1", "SiteAssignment", &ns.unique(name));
     ns.create_elsewhere(&entry.with("/spec", spec)).await
 }
 
-fn names(names: &[&str]) -> Value {
+pub(crate) fn names(names: &[&str]) -> Value {
     json!({ "names": names })
 }
 

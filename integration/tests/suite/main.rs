@@ -89,6 +89,7 @@ mod sites_harness;
 mod sites_queue;
 mod sites_refusals;
 mod sites_stopping;
+mod sites_terms;
 mod stale_leader;
 mod status;
 mod takeover;

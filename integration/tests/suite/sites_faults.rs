@@ -67,7 +67,7 @@ fn window(opens: Timestamp, open: SignedDuration) -> Value {
 }
 
 /// Waits until the revision of a version in a site says why it is not available.
-async fn waits(fleet: &Fleet<'_>, site: &Joined, version: &str, text: &str) {
+pub(crate) async fn waits(fleet: &Fleet<'_>, site: &Joined, version: &str, text: &str) {
     let wanted = format!("version {version} to say {text:?}");
     let says = async || {
         let revisions = fleet.revisions("web", site).await;

@@ -1,0 +1,332 @@
+//! What upgrades of sites are bound to: upgrade windows of owners and providers, services that stop, the success delay
+//! of a version, and who may use a site.
+
+use baton_integration::agent::Agent;
+use baton_integration::application::reason;
+use baton_integration::exclusive::Exclusive;
+use baton_integration::fleet::{APPLICATION, Fleet, settings, spec, version};
+use baton_integration::prelude::*;
+use baton_integration::sites::{Joined, PULL, PUSH, Site};
+
+use crate::assignments::{assign, names};
+use crate::push::itself;
+use crate::sites_faults::waits;
+use crate::sites_queue::{pods, workload};
+
+/// A site that is pushed into, and one that an agent pulls into.
+struct Pair {
+    all: [Joined; 2],
+    _agent: Agent,
+}
+
+impl Pair {
+    async fn of(fleet: &Fleet<'_>) -> Self {
+        let (push, pull) = (Site::get(PUSH).await, Site::get(PULL).await);
+        let pushed = push.join(fleet.ns).named("push").create().await;
+        let pulled = pull.join(fleet.ns).named("pull").pull().create().await;
+        let agent = pulled.agent().start().await;
+        let all = [pushed, pulled];
+        for site in &all {
+            site.becomes("Connected", "True").await;
+            fleet.add(site).await;
+        }
+        Self { all, _agent: agent }
+    }
+
+    /// The providers have these windows.
+    async fn have_windows(&self, windows: &Value) {
+        for site in &self.all {
+            site.change_spec(&json!({ "upgradeWindows": windows }))
+                .await;
+        }
+    }
+
+    /// Both wait with a version for the windows of some, and have what they had.
+    async fn wait_for(&self, fleet: &Fleet<'_>, number: &str, whose: &[&str], has: &str) {
+        for site in &self.all {
+            let of: Vec<_> = whose
+                .iter()
+                .map(|kind| match *kind {
+                    "Cluster" => format!("Cluster \"{}\"", site.name()),
+                    kind => format!("{kind} \"{APPLICATION}\""),
+                })
+                .collect();
+            let closed = of.join(" and ");
+            let text = format!("-02-29T00:00:00Z; those of {closed} are closed now.");
+            waits(fleet, site, number, &text).await;
+            assert_eq!(fleet.version_in(site).await.as_deref(), Some(has));
+        }
+    }
+
+    async fn have(&self, fleet: &Fleet<'_>, version: &str) {
+        for site in &self.all {
+            fleet.has_version(site, Some(version)).await;
+        }
+    }
+}
+
+/// Windows of which nobody sees the opening.
+fn closed() -> Value {
+    json!([{ "cron": "0 0 29 2 *", "duration": "1s" }])
+}
+
+/// Windows that are always open.
+fn open() -> Value {
+    json!([{ "cron": "* * * * *", "duration": "1h" }])
+}
+
+/// A version whose owner has windows.
+fn within(mut spec: Value, windows: &Value) -> Value {
+    spec["upgradeWindows"] = windows.clone();
+    spec
+}
+
+/// A version with another content than its own.
+fn edited(number: &str, content: &str) -> Value {
+    let settings = settings().data("version", content).data("other", content);
+    spec(number, &[settings])
+}
+
+/// The first installation needs no window.
+#[tokio::test]
+async fn an_upgrade_begins_while_the_windows_of_owner_and_provider_are_open() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let sites = Pair::of(&fleet).await;
+    sites.have_windows(&closed()).await;
+    fleet
+        .application(&within(version("1.0.0"), &closed()))
+        .await;
+    fleet.deployment("web", json!({})).await;
+    fleet.complete("web", "1.0.0", 2).await;
+
+    let owner = async |windows: Value| {
+        let next = within(version("1.1.0"), &windows);
+        fleet.application(&next).await;
+    };
+    let wait = async |whose: &[&str]| sites.wait_for(&fleet, "1.1.0", whose, "1.0.0").await;
+    let both = ["SiteApplication", "Cluster"];
+    // One change at a time, as nothing says which of two is observed first.
+    owner(closed()).await;
+    wait(&both).await;
+    owner(open()).await;
+    wait(&["Cluster"]).await;
+    owner(closed()).await;
+    wait(&both).await;
+    sites.have_windows(&open()).await;
+    wait(&["SiteApplication"]).await;
+    owner(open()).await;
+    fleet.complete("web", "1.1.0", 2).await;
+    sites.have(&fleet, "1.1.0").await;
+}
+
+#[tokio::test]
+async fn an_edit_waits_for_windows_where_they_apply_to_edits() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let sites = Pair::of(&fleet).await;
+    fleet
+        .application(&within(version("1.0.0"), &closed()))
+        .await;
+    fleet.deployment("web", json!({})).await;
+    fleet.complete("web", "1.0.0", 2).await;
+
+    let first = edited("1.0.0", "1.0.0-first");
+    fleet.application(&within(first, &closed())).await;
+    sites.have(&fleet, "1.0.0-first").await;
+
+    let mut second = within(edited("1.0.0", "1.0.0-second"), &closed());
+    second["upgrade"] = json!({ "windowsApplyToEdits": true });
+    fleet.application(&second).await;
+    let whose = ["SiteApplication"];
+    sites.wait_for(&fleet, "1.0.0", &whose, "1.0.0-first").await;
+    fleet.application(&within(second, &open())).await;
+    sites.have(&fleet, "1.0.0-second").await;
+    fleet.complete("web", "1.0.0", 2).await;
+}
+
+/// A Deployment of a service; its pods go by themselves.
+fn service(name: &str, image: &str) -> Entry {
+    let labels = json!({ "app": name });
+    workload(image)
+        .with("/metadata/name", name)
+        .label("baton.run/service", name)
+        .with("/spec/selector/matchLabels", labels.clone())
+        .with("/spec/template/metadata", json!({ "labels": labels }))
+}
+
+/// Replicas and image of a Deployment, each time that they were others.
+fn states(recorded: &Recorded, name: &str) -> Vec<(i64, String)> {
+    let objects = recorded.events.iter().map(|event| &event.object);
+    let of = objects.filter(|it| it["metadata"]["name"] == name);
+    let state = |it: &Value| {
+        let image = &it["spec"]["template"]["spec"]["containers"][0]["image"];
+        let image = image.as_str().unwrap().to_owned();
+        (it["spec"]["replicas"].as_i64().unwrap(), image)
+    };
+    let mut states: Vec<_> = of.map(state).collect();
+    states.dedup();
+    states
+}
+
+/// The pods of one service are gone before the next version is written; another service is not stopped.
+#[tokio::test]
+async fn a_service_stops_and_others_go_on() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let site = Site::get(PUSH).await.join(&ns).create().await;
+    site.becomes("Connected", "True").await;
+    fleet.add(&site).await;
+    let bring = async |number: &str| {
+        let held = workload(number).label("baton.run/service", "web");
+        let mut spec = spec(number, &[held, service("side", number)]);
+        spec["upgrade"] = json!({ "services": [
+            { "name": "web", "method": "StopAndRestart" }, { "name": "side", "method": "Rolling" },
+        ] });
+        fleet.application(&spec).await;
+    };
+    let pods_are = async |wanted: (usize, usize), let_go: bool| {
+        let are = async || pods(&ns, &site, let_go).await == wanted;
+        ns.eventually(&format!("{wanted:?} pods"), are).await;
+    };
+    let like = ns.reference(&workload(""));
+    let recording = Recording::start(&site.site().cluster().await, &like, "").await;
+    bring("1.0.0").await;
+    fleet.deployment("web", json!({})).await;
+    fleet.complete("web", "1.0.0", 1).await;
+    pods_are((1, 0), false).await;
+
+    bring("1.1.0").await;
+    waits(
+        &fleet,
+        &site,
+        "1.1.0",
+        "Waits until the workloads have stopped",
+    )
+    .await;
+    pods_are((0, 1), false).await;
+    let so_far = recording.so_far().await;
+    let (first, next) = ("1.0.0".to_owned(), "1.1.0".to_owned());
+    assert_eq!(states(&so_far, "side"), [(1, first.clone())]);
+    pods_are((1, 0), true).await;
+    fleet.complete("web", "1.1.0", 1).await;
+    let recorded = recording.so_far().await;
+    let stopped = [(1, first.clone()), (0, first.clone()), (1, next.clone())];
+    assert_eq!(states(&recorded, "web"), stopped);
+    assert_eq!(states(&recorded, "side"), [(1, first), (1, next)]);
+
+    ns.delete(&Fleet::kind("SiteDeployment", "web")).await;
+    pods_are((0, 0), true).await;
+}
+
+/// It is over when the version has held for that time; what becomes unavailable meanwhile has failed.
+#[tokio::test]
+async fn what_fails_during_the_success_delay_aborts_the_rollout() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let hub = itself(&ns, &Site::get(PUSH).await).await;
+    fleet.add(&hub).await;
+    let is_whole = "!has(self.metadata.annotations) || !('broken' in self.metadata.annotations)";
+    let bring = async |number: &str, delay: u32| {
+        let mut spec = version(number);
+        let template = &mut spec["template"]["spec"];
+        template["successDelaySeconds"] = delay.into();
+        template["availabilityProbes"] = json!([cel_probe("", "ConfigMap", is_whole, "broken")]);
+        fleet.application(&spec).await;
+    };
+    bring("1.0.0", 0).await;
+    fleet.deployment("web", json!({})).await;
+    fleet.complete("web", "1.0.0", 1).await;
+
+    bring("1.1.0", 600).await;
+    let soaks = |live: &Value| {
+        reason(live, "Progressing")[0] == "Soaking" && live["status"]["version"] == "1.1.0"
+    };
+    fleet.becomes("web", "soaking", soaks).await;
+    let broken = json!({ "metadata": { "annotations": { "broken": "" } } });
+    ns.merge(&settings(), &broken).await;
+    let is_aborted = |live: &Value| reason(live, "Aborted")[0] == "SiteFailed";
+    let live = fleet.becomes("web", "aborted", is_aborted).await;
+    let text = reason(&live, "Aborted")[1];
+    assert!(text.contains(hub.name()), "{text}");
+    assert_eq!(live["status"]["counts"]["failed"], 1);
+    assert_eq!(fleet.version_in(&hub).await.as_deref(), Some("1.1.0"));
+}
+
+/// Waits until the namespace may use none of the sites that match.
+async fn has_no_site(fleet: &Fleet<'_>, name: &str) {
+    let is_told = |live: &Value| {
+        let text = "No site matches that the namespace may use.";
+        reason(live, "Placed") == ["NoSites", text] && reason(live, "Progressing")[0] == "NoSites"
+    };
+    fleet.becomes(name, "without any site", is_told).await;
+}
+
+/// A site that belongs to others is none; one whose assignment comes, or goes, is followed.
+#[tokio::test]
+async fn only_assigned_sites_are_placed() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let push = Site::get(PUSH).await;
+    let hub = itself(&ns, &push).await;
+    let closed = push.join(&ns).named("closed").create().await;
+    closed.becomes("Connected", "True").await;
+    let to = |namespaces: &[&str]| json!({ "namespaces": names(namespaces), "clusters": names(&[closed.name()]) });
+    let assignment = assign(&ns, "closed", to(&["somebody-else"])).await;
+    let allow = async |namespaces: &[&str]| {
+        let patch = json!({ "spec": to(namespaces) });
+        ns.cluster().merge(&assignment, &patch).await.unwrap();
+    };
+    fleet.add(&closed).await;
+    fleet.application(&version("1.0.0")).await;
+    fleet.deployment("web", json!({})).await;
+    has_no_site(&fleet, "web").await;
+
+    fleet.add(&hub).await;
+    let follow = json!({ "placement": { "follow": true } });
+    fleet.change("web", follow).await;
+    let live = fleet.complete("web", "1.0.0", 1).await;
+    assert_eq!(reason(&live, "Placed"), ["Placed", "1 sites."]);
+    assert!(fleet.revisions("web", &closed).await.is_empty());
+
+    allow(&["somebody-else", ns.name()]).await;
+    fleet.has_version(&closed, Some("1.0.0")).await;
+    fleet.complete("web", "1.0.0", 2).await;
+
+    allow(&["somebody-else"]).await;
+    fleet.has_version(&closed, None).await;
+    let has_left = |live: &Value| reason(live, "Placed")[1] == "1 sites.";
+    fleet.becomes("web", "without it", has_left).await;
+    assert_eq!(fleet.version_in(&hub).await.as_deref(), Some("1.0.0"));
+}
+
+/// With `--require-site-assignments` no site is open.
+#[tokio::test]
+async fn no_site_is_placed_without_an_assignment_where_they_are_required() {
+    let mut bed = Exclusive::acquire().await;
+    bed.take_manager().kill();
+    bed.spawn_manager(&["--leader-elect=false", "--require-site-assignments"]);
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let push = Site::get(PUSH).await;
+    // Secrets have to name their server, too.
+    let join = push.join(&ns);
+    let site = join.secret_annotation("baton.run/server", &*push.url());
+    let site = site.create().await;
+    site.becomes("Connected", "True").await;
+    fleet.add(&site).await;
+    fleet.application(&version("1.0.0")).await;
+    fleet.deployment("web", json!({})).await;
+    has_no_site(&fleet, "web").await;
+    assert!(fleet.revisions("web", &site).await.is_empty());
+
+    let all = json!({ "namespaces": { "selector": {} }, "clusters": names(&[site.name()]) });
+    assign(&ns, "all", all).await;
+    // A spec that changed is evaluated by what is known of assignments then.
+    let follow = json!({ "placement": { "follow": true } });
+    fleet.change("web", follow).await;
+    fleet.complete("web", "1.0.0", 1).await;
+    fleet.has_version(&site, Some("1.0.0")).await;
+    ns.delete(&Fleet::kind("SiteDeployment", "web")).await;
+    fleet.has_version(&site, None).await;
+}
