@@ -469,6 +469,8 @@ async fn a_deployment_tells_what_the_schema_cannot() {
         "InvalidStrategy",
         "strategy.progressDeadline",
     );
+    let no_application = ("Waiting", "ApplicationNotFound", "SiteApplication");
+    let no_version = ("Waiting", "VersionNotFound", APPLICATION);
     let of_placement = ("Placed", "InvalidExpression", "placement.matchSiteLabels");
     for (at, (fields, (kind, why, place), cause)) in [
         (canary("a ~ b"), of_canary, "at byte 2"),
@@ -488,6 +490,17 @@ async fn a_deployment_tells_what_the_schema_cannot() {
             strategy("progressDeadline", "8785h"),
             of_deadline,
             "at most 8784h",
+        ),
+        (
+            strategy("progressDeadline", "0s"),
+            of_deadline,
+            "longer than zero",
+        ),
+        (json!({ "application": "Shop!" }), no_application, "Shop!"),
+        (
+            json!({ "applicationVersion": "1 beta" }),
+            no_version,
+            "1 beta",
         ),
         (placement(""), of_placement, "at byte 0"),
         (placement("(a = b"), of_placement, "at byte 6"),

@@ -26,6 +26,9 @@ pub enum Error {
         /// Why it is none.
         source: DurationError,
     },
+    /// Every site would fail when it begins.
+    #[error("strategy.progressDeadline: must be longer than zero")]
+    NoDeadline,
     /// Nothing would be known of the health of sites.
     #[error(
         "strategy.healthyTime: version {0} of the application has no availabilityProbes, so nothing is known of its \
@@ -74,7 +77,10 @@ impl Strategy {
     pub(super) fn of(observed: &Observed<'_>, sites: usize) -> Result<Self, Error> {
         let spec = &observed.spec.strategy;
         let healthy_time = read("healthyTime", spec.healthy_time.as_deref())?;
-        read("progressDeadline", spec.progress_deadline.as_deref())?;
+        let deadline = read("progressDeadline", spec.progress_deadline.as_deref())?;
+        if deadline.is_some_and(|it| it.is_zero()) {
+            return Err(Error::NoDeadline);
+        }
         let mut healthy_time = healthy_time.unwrap_or_default();
         if let Target::Version(version) = &observed.target
             && let Some(version) = observed.version(VersionName {
@@ -137,11 +143,13 @@ pub fn canary_expression(spec: &SiteStrategy) -> Result<Option<Expression>, Pars
     text.map(Expression::parse).transpose()
 }
 
-/// How long a site may take from its beginning on. What cannot be read counts as left out: it is told elsewhere.
+/// How long a site may take from its beginning on. What no strategy can have counts as left out: it is
+/// told elsewhere.
 #[must_use]
 pub fn deadline(spec: &SiteStrategy) -> SignedDuration {
     let told = read("progressDeadline", spec.progress_deadline.as_deref());
-    told.ok().flatten().unwrap_or(DEADLINE)
+    let told = told.ok().flatten().filter(|it| !it.is_zero());
+    told.unwrap_or(DEADLINE)
 }
 
 fn canary(spec: &SiteStrategy) -> Result<Option<Wave>, Error> {

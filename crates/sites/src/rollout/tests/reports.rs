@@ -23,7 +23,7 @@ fn check_bad(change: fn(&mut World), type_: &str, expected: (&str, &str), text: 
 #[test]
 fn a_strategy_that_cannot_be_followed_is_told_and_changes_nothing_in_sites() {
     type Change = fn(&mut World);
-    let cases: [(Change, &str); 10] = [
+    let cases: [(Change, &str); 11] = [
         (
             |it| it.sample.spec.strategy.healthy_time = Some("99999999999999999999h".into()),
             "strategy.healthyTime: \"99999999999999999999h\" must be at most",
@@ -31,6 +31,10 @@ fn a_strategy_that_cannot_be_followed_is_told_and_changes_nothing_in_sites() {
         (
             |it| it.sample.spec.strategy.progress_deadline = Some("9223372036854775807h".into()),
             "strategy.progressDeadline",
+        ),
+        (
+            |it| it.sample.spec.strategy.progress_deadline = Some("0h0s".into()),
+            "strategy.progressDeadline: must be longer than zero",
         ),
         (
             |it| {
