@@ -25,7 +25,7 @@ pub(crate) struct SiteTerms {
 pub(crate) struct SiteTermsChange {
     /// The namespace.
     pub namespace: String,
-    pub asker: Asker,
+    pub by: Asker,
 }
 
 /// Whoever asks for something.

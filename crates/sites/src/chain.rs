@@ -6,7 +6,7 @@ use baton_apis::conditions::{AVAILABLE, reasons};
 use baton_engine::chain_names::{self, begin, short_hash};
 use jiff::Timestamp;
 
-use crate::rollout::RevisionState;
+use crate::rollout::{Beginning, RevisionState};
 
 /// Tells these chains apart from those of Releases.
 const MAKER: &str = "site-deployment/";
@@ -72,11 +72,18 @@ pub struct Reported<'a> {
     pub created: Option<Timestamp>,
 }
 
-/// Whether a revision of a site has begun, by what it reports; also when it is archived by now.
+/// Whether a revision of a site has begun, by what it reports; also when it is archived by now. `is_stopping`: whether
+/// it says that it waits for older workloads to stop.
 #[must_use]
-pub fn has_begun(reported: Reported<'_>) -> bool {
+pub fn beginning(reported: Reported<'_>, is_stopping: bool) -> Beginning {
     let is_available = reported.availability == Some(AVAILABLE);
-    reported.started.is_some() || reported.has_succeeded || is_available
+    if is_stopping {
+        Beginning::Stopping
+    } else if reported.started.is_some() || reported.has_succeeded || is_available {
+        Beginning::Begun
+    } else {
+        Beginning::None
+    }
 }
 
 /// How far a revision of a site is, by what it reports.
@@ -208,7 +215,7 @@ mod tests {
             reason,
             message: text.clone(),
         };
-        let begun = |since| RevisionState::Started {
+        let started = |since| RevisionState::Started {
             since,
             message: Some(text.clone()),
         };
@@ -220,19 +227,19 @@ mod tests {
         let unreachable = Some(CLUSTER_UNREACHABLE);
         for (reported, expected, is_begun) in [
             (report(None, None, false), RevisionState::Queued, false),
-            (report(None, Some(one), false), begun(one), true),
+            (report(None, Some(one), false), started(one), true),
             (
                 report(Some(QUEUED), None, false),
                 RevisionState::Queued,
                 false,
             ),
-            (report(Some(QUEUED), Some(one), false), begun(one), true),
+            (report(Some(QUEUED), Some(one), false), started(one), true),
             (
                 report(Some(SKIPPED), None, false),
                 RevisionState::Skipped,
                 false,
             ),
-            (report(Some(STOPPING), Some(one), false), begun(one), true),
+            (report(Some(STOPPING), Some(one), false), started(one), true),
             (
                 report(Some(AVAILABLE), Some(one), true),
                 available.clone(),
@@ -251,12 +258,16 @@ mod tests {
             ),
             (
                 report(Some(PROBE_FAILURE), Some(one), false),
-                begun(one),
+                started(one),
                 true,
             ),
             // Nobody has looked at its phases yet, or the hub takes none.
-            (report(Some(PROBE_FAILURE), None, false), begun(two), false),
-            (report(Some(WRITE_ERROR), None, false), begun(two), false),
+            (
+                report(Some(PROBE_FAILURE), None, false),
+                started(two),
+                false,
+            ),
+            (report(Some(WRITE_ERROR), None, false), started(two), false),
             (
                 report(Some(PROBE_FAILURE), Some(one), true),
                 failing(PROBE_FAILURE),
@@ -271,7 +282,12 @@ mod tests {
             (archived(None), RevisionState::Archived, false),
         ] {
             assert_eq!(state(reported), expected, "{reported:?}");
-            assert_eq!(has_begun(reported), is_begun, "{reported:?}");
+            let expected = if is_begun {
+                Beginning::Begun
+            } else {
+                Beginning::None
+            };
+            assert_eq!(beginning(reported, false), expected, "{reported:?}");
         }
     }
 }

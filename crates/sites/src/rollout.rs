@@ -165,13 +165,22 @@ pub struct Revision {
     /// How far it is.
     pub state: RevisionState,
     /// Whether it has begun in its site, as far as is known; also of one that is archived.
-    pub has_begun: bool,
-    /// Whether it has begun and written nothing, as far as is known: older workloads stop for it.
-    pub is_stopping: bool,
+    pub beginning: Beginning,
     /// Whether it is being deleted.
     pub is_deleting: bool,
     /// Whether its life cycle state is `Archived` already.
     pub is_archiving: bool,
+}
+
+/// Whether a revision has begun in its site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beginning {
+    /// It has not, as far as is known.
+    None,
+    /// Older workloads stop for it. It has written nothing.
+    Stopping,
+    /// It has, and may have written something.
+    Begun,
 }
 
 /// How far a revision of a site is.

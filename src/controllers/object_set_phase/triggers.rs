@@ -72,7 +72,7 @@ pub(super) fn on_terms(observed: &Observed, change: &SiteTermsChange) -> Vec<Wak
         let text = phase.annotations.get(ANNOTATION_SITE);
         let text = text.filter(|_| *phase.key.namespace == *change.namespace);
         let entry = text.and_then(|text| serde_json::from_str::<SiteEntry>(text).ok());
-        let is_of_it = entry.is_some_and(|entry| change.asker.has(&entry));
+        let is_of_it = entry.is_some_and(|entry| change.by.has(&entry));
         is_of_it && !matches!(state(phase).begun, Begun::Yes(_))
     };
     let phases = observed.phases.filter(is_concerned).into_iter();

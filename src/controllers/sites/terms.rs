@@ -77,11 +77,11 @@ fn of_deployment(change: &Change<SiteDeployment>) -> Option<SiteTermsChange> {
 fn changed<K: Kind, T: PartialEq>(
     change: &Change<K>,
     asked: impl Fn(&K) -> T,
-    asker: impl Fn(String) -> Asker,
+    of: impl Fn(String) -> Asker,
 ) -> Option<SiteTermsChange> {
     let [old, new] = [&change.old, &change.new].map(|side| side.as_deref().map(&asked));
     let meta = change.object()?.meta();
     let namespace = meta.namespace.clone()?;
-    let asker = asker(meta.name.clone()?);
-    (old != new).then_some(SiteTermsChange { namespace, asker })
+    let by = of(meta.name.clone()?);
+    (old != new).then_some(SiteTermsChange { namespace, by })
 }

@@ -208,6 +208,6 @@ fn before<'a>(view: &View<'a>, situation: &Situation<'_>) -> Option<&'a Revision
         revision.entry.rollout < course.number
             && VersionName::of(&revision.entry) != course.version
             && !revision.is_deleting
-            && revision.has_begun
+            && revision.has_begun()
     })
 }

@@ -196,9 +196,9 @@ impl<'a> Fleet<'a> {
                 batch.since = batch.since.max(Some(*since));
             }
             (RevisionState::Available(_), false) => {}
-            (_, true) if member.has_begun => batch.begun += 1,
+            (_, true) if member.has_begun() => batch.begun += 1,
             (_, true) => batch.queued += 1,
-            (_, false) if member.has_begun => self.late.begun += 1,
+            (_, false) if member.has_begun() => self.late.begun += 1,
             (_, false) => self.late.queued += 1,
         }
     }

@@ -9,8 +9,8 @@ use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus, SiteStop};
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Action, Observed, Placement, Plan, Revision, RevisionState, Site, Target, Version, Versions,
-    plan,
+    Action, Beginning, Observed, Placement, Plan, Revision, RevisionState, Site, Target, Version,
+    Versions, plan,
 };
 
 /// A deployment, and all that plans of its rollouts depend on.
@@ -119,8 +119,7 @@ impl Sample {
                             number,
                             entry,
                             state: RevisionState::Available(self.now),
-                            has_begun: true,
-                            is_stopping: false,
+                            beginning: Beginning::Begun,
                             is_deleting: false,
                             is_archiving: false,
                         });

@@ -67,7 +67,10 @@ fn with(mut strategy: SiteStrategy, change: impl FnOnce(&mut SiteStrategy)) -> S
 }
 
 fn revision(name: &Arc<str>, number: i64, version: &str, state: RevisionState) -> Revision {
-    let has_begun = !matches!(state, RevisionState::Queued | RevisionState::Skipped);
+    let beginning = match state {
+        RevisionState::Queued | RevisionState::Skipped => Beginning::None,
+        _ => Beginning::Begun,
+    };
     Revision {
         name: format!("{name}-{number}").into(),
         number,
@@ -79,8 +82,7 @@ fn revision(name: &Arc<str>, number: i64, version: &str, state: RevisionState) -
             ..SiteEntry::default()
         }),
         state,
-        has_begun,
-        is_stopping: false,
+        beginning,
         is_deleting: false,
         is_archiving: false,
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
-    Revision, RevisionState, Site, VersionName,
+    Beginning, Revision, RevisionState, Site, VersionName,
     failure::{Failure, ends},
     step::AFTERWARDS,
 };
@@ -58,7 +58,7 @@ impl<'a> View<'a> {
             }
             // What a newer one follows makes way for it: it stops, or has nothing any more.
             let makes_way = view.running.is_some();
-            if revision.has_begun {
+            if revision.has_begun() {
                 view.running.get_or_insert(revision);
             }
             if view.member.is_none() && lens.brought(revision) {
@@ -115,7 +115,7 @@ impl Lens<'_> {
     pub(super) fn is_stuck(&self, revision: &Revision, site: &Site) -> bool {
         let entry = &revision.entry;
         matches!(revision.state, RevisionState::Failing { .. })
-            && !revision.has_begun
+            && !revision.has_begun()
             && site.is_online
             && !entry.is_edit
             && !entry.is_rollback
@@ -141,6 +141,11 @@ impl Revision {
         !self.is_deleting && !self.is_archiving && !is_final
     }
 
+    /// Whether it has begun, as far as is known.
+    pub(super) fn has_begun(&self) -> bool {
+        self.beginning != Beginning::None
+    }
+
     /// Whether its wave waits for it.
     pub(super) fn is_pending(&self) -> bool {
         let is_under_way = matches!(
@@ -153,6 +158,6 @@ impl Revision {
     /// Whether it may have written anything, as far as is known. One that has not can be taken back as if it had never
     /// been: what it stops comes back.
     pub(super) fn may_have_written(&self) -> bool {
-        self.has_begun && !self.is_stopping
+        self.beginning == Beginning::Begun
     }
 }

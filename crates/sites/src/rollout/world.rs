@@ -132,7 +132,7 @@ impl World {
                     newest.map(|newest| &newest.name),
                     "{name}"
                 );
-                let waits = |other: &&Revision| other.counts() && !other.has_begun;
+                let waits = |other: &&Revision| other.counts() && !other.has_begun();
                 let same = chain.iter().filter(waits).find(|other| {
                     (other.entry.rollout, &other.entry.edit) == (entry.rollout, &entry.edit)
                 });
@@ -143,8 +143,7 @@ impl World {
                     number,
                     entry: Arc::new(entry),
                     state: RevisionState::Queued,
-                    has_begun: false,
-                    is_stopping: false,
+                    beginning: Beginning::None,
                     is_deleting: false,
                     is_archiving: false,
                 });
@@ -153,7 +152,7 @@ impl World {
             }
             Action::Withdraw { revision } => {
                 let found = self.revision(&revision);
-                assert!(!found.has_begun, "{revision} has begun");
+                assert!(!found.has_begun(), "{revision} has begun");
                 found.is_deleting = true;
             }
             Action::TearDown { revision } => self.revision(&revision).is_deleting = true,
@@ -273,15 +272,14 @@ impl World {
                     older
                         .next()
                         .is_none_or(|older| match &real.states[&older.number] {
-                            RevisionState::Available(_) => true,
-                            RevisionState::Queued => false,
                             // The gate does not wait for what has failed.
+                            RevisionState::Available(_) | RevisionState::Failing { .. } => true,
+                            RevisionState::Queued => false,
                             RevisionState::Started { since, .. } => {
                                 entry.is_edit
                                     || entry.is_rollback
                                     || now.duration_since(*since) >= DEADLINE
                             }
-                            RevisionState::Failing { .. } => true,
                             RevisionState::Skipped
                             | RevisionState::Unknown
                             | RevisionState::Archived => unreachable!(),
@@ -366,7 +364,9 @@ impl World {
             };
             if site.is_online {
                 revision.state = state.clone();
-                revision.has_begun = real.numbers_begun.contains(&revision.number);
+                if real.numbers_begun.contains(&revision.number) {
+                    revision.beginning = Beginning::Begun;
+                }
             } else {
                 revision.state = RevisionState::Unknown;
             }

@@ -9,7 +9,7 @@ use baton_apis::{EVERY_VERSION, SiteDeployment, SiteDeploymentStatus};
 use baton_fleet::inventory::InventorySite;
 use baton_records::revision::RevisionRecord;
 use baton_sites::{
-    chain::{Reported, has_begun, revision_name, state},
+    chain::{Reported, beginning, revision_name, state},
     overlap::{Claim, Overlap, settle},
     rollout::{
         Observed, Placement, Plan, Revision, Site, Target, Versions, plan,
@@ -266,8 +266,7 @@ fn revision(record: &RevisionRecord, uid: &str) -> Revision {
         number: record.number.unwrap_or(0),
         entry: site.map(|site| Arc::clone(&site.entry)).unwrap_or_default(),
         state: state(reported),
-        has_begun: has_begun(reported),
-        is_stopping: progress.is_stopping,
+        beginning: beginning(reported, progress.is_stopping),
         // What somebody else has made under the same name is on its way out.
         is_deleting: record.deleting || !is_own(record, uid),
         is_archiving: record.lifecycle == baton_apis::LifecycleState::Archived,

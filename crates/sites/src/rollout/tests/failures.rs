@@ -562,7 +562,11 @@ fn a_site_that_stops_for_an_aborted_version_goes_back() {
             let chain = vec![
                 revision(name, 1, "1", RevisionState::Available(since)),
                 Revision {
-                    is_stopping: name == &stops,
+                    beginning: if name == &stops {
+                        Beginning::Stopping
+                    } else {
+                        Beginning::Begun
+                    },
                     ..revision(name, 2, "2", state)
                 },
             ];

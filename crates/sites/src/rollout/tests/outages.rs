@@ -94,12 +94,12 @@ fn what_was_kept_from_beginning_is_withdrawn_after_an_abort() {
         world.settle();
         let [fails, waits] = <[_; 2]>::try_from(world.names()).unwrap();
         let since = world.sample.now;
-        for (name, has_begun) in [(&fails, true), (&waits, false)] {
+        for (name, beginning) in [(&fails, Beginning::Begun), (&waits, Beginning::None)] {
             let site = world.sample.sites.get_mut(name).unwrap();
             let newest = site.chain.last_mut().unwrap();
             let message = None;
             newest.state = RevisionState::Started { since, message };
-            newest.has_begun = has_begun;
+            newest.beginning = beginning;
         }
         assert_eq!(world.plan().again_at, Some(since + DEADLINE));
         let status = world.plan().status;
@@ -169,7 +169,7 @@ fn a_site_goes_back_to_what_it_had() {
             ..revision
         };
         let skipped = Revision {
-            has_begun: false,
+            beginning: Beginning::None,
             ..revision(name, 2, "1.5", RevisionState::Archived)
         };
         let mut fails = revision(name, 3, "2", refused());
@@ -186,11 +186,11 @@ fn a_site_goes_back_to_what_it_had() {
 /// Nor does an edit that waits keep it from going back, or make the first version one after another.
 #[test]
 fn an_edit_of_what_failed_changes_nothing_of_where_a_site_goes_back_to() {
-    for (is_first, has_begun, expected) in [
-        (false, false, &["1"][..]),
-        (false, true, &["1"]),
-        (true, false, &[]),
-        (true, true, &[]),
+    for (is_first, beginning, expected) in [
+        (false, Beginning::None, &["1"][..]),
+        (false, Beginning::Begun, &["1"]),
+        (true, Beginning::None, &[]),
+        (true, Beginning::Begun, &[]),
     ] {
         let plan = go_back(|name| {
             let fails = revision(name, 2, "2", refused());
@@ -199,7 +199,7 @@ fn an_edit_of_what_failed_changes_nothing_of_where_a_site_goes_back_to() {
                     is_edit: true,
                     ..(*fails.entry).clone()
                 }),
-                has_begun,
+                beginning,
                 ..revision(name, 3, "2", refused())
             };
             let mut chain = vec![revision(name, 1, "1", RevisionState::Archived), fails, edit];
