@@ -311,7 +311,7 @@ async fn no_site_is_placed_without_an_assignment_where_they_are_required() {
     let push = Site::get(PUSH).await;
     // Secrets have to name their server, too.
     let join = push.join(&ns);
-    let site = join.secret_annotation("baton.run/server", &*push.url());
+    let site = join.secret_annotation("baton.run/server", &push.url());
     let site = site.create().await;
     site.becomes("Connected", "True").await;
     fleet.add(&site).await;
