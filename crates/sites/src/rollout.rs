@@ -54,8 +54,8 @@ pub struct Observed<'a> {
     pub status: &'a SiteDeploymentStatus,
     /// The version to be brought.
     pub target: Target,
-    /// Versions that are kept of its application, and of others of which its sites have some: a rollback goes back to one
-    /// of them.
+    /// Versions that are kept of its application, and of others of which its sites have some: a rollback goes back to
+    /// one of them.
     pub versions: &'a Versions,
     /// What was found out about the placement.
     pub placement: Placement,
@@ -144,8 +144,8 @@ pub struct Site {
     pub is_placed: bool,
     /// Whether it can be reached now.
     pub is_online: bool,
-    /// Since when, without interruption, as far as that is known. A later time than the true one gives what is under way
-    /// there more time; an earlier one makes it fail for what an interruption held up.
+    /// Since when, without interruption, as far as that is known. A later time than the true one gives what is under
+    /// way there more time; an earlier one makes it fail for what an interruption held up.
     pub online_since: Option<Timestamp>,
     /// Whether its labels match [`strategy::canary_expression`], if there is one: it is one of those that come first.
     pub is_canary: bool,

@@ -155,7 +155,8 @@ fn last<'a>(
     })
 }
 
-/// The sites that keep the version of a rollout that was taken back: they had nothing before, or it is not kept any more.
+/// The sites that keep the version of a rollout that was taken back: they had nothing before, or it is not kept any
+/// more.
 pub(super) fn left_behind<'a>(
     observed: &Observed<'_>,
     situation: &Situation<'a>,

@@ -53,8 +53,8 @@ impl Situation<'_> {
         course.number > 0 && !course.is_over() && (course.is_new || self.status.batch.is_some())
     }
 
-    /// Whether the rollout is over after this step, for good. An outage that takes most of the sites away ends none: when
-    /// they are back its batch goes on, and an error among them counts.
+    /// Whether the rollout is over after this step, for good. An outage that takes most of the sites away ends none:
+    /// when they are back its batch goes on, and an error among them counts.
     pub(super) fn is_over(&self, step: &Step) -> bool {
         let fleet = self.fleet;
         let is_complete = *step == Step::Complete && fleet.in_reach * 2 >= fleet.views.len();
@@ -149,7 +149,8 @@ impl Situation<'_> {
         given.unwrap_or_else(|| self.rest())
     }
 
-    /// When the rollout is over: as many sites side by side as the strategy has in a batch, and whether they fail or not.
+    /// When the rollout is over: as many sites side by side as the strategy has in a batch, and whether they fail or
+    /// not.
     fn afterwards(&self, strategy: &Strategy) -> Step {
         let given = self.give(AFTERWARDS, strategy.others, self.fleet.afterwards);
         given.unwrap_or_else(|| self.rest())

@@ -39,7 +39,8 @@ use crate::controllers::{
 
 /// Sites that are worked on side by side.
 pub(super) const AT_ONCE: usize = 16;
-/// Actions before it is planned again, so that what somebody asks for meanwhile counts. Those of a site are not divided.
+/// Actions before it is planned again, so that what somebody asks for meanwhile counts. Those of a site are not
+/// divided.
 const IN_A_ROUND: usize = 512;
 
 /// Versions that are given, by version and edit.
