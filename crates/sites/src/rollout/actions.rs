@@ -7,7 +7,7 @@ use baton_apis::OnError;
 use super::{
     Action, Observed, Revision, RevisionState, Site, VersionName,
     abort::Abort,
-    course::rolls_back,
+    course::{Course, rolls_back},
     queue::{Given, Queue, Wanted},
     step::{Situation, Step},
     view::View,
@@ -33,6 +33,7 @@ pub(super) fn of(
     };
     let mut given = Given::new();
     let mut chosen = sites.iter().copied().peekable();
+    let aborted = abort.map(|_| situation.course);
     for (at, view) in situation.fleet.views.iter().enumerate() {
         let batch = chosen.next_if_eq(&at).map(|_| batch);
         if abort.is_some() {
@@ -43,12 +44,12 @@ pub(super) fn of(
                 observed,
                 view,
                 lens: situation.lens,
-                aborted: abort.map(|_| situation.course),
+                aborted,
                 last: last(view, situation, abort, batch),
             };
             queue.bring_up_to_date(&mut given, &mut actions.0);
         }
-        actions.archive_superseded(view);
+        actions.archive_superseded(view, aborted);
         actions.forget_surplus(view, observed, situation);
     }
     for site in observed.sites.values().filter(|site| !site.is_placed) {
@@ -72,11 +73,12 @@ impl Actions {
     }
 
     /// Those before one that is available, and those that were left out of the queue.
-    fn archive_superseded(&mut self, view: &View<'_>) {
+    fn archive_superseded(&mut self, view: &View<'_>, aborted: Option<&Course<'_>>) {
         let available = view
             .available
             .map_or(i64::MIN, |available| available.number);
-        let superseded = view.site.chain.iter().filter(|revision| {
+        let is_left = |revision: &&Revision| !aborted.is_some_and(|it| it.withdraws(revision));
+        let superseded = view.site.chain.iter().filter(is_left).filter(|revision| {
             let is_skipped = revision.state == RevisionState::Skipped;
             (revision.counts() && revision.number < available)
                 || (is_skipped && !revision.is_deleting && !revision.is_archiving)

@@ -212,6 +212,9 @@ impl Checked {
             }
         }
         let Some(batch) = batch else { return };
+        // One that was given in part is completed, even if the one before has got an edit meanwhile.
+        let mut members = sample.sites.values().filter_map(member);
+        let begins = !members.any(|member| member.entry.batch == batch);
         for (name, site) in &sample.sites {
             let Some(member) = member(site).filter(|member| in_reach(site, member)) else {
                 continue;
@@ -224,7 +227,7 @@ impl Checked {
             // Who comes when the rollout is over has a place until it has got so far.
             if member.entry.batch == batch && (batch > 0 || !is_done) {
                 online.insert(Arc::clone(name));
-            } else if member.entry.batch + 1 == batch {
+            } else if begins && member.entry.batch + 1 == batch {
                 assert!(
                     is_done,
                     "batch {batch} begins while {name} is at {member:?}"

@@ -217,6 +217,10 @@ impl World {
                     real.states.remove(&revision.number);
                     revision.state = RevisionState::Archived;
                 }
+                // Its number may come again.
+                if revision.is_deleting {
+                    real.numbers_begun.remove(&revision.number);
+                }
             }
             site.chain
                 .retain(|it| !it.is_deleting || it.state != RevisionState::Archived);
