@@ -60,6 +60,18 @@ pub(crate) struct Wanted<'a> {
     pub siblings: &'a dyn Siblings,
 }
 
+impl Wanted<'_> {
+    fn snapshot<'s>(&'s self, kinds: &'s Kinds) -> Snapshot<'s> {
+        Snapshot {
+            revision: self.revision,
+            phases: &self.phases,
+            probes: self.probes,
+            kinds,
+            siblings: self.siblings,
+        }
+    }
+}
+
 impl<K: RecordKind> Executor<'_, K> {
     /// Makes sure that changes of all objects are observed; what is known of their kinds.
     async fn observe(&self, phases: &[Phase]) -> Observation {
@@ -106,35 +118,22 @@ impl<K: RecordKind> Executor<'_, K> {
     /// engine, and the siblings to trigger: those that objects were taken from, and perhaps those that are `previous`.
     pub(crate) async fn roll_out(
         &self,
-        wanted: Wanted<'_>,
+        mut wanted: Wanted<'_>,
         kinds: &Kinds,
         by: RevisionKey,
         previous: impl Iterator<Item = String>,
     ) -> (Outcome, AffectedSiblings) {
-        let Wanted {
-            revision,
-            mut phases,
-            probes,
-            siblings,
-        } = wanted;
-        self.hide(&mut phases, probes).await;
-        let missing = self
-            .note_missing_classes(&mut phases, kinds, revision)
-            .await;
-        self.note_pods(&mut phases, kinds, probes, revision).await;
-        let mut outcome = self
-            .pass(Snapshot {
-                revision,
-                phases: &phases,
-                probes,
-                kinds,
-                siblings,
-            })
-            .await;
+        let (revision, probes) = (wanted.revision, wanted.probes);
+        let phases = &mut wanted.phases;
+        self.hide(phases, probes).await;
+        let missing = self.note_missing_classes(phases, kinds, revision).await;
+        self.note_pods(phases, kinds, probes, revision).await;
+        let mut outcome = self.pass(wanted.snapshot(kinds)).await;
+        let phases = &wanted.phases;
         outcome.failing_for = self.note_failing(&outcome);
-        self.remember(&phases, kinds, &outcome, missing);
-        self.tell_repairs(&phases, &outcome).await;
-        let affected = self.affected(&phases, &outcome, by, previous);
+        self.remember(phases, kinds, &outcome, missing);
+        self.tell_repairs(phases, &outcome).await;
+        let affected = self.affected(phases, &outcome, by, previous);
         (outcome, affected)
     }
 
@@ -158,24 +157,12 @@ impl<K: RecordKind> Executor<'_, K> {
     }
 
     /// Asks the server about every object that a roll-out would write, and writes none: the outcome of the engine.
-    pub(crate) async fn check(&self, wanted: Wanted<'_>, kinds: &Kinds) -> Outcome {
-        let Wanted {
-            revision,
-            mut phases,
-            probes,
-            siblings,
-        } = wanted;
-        self.hide(&mut phases, probes).await;
-        let snapshot = Snapshot {
-            revision,
-            phases: &phases,
-            probes,
-            kinds,
-            siblings,
-        };
+    pub(crate) async fn check(&self, mut wanted: Wanted<'_>, kinds: &Kinds) -> Outcome {
+        self.hide(&mut wanted.phases, wanted.probes).await;
+        let snapshot = wanted.snapshot(kinds);
         let pass = Pass::check(snapshot, |at| self.cached_at(snapshot, at));
         let outcome = self.converse(pass, snapshot).await;
-        self.remember(&phases, kinds, &outcome, Vec::new());
+        self.remember(&wanted.phases, kinds, &outcome, Vec::new());
         outcome
     }
 
@@ -276,12 +263,17 @@ impl<K: RecordKind> Executor<'_, K> {
             .note_waiting(self.key, self.uid, waits || refused);
     }
 
-    /// Notes what the next pass and the watches have to know.
-    fn remember(&self, phases: &[Phase], kinds: &Kinds, outcome: &Outcome, missing: Vec<Blocker>) {
+    /// Notes which objects are as they are to be.
+    pub(super) fn settle(&self, phases: &[Phase], outcome: &Outcome) {
         for (at, settled) in &outcome.learned {
             let desired = &phases[at.phase].objects[at.object];
             self.target.settle(&desired.gvk, &desired.key, *settled);
         }
+    }
+
+    /// Notes what the next pass and the watches have to know.
+    fn remember(&self, phases: &[Phase], kinds: &Kinds, outcome: &Outcome, missing: Vec<Blocker>) {
+        self.settle(phases, outcome);
         let blockers = outcome.blockers.iter().map(|(at, version)| {
             let desired = &phases[at.phase].objects[at.object];
             let blocker = Blocker {

@@ -107,22 +107,19 @@ impl<K: RecordKind> Executor<'_, K> {
                 Live::Gone | Live::Uncached | Live::Unread => false,
             };
             if is_left {
-                let phase = Phase {
+                let phases = &[Phase {
                     objects: vec![workload.clone()],
                     ..Phase::default()
+                }];
+                let snapshot = Snapshot {
+                    revision,
+                    phases,
+                    probes,
+                    kinds,
+                    siblings,
                 };
-                let outcome = self
-                    .pass(Snapshot {
-                        revision,
-                        phases: &[phase],
-                        probes,
-                        kinds,
-                        siblings,
-                    })
-                    .await;
-                for (_, settled) in &outcome.learned {
-                    self.target.settle(&workload.gvk, &workload.key, *settled);
-                }
+                let outcome = self.pass(snapshot).await;
+                self.settle(phases, &outcome);
             }
         }
     }

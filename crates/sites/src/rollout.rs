@@ -102,6 +102,27 @@ impl<'a> VersionName<'a> {
     }
 }
 
+/// What the status of a deployment with this spec says that is brought, and what was before.
+#[must_use]
+pub fn reported<'a>(
+    spec: &'a SiteDeploymentSpec,
+    status: &'a SiteDeploymentStatus,
+) -> [Option<VersionName<'a>>; 2] {
+    let application = status.application.as_deref().unwrap_or(&spec.application);
+    let before = status.previous_application.as_deref();
+    let named = |version: &'a Option<String>, application| {
+        let version = version.as_deref()?;
+        Some(VersionName {
+            version,
+            application,
+        })
+    };
+    [
+        named(&status.version, application),
+        named(&status.previous_version, before.unwrap_or(application)),
+    ]
+}
+
 impl<'a> Observed<'a> {
     /// A version, if it is kept.
     fn version(&self, name: VersionName<'_>) -> Option<&'a Version> {

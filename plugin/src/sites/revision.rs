@@ -1,5 +1,7 @@
 //! A revision of a site, without what is the same in all sites.
 
+use std::sync::Arc;
+
 use baton_apis::{
     SiteEntry,
     conditions::{ARCHIVED, AVAILABLE, STARTED, SUCCEEDED, availability, reasons},
@@ -7,7 +9,7 @@ use baton_apis::{
 };
 use baton_sites::{
     chain::{self, Reported},
-    rollout::RevisionState,
+    rollout::{Beginning, RevisionState},
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -87,7 +89,7 @@ impl SiteRevision {
 
     /// Whether it waits to begin, as far as is known.
     pub(crate) fn is_queued(&self) -> bool {
-        let was_here = self.started.is_some() || self.has_succeeded || self.is_available();
+        let was_here = chain::beginning(self.reported(None), false) != Beginning::None;
         let is_over = self.is_archived || self.is_deleting || self.is_skipped();
         let waits = self.is_because_of(reasons::QUEUED);
         let is_unknown = self
@@ -106,15 +108,20 @@ impl SiteRevision {
     pub(crate) fn state(&self) -> RevisionState {
         let report = self.available.as_ref();
         let message = report.map(|report| report.message.as_str().into());
-        chain::state(Reported {
+        chain::state(self.reported(message.as_ref()))
+    }
+
+    fn reported<'a>(&self, message: Option<&'a Arc<str>>) -> Reported<'a> {
+        let report = self.available.as_ref();
+        Reported {
             is_archived: self.is_archived,
             availability: report.map(|it| availability(it.status.as_str(), &it.reason)),
             since: report.and_then(|report| report.since),
-            message: message.as_ref(),
+            message,
             started: self.started,
             has_succeeded: self.has_succeeded,
             created: self.created,
-        })
+        }
     }
 
     fn is_because_of(&self, reason: &str) -> bool {

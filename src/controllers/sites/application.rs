@@ -14,7 +14,7 @@ use baton_runtime::{
     source::Wake,
 };
 use baton_sites::{
-    rollout::VersionName,
+    rollout::{VersionName, reported},
     snapshot::{self, Content, Kept, Record, content, keep, record_name},
 };
 use k8s_openapi::{
@@ -276,20 +276,14 @@ impl SiteApplications {
 
 /// The versions that somebody may ask for: what a deployment names, what it brings, and what it goes back to.
 fn named(deployment: &SiteDeployment) -> impl Iterator<Item = VersionName<'_>> {
-    let of = |version, application| VersionName {
-        version,
-        application,
-    };
     let spec = &deployment.spec;
-    let reported = deployment.status.iter().flat_map(move |status| {
-        let application = status.application.as_ref().unwrap_or(&spec.application);
-        let before = status.previous_application.as_ref().unwrap_or(application);
-        let brought = status.version.iter().map(move |it| of(it, application));
-        let previous = status.previous_version.iter();
-        brought.chain(previous.map(move |it| of(it, before)))
-    });
-    let asked = Some(&*spec.application_version).filter(|it| *it != EVERY_VERSION);
-    reported.chain(asked.map(move |asked| of(asked, &spec.application)))
+    let status = deployment.status.iter();
+    let reported = status.flat_map(|status| reported(spec, status)).flatten();
+    let asked = VersionName {
+        version: &spec.application_version,
+        application: &spec.application,
+    };
+    reported.chain(Some(asked).filter(|it| it.version != EVERY_VERSION))
 }
 
 fn key_of(namespace: Option<&str>, application: Option<&String>) -> Option<Key> {

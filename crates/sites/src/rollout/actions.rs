@@ -7,7 +7,7 @@ use baton_apis::OnError;
 use super::{
     Action, Observed, Revision, RevisionState, Site, VersionName,
     abort::Abort,
-    course::{Course, rolls_back},
+    course::{Course, is_withdrawn, rolls_back},
     queue::{Given, Queue, Wanted},
     step::{Situation, Step},
     view::View,
@@ -77,8 +77,9 @@ impl Actions {
         let available = view
             .available
             .map_or(i64::MIN, |available| available.number);
-        let is_left = |revision: &&Revision| !aborted.is_some_and(|it| it.withdraws(revision));
-        let superseded = view.site.chain.iter().filter(is_left).filter(|revision| {
+        let chain = view.site.chain.iter();
+        let left = chain.filter(|revision| !is_withdrawn(aborted, revision));
+        let superseded = left.filter(|revision| {
             let is_skipped = revision.state == RevisionState::Skipped;
             (revision.counts() && revision.number < available)
                 || (is_skipped && !revision.is_deleting && !revision.is_archiving)

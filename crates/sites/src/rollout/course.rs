@@ -3,7 +3,9 @@
 use baton_apis::conditions::{ABORTED, reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::{Observed, Revision, Site, Target, VersionName, strategy, strategy::Strategy};
+use super::{
+    Observed, Revision, Site, Target, VersionName, reported, strategy, strategy::Strategy,
+};
 
 /// The rollout under way, or the last one.
 #[derive(Clone, Debug)]
@@ -67,26 +69,16 @@ impl<'a> Course<'a> {
     /// As the status says.
     fn reported(observed: &Observed<'a>) -> Self {
         let status = observed.status;
-        let application = status.application.as_deref();
-        let application = application.unwrap_or(&observed.spec.application);
-        let previous = status.previous_application.as_deref();
-        let (number, version) = match (status.rollout, &status.version) {
-            (Some(number), Some(version)) => (number, version.as_str()),
-            _ => (0, ""),
+        let [version, previous] = reported(observed.spec, status);
+        let none = VersionName {
+            version: "",
+            application: &observed.spec.application,
         };
+        let (number, version) = status.rollout.zip(version).unwrap_or((0, none));
         Self {
             number,
-            version: VersionName {
-                version,
-                application,
-            },
-            previous: status
-                .previous_version
-                .as_deref()
-                .map(|version| VersionName {
-                    version,
-                    application: previous.unwrap_or(application),
-                }),
+            version,
+            previous,
             is_new: false,
             was_aborted: aborted(&status.conditions).is_some(),
             completed: status.completed_rollout,
@@ -151,6 +143,11 @@ impl<'a> Course<'a> {
             && !entry.is_rollback
             && (entry.rollout == self.number || VersionName::of(entry) == self.version)
     }
+}
+
+/// Whether the end of a rollout takes a revision away, if it was aborted.
+pub(super) fn is_withdrawn(aborted: Option<&Course<'_>>, revision: &Revision) -> bool {
+    aborted.is_some_and(|course| course.withdraws(revision))
 }
 
 /// The condition that says that the rollout was aborted.

@@ -29,9 +29,7 @@ impl RevisionState {
         now: Timestamp,
     ) -> Option<Failure<'_>> {
         match self {
-            Self::Failing {
-                reason, message, ..
-            } => Some(Failure { reason, message }),
+            Self::Failing { reason, message } => Some(Failure { reason, message }),
             Self::Started { since, message } if ends(*since, online_since, deadline) <= now => {
                 Some(Failure {
                     reason: reasons::PROGRESS_DEADLINE_EXCEEDED,

@@ -13,7 +13,7 @@ use baton_apis::SiteEntry;
 
 use super::{
     Action, Brought, Observed, Revision, RevisionState, Version, VersionName,
-    course::Course,
+    course::{Course, is_withdrawn},
     view::{Lens, View},
 };
 
@@ -109,8 +109,10 @@ impl<'a> Queue<'_, 'a> {
     /// The change of the version that runs, if there is a newer edit of it. A site that goes back to what it had before
     /// needs none.
     fn edit(&self) -> Option<Wanted<'a>> {
-        let is_left = |running: &&Revision| self.aborted.is_some_and(|it| it.withdraws(running));
-        let running = self.view.running.filter(|running| !is_left(running))?;
+        let running = self.view.running?;
+        if is_withdrawn(self.aborted, running) {
+            return None;
+        }
         if !self.view.is_in_reach && self.queue().next().is_some() {
             return None;
         }
@@ -129,8 +131,8 @@ impl<'a> Queue<'_, 'a> {
     /// What waits, but for what the end of the rollout takes away anyway.
     fn queue(&self) -> impl Iterator<Item = &'a Revision> {
         let aborted = self.aborted;
-        let is_left = move |revision: &&Revision| !aborted.is_some_and(|it| it.withdraws(revision));
-        self.view.queue().filter(is_left)
+        let queue = self.view.queue();
+        queue.filter(move |revision| !is_withdrawn(aborted, revision))
     }
 
     /// Whether a revision that waits is the one that is wanted in its place.

@@ -1,7 +1,5 @@
 //! What is reported of a rollout.
 
-use std::sync::Arc;
-
 use baton_apis::{
     EVERY_VERSION, SiteBatch, SiteDeploymentStatus,
     conditions::{ABORTED, AVAILABLE, PLACED, PROGRESSING, WAITING, reasons},
@@ -45,8 +43,7 @@ pub(super) fn report(
             observed.now,
         ),
     };
-    let left: Vec<_> = left_behind(observed, situation, abort).collect();
-    conditions.progressing(observed, situation, (step, &left));
+    conditions.progressing(observed, situation, step, abort);
     conditions.available(situation.fleet);
     conditions.aborted(abort);
     conditions.placed(observed, situation.fleet);
@@ -151,12 +148,12 @@ impl Report {
             .set(type_, status, reason, &text::line(message, MAX_MESSAGE));
     }
 
-    /// `left` are sites that should have gone back and cannot.
     fn progressing(
         &mut self,
         observed: &Observed<'_>,
         situation: &Situation<'_>,
-        (step, left): (&Step, &[&Arc<str>]),
+        step: &Step,
+        abort: Option<&Abort>,
     ) {
         let (fleet, version) = (situation.fleet, situation.course.version.version);
         let counts = &fleet.counts;
@@ -166,6 +163,7 @@ impl Report {
             Step::Aborted => {
                 let number = situation.course.number;
                 let mut text = format!("Rollout {number} of {version} was aborted.");
+                let left: Vec<_> = left_behind(observed, situation, abort).collect();
                 if !left.is_empty() {
                     let named: Vec<_> = left.iter().take(MAX_NAMED).map(|it| &***it).collect();
                     text = format!(
