@@ -88,19 +88,19 @@ impl Requests {
         self.count::<K, _>("PATCH", Box::pin(request)).await
     }
 
-    /// Deletes an object, unless another one has its name by now. That it is gone is no error.
+    /// Deletes an object in the state that was observed. That it is gone is no error.
     pub(crate) async fn delete<K: Namespaced>(&self, observed: &K) -> Result<(), kube::Error> {
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
                 uid: observed.meta().uid.clone(),
-                resource_version: None,
+                resource_version: observed.meta().resource_version.clone(),
             }),
             ..DeleteParams::default()
         };
         let api = self.api(observed);
         let request = api.delete(name(observed), &parameters);
         match self.count::<K, _>("DELETE", Box::pin(request)).await {
-            Err(error) if is_change(&error) => Ok(()),
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             answer => answer.map(drop),
         }
     }

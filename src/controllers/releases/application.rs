@@ -50,7 +50,7 @@ impl Controller for Applications {
         if !stores.are_complete() {
             return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
         }
-        let (outcome, created) = self.decide(key, &application).await?;
+        let (outcome, releases, created) = self.decide(key, &application).await?;
         let changes = outcome.changes_main(&application) || outcome.changes_status(&application);
         if changes {
             let written = self.base.requests.replace(&outcome.application).await;
@@ -65,8 +65,8 @@ impl Controller for Applications {
         } = outcome;
         let on = (key, &*application);
         self.base.shared.events.publish_on(REPORTER, on, events);
-        let deleted = self.delete(key, &clean_up.unfinished).await?
-            + self.delete(key, &clean_up.surplus).await?;
+        let deleted = self.delete(&releases, &clean_up.unfinished).await?
+            + self.delete(&releases, &clean_up.surplus).await?;
         match error {
             Some(error) if error.is_permanent() => {
                 Ok((ReconcileOutcome::Blocked, Requeue::OnEvent))
@@ -81,8 +81,13 @@ impl Controller for Applications {
 }
 
 impl Applications {
-    /// Carries a sync out up to its end; whether a Release was created.
-    async fn decide(&self, key: &Key, application: &Application) -> Result<(Outcome, bool), Error> {
+    /// Carries a sync out up to its end. With its outcome: the Releases that this was decided upon, and whether one was
+    /// created.
+    async fn decide(
+        &self,
+        key: &Key,
+        application: &Application,
+    ) -> Result<(Outcome, Vec<Release>, bool), Error> {
         let Base {
             stores,
             requests,
@@ -122,7 +127,7 @@ impl Applications {
                     Err(error) => answers.created = Some(Err(refusal(&error))),
                 },
                 Step::Finish(outcome) => {
-                    return Ok((*outcome, answers.created == Some(Ok(()))));
+                    return Ok((*outcome, releases, answers.created == Some(Ok(()))));
                 }
             }
         }
@@ -137,14 +142,15 @@ impl Applications {
         Ok(listed)
     }
 
-    /// Deletes Releases in this order; how many there were. The first error ends it.
-    async fn delete(&self, key: &Key, names: &[String]) -> Result<usize, Error> {
+    /// Deletes Releases in this order, each in the state that it was judged in: one that becomes complete meanwhile has
+    /// all the traffic. How many there were. The first error ends it.
+    async fn delete(&self, judged: &[Release], names: &[String]) -> Result<usize, Error> {
         let mut deleted = 0;
         for name in names {
-            let Some(release) = self.base.stores.releases.get(&key.namespace, name) else {
+            let Some(release) = judged.iter().find(|it| it.name_any() == *name) else {
                 continue;
             };
-            let answer = self.base.requests.delete(&*release).await;
+            let answer = self.base.requests.delete(release).await;
             answer.at_step("deleting a Release")?;
             deleted += 1;
         }

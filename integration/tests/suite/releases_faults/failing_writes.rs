@@ -3,7 +3,7 @@
 use baton_integration::application::{ALL_IN, TestApplication, VANGUARD};
 use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
-use baton_integration::faults::{Answer, Faults, On, Status};
+use baton_integration::faults::{Answer, Faults, Gate, On, Status, Verb};
 use baton_integration::prelude::*;
 
 use super::state::{becomes, settled_picture};
@@ -78,4 +78,44 @@ async fn writes_that_fail_are_repeated_until_all_is_as_it_should_be() {
     bed.start_manager();
     settle(&ns, &bed).await;
     assert_eq!(bed.manager().metrics().writes(), 0);
+}
+
+/// A Release is deleted as unfinished only in the state that it was found in: here it becomes complete, with all pods
+/// and all traffic, while the one after it is on its way to the server.
+#[tokio::test]
+async fn a_release_that_becomes_complete_while_the_next_one_is_made_stays() {
+    let mut bed = Exclusive::acquire().await;
+    bed.install_releases().await;
+    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let manager = bed
+        .manager_through(&faults, &["--leader-elect=false"])
+        .await;
+    let app = TestApplication::new(&ns, APP).await;
+    app.apply(app.environment("0.0.1", PODS, ALL_IN)).await;
+    app.completed(0).await;
+    let watched = Watched::start(&app).await;
+    app.apply(app.environment("0.0.2", PODS, VANGUARD)).await;
+    app.at_step(1, 0).await;
+    app.promote(1, 1).await;
+    app.at_step(1, 1).await;
+
+    let gate = Gate::default();
+    let creates = On::verb(Verb::Create).path("/releases$").times(1);
+    let held = faults.inject(creates, Answer::Held(gate.clone()));
+    app.apply(app.environment("0.0.1", PODS, VANGUARD)).await;
+    held.used(1).await;
+    app.promote(1, 2).await;
+    let complete = app.completed(1).await;
+    gate.open();
+    for step in [0, 1] {
+        app.at_step(2, step).await;
+        let there = app.find(1).await.expect("the Release that was complete");
+        assert_eq!(uid(&there), uid(&complete));
+        assert!(there["metadata"]["deletionTimestamp"].is_null());
+        app.promote(2, step + 1).await;
+    }
+    app.completed(2).await;
+    watched.assert(PODS as usize).await;
+    drop(manager);
 }
