@@ -284,13 +284,15 @@ impl Snapshot<'_> {
     }
 
     /// The revision that the template asks for. A name that is taken counts as a collision, for
-    /// instance that of the archived revision that an earlier content was made as.
+    /// instance that of the archived revision that an earlier content was made as. So does that of a
+    /// member which has gone since it was observed: a revision must not name itself as a previous one.
     fn next(&self) -> NewRevision {
         let mut collision_count = self.deployment.status.collision_count;
         loop {
             let hash = (self.hash)(collision_count.unwrap_or(0));
             let name = format!("{}-{hash}", self.deployment.name);
-            if !(self.is_taken)(&name) {
+            let is_member = self.members.iter().any(|member| member.name == name);
+            if !is_member && !(self.is_taken)(&name) {
                 let highest = self.newest().and_then(|newest| newest.number).unwrap_or(0);
                 return NewRevision {
                     name,

@@ -168,6 +168,12 @@ fn a_new_content_makes_a_new_revision() {
     assert_eq!(list(&snapshot.actions()), third);
     snapshot.deployment.status.collision_count = Some(2);
     assert_eq!(list(&snapshot.actions()), third);
+    // It has the name of one that was deleted, and has gone since: nothing takes over from itself.
+    let mut snapshot = chain(&["archived", "deleting +a"]);
+    snapshot.newest_fits = false;
+    snapshot.hash = Box::new(|count| ["2", "h1"][usize::try_from(count).unwrap()].to_owned());
+    let other = "create web-h1 #3 after [\"web-1\", \"web-2\"] collisions Some(1)";
+    assert_eq!(list(&snapshot.actions()), other);
     // Nothing is archived while there is no current one.
     let mut snapshot = chain(&["failing", "failing"]);
     snapshot.newest_fits = false;
