@@ -140,6 +140,17 @@ pub(crate) enum Error {
     Told(String),
 }
 
+impl Error {
+    /// What is to be told in the status: a refusal, which a second try does not overcome.
+    pub(crate) fn refusal(&self) -> Option<String> {
+        match self {
+            Self::Told(text) => Some(text.clone()),
+            Self::Record { source, .. } => source.refusal().map(|_| self.to_string()),
+            Self::Request { .. } => None,
+        }
+    }
+}
+
 impl ReconcileError for Error {
     fn is_change(&self) -> bool {
         match self {

@@ -6,8 +6,9 @@ use baton_apis::SiteEntry;
 use baton_runtime::source::Source;
 use baton_sites::terms::OwnerTerms;
 
-/// Finds what holds for a revision of a site, by the namespace and what the revision says of itself.
-pub(crate) type FindTerms = dyn Fn(&str, &SiteEntry) -> OwnerTerms + Send + Sync;
+/// Finds what holds for a revision of a site, by the namespace, what the revision says of itself, and the uid of its
+/// managing owner.
+pub(crate) type FindTerms = dyn Fn(&str, &SiteEntry, Option<&str>) -> OwnerTerms + Send + Sync;
 
 /// What the owners of applications ask for, as it is now.
 ///
@@ -52,15 +53,15 @@ impl SiteTerms {
     /// anything.
     pub(crate) fn find_by(
         &self,
-        find: impl Fn(&str, &SiteEntry) -> OwnerTerms + Send + Sync + 'static,
+        find: impl Fn(&str, &SiteEntry, Option<&str>) -> OwnerTerms + Send + Sync + 'static,
     ) {
         // Whoever came first stays.
         let _ = self.find.set(Box::new(find));
     }
 
-    /// What holds for a revision of a site.
-    pub(crate) fn of(&self, namespace: &str, entry: &SiteEntry) -> OwnerTerms {
+    /// What holds for a revision of a site that has this managing owner.
+    pub(crate) fn of(&self, namespace: &str, entry: &SiteEntry, owner: Option<&str>) -> OwnerTerms {
         let find = self.find.get();
-        find.map_or_else(OwnerTerms::default, |find| find(namespace, entry))
+        find.map_or_else(OwnerTerms::default, |find| find(namespace, entry, owner))
     }
 }

@@ -15,7 +15,7 @@ use baton_apis::{SiteEntry, SiteStop};
 use jiff::Timestamp;
 
 use crate::{
-    terms::Terms,
+    terms::{Hold, Terms},
     version::may_skip,
     window::{Windows, both},
 };
@@ -105,6 +105,9 @@ pub enum Decision {
     },
 }
 
+/// Seconds until what is held is looked at again: nobody may tell that it is not any more.
+const HELD: Duration = Duration::from_secs(10);
+
 fn wait(message: String) -> Decision {
     let until = None;
     Decision::Wait { message, until }
@@ -175,8 +178,20 @@ impl<'a> Question<'a> {
         if let Some(newer) = self.newer().find(|newer| newer.since().is_some()) {
             return wait(format!("Left to {newer}, which has begun."));
         }
+        let message = |hold: Hold| hold.message(&own.entry.deployment);
         if let Begun::Stopping(_) = begun {
-            return self.stop_first().unwrap_or(Decision::Start);
+            let held = terms.owner.hold.filter(|hold| *hold == Hold::Leaving);
+            let held = held.map(|hold| Decision::StopFirst {
+                message: message(hold),
+            });
+            let held = held.or_else(|| self.stop_first());
+            return held.unwrap_or(Decision::Start);
+        }
+        if let Some(hold) = terms.owner.hold.filter(|_| self.phase == 0) {
+            return Decision::Wait {
+                message: message(hold),
+                until: Some(now + HELD),
+            };
         }
         if let Some(before) = self.phase.checked_sub(1) {
             let is_available = own.phases.get(before).is_some_and(|it| it.is_available);

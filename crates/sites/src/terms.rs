@@ -19,6 +19,9 @@ pub struct Terms {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OwnerTerms {
+    /// Why nothing begins for now, not even a first installation or what puts something right.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub hold: Option<Hold>,
     /// There is no such `SiteApplication` (any more), so nobody knows what its owner asks for.
     #[serde(default, skip_serializing_if = "is_default")]
     pub is_gone: bool,
@@ -35,6 +38,29 @@ pub struct OwnerTerms {
     /// after it began does not hold the one behind it any more. `None`: it does for ever.
     #[serde(default, skip_serializing_if = "is_default")]
     pub progress_deadline: Option<u32>,
+}
+
+/// Why nothing begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub enum Hold {
+    /// The owner could not be asked yet.
+    Unknown,
+    /// The `SiteDeployment` that made the revision is gone, or on its way out, and its revisions follow it one by one.
+    Leaving,
+}
+
+impl Hold {
+    /// What a version of a deployment waits for.
+    pub(crate) fn message(self, deployment: &str) -> String {
+        match self {
+            Self::Unknown => {
+                "Waits until SiteApplications and SiteDeployments can be listed.".to_owned()
+            }
+            Self::Leaving => {
+                format!("Does not begin any more: SiteDeployment \"{deployment}\" is deleted.")
+            }
+        }
+    }
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {

@@ -66,7 +66,11 @@ impl ObjectSetPhases {
             .annotations
             .get(baton_apis::constants::ANNOTATION_SITE);
         let entry = entry.and_then(|text| serde_json::from_str(text).ok());
-        let owner = entry.map(|entry| self.observed.site_terms.of(&record.key.namespace, &entry));
+        let revision = record.controller.as_ref();
+        let revision = revision.and_then(|uid| self.observed.revisions.by_uid(uid));
+        let owner = revision.as_ref().and_then(|it| it.controller.as_deref());
+        let terms = &self.observed.site_terms;
+        let owner = entry.map(|entry| terms.of(&record.key.namespace, &entry, owner));
         let cluster = record.cluster().unwrap_or_default();
         Terms {
             owner: owner.unwrap_or_default(),

@@ -102,11 +102,20 @@ pub(super) fn on_revision(
     wakes.chain(on_member(observed, change)).collect()
 }
 
-/// A revision of a site that appears, gets its number, is refused or is given up wakes the phases of its chain.
+/// A revision of a site that appears, gets its number or another owner, is refused or is given up wakes the phases of
+/// its chain.
 fn on_member(observed: &Observed, change: &Change<RevisionKind>) -> Vec<Wake<PhaseKey>> {
     let part = |record: &Option<Arc<RevisionRecord>>| {
         let record = record.as_ref().filter(|record| record.is_of_site());
-        record.map(|record| (record.number, record.is_in_force(), is_refused(record)))
+        record.map(|record| {
+            let owner = record.controller.clone();
+            (
+                record.number,
+                owner,
+                record.is_in_force(),
+                is_refused(record),
+            )
+        })
     };
     let record = change
         .record()

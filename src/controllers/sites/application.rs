@@ -95,7 +95,9 @@ impl Controller for SiteApplications {
         if let (Ok(content), Some(revision)) = (&content, kept.revision) {
             wrote |= self.keep(key, &application, content, revision).await?;
         }
-        wrote |= self.prune(key, &application, &kept.surplus).await?;
+        wrote |= self
+            .prune(key, &application, content.as_ref().ok(), &kept.surplus)
+            .await?;
         let generation = application.metadata.generation.unwrap_or(0);
         let said = content.as_ref().map(|it| it.snapshot.version.as_str());
         let previous = application.status.clone().unwrap_or_default();
@@ -239,11 +241,20 @@ impl SiteApplications {
         &self,
         key: &Key,
         application: &SiteApplication,
+        content: Option<&Content>,
         surplus: &[String],
     ) -> Result<bool, Error> {
         let mut wrote = false;
-        for Version { record, .. } in self.base.stores.versions_of(&key.namespace, &key.name) {
-            if surplus.contains(&record.name_any()) {
+        let versions = || self.base.stores.versions_of(&key.namespace, &key.name);
+        for Version { record, .. } in versions() {
+            let name = record.name_any();
+            // Decided again after what was written meanwhile: a deployment may have asked for it.
+            let is_surplus = || {
+                self.decide(key, content, &versions())
+                    .surplus
+                    .contains(&name)
+            };
+            if surplus.contains(&name) && is_surplus() {
                 let deleted = self.base.requests.delete(&*record).await;
                 deleted.at_step("deleting the record of a version")?;
                 wrote = true;

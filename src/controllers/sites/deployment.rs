@@ -106,9 +106,14 @@ impl Controller for SiteDeployments {
         };
         let mut wrote = false;
         for round in 1.. {
-            // What somebody asks for meanwhile counts at once; other sites are chosen by the next pass.
-            let Some(deployment) = get().filter(|now| now.metadata.uid == deployment.metadata.uid)
-            else {
+            // What somebody asks for meanwhile counts at once: the next pass chooses its sites and goes on.
+            let is_same = |now: &Arc<SiteDeployment>| {
+                let [now, then] = [&now.metadata, &deployment.metadata];
+                now.uid == then.uid
+                    && now.generation == then.generation
+                    && now.deletion_timestamp.is_none()
+            };
+            let Some(deployment) = get().filter(is_same) else {
                 break;
             };
             let seen = self.observe(key, &deployment, &chosen);
@@ -131,18 +136,18 @@ impl Controller for SiteDeployments {
             let acted = self.act(key, &deployment, &seen, &planned.actions).await;
             if let Err(error) = acted {
                 // A revision that is refused does not keep other sites from being told of.
-                let planned = match &error {
-                    Error::Told(why) => {
+                let planned = match error.refusal() {
+                    Some(why) => {
                         let generation = deployment.metadata.generation.unwrap_or_default();
-                        planned.hindered(generation, self.base.shared.clock.now(), why)
+                        planned.hindered(generation, self.base.shared.clock.now(), &why)
                     }
-                    _ => planned,
+                    None => planned,
                 };
                 self.report(key, &deployment, planned, wrote).await?;
                 return Err(error);
             }
         }
-        Ok((ReconcileOutcome::Gone, Requeue::OnEvent))
+        Ok((ReconcileOutcome::Changed, Requeue::OnEvent))
     }
 }
 

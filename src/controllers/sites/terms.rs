@@ -3,9 +3,12 @@
 use std::sync::Arc;
 
 use baton_apis::{SiteApplication, SiteDeployment, SiteEntry, SiteStrategy};
-use baton_sites::{rollout::strategy::deadline, terms::OwnerTerms};
+use baton_sites::{
+    rollout::strategy::deadline,
+    terms::{Hold, OwnerTerms},
+};
 
-use super::Stores;
+use super::{Stores, uid};
 use crate::controllers::{
     observed::Observed,
     site_terms::{Asker, SiteTermsChange},
@@ -17,7 +20,7 @@ pub(crate) fn tell(stores: &Arc<Stores>, observed: &Arc<Observed>) {
     let finding = Arc::clone(stores);
     observed
         .site_terms
-        .find_by(move |namespace, entry| find(&finding, namespace, entry));
+        .find_by(move |namespace, entry, owner| find(&finding, namespace, entry, owner));
     let told = Arc::downgrade(observed);
     let tell = move |change: Option<SiteTermsChange>| {
         if let (Some(observed), Some(change)) = (told.upgrade(), change) {
@@ -35,7 +38,14 @@ pub(crate) fn tell(stores: &Arc<Stores>, observed: &Arc<Observed>) {
         .subscribe(move |change| tell(of_deployment(change)));
 }
 
-fn find(stores: &Stores, namespace: &str, entry: &SiteEntry) -> OwnerTerms {
+fn find(stores: &Stores, namespace: &str, entry: &SiteEntry, owner: Option<&str>) -> OwnerTerms {
+    if !stores.applications.is_complete() || !stores.deployments.is_complete() {
+        // One that is missing may exist: to take it for gone would open what it holds.
+        return OwnerTerms {
+            hold: Some(Hold::Unknown),
+            ..OwnerTerms::default()
+        };
+    }
     let application = stores.applications.get(namespace, &entry.application);
     let gone = || OwnerTerms {
         is_gone: true,
@@ -43,6 +53,12 @@ fn find(stores: &Stores, namespace: &str, entry: &SiteEntry) -> OwnerTerms {
     };
     let mut terms = application.map_or_else(gone, |it| asked(&it));
     let deployment = stores.deployments.get(namespace, &entry.deployment);
+    // What nobody owns has been left behind, or was never a deployment's.
+    let is_leaving = owner.is_some_and(|owner| {
+        let found = deployment.as_ref().filter(|it| uid(&***it) == owner);
+        found.is_none_or(|it| is_leaving(it))
+    });
+    terms.hold = is_leaving.then_some(Hold::Leaving);
     terms.progress_deadline = deployment.map(|it| progress_deadline(&it.spec.strategy));
     terms
 }
@@ -51,12 +67,17 @@ fn find(stores: &Stores, namespace: &str, entry: &SiteEntry) -> OwnerTerms {
 fn asked(application: &SiteApplication) -> OwnerTerms {
     let spec = &application.spec;
     OwnerTerms {
+        hold: None,
         is_gone: false,
         windows: spec.upgrade_windows.clone(),
         skip_patch_versions: spec.upgrade.skip_patch_versions,
         windows_apply_to_edits: spec.upgrade.windows_apply_to_edits,
         progress_deadline: None,
     }
+}
+
+fn is_leaving(deployment: &SiteDeployment) -> bool {
+    deployment.metadata.deletion_timestamp.is_some()
 }
 
 /// Seconds until a site that is not available has failed.
@@ -69,7 +90,7 @@ fn of_application(change: &Change<SiteApplication>) -> Option<SiteTermsChange> {
 }
 
 fn of_deployment(change: &Change<SiteDeployment>) -> Option<SiteTermsChange> {
-    let asked = |it: &SiteDeployment| progress_deadline(&it.spec.strategy);
+    let asked = |it: &SiteDeployment| (progress_deadline(&it.spec.strategy), is_leaving(it));
     changed(change, asked, Asker::Deployment)
 }
 

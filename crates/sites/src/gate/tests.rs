@@ -3,7 +3,7 @@
 use baton_apis::UpgradeWindow;
 
 use super::*;
-use crate::terms::OwnerTerms;
+use crate::terms::{Hold, OwnerTerms};
 
 /// Noon.
 const NOW: &str = "2026-01-01T12:00:00Z";
@@ -381,6 +381,36 @@ fn nothing_is_upgraded_while_nobody_knows_the_windows_of_the_owner() {
         ),
     ] {
         check(lines, 0, &terms, expected);
+    }
+}
+
+/// What is taken away goes one by one: none of it begins because the one before it has gone.
+#[test]
+fn nothing_of_a_deployment_that_is_deleted_begins() {
+    let mut terms = Terms::default();
+    let hold = "Does not begin any more: SiteDeployment \"\" is deleted.";
+    let waits = format!("wait until 2026-01-01T12:00:10Z: {hold}");
+    let stops = format!("stop: {hold}");
+    for (lines, phase, expected) in [
+        (&["1.0.0 ok ok leaving", "1.1.0 - -"][..], 0, &*waits),
+        (&["1.0.0 ok ok", "1.0.0 - - edit"], 0, &waits),
+        (&["1.0.0 - -"], 0, &waits),
+        (&["1.0.0 ok ok leaving", "1.1.0 stop - all"], 0, &stops),
+        (&["1.0.0 ok ok", "1.1.0 run -"], 0, "start"),
+        (&["1.0.0 ok ok", "1.1.0 ok -"], 1, "start"),
+    ] {
+        terms.owner.hold = Some(Hold::Leaving);
+        check(lines, phase, &terms, expected);
+        // What is not known yet ends nothing that stops for it.
+        terms.owner.hold = Some(Hold::Unknown);
+        let expected = match expected {
+            "start" => expected,
+            _ if lines[1..].iter().any(|line| line.contains("stop")) => "start",
+            _ => {
+                "wait until 2026-01-01T12:00:10Z: Waits until SiteApplications and SiteDeployments"
+            }
+        };
+        check(lines, phase, &terms, expected);
     }
 }
 

@@ -124,10 +124,14 @@ impl Actions {
         }));
     }
 
-    /// The oldest first: one that goes before a newer one hands nothing back to it.
+    /// What has written nothing goes first, the newest before the others: none of it begins because the one before it
+    /// is on its way out. Then the oldest first: one that goes before a newer one hands nothing back to it.
     fn tear_down(&mut self, site: &Site) {
         let revisions = site.chain.iter().filter(|revision| !revision.is_deleting);
-        self.0.extend(revisions.map(|revision| Action::TearDown {
+        let (written, waiting): (Vec<_>, Vec<_>) =
+            revisions.partition(|revision| revision.may_have_written());
+        let order = waiting.into_iter().rev().chain(written);
+        self.0.extend(order.map(|revision| Action::TearDown {
             revision: Arc::clone(&revision.name),
         }));
     }

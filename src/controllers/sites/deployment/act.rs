@@ -39,15 +39,14 @@ use crate::controllers::{
 
 /// Sites that are worked on side by side.
 pub(super) const AT_ONCE: usize = 16;
-/// Actions before it is planned again, so that what somebody asks for meanwhile counts. Those of a site are not
-/// divided.
+/// Actions before it is planned again, so that what somebody asks for meanwhile counts.
 const IN_A_ROUND: usize = 512;
 
 /// Versions that are given, by version and edit.
 type Versions<'a> = BTreeMap<(VersionName<'a>, &'a str), &'a Snapshot>;
 
 impl SiteDeployments {
-    /// Carries out the first of the actions: those of a site one after the other, sites side by side.
+    /// Carries out a round of the actions: those of a site one after the other, sites side by side.
     ///
     /// # Errors
     /// The first one. It ends what is done about its own site, and nothing else.
@@ -58,9 +57,12 @@ impl SiteDeployments {
         seen: &Seen,
         actions: &[Action],
     ) -> Result<(), Error> {
-        let actions = first(actions, IN_A_ROUND, |action| self.site_of(key, action));
-        let given: BTreeSet<_> = actions
+        let site_of = |action: &Action| self.site_of(key, action);
+        let gives = |action: &Action| matches!(action, Action::Give { .. });
+        let sites = round(actions, IN_A_ROUND, site_of, gives);
+        let given: BTreeSet<_> = sites
             .iter()
+            .flat_map(|actions| actions.iter())
             .filter_map(|action| match action {
                 Action::Give { entry, .. } => Some(entry.content()),
                 _ => None,
@@ -69,14 +71,9 @@ impl SiteDeployments {
         let versions = self
             .own_versions(deployment, &seen.versions, &given)
             .await?;
-        let mut by_site: BTreeMap<Arc<str>, Vec<Action>> = BTreeMap::new();
-        for action in actions {
-            if let Some(site) = self.site_of(key, action) {
-                by_site.entry(site).or_default().push(action.clone());
-            }
-        }
         let versions = &versions;
-        let sites = stream::iter(by_site.into_values().map(|actions| async move {
+        let sites: Vec<_> = sites.into_iter().map(<[Action]>::to_vec).collect();
+        let sites = stream::iter(sites.into_iter().map(|actions| async move {
             for action in &actions {
                 self.act_once(key, deployment, versions, action).await?;
             }
@@ -223,19 +220,24 @@ impl SiteDeployments {
     }
 }
 
-/// So many of the actions, and the others of the last site among them.
-fn first<S: PartialEq>(
-    actions: &[Action],
+/// The actions of some sites, so many at least if there are as many. Sites that are given nothing come first: what is
+/// refused elsewhere may be so until something is taken away there.
+fn round<A, S: PartialEq>(
+    actions: &[A],
     most: usize,
-    site_of: impl Fn(&Action) -> Option<S>,
-) -> &[Action] {
-    let Some(last) = most.checked_sub(1).and_then(|last| actions.get(last)) else {
-        return actions;
-    };
-    let last = site_of(last);
-    let others = actions[most..].iter();
-    let others = others.take_while(|action| site_of(action) == last);
-    &actions[..most + others.count()]
+    site_of: impl Fn(&A) -> Option<S>,
+    gives: impl Fn(&A) -> bool,
+) -> Vec<&[A]> {
+    let sites = actions.chunk_by(|one, next| site_of(one) == site_of(next));
+    let (giving, mut taken): (Vec<_>, Vec<_>) = sites.partition(|site| site.iter().any(&gives));
+    taken.extend(giving);
+    let mut count = 0;
+    taken.retain(|site| {
+        let has_room = count < most;
+        count += site.len();
+        has_room
+    });
+    taken
 }
 
 fn revision_key(key: &Key, name: &str) -> RevisionKey {
@@ -305,26 +307,26 @@ mod tests {
 
     use super::*;
 
-    /// How many actions are carried out when two may be, by the sites of all of them.
+    /// Which actions are carried out when two may be, by the sites of all of them; those in capitals give something.
     #[test]
-    fn the_actions_of_a_site_are_not_divided() {
+    fn a_round_has_whole_sites_and_begins_with_what_is_taken_away() {
         for (sites, expected) in [
-            ("", 0),
-            ("a", 1),
-            ("ab", 2),
-            ("aab", 2),
-            ("abbbc", 4),
-            ("aaa", 3),
+            ("", ""),
+            ("a", "a"),
+            ("ab", "ab"),
+            ("aabc", "aa"),
+            ("abbbc", "abbb"),
+            ("aaa", "aaa"),
+            ("AAb", "bAA"),
+            ("ABc", "cA"),
+            ("ABcd", "cd"),
+            ("AaB", "Aa"),
         ] {
-            let actions = sites.chars().map(|site| Action::Withdraw {
-                revision: site.to_string().into(),
-            });
-            let actions: Vec<_> = actions.collect();
-            let site_of = |action: &Action| match action {
-                Action::Withdraw { revision } => Some(Arc::clone(revision)),
-                _ => None,
-            };
-            assert_eq!(first(&actions, 2, site_of).len(), expected, "{sites}");
+            let actions: Vec<_> = sites.chars().collect();
+            let site_of = |action: &char| Some(action.to_ascii_lowercase());
+            let taken = round(&actions, 2, site_of, char::is_ascii_uppercase);
+            let taken: String = taken.concat().into_iter().collect();
+            assert_eq!(taken, expected, "{sites}");
         }
     }
 
