@@ -109,9 +109,12 @@ impl Connector {
     }
 
     /// Brings the connection up to date and checks it. Returns how long to wait until the next time.
+    ///
+    /// What is rarely under way is boxed: there is one of these for each cluster, and it would be as large as the
+    /// largest request even while it rests.
     async fn round(&mut self, wanted: &Wanted) -> Duration {
         if !self.is_made_from(wanted) {
-            match self.remake(wanted).await {
+            match Box::pin(self.remake(wanted)).await {
                 Ok(()) => {}
                 Err(NoCredentials::CredentialsError(error)) => {
                     self.site = None;
@@ -130,7 +133,7 @@ impl Connector {
         let Some(site) = &mut self.site else {
             return self.pause();
         };
-        match check(&site.line.checks(), &site.url).await {
+        match Box::pin(check(&site.line.checks(), &site.url)).await {
             Ok(version) => {
                 site.line.pulse.expect(true);
                 let target = site.target.get_or_insert_with(|| {

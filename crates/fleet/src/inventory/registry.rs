@@ -6,6 +6,7 @@ use std::{
 };
 
 use baton_apis::{ClusterConnection, ClusterStatus, UpgradeWindow};
+use futures::{FutureExt as _, future::join};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use serde::Deserialize;
 use serde_json::{Value, value::RawValue};
@@ -190,21 +191,18 @@ impl Registry {
         };
         let report = report::run(Arc::clone(&self.shared), subject, statuses, changes);
         let (shared, named) = (Arc::clone(&self.shared), name.to_owned());
+        // `join!` in an async block would hold each of them twice.
         let task = match cluster.connection {
             ClusterConnection::Pull => {
                 let was_known = cluster.recorded.status.last_contact_time.is_some();
-                Task::spawn(async move {
-                    tokio::join!(
-                        agent_reports::run(shared, (&named, id), was_known, health),
-                        report
-                    );
-                })
+                let reports = async move {
+                    agent_reports::run(shared, (&named, id), was_known, health).await;
+                };
+                Task::spawn(join(reports, report).map(drop))
             }
             ClusterConnection::Push => {
                 let connector = Connector::new(name, id, shared, health);
-                Task::spawn(async move {
-                    tokio::join!(connector.run(wanted_changes), report);
-                })
+                Task::spawn(join(connector.run(wanted_changes), report).map(drop))
             }
         };
         let serving = Serving {

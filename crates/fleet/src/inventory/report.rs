@@ -61,8 +61,9 @@ pub(super) async fn run(
             &written
         };
         if let Some(status) = now.due(&latest.status, shared.clock.now()) {
-            let write = write(&api, &cluster, &status);
-            match shared.at_the_hub(write).await {
+            // Boxed, since nothing is written most of the time.
+            let write = Box::pin(write(&api, &cluster, &status));
+            match Box::pin(shared.at_the_hub(write)).await {
                 Ok(answer) => {
                     written = answer;
                     failures = 0;
