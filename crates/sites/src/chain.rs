@@ -66,10 +66,21 @@ pub struct Reported<'a> {
     pub message: Option<&'a Arc<str>>,
     /// When its first phase began.
     pub started: Option<Timestamp>,
-    /// Whether it was available once.
-    pub has_succeeded: bool,
+    /// When it was available for the first time.
+    pub succeeded: Option<Timestamp>,
     /// When it was created.
     pub created: Option<Timestamp>,
+    /// Since when its site has been in touch without a break.
+    pub online_since: Option<Timestamp>,
+}
+
+impl Reported<'_> {
+    /// Whether what it reports now began when its site was back, and it was available before that. What an outage does
+    /// to it is no error of the version.
+    fn is_of_return(self) -> bool {
+        let times = (self.succeeded, self.online_since, self.since);
+        matches!(times, (Some(succeeded), Some(back), Some(since)) if succeeded < back && back <= since)
+    }
 }
 
 /// Whether a revision of a site has begun, by what it reports; also when it is archived by now. `is_stopping`: whether
@@ -79,14 +90,15 @@ pub fn beginning(reported: Reported<'_>, is_stopping: bool) -> Beginning {
     let is_available = reported.availability == Some(AVAILABLE);
     if is_stopping {
         Beginning::Stopping
-    } else if reported.started.is_some() || reported.has_succeeded || is_available {
+    } else if reported.started.is_some() || reported.succeeded.is_some() || is_available {
         Beginning::Begun
     } else {
         Beginning::None
     }
 }
 
-/// How far a revision of a site is, by what it reports.
+/// How far a revision of a site is, by what it reports. After an outage of its site, one that was available before has
+/// been so ever since, or has the time of one that has just begun to become so again.
 #[must_use]
 pub fn state(reported: Reported<'_>) -> RevisionState {
     let Reported {
@@ -95,8 +107,9 @@ pub fn state(reported: Reported<'_>) -> RevisionState {
         since,
         message,
         started,
-        has_succeeded,
+        succeeded,
         created,
+        online_since: _,
     } = reported;
     if is_archived {
         return RevisionState::Archived;
@@ -104,12 +117,19 @@ pub fn state(reported: Reported<'_>) -> RevisionState {
     // Every report has a time, and so has every object.
     let begun = started.or(since).or(created).unwrap_or_default();
     match availability {
-        Some(AVAILABLE) => RevisionState::Available(since.unwrap_or(begun)),
+        Some(AVAILABLE) => {
+            let since = since.unwrap_or(begun);
+            let before = succeeded.filter(|_| reported.is_of_return());
+            RevisionState::Available(before.unwrap_or(since))
+        }
         Some(reasons::CLUSTER_UNREACHABLE) => RevisionState::Unknown,
         Some(reasons::SKIPPED) => RevisionState::Skipped,
         // The phases behind the first are queued as well, after it has begun.
         None | Some(reasons::QUEUED) if started.is_none() => RevisionState::Queued,
-        Some(reason) if reasons::REFUSALS.contains(&reason) || has_succeeded => {
+        Some(reason)
+            if reasons::REFUSALS.contains(&reason)
+                || (succeeded.is_some() && !reported.is_of_return()) =>
+        {
             RevisionState::Failing {
                 reason,
                 message: message.cloned().unwrap_or_default(),
@@ -198,16 +218,93 @@ mod tests {
         }
     }
 
+    /// A link that breaks ends no healthy time, and who boots is no failure yet.
+    #[test]
+    fn what_an_outage_does_is_no_error() {
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let text: Arc<str> = "why".into();
+        let failing = || RevisionState::Failing {
+            reason: PROBE_FAILURE,
+            message: text.clone(),
+        };
+        let booting = || RevisionState::Started {
+            since: at(10),
+            message: Some(text.clone()),
+        };
+        for (availability, succeeded, back, since, expected) in [
+            // The outage came before it was available at all.
+            (
+                AVAILABLE,
+                Some(60),
+                50,
+                60,
+                RevisionState::Available(at(60)),
+            ),
+            (PROBE_FAILURE, Some(60), 50, 70, failing()),
+            // It came after that, and what is reported now began afterwards.
+            (
+                AVAILABLE,
+                Some(20),
+                50,
+                50,
+                RevisionState::Available(at(20)),
+            ),
+            (
+                AVAILABLE,
+                Some(20),
+                50,
+                60,
+                RevisionState::Available(at(20)),
+            ),
+            (PROBE_FAILURE, Some(20), 50, 60, booting()),
+            (
+                PREFLIGHT_ERROR,
+                Some(20),
+                50,
+                60,
+                RevisionState::Failing {
+                    reason: PREFLIGHT_ERROR,
+                    message: text.clone(),
+                },
+            ),
+            // It was so before: a manager that starts anew knows of no outage.
+            (
+                AVAILABLE,
+                Some(20),
+                50,
+                40,
+                RevisionState::Available(at(40)),
+            ),
+            (PROBE_FAILURE, Some(20), 50, 40, failing()),
+            (PROBE_FAILURE, None, 50, 60, booting()),
+        ] {
+            let reported = Reported {
+                availability: Some(availability),
+                since: Some(at(since)),
+                message: Some(&text),
+                started: Some(at(10)),
+                succeeded: succeeded.map(at),
+                online_since: Some(at(back)),
+                ..Reported::default()
+            };
+            assert_eq!(
+                state(reported),
+                expected,
+                "{availability} {succeeded:?} {back} {since}"
+            );
+        }
+    }
+
     #[test]
     fn a_report_says_how_far_a_revision_is() {
         let [one, two, three] = [1, 2, 3].map(|it| Timestamp::from_second(it).unwrap());
         let text: Arc<str> = "why".into();
-        let report = |availability, started: Option<Timestamp>, has_succeeded| Reported {
+        let report = |availability, started: Option<Timestamp>, has_succeeded: bool| Reported {
             availability,
             since: availability.map(|_| two),
             message: Some(&text),
             started,
-            has_succeeded,
+            succeeded: has_succeeded.then_some(one),
             created: Some(three),
             ..Reported::default()
         };

@@ -31,8 +31,8 @@ pub(crate) struct SiteRevision {
     pub(crate) started: Option<Timestamp>,
     /// What was said of its health last.
     pub(crate) available: Option<Report>,
-    /// Whether it was available once.
-    pub(crate) has_succeeded: bool,
+    /// When it was available for the first time.
+    pub(crate) succeeded: Option<Timestamp>,
     /// Whether its objects are gone or belong to newer ones, or are to.
     pub(crate) is_archived: bool,
     pub(crate) is_deleting: bool,
@@ -63,15 +63,18 @@ impl SiteRevision {
             let found = condition(object, type_);
             found.is_some_and(|found| text_at(found, "/status") == "True")
         };
-        let started = condition(object, STARTED).filter(|_| is_true(STARTED));
+        let true_since = |type_| {
+            let found = condition(object, type_).filter(|_| is_true(type_))?;
+            time_at(found, "/lastTransitionTime")
+        };
         Some(Self {
             name: name.to_owned(),
             number: number(object),
             entry,
             created: time_at(object, "/metadata/creationTimestamp"),
-            started: started.and_then(|started| time_at(started, "/lastTransitionTime")),
+            started: true_since(STARTED),
             available: condition(object, AVAILABLE).map(Report::read),
-            has_succeeded: is_true(SUCCEEDED),
+            succeeded: true_since(SUCCEEDED),
             is_archived: text_at(object, "/spec/lifecycleState") == "Archived" || is_true(ARCHIVED),
             is_deleting: !text_at(object, "/metadata/deletionTimestamp").is_empty(),
         })
@@ -89,7 +92,7 @@ impl SiteRevision {
 
     /// Whether it waits to begin, as far as is known.
     pub(crate) fn is_queued(&self) -> bool {
-        let was_here = chain::beginning(self.reported(None), false) != Beginning::None;
+        let was_here = chain::beginning(self.reported(None, None), false) != Beginning::None;
         let is_over = self.is_archived || self.is_deleting || self.is_skipped();
         let waits = self.is_because_of(reasons::QUEUED);
         let is_unknown = self
@@ -104,14 +107,18 @@ impl SiteRevision {
         !self.is_archived && !self.is_deleting && !self.is_skipped() && !self.is_queued()
     }
 
-    /// How far it is, as the manager sees it.
-    pub(crate) fn state(&self) -> RevisionState {
+    /// How far it is, as the manager sees it; `online_since`: since when its site has been in touch.
+    pub(crate) fn state(&self, online_since: Option<Timestamp>) -> RevisionState {
         let report = self.available.as_ref();
         let message = report.map(|report| report.message.as_str().into());
-        chain::state(self.reported(message.as_ref()))
+        chain::state(self.reported(message.as_ref(), online_since))
     }
 
-    fn reported<'a>(&self, message: Option<&'a Arc<str>>) -> Reported<'a> {
+    fn reported<'a>(
+        &self,
+        message: Option<&'a Arc<str>>,
+        online_since: Option<Timestamp>,
+    ) -> Reported<'a> {
         let report = self.available.as_ref();
         Reported {
             is_archived: self.is_archived,
@@ -119,8 +126,9 @@ impl SiteRevision {
             since: report.and_then(|report| report.since),
             message,
             started: self.started,
-            has_succeeded: self.has_succeeded,
+            succeeded: self.succeeded,
             created: self.created,
+            online_since,
         }
     }
 

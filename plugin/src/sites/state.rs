@@ -193,13 +193,13 @@ impl Rollout<'_> {
         report: &Report,
         online_since: Option<Timestamp>,
     ) -> Option<String> {
-        let state = own.state();
+        let state = own.state(online_since);
         let failure = state.failure(self.deadline, online_since, self.now)?;
         if failure.reason == reasons::PROGRESS_DEADLINE_EXCEEDED {
             let deadline = duration(self.deadline.unsigned_abs());
             return Some(format!("not available after {deadline}: {}", report.why()));
         }
-        if own.has_succeeded {
+        if own.succeeded.is_some() {
             return Some(format!("not available any more: {}", report.why()));
         }
         Some(report.why())

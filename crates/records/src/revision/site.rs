@@ -38,8 +38,8 @@ pub struct SiteProgress {
     pub started: Option<Timestamp>,
     /// Whether that one still waits until older workloads have stopped.
     pub is_stopping: bool,
-    /// Whether it was available once.
-    pub has_succeeded: bool,
+    /// When it was available for the first time.
+    pub succeeded: Option<Timestamp>,
 }
 
 #[derive(Default, Deserialize)]
@@ -111,7 +111,9 @@ impl SiteProgress {
             message: unavailable.map(|it| it.message.as_str().into()),
             started: started.map(|it| it.last_transition_time.0),
             is_stopping: started.is_some_and(|it| it.reason == reasons::STOPPING),
-            has_succeeded: find(SUCCEEDED).is_some_and(|it| is_true(&it)),
+            succeeded: find(SUCCEEDED)
+                .filter(is_true)
+                .map(|it| it.last_transition_time.0),
         }
     }
 }
@@ -168,7 +170,7 @@ mod tests {
             message: Some("of something".into()),
             started: Some(time(early)),
             is_stopping: false,
-            has_succeeded: true,
+            succeeded: Some(time(early)),
         };
         assert_eq!(site.progress, expected);
         let mut stopping = condition("baton.run/Started", "True", early);

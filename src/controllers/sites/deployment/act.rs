@@ -58,8 +58,8 @@ impl SiteDeployments {
         actions: &[Action],
     ) -> Result<(), Error> {
         let site_of = |action: &Action| self.site_of(key, action);
-        let gives = |action: &Action| matches!(action, Action::Give { .. });
-        let sites = round(actions, IN_A_ROUND, site_of, gives);
+        let is_gift = |action: &Action| matches!(action, Action::Give { .. });
+        let sites = round(actions, IN_A_ROUND, site_of, is_gift);
         let given: BTreeSet<_> = sites
             .iter()
             .flat_map(|actions| actions.iter())
@@ -226,10 +226,10 @@ fn round<A, S: PartialEq>(
     actions: &[A],
     most: usize,
     site_of: impl Fn(&A) -> Option<S>,
-    gives: impl Fn(&A) -> bool,
+    is_gift: impl Fn(&A) -> bool,
 ) -> Vec<&[A]> {
     let sites = actions.chunk_by(|one, next| site_of(one) == site_of(next));
-    let (giving, mut taken): (Vec<_>, Vec<_>) = sites.partition(|site| site.iter().any(&gives));
+    let (giving, mut taken): (Vec<_>, Vec<_>) = sites.partition(|site| site.iter().any(&is_gift));
     taken.extend(giving);
     let mut count = 0;
     taken.retain(|site| {

@@ -157,7 +157,9 @@ impl SiteDeployments {
                 sites.insert(name.into(), make(name, false));
             }
             if let Some(site) = sites.get_mut(name) {
-                site.chain.push(revision(record, uid(deployment)));
+                let online_since = site.online_since;
+                site.chain
+                    .push(revision(record, uid(deployment), online_since));
             }
         }
         for site in sites.values_mut() {
@@ -249,7 +251,7 @@ fn is_own(record: &RevisionRecord, uid: &str) -> bool {
     record.controller.as_deref() == Some(uid)
 }
 
-fn revision(record: &RevisionRecord, uid: &str) -> Revision {
+fn revision(record: &RevisionRecord, uid: &str, online_since: Option<Timestamp>) -> Revision {
     let site = record.site.as_deref();
     let progress = site.map(|site| site.progress.clone()).unwrap_or_default();
     let reported = Reported {
@@ -258,8 +260,9 @@ fn revision(record: &RevisionRecord, uid: &str) -> Revision {
         since: progress.available_since,
         message: progress.message.as_ref(),
         started: progress.started,
-        has_succeeded: progress.has_succeeded,
+        succeeded: progress.succeeded,
         created: record.created,
+        online_since,
     };
     Revision {
         name: Arc::clone(&record.key.name),
