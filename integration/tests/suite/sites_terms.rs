@@ -2,7 +2,7 @@
 //! of a version, and who may use a site.
 
 use baton_integration::agent::Agent;
-use baton_integration::application::reason;
+use baton_integration::application::{condition, reason};
 use baton_integration::exclusive::Exclusive;
 use baton_integration::fleet::{APPLICATION, Fleet, settings, spec, version};
 use baton_integration::prelude::*;
@@ -118,6 +118,39 @@ async fn an_upgrade_begins_while_the_windows_of_owner_and_provider_are_open() {
     owner(open()).await;
     fleet.complete("web", "1.1.0", 2).await;
     sites.have(&fleet, "1.1.0").await;
+}
+
+/// Its revisions are deleted in any order: what waits does not begin because the one before it has gone.
+#[tokio::test]
+async fn what_waits_does_not_begin_while_its_deployment_goes() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let fleet = Fleet::new(&ns);
+    let sites = Pair::of(&fleet).await;
+    let first = within(version("1.0.0"), &closed());
+    fleet.application(&first).await;
+    fleet.deployment("web", json!({})).await;
+    fleet.complete("web", "1.0.0", 2).await;
+    let next = within(version("1.1.0"), &closed());
+    fleet.application(&next).await;
+    let whose = ["SiteApplication"];
+    sites.wait_for(&fleet, "1.1.0", &whose, "1.0.0").await;
+
+    let labels = "baton.run/site-deployment=web";
+    let revisions = Recording::start(ns.cluster(), &ns.set_ref("any"), labels).await;
+    ns.delete(&Fleet::kind("SiteDeployment", "web")).await;
+    for site in &sites.all {
+        fleet.has_version(site, None).await;
+        let gone = async || fleet.revisions("web", site).await.is_empty();
+        ns.eventually("no revision to be left", gone).await;
+    }
+    let recorded = revisions.so_far().await;
+    for event in &recorded.events {
+        let revision = &event.object;
+        let begun = condition(revision, "baton.run/Started") == "True";
+        let is_next = revision["spec"]["revision"] == 2;
+        assert!(!(begun && is_next), "{revision:#}");
+    }
+    assert_eq!(recorded.count(Change::Deleted), 4);
 }
 
 #[tokio::test]
