@@ -274,6 +274,18 @@ impl Checked {
         }
     }
 
+    /// When nothing changes, plans come to rest, whoever is offline and whatever failed.
+    fn rest(&mut self) {
+        for _ in 0..20 {
+            let plan = self.world.plan();
+            if plan.actions.is_empty() && plan.status == *self.world.status() {
+                return;
+            }
+            self.plan(usize::MAX);
+        }
+        panic!("a plan that does not end: {:#?}", self.world.plan());
+    }
+
     /// Everybody is online, nothing fails and nobody interferes any more.
     fn calm_down(&mut self) {
         let world = &mut self.world;
@@ -332,6 +344,7 @@ proptest! {
         for event in &events {
             checked.happen(event);
         }
+        checked.rest();
         checked.calm_down();
         checked.check_begun();
         checked.check_end();

@@ -92,17 +92,19 @@ impl<'a> Queue<'_, 'a> {
     }
 
     /// What is to be behind the revision that runs. Nobody asks any more for versions of another application than the
-    /// last one is of, which may be gone.
+    /// last one is of, which may be gone. In a site out of reach all that waits stays.
     fn wanted(&self) -> impl Iterator<Item = Wanted<'a>> {
         let newest = self.last.or_else(|| self.queue().last().map(Wanted::of));
-        let is_asked_for = move |waiting: &Wanted<'_>| {
-            let is_of_it = |it: Wanted<'_>| it.version.application == waiting.version.application;
-            !self.view.is_in_reach || newest.is_none_or(is_of_it)
+        let is_asked_for = move |waiting: &Revision| {
+            let application = newest.map(|newest| newest.version.application);
+            !waiting.entry.is_edit
+                && !self.lens.is_stuck(waiting, self.view.site)
+                && application.is_none_or(|it| *it == *waiting.entry.application)
         };
-        let others = self.queue().filter(|waiting| {
-            !waiting.entry.is_edit && !self.lens.is_stuck(waiting, self.view.site)
-        });
-        let others = others.map(Wanted::of).filter(is_asked_for);
+        let others = self
+            .queue()
+            .filter(move |waiting| !self.view.is_in_reach || is_asked_for(waiting));
+        let others = others.map(Wanted::of);
         self.edit().into_iter().chain(others).chain(self.last)
     }
 
