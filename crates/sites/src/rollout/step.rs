@@ -89,10 +89,11 @@ impl Situation<'_> {
             _ if self.is_under_way() => self.batch(strategy),
             _ => self.following(strategy),
         };
-        // What is complete stays so.
+        // What is over stays so. Nothing gets over before the errors of the last batch can count.
         match (&self.course.hold, step) {
-            (None, step) | (Some(_), step @ Step::Complete) => step,
+            (Some(_), Step::Complete) if self.course.is_over() => Step::Complete,
             (Some(hold), _) => Step::Held(hold.clone()),
+            (None, step) => step,
         }
     }
 

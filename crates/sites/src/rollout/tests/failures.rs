@@ -575,3 +575,30 @@ fn a_site_that_stops_for_an_aborted_version_goes_back() {
         );
     }
 }
+
+/// The only wave, or the last one; and what happens there during the pause.
+#[test]
+fn a_failure_in_the_last_wave_during_a_pause_counts_when_it_is_over() {
+    for (parallel, on_error, reason) in [
+        (2, OnError::Abort, "SiteFailed"),
+        (1, OnError::Rollback, "RolledBack"),
+    ] {
+        let mut world = settled(2, with(by(parallel), |it| it.on_error = on_error));
+        world.sample.bring("2");
+        if parallel == 1 {
+            first_wave_passes(&mut world);
+        } else {
+            world.settle();
+        }
+        let last = world.given.last().unwrap().0.to_string();
+        world.outcomes.insert(format!("{last}/2-a"), Outcome::Hangs);
+        world.sample.spec.paused = true;
+        world.run();
+        assert_eq!(world.status().counts.failed, 1, "{reason}");
+        assert_eq!(world.condition(PROGRESSING), Some(("Unknown", "Paused")));
+        assert_eq!(world.status().completed_rollout, Some(1), "{reason}");
+        world.sample.spec.paused = false;
+        world.run();
+        assert_eq!(world.condition(ABORTED), Some(("True", reason)));
+    }
+}
