@@ -29,7 +29,7 @@ impl Abort {
                 message: before.message.clone(),
             });
         }
-        if course.number > 0 && observed.spec.abort_rollout == Some(course.number) {
+        if course.is_to_abort(observed) {
             let message = format!("spec.abortRollout asks for it: rollout {}.", course.number);
             return Some(Self::new(reasons::ABORTED_BY_USER, message));
         }

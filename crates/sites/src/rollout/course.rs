@@ -36,7 +36,7 @@ pub(super) enum Hold {
     Invalid(strategy::Error),
     Paused,
     /// What waits of an aborted rollout has to be withdrawn before the next one: only the status knows that it was
-    /// aborted.
+    /// aborted, and the spec that it is to be.
     Ending,
 }
 
@@ -56,7 +56,8 @@ impl<'a> Course<'a> {
         let Some(wanted) = wanted.ok().filter(|wanted| *wanted != course.version) else {
             return course;
         };
-        if course.hold.is_none() && course.was_aborted && has_queue(observed, &course) {
+        let is_aborted = course.was_aborted || course.is_to_abort(observed);
+        if course.hold.is_none() && is_aborted && has_queue(observed, &course) {
             course.hold = Some(Hold::Ending);
         }
         if course.hold.is_none() {
@@ -126,6 +127,11 @@ impl<'a> Course<'a> {
             hold: None,
             is_behind: false,
         }
+    }
+
+    /// Whether the spec asks for the end of this rollout.
+    pub(super) fn is_to_abort(&self, observed: &Observed<'_>) -> bool {
+        self.number > 0 && observed.spec.abort_rollout == Some(self.number)
     }
 
     /// Whether it is over: what comes later is in no wave, and ends nothing.

@@ -165,8 +165,9 @@ impl Checked {
         let given = self.world.given.len();
         self.world.carry_out(plan, writes);
         // What was aborted is over when the plan was carried out whole, or when another rollout begins.
-        if let Some(rollout) = rollout.filter(|_| was_aborted && (is_next || writes == usize::MAX))
-        {
+        let is_to_abort = rollout.is_some() && self.world.sample.spec.abort_rollout == rollout;
+        let ends = (was_aborted || is_to_abort) && (is_next || writes == usize::MAX);
+        if let Some(rollout) = rollout.filter(|_| ends) {
             self.ended.insert(rollout);
         }
         for (site, entry) in &self.world.given[given..] {

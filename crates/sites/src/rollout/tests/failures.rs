@@ -602,3 +602,33 @@ fn a_failure_in_the_last_wave_during_a_pause_counts_when_it_is_over() {
         assert_eq!(world.condition(ABORTED), Some(("True", reason)));
     }
 }
+
+/// Whether the abort that the spec asks for was recorded before another version is.
+#[test]
+fn a_rollout_that_is_aborted_together_with_another_version_leaves_nothing_in_queues() {
+    for was_recorded in [false, true] {
+        let mut world = settled(2, SiteStrategy::default());
+        world.close_windows();
+        world.sample.bring("2");
+        world.settle();
+        world.sample.spec.abort_rollout = Some(2);
+        if was_recorded {
+            world.sample.status = world.plan().status;
+        }
+        world.sample.bring("3");
+        let plan = world.plan();
+        assert_eq!(plan.status.rollout, Some(2));
+        assert_eq!(plan.status_first, !was_recorded);
+        let is_withdrawn = |action: &Action| matches!(action, Action::Withdraw { .. });
+        assert!(plan.actions.iter().all(is_withdrawn));
+        world.carry_out(plan, usize::MAX);
+        assert_eq!(world.condition(ABORTED), Some(("True", "AbortedByUser")));
+        for real in world.real.values_mut() {
+            real.is_window_closed = false;
+        }
+        world.run();
+        assert_eq!(world.versions("site-00000"), ["1", "3"]);
+        assert_eq!(world.status().rollout, Some(3));
+        assert_eq!(world.condition(ABORTED), None);
+    }
+}
