@@ -273,6 +273,7 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
     let lens = Lens {
         rollout: course.number,
         version: course.version,
+        batch: course.batch,
         deadline: strategy::deadline(&observed.spec.strategy),
         now: observed.now,
     };

@@ -20,6 +20,8 @@ pub(super) struct Course<'a> {
     pub(super) is_new: bool,
     /// Whether the status before says that it was aborted.
     pub(super) was_aborted: bool,
+    /// The batch that was under way, as the status before says; 0 when it names none.
+    pub(super) batch: i32,
     /// The last rollout that is over, as the status before says.
     pub(super) completed: Option<i64>,
     /// What stops it, and the beginning of another one.
@@ -82,6 +84,7 @@ impl<'a> Course<'a> {
             previous,
             is_new: false,
             was_aborted: aborted(&status.conditions).is_some(),
+            batch: status.batch.as_ref().map_or(0, |batch| batch.number),
             completed: status.completed_rollout,
             hold: None,
             is_behind: false,
@@ -119,6 +122,7 @@ impl<'a> Course<'a> {
             previous: (self.number > 0).then_some(self.version),
             is_new: true,
             was_aborted: false,
+            batch: 0,
             completed: if is_over {
                 Some(highest)
             } else {

@@ -26,7 +26,7 @@ pub(super) struct Fleet<'a> {
     /// All counts but `soaking`.
     pub(super) counts: SiteCounts,
     pub(super) failing: Vec<FailingSite>,
-    /// The newest batch of the rollout.
+    /// The newest batch of the rollout: that with the highest number, of what its sites and the status before say.
     pub(super) batch: Batch<'a>,
     /// Sites of earlier batches that are in reach and have not got so far: they wait, or they have begun.
     pub(super) late: Late,
@@ -79,7 +79,11 @@ impl<'a> Fleet<'a> {
             views: Vec::with_capacity(observed.sites.len()),
             counts: SiteCounts::default(),
             failing: Vec::new(),
-            batch: Batch::default(),
+            // A batch has passed when a later one was under way, also when nobody is in that any more.
+            batch: Batch {
+                number: lens.batch,
+                ..Batch::default()
+            },
             late: Late::default(),
             afterwards: 0,
             to_come: 0,
@@ -205,6 +209,11 @@ impl<'a> Fleet<'a> {
 }
 
 impl Batch<'_> {
+    /// Whether no batch has had any site, or those of the first one are gone.
+    pub(super) fn is_none_yet(&self) -> bool {
+        self.number <= 1 && self.members == 0
+    }
+
     /// Its sites in reach.
     pub(super) fn online(&self) -> usize {
         self.queued + self.begun + self.available + self.failed

@@ -213,9 +213,12 @@ impl Checked {
             }
         }
         let Some(batch) = batch else { return };
-        // One that was given in part is completed, even if the one before has got an edit meanwhile.
+        // One that was given in part is completed, even if the one before has got an edit meanwhile; so is one whose
+        // sites are gone.
         let mut members = sample.sites.values().filter_map(member);
-        let begins = !members.any(|member| member.entry.batch == batch);
+        let reported = sample.status.batch.as_ref().map_or(0, |it| it.number);
+        let was_under_way = sample.status.rollout == Some(rollout) && reported == batch;
+        let begins = !was_under_way && !members.any(|member| member.entry.batch == batch);
         for (name, site) in &sample.sites {
             let Some(member) = member(site).filter(|member| in_reach(site, member)) else {
                 continue;

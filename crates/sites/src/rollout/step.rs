@@ -83,11 +83,14 @@ impl Situation<'_> {
         if is_aborted {
             return Step::Aborted;
         }
-        let step = match self.fleet.batch.number {
-            _ if self.course.is_over() => self.afterwards(strategy),
-            0 => self.first(strategy),
-            _ if self.is_under_way() => self.batch(strategy),
-            _ => self.following(strategy),
+        let step = if self.course.is_over() {
+            self.afterwards(strategy)
+        } else if self.fleet.batch.is_none_yet() {
+            self.first(strategy)
+        } else if self.is_under_way() {
+            self.batch(strategy)
+        } else {
+            self.following(strategy)
         };
         // What is over stays so. Nothing gets over before the errors of the last batch can count.
         match (&self.course.hold, step) {
@@ -167,7 +170,7 @@ impl Situation<'_> {
         } else if self.fleet.to_come_online > 0 {
             // Places are taken by sites that came late.
             Step::Underway
-        } else if batch.number == 0 && self.fleet.to_come > 0 {
+        } else if batch.is_none_yet() && self.fleet.to_come > 0 {
             Step::OutOfReach
         } else {
             Step::Complete

@@ -16,6 +16,8 @@ pub(super) struct Lens<'a> {
     /// The rollout and its version; 0 and nothing before the first one.
     pub(super) rollout: i64,
     pub(super) version: VersionName<'a>,
+    /// The batch that was under way, as the status before says; 0 when it names none.
+    pub(super) batch: i32,
     /// How long a revision may take from its beginning on, or since its site is back.
     pub(super) deadline: SignedDuration,
     pub(super) now: Timestamp,

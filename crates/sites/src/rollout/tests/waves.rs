@@ -271,3 +271,70 @@ fn an_edit_of_the_application_before_reaches_the_sites_that_still_run_it() {
         .collect();
     assert_eq!(edits, [("shop", "1-b", 1); 3]);
 }
+
+/// How the first wave is when all sites of the second one leave.
+#[test]
+fn a_wave_that_has_passed_stays_so_when_the_next_one_leaves_the_placement() {
+    type Change = fn(&mut World, &str);
+    let fails: Change = |world, site| world.flap(site);
+    let is_away: Change = |world, site| world.connect(site, false);
+    for change in [fails, is_away] {
+        let mut world = settled(6, by(2));
+        world.sample.bring("2");
+        world.settle();
+        let first: Vec<_> = world.batch(1).into_iter().map(str::to_owned).collect();
+        for _ in 0..2 {
+            first.iter().for_each(|site| world.work(site));
+        }
+        world.settle();
+        let second: Vec<_> = world.batch(2).into_iter().map(str::to_owned).collect();
+        assert_eq!(second.len(), 2);
+        change(&mut world, &first[0]);
+        for site in &second {
+            let site = world.sample.sites.get_mut(&**site).unwrap();
+            site.is_placed = false;
+        }
+        world.settle();
+        assert_eq!(world.condition(ABORTED), None);
+        assert_eq!(world.status().batch.as_ref().unwrap().number, 2);
+        assert_eq!((world.batch(1).len(), world.batch(2).len()), (2, 4));
+        world.run();
+        assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+        assert_eq!(
+            (world.status().counts.sites, world.status().counts.updated),
+            (4, 4)
+        );
+    }
+}
+
+/// Nobody of a canary is left that could show that the version works.
+#[test]
+fn a_canary_that_leaves_the_placement_is_followed_by_another_one() {
+    let mut world = settled(4, canary(1, AfterCanary::AllAtOnce));
+    world.sample.bring("2");
+    world.settle();
+    let first = world.batch(1)[0].to_owned();
+    world.work(&first);
+    world.sample.sites.get_mut(&*first).unwrap().is_placed = false;
+    world.settle();
+    assert_eq!((world.batch(1).len(), world.batch(2).len()), (2, 0));
+    for name in world.names() {
+        world.connect(&name, false);
+    }
+    world
+        .sample
+        .sites
+        .get_mut(world.given[1].0.as_ref())
+        .unwrap()
+        .is_placed = false;
+    world.settle();
+    assert_eq!(
+        world.message(PROGRESSING),
+        "2 waits for a site that can be reached."
+    );
+    for name in world.names() {
+        world.connect(&name, true);
+    }
+    world.run();
+    assert_eq!((world.batch(1).len(), world.batch(2).len()), (3, 1));
+}
