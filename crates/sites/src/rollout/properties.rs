@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use baton_apis::{
-    AfterCanary, CanaryStrategy, OnError, RollingStrategy, SiteStrategy, StrategyType,
-    conditions::reasons,
+    AfterCanary, CanaryStrategy, OnError, RollingStrategy, SiteDeploymentStatus, SiteStrategy,
+    StrategyType, conditions::reasons,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
@@ -162,6 +162,15 @@ impl Checked {
         let is_new = aborted(&plan.status.conditions).filter(|_| !was_aborted && !is_next);
         let by_failures = is_new.filter(|it| it.reason != reasons::ABORTED_BY_USER);
         assert_eq!(by_failures.filter(|_| is_over), None);
+        // A rollout that is not over keeps its batch, and never goes back to an earlier one.
+        if !is_next && plan.status.completed_rollout != rollout {
+            let number = |status: &SiteDeploymentStatus| status.batch.as_ref().map(|it| it.number);
+            assert!(
+                number(&plan.status) >= number(before),
+                "{:?}",
+                plan.status.batch
+            );
+        }
         let given = self.world.given.len();
         self.world.carry_out(plan, writes);
         // What was aborted is over when the plan was carried out whole, or when another rollout begins.

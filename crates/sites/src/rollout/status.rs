@@ -102,11 +102,13 @@ fn batch(situation: &Situation<'_>, step: &Step) -> Option<SiteBatch> {
         ..SiteBatch::default()
     };
     match step {
-        Step::NoSites => None,
         _ if situation.is_over(step) => None,
         Step::Give { batch, sites } => Some(new(*batch, sites.len())),
-        Step::Held(_) | Step::Aborted if !situation.course.is_new => situation.status.batch.clone(),
-        Step::Held(_)
+        Step::NoSites | Step::Held(_) | Step::Aborted if !situation.course.is_new => {
+            situation.status.batch.clone()
+        }
+        Step::NoSites
+        | Step::Held(_)
         | Step::Aborted
         | Step::Underway
         | Step::OutOfReach

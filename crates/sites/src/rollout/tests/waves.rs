@@ -338,3 +338,47 @@ fn a_canary_that_leaves_the_placement_is_followed_by_another_one() {
     world.run();
     assert_eq!((world.batch(1).len(), world.batch(2).len()), (3, 1));
 }
+
+/// The wave waits in its site, or has failed there; then nothing is placed for a while, during a pause.
+#[test]
+fn a_pause_without_any_site_keeps_the_wave() {
+    for outcome in [Outcome::Works, Outcome::Hangs] {
+        let mut world = settled(4, by(1));
+        world.outcomes.insert("2-a".to_owned(), outcome);
+        world.sample.bring("2");
+        world.settle();
+        let first = world.batch(1)[0].to_owned();
+        world.sample.spec.paused = true;
+        if outcome == Outcome::Hangs {
+            world.run();
+        }
+        let place = |world: &mut World, is_placed| {
+            let sites = world.sample.sites.values_mut();
+            sites.for_each(|site| site.is_placed = is_placed);
+        };
+        place(&mut world, false);
+        world.settle();
+        assert_eq!(world.condition(PROGRESSING), Some(("False", "NoSites")));
+        place(&mut world, true);
+        world.sample.spec.paused = false;
+        world.settle();
+        assert_eq!(world.given.len(), 1, "{outcome:?}");
+        if outcome == Outcome::Hangs {
+            assert_eq!(world.condition(ABORTED), Some(("True", "SiteFailed")));
+        } else {
+            assert_eq!(world.status().batch.as_ref().unwrap().sites, [first]);
+            world.run();
+            assert_eq!(world.status().counts.updated, 4);
+        }
+        // What is over has none.
+        place(&mut world, false);
+        world
+            .sample
+            .sites
+            .values_mut()
+            .for_each(|site| site.chain.clear());
+        world.settle();
+        let is_over = world.status().completed_rollout == Some(2);
+        assert_eq!(world.status().batch.is_none(), is_over);
+    }
+}
