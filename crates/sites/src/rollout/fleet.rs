@@ -6,7 +6,7 @@ use baton_apis::{FailingSite, SiteCounts};
 use jiff::Timestamp;
 
 use super::{
-    Observed, RevisionState,
+    Observed, Revision, RevisionState,
     failure::Failure,
     step::AFTERWARDS,
     view::{Lens, View},
@@ -30,6 +30,8 @@ pub(super) struct Fleet<'a> {
     pub(super) batch: Batch<'a>,
     /// Sites of earlier batches that are in reach and have not got so far: they wait, or they have begun.
     pub(super) late: Late,
+    /// Sites that have the version from an earlier rollout, are in reach and have not got so far.
+    pub(super) earlier: usize,
     /// Sites that got the version after the rollout was over, are in reach and have not got so far.
     pub(super) afterwards: usize,
     /// Sites that are to get the version yet.
@@ -85,6 +87,7 @@ impl<'a> Fleet<'a> {
                 ..Batch::default()
             },
             late: Late::default(),
+            earlier: 0,
             afterwards: 0,
             to_come: 0,
             to_come_online: 0,
@@ -158,14 +161,19 @@ impl<'a> Fleet<'a> {
     }
 
     fn add_member(&mut self, view: &View<'a>, lens: &Lens<'_>) {
+        let is_awaited = |revision: &Revision| {
+            let is_done = matches!(revision.state, RevisionState::Available(_))
+                || lens.failure(view.site, revision).is_some();
+            view.is_in_reach && !is_done
+        };
         let Some(member) = view.member else {
+            let earlier = view.tail.filter(|_| !view.is_to_come(lens));
+            self.earlier += usize::from(earlier.is_some_and(is_awaited));
             return;
         };
         let number = member.entry.batch;
         if number == AFTERWARDS {
-            let is_done = matches!(member.state, RevisionState::Available(_))
-                || lens.failure(view.site, member).is_some();
-            self.afterwards += usize::from(view.is_in_reach && !is_done);
+            self.afterwards += usize::from(is_awaited(member));
             return;
         }
         if number > self.batch.number {

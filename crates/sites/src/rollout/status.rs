@@ -314,5 +314,12 @@ fn underway(fleet: &Fleet<'_>) -> String {
         let late = format!(" {late} sites of earlier waves came late.");
         text.push_str(&late);
     }
+    if fleet.earlier > 0 {
+        let earlier = format!(
+            " {} sites have it from an earlier rollout and are in progress or wait in their queue.",
+            fleet.earlier
+        );
+        text.push_str(&earlier);
+    }
     text
 }

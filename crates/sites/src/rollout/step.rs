@@ -162,8 +162,13 @@ impl Situation<'_> {
 
     /// When nobody can be given the version.
     fn rest(&self) -> Step {
-        let Fleet { late, batch, .. } = &self.fleet;
-        let waits = late.queued + late.begun > 0 && self.is_under_way();
+        let Fleet {
+            late,
+            earlier,
+            batch,
+            ..
+        } = self.fleet;
+        let waits = late.queued + late.begun + earlier > 0 && self.is_under_way();
         let is_pending = batch.pending() > 0 && !self.course.is_over();
         if waits || is_pending || (self.fleet.afterwards > 0 && self.course.is_over()) {
             Step::Underway

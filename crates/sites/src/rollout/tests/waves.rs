@@ -382,3 +382,40 @@ fn a_pause_without_any_site_keeps_the_wave() {
         assert_eq!(world.status().batch.is_none(), is_over);
     }
 }
+
+/// What sites have from an earlier rollout counts as what the present one brings: it has to begin and get available.
+#[test]
+fn a_version_that_waits_in_sites_from_an_earlier_rollout_is_not_complete() {
+    let mut world = settled(5, SiteStrategy::default());
+    world.close_windows();
+    world.sample.bring("2");
+    world.settle();
+    world.work_all();
+    world.settle();
+    world.sample.spec.strategy = with(by(1), |it| it.healthy_time = Some("10m".into()));
+    world.sample.bring("3");
+    world.settle();
+    let changed = world.batch(1)[0].to_owned();
+    let real = world.real.get_mut(&*changed).unwrap();
+    real.is_window_closed = false;
+    for _ in 0..4 {
+        world.work(&changed);
+        world.settle();
+    }
+    assert_eq!(world.versions(&changed), ["1", "2", "3"]);
+    world.sample.bring("2");
+    world.run();
+    assert_eq!(world.versions(&changed), ["1", "2", "3", "2"]);
+    assert_eq!(world.condition(PROGRESSING), Some(("True", "RollingOut")));
+    let text =
+        " 4 sites have it from an earlier rollout and are in progress or wait in their queue.";
+    let message = world.message(PROGRESSING);
+    assert!(message.ends_with(text), "{message}");
+    assert_eq!(world.status().completed_rollout, Some(1));
+    for real in world.real.values_mut() {
+        real.is_window_closed = false;
+    }
+    world.run();
+    assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+    assert_eq!(world.status().counts.healthy, 5);
+}
