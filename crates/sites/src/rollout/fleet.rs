@@ -30,7 +30,7 @@ pub(super) struct Fleet<'a> {
     pub(super) batch: Batch<'a>,
     /// Sites of earlier batches that are in reach and have not got so far: they wait, or they have begun.
     pub(super) late: Late,
-    /// Sites that have the version from an earlier rollout, are in reach and have not got so far.
+    /// Sites in no batch that have the version from an earlier rollout, are in reach and have not got so far.
     pub(super) earlier: usize,
     /// Sites that got the version after the rollout was over, are in reach and have not got so far.
     pub(super) afterwards: usize,
@@ -166,12 +166,11 @@ impl<'a> Fleet<'a> {
                 || lens.failure(view.site, revision).is_some();
             view.is_in_reach && !is_done
         };
-        let Some(member) = view.member else {
-            let earlier = view.tail.filter(|_| !view.is_to_come(lens));
+        let Some((member, number)) = view.membership(lens) else {
+            let earlier = view.earlier(lens);
             self.earlier += usize::from(earlier.is_some_and(is_awaited));
             return;
         };
-        let number = member.entry.batch;
         if number == AFTERWARDS {
             self.afterwards += usize::from(is_awaited(member));
             return;

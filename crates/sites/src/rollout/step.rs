@@ -108,7 +108,7 @@ impl Situation<'_> {
                 let error = strategy::Error::NoCanary(self.fleet.views.len());
                 return Step::Held(Hold::Invalid(error));
             }
-            // The first ones may have the version already, as of an earlier rollout.
+            // The first ones may have got the version when the rollout was over, and its status was lost since.
             return self
                 .give(1, wave, 0)
                 .unwrap_or_else(|| self.following_after(1, strategy));

@@ -284,7 +284,9 @@ fn a_wave_that_has_passed_stays_so_when_the_next_one_leaves_the_placement() {
         world.settle();
         let first: Vec<_> = world.batch(1).into_iter().map(str::to_owned).collect();
         for _ in 0..2 {
-            first.iter().for_each(|site| world.work(site));
+            for site in &first {
+                world.work(site);
+            }
         }
         world.settle();
         let second: Vec<_> = world.batch(2).into_iter().map(str::to_owned).collect();
@@ -418,4 +420,97 @@ fn a_version_that_waits_in_sites_from_an_earlier_rollout_is_not_complete() {
     world.run();
     assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
     assert_eq!(world.status().counts.healthy, 5);
+}
+
+/// How the version does in the canary, which has it from an earlier rollout and in its queue, and how it ends.
+#[test]
+fn a_canary_that_has_the_version_from_an_earlier_rollout_is_the_first_wave() {
+    for (outcome, end) in [
+        (Outcome::Works, None),
+        (Outcome::Hangs, Some(("True", "SiteFailed"))),
+        (Outcome::Refused, Some(("True", "SiteFailed"))),
+    ] {
+        let mut world = settled(4, canary_by("canary exists"));
+        let canary = "site-00002";
+        world.sample.sites.get_mut(canary).unwrap().is_canary = true;
+        world.outcomes.insert(format!("{canary}/2-a"), outcome);
+        world.close_windows();
+        world.sample.bring("2");
+        world.settle();
+        assert_eq!(world.batch(1), [canary]);
+        // Another version is asked for, and not given to the canary, as another site is that meanwhile.
+        let choose = |world: &mut World, chosen: &str| {
+            for (name, site) in &mut world.sample.sites {
+                site.is_canary = **name == *chosen;
+            }
+        };
+        choose(&mut world, "site-00000");
+        world.sample.bring("3");
+        world.settle();
+        choose(&mut world, canary);
+        world.connect(canary, false);
+        world.sample.bring("2");
+        world.settle();
+        let given = world.given.len();
+        assert_eq!(
+            world.message(PROGRESSING),
+            "2 waits for a site that can be reached."
+        );
+        world.connect(canary, true);
+        world.settle();
+        assert_eq!(world.given.len(), given, "{outcome:?}");
+        let batch = world.status().batch.as_ref().unwrap();
+        assert_eq!(
+            (batch.number, &batch.sites[..]),
+            (1, &[canary.to_owned()][..])
+        );
+        for real in world.real.values_mut() {
+            real.is_window_closed = false;
+        }
+        world.work(canary);
+        world.settle();
+        assert_eq!(
+            world.condition(ABORTED).is_some(),
+            outcome == Outcome::Refused
+        );
+        assert_eq!(world.given.len(), given, "{outcome:?}");
+        world.run();
+        assert_eq!(world.condition(ABORTED), end, "{outcome:?}");
+        let others = if end.is_none() { 3 } else { 0 };
+        assert_eq!(world.given.len() - given, others, "{outcome:?}");
+    }
+}
+
+/// It has the version available, or it has failed there already.
+#[test]
+fn a_canary_that_has_got_so_far_in_an_earlier_rollout_passes_or_fails_at_once() {
+    for outcome in [Outcome::Works, Outcome::Hangs] {
+        let mut world = settled(4, canary_by("canary exists"));
+        world.on_error(OnError::Rollback);
+        let canary = "site-00002";
+        world.sample.sites.get_mut(canary).unwrap().is_canary = true;
+        let name: Arc<str> = canary.into();
+        let state = match outcome {
+            Outcome::Works => RevisionState::Available(world.sample.now),
+            Outcome::Hangs | Outcome::Refused => RevisionState::Failing {
+                reason: "ProbeFailure",
+                message: "why".into(),
+            },
+        };
+        let chain = &mut world.sample.sites.get_mut(canary).unwrap().chain;
+        chain.push(revision(&name, 2, "2", state));
+        world.sample.status.rollout = Some(3);
+        world.sample.status.version = Some("3".to_owned());
+        world.sample.bring("2");
+        let plan = world.plan();
+        assert_eq!(plan.status.rollout, Some(4));
+        let is_new = |it: &&Action| matches!(it, Action::Give { site, entry, .. } if !entry.to(site).is_edit);
+        let gives = plan.actions.iter().filter(is_new).count();
+        let works = outcome == Outcome::Works;
+        assert_eq!(gives, if works { 3 } else { 0 });
+        let conditions = &plan.status.conditions;
+        let aborted = conditions.iter().find(|it| it.type_ == ABORTED);
+        assert_eq!(aborted.is_none(), works);
+        assert_eq!(plan.status.batch.unwrap().number, if works { 2 } else { 1 });
+    }
 }
