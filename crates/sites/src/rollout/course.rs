@@ -102,16 +102,16 @@ impl<'a> Course<'a> {
             VersionName::of(&revision.entry) == wanted && !revision.entry.is_rollback
         };
         let is_known = self.number == 0 && newest.is_some_and(is_lost);
-        let is_left = |site: &Site| {
-            let mut chain = site.chain.iter().rev();
-            let newest = chain.find(|revision| revision.counts());
-            let has_got_so_far = newest.is_some_and(|newest| {
-                VersionName::of(&newest.entry) == wanted && !newest.is_pending()
-            });
-            site.is_placed && site.is_online && !has_got_so_far
+        // Sites that have nothing yet may have joined since.
+        let placed = observed.sites.values().filter(|site| site.is_placed);
+        let had = placed.filter_map(|site| Some((site, newest_of(site)?)));
+        let mut had = had.peekable();
+        let has_got_so_far = |(site, newest): (&Site, &Revision)| {
+            let is_so_far = VersionName::of(&newest.entry) == wanted && !newest.is_pending();
+            is_so_far || !site.is_online
         };
         // Else one that has failed since would take all of it back.
-        let is_over = is_known && !observed.sites.values().any(is_left);
+        let is_over = is_known && had.peek().is_some() && had.all(has_got_so_far);
         Self {
             number: if is_known {
                 highest
@@ -188,6 +188,12 @@ fn wanted<'a>(observed: &Observed<'a>) -> Result<VersionName<'a>, Hold> {
             named.ok_or(Hold::NoVersion)
         }
     }
+}
+
+/// The newest revision of a site that counts.
+fn newest_of(site: &Site) -> Option<&Revision> {
+    let mut chain = site.chain.iter().rev();
+    chain.find(|revision| revision.counts())
 }
 
 fn has_queue(observed: &Observed<'_>, course: &Course<'_>) -> bool {
