@@ -66,7 +66,7 @@ impl Actions {
     /// What waits of an aborted rollout never begins; also while the deployment is paused.
     fn withdraw_aborted(&mut self, site: &Site, situation: &Situation<'_>) {
         let chain = site.chain.iter().rev();
-        let waiting = chain.filter(|revision| situation.course.withdraws(revision));
+        let waiting = chain.filter(|revision| situation.course.withdraws(site, revision));
         self.0.extend(waiting.map(|revision| Action::Withdraw {
             revision: Arc::clone(&revision.name),
         }));
@@ -78,7 +78,7 @@ impl Actions {
             .available
             .map_or(i64::MIN, |available| available.number);
         let chain = view.site.chain.iter();
-        let left = chain.filter(|revision| !is_withdrawn(aborted, revision));
+        let left = chain.filter(|revision| !is_withdrawn(aborted, view.site, revision));
         let superseded = left.filter(|revision| {
             let is_skipped = revision.state == RevisionState::Skipped;
             (revision.counts() && revision.number < available)

@@ -143,21 +143,29 @@ impl<'a> Course<'a> {
         self.number > 0 && self.completed == Some(self.number)
     }
 
-    /// Whether a revision is withdrawn when the rollout is aborted: it has written nothing, and would bring the version
-    /// to a site that has not got it.
-    pub(super) fn withdraws(&self, revision: &Revision) -> bool {
+    /// Whether a revision of a site is withdrawn when the rollout is aborted: it has written nothing, and would bring
+    /// the version to a site that has not got it. An edit does so where what it edits has written nothing either.
+    pub(super) fn withdraws(&self, site: &Site, revision: &Revision) -> bool {
         let entry = &revision.entry;
+        let edits_what_wrote = || {
+            let is_same = |it: &Revision| {
+                it.entry.rollout == entry.rollout
+                    && VersionName::of(&it.entry) == VersionName::of(entry)
+            };
+            let mut chain = site.chain.iter().filter(|it| it.counts());
+            entry.is_edit && chain.any(|it| it.may_have_written() && is_same(it))
+        };
         revision.counts()
             && !revision.may_have_written()
-            && !entry.is_edit
             && !entry.is_rollback
+            && !edits_what_wrote()
             && (entry.rollout == self.number || VersionName::of(entry) == self.version)
     }
 }
 
 /// Whether the end of a rollout takes a revision away, if it was aborted.
-pub(super) fn is_withdrawn(aborted: Option<&Course<'_>>, revision: &Revision) -> bool {
-    aborted.is_some_and(|course| course.withdraws(revision))
+pub(super) fn is_withdrawn(aborted: Option<&Course<'_>>, site: &Site, revision: &Revision) -> bool {
+    aborted.is_some_and(|course| course.withdraws(site, revision))
 }
 
 /// The condition that says that the rollout was aborted.
@@ -198,5 +206,9 @@ fn newest_of(site: &Site) -> Option<&Revision> {
 
 fn has_queue(observed: &Observed<'_>, course: &Course<'_>) -> bool {
     let mut sites = observed.sites.values();
-    sites.any(|site| site.chain.iter().any(|revision| course.withdraws(revision)))
+    sites.any(|site| {
+        site.chain
+            .iter()
+            .any(|revision| course.withdraws(site, revision))
+    })
 }

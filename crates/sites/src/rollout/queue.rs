@@ -112,7 +112,7 @@ impl<'a> Queue<'_, 'a> {
     /// needs none.
     fn edit(&self) -> Option<Wanted<'a>> {
         let running = self.view.running?;
-        if is_withdrawn(self.aborted, running) {
+        if is_withdrawn(self.aborted, self.view.site, running) {
             return None;
         }
         if !self.view.is_in_reach && self.queue().next().is_some() {
@@ -132,9 +132,9 @@ impl<'a> Queue<'_, 'a> {
 
     /// What waits, but for what the end of the rollout takes away anyway.
     fn queue(&self) -> impl Iterator<Item = &'a Revision> {
-        let aborted = self.aborted;
+        let (aborted, site) = (self.aborted, self.view.site);
         let queue = self.view.queue();
-        queue.filter(move |revision| !is_withdrawn(aborted, revision))
+        queue.filter(move |revision| !is_withdrawn(aborted, site, revision))
     }
 
     /// Whether a revision that waits is the one that is wanted in its place.

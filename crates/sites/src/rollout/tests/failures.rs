@@ -632,3 +632,55 @@ fn a_rollout_that_is_aborted_together_with_another_version_leaves_nothing_in_que
         assert_eq!(world.condition(ABORTED), None);
     }
 }
+
+/// Site, with a version that waits or stops for, and an edit of it; then what is withdrawn when the rollout is aborted
+/// during a pause.
+#[test]
+fn an_edit_of_what_has_written_nothing_is_withdrawn_along_with_it() {
+    for (beginning, withdrawn) in [
+        (Beginning::None, &["eu-3", "eu-2"][..]),
+        (Beginning::Stopping, &["eu-3", "eu-2"]),
+        (Beginning::Begun, &[]),
+    ] {
+        let mut world = World::new(0);
+        let name: Arc<str> = "eu".into();
+        let now = world.sample.now;
+        let given = Revision {
+            beginning,
+            ..revision(
+                &name,
+                2,
+                "2",
+                RevisionState::Started {
+                    since: now,
+                    message: None,
+                },
+            )
+        };
+        let edit = Revision {
+            entry: Arc::new(SiteEntry {
+                is_edit: true,
+                ..(*given.entry).clone()
+            }),
+            ..revision(&name, 3, "2", RevisionState::Queued)
+        };
+        let before = revision(&name, 1, "1", RevisionState::Available(now));
+        world
+            .sample
+            .sites
+            .insert(name, site(vec![before, given, edit]));
+        world.sample.bring("2");
+        world.sample.status = world.plan().status;
+        world.sample.spec.paused = true;
+        world.sample.spec.abort_rollout = world.status().rollout;
+        let actions = world.plan().actions;
+        let names: Vec<_> = actions
+            .iter()
+            .map(|action| match action {
+                Action::Withdraw { revision } => &**revision,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(names, withdrawn, "{beginning:?}");
+    }
+}
