@@ -274,3 +274,15 @@ fn an_edit_of_what_failed_changes_nothing_of_where_a_site_goes_back_to() {
         assert_eq!(is_named, is_first, "{progressing:?}");
     }
 }
+
+/// Its history has no room for what it had. The version that the deployment brought before may never have been there.
+#[test]
+fn a_site_whose_history_does_not_tell_what_it_had_does_not_go_back() {
+    let plan = go_back(|name| vec![revision(name, 2, "2", refused())]);
+    assert_eq!(rollbacks(&plan), <[&str; 0]>::default());
+    let conditions = &plan.status.conditions;
+    let progressing = conditions.iter().find(|it| it.type_ == PROGRESSING);
+    let message = &progressing.unwrap().message;
+    let expected = "1 sites keep it, as what they had before is not kept, or was nothing: a.";
+    assert!(message.ends_with(expected), "{message}");
+}
