@@ -273,6 +273,8 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
     let lens = Lens {
         rollout: course.number,
         version: course.version,
+        batch: course.batch,
+        is_first_by_labels: strategy.as_ref().is_ok_and(|it| it.wave(1).by_labels),
         deadline: strategy::deadline(&observed.spec.strategy),
         now: observed.now,
     };

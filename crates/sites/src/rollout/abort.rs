@@ -18,7 +18,8 @@ pub(super) struct Abort {
 
 impl Abort {
     /// Once decided it stays until another version is asked for. A rollout that is held is not aborted by failures: its
-    /// author is at it. One whose last batch has passed is not either: what comes later is told, and ends nothing.
+    /// author is at it. They count when it goes on. One that is over is not either: what comes later is told, and ends
+    /// nothing.
     pub(super) fn of(observed: &Observed<'_>, situation: &Situation<'_>) -> Option<Self> {
         let course = situation.course;
         if let Some(before) = aborted(&observed.status.conditions).filter(|_| course.was_aborted) {
@@ -28,7 +29,7 @@ impl Abort {
                 message: before.message.clone(),
             });
         }
-        if course.number > 0 && observed.spec.abort_rollout == Some(course.number) {
+        if course.is_to_abort(observed) {
             let message = format!("spec.abortRollout asks for it: rollout {}.", course.number);
             return Some(Self::new(reasons::ABORTED_BY_USER, message));
         }

@@ -66,7 +66,7 @@ impl Actions {
     /// What waits of an aborted rollout never begins; also while the deployment is paused.
     fn withdraw_aborted(&mut self, site: &Site, situation: &Situation<'_>) {
         let chain = site.chain.iter().rev();
-        let waiting = chain.filter(|revision| situation.course.withdraws(revision));
+        let waiting = chain.filter(|revision| situation.course.withdraws(site, revision));
         self.0.extend(waiting.map(|revision| Action::Withdraw {
             revision: Arc::clone(&revision.name),
         }));
@@ -78,7 +78,7 @@ impl Actions {
             .available
             .map_or(i64::MIN, |available| available.number);
         let chain = view.site.chain.iter();
-        let left = chain.filter(|revision| !is_withdrawn(aborted, revision));
+        let left = chain.filter(|revision| !is_withdrawn(aborted, view.site, revision));
         let superseded = left.filter(|revision| {
             let is_skipped = revision.state == RevisionState::Skipped;
             (revision.counts() && revision.number < available)
@@ -185,27 +185,19 @@ fn goes_back<'a>(
 ) -> Option<(&'a Revision, Option<VersionName<'a>>)> {
     abort.filter(|abort| rolls_back(&abort.reason))?;
     let course = situation.course;
-    let brought = || {
-        let chain = view.site.chain.iter();
-        chain.filter(|revision| situation.lens.brought(revision))
-    };
     // What waits behind it may be an edit, and goes with it.
-    let has_written = |revision: &&Revision| revision.counts() && revision.may_have_written();
-    let member = brought().rev().find(has_written)?;
+    let member = view.site.chain.iter().rev().find(|revision| {
+        situation.lens.brought(revision) && revision.counts() && revision.may_have_written()
+    })?;
     let is_back = |revision: &Revision| {
         revision.entry.is_rollback && revision.entry.rollout == course.number && revision.counts()
     };
     if view.site.chain.iter().any(is_back) {
         return None;
     }
-    let before = match before(view, situation) {
-        Some(before) => Some(VersionName::of(&before.entry)),
-        // The history has no room for it: what the deployment brought before, where there was something.
-        None => course.previous.filter(|_| {
-            let first = brought().next();
-            first.is_some_and(|first| first.number > 1)
-        }),
-    };
+    // Where the history does not tell it, nothing else does: what the deployment brought before may have been aborted
+    // before it came to this site.
+    let before = before(view, situation).map(|before| VersionName::of(&before.entry));
     Some((member, before))
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Course<'a> {
     pub(super) is_new: bool,
     /// Whether the status before says that it was aborted.
     pub(super) was_aborted: bool,
+    /// The batch that was under way, as the status before says; 0 when it names none.
+    pub(super) batch: i32,
     /// The last rollout that is over, as the status before says.
     pub(super) completed: Option<i64>,
     /// What stops it, and the beginning of another one.
@@ -36,7 +38,7 @@ pub(super) enum Hold {
     Invalid(strategy::Error),
     Paused,
     /// What waits of an aborted rollout has to be withdrawn before the next one: only the status knows that it was
-    /// aborted.
+    /// aborted, and the spec that it is to be.
     Ending,
 }
 
@@ -56,7 +58,8 @@ impl<'a> Course<'a> {
         let Some(wanted) = wanted.ok().filter(|wanted| *wanted != course.version) else {
             return course;
         };
-        if course.hold.is_none() && course.was_aborted && has_queue(observed, &course) {
+        let is_aborted = course.was_aborted || course.is_to_abort(observed);
+        if course.hold.is_none() && is_aborted && has_queue(observed, &course) {
             course.hold = Some(Hold::Ending);
         }
         if course.hold.is_none() {
@@ -81,6 +84,7 @@ impl<'a> Course<'a> {
             previous,
             is_new: false,
             was_aborted: aborted(&status.conditions).is_some(),
+            batch: status.batch.as_ref().map_or(0, |batch| batch.number),
             completed: status.completed_rollout,
             hold: None,
             is_behind: false,
@@ -98,16 +102,16 @@ impl<'a> Course<'a> {
             VersionName::of(&revision.entry) == wanted && !revision.entry.is_rollback
         };
         let is_known = self.number == 0 && newest.is_some_and(is_lost);
-        let is_left = |site: &Site| {
-            let mut chain = site.chain.iter().rev();
-            let newest = chain.find(|revision| revision.counts());
-            let has_got_so_far = newest.is_some_and(|newest| {
-                VersionName::of(&newest.entry) == wanted && !newest.is_pending()
-            });
-            site.is_placed && site.is_online && !has_got_so_far
+        // Sites that have nothing yet may have joined since.
+        let placed = observed.sites.values().filter(|site| site.is_placed);
+        let had = placed.filter_map(|site| Some((site, newest_of(site)?)));
+        let mut had = had.peekable();
+        let has_got_so_far = |(site, newest): (&Site, &Revision)| {
+            let is_so_far = VersionName::of(&newest.entry) == wanted && !newest.is_pending();
+            is_so_far || !site.is_online
         };
         // Else one that has failed since would take all of it back.
-        let is_over = is_known && !observed.sites.values().any(is_left);
+        let is_over = is_known && had.peek().is_some() && had.all(has_got_so_far);
         Self {
             number: if is_known {
                 highest
@@ -118,6 +122,7 @@ impl<'a> Course<'a> {
             previous: (self.number > 0).then_some(self.version),
             is_new: true,
             was_aborted: false,
+            batch: 0,
             completed: if is_over {
                 Some(highest)
             } else {
@@ -128,26 +133,39 @@ impl<'a> Course<'a> {
         }
     }
 
+    /// Whether the spec asks for the end of this rollout.
+    pub(super) fn is_to_abort(&self, observed: &Observed<'_>) -> bool {
+        self.number > 0 && observed.spec.abort_rollout == Some(self.number)
+    }
+
     /// Whether it is over: what comes later is in no wave, and ends nothing.
     pub(super) fn is_over(&self) -> bool {
         self.number > 0 && self.completed == Some(self.number)
     }
 
-    /// Whether a revision is withdrawn when the rollout is aborted: it has written nothing, and would bring the version
-    /// to a site that has not got it.
-    pub(super) fn withdraws(&self, revision: &Revision) -> bool {
+    /// Whether a revision of a site is withdrawn when the rollout is aborted: it has written nothing, and would bring
+    /// the version to a site that has not got it. An edit does so where what it edits has written nothing either.
+    pub(super) fn withdraws(&self, site: &Site, revision: &Revision) -> bool {
         let entry = &revision.entry;
+        let edits_what_wrote = || {
+            let is_same = |it: &Revision| {
+                it.entry.rollout == entry.rollout
+                    && VersionName::of(&it.entry) == VersionName::of(entry)
+            };
+            let mut chain = site.chain.iter().filter(|it| it.counts());
+            entry.is_edit && chain.any(|it| it.may_have_written() && is_same(it))
+        };
         revision.counts()
             && !revision.may_have_written()
-            && !entry.is_edit
             && !entry.is_rollback
+            && !edits_what_wrote()
             && (entry.rollout == self.number || VersionName::of(entry) == self.version)
     }
 }
 
 /// Whether the end of a rollout takes a revision away, if it was aborted.
-pub(super) fn is_withdrawn(aborted: Option<&Course<'_>>, revision: &Revision) -> bool {
-    aborted.is_some_and(|course| course.withdraws(revision))
+pub(super) fn is_withdrawn(aborted: Option<&Course<'_>>, site: &Site, revision: &Revision) -> bool {
+    aborted.is_some_and(|course| course.withdraws(site, revision))
 }
 
 /// The condition that says that the rollout was aborted.
@@ -180,7 +198,17 @@ fn wanted<'a>(observed: &Observed<'a>) -> Result<VersionName<'a>, Hold> {
     }
 }
 
+/// The newest revision of a site that counts.
+fn newest_of(site: &Site) -> Option<&Revision> {
+    let mut chain = site.chain.iter().rev();
+    chain.find(|revision| revision.counts())
+}
+
 fn has_queue(observed: &Observed<'_>, course: &Course<'_>) -> bool {
     let mut sites = observed.sites.values();
-    sites.any(|site| site.chain.iter().any(|revision| course.withdraws(revision)))
+    sites.any(|site| {
+        site.chain
+            .iter()
+            .any(|revision| course.withdraws(site, revision))
+    })
 }

@@ -6,7 +6,7 @@ use baton_apis::{FailingSite, SiteCounts};
 use jiff::Timestamp;
 
 use super::{
-    Observed, RevisionState,
+    Observed, Revision, RevisionState,
     failure::Failure,
     step::AFTERWARDS,
     view::{Lens, View},
@@ -26,10 +26,12 @@ pub(super) struct Fleet<'a> {
     /// All counts but `soaking`.
     pub(super) counts: SiteCounts,
     pub(super) failing: Vec<FailingSite>,
-    /// The newest batch of the rollout.
+    /// The newest batch of the rollout: that with the highest number, of what its sites and the status before say.
     pub(super) batch: Batch<'a>,
     /// Sites of earlier batches that are in reach and have not got so far: they wait, or they have begun.
     pub(super) late: Late,
+    /// Sites in no batch that have the version from an earlier rollout, are in reach and have not got so far.
+    pub(super) earlier: usize,
     /// Sites that got the version after the rollout was over, are in reach and have not got so far.
     pub(super) afterwards: usize,
     /// Sites that are to get the version yet.
@@ -79,8 +81,13 @@ impl<'a> Fleet<'a> {
             views: Vec::with_capacity(observed.sites.len()),
             counts: SiteCounts::default(),
             failing: Vec::new(),
-            batch: Batch::default(),
+            // A batch has passed when a later one was under way, also when nobody is in that any more.
+            batch: Batch {
+                number: lens.batch,
+                ..Batch::default()
+            },
             late: Late::default(),
+            earlier: 0,
             afterwards: 0,
             to_come: 0,
             to_come_online: 0,
@@ -154,14 +161,18 @@ impl<'a> Fleet<'a> {
     }
 
     fn add_member(&mut self, view: &View<'a>, lens: &Lens<'_>) {
-        let Some(member) = view.member else {
+        let is_awaited = |revision: &Revision| {
+            let is_done = matches!(revision.state, RevisionState::Available(_))
+                || lens.failure(view.site, revision).is_some();
+            view.is_in_reach && !is_done
+        };
+        let Some((member, number)) = view.membership(lens) else {
+            let earlier = view.earlier(lens);
+            self.earlier += usize::from(earlier.is_some_and(is_awaited));
             return;
         };
-        let number = member.entry.batch;
         if number == AFTERWARDS {
-            let is_done = matches!(member.state, RevisionState::Available(_))
-                || lens.failure(view.site, member).is_some();
-            self.afterwards += usize::from(view.is_in_reach && !is_done);
+            self.afterwards += usize::from(is_awaited(member));
             return;
         }
         if number > self.batch.number {
@@ -205,6 +216,11 @@ impl<'a> Fleet<'a> {
 }
 
 impl Batch<'_> {
+    /// Whether no batch has had any site, or those of the first one are gone.
+    pub(super) fn is_none_yet(&self) -> bool {
+        self.number <= 1 && self.members == 0
+    }
+
     /// Its sites in reach.
     pub(super) fn online(&self) -> usize {
         self.queued + self.begun + self.available + self.failed

@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use baton_apis::{
-    AfterCanary, CanaryStrategy, OnError, RollingStrategy, SiteStrategy, StrategyType,
-    conditions::reasons,
+    AfterCanary, CanaryStrategy, OnError, RollingStrategy, SiteDeploymentStatus, SiteStrategy,
+    StrategyType, conditions::reasons,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
@@ -162,11 +162,21 @@ impl Checked {
         let is_new = aborted(&plan.status.conditions).filter(|_| !was_aborted && !is_next);
         let by_failures = is_new.filter(|it| it.reason != reasons::ABORTED_BY_USER);
         assert_eq!(by_failures.filter(|_| is_over), None);
+        // A rollout that is not over keeps its batch, and never goes back to an earlier one.
+        if !is_next && plan.status.completed_rollout != rollout {
+            let number = |status: &SiteDeploymentStatus| status.batch.as_ref().map(|it| it.number);
+            assert!(
+                number(&plan.status) >= number(before),
+                "{:?}",
+                plan.status.batch
+            );
+        }
         let given = self.world.given.len();
         self.world.carry_out(plan, writes);
         // What was aborted is over when the plan was carried out whole, or when another rollout begins.
-        if let Some(rollout) = rollout.filter(|_| was_aborted && (is_next || writes == usize::MAX))
-        {
+        let is_to_abort = rollout.is_some() && self.world.sample.spec.abort_rollout == rollout;
+        let ends = (was_aborted || is_to_abort) && (is_next || writes == usize::MAX);
+        if let Some(rollout) = rollout.filter(|_| ends) {
             self.ended.insert(rollout);
         }
         for (site, entry) in &self.world.given[given..] {
@@ -212,9 +222,12 @@ impl Checked {
             }
         }
         let Some(batch) = batch else { return };
-        // One that was given in part is completed, even if the one before has got an edit meanwhile.
+        // One that was given in part is completed, even if the one before has got an edit meanwhile; so is one whose
+        // sites are gone.
         let mut members = sample.sites.values().filter_map(member);
-        let begins = !members.any(|member| member.entry.batch == batch);
+        let reported = sample.status.batch.as_ref().map_or(0, |it| it.number);
+        let was_under_way = sample.status.rollout == Some(rollout) && reported == batch;
+        let begins = !was_under_way && !members.any(|member| member.entry.batch == batch);
         for (name, site) in &sample.sites {
             let Some(member) = member(site).filter(|member| in_reach(site, member)) else {
                 continue;
@@ -272,6 +285,18 @@ impl Checked {
                 real.checked = begun.len();
             }
         }
+    }
+
+    /// When nothing changes, plans come to rest, whoever is offline and whatever failed.
+    fn rest(&mut self) {
+        for _ in 0..20 {
+            let plan = self.world.plan();
+            if plan.actions.is_empty() && plan.status == *self.world.status() {
+                return;
+            }
+            self.plan(usize::MAX);
+        }
+        panic!("a plan that does not end: {:#?}", self.world.plan());
     }
 
     /// Everybody is online, nothing fails and nobody interferes any more.
@@ -332,6 +357,7 @@ proptest! {
         for event in &events {
             checked.happen(event);
         }
+        checked.rest();
         checked.calm_down();
         checked.check_begun();
         checked.check_end();

@@ -92,17 +92,19 @@ impl<'a> Queue<'_, 'a> {
     }
 
     /// What is to be behind the revision that runs. Nobody asks any more for versions of another application than the
-    /// last one is of, which may be gone.
+    /// last one is of, which may be gone. In a site out of reach all that waits stays.
     fn wanted(&self) -> impl Iterator<Item = Wanted<'a>> {
         let newest = self.last.or_else(|| self.queue().last().map(Wanted::of));
-        let is_asked_for = move |waiting: &Wanted<'_>| {
-            let is_of_it = |it: Wanted<'_>| it.version.application == waiting.version.application;
-            !self.view.is_in_reach || newest.is_none_or(is_of_it)
+        let is_asked_for = move |waiting: &Revision| {
+            let application = newest.map(|newest| newest.version.application);
+            !waiting.entry.is_edit
+                && !self.lens.is_stuck(waiting, self.view.site)
+                && application.is_none_or(|it| *it == *waiting.entry.application)
         };
-        let others = self.queue().filter(|waiting| {
-            !waiting.entry.is_edit && !self.lens.is_stuck(waiting, self.view.site)
-        });
-        let others = others.map(Wanted::of).filter(is_asked_for);
+        let others = self
+            .queue()
+            .filter(move |waiting| !self.view.is_in_reach || is_asked_for(waiting));
+        let others = others.map(Wanted::of);
         self.edit().into_iter().chain(others).chain(self.last)
     }
 
@@ -110,7 +112,7 @@ impl<'a> Queue<'_, 'a> {
     /// needs none.
     fn edit(&self) -> Option<Wanted<'a>> {
         let running = self.view.running?;
-        if is_withdrawn(self.aborted, running) {
+        if is_withdrawn(self.aborted, self.view.site, running) {
             return None;
         }
         if !self.view.is_in_reach && self.queue().next().is_some() {
@@ -130,9 +132,9 @@ impl<'a> Queue<'_, 'a> {
 
     /// What waits, but for what the end of the rollout takes away anyway.
     fn queue(&self) -> impl Iterator<Item = &'a Revision> {
-        let aborted = self.aborted;
+        let (aborted, site) = (self.aborted, self.view.site);
         let queue = self.view.queue();
-        queue.filter(move |revision| !is_withdrawn(aborted, revision))
+        queue.filter(move |revision| !is_withdrawn(aborted, site, revision))
     }
 
     /// Whether a revision that waits is the one that is wanted in its place.

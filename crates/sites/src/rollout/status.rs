@@ -102,11 +102,13 @@ fn batch(situation: &Situation<'_>, step: &Step) -> Option<SiteBatch> {
         ..SiteBatch::default()
     };
     match step {
-        Step::NoSites => None,
         _ if situation.is_over(step) => None,
         Step::Give { batch, sites } => Some(new(*batch, sites.len())),
-        Step::Held(_) | Step::Aborted if !situation.course.is_new => situation.status.batch.clone(),
-        Step::Held(_)
+        Step::NoSites | Step::Held(_) | Step::Aborted if !situation.course.is_new => {
+            situation.status.batch.clone()
+        }
+        Step::NoSites
+        | Step::Held(_)
         | Step::Aborted
         | Step::Underway
         | Step::OutOfReach
@@ -311,6 +313,13 @@ fn underway(fleet: &Fleet<'_>) -> String {
     if late > 0 {
         let late = format!(" {late} sites of earlier waves came late.");
         text.push_str(&late);
+    }
+    if fleet.earlier > 0 {
+        let earlier = format!(
+            " {} sites have it from an earlier rollout and are in progress or wait in their queue.",
+            fleet.earlier
+        );
+        text.push_str(&earlier);
     }
     text
 }

@@ -83,16 +83,20 @@ impl Situation<'_> {
         if is_aborted {
             return Step::Aborted;
         }
-        let step = match self.fleet.batch.number {
-            _ if self.course.is_over() => self.afterwards(strategy),
-            0 => self.first(strategy),
-            _ if self.is_under_way() => self.batch(strategy),
-            _ => self.following(strategy),
+        let step = if self.course.is_over() {
+            self.afterwards(strategy)
+        } else if self.fleet.batch.is_none_yet() {
+            self.first(strategy)
+        } else if self.is_under_way() {
+            self.batch(strategy)
+        } else {
+            self.following(strategy)
         };
-        // What is complete stays so.
+        // What is over stays so. Nothing gets over before the errors of the last batch can count.
         match (&self.course.hold, step) {
-            (None, step) | (Some(_), step @ Step::Complete) => step,
+            (Some(_), Step::Complete) if self.course.is_over() => Step::Complete,
             (Some(hold), _) => Step::Held(hold.clone()),
+            (None, step) => step,
         }
     }
 
@@ -104,7 +108,7 @@ impl Situation<'_> {
                 let error = strategy::Error::NoCanary(self.fleet.views.len());
                 return Step::Held(Hold::Invalid(error));
             }
-            // The first ones may have the version already, as of an earlier rollout.
+            // The first ones may have got the version when the rollout was over, and its status was lost since.
             return self
                 .give(1, wave, 0)
                 .unwrap_or_else(|| self.following_after(1, strategy));
@@ -158,15 +162,20 @@ impl Situation<'_> {
 
     /// When nobody can be given the version.
     fn rest(&self) -> Step {
-        let Fleet { late, batch, .. } = &self.fleet;
-        let waits = late.queued + late.begun > 0 && self.is_under_way();
+        let Fleet {
+            late,
+            earlier,
+            batch,
+            ..
+        } = self.fleet;
+        let waits = late.queued + late.begun + earlier > 0 && self.is_under_way();
         let is_pending = batch.pending() > 0 && !self.course.is_over();
         if waits || is_pending || (self.fleet.afterwards > 0 && self.course.is_over()) {
             Step::Underway
         } else if self.fleet.to_come_online > 0 {
             // Places are taken by sites that came late.
             Step::Underway
-        } else if batch.number == 0 && self.fleet.to_come > 0 {
+        } else if batch.is_none_yet() && self.fleet.to_come > 0 {
             Step::OutOfReach
         } else {
             Step::Complete

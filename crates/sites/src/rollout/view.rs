@@ -16,6 +16,10 @@ pub(super) struct Lens<'a> {
     /// The rollout and its version; 0 and nothing before the first one.
     pub(super) rollout: i64,
     pub(super) version: VersionName<'a>,
+    /// The batch that was under way, as the status before says; 0 when it names none.
+    pub(super) batch: i32,
+    /// Whether the first batch is the sites that labels choose.
+    pub(super) is_first_by_labels: bool,
     /// How long a revision may take from its beginning on, or since its site is back.
     pub(super) deadline: SignedDuration,
     pub(super) now: Timestamp,
@@ -79,6 +83,20 @@ impl<'a> View<'a> {
         let is_unknown = |revision: &Revision| revision.state == RevisionState::Unknown;
         view.is_in_reach &= !newest.is_some_and(is_unknown);
         view
+    }
+
+    /// What makes the site a member of a batch, and of which. A site that labels make one of the first ones has to show
+    /// that the version works, whichever rollout it has it from.
+    pub(super) fn membership(&self, lens: &Lens<'_>) -> Option<(&'a Revision, i32)> {
+        let own = self.member.map(|member| (member, member.entry.batch));
+        let is_first = lens.is_first_by_labels && self.site.is_canary;
+        own.or_else(|| Some((self.earlier(lens).filter(|_| is_first)?, 1)))
+    }
+
+    /// What the site has of the version of the rollout, if that is from an earlier one.
+    pub(super) fn earlier(&self, lens: &Lens<'_>) -> Option<&'a Revision> {
+        let is_earlier = self.member.is_none() && !self.is_to_come(lens);
+        self.tail.filter(|_| is_earlier)
     }
 
     /// Whether the site is to get the version of the rollout yet.

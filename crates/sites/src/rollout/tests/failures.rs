@@ -575,3 +575,112 @@ fn a_site_that_stops_for_an_aborted_version_goes_back() {
         );
     }
 }
+
+/// The only wave, or the last one; and what happens there during the pause.
+#[test]
+fn a_failure_in_the_last_wave_during_a_pause_counts_when_it_is_over() {
+    for (parallel, on_error, reason) in [
+        (2, OnError::Abort, "SiteFailed"),
+        (1, OnError::Rollback, "RolledBack"),
+    ] {
+        let mut world = settled(2, with(by(parallel), |it| it.on_error = on_error));
+        world.sample.bring("2");
+        if parallel == 1 {
+            first_wave_passes(&mut world);
+        } else {
+            world.settle();
+        }
+        let last = world.given.last().unwrap().0.to_string();
+        world.outcomes.insert(format!("{last}/2-a"), Outcome::Hangs);
+        world.sample.spec.paused = true;
+        world.run();
+        assert_eq!(world.status().counts.failed, 1, "{reason}");
+        assert_eq!(world.condition(PROGRESSING), Some(("Unknown", "Paused")));
+        assert_eq!(world.status().completed_rollout, Some(1), "{reason}");
+        world.sample.spec.paused = false;
+        world.run();
+        assert_eq!(world.condition(ABORTED), Some(("True", reason)));
+    }
+}
+
+/// Whether the abort that the spec asks for was recorded before another version is.
+#[test]
+fn a_rollout_that_is_aborted_together_with_another_version_leaves_nothing_in_queues() {
+    for was_recorded in [false, true] {
+        let mut world = settled(2, SiteStrategy::default());
+        world.close_windows();
+        world.sample.bring("2");
+        world.settle();
+        world.sample.spec.abort_rollout = Some(2);
+        if was_recorded {
+            world.sample.status = world.plan().status;
+        }
+        world.sample.bring("3");
+        let plan = world.plan();
+        assert_eq!(plan.status.rollout, Some(2));
+        assert_eq!(plan.status_first, !was_recorded);
+        let is_withdrawn = |action: &Action| matches!(action, Action::Withdraw { .. });
+        assert!(plan.actions.iter().all(is_withdrawn));
+        world.carry_out(plan, usize::MAX);
+        assert_eq!(world.condition(ABORTED), Some(("True", "AbortedByUser")));
+        for real in world.real.values_mut() {
+            real.is_window_closed = false;
+        }
+        world.run();
+        assert_eq!(world.versions("site-00000"), ["1", "3"]);
+        assert_eq!(world.status().rollout, Some(3));
+        assert_eq!(world.condition(ABORTED), None);
+    }
+}
+
+/// Site, with a version that waits or stops for, and an edit of it; then what is withdrawn when the rollout is aborted
+/// during a pause.
+#[test]
+fn an_edit_of_what_has_written_nothing_is_withdrawn_along_with_it() {
+    for (beginning, withdrawn) in [
+        (Beginning::None, &["eu-3", "eu-2"][..]),
+        (Beginning::Stopping, &["eu-3", "eu-2"]),
+        (Beginning::Begun, &[]),
+    ] {
+        let mut world = World::new(0);
+        let name: Arc<str> = "eu".into();
+        let now = world.sample.now;
+        let given = Revision {
+            beginning,
+            ..revision(
+                &name,
+                2,
+                "2",
+                RevisionState::Started {
+                    since: now,
+                    message: None,
+                },
+            )
+        };
+        let edit = Revision {
+            entry: Arc::new(SiteEntry {
+                is_edit: true,
+                ..(*given.entry).clone()
+            }),
+            ..revision(&name, 3, "2", RevisionState::Queued)
+        };
+        let before = revision(&name, 1, "1", RevisionState::Available(now));
+        world
+            .sample
+            .sites
+            .insert(name, site(vec![before, given, edit]));
+        world.sample.bring("2");
+        world.sample.status = world.plan().status;
+        world.sample.spec.paused = true;
+        world.sample.spec.abort_rollout = world.status().rollout;
+        let actions = world.plan().actions;
+        let names: Vec<_> = actions
+            .iter()
+            .map(|action| match action {
+                Action::Withdraw { revision } => &**revision,
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(names, withdrawn, "{beginning:?}");
+    }
+}

@@ -84,6 +84,58 @@ fn a_rollout_that_was_over_stays_so_when_its_status_is_lost() {
     }
 }
 
+/// A site has joined since, and one of those that had the version has failed; and whether the rollout was not over, as
+/// a site still has the version before.
+#[test]
+fn a_new_site_does_not_reopen_a_rollout_whose_status_is_lost() {
+    for (on_error, is_left) in [
+        (OnError::Abort, false),
+        (OnError::Rollback, false),
+        (OnError::Rollback, true),
+    ] {
+        let mut world = settled(3, SiteStrategy::default());
+        world.on_error(on_error);
+        world.sample.bring("2");
+        world.run();
+        world.flap("site-00001");
+        world.join("site-9");
+        if is_left {
+            let name: Arc<str> = "site-8".into();
+            let available = RevisionState::Available(world.sample.now);
+            let chain = vec![revision(&name, 1, "1", available)];
+            world.sample.sites.insert(name, site(chain));
+        }
+        world.sample.status = SiteDeploymentStatus::default();
+        let plan = world.plan();
+        assert_eq!(plan.status.rollout, Some(2));
+        let conditions = &plan.status.conditions;
+        let aborted = conditions.iter().find(|it| it.type_ == ABORTED);
+        assert_eq!(aborted.is_some(), is_left);
+        let completed = plan.status.completed_rollout;
+        assert_eq!(completed, (!is_left).then_some(2));
+        if !is_left {
+            world.run();
+            assert_eq!(world.condition(ABORTED), None);
+            assert_eq!(world.batch(0), ["site-9"]);
+        }
+    }
+}
+
+/// None of the sites that had it is placed any more.
+#[test]
+fn a_rollout_that_no_placed_site_has_is_not_over_when_its_status_is_lost() {
+    let mut world = settled(2, by(1));
+    for site in world.sample.sites.values_mut() {
+        site.is_placed = false;
+    }
+    world.join("site-8");
+    world.join("site-9");
+    world.sample.status = SiteDeploymentStatus::default();
+    world.settle();
+    assert_eq!(world.status().completed_rollout, None);
+    assert_eq!(world.batch(1).len(), 1);
+}
+
 /// Its phases were not looked at yet, or the hub takes none: it has its place in the queue, and would begin later.
 #[test]
 fn what_was_kept_from_beginning_is_withdrawn_after_an_abort() {
@@ -221,4 +273,16 @@ fn an_edit_of_what_failed_changes_nothing_of_where_a_site_goes_back_to() {
         let is_named = progressing.unwrap().message.contains("keep it");
         assert_eq!(is_named, is_first, "{progressing:?}");
     }
+}
+
+/// Its history has no room for what it had. The version that the deployment brought before may never have been there.
+#[test]
+fn a_site_whose_history_does_not_tell_what_it_had_does_not_go_back() {
+    let plan = go_back(|name| vec![revision(name, 2, "2", refused())]);
+    assert_eq!(rollbacks(&plan), <[&str; 0]>::default());
+    let conditions = &plan.status.conditions;
+    let progressing = conditions.iter().find(|it| it.type_ == PROGRESSING);
+    let message = &progressing.unwrap().message;
+    let expected = "1 sites keep it, as what they had before is not kept, or was nothing: a.";
+    assert!(message.ends_with(expected), "{message}");
 }

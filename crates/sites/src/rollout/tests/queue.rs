@@ -226,3 +226,35 @@ fn what_is_skipped_is_archived() {
     let revision = Arc::clone(&site.chain[1].name);
     assert_eq!(world.plan().actions, [Action::Archive { revision }]);
 }
+
+/// What the site has in its queue when it goes offline.
+#[test]
+fn nothing_that_waits_in_a_site_out_of_reach_is_withdrawn() {
+    for waits in [false, true] {
+        let mut world = settled(3, SiteStrategy::default());
+        world.close_windows();
+        if waits {
+            world.sample.bring("2");
+            world.run();
+        }
+        let site = "site-00001";
+        world.connect(site, false);
+        let given = world.given.len();
+        world.version("1").unwrap().edit = "1-b".into();
+        world.settle();
+        let to_site = |world: &World| {
+            let given = world.given[given..].iter();
+            given.filter(|(name, _)| **name == *site).count()
+        };
+        assert_eq!(to_site(&world), usize::from(!waits));
+        world.version("1").unwrap().edit = "1-c".into();
+        world.settle();
+        assert_eq!(to_site(&world), usize::from(!waits));
+        world.connect(site, true);
+        world.settle();
+        world.work(site);
+        let begun = world.real[site].begun.iter();
+        let begun: Vec<_> = begun.map(|entry| &*entry.edit).collect();
+        assert_eq!(begun, ["1-a", "1-c"]);
+    }
+}

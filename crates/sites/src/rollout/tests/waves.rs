@@ -271,3 +271,246 @@ fn an_edit_of_the_application_before_reaches_the_sites_that_still_run_it() {
         .collect();
     assert_eq!(edits, [("shop", "1-b", 1); 3]);
 }
+
+/// How the first wave is when all sites of the second one leave.
+#[test]
+fn a_wave_that_has_passed_stays_so_when_the_next_one_leaves_the_placement() {
+    type Change = fn(&mut World, &str);
+    let fails: Change = |world, site| world.flap(site);
+    let is_away: Change = |world, site| world.connect(site, false);
+    for change in [fails, is_away] {
+        let mut world = settled(6, by(2));
+        world.sample.bring("2");
+        world.settle();
+        let first: Vec<_> = world.batch(1).into_iter().map(str::to_owned).collect();
+        for _ in 0..2 {
+            for site in &first {
+                world.work(site);
+            }
+        }
+        world.settle();
+        let second: Vec<_> = world.batch(2).into_iter().map(str::to_owned).collect();
+        assert_eq!(second.len(), 2);
+        change(&mut world, &first[0]);
+        for site in &second {
+            let site = world.sample.sites.get_mut(&**site).unwrap();
+            site.is_placed = false;
+        }
+        world.settle();
+        assert_eq!(world.condition(ABORTED), None);
+        assert_eq!(world.status().batch.as_ref().unwrap().number, 2);
+        assert_eq!((world.batch(1).len(), world.batch(2).len()), (2, 4));
+        world.run();
+        assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+        assert_eq!(
+            (world.status().counts.sites, world.status().counts.updated),
+            (4, 4)
+        );
+    }
+}
+
+/// Nobody of a canary is left that could show that the version works.
+#[test]
+fn a_canary_that_leaves_the_placement_is_followed_by_another_one() {
+    let mut world = settled(4, canary(1, AfterCanary::AllAtOnce));
+    world.sample.bring("2");
+    world.settle();
+    let first = world.batch(1)[0].to_owned();
+    world.work(&first);
+    world.sample.sites.get_mut(&*first).unwrap().is_placed = false;
+    world.settle();
+    assert_eq!((world.batch(1).len(), world.batch(2).len()), (2, 0));
+    for name in world.names() {
+        world.connect(&name, false);
+    }
+    world
+        .sample
+        .sites
+        .get_mut(world.given[1].0.as_ref())
+        .unwrap()
+        .is_placed = false;
+    world.settle();
+    assert_eq!(
+        world.message(PROGRESSING),
+        "2 waits for a site that can be reached."
+    );
+    for name in world.names() {
+        world.connect(&name, true);
+    }
+    world.run();
+    assert_eq!((world.batch(1).len(), world.batch(2).len()), (3, 1));
+}
+
+/// The wave waits in its site, or has failed there; then nothing is placed for a while, during a pause.
+#[test]
+fn a_pause_without_any_site_keeps_the_wave() {
+    for outcome in [Outcome::Works, Outcome::Hangs] {
+        let mut world = settled(4, by(1));
+        world.outcomes.insert("2-a".to_owned(), outcome);
+        world.sample.bring("2");
+        world.settle();
+        let first = world.batch(1)[0].to_owned();
+        world.sample.spec.paused = true;
+        if outcome == Outcome::Hangs {
+            world.run();
+        }
+        let place = |world: &mut World, is_placed| {
+            let sites = world.sample.sites.values_mut();
+            sites.for_each(|site| site.is_placed = is_placed);
+        };
+        place(&mut world, false);
+        world.settle();
+        assert_eq!(world.condition(PROGRESSING), Some(("False", "NoSites")));
+        place(&mut world, true);
+        world.sample.spec.paused = false;
+        world.settle();
+        assert_eq!(world.given.len(), 1, "{outcome:?}");
+        if outcome == Outcome::Hangs {
+            assert_eq!(world.condition(ABORTED), Some(("True", "SiteFailed")));
+        } else {
+            assert_eq!(world.status().batch.as_ref().unwrap().sites, [first]);
+            world.run();
+            assert_eq!(world.status().counts.updated, 4);
+        }
+        // What is over has none.
+        place(&mut world, false);
+        world
+            .sample
+            .sites
+            .values_mut()
+            .for_each(|site| site.chain.clear());
+        world.settle();
+        let is_over = world.status().completed_rollout == Some(2);
+        assert_eq!(world.status().batch.is_none(), is_over);
+    }
+}
+
+/// What sites have from an earlier rollout counts as what the present one brings: it has to begin and get available.
+#[test]
+fn a_version_that_waits_in_sites_from_an_earlier_rollout_is_not_complete() {
+    let mut world = settled(5, SiteStrategy::default());
+    world.close_windows();
+    world.sample.bring("2");
+    world.settle();
+    world.work_all();
+    world.settle();
+    world.sample.spec.strategy = with(by(1), |it| it.healthy_time = Some("10m".into()));
+    world.sample.bring("3");
+    world.settle();
+    let changed = world.batch(1)[0].to_owned();
+    let real = world.real.get_mut(&*changed).unwrap();
+    real.is_window_closed = false;
+    for _ in 0..4 {
+        world.work(&changed);
+        world.settle();
+    }
+    assert_eq!(world.versions(&changed), ["1", "2", "3"]);
+    world.sample.bring("2");
+    world.run();
+    assert_eq!(world.versions(&changed), ["1", "2", "3", "2"]);
+    assert_eq!(world.condition(PROGRESSING), Some(("True", "RollingOut")));
+    let text =
+        " 4 sites have it from an earlier rollout and are in progress or wait in their queue.";
+    let message = world.message(PROGRESSING);
+    assert!(message.ends_with(text), "{message}");
+    assert_eq!(world.status().completed_rollout, Some(1));
+    for real in world.real.values_mut() {
+        real.is_window_closed = false;
+    }
+    world.run();
+    assert_eq!(world.condition(PROGRESSING), Some(("False", "Complete")));
+    assert_eq!(world.status().counts.healthy, 5);
+}
+
+/// How the version does in the canary, which has it from an earlier rollout and in its queue, and how it ends.
+#[test]
+fn a_canary_that_has_the_version_from_an_earlier_rollout_is_the_first_wave() {
+    for (outcome, end) in [
+        (Outcome::Works, None),
+        (Outcome::Hangs, Some(("True", "SiteFailed"))),
+        (Outcome::Refused, Some(("True", "SiteFailed"))),
+    ] {
+        let mut world = settled(4, canary_by("canary exists"));
+        let canary = "site-00002";
+        world.sample.sites.get_mut(canary).unwrap().is_canary = true;
+        world.outcomes.insert(format!("{canary}/2-a"), outcome);
+        world.close_windows();
+        world.sample.bring("2");
+        world.settle();
+        assert_eq!(world.batch(1), [canary]);
+        // Another version is asked for, and not given to the canary, as another site is that meanwhile.
+        let choose = |world: &mut World, chosen: &str| {
+            for (name, site) in &mut world.sample.sites {
+                site.is_canary = **name == *chosen;
+            }
+        };
+        choose(&mut world, "site-00000");
+        world.sample.bring("3");
+        world.settle();
+        choose(&mut world, canary);
+        world.connect(canary, false);
+        world.sample.bring("2");
+        world.settle();
+        let given = world.given.len();
+        assert_eq!(
+            world.message(PROGRESSING),
+            "2 waits for a site that can be reached."
+        );
+        world.connect(canary, true);
+        world.settle();
+        assert_eq!(world.given.len(), given, "{outcome:?}");
+        let batch = world.status().batch.as_ref().unwrap();
+        assert_eq!(
+            (batch.number, &batch.sites[..]),
+            (1, &[canary.to_owned()][..])
+        );
+        for real in world.real.values_mut() {
+            real.is_window_closed = false;
+        }
+        world.work(canary);
+        world.settle();
+        assert_eq!(
+            world.condition(ABORTED).is_some(),
+            outcome == Outcome::Refused
+        );
+        assert_eq!(world.given.len(), given, "{outcome:?}");
+        world.run();
+        assert_eq!(world.condition(ABORTED), end, "{outcome:?}");
+        let others = if end.is_none() { 3 } else { 0 };
+        assert_eq!(world.given.len() - given, others, "{outcome:?}");
+    }
+}
+
+/// It has the version available, or it has failed there already.
+#[test]
+fn a_canary_that_has_got_so_far_in_an_earlier_rollout_passes_or_fails_at_once() {
+    for outcome in [Outcome::Works, Outcome::Hangs] {
+        let mut world = settled(4, canary_by("canary exists"));
+        world.on_error(OnError::Rollback);
+        let canary = "site-00002";
+        world.sample.sites.get_mut(canary).unwrap().is_canary = true;
+        let name: Arc<str> = canary.into();
+        let state = match outcome {
+            Outcome::Works => RevisionState::Available(world.sample.now),
+            Outcome::Hangs | Outcome::Refused => RevisionState::Failing {
+                reason: "ProbeFailure",
+                message: "why".into(),
+            },
+        };
+        let chain = &mut world.sample.sites.get_mut(canary).unwrap().chain;
+        chain.push(revision(&name, 2, "2", state));
+        world.sample.status.rollout = Some(3);
+        world.sample.status.version = Some("3".to_owned());
+        world.sample.bring("2");
+        let plan = world.plan();
+        assert_eq!(plan.status.rollout, Some(4));
+        let is_new = |it: &&Action| matches!(it, Action::Give { site, entry, .. } if !entry.to(site).is_edit);
+        let gives = plan.actions.iter().filter(is_new).count();
+        let works = outcome == Outcome::Works;
+        assert_eq!(gives, if works { 3 } else { 0 });
+        let conditions = &plan.status.conditions;
+        let aborted = conditions.iter().find(|it| it.type_ == ABORTED);
+        assert_eq!(aborted.is_none(), works);
+        assert_eq!(plan.status.batch.unwrap().number, if works { 2 } else { 1 });
+    }
+}
