@@ -2,7 +2,7 @@
 //!
 //! They need nothing of the hub, and never wait for it: a status is noted, and reported when the hub is there.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use baton_apis::{
     ObjectSetPhaseStatus,
@@ -20,6 +20,7 @@ use baton_runtime::{
 };
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use parking_lot::Mutex;
 
 use super::{
     mirrors::Mirrors,
@@ -42,6 +43,8 @@ pub(crate) struct AgentPhases {
     pub mirrors: Arc<Mirrors>,
     /// Where it is kept what phases have begun.
     pub file: StateFile,
+    /// UIDs of phases that have begun since the file was written.
+    pub unsaved: Mutex<BTreeSet<Arc<str>>>,
     /// Since when this process has been at work.
     pub since: Timestamp,
     /// The cluster that the agent serves.
@@ -166,7 +169,13 @@ impl AgentPhases {
             ask(&self.observed, record, terms, times)
         };
         match gate(&record)? {
-            Gate::Open(site) => Ok(Ok((record, site))),
+            Gate::Open(site) => {
+                // It began in a pass that could not save it.
+                if self.unsaved.lock().contains(&record.uid) {
+                    self.save().await?;
+                }
+                Ok(Ok((record, site)))
+            }
             Gate::Unknown => Ok(Err((ReconcileOutcome::Waiting, Requeue::OnEvent))),
             Gate::Hold(status, (outcome, requeue)) => {
                 let is_new = self.note(&record, &status)?;
@@ -178,9 +187,9 @@ impl AgentPhases {
                 Ok(Err((outcome, requeue)))
             }
             Gate::Begin(status) => {
+                self.unsaved.lock().insert(record.uid.clone());
                 self.note(&record, &status)?;
-                let saved = save(&self.file, &self.mirrors).await;
-                saved.map_err(|error| Error::Note(error.to_string()))?;
+                self.save().await?;
                 let begun = self.observed.phases.get(&record.key);
                 let begun = begun.filter(|begun| begun.uid == record.uid);
                 match begun
@@ -192,6 +201,14 @@ impl AgentPhases {
                 }
             }
         }
+    }
+
+    /// Writes down what has begun; there is one worker, so nothing begins meanwhile.
+    async fn save(&self) -> Result<(), Error> {
+        let saved = save(&self.file, &self.mirrors).await;
+        saved.map_err(|error| Error::Note(error.to_string()))?;
+        self.unsaved.lock().clear();
+        Ok(())
     }
 
     /// Notes the status that a phase is to have, and wakes those that may wait for it; whether it is another one.
@@ -219,5 +236,68 @@ impl AgentPhases {
             }],
             ..ObjectSetPhaseStatus::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use baton_kubernetes::target::Target;
+    use baton_records::api::Api;
+    use baton_runtime::{clock::Clock, metrics::Metrics};
+    use kube::{Client, Config};
+    use tokio::sync::mpsc;
+
+    use super::*;
+    use crate::{
+        agent::mirrors::{Change, tests::mirror},
+        controllers::{Events, repairs::Repairs},
+    };
+
+    fn agent(file: &StateFile) -> AgentPhases {
+        let client = Client::try_from(Config::new("http://127.0.0.1:9".parse().unwrap())).unwrap();
+        let observed = Arc::new(Observed::default());
+        let (events, _) = mpsc::unbounded_channel();
+        AgentPhases {
+            shared: Shared {
+                api: Api::new(client.clone()),
+                events: Events::Log,
+                clock: Clock::default(),
+                repairs: Repairs::register(&Metrics::new()),
+                default_account: None,
+            },
+            mirrors: Arc::new(Mirrors::new("edge", observed.clone())),
+            file: file.clone(),
+            unsaved: Mutex::default(),
+            since: Timestamp::UNIX_EPOCH,
+            targets: Targets {
+                home: Target::new(client, observed.watcher(events)),
+                inventory: None,
+            },
+            owners: Owners::default(),
+            strays: Strays::default(),
+            observed,
+        }
+    }
+
+    #[tokio::test]
+    async fn a_phase_that_has_begun_is_not_written_before_that_is_on_disk() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("state");
+        let file = StateFile::new(&place, "edge").unwrap();
+        let agent = agent(&file);
+        agent.mirrors.take([Change::There(mirror(1, true))]);
+        let gate = || agent.gate(agent.observed.phases.all().remove(0));
+        fs::remove_dir_all(&place).unwrap();
+        assert!(gate().await.is_err());
+        assert!(gate().await.is_err(), "it is not saved yet");
+        fs::create_dir(&place).unwrap();
+        assert!(gate().await.unwrap().is_ok());
+        let saved = file.load().unwrap().unwrap();
+        assert!(saved[0].noted.is_some());
+        // Nor is the disk asked for more than that.
+        fs::remove_dir_all(&place).unwrap();
+        assert!(gate().await.unwrap().is_ok());
     }
 }

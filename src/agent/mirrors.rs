@@ -14,7 +14,7 @@ use std::{
 
 use baton_apis::{
     ObjectSetPhaseStatus,
-    constants::{CLASS_AGENT, HEARTBEAT},
+    constants::{ANNOTATION_SITE, CLASS_AGENT, HEARTBEAT, LABEL_CHAIN},
 };
 use baton_fleet::mirror::{self, Origin};
 use baton_records::{
@@ -218,10 +218,23 @@ impl Mirrors {
 
     /// The phases of sites that may wait for what has changed: few, and each looks at all others of its chain anyway.
     fn mates(&self) -> Vec<Wake> {
-        let waiting = |phase: &PhaseRecord| {
-            site_gate::is_of_site(phase) && site_gate::state(phase).begun.since().is_none()
-        };
-        let phases = self.observed.phases.filter(waiting).into_iter();
+        self.of_sites(|phase| site_gate::state(phase).begun.since().is_none())
+    }
+
+    /// The phases in the chain of one of a site. What others there stop for is decided by all of them.
+    fn chain(&self, of: &PhaseRecord) -> Vec<Wake> {
+        if !site_gate::is_of_site(of) {
+            return Vec::new();
+        }
+        let chain = |phase: &PhaseRecord| phase.labels.get(LABEL_CHAIN).cloned();
+        let own = chain(of);
+        self.of_sites(|phase| phase.key.namespace == of.key.namespace && chain(phase) == own)
+    }
+
+    /// The phases of sites that a test picks.
+    fn of_sites(&self, is_picked: impl Fn(&PhaseRecord) -> bool) -> Vec<Wake> {
+        let is_picked = |phase: &PhaseRecord| site_gate::is_of_site(phase) && is_picked(phase);
+        let phases = self.observed.phases.filter(is_picked).into_iter();
         phases
             .map(|phase| (Reverse(phase.revision_number()), phase.key.clone()))
             .collect()
@@ -296,17 +309,17 @@ impl Mirrors {
     }
 
     /// Takes in one object. One that cannot be read stops nobody else.
-    fn found(&self, object: PhaseRecord) -> Option<Wake> {
+    fn found(&self, object: PhaseRecord) -> Vec<Wake> {
         let key = object.key.clone();
         self.take_one(object).unwrap_or_else(|error| {
             error!(object = %key, %error, "it is left alone");
-            None
+            Vec::new()
         })
     }
 
-    fn take_one(&self, object: PhaseRecord) -> Result<Option<Wake>, ReadError> {
+    fn take_one(&self, object: PhaseRecord) -> Result<Vec<Wake>, ReadError> {
         if object.class() != CLASS_AGENT {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         if *object.key.name == *HEARTBEAT {
             let object = Arc::new(object);
@@ -319,7 +332,7 @@ impl Mirrors {
                 }
                 is_newer
             });
-            return Ok(None);
+            return Ok(Vec::new());
         }
         let origin = Origin::read(&object)?;
         let revisions = origin.revisions(object.resource_version)?;
@@ -328,39 +341,56 @@ impl Mirrors {
         let before = self.items.get(&object.key);
         let matters = before.is_none_or(|before| before.differs(&object));
         if !self.items.observe(object) {
-            return Ok(None);
+            return Ok(Vec::new());
         }
         self.changed();
         for revision in revisions {
             self.observed.revisions.observe(revision);
         }
         let phases = &self.observed.phases;
-        if let Some(known) = phases.get(&key)
+        let known = phases.get(&key);
+        if let Some(known) = &known
             && known.uid == phase.uid
         {
             // The hub may not know it yet.
-            phase.set_status_of(&known);
+            phase.set_status_of(known);
         }
+        let is_elsewhere = known
+            .as_ref()
+            .is_some_and(|known| place(known) != place(&phase));
         phases.observe(phase);
         self.add_pending(key.clone());
-        Ok(matters.then_some((Reverse(number), key)))
+        let mut wakes = Vec::new();
+        if let Some(known) = known.filter(|_| is_elsewhere) {
+            wakes = self.chain(&known);
+        }
+        wakes.extend(matters.then_some((Reverse(number), key)));
+        Ok(wakes)
     }
 
-    /// Forgets a mirror that is gone, and the phase that it stands for; its objects stay as they are.
-    fn lost(&self, key: &PhaseKey) -> Option<Wake> {
+    /// Forgets a mirror that is gone, and the phase that it stands for; its objects stay as they are. What that wakes:
+    /// the others of its chain as well, whose workloads may have stopped for it.
+    fn lost(&self, key: &PhaseKey) -> Vec<Wake> {
         if *key.name == *HEARTBEAT {
             self.heartbeat.send_replace(None);
         }
-        let mirror = self.items.remove(key)?;
+        let Some(mirror) = self.items.remove(key) else {
+            return Vec::new();
+        };
         self.changed();
-        let origin = Origin::read(&mirror).ok()?;
-        let phase = origin.key();
-        let known = self.observed.phases.get(&phase)?;
-        if *known.uid != *origin.uid() {
-            return None;
-        }
-        self.observed.phases.remove(&phase);
-        Some((Reverse(mirror.revision_number()), phase))
+        let origin = Origin::read(&mirror).ok();
+        let phases = &self.observed.phases;
+        let known = origin.and_then(|origin| {
+            let known = phases.get(&origin.key())?;
+            (*known.uid == *origin.uid()).then_some(known)
+        });
+        let Some(known) = known else {
+            return Vec::new();
+        };
+        phases.remove(&known.key);
+        let mut wakes = self.chain(&known);
+        wakes.push((Reverse(mirror.revision_number()), known.key.clone()));
+        wakes
     }
 
     /// Forgets revisions that no mirror mentions any more.
@@ -421,5 +451,105 @@ impl Mirrors {
             self.changed();
         }
         Ok(true)
+    }
+}
+
+/// What a phase of a site is in its chain, but for its status: of which revision, and what that stops.
+fn place(phase: &PhaseRecord) -> impl PartialEq {
+    let entry = phase.annotations.get(ANNOTATION_SITE).cloned();
+    let chain = phase.labels.get(LABEL_CHAIN).cloned();
+    let revision = (phase.uid.clone(), phase.controller.clone());
+    (revision, phase.deleting, chain, entry)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use std::collections::BTreeMap;
+
+    use baton_apis::conditions::{STARTED, reasons};
+    use baton_engine::revision::Reach;
+    use baton_fleet::mirror::Place;
+    use baton_records::{
+        phase::PhaseKind,
+        record::Record,
+        revision::{RevisionKind::ObjectSet, RevisionRecord},
+    };
+    use baton_sites::terms::Terms;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn metadata(kind: &str, number: i64) -> Value {
+        json!({
+            "name": format!("v{number}"), "namespace": "shop", "uid": format!("{kind}{number}"), "generation": 1,
+            "resourceVersion": "1",
+        })
+    }
+
+    /// The mirror of the only phase of a revision of a site.
+    pub(in super::super) fn mirror(number: i64, has_revision: bool) -> PhaseRecord {
+        let entry = json!({
+            "deployment": "d", "site": "edge", "application": "shop", "version": format!("1.{number}.0"), "edit": "0",
+            "rollout": 1, "batch": 1, "phases": ["a"], "stop": "All",
+        });
+        let set =
+            json!({"metadata": metadata("u", number), "spec": {"revision": number, "phases": []}});
+        let set: RevisionRecord = Record::read(ObjectSet, &set.to_string()).unwrap();
+        let mut metadata = metadata("p", number);
+        metadata["name"] = format!("v{number}-a").into();
+        metadata["labels"] = json!({LABEL_CHAIN: "chain"});
+        metadata["annotations"] = json!({ANNOTATION_SITE: entry.to_string()});
+        let phase = json!({"metadata": metadata, "spec": {"revision": number, "objects": []}});
+        let phase = Record::read(PhaseKind(ObjectSet), &phase.to_string()).unwrap();
+        let place = Place::of(&phase, Terms::default(), false);
+        let origin = Origin::of(&phase, has_revision.then_some(&set), &[], Reach::default());
+        let key = mirror::key("edge", &phase);
+        let mut object = mirror::manifest(&key, &phase, &origin.in_place(place)).unwrap();
+        object["metadata"]["uid"] = format!("m{number}").into();
+        object["metadata"]["resourceVersion"] = if has_revision { "2" } else { "3" }.into();
+        Record::read(mirror::KIND, &object.to_string()).unwrap()
+    }
+
+    /// Both phases have begun; what wakes then.
+    fn begun() -> (Mirrors, Arc<Mutex<BTreeMap<String, u32>>>) {
+        let mirrors = Mirrors::new("edge", Arc::default());
+        mirrors.take([1, 2].map(|number| Change::There(mirror(number, true))));
+        let condition = json!({
+            "type": STARTED, "status": "True", "reason": reasons::STARTED, "message": "", "observedGeneration": 1,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        let status = serde_json::from_value(json!({"conditions": [condition]})).unwrap();
+        for phase in mirrors.observed.phases.all() {
+            assert!(mirrors.note(&phase, &status).unwrap());
+        }
+        let woken = Arc::new(Mutex::new(BTreeMap::new()));
+        let counted = Arc::clone(&woken);
+        mirrors.wakes.subscribe(move |key: &PhaseKey| {
+            *counted.lock().entry(key.name.to_string()).or_default() += 1;
+        });
+        (mirrors, woken)
+    }
+
+    fn both() -> BTreeMap<String, u32> {
+        ["v1-a", "v2-a"].map(|name| (name.to_owned(), 1)).into()
+    }
+
+    /// Nobody asks it any more for its workloads to be stopped.
+    #[test]
+    fn an_older_phase_is_woken_when_the_mirror_of_a_newer_one_is_gone() {
+        let (mirrors, woken) = begun();
+        mirrors.take([Change::Gone(mirror(2, true).key)]);
+        assert_eq!(*woken.lock(), both());
+        // As a new list tells it.
+        let (mirrors, woken) = begun();
+        mirrors.take([Change::All(vec![mirror(1, true)], 9)]);
+        assert_eq!(*woken.lock(), both());
+    }
+
+    #[test]
+    fn an_older_phase_is_woken_when_a_newer_one_has_another_revision() {
+        let (mirrors, woken) = begun();
+        mirrors.take([Change::There(mirror(2, false))]);
+        assert_eq!(*woken.lock(), both());
     }
 }

@@ -14,6 +14,7 @@ use baton_runtime::{clock::Clock, controller::Controllers, metrics::Metrics, ser
 use baton_terminal::kubeconfig::load_client_config;
 use http::Uri;
 use kube::Client;
+use parking_lot::Mutex;
 use tokio::{
     sync::{Notify, mpsc},
     task::JoinSet,
@@ -101,6 +102,7 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
         observed: observed.clone(),
         mirrors: mirrors.clone(),
         file: file.clone(),
+        unsaved: Mutex::default(),
         since: shared.clock.now(),
         targets: Targets {
             home: target.clone(),

@@ -3,7 +3,11 @@
 //! The manager has one [`Target`] for its own cluster. Which revision owns an object, and what is
 //! to be done about it, is not known here.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Weak},
+    time::Duration,
+};
 
 use futures::future::join_all;
 use kube::Client;
@@ -110,6 +114,24 @@ impl Observation {
 ///   it would hide that a server is busy, and repeat writes that may have happened.
 #[derive(Clone)]
 pub struct Target(pub(super) Arc<Inner>);
+
+/// A [`Target`] to be recognised by. It keeps no watch going.
+pub struct TargetId(Weak<Inner>);
+
+impl TargetId {
+    /// Whether it is that of a target or of a clone of it.
+    #[must_use]
+    pub fn is_of(&self, target: &Target) -> bool {
+        // The address is not used again while this is there.
+        Weak::as_ptr(&self.0) == Arc::as_ptr(&target.0)
+    }
+
+    /// Whether somebody still has the target.
+    #[must_use]
+    pub fn is_in_use(&self) -> bool {
+        self.0.strong_count() > 0
+    }
+}
 
 pub(super) struct Inner {
     pub client: Client,
@@ -256,6 +278,12 @@ impl Target {
             ))),
             Err(cause) => Some(KindState::Unknown(format!("{gvk}: {cause}"))),
         }
+    }
+
+    /// To recognise it by later.
+    #[must_use]
+    pub fn id(&self) -> TargetId {
+        TargetId(Arc::downgrade(&self.0))
     }
 
     /// Whether both are clones of one.

@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use baton_fleet::inventory::ClusterLink;
-use baton_kubernetes::target::Target;
+use baton_kubernetes::target::{Target, TargetId};
 use baton_releases::targets::reasons::{Cause, Failure};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{Api, Client};
@@ -26,8 +26,26 @@ pub(super) enum Place {
 pub(super) struct Hub {
     client: Client,
     own: OnceCell<String>,
-    /// By name of the cluster, the connection that was asked, and the answer.
-    known: Mutex<HashMap<Arc<str>, (Target, Place)>>,
+    known: Places,
+}
+
+/// By name of the cluster, the connection that was asked, and the answer. A clone of the connection would go on to
+/// watch a cluster that is no longer served.
+#[derive(Default)]
+struct Places(Mutex<HashMap<Arc<str>, (TargetId, Place)>>);
+
+impl Places {
+    fn get(&self, cluster: &str, target: &Target) -> Option<Place> {
+        let known = self.0.lock();
+        let asked = known.get(cluster).filter(|(asked, _)| asked.is_of(target));
+        asked.map(|(_, place)| *place)
+    }
+
+    fn insert(&self, cluster: &str, target: &Target, place: Place) {
+        let mut known = self.0.lock();
+        known.retain(|_, (asked, _)| asked.is_in_use());
+        known.insert(cluster.into(), (target.id(), place));
+    }
 }
 
 impl Hub {
@@ -35,7 +53,7 @@ impl Hub {
         Self {
             client,
             own: OnceCell::new(),
-            known: Mutex::default(),
+            known: Places::default(),
         }
     }
 
@@ -60,10 +78,8 @@ impl Hub {
                 return Err(Failure::new(Cause::Refused, message));
             }
         };
-        if let Some((asked, place)) = self.known.lock().get(cluster)
-            && asked.is_same(target)
-        {
-            return Ok(*place);
+        if let Some(place) = self.known.get(cluster, target) {
+            return Ok(place);
         }
         let failed = |error: kube::Error| {
             Failure::new(
@@ -79,8 +95,7 @@ impl Hub {
         } else {
             Place::Elsewhere
         };
-        let entry = (target.clone(), place);
-        self.known.lock().insert(cluster.into(), entry);
+        self.known.insert(cluster, target, place);
         Ok(place)
     }
 }
@@ -89,4 +104,35 @@ async fn uid(client: Client) -> Result<String, kube::Error> {
     let namespaces: Api<Namespace> = Api::all(client);
     let system = namespaces.get(SYSTEM_NAMESPACE).await?;
     Ok(system.metadata.uid.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_kubernetes::target::Watcher;
+    use kube::Config;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    fn target() -> Target {
+        let client = Client::try_from(Config::new("http://127.0.0.1:9".parse().unwrap()));
+        let (events, _) = mpsc::unbounded_channel();
+        let is_owner = Arc::new(|_: &str| false);
+        Target::new(client.unwrap(), Watcher { events, is_owner })
+    }
+
+    #[tokio::test]
+    async fn what_is_known_of_a_cluster_does_not_keep_its_watches_going() {
+        let known = Places::default();
+        let (first, other) = (target(), target());
+        known.insert("a", &first, Place::Hub);
+        assert_eq!(known.get("a", &first.clone()), Some(Place::Hub));
+        assert_eq!(known.get("a", &other), None);
+        let id = first.id();
+        drop(first);
+        assert!(!id.is_in_use());
+        known.insert("b", &other, Place::Elsewhere);
+        assert_eq!(known.0.lock().len(), 1);
+        assert_eq!(known.get("b", &other), Some(Place::Elsewhere));
+    }
 }
