@@ -118,7 +118,10 @@ impl Controller for Installations {
             Ok(content) => {
                 let annotations = wanted.annotations_mut();
                 annotations.insert(ANNOTATION_CONTENT.to_owned(), content.note());
-                let (outcomes, failed) = self.install(key, &target, &content).await;
+                let installed = self.install(key, &target, &content).await;
+                let Some((outcomes, failed)) = installed else {
+                    return Ok((ReconcileOutcome::Conflict, Requeue::Backoff));
+                };
                 failure = failed;
                 Ok(outcomes)
             }
@@ -165,17 +168,26 @@ impl Controller for Installations {
 
 impl Installations {
     /// Brings the revisions of all clusters about. What became of each cluster, and the first error that is worth
-    /// another try.
+    /// another try. Nothing where the target has become another one since it was read.
     async fn install(
         &self,
         key: &Key,
         target: &InstallationTarget,
         content: &Content,
-    ) -> (BTreeMap<String, InstallationOutcome>, Option<Error>) {
+    ) -> Option<(BTreeMap<String, InstallationOutcome>, Option<Error>)> {
+        let is_current = || {
+            let targets = &self.base.stores.installation_targets;
+            let now = targets.get(&key.namespace, &key.name);
+            now.is_some_and(|now| means_the_same(&now, target))
+        };
         let mut outcomes = BTreeMap::new();
         let mut failure = None;
         let revisions = self.own_revisions(key, target);
         for cluster in &target.spec.clusters {
+            // Rendering a chart takes long, and so may each request.
+            if !is_current() {
+                return None;
+            }
             let outcome = self.install_in(key, target, content, cluster).await;
             let outcome = outcome.unwrap_or_else(|error| {
                 let told = Failure::new(Cause::Write, &error);
@@ -193,6 +205,9 @@ impl Installations {
         for revision in revisions {
             let label = revision.release.as_ref().map(|of| &of.chain);
             if !revision.deleting && label.is_some_and(|label| !chains.contains(label)) {
+                if !is_current() {
+                    return None;
+                }
                 let deleted = self.base.shared.api.delete(&revision).await;
                 match deleted.at_step("deleting a revision") {
                     Ok(record) => self.base.observed.revisions.updated(record, Self::NAME),
@@ -202,7 +217,7 @@ impl Installations {
                 }
             }
         }
-        (outcomes, failure)
+        Some((outcomes, failure))
     }
 
     /// The revision of one cluster: made, unless it is there, and how far it is.
@@ -338,6 +353,14 @@ impl Installations {
     }
 }
 
+/// Whether two states of a target ask for the same revisions.
+fn means_the_same(one: &InstallationTarget, other: &InstallationTarget) -> bool {
+    let (meta, its) = (&one.metadata, &other.metadata);
+    meta.uid == its.uid
+        && meta.deletion_timestamp == its.deletion_timestamp
+        && one.spec == other.spec
+}
+
 /// Trigger: a revision wakes the target that made it, unless nothing but the target's own write has changed.
 fn on_revision(change: &RecordChange<RevisionKind>) -> Option<Wake<Key>> {
     let revision = change.record()?;
@@ -365,4 +388,33 @@ fn metadata(key: &Key, target: &InstallationTarget, name: &str, chain: &str) -> 
             "controller": true,
         }],
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pass_goes_on_while_its_target_asks_for_the_same() {
+        let target = |change: &dyn Fn(&mut Value)| -> InstallationTarget {
+            let mut object = json!({
+                "apiVersion": shipper::API_VERSION, "kind": kinds::INSTALLATION_TARGET,
+                "metadata": {"name": "web-0", "namespace": "shop", "uid": "u", "resourceVersion": "1"},
+                "spec": {"clusters": ["a", "b"], "canOverride": true},
+            });
+            change(&mut object);
+            serde_json::from_value(object).unwrap()
+        };
+        let old = target(&|_| {});
+        let means = |change: &dyn Fn(&mut Value)| means_the_same(&target(change), &old);
+        assert!(means(&|it| {
+            it["metadata"]["resourceVersion"] = "2".into();
+            it["metadata"]["labels"] = json!({"team": "x"});
+            it["status"] = json!({"conditions": []});
+        }));
+        assert!(!means(&|it| it["spec"]["clusters"] = json!(["a"])));
+        assert!(!means(&|it| it["metadata"]["uid"] = "v".into()));
+        let at = "2026-01-01T00:00:00Z";
+        assert!(!means(&|it| it["metadata"]["deletionTimestamp"] = at.into()));
+    }
 }

@@ -104,7 +104,7 @@ pub(super) fn on_placement(stores: &Stores, change: &Change<ControllerRevision>)
 }
 
 /// A revision of a site wakes the deployment that made it, unless nothing but the deployment's own write has changed.
-/// One that has gone leaves its site to others.
+/// One that has gone, or has just been archived, may leave its site to others.
 pub(super) fn on_revision(stores: &Stores, change: &RecordChange<RevisionKind>) -> Vec<Wake<Key>> {
     let Some(revision) = change.record() else {
         return Vec::new();
@@ -118,7 +118,11 @@ pub(super) fn on_revision(stores: &Stores, change: &RecordChange<RevisionKind>) 
     let namespace = &revision.key.namespace;
     let own = Key::new(kinds::DEPLOYMENT, namespace, &site.entry.deployment);
     let mut wakes = vec![Wake::after(REPORTS, own)];
-    if change.new.is_none() {
+    let has_left = match (&change.old, &change.new) {
+        (Some(old), Some(new)) => !old.archived && new.archived,
+        (_, new) => new.is_none(),
+    };
+    if has_left {
         let others = stores.deployments_of(namespace, &site.entry.application);
         wakes.extend(all(&others, REPORTS));
     }
@@ -139,4 +143,66 @@ pub(super) fn following(stores: &Stores) -> Vec<Wake<Key>> {
     let mut deployments = stores.deployments.all();
     deployments.retain(|deployment| deployment.spec.placement.follow);
     all(&deployments, REPORTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_apis::constants::ANNOTATION_SITE;
+    use baton_records::{
+        record::Record,
+        revision::{RevisionKind::ObjectSet, RevisionRecord},
+    };
+    use serde_json::json;
+
+    use super::*;
+
+    fn revision(is_archived: bool) -> Arc<RevisionRecord> {
+        let entry = json!({
+            "deployment": "one", "site": "edge", "application": "shop", "version": "1.0.0", "edit": "0", "rollout": 1,
+            "batch": 1, "phases": [],
+        });
+        let archived = json!({
+            "type": "Archived", "status": "True", "reason": "Archived", "message": "", "observedGeneration": 1,
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        });
+        let conditions: Vec<_> = is_archived.then_some(archived).into_iter().collect();
+        let object = json!({
+            "metadata": {
+                "name": "one-edge-1", "namespace": "shop", "uid": "u", "resourceVersion": "1", "generation": 1,
+                "annotations": {ANNOTATION_SITE: entry.to_string()},
+            },
+            "spec": {"revision": 1, "phases": []},
+            "status": {"conditions": conditions},
+        });
+        Arc::new(Record::read(ObjectSet, &object.to_string()).unwrap())
+    }
+
+    #[test]
+    fn a_revision_that_ends_wakes_the_other_deployments_of_its_application() {
+        let stores = Stores::default();
+        for (name, application) in [("one", "shop"), ("other", "shop"), ("stranger", "bank")] {
+            let object = json!({
+                "apiVersion": "baton.run/v1alpha1", "kind": "SiteDeployment",
+                "metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "1"},
+                "spec": {"application": application, "applicationVersion": "1.0.0", "placement": {}},
+            });
+            stores
+                .deployments
+                .written(serde_json::from_value(object).unwrap());
+        }
+        let woken = |old, new| {
+            let writer = None;
+            let wakes = on_revision(&stores, &RecordChange { old, new, writer });
+            let mut names: Vec<_> = wakes.iter().map(|it| it.key.name.to_string()).collect();
+            names.sort();
+            names.dedup();
+            names
+        };
+        let (active, archived) = (Some(revision(false)), Some(revision(true)));
+        assert_eq!(woken(None, active.clone()), ["one"]);
+        assert_eq!(woken(active, archived.clone()), ["one", "other"]);
+        assert_eq!(woken(archived.clone(), None), ["one", "other"]);
+        // As at the start of the manager, which wakes everybody anyway.
+        assert_eq!(woken(None, archived), ["one"]);
+    }
 }
