@@ -285,10 +285,14 @@ impl<'a> TestApplication<'a> {
         found
     }
 
+    /// Labels of the Service that balances.
+    fn balancing(&self) -> String {
+        format!("shipper-app={},shipper-lb=production", self.name)
+    }
+
     /// The Service that balances, in each cluster.
     pub async fn services(&self) -> Vec<Value> {
-        let labels = format!("shipper-app={},shipper-lb=production", self.name);
-        let services = self.in_clusters("v1", "Service", &labels).await;
+        let services = self.in_clusters("v1", "Service", &self.balancing()).await;
         let one = |mut services: Vec<Value>| {
             assert_eq!(services.len(), 1, "{services:?}");
             services.remove(0)
@@ -296,10 +300,16 @@ impl<'a> TestApplication<'a> {
         services.into_iter().map(one).collect()
     }
 
-    /// How many addresses of pods the Service has that are ready, in each cluster.
+    /// How many addresses of pods the Service that balances has that are ready, in each cluster. One that is made anew
+    /// is missing for a moment.
     pub async fn addresses(&self) -> Vec<usize> {
         let mut counts = Vec::new();
-        for (service, place) in self.services().await.iter().zip(&self.places) {
+        let balancing = self.in_clusters("v1", "Service", &self.balancing()).await;
+        for (services, place) in balancing.iter().zip(&self.places) {
+            let Some(service) = services.first() else {
+                counts.push(0);
+                continue;
+            };
             let like = object("discovery.k8s.io/v1", "EndpointSlice", "any");
             let like = self.ns.reference(&like);
             let labels = format!("kubernetes.io/service-name={}", name(service));
