@@ -218,26 +218,24 @@ impl Mirrors {
 
     /// The phases of sites that may wait for what has changed: few, and each looks at all others of its chain anyway.
     fn mates(&self) -> Vec<Wake> {
-        self.of_sites(|phase| site_gate::state(phase).begun.since().is_none())
+        let waiting = |phase: &PhaseRecord| {
+            site_gate::is_of_site(phase) && site_gate::state(phase).begun.since().is_none()
+        };
+        wakes_of(&self.observed.phases.filter(waiting))
     }
 
     /// The phases in the chain of one of a site. What others there stop for is decided by all of them.
     fn chain(&self, of: &PhaseRecord) -> Vec<Wake> {
-        if !site_gate::is_of_site(of) {
+        let label = of.labels.get(LABEL_CHAIN);
+        let Some(label) = label.filter(|_| site_gate::is_of_site(of)) else {
             return Vec::new();
-        }
-        let chain = |phase: &PhaseRecord| phase.labels.get(LABEL_CHAIN).cloned();
-        let own = chain(of);
-        self.of_sites(|phase| phase.key.namespace == of.key.namespace && chain(phase) == own)
-    }
-
-    /// The phases of sites that a test picks.
-    fn of_sites(&self, is_picked: impl Fn(&PhaseRecord) -> bool) -> Vec<Wake> {
-        let is_picked = |phase: &PhaseRecord| site_gate::is_of_site(phase) && is_picked(phase);
-        let phases = self.observed.phases.filter(is_picked).into_iter();
-        phases
-            .map(|phase| (Reverse(phase.revision_number()), phase.key.clone()))
-            .collect()
+        };
+        let namespace = &of.key.namespace;
+        wakes_of(&site_gate::labelled_phases(
+            &self.observed,
+            namespace,
+            label,
+        ))
     }
 
     fn wake(&self, wakes: BTreeSet<Wake>) {
@@ -452,6 +450,13 @@ impl Mirrors {
         }
         Ok(true)
     }
+}
+
+fn wakes_of(phases: &[Arc<PhaseRecord>]) -> Vec<Wake> {
+    let wakes = phases.iter();
+    wakes
+        .map(|phase| (Reverse(phase.revision_number()), phase.key.clone()))
+        .collect()
 }
 
 /// What a phase of a site is in its chain, but for its status: of which revision, and what that stops.

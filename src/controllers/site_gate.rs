@@ -384,13 +384,21 @@ pub(crate) fn is_refused(revision: &RevisionRecord) -> bool {
     availability.is_some_and(|reason| reasons::REFUSALS.contains(&reason))
 }
 
-fn chain_of_phases(observed: &Observed, namespace: &str, label: &str) -> Vec<Member> {
-    let is_in_it = |phase: &PhaseRecord| {
+/// The phases of a chain, by their labels: an agent knows little of revisions.
+pub(crate) fn labelled_phases(
+    observed: &Observed,
+    namespace: &str,
+    label: &str,
+) -> Vec<Arc<PhaseRecord>> {
+    observed.phases.filter(|phase| {
         let chain = phase.labels.get(LABEL_CHAIN);
         *phase.key.namespace == *namespace && chain.is_some_and(|chain| chain == label)
-    };
+    })
+}
+
+fn chain_of_phases(observed: &Observed, namespace: &str, label: &str) -> Vec<Member> {
     let mut by_revision: BTreeMap<Arc<str>, Vec<Arc<PhaseRecord>>> = BTreeMap::new();
-    for phase in observed.phases.filter(is_in_it) {
+    for phase in labelled_phases(observed, namespace, label) {
         if let Some(revision) = &phase.controller {
             by_revision.entry(revision.clone()).or_default().push(phase);
         }
@@ -451,10 +459,7 @@ pub(crate) fn in_chain(
     is_agent: bool,
 ) -> Vec<Wake<PhaseKey>> {
     let phases = if is_agent {
-        observed.phases.filter(|phase| {
-            let chain = phase.labels.get(LABEL_CHAIN);
-            *phase.key.namespace == *namespace && chain.is_some_and(|chain| chain == label)
-        })
+        labelled_phases(observed, namespace, label)
     } else {
         let revisions = observed.revisions.of_chain(namespace, label).into_iter();
         revisions

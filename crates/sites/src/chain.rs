@@ -223,8 +223,9 @@ mod tests {
     fn what_an_outage_does_is_no_error() {
         let at = |second| Timestamp::from_second(second).unwrap();
         let text: Arc<str> = "why".into();
-        let failing = || RevisionState::Failing {
-            reason: PROBE_FAILURE,
+        let available = |since| RevisionState::Available(at(since));
+        let failing = |reason| RevisionState::Failing {
+            reason,
             message: text.clone(),
         };
         let booting = || RevisionState::Started {
@@ -233,49 +234,16 @@ mod tests {
         };
         for (availability, succeeded, back, since, expected) in [
             // The outage came before it was available at all.
-            (
-                AVAILABLE,
-                Some(60),
-                50,
-                60,
-                RevisionState::Available(at(60)),
-            ),
-            (PROBE_FAILURE, Some(60), 50, 70, failing()),
+            (AVAILABLE, Some(60), 50, 60, available(60)),
+            (PROBE_FAILURE, Some(60), 50, 70, failing(PROBE_FAILURE)),
             // It came after that, and what is reported now began afterwards.
-            (
-                AVAILABLE,
-                Some(20),
-                50,
-                50,
-                RevisionState::Available(at(20)),
-            ),
-            (
-                AVAILABLE,
-                Some(20),
-                50,
-                60,
-                RevisionState::Available(at(20)),
-            ),
+            (AVAILABLE, Some(20), 50, 50, available(20)),
+            (AVAILABLE, Some(20), 50, 60, available(20)),
             (PROBE_FAILURE, Some(20), 50, 60, booting()),
-            (
-                PREFLIGHT_ERROR,
-                Some(20),
-                50,
-                60,
-                RevisionState::Failing {
-                    reason: PREFLIGHT_ERROR,
-                    message: text.clone(),
-                },
-            ),
+            (PREFLIGHT_ERROR, Some(20), 50, 60, failing(PREFLIGHT_ERROR)),
             // It was so before: a manager that starts anew knows of no outage.
-            (
-                AVAILABLE,
-                Some(20),
-                50,
-                40,
-                RevisionState::Available(at(40)),
-            ),
-            (PROBE_FAILURE, Some(20), 50, 40, failing()),
+            (AVAILABLE, Some(20), 50, 40, available(40)),
+            (PROBE_FAILURE, Some(20), 50, 40, failing(PROBE_FAILURE)),
             (PROBE_FAILURE, None, 50, 60, booting()),
         ] {
             let reported = Reported {

@@ -105,7 +105,7 @@ pub enum Decision {
     },
 }
 
-/// Seconds until what is held is looked at again: nobody may tell that it is not any more.
+/// How long until what is held is looked at again: nobody may tell that it is not any more.
 const HELD: Duration = Duration::from_secs(10);
 
 fn wait(message: String) -> Decision {

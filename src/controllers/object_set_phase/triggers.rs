@@ -107,14 +107,9 @@ pub(super) fn on_revision(
 fn on_member(observed: &Observed, change: &Change<RevisionKind>) -> Vec<Wake<PhaseKey>> {
     let part = |record: &Option<Arc<RevisionRecord>>| {
         let record = record.as_ref().filter(|record| record.is_of_site());
-        record.map(|record| {
-            let owner = record.controller.clone();
-            (
-                record.number,
-                owner,
-                record.is_in_force(),
-                is_refused(record),
-            )
+        record.map(|it| {
+            let owner = it.controller.as_ref();
+            (it.number, owner.cloned(), it.is_in_force(), is_refused(it))
         })
     };
     let record = change

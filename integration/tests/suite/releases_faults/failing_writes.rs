@@ -4,12 +4,25 @@ use baton_integration::application::{ALL_IN, TestApplication, VANGUARD};
 use baton_integration::endpoint::Endpoint;
 use baton_integration::exclusive::Exclusive;
 use baton_integration::faults::{Answer, Faults, Gate, On, Status, Verb};
+use baton_integration::manager::Manager;
 use baton_integration::prelude::*;
 
 use super::state::{becomes, settled_picture};
 use super::watched::Watched;
 use super::{APP, PODS};
 use crate::requests::settle;
+
+/// A namespace, and a manager whose requests may fail.
+async fn start() -> (Exclusive, Faults, TestNamespace, Manager) {
+    let mut bed = Exclusive::acquire().await;
+    bed.install_releases().await;
+    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
+    let ns = bed.namespace(Scope::Namespaced).await;
+    let manager = bed
+        .manager_through(&faults, &["--leader-elect=false"])
+        .await;
+    (bed, faults, ns, manager)
+}
 
 /// The next step of a rollout, from the Release that has all to the one that gets it.
 async fn roll_out(app: &TestApplication<'_>, generation: i64) {
@@ -25,13 +38,7 @@ async fn roll_out(app: &TestApplication<'_>, generation: i64) {
 /// W25: a write that has failed is not taken as done, and one that was done is not done twice.
 #[tokio::test]
 async fn writes_that_fail_are_repeated_until_all_is_as_it_should_be() {
-    let mut bed = Exclusive::acquire().await;
-    bed.install_releases().await;
-    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
-    let ns = bed.namespace(Scope::Namespaced).await;
-    let manager = bed
-        .manager_through(&faults, &["--leader-elect=false"])
-        .await;
+    let (mut bed, faults, ns, manager) = start().await;
     let app = TestApplication::new(&ns, APP).await;
     app.apply(app.environment("0.0.1", PODS, ALL_IN)).await;
     let limit = json!({ "spec": { "revisionHistoryLimit": 1 } });
@@ -84,13 +91,7 @@ async fn writes_that_fail_are_repeated_until_all_is_as_it_should_be() {
 /// and all traffic, while the one after it is on its way to the server.
 #[tokio::test]
 async fn a_release_that_becomes_complete_while_the_next_one_is_made_stays() {
-    let mut bed = Exclusive::acquire().await;
-    bed.install_releases().await;
-    let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
-    let ns = bed.namespace(Scope::Namespaced).await;
-    let manager = bed
-        .manager_through(&faults, &["--leader-elect=false"])
-        .await;
+    let (_bed, faults, ns, manager) = start().await;
     let app = TestApplication::new(&ns, APP).await;
     app.apply(app.environment("0.0.1", PODS, ALL_IN)).await;
     app.completed(0).await;
