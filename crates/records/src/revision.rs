@@ -221,6 +221,8 @@ pub enum RevisionIndex {
     Chain,
     /// The `SiteDeployment` that it was made by, by its name.
     SiteDeployment,
+    /// The `SiteApplication` whose version it brings, by its name.
+    SiteApplication,
 }
 
 impl RecordKind for RevisionKind {
@@ -321,15 +323,21 @@ impl RecordKind for RevisionKind {
     }
 
     fn references(record: &RevisionRecord) -> Vec<(RevisionIndex, &str)> {
-        use RevisionIndex::{Chain, Controller, Deployment, Previous, SiteDeployment, Slice};
+        use RevisionIndex::{
+            Chain, Controller, Deployment, Previous, SiteApplication, SiteDeployment, Slice,
+        };
         let previous = record.previous.iter().map(|name| (Previous, &**name));
         let slices = record.slices.iter().map(|slice| (Slice, slice.as_str()));
         let deployment = record.deployment.iter().map(|name| (Deployment, &**name));
         let controller = record.controller.iter().map(|uid| (Controller, &**uid));
         let chain = record.release.iter().map(|of| (Chain, &*of.chain));
         let site = record.site.iter().flat_map(|of| {
-            let deployment = of.entry.deployment.as_str();
-            [(Chain, &*of.chain), (SiteDeployment, deployment)]
+            let entry = &of.entry;
+            [
+                (Chain, &*of.chain),
+                (SiteDeployment, entry.deployment.as_str()),
+                (SiteApplication, entry.application.as_str()),
+            ]
         });
         previous
             .chain(slices)
@@ -458,6 +466,17 @@ impl Revisions {
             name: name.into(),
         };
         self.mentioning(RevisionIndex::SiteDeployment, &key)
+    }
+
+    /// The revisions that bring versions of a `SiteApplication` to sites, whether it is still there or not.
+    #[must_use]
+    pub fn of_site_application(&self, namespace: &str, name: &str) -> Vec<Arc<RevisionRecord>> {
+        let key = Key {
+            kind: RevisionKind::ObjectSet,
+            namespace: namespace.into(),
+            name: name.into(),
+        };
+        self.mentioning(RevisionIndex::SiteApplication, &key)
     }
 
     /// The revisions whose managing owner an object is, by its uid.

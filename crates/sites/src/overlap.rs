@@ -12,7 +12,7 @@ const NAMED: usize = 5;
 pub struct Claim<'a> {
     /// Its name.
     pub name: &'a str,
-    /// When it was created.
+    /// When it was created; none if it is gone, and has left revisions behind.
     pub created: Option<Timestamp>,
     /// The sites that it has chosen.
     pub placed: &'a BTreeSet<Arc<str>>,
@@ -32,11 +32,13 @@ pub struct Overlap {
 }
 
 /// Decides which of the chosen sites a deployment gets: who has revisions in a site already has it, else who was
-/// created first, else whose name comes first. `others` are those of the same application in the namespace.
+/// created first, else whose name comes first. `others` are those of the same application in the namespace, and those
+/// that are gone.
 #[must_use]
 pub fn settle(own: Claim<'_>, others: &[Claim<'_>]) -> Overlap {
-    let mut lost = BTreeMap::<&str, Vec<&str>>::new();
-    let mut won = BTreeMap::<&str, Vec<&str>>::new();
+    let mut lost = BySubject::new();
+    let mut left = BySubject::new();
+    let mut won = BySubject::new();
     let mut overlap = Overlap::default();
     for site in own.placed {
         let rivals = others
@@ -47,25 +49,47 @@ pub fn settle(own: Claim<'_>, others: &[Claim<'_>]) -> Overlap {
         };
         if first.rank(site) < own.rank(site) {
             overlap.lost.insert(Arc::clone(site));
-            lost.entry(first.name).or_default().push(site);
-        } else {
+            let why = if first.is_gone() {
+                &mut left
+            } else {
+                &mut lost
+            };
+            why.entry(first.name).or_default().push(site);
+        } else if !first.is_gone() {
             won.entry(first.name).or_default().push(site);
         }
     }
-    overlap.lost_text = text(&lost, "has sites that this one wants as well");
-    overlap.won_text = text(&won, "wants sites that this one has");
+    let lost = texts(&lost, "has sites that this one wants as well");
+    let left = texts(
+        &left,
+        "is gone, and its revisions are still in sites that this one wants",
+    );
+    overlap.lost_text = joined(lost.into_iter().chain(left));
+    overlap.won_text = joined(texts(&won, "wants sites that this one has"));
     overlap
 }
 
 impl<'a> Claim<'a> {
     /// Orders those that want a site; the lowest gets it.
-    fn rank(&self, site: &Arc<str>) -> (Reverse<bool>, Option<Timestamp>, &'a str) {
+    fn rank(&self, site: &Arc<str>) -> (Reverse<bool>, bool, Option<Timestamp>, &'a str) {
         let is_running = self.running.contains(site);
-        (Reverse(is_running), self.created, self.name)
+        (Reverse(is_running), self.is_gone(), self.created, self.name)
+    }
+
+    fn is_gone(&self) -> bool {
+        self.created.is_none()
     }
 }
 
-fn text(by_name: &BTreeMap<&str, Vec<&str>>, what: &str) -> Option<String> {
+/// Sites, by the deployment that a text is about.
+type BySubject<'a> = BTreeMap<&'a str, Vec<&'a str>>;
+
+fn joined(texts: impl IntoIterator<Item = String>) -> Option<String> {
+    let texts: Vec<_> = texts.into_iter().collect();
+    (!texts.is_empty()).then(|| texts.join(" "))
+}
+
+fn texts(by_name: &BySubject<'_>, what: &str) -> Vec<String> {
     let texts = by_name.iter().map(|(name, sites)| {
         let (named, others) = sites.split_at(sites.len().min(NAMED));
         let named = named.join(", ");
@@ -75,7 +99,7 @@ fn text(by_name: &BTreeMap<&str, Vec<&str>>, what: &str) -> Option<String> {
         };
         format!("SiteDeployment \"{name}\" {what}: {named}{more}.")
     });
-    (!by_name.is_empty()).then(|| texts.collect::<Vec<_>>().join(" "))
+    texts.collect()
 }
 
 #[cfg(test)]
@@ -138,6 +162,38 @@ mod tests {
             running: &running,
         };
         assert_eq!(settle(own, &[leaving]).lost, placed);
+    }
+
+    /// Garbage collection takes its time, and nobody else begins before; nor where its revisions were left behind.
+    #[test]
+    fn who_is_gone_has_a_site_until_its_revisions_are_gone() {
+        let (placed, none) = (set("x y z"), set(""));
+        let (own_running, left_running) = (set("y"), set("x y"));
+        let own = Claim {
+            name: "b",
+            created: Some(Timestamp::UNIX_EPOCH),
+            placed: &placed,
+            running: &own_running,
+        };
+        let gone = Claim {
+            name: "a",
+            created: None,
+            placed: &none,
+            running: &left_running,
+        };
+        let rival = Claim {
+            name: "c",
+            created: Some(Timestamp::UNIX_EPOCH),
+            placed: &placed,
+            running: &none,
+        };
+        let overlap = settle(own, &[gone, rival]);
+        assert_eq!(overlap.lost, set("x"));
+        let left = "SiteDeployment \"a\" is gone, and its revisions are still in sites that this one wants: x.";
+        assert_eq!(overlap.lost_text.as_deref(), Some(left));
+        // Both have revisions in y, as after mistakes: it stays with the one that is there.
+        let won = "SiteDeployment \"c\" wants sites that this one has: z.";
+        assert_eq!(overlap.won_text.as_deref(), Some(won));
     }
 
     #[test]

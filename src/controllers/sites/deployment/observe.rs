@@ -124,7 +124,7 @@ impl SiteDeployments {
     ) -> (BTreeMap<Arc<str>, Site>, Placement) {
         let revisions = &self.base.observed.revisions;
         let revisions = revisions.of_site_deployment(&key.namespace, &key.name);
-        let overlap = self.overlap(key, deployment, chosen, &revisions);
+        let overlap = self.overlap(key, deployment, chosen);
         let inventory = self.base.inventory.sites();
         // One that cannot be understood is what the plan reports.
         let canary = canary_expression(&deployment.spec.strategy).ok().flatten();
@@ -182,69 +182,78 @@ impl SiteDeployments {
         (sites, placement)
     }
 
-    /// Who has the sites that other deployments of the application want as well.
-    fn overlap(
-        &self,
-        key: &Key,
-        deployment: &SiteDeployment,
-        chosen: &Chosen,
-        revisions: &[Arc<RevisionRecord>],
-    ) -> Overlap {
+    /// Who has the sites that other deployments of the application want as well. One that is gone has its sites until
+    /// its revisions are gone too.
+    fn overlap(&self, key: &Key, deployment: &SiteDeployment, chosen: &Chosen) -> Overlap {
         let application = deployment.spec.application.as_str();
+        let revisions = &self.base.observed.revisions;
+        let revisions = revisions.of_site_application(&key.namespace, application);
+        let mut running = running(&revisions);
+        let mut take = |of: &SiteDeployment| {
+            let name = of.metadata.name.as_deref().unwrap_or_default();
+            let by_uid = running.get_mut(name);
+            by_uid.and_then(|it| it.remove(uid(of))).unwrap_or_default()
+        };
+        let own_running = take(deployment);
         let others = self.base.stores.deployments.in_namespace(&key.namespace);
-        let others = others
+        let mut others: Vec<_> = others
             .iter()
-            .filter(|other| uid(&***other) != uid(deployment));
-        let others: Vec<_> = others
+            .filter(|other| uid(&***other) != uid(deployment))
             .map(|other| {
-                let name = other.metadata.name.as_deref().unwrap_or_default();
-                let revisions = &self.base.observed.revisions;
-                let revisions = revisions.of_site_deployment(&key.namespace, name);
-                let is_of_it = other.spec.application == application
-                    && other.metadata.deletion_timestamp.is_none();
-                let placed = if is_of_it {
-                    self.base.chosen_by(&self.choices, other)
-                } else {
-                    Arc::default()
-                };
-                (other, placed, running(&revisions, other, application))
+                let meta = &other.metadata;
+                let wants =
+                    other.spec.application == application && meta.deletion_timestamp.is_none();
+                let placed = wants.then(|| self.base.chosen_by(&self.choices, other));
+                let created = meta.creation_timestamp.as_ref().map(|time| time.0);
+                let name = meta.name.as_deref().unwrap_or_default();
+                (name, created, placed.unwrap_or_default(), take(other))
             })
             .collect();
-        let running = running(revisions, deployment, application);
+        // What one of this very name has left is adopted, or on its way out.
+        running.remove(&*key.name);
+        let gone = running.into_iter().flat_map(|(name, by_uid)| {
+            let left = by_uid.into_values();
+            left.map(move |running| (name, None, Arc::default(), running))
+        });
+        others.extend(gone);
         let others: Vec<_> = others
             .iter()
-            .map(|(other, placed, running)| claim(other, placed, running))
+            .map(|(name, created, placed, running)| Claim {
+                name,
+                created: *created,
+                placed,
+                running,
+            })
             .collect();
-        settle(claim(deployment, &chosen.sites, &running), &others)
+        let own = Claim {
+            name: &key.name,
+            created: deployment
+                .metadata
+                .creation_timestamp
+                .as_ref()
+                .map(|it| it.0),
+            placed: &chosen.sites,
+            running: &own_running,
+        };
+        settle(own, &others)
     }
 }
 
-fn claim<'a>(
-    deployment: &'a SiteDeployment,
-    placed: &'a BTreeSet<Arc<str>>,
-    running: &'a BTreeSet<Arc<str>>,
-) -> Claim<'a> {
-    let meta = &deployment.metadata;
-    Claim {
-        name: meta.name.as_deref().unwrap_or_default(),
-        created: meta.creation_timestamp.as_ref().map(|time| time.0),
-        placed,
-        running,
-    }
-}
-
-/// The sites where a deployment has revisions of an application, but for archived ones.
+/// The sites where there are revisions, but for archived ones, by the name and the uid of the deployment that made
+/// them; the uid is empty where nobody owns them.
 fn running(
     revisions: &[Arc<RevisionRecord>],
-    deployment: &SiteDeployment,
-    application: &str,
-) -> BTreeSet<Arc<str>> {
-    let own = revisions.iter().filter(|it| is_own(it, uid(deployment)));
-    let sites = own
-        .filter(|revision| !revision.archived)
-        .filter_map(|revision| revision.site.as_ref());
-    let sites = sites.filter(|site| site.entry.application == application);
-    sites.map(|site| site.entry.site.as_str().into()).collect()
+) -> BTreeMap<&str, BTreeMap<&str, BTreeSet<Arc<str>>>> {
+    let mut running = BTreeMap::<_, BTreeMap<_, BTreeSet<_>>>::new();
+    for revision in revisions.iter().filter(|revision| !revision.archived) {
+        if let Some(site) = &revision.site {
+            let by_uid = running.entry(site.entry.deployment.as_str()).or_default();
+            let uid = revision.controller.as_deref().unwrap_or_default();
+            let sites = by_uid.entry(uid).or_default();
+            sites.insert(site.entry.site.as_str().into());
+        }
+    }
+    running
 }
 
 fn is_own(record: &RevisionRecord, uid: &str) -> bool {
