@@ -43,23 +43,23 @@ impl Precious {
             json!({ "group": group, "scope": "Namespaced", "names": names, "versions": [version] });
         let name = format!("tools.{group}");
         let storage = json!({ "requests": { "storage": "1Gi" } });
-        let claim_spec = |volume: Value| {
-            json!({ "accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": storage,
-                "volumeName": volume })
+        let claim = |name: &str| {
+            let spec = json!({ "accessModes": ["ReadWriteOnce"], "storageClassName": "", "resources": storage });
+            object("v1", "PersistentVolumeClaim", name).with("/spec", spec)
         };
         let volume = ns.unique("volume");
         let labels = json!({ "app": "db" });
         Self {
             inner: object("v1", "Namespace", &ns.unique("inner")),
             crd: object("apiextensions.k8s.io/v1", "CustomResourceDefinition", &name).with("/spec", spec),
-            claim: object("v1", "PersistentVolumeClaim", "data").with("/spec", claim_spec(volume.clone().into())),
-            kept: object("v1", "PersistentVolumeClaim", "kept")
-                .with("/spec", claim_spec(Value::Null))
-                .annotation("baton.run/deletion", "keep"),
+            claim: claim("data").with("/spec/volumeName", volume.clone()),
+            kept: claim("kept").annotation("baton.run/deletion", "keep"),
+            // Reserved: without that any claim may get it, that of another test as well.
             volume: object("v1", "PersistentVolume", &volume).with(
                 "/spec",
                 json!({ "capacity": { "storage": "1Gi" }, "accessModes": ["ReadWriteOnce"],
-                    "persistentVolumeReclaimPolicy": "Delete", "hostPath": { "path": "/nowhere" } }),
+                    "persistentVolumeReclaimPolicy": "Delete", "hostPath": { "path": "/nowhere" },
+                    "claimRef": { "namespace": ns.name(), "name": "data" } }),
             ),
             set: object("apps/v1", "StatefulSet", "db").with(
                 "/spec",
