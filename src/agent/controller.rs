@@ -7,6 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use baton_apis::{
     ObjectSetPhaseStatus,
     conditions::{ARCHIVED, reasons},
+    constants::LABEL_CHAIN,
 };
 use baton_engine::{conditions::Requeue, revision::Delivery};
 use baton_fleet::mirror::{self, Origin};
@@ -32,7 +33,7 @@ use crate::controllers::{
     observed::{Observed, phases_of_siblings},
     owners::{Owners, Targets},
     phase_pass::{PhaseOutcome, PhasePass},
-    site_gate::{Gate, Passage, Times, ask, is_of_site, is_untouched, mates},
+    site_gate::{Gate, Passage, Times, ask, is_of_site, is_untouched, mates, state},
     strays::Strays,
 };
 
@@ -43,8 +44,8 @@ pub(crate) struct AgentPhases {
     pub mirrors: Arc<Mirrors>,
     /// Where it is kept what phases have begun.
     pub file: StateFile,
-    /// UIDs of phases that have begun since the file was written.
-    pub unsaved: Mutex<BTreeSet<Arc<str>>>,
+    /// Chains of sites in which a phase has begun since the file was written.
+    pub unsaved: Mutex<BTreeSet<String>>,
     /// Since when this process has been at work.
     pub since: Timestamp,
     /// The cluster that the agent serves.
@@ -150,7 +151,7 @@ impl AgentPhases {
     /// Lets a phase pass that may write, with what its pass has to know; what became of it if it may not.
     ///
     /// # Guarantees
-    /// That it has begun is on disk before anything of it is written.
+    /// That it has begun is on disk before anything of it is written, and before anything stops for it.
     async fn gate(
         &self,
         record: Arc<PhaseRecord>,
@@ -158,6 +159,7 @@ impl AgentPhases {
         if record.deleting || !is_of_site(&record) {
             return Ok(Ok((record, Passage::default())));
         }
+        self.save_begun(&record).await?;
         let times = Times {
             now: self.shared.clock.now(),
             in_touch_since: self.since,
@@ -169,13 +171,7 @@ impl AgentPhases {
             ask(&self.observed, record, terms, times)
         };
         match gate(&record)? {
-            Gate::Open(site) => {
-                // It began in a pass that could not save it.
-                if self.unsaved.lock().contains(&record.uid) {
-                    self.save().await?;
-                }
-                Ok(Ok((record, site)))
-            }
+            Gate::Open(site) => Ok(Ok((record, site))),
             Gate::Unknown => Ok(Err((ReconcileOutcome::Waiting, Requeue::OnEvent))),
             Gate::Hold(status, (outcome, requeue)) => {
                 let is_new = self.note(&record, &status)?;
@@ -187,9 +183,8 @@ impl AgentPhases {
                 Ok(Err((outcome, requeue)))
             }
             Gate::Begin(status) => {
-                self.unsaved.lock().insert(record.uid.clone());
                 self.note(&record, &status)?;
-                self.save().await?;
+                self.save_begun(&record).await?;
                 let begun = self.observed.phases.get(&record.key);
                 let begun = begun.filter(|begun| begun.uid == record.uid);
                 match begun
@@ -203,8 +198,12 @@ impl AgentPhases {
         }
     }
 
-    /// Writes down what has begun; there is one worker, so nothing begins meanwhile.
-    async fn save(&self) -> Result<(), Error> {
+    /// Writes down what has begun in the chain of a phase, if that is not done: what goes on in one of its phases may
+    /// rest on the beginning of another. There is one worker, so nothing begins meanwhile.
+    async fn save_begun(&self, record: &PhaseRecord) -> Result<(), Error> {
+        if !self.unsaved.lock().contains(chain_label(record)) {
+            return Ok(());
+        }
         let saved = save(&self.file, &self.mirrors).await;
         saved.map_err(|error| Error::Note(error.to_string()))?;
         self.unsaved.lock().clear();
@@ -216,6 +215,11 @@ impl AgentPhases {
         let is_new = self.mirrors.note(record, status)?;
         if is_new {
             let now = self.observed.phases.get(&record.key);
+            let has_begun = |phase: &PhaseRecord| state(phase).begun.since().is_some();
+            if !has_begun(record) && now.as_deref().is_some_and(has_begun) {
+                let chain = chain_label(record).to_owned();
+                self.unsaved.lock().insert(chain);
+            }
             for mate in mates(&self.observed, Some(record), now.as_deref()) {
                 self.mirrors.wakes().emit(&mate.key);
             }
@@ -239,10 +243,16 @@ impl AgentPhases {
     }
 }
 
+/// The chain of a phase of a site.
+fn chain_label(phase: &PhaseRecord) -> &str {
+    phase.labels.get(LABEL_CHAIN).map_or("", String::as_str)
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs;
 
+    use baton_apis::conditions::AVAILABLE;
     use baton_kubernetes::target::Target;
     use baton_records::api::Api;
     use baton_runtime::{clock::Clock, metrics::Metrics};
@@ -299,5 +309,36 @@ mod tests {
         // Nor is the disk asked for more than that.
         fs::remove_dir_all(&place).unwrap();
         assert!(gate().await.unwrap().is_ok());
+    }
+
+    #[tokio::test]
+    async fn nothing_stops_for_a_phase_before_it_is_on_disk_that_it_has_begun() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = directory.path().join("state");
+        let file = StateFile::new(&place, "edge").unwrap();
+        let agent = agent(&file);
+        let phase = |number: i64| {
+            let mut phases = agent.observed.phases.all().into_iter();
+            phases.find(|it| it.revision_number() == number).unwrap()
+        };
+        agent.mirrors.take([Change::There(mirror(1, true))]);
+        assert!(agent.gate(phase(1)).await.unwrap().is_ok());
+        let mut available = phase(1).status().unwrap();
+        let mut conditions = available.conditions.iter_mut();
+        let condition = conditions.find(|it| it.type_ == AVAILABLE).unwrap();
+        condition.status = "True".to_owned();
+        agent.note(&phase(1), &available).unwrap();
+        agent.mirrors.take([Change::There(mirror(2, true))]);
+        let (_, accepted) = agent.gate(phase(2)).await.unwrap().unwrap();
+        let accepted = accepted.once_accepted.unwrap();
+        fs::remove_dir_all(&place).unwrap();
+        assert!(agent.note(&phase(2), &accepted).unwrap());
+        assert!(agent.gate(phase(1)).await.is_err());
+        fs::create_dir(&place).unwrap();
+        let (_, passage) = agent.gate(phase(1)).await.unwrap().unwrap();
+        assert!(passage.demand.is_some());
+        let saved = file.load().unwrap().unwrap().into_iter();
+        let noted = saved.map(|saved| saved.noted.unwrap().conditions);
+        assert!(noted.flatten().any(|it| it.reason == reasons::STOPPING));
     }
 }

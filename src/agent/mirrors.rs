@@ -22,6 +22,7 @@ use baton_records::{
     record::ReadError,
 };
 use baton_runtime::source::Source;
+use baton_sites::gate::PhaseState;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
 use tracing::{error, warn};
@@ -293,13 +294,24 @@ impl Mirrors {
         }
     }
 
-    /// Takes in a status that was noted, unless the hub has taken another one since.
+    /// Takes in a status that was noted, unless the hub has taken another one since. The hub may have one that was on
+    /// its way when this one was noted: so what has begun has begun, whatever the hub says.
     fn recall_noted(&self, saved: &PhaseRecord, noted: &ObjectSetPhaseStatus) {
         let known = self.items.get(&saved.key);
-        let known = known.filter(|known| known.uid == saved.uid && !known.status_differs(saved));
-        let origin = known.and_then(|known| Origin::read(&known).ok());
-        let phase = origin.and_then(|origin| self.observed.phases.get(&origin.key()));
-        let Some(phase) = phase else { return };
+        let known = known.filter(|known| known.uid == saved.uid);
+        let found = known.and_then(|known| {
+            let phase = self
+                .observed
+                .phases
+                .get(&Origin::read(&known).ok()?.key())?;
+            Some((known, phase))
+        });
+        let Some((known, phase)) = found else { return };
+        let noted_state = PhaseState::of(&noted.conditions, phase.generation);
+        let is_latest = noted_state.begun.is_after(site_gate::state(&phase).begun);
+        if known.status_differs(saved) && !is_latest {
+            return;
+        }
         match self.note(&phase, noted) {
             Ok(_) => self.wakes.emit(&phase.key),
             Err(error) => error!(object = %phase.key, %error, "what was noted of it is lost"),
@@ -556,5 +568,35 @@ pub(super) mod tests {
         let (mirrors, woken) = begun();
         mirrors.take([Change::There(mirror(2, false))]);
         assert_eq!(*woken.lock(), both());
+    }
+
+    /// A status that was on its way to the hub when the beginning was noted got there, and the process ended.
+    #[test]
+    fn what_has_begun_is_recalled_whatever_the_hub_has_got_meanwhile() {
+        let status = |status: &str, reason: &str| {
+            json!({"conditions": [{
+                "type": STARTED, "status": status, "reason": reason, "message": "", "observedGeneration": 1,
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]})
+        };
+        let queued = status("False", reasons::PREFLIGHT_ERROR);
+        let begun = status("True", reasons::STARTED);
+        for (noted, of_hub, is_recalled) in [(&begun, &queued, true), (&queued, &begun, false)] {
+            let mirrors = Mirrors::new("edge", Arc::default());
+            let mut object = mirror(1, true).to_object();
+            object["status"] = of_hub.clone();
+            object["metadata"]["resourceVersion"] = "3".into();
+            let hub = Record::read(mirror::KIND, &object.to_string()).unwrap();
+            mirrors.take([Change::All(vec![hub], 3)]);
+            let noted = serde_json::from_value(noted.clone()).unwrap();
+            mirrors.recall(vec![Saved {
+                mirror: mirror(1, true).into(),
+                noted: Some(noted),
+            }]);
+            let phase = mirrors.observed.phases.all().remove(0);
+            assert!(site_gate::state(&phase).begun.since().is_some(), "{of_hub}");
+            let is_reported = mirrors.unreported(&phase.key).is_some();
+            assert_eq!(is_reported, is_recalled, "{of_hub}");
+        }
     }
 }

@@ -27,6 +27,16 @@ impl Begun {
             Self::Not | Self::Skipped => None,
         }
     }
+
+    /// Whether the same phase can only have come to this after `before`: none goes back.
+    #[must_use]
+    pub fn is_after(self, before: Self) -> bool {
+        match before {
+            Self::Not => self != Self::Not,
+            Self::Stopping(_) => matches!(self, Self::Yes(_)),
+            Self::Skipped | Self::Yes(_) => false,
+        }
+    }
 }
 
 /// How far a phase is. The default is that of one that nothing is known of, or that is not there.

@@ -172,9 +172,13 @@ async fn what_stops_goes_on_stopping_after_the_agent_was_killed() {
     let is_before = async || {
         let live = pulled.live(&workload("")).await;
         let settings = pulled.live(&settings()).await;
-        live["spec"]["template"]["spec"]["containers"][0]["image"] == "web:1.0.0"
-            && live["spec"]["replicas"] == 0
-            && settings["data"]["version"] == "1.0.0"
+        let image = &live["spec"]["template"]["spec"]["containers"][0]["image"];
+        let found = json!([image, live["spec"]["replicas"], settings["data"]["version"]]);
+        let holds = found == json!(["web:1.0.0", 0, "1.0.0"]);
+        if !holds {
+            println!("{found}");
+        }
+        holds
     };
     pulled
         .ns
