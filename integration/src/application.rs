@@ -185,9 +185,16 @@ impl<'a> TestApplication<'a> {
         releases
     }
 
-    /// The Release of a generation, if there is one.
+    /// The Releases that are not being deleted, the oldest first.
+    pub async fn living(&self) -> Vec<Value> {
+        let mut releases = self.releases().await;
+        releases.retain(|release| release["metadata"]["deletionTimestamp"].is_null());
+        releases
+    }
+
+    /// The Release of a generation that is not being deleted, if there is one.
     pub async fn find(&self, wanted: i64) -> Option<Value> {
-        let releases = self.releases().await.into_iter();
+        let releases = self.living().await.into_iter();
         let mut releases = releases.filter(|release| generation(release) == wanted);
         releases.next_back()
     }

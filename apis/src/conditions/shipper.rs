@@ -13,6 +13,8 @@ pub const VALID_HISTORY: &str = "ValidHistory";
 
 /// Of a release: its last step was reached once. Never false.
 pub const COMPLETE: &str = "Complete";
+/// Of a release that is deleted, an addition of ours: others serve with what its pods have served with.
+pub const REPLACED: &str = "Replaced";
 /// Of a release: its clusters are chosen, and its targets are there.
 pub const SCHEDULED: &str = "Scheduled";
 /// Of a release: its strategy can be followed, which does not mean that a step was reached.
@@ -79,6 +81,10 @@ pub mod reasons {
     pub const NO_CACHED_CHART_REPO_INDEX: &str = "NoCachedChartRepoIndex";
     /// `Scheduled=False`: a request failed.
     pub const FAILED_API_CALL: &str = "FailedAPICall";
+    /// `Replaced=False`: its pods keep their traffic until other releases have taken over.
+    pub const STILL_SERVING: &str = "StillServing";
+    /// `Replaced=False`: its pods are being taken out of service.
+    pub const DRAINING: &str = "Draining";
     /// `StrategyExecuted=False`.
     pub const STRATEGY_EXECUTION_FAILED: &str = "StrategyExecutionFailed";
 

@@ -51,5 +51,9 @@ pub const ANNOTATION_RELEASE_ITERATION: &str = "shipper.booking.com/release.temp
 pub const ANNOTATION_RELEASE_CLUSTERS: &str = "shipper.booking.com/release.clusters";
 /// Annotation on applications and releases: the blocks that do not count for them, as `namespace/name` with commas.
 pub const ANNOTATION_BLOCK_OVERRIDE: &str = "shipper.booking.com/rollout-block.override";
+/// Finalizer on releases, an addition of ours: a release that is deleted stays until its pods are no longer needed.
+pub const FINALIZER_SERVING: &str = "baton.run/serving";
+/// Annotation on pods of a `ReplicaSet`: pods with a lower number are deleted before those with a higher one.
+pub const ANNOTATION_POD_DELETION_COST: &str = "controller.kubernetes.io/pod-deletion-cost";
 /// Annotation on `CapacityTargets`, as Shipper's documentation has it: number of pods that the chart asks for.
 pub const ANNOTATION_FINAL_REPLICA_COUNT: &str = "shipper.booking.com/v1/finalReplicaCount";

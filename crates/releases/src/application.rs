@@ -114,6 +114,7 @@ impl Outcome {
 /// - While a rollout block is in the way nothing is created or deleted, and the template stays as it is but for the
 ///   version of its chart.
 /// - Nothing is taken for an abort by a cache alone.
+/// - A Release that is being deleted counts as gone, except that its name stays taken.
 /// - Where nothing is left to do, the Application equals the observed one.
 #[must_use]
 pub fn decide(observed: &Observed<'_>) -> Step {
@@ -174,6 +175,10 @@ impl Sync<'_> {
     fn run(&mut self) -> Result<CleanUp, Stop> {
         self.correct();
         let mut history = History::read(self.observed.releases).map_err(SyncError::from)?;
+        if history.starts_over() {
+            // The next sync, without them, makes the first Release again.
+            return Ok(CleanUp::default());
+        }
         self.catch_up(&history);
         self.resolve()?;
         if self.is_blocked() {

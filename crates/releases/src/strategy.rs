@@ -6,6 +6,7 @@
 //! looked at, so at most one target is changed at a time.
 
 mod conditions;
+pub mod departure;
 #[cfg(test)]
 mod fixtures;
 pub mod order;
@@ -30,6 +31,7 @@ use thiserror::Error;
 
 use crate::{conditions::Conditions, event::Event, texts::Quoted};
 use order::{Direction, Position};
+use party::Party;
 use stages::Pass;
 
 pub use conditions::{ConditionType, state};
@@ -232,7 +234,7 @@ pub fn plan(own: Member, neighbours: Neighbours, now: Timestamp) -> Result<Plan,
             let achieved = achieved(successor.release);
             // The step that the head was sent to may be one that it has left again without reaching the other.
             // What follows must not take away then what it still needs.
-            let left = successor_is_head && !leader.is_at(step.values);
+            let left = successor_is_head && !Party::contender(leader, step.values).is_there();
             if achieved != Some(target) || left {
                 return Ok(waiting(own.release));
             }
@@ -242,6 +244,15 @@ pub fn plan(own: Member, neighbours: Neighbours, now: Timestamp) -> Result<Plan,
             Ok(Pass::follower(position, targets, step, now).run(last))
         }
     }
+}
+
+/// The next change by which the Release before an unscheduled head grows to the step of that head. It waits for no
+/// contender, least of all for one that never gets clusters.
+#[must_use]
+pub fn growth(head: &Release, previous: Member) -> Option<TargetPatch> {
+    let step = step_at(steps(head), head.spec.target_step, head).ok()?;
+    let targets = Targets::of(previous).ok()?;
+    Party::incumbent(targets, step.values).growth()
 }
 
 /// Reports of a pass in the conditions of the Release.
@@ -293,24 +304,6 @@ impl<'a> Targets<'a> {
             capacity: capacity.ok_or_else(|| missing("CapacityTarget"))?,
             traffic: traffic.ok_or_else(|| missing("TrafficTarget"))?,
         })
-    }
-
-    /// Whether the Release has what it is to have at a step that it leads.
-    fn is_at(&self, step: &RolloutStep) -> bool {
-        let (percent, weight) = (step.capacity.contender, step.traffic.contender);
-        self.capacity
-            .spec
-            .clusters
-            .iter()
-            .all(|cluster| cluster.percent == percent)
-            && self
-                .traffic
-                .spec
-                .clusters
-                .iter()
-                .all(|cluster| cluster.weight == weight)
-            && target::is_ready(self.capacity)
-            && target::is_ready(self.traffic)
     }
 }
 

@@ -198,6 +198,8 @@ pub fn achieved_traffic(ready: usize, application: usize, total: u64) -> u32 {
 /// # Guarantees
 /// - Only pods of the Release are named, and none that has the wanted label already.
 /// - Pods are taken in the order of their names, as many as are missing or too many.
+/// - Pods keep their traffic as long as as many pods of other Releases are to have some and have none yet. So the number
+///   of pods with traffic falls below that of the weights only if pods are not ready.
 #[must_use]
 pub fn plan(release: &str, cluster: Cluster) -> Plan {
     let Cluster {
@@ -237,7 +239,11 @@ pub fn plan(release: &str, cluster: Cluster) -> Plan {
             .map(|&name| name.to_owned())
             .collect()
     };
-    let (enable, disable) = (take(&disabled, missing), take(&enabled, surplus));
+    let awaited = awaited(release, cluster);
+    let (enable, disable) = (
+        take(&disabled, missing),
+        take(&enabled, surplus.saturating_sub(awaited)),
+    );
     let verdict = if is_ready {
         Verdict::Ready
     } else if missing > 0 || surplus > 0 {
@@ -251,6 +257,23 @@ pub fn plan(release: &str, cluster: Cluster) -> Plan {
         achieved,
         verdict,
     }
+}
+
+/// How many pods of other Releases are to get traffic, and get none yet.
+fn awaited(release: &str, cluster: Cluster) -> usize {
+    let Cluster {
+        weights,
+        pods,
+        endpoints,
+        ..
+    } = cluster;
+    let others = weights.iter().filter(|(name, _)| *name != release);
+    let awaited = others.map(|(name, weight)| {
+        let own = pods.iter().filter(|pod| pod.release == name);
+        let ready = own.clone().filter(|pod| endpoints.is_ready(pod.name));
+        target_pods(own.count(), pods.len(), *weight, total(weights)).saturating_sub(ready.count())
+    });
+    awaited.sum()
 }
 
 /// The labels are right, and yet other pods get traffic.

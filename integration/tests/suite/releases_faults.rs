@@ -6,6 +6,7 @@ mod failing_writes;
 mod kills;
 mod network;
 mod repository;
+mod serving;
 mod shared;
 mod state;
 mod watched;

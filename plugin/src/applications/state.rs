@@ -3,7 +3,7 @@
 use baton_apis::{
     ConditionStatus, Release, RolloutStep, ShipperCondition, StrategyState,
     conditions::shipper::{
-        ABORTING, BLOCKED, RELEASE_SYNCED, ROLLING_OUT, SCHEDULED, STRATEGY_EXECUTED,
+        ABORTING, BLOCKED, RELEASE_SYNCED, REPLACED, ROLLING_OUT, SCHEDULED, STRATEGY_EXECUTED,
         VALID_HISTORY,
         reasons::{
             BROKEN_CHART_SPEC, DUPLICATE_CAPABILITY_REQUIREMENT, NO_REGIONS_SPECIFIED,
@@ -104,13 +104,6 @@ pub(crate) fn judge_application(observed: &Observed) -> Verdict {
         };
         return Verdict::underway(with(wait, about(observed)));
     };
-    if newest.release.metadata.deletion_timestamp.is_some() {
-        // Then the Application goes back to the one before it.
-        return Verdict {
-            release: Some(newest.name().to_owned()),
-            ..Verdict::underway("is being deleted")
-        };
-    }
     let verdict = judge_release(observed, &newest.release);
     match about(observed) {
         // What keeps the Application from going on is no matter once all is done.
@@ -158,14 +151,17 @@ pub(crate) fn judge_release(observed: &Observed, release: &Release) -> Verdict {
 fn judge_alone(observed: &Observed, release: &Release) -> Verdict {
     let name = release.metadata.name.as_deref().unwrap_or_default();
     if release.metadata.deletion_timestamp.is_some() {
-        return Verdict::new(Outcome::Failed, "is being deleted");
+        let status = release.status.as_ref();
+        let replaced = status.and_then(|status| find(&status.conditions, REPLACED));
+        let why = replaced.map(|replaced| collapse_whitespace(&replaced.message));
+        return Verdict::new(Outcome::Failed, with("is being deleted".to_owned(), why));
     }
     let history = observed.known_history();
-    let members = history.as_ref().map_or(&[][..], History::members);
+    let members = history.as_ref().map_or_else(Vec::new, History::living);
     let place = members.iter().position(|member| member.name() == name);
     let newer = place.and_then(|place| members[place + 1..].first());
     if let Some(newer) = newer {
-        return follower(release, &members[place.unwrap_or_default()], newer);
+        return follower(release, members[place.unwrap_or_default()], newer);
     }
     if let Some(verdict) = refused(release) {
         return verdict;
@@ -497,7 +493,10 @@ mod tests {
         let (outcome, _, text) = judged(&objects);
         assert_eq!(
             (outcome, text.as_str()),
-            (Outcome::Underway, "release shop-new-0 is being deleted")
+            (
+                Outcome::Underway,
+                "waiting for the release of the present template"
+            )
         );
         objects[0]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         assert_eq!(judged(&objects).0, Outcome::Failed);

@@ -110,7 +110,7 @@ fn newest<'h, 'a>(
     history: &'h History<'a>,
 ) -> Result<&'h Member<'a>, Refusal> {
     let newest = history.newest().ok_or(Refusal::NoRelease)?;
-    if let [.., before, last] = history.members()
+    if let [.., before, last] = history.living()[..]
         && before.generation == last.generation
     {
         let names = [before.name().to_owned(), last.name().to_owned()];
@@ -120,13 +120,14 @@ fn newest<'h, 'a>(
     if let Some(named) = &observed.named
         && named != newest.name()
     {
+        let named_release = observed.release(named);
+        if named_release.is_some_and(|it| it.metadata.deletion_timestamp.is_some()) {
+            return Err(Refusal::ReleaseDeleting(named.clone()));
+        }
         return Err(Refusal::NotNewest {
             named: named.clone(),
             newest: newest.name().to_owned(),
         });
-    }
-    if newest.release.metadata.deletion_timestamp.is_some() {
-        return Err(Refusal::ReleaseDeleting(newest.name().to_owned()));
     }
     Ok(newest)
 }
@@ -244,7 +245,7 @@ pub(crate) fn abort(observed: &Observed, force: bool) -> Result<Abort, Refusal> 
     let history = observed.history()?;
     let newest = newest(observed, &history)?;
     let name = newest.name().to_owned();
-    let [.., before, _] = history.members() else {
+    let [.., before, _] = history.living()[..] else {
         return Err(Refusal::OnlyOne(name));
     };
     if !before.is_complete() {
@@ -252,9 +253,6 @@ pub(crate) fn abort(observed: &Observed, force: bool) -> Result<Abort, Refusal> 
             newest: name,
             before: before.name().to_owned(),
         });
-    }
-    if before.release.metadata.deletion_timestamp.is_some() {
-        return Err(Refusal::ReleaseDeleting(before.name().to_owned()));
     }
     if newest.is_complete() && !force {
         return Err(Refusal::Complete(name));
@@ -534,10 +532,13 @@ mod tests {
         assert_eq!(refusals(&objects, &app), all("it is being deleted"));
         let mut objects = at(0, Some(0));
         objects[2]["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
-        let [promote, abort, _] = refusals(&objects, &app);
+        let [promote, abort, _] = refusals(&objects, &rel("shop-new-0"));
         let deleting = "release shop-new-0 is being deleted";
         assert_eq!(promote.as_deref(), Some(deleting));
         assert_eq!(abort.as_deref(), Some(deleting));
+        // It counts as gone.
+        let refused = super::abort(&observed(&objects), false).unwrap_err();
+        assert_eq!(refused, Refusal::OnlyOne("shop-old-0".to_owned()));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The controller of Releases: chooses clusters, makes the targets, and takes them through the steps of the strategy.
 
+mod leave;
 mod schedule;
 
 use std::{collections::BTreeSet, sync::Arc};
@@ -7,7 +8,9 @@ use std::{collections::BTreeSet, sync::Arc};
 use baton_apis::{
     Release, ReleaseSpec, StrategyStatus,
     conditions::shipper::{BLOCKED, SCHEDULED, reasons::ROLLOUTS_BLOCKED},
-    constants::shipper::{ANNOTATION_BLOCK_OVERRIDE, ANNOTATION_RELEASE_CLUSTERS, LABEL_APP},
+    constants::shipper::{
+        ANNOTATION_BLOCK_OVERRIDE, ANNOTATION_RELEASE_CLUSTERS, FINALIZER_SERVING, LABEL_APP,
+    },
 };
 use baton_engine::conditions::Requeue;
 use baton_releases::{
@@ -17,7 +20,8 @@ use baton_releases::{
     event::Event,
     scheduling::error::ScheduleError,
     strategy::{
-        self, Member, Neighbours, Plan, Reached, TargetKind, TargetPatch, neighbours, plan, reached,
+        self, Member, Neighbours, Plan, Reached, TargetKind, TargetPatch, growth, neighbours, plan,
+        reached,
     },
 };
 use baton_runtime::{
@@ -60,6 +64,13 @@ impl Controller for Releases {
         queue.wake_on(&stores.traffic_targets.changes, self, |this, change| {
             this.on_change(change)
         });
+        queue.wake_on(&stores.applications.changes, self, |this, change| {
+            // Without its Application a Release serves for nobody.
+            let gone = change.object();
+            gone.map_or_else(Vec::new, |it| {
+                this.leaving(&Key::of(kinds::APPLICATION, &**it))
+            })
+        });
         // A cluster that appears, or takes Releases now, may be what some wait for (W12).
         queue.wake_on(&stores.clusters.changes, self, |this, _| this.unscheduled());
     }
@@ -72,10 +83,6 @@ impl Controller for Releases {
         if !stores.are_complete() {
             return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
         }
-        // Its targets and revisions go with it.
-        if release.metadata.deletion_timestamp.is_some() || release.spec == ReleaseSpec::default() {
-            return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
-        }
         let mut sync = Sync {
             wanted: Release::clone(&release),
             conditions: {
@@ -85,7 +92,15 @@ impl Controller for Releases {
             },
             events: Vec::new(),
             failure: None,
+            target: None,
         };
+        if release.metadata.deletion_timestamp.is_some() {
+            return self.leave(key, &release, sync).await;
+        }
+        if release.spec == ReleaseSpec::default() {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
+        }
+        self.claim(key, &mut sync.wanted);
         let plan = self.run(key, &mut sync).await;
         self.write(key, &release, sync, plan).await
     }
@@ -99,6 +114,8 @@ struct Sync {
     events: Vec<Event>,
     /// Why the Release is not scheduled.
     failure: Option<ScheduleError>,
+    /// The one change of a target.
+    target: Option<TargetPatch>,
 }
 
 impl Releases {
@@ -125,12 +142,40 @@ impl Releases {
                 let (reason, message) = (failure.reason(), failure.to_string());
                 sync.conditions.set(SCHEDULED, false, &reason, &message);
                 sync.failure = Some(failure);
+                sync.target = self.growth(key, &sync.wanted);
                 return None;
             }
         }
+        if self.is_superseded(key, &sync.wanted) {
+            // The Application deletes it. Until then it serves as it does.
+            return None;
+        }
         let plan = self.plan(key, &sync.wanted);
         strategy::report(&mut sync.conditions, plan.as_ref());
-        plan.ok()
+        let plan = plan.ok();
+        sync.target = plan.as_ref().and_then(|plan| plan.target.clone());
+        plan
+    }
+
+    /// What the Release before a head without clusters is to get.
+    fn growth(&self, key: &Key, head: &Release) -> Option<TargetPatch> {
+        let siblings = self.siblings(key, head);
+        let (previous, None) = neighbours(&siblings, &order(head), |it| order(it)) else {
+            return None;
+        };
+        let previous = previous?;
+        growth(head, member(previous, &self.targets(key, previous)))
+    }
+
+    /// The targets of a Release of the same namespace.
+    fn targets(&self, key: &Key, release: &Release) -> Targets {
+        let stores = &self.base.stores;
+        let name = release.name_any();
+        (
+            stores.installation_targets.get(&key.namespace, &name),
+            stores.capacity_targets.get(&key.namespace, &name),
+            stores.traffic_targets.get(&key.namespace, &name),
+        )
     }
 
     /// What the strategy asks for now.
@@ -138,18 +183,10 @@ impl Releases {
         let siblings = self.siblings(key, release);
         let own = order(release);
         let (previous, successor) = neighbours(&siblings, &own, |it| order(it));
-        let targets = |release: &Release| {
-            let stores = &self.base.stores;
-            let name = release.name_any();
-            (
-                stores.installation_targets.get(&key.namespace, &name),
-                stores.capacity_targets.get(&key.namespace, &name),
-                stores.traffic_targets.get(&key.namespace, &name),
-            )
-        };
-        let own_targets = targets(release);
+        let own_targets = self.targets(key, release);
         let other = successor.or(previous);
-        let other_targets = other.map(|other| targets(other)).unwrap_or_default();
+        let other_targets = other.map(|other| self.targets(key, other));
+        let other_targets = other_targets.unwrap_or_default();
         let other = other.map(|other| member(other, &other_targets));
         let role = match (successor, other) {
             (Some(successor), Some(member)) => Neighbours::Follower {
@@ -183,10 +220,11 @@ impl Releases {
             mut conditions,
             mut events,
             failure,
+            target,
         } = sync;
         // The Release may only say that a step is reached, or waits, once what it waits for is asked for.
-        if let Some(target) = plan.as_ref().and_then(|plan| plan.target.as_ref()) {
-            self.patch(key, target).await?;
+        if let Some(target) = target {
+            self.patch(key, &target).await?;
         }
         if let Some(changes) = conditions.take_changes() {
             events.push(Event::normal(CONDITION_CHANGED, changes));
@@ -247,8 +285,19 @@ impl Releases {
         Ok(())
     }
 
-    /// The Releases of the same application that are not being deleted, this one left out.
+    /// The other Releases of the same application that take part in its rollout: of those that are not being deleted
+    /// the newest, and those that were complete once. An unfinished one that has a newer one beside it is superseded.
     fn siblings(&self, key: &Key, release: &Release) -> Vec<Arc<Release>> {
+        let mut siblings = self.living(key, release);
+        let own = release.metadata.deletion_timestamp.is_none();
+        let own = own.then(|| order(release));
+        let newest = siblings.iter().map(|it| order(it)).chain(own).max();
+        siblings.retain(|it| history::is_complete(it) || Some(order(it)) == newest);
+        siblings
+    }
+
+    /// The Releases of the same application that are not being deleted, this one left out.
+    fn living(&self, key: &Key, release: &Release) -> Vec<Arc<Release>> {
         let Some(application) = release.labels().get(LABEL_APP) else {
             return Vec::new();
         };
@@ -262,26 +311,68 @@ impl Releases {
         releases
     }
 
-    /// Trigger: a Release, or a target of one, wakes that Release and its neighbours by generation.
+    /// True if a Release that never was complete has a newer one beside it.
+    fn is_superseded(&self, key: &Key, release: &Release) -> bool {
+        let own = order(release);
+        !history::is_complete(release) && self.living(key, release).iter().any(|it| order(it) > own)
+    }
+
+    /// Lets nobody delete a Release whose pods serve, or may do so, before others serve in their place.
+    fn claim(&self, key: &Key, release: &mut Release) {
+        let is_claimed = release
+            .finalizers()
+            .iter()
+            .any(|it| it == FINALIZER_SERVING);
+        let capacity = self
+            .base
+            .stores
+            .capacity_targets
+            .get(&key.namespace, &key.name);
+        let has_pods = capacity.is_some_and(|target| {
+            let mut clusters = target.spec.clusters.iter();
+            clusters.any(|cluster| cluster.percent > 0)
+        });
+        if !is_claimed && has_pods {
+            release.finalizers_mut().push(FINALIZER_SERVING.to_owned());
+        }
+    }
+
+    /// Trigger: a Release, or a target of one, wakes that Release, its neighbours by generation, and those of the
+    /// application that wait for others before they go.
     fn on_change<K: Kind>(&self, change: &Change<K>) -> Vec<Wake<Key>> {
         let Some(object) = change.object() else {
             return Vec::new();
         };
         let own = Key::of(kinds::RELEASE, &**object);
         let mut keys = BTreeSet::from([own.clone()]);
+        let application = object.labels().get(LABEL_APP);
         let release = self.base.stores.releases.get(&own.namespace, &own.name);
         if let Some(release) = release {
             let siblings = self.siblings(&own, &release);
             let (before, after) = neighbours(&siblings, &order(&release), |it| order(it));
             let near = before.into_iter().chain(after);
             keys.extend(near.map(|it| Key::of(kinds::RELEASE, &**it)));
-        } else if let Some(application) = object.labels().get(LABEL_APP) {
+        } else if let Some(application) = application {
             // It is gone: its neighbours are neighbours of each other now.
             let stores = &self.base.stores;
             let releases = stores.releases.of_application(&own.namespace, application);
             keys.extend(releases.iter().map(|it| Key::of(kinds::RELEASE, &**it)));
         }
-        keys.into_iter().map(Wake::now).collect()
+        let wakes = keys.into_iter().map(Wake::now);
+        let application = application.map(|it| Key::new(kinds::APPLICATION, &own.namespace, it));
+        let leaving = application.map(|it| self.leaving(&it));
+        wakes.chain(leaving.into_iter().flatten()).collect()
+    }
+
+    /// Trigger: the Releases of an Application that are being deleted.
+    fn leaving(&self, application: &Key) -> Vec<Wake<Key>> {
+        let releases = &self.base.stores.releases;
+        let releases = releases.of_application(&application.namespace, &application.name);
+        let leaving = releases.iter();
+        let leaving = leaving.filter(|it| it.metadata.deletion_timestamp.is_some());
+        leaving
+            .map(|it| Wake::now(Key::of(kinds::RELEASE, &**it)))
+            .collect()
     }
 
     /// Trigger: the Releases that have no clusters.

@@ -63,48 +63,54 @@ impl<'a> History<'a> {
         });
     }
 
-    /// All of them, the oldest first.
+    /// All of them, the oldest first, with those that are being deleted.
     #[must_use]
     pub fn members(&self) -> &[Member<'a>] {
         &self.0
     }
 
-    /// The newest one, which is or will be rolled out: the contender.
+    /// The newest one that is not being deleted, which is or will be rolled out: the contender.
     #[must_use]
     pub fn newest(&self) -> Option<&Member<'a>> {
-        self.0.last()
+        self.living().pop()
     }
 
     /// The one that the newest replaces: the newest of the others that was complete once.
     #[must_use]
     pub fn incumbent(&self) -> Option<&Member<'a>> {
-        self.others()
-            .iter()
-            .rev()
-            .find(|member| member.is_complete())
+        self.others().into_iter().rev().find(|it| it.is_complete())
     }
 
-    /// Their names, the oldest first.
+    /// The names of those that are not being deleted, the oldest first.
     #[must_use]
     pub fn names(&self) -> Vec<String> {
-        self.0
-            .iter()
-            .map(|member| member.name().to_owned())
-            .collect()
+        let living = self.living().into_iter();
+        living.map(|member| member.name().to_owned()).collect()
+    }
+
+    /// Those that are not being deleted, the oldest first.
+    #[must_use]
+    pub fn living(&self) -> Vec<&Member<'a>> {
+        let members = self.0.iter();
+        members.filter(|member| !member.is_deleting()).collect()
+    }
+
+    /// True if the only Releases are on their way out and none of them was ever complete: nothing that serves is left
+    /// for another Release to replace, and the next one gets the name of the first (E16 of the contract).
+    pub(super) fn starts_over(&self) -> bool {
+        let is_empty = self.0.is_empty();
+        !is_empty && self.newest().is_none() && !self.0.iter().any(Member::is_complete)
     }
 
     /// Which of them go when so many completed ones stay besides the newest (ruling S8).
     #[must_use]
     pub fn clean_up(&self, limit: usize) -> CleanUp {
-        let (completed, unfinished): (Vec<_>, Vec<_>) = self
-            .others()
-            .iter()
-            .partition(|member| member.is_complete());
+        let (completed, unfinished): (Vec<_>, Vec<_>) =
+            self.others().into_iter().partition(|it| it.is_complete());
         let surplus = completed.len().saturating_sub(limit);
-        // Those on their way out count, but are not deleted again.
         let names = |members: &[&Member<'_>]| {
-            let members = members.iter().filter(|member| !member.is_deleting());
-            members.map(|member| member.name().to_owned()).collect()
+            let names = members.iter().map(|member| member.name().to_owned());
+            names.collect()
         };
         CleanUp {
             unfinished: names(&unfinished),
@@ -112,8 +118,11 @@ impl<'a> History<'a> {
         }
     }
 
-    fn others(&self) -> &[Member<'a>] {
-        self.0.split_last().map_or(&[], |(_, others)| others)
+    /// The living ones without the newest.
+    fn others(&self) -> Vec<&Member<'a>> {
+        let mut living = self.living();
+        living.pop();
+        living
     }
 }
 
@@ -127,8 +136,7 @@ impl Member<'_> {
     /// Whether its last step was reached once.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        let status = self.release.status.as_ref();
-        status.is_some_and(|status| is_true(&status.conditions, COMPLETE))
+        is_complete(&self.release)
     }
 
     /// Hash of its environment, whatever its label says.
@@ -140,6 +148,13 @@ impl Member<'_> {
     fn is_deleting(&self) -> bool {
         self.release.metadata.deletion_timestamp.is_some()
     }
+}
+
+/// Whether the last step of a Release was reached once.
+#[must_use]
+pub fn is_complete(release: &Release) -> bool {
+    let status = release.status.as_ref();
+    status.is_some_and(|status| is_true(&status.conditions, COMPLETE))
 }
 
 /// The number that orders the Releases of an Application.

@@ -4,7 +4,7 @@ use baton_apis::{
     Application, Release, ReleaseSpec,
     constants::shipper::{
         ANNOTATION_BLOCK_OVERRIDE, ANNOTATION_RELEASE_GENERATION, ANNOTATION_RELEASE_ITERATION,
-        API_VERSION, LABEL_APP, LABEL_RELEASE, LABEL_RELEASE_HASH,
+        API_VERSION, FINALIZER_SERVING, LABEL_APP, LABEL_RELEASE, LABEL_RELEASE_HASH,
     },
 };
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
@@ -55,6 +55,7 @@ pub(super) fn next(application: &Application, history: &History<'_>, generation:
             uid: owner.uid.clone().unwrap_or_default(),
             ..OwnerReference::default()
         }]),
+        finalizers: Some(vec![FINALIZER_SERVING.to_owned()]),
         ..ObjectMeta::default()
     };
     Release {

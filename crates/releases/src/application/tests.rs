@@ -3,4 +3,5 @@
 mod cases;
 mod failures;
 mod fixtures;
+mod leaving;
 mod properties;

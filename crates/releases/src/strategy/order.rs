@@ -144,6 +144,12 @@ impl Present {
         weight: Equal,
         share: Equal,
     };
+
+    /// True if the Release gets pods or traffic, and gives up no pods.
+    #[must_use]
+    pub fn grows(self) -> bool {
+        self.capacity != Greater && (self.capacity == Less || self.weight == Less)
+    }
 }
 
 /// The stages in the order that is safe as things are.
@@ -152,6 +158,8 @@ impl Present {
 /// somebody changes `spec.targetStep` half-way, targets may have to grow that would shrink otherwise, and the order of
 /// the position would take capacity away from traffic (W36). So whoever gets a greater share of the traffic gets its
 /// capacity before, and whoever gets a smaller one, or has more capacity than it needs, gives it up after.
+///
+/// A Release before it that grows comes first of all: a contender may never become ready.
 #[must_use]
 pub fn ordered(position: Position, own: Present, previous: Present) -> Vec<Stage> {
     let mut stages = position.stages().to_vec();
@@ -163,27 +171,29 @@ pub fn ordered(position: Position, own: Present, previous: Present) -> Vec<Stage
     // Sorting is stable: stages of the same rank stay in the order of the position.
     stages.sort_by_key(|&stage| match stage {
         Stage::Installation => 0,
+        Stage::Capacity(Side::Previous) if previous.grows() => 1,
+        Stage::Traffic(Side::Previous) if previous.grows() && previous.weight == Less => 2,
         Stage::Capacity(side) => match present(side) {
             // What has to give up weight and gets a greater share nevertheless gives up weight first.
             Present {
                 capacity: Greater,
                 weight: Greater,
                 ..
-            } => 5,
-            Present { share: Less, .. } => 1,
+            } => 7,
+            Present { share: Less, .. } => 3,
             Present {
                 share: Equal,
                 capacity: Less | Equal,
                 ..
-            } if is_first(usual, side) => 1,
-            _ => 5,
+            } if is_first(usual, side) => 3,
+            _ => 7,
         },
         Stage::Traffic(side) => match present(side).weight {
-            Less => 2,
-            Equal => 3,
-            Greater => 4,
+            Less => 4,
+            Equal => 5,
+            Greater => 6,
         },
-        Stage::State => 6,
+        Stage::State => 8,
     });
     stages
 }

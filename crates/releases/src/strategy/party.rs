@@ -4,7 +4,9 @@ use std::cmp::Ordering;
 
 use baton_apis::RolloutStep;
 
-use super::{Targets, order::Present};
+use serde_json::json;
+
+use super::{TargetKind, TargetPatch, Targets, name, order::Present, target};
 
 /// A Release with its targets, and what they are to be.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +57,52 @@ impl<'a> Party<'a> {
             weight: together(weight),
             share: compare(share(Self::weights), share(Self::wanted_weights)),
         }
+    }
+
+    /// The patch that gives all clusters the percentage.
+    pub(super) fn capacity_patch(&self) -> TargetPatch {
+        let mut clusters = self.targets.capacity.spec.clusters.clone();
+        for cluster in &mut clusters {
+            cluster.percent = self.percent;
+        }
+        TargetPatch {
+            kind: TargetKind::Capacity,
+            name: name(self.targets.release).to_owned(),
+            body: json!({"spec": {"clusters": clusters}}),
+        }
+    }
+
+    /// The patch that gives all clusters the weight.
+    pub(super) fn traffic_patch(&self) -> TargetPatch {
+        let mut clusters = self.targets.traffic.spec.clusters.clone();
+        for cluster in &mut clusters {
+            cluster.weight = self.weight;
+        }
+        TargetPatch {
+            kind: TargetKind::Traffic,
+            name: name(self.targets.release).to_owned(),
+            body: json!({"spec": {"clusters": clusters}}),
+        }
+    }
+
+    /// The next change by which the Release grows; none while it waits for one, or need not grow.
+    pub(super) fn growth(&self) -> Option<TargetPatch> {
+        match self.present(None) {
+            present if !present.grows() => None,
+            Present {
+                capacity: Ordering::Less,
+                ..
+            } => Some(self.capacity_patch()),
+            _ => target::is_ready(self.targets.capacity).then(|| self.traffic_patch()),
+        }
+    }
+
+    /// True if the Release has the pods and the traffic that it is to have.
+    pub(super) fn is_there(&self) -> bool {
+        let present = self.present(None);
+        (present.capacity, present.weight) == (Ordering::Equal, Ordering::Equal)
+            && target::is_ready(self.targets.capacity)
+            && target::is_ready(self.targets.traffic)
     }
 
     fn weights(&self) -> u128 {

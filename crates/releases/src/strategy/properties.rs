@@ -6,10 +6,15 @@
 
 use std::collections::{HashMap, VecDeque, hash_map::Entry};
 
-use baton_apis::RolloutStep;
+use baton_apis::{ClusterTrafficStatus, RolloutStep};
 use proptest::prelude::*;
 
-use super::{fixtures::*, *};
+use super::{
+    departure::{Departure, departure},
+    fixtures::*,
+    *,
+};
+use crate::traffic::target_pods;
 
 const NOW: Timestamp = Timestamp::constant(100, 0);
 
@@ -47,7 +52,18 @@ impl Side {
         if self.weight.present != self.weight.wanted {
             parts = parts.lacks_traffic("a: InProgress");
         }
+        parts.traffic.status.as_mut().unwrap().clusters = vec![ClusterTrafficStatus {
+            name: "a".into(),
+            achieved_traffic: self.weight.present.into(),
+            ..Default::default()
+        }];
         parts
+    }
+
+    /// Pods that run, out of a hundred. A step that is left before its capacity is there has what its target asks for,
+    /// or less.
+    fn pods(self) -> usize {
+        self.capacity.present.min(self.capacity.wanted).into()
     }
 
     fn obey(&mut self, patch: &TargetPatch) {
@@ -66,6 +82,10 @@ struct World {
     achieved: Option<i32>,
     new: Side,
     old: Option<Side>,
+    /// A contender that is being deleted: a newer one has superseded it, or somebody has deleted it.
+    left: Option<Side>,
+    /// Somebody has, and the incumbent is the newest. Its contender has nothing then.
+    is_aborted: bool,
 }
 
 impl World {
@@ -75,7 +95,53 @@ impl World {
             achieved: None,
             new: Side::with(0, 0),
             old: with_old.then(|| Side::with(100, 100)),
+            left: None,
+            is_aborted: false,
         }
+    }
+
+    /// The world after another template, and that after the newest Release was deleted.
+    fn changed(self, steps: &[RolloutStep]) -> Vec<Self> {
+        let is_complete = self.achieved.is_some_and(|step| is_last(steps, step));
+        if self.left.is_some() || is_complete {
+            return Vec::new();
+        }
+        let left = (!self.is_aborted).then_some(self.new);
+        let next = Self {
+            left,
+            old: self.old,
+            ..Self::start(true)
+        };
+        let aborted = Self {
+            is_aborted: true,
+            ..next
+        };
+        vec![next, aborted]
+    }
+
+    /// The world after a pass over the Release that is being deleted.
+    fn leaves(mut self, steps: &[RolloutStep]) -> Self {
+        let (Some(mut left), Some(old)) = (self.left, self.old) else {
+            return self;
+        };
+        let parts = left.parts("left", steps);
+        let new = self.new.parts("new", steps).at(self.target, self.achieved);
+        let old = old.parts("old", &all_in()).at(0, Some(0));
+        let (head, previous) = match self.is_aborted {
+            true => (old.member(), None),
+            false => (new.member(), Some(old.member())),
+        };
+        match departure(parts.member(), Some(head), previous) {
+            Departure::Goes => self.left = None,
+            Departure::Drains(patch) => {
+                if let Some(patch) = patch {
+                    left.obey(&patch);
+                }
+                self.left = Some(left);
+            }
+            Departure::Stays(_) => {}
+        }
+        self
     }
 
     /// The world after a pass over the head.
@@ -84,8 +150,11 @@ impl World {
         let old = self
             .old
             .map(|old| old.parts("old", &all_in()).at(0, Some(0)));
-        let previous = old.as_ref().map(Parts::member);
-        let plan = plan(new.member(), Neighbours::Head { previous }, NOW).unwrap();
+        let (head, previous) = match &old {
+            Some(old) if self.is_aborted => (old.member(), None),
+            old => (new.member(), old.as_ref().map(Parts::member)),
+        };
+        let plan = plan(head, Neighbours::Head { previous }, NOW).unwrap();
         self.write(&plan);
         if let Some(achieved) = plan.achieved {
             self.achieved = Some(achieved.step);
@@ -95,7 +164,7 @@ impl World {
 
     /// The world after a pass over the Release before it.
     fn follower(mut self, steps: &[RolloutStep]) -> Self {
-        let Some(old) = self.old else {
+        let Some(old) = self.old.filter(|_| !self.is_aborted) else {
             return self;
         };
         let new = self.new.parts("new", steps).at(self.target, self.achieved);
@@ -119,8 +188,11 @@ impl World {
 
     /// The worlds in which one more target is obeyed.
     fn obeyed(self) -> Vec<Self> {
-        let mut worlds = vec![self; 4];
+        let mut worlds = vec![self; 4 + usize::from(self.left.is_some())];
         let settle = |amount: &mut Amount| amount.present = amount.wanted;
+        if let Some(left) = worlds.get_mut(4).and_then(|world| world.left.as_mut()) {
+            settle(&mut left.weight);
+        }
         settle(&mut worlds[0].new.capacity);
         settle(&mut worlds[1].new.weight);
         if self.old.is_some() {
@@ -149,6 +221,17 @@ impl World {
         sides.iter().flatten().all(serves)
     }
 
+    /// How many pods have traffic, if a hundred are wanted of each.
+    fn served(&self) -> usize {
+        let sides = [Some(self.new), self.old, self.left];
+        let sides = || sides.iter().flatten();
+        let pods = sides().map(|side| side.pods()).sum();
+        let total = sides().map(|side| u64::from(side.weight.present)).sum();
+        let served =
+            sides().map(|side| target_pods(side.pods(), pods, side.weight.present.into(), total));
+        served.sum()
+    }
+
     fn has_traffic(&self) -> bool {
         let sides = [Some(self.new), self.old];
         sides.iter().flatten().any(|side| side.weight.present > 0)
@@ -172,7 +255,8 @@ impl World {
             let before = self;
             self = self.head(steps);
             self = self.follower(steps);
-            for place in 0..4 {
+            self = self.leaves(steps);
+            for place in 0..self.obeyed().len() {
                 self = self.obeyed()[place];
             }
             if self == before {
@@ -183,13 +267,27 @@ impl World {
     }
 }
 
-/// All worlds that can be reached, with the one that each comes from.
-fn reach(start: World, steps: &[RolloutStep]) -> HashMap<World, Option<World>> {
+fn is_last(steps: &[RolloutStep], step: i32) -> bool {
+    usize::try_from(step).is_ok_and(|step| step + 1 == steps.len())
+}
+
+/// All worlds that can be reached, with the one that each comes from, if nobody but `others` changes anything besides
+/// the step.
+fn reach(
+    start: World,
+    steps: &[RolloutStep],
+    others: impl Fn(World) -> Vec<World>,
+) -> HashMap<World, Option<World>> {
     let mut found = HashMap::from([(start, None)]);
     let mut queue = VecDeque::from([start]);
     while let Some(world) = queue.pop_front() {
-        let mut next = vec![world.head(steps), world.follower(steps)];
+        let mut next = vec![
+            world.head(steps),
+            world.follower(steps),
+            world.leaves(steps),
+        ];
         next.extend(world.obeyed());
+        next.extend(others(world));
         next.extend((0..steps.len()).map(|step| World {
             target: i32::try_from(step).unwrap(),
             ..world
@@ -237,7 +335,7 @@ fn strategies() -> Vec<Vec<RolloutStep>> {
 
 /// Capacity is there before traffic comes, and stays until it has gone.
 fn check_capacity(steps: &[RolloutStep]) {
-    let found = reach(World::start(true), steps);
+    let found = reach(World::start(true), steps, |_| Vec::new());
     for step in 0..steps.len() {
         let step = i32::try_from(step).ok();
         assert!(found.keys().any(|world| world.achieved == step));
@@ -250,7 +348,7 @@ fn check_capacity(steps: &[RolloutStep]) {
 
 /// Every world ends at the step.
 fn check_ends(steps: &[RolloutStep], with_old: bool) {
-    let found = reach(World::start(with_old), steps);
+    let found = reach(World::start(with_old), steps, |_| Vec::new());
     for world in found.keys() {
         let end = world.end(steps);
         let step = &steps[usize::try_from(world.target).unwrap()];
@@ -270,7 +368,7 @@ fn capacity_is_there_before_traffic_and_stays_until_it_has_gone() {
 #[test]
 fn a_first_release_has_capacity_for_its_traffic() {
     for steps in strategies() {
-        let found = reach(World::start(false), &steps);
+        let found = reach(World::start(false), &steps, |_| Vec::new());
         for world in found.keys() {
             let Amount { wanted, present } = world.new.capacity;
             let serves = world.new.weight.present == 0 || wanted.min(present) > 0;
@@ -284,6 +382,42 @@ fn every_world_ends_at_the_step() {
     for steps in strategies() {
         check_ends(&steps, true);
         check_ends(&steps, false);
+    }
+}
+
+/// The steps of this strategy want a hundred pods to have traffic, each of them. Percentages are rounded up, so a share
+/// may be a pod less than its part.
+#[test]
+fn no_edit_and_no_abort_takes_a_pod_out_of_service() {
+    let steps = vanguard();
+    let found = reach(World::start(true), &steps, |world| world.changed(&steps));
+    assert!(found.keys().any(|world| world.is_aborted));
+    for world in found.keys() {
+        assert!(world.served() >= 99, "{}", story(*world, &found));
+    }
+}
+
+/// A contender may never get a pod: the incumbent has all of its own then, and nothing is left of the one before.
+#[test]
+fn a_contender_that_never_comes_up_keeps_nobody_waiting() {
+    let steps = vanguard();
+    let found = reach(World::start(true), &steps, |world| world.changed(&steps));
+    let stuck = |world: &&World| world.target == 0 && !world.is_aborted;
+    for world in found
+        .keys()
+        .filter(stuck)
+        .filter(|it| it.new == Side::with(0, 0))
+    {
+        let mut end = *world;
+        for _ in 0..40 {
+            end = end.head(&steps).leaves(&steps);
+            for place in 1..end.obeyed().len() {
+                end = end.obeyed()[place];
+            }
+        }
+        assert_eq!(end.left, None, "{}", story(*world, &found));
+        let old = end.old.unwrap();
+        assert_eq!(old, Side::with(100, 100), "{}", story(*world, &found));
     }
 }
 

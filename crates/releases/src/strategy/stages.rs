@@ -1,8 +1,9 @@
 //! One pass through the stages of a step.
 
+use std::cmp::Ordering;
+
 use baton_apis::{AchievedStep, StrategyState, StrategyStatus};
 use jiff::Timestamp;
-use serde_json::{Value, json};
 
 use super::{
     Plan, Step, TargetPatch, Targets, achieved,
@@ -133,7 +134,19 @@ impl<'a> Pass<'a> {
         let own = self.own.present(self.previous.as_ref());
         let previous = self.previous.as_ref();
         let previous = previous.map(|party| party.present(Some(&self.own)));
-        ordered(self.position, own, previous.unwrap_or(Present::SETTLED))
+        let previous = previous.unwrap_or(Present::SETTLED);
+        let mut stages = ordered(self.position, own, previous);
+        if previous.grows() && !self.is_installed() {
+            // What grows waits for no contender. Its stages are next to the installation.
+            let count = 1 + usize::from(previous.weight == Ordering::Less);
+            stages[..=count].rotate_left(1);
+        }
+        stages
+    }
+
+    fn is_installed(&self) -> bool {
+        let status = self.own.targets.installation.status.as_ref();
+        is_true(status.map_or(&[][..], |status| &status.conditions), READY)
     }
 
     fn party(&self, side: Side) -> Option<&Party<'a>> {
@@ -155,11 +168,11 @@ impl<'a> Pass<'a> {
     }
 
     fn judge_installation(&self, stage: Stage) -> Verdict {
-        let status = self.own.targets.installation.status.as_ref();
-        let conditions = status.map_or(&[][..], |status| &status.conditions);
-        if stage == Stage::State || is_true(conditions, READY) {
+        if stage == Stage::State || self.is_installed() {
             return Verdict::Satisfied;
         }
+        let status = self.own.targets.installation.status.as_ref();
+        let conditions = status.map_or(&[][..], |status| &status.conditions);
         let message = find(conditions, READY).map_or("", |ready| &ready.message);
         let name = name(self.own.targets.release);
         Verdict::Unsatisfied {
@@ -194,10 +207,6 @@ impl<'a> Pass<'a> {
             .map(|cluster| cluster.name.as_str())
             .collect();
         unless_ready(target, changed, |why| {
-            let mut clusters = clusters.clone();
-            for cluster in &mut clusters {
-                cluster.percent = party.percent;
-            }
             let type_ = match side {
                 Side::Own => ConditionType::ContenderAchievedCapacity,
                 Side::Previous => ConditionType::IncumbentAchievedCapacity,
@@ -205,7 +214,7 @@ impl<'a> Pass<'a> {
             (
                 type_,
                 pending(party, "capacity", "ct", why),
-                json!(clusters),
+                party.capacity_patch(),
             )
         })
         .unwrap_or(Verdict::Satisfied)
@@ -219,7 +228,7 @@ impl<'a> Pass<'a> {
                 (
                     traffic_type(side),
                     pending(party, "traffic", "tt", why),
-                    Value::Null,
+                    party.traffic_patch(),
                 )
             })
         })
@@ -234,14 +243,10 @@ fn judge_traffic(side: Side, party: &Party) -> Verdict {
         .filter(|cluster| cluster.weight != party.weight);
     let changed = changed.map(|cluster| cluster.name.as_str()).collect();
     unless_ready(target, changed, |why| {
-        let mut clusters = clusters.clone();
-        for cluster in &mut clusters {
-            cluster.weight = party.weight;
-        }
         (
             traffic_type(side),
             pending(party, "traffic", "tt", why),
-            json!(clusters),
+            party.traffic_patch(),
         )
     })
     .unwrap_or(Verdict::Satisfied)
@@ -264,11 +269,11 @@ fn pending(party: &Party, what: &str, short: &str, why: &str) -> String {
 }
 
 /// Nothing if a target is what it is to be and ready in all clusters. `changed` are the clusters whose spec has to
-/// change, `tell` makes a condition with its message and the new clusters of the reason.
+/// change, `tell` makes a condition with its message, and the patch for them, of the reason.
 fn unless_ready<T: Target>(
     target: &T,
     mut changed: Vec<&str>,
-    tell: impl Fn(&str) -> (ConditionType, String, Value),
+    tell: impl Fn(&str) -> (ConditionType, String, TargetPatch),
 ) -> Option<Verdict> {
     let is_changed = !changed.is_empty();
     let why = if is_changed {
@@ -281,16 +286,11 @@ fn unless_ready<T: Target>(
         let ready = find(target.conditions(), READY);
         ready.map_or(String::new(), |ready| ready.message.clone())
     };
-    let (type_, message, clusters) = tell(&why);
-    let patch = is_changed.then(|| TargetPatch {
-        kind: T::KIND,
-        name: target.name().to_owned(),
-        body: json!({"spec": {"clusters": clusters}}),
-    });
+    let (type_, message, patch) = tell(&why);
     Some(Verdict::Unsatisfied {
         type_,
         message,
-        patch,
+        patch: is_changed.then_some(patch),
     })
 }
 

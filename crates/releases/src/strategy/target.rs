@@ -2,7 +2,6 @@
 
 use baton_apis::{CapacityTarget, ShipperCondition, TrafficTarget};
 
-use super::TargetKind;
 use crate::conditions::is_true;
 
 /// Condition of all targets: the clusters are as the spec has it.
@@ -15,10 +14,6 @@ pub(super) fn is_ready(target: &impl Target) -> bool {
 
 /// A target that a strategy changes.
 pub(super) trait Target {
-    /// Which of the two it is.
-    const KIND: TargetKind;
-    /// Its name, which is that of the Release.
-    fn name(&self) -> &str;
     /// Whether the status speaks of the spec as it is.
     fn is_observed(&self) -> bool;
     /// What its controller says of all clusters.
@@ -28,15 +23,8 @@ pub(super) trait Target {
 }
 
 macro_rules! target {
-    ($type:ty, $kind:expr) => {
+    ($type:ty) => {
         impl Target for $type {
-            /// Which of the two it is.
-            const KIND: TargetKind = $kind;
-
-            fn name(&self) -> &str {
-                self.metadata.name.as_deref().unwrap_or_default()
-            }
-
             fn is_observed(&self) -> bool {
                 let status = self.status.as_ref();
                 let observed = status.and_then(|status| status.observed_generation);
@@ -60,5 +48,5 @@ macro_rules! target {
     };
 }
 
-target!(CapacityTarget, TargetKind::Capacity);
-target!(TrafficTarget, TargetKind::Traffic);
+target!(CapacityTarget);
+target!(TrafficTarget);

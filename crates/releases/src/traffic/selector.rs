@@ -61,8 +61,8 @@ impl Selector {
 /// What the Service is to select as things are.
 ///
 /// # Guarantees
-/// It changes only when the labels of all Releases are as the weights want them. So a change takes traffic from no pod
-/// that is to have it.
+/// It changes only when all pods that are to have traffic have the label, and to the name of a Release only when no
+/// others have it. So a change takes traffic from no pod that is to have it.
 #[must_use]
 pub fn wanted(cluster: Cluster) -> Selector {
     let present = cluster.selector;
@@ -74,7 +74,7 @@ pub fn wanted(cluster: Cluster) -> Selector {
         // From one Release to another the way is over the labels: both may have pods that are to get traffic.
         (_, Selector::Release(_)) | (None, Selector::Label) => Selector::Label,
     };
-    if is_labelled(cluster) {
+    if is_labelled(cluster, &next) {
         next
     } else {
         present.clone()
@@ -107,8 +107,9 @@ fn single(weights: &Weights) -> Option<&str> {
     }
 }
 
-/// Whether so many pods of each Release have the label as the weights want, and no others have it.
-fn is_labelled(cluster: Cluster) -> bool {
+/// Whether so many pods of each Release have the label as the weights want. More of them may have it while the Service
+/// is to select by the label: they keep their traffic until others have theirs.
+fn is_labelled(cluster: Cluster, next: &Selector) -> bool {
     let mut counts: BTreeMap<&str, (usize, usize)> = BTreeMap::new();
     for pod in cluster.pods {
         let (all, enabled) = counts.entry(pod.release).or_default();
@@ -121,6 +122,7 @@ fn is_labelled(cluster: Cluster) -> bool {
             // Nobody gives labels to pods of a Release that is not there. They get traffic by what they have.
             return true;
         };
-        enabled == target_pods(all, cluster.pods.len(), weight, total)
+        let wanted = target_pods(all, cluster.pods.len(), weight, total);
+        enabled == wanted || enabled > wanted && *next == Selector::Label
     })
 }

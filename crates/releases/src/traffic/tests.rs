@@ -117,6 +117,16 @@ impl World {
         self.names[pod % count].2 = false;
     }
 
+    /// How many pods are to have traffic.
+    fn wanted(&self) -> usize {
+        let total = total(&self.weights);
+        let of = |(release, weight): (&String, &u32)| {
+            let pods = self.names.iter().filter(|(_, of, _)| of == release);
+            target_pods(pods.count(), self.names.len(), *weight, total)
+        };
+        self.weights.iter().map(of).sum()
+    }
+
     /// The pods that the Service selects.
     fn served(&self) -> Vec<&str> {
         let serves = |(_, release, enabled): &&(String, &str, bool)| match &self.selector {
@@ -172,8 +182,11 @@ fn rows_of_the_case_table() {
     check(&[release("a", 10, 10, 0)], "a", (10, 0, 0, InProgress));
     check(&[release("a", 10, 10, 10)], "a", (0, 0, 10, Ready));
     let two = || [release("old", 0, 10, 10), release("new", 1, 10, 0)];
-    check(&two(), "old", (0, 10, 1, InProgress));
     check(&two(), "new", (10, 0, 0, InProgress));
+    // It has none until the others have theirs: F3 takes it at once.
+    check(&two(), "old", (0, 0, 1, InProgress));
+    let served = [release("old", 0, 10, 10), release("new", 1, 10, 10)];
+    check(&served, "old", (0, 10, 1, InProgress));
     let not_ready = Release {
         ready: 2,
         not_ready: 1,
@@ -474,8 +487,10 @@ proptest! {
         for weights in rollout {
             let wanted = weights.iter().any(|&weight| weight > 0);
             world.weights = names.iter().map(|&name| name.to_owned()).zip(weights).collect();
+            let fewest = world.served().len().min(world.wanted());
             for _ in 0..8 {
                 world.act();
+                prop_assert!(world.served().len() >= fewest);
                 if wanted && had_traffic {
                     prop_assert!(!world.served().is_empty());
                 }
@@ -502,6 +517,8 @@ proptest! {
         let rollout = [(1, 0), (1, 1), (0, 1), (1, 1), (1, 0), (1, 3), (0, 3), (1, 3), (1, 0)];
         for ((a, b), passes) in rollout.into_iter().zip(passes) {
             world.weights = Weights::from([("a".to_owned(), a), ("b".to_owned(), b)]);
+            let fewest = world.served().len().min(world.wanted());
+            let mut is_replaced = false;
             for pass in passes {
                 match pass {
                     0 => world.label("a"),
@@ -510,9 +527,12 @@ proptest! {
                     3 => world.observe(),
                     _ if world.selector != Selector::Label => {
                         (0..world.names.len()).for_each(|pod| world.replace(pod));
+                        is_replaced = true;
                     }
                     _ => {}
                 }
+                let served = world.served().len();
+                prop_assert!(served >= fewest || is_replaced, "after {pass} at {a}/{b}: {:?}", world.names);
                 prop_assert!(!world.served().is_empty(), "after {pass} at {a}/{b}: {:?}", world.names);
             }
             for _ in 0..8 {

@@ -63,6 +63,23 @@ impl Watched {
     }
 }
 
+impl Watched {
+    /// Fails unless, at every moment until now and in each cluster, at least so many pods were addresses of a Service
+    /// that were ready.
+    pub(crate) async fn assert_served(&self, wanted: usize) {
+        for place in &self.places {
+            let text = &place.cluster;
+            each_state(place.slices.so_far().await, |state, trace| {
+                let served = state.values().map(served).sum::<usize>();
+                assert!(
+                    served >= wanted,
+                    "{text}: {served} of {wanted} pods are served: {trace:#?}"
+                );
+            });
+        }
+    }
+}
+
 /// Shows the objects at the beginning and after each event, with the last events.
 fn each_state(recorded: Recorded, check: impl Fn(&BTreeMap<String, Value>, &[String])) {
     let mut state = recorded.start;
@@ -75,7 +92,11 @@ fn each_state(recorded: Recorded, check: impl Fn(&BTreeMap<String, Value>, &[Str
         if trace.len() > 12 {
             trace.remove(0);
         }
-        trace.push(format!("{:?} {name} ready: {ready}", event.change));
+        let served = served(&event.object);
+        trace.push(format!(
+            "{:?} {name} ready: {ready}, addresses: {served}",
+            event.change
+        ));
         if event.change == Change::Deleted {
             state.remove(&name);
         } else {

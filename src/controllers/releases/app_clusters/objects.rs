@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-use baton_apis::constants::shipper::{LABEL_APP, LABEL_RELEASE};
+use baton_apis::constants::shipper::{ANNOTATION_POD_DELETION_COST, LABEL_APP, LABEL_RELEASE};
 use baton_releases::{
     capacity::workload::{Scaling, Workload},
     chart::workloads::{ANNOTATION_REPLICAS, ANNOTATION_SCALING},
@@ -132,9 +132,14 @@ impl Scaled {
     }
 }
 
-/// Takes away of a pod all but its labels and its state.
+/// Takes away of a pod all but its labels, what its deletion costs, and its state. Of other annotations it stays known
+/// that there are some.
 pub(crate) fn trim_pod(pod: &mut Pod) {
-    trim_meta(&mut pod.metadata, &[]);
+    let is_annotated = pod.metadata.annotations.is_some();
+    trim_meta(&mut pod.metadata, &[ANNOTATION_POD_DELETION_COST]);
+    if is_annotated {
+        pod.metadata.annotations.get_or_insert_default();
+    }
     pod.spec = None;
     let Some(PodStatus {
         conditions,
@@ -356,7 +361,7 @@ mod tests {
             json!(ready),
             json!({
                 "apiVersion": "v1", "kind": "Pod",
-                "metadata": {"name": "a", "namespace": "shop", "uid": "a", "labels": labels},
+                "metadata": {"name": "a", "namespace": "shop", "uid": "a", "labels": labels, "annotations": {}},
                 "status": {
                     "conditions": [{"type": "Ready", "status": "True"}],
                     "containerStatuses": [{

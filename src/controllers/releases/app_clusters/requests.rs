@@ -152,7 +152,7 @@ fn precondition(meta: &ObjectMeta) -> Value {
     json!({"uid": meta.uid, "resourceVersion": meta.resource_version})
 }
 
-/// The patch of a pod's label. The state of a pod changes often, so not its version is the precondition, but its
+/// The patch of a pod's label, and of what its deletion costs. The state of a pod changes often, so not its version is the precondition, but its
 /// identity and the label.
 fn label_patch(
     meta: &ObjectMeta,
@@ -171,6 +171,7 @@ fn label_patch(
         }
         patch.push(operation);
     }
+    patch.extend(label::cost_patch(meta, enable));
     Some(patch.into())
 }
 
@@ -239,6 +240,7 @@ mod tests {
     fn meta() -> ObjectMeta {
         ObjectMeta {
             uid: Some("u".to_owned()),
+            annotations: Some(BTreeMap::new()),
             ..ObjectMeta::default()
         }
     }
@@ -259,6 +261,10 @@ mod tests {
                 uid,
                 {"op": "test", "path": path, "value": "enabled"},
                 {"op": "replace", "path": path, "value": "disabled"},
+                {
+                    "op": "add", "value": "-1",
+                    "path": "/metadata/annotations/controller.kubernetes.io~1pod-deletion-cost",
+                },
             ]))
         );
         assert_eq!(label_patch(&meta(), &labels, true), None);

@@ -1,0 +1,113 @@
+//! What becomes of a Release that is being deleted: an unfinished one that a newer one has superseded, or one that
+//! somebody has deleted.
+//!
+//! Its pods keep their traffic until the Releases that stay serve with what their step asks for. Then they are taken
+//! out of service, and the Release goes.
+
+use baton_apis::TrafficTarget;
+
+use super::{
+    Member, TargetPatch, Targets, name, party::Party, step_at, steps, target::Target as _,
+};
+use crate::{application::history::is_complete, texts::Quoted};
+
+/// What becomes of a Release that is being deleted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Departure {
+    /// It goes.
+    Goes,
+    /// Its pods lose their traffic: by this patch, or by one that was sent already.
+    Drains(Option<TargetPatch>),
+    /// It stays as it is, for this reason.
+    Stays(String),
+}
+
+/// Decides about a Release that is being deleted, by those of its application that are not: the newest, and the one
+/// before it.
+///
+/// # Guarantees
+/// - A Release whose pods serve stays until every other one that its step gives traffic has its pods and its traffic.
+/// - Where no Release before the newest is left, that part of the step is served by the Release that is deleted: it
+///   stays until a step that gives an incumbent no traffic.
+/// - A Release that serves nothing goes at once, and so does the only Release of an application if it never was
+///   complete: there is nothing to go back to, and the contract makes it again (E16).
+#[must_use]
+pub fn departure(own: Member, head: Option<Member>, previous: Option<Member>) -> Departure {
+    if !serves(own) {
+        return Departure::Goes;
+    }
+    let missing = match head {
+        Some(head) => lacks(head, previous),
+        None if is_complete(own.release) => Some("there is another Release".to_owned()),
+        None => return Departure::Goes,
+    };
+    if let Some(missing) = missing {
+        return Departure::Stays(format!("pods keep their traffic until {missing}"));
+    }
+    let Ok(targets) = Targets::of(own) else {
+        // Nobody can take the traffic away from them one by one.
+        return Departure::Goes;
+    };
+    let drained = Party {
+        targets,
+        percent: 0,
+        weight: 0,
+    };
+    let is_asked = targets.traffic.spec.clusters.iter();
+    let is_asked = is_asked.clone().all(|cluster| cluster.weight == 0);
+    Departure::Drains((!is_asked).then(|| drained.traffic_patch()))
+}
+
+/// True if pods of a Release may have traffic.
+fn serves(own: Member) -> bool {
+    match own.traffic {
+        Some(traffic) => !is_drained(traffic),
+        // Its pods have the labels that they had.
+        None => own.capacity.is_some_and(|capacity| {
+            let mut clusters = capacity.spec.clusters.iter();
+            clusters.any(|cluster| cluster.percent > 0)
+        }),
+    }
+}
+
+/// True if no cluster is to give traffic to the Release, and none does.
+fn is_drained(traffic: &TrafficTarget) -> bool {
+    let status = traffic.status.as_ref();
+    let mut reported = status.iter().flat_map(|status| &status.clusters);
+    traffic.spec.clusters.iter().all(|it| it.weight == 0)
+        && (status.is_none() || traffic.is_observed())
+        && reported.all(|cluster| cluster.achieved_traffic == 0)
+}
+
+/// What the Releases that stay have not reached yet of the step.
+fn lacks(head: Member, previous: Option<Member>) -> Option<String> {
+    let index = head.release.spec.target_step;
+    let leader = Quoted(name(head.release)).to_string();
+    let Ok(step) = step_at(steps(head.release), index, head.release) else {
+        return Some(format!("Release {leader} is sent to a step that exists"));
+    };
+    let traffic = &step.values.traffic;
+    if previous.is_none() && (traffic.incumbent > 0 || traffic.contender == 0) {
+        return Some(format!(
+            "Release {leader} is at a step with all of the traffic"
+        ));
+    }
+    let missing = |party: Option<Party>, of: Member| {
+        let is_there = party.is_some_and(|party| party.is_there());
+        let name = Quoted(name(of.release)).to_string();
+        (!is_there).then(|| {
+            format!("Release {name} has the pods and the traffic of step {index} of {leader}")
+        })
+    };
+    let incumbent = previous.filter(|_| traffic.incumbent > 0);
+    let incumbent = incumbent.and_then(|member| {
+        let targets = Targets::of(member).ok();
+        let party = targets.map(|targets| Party::incumbent(targets, step.values));
+        missing(party, member)
+    });
+    incumbent.or_else(|| {
+        let targets = Targets::of(head).ok();
+        let party = targets.map(|targets| Party::contender(targets, step.values));
+        missing(party, head).filter(|_| traffic.contender > 0)
+    })
+}

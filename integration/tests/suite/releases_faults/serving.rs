@@ -1,0 +1,261 @@
+//! Pods that serve keep their traffic until others have taken over, whatever becomes of the Release that they are of.
+
+use baton_integration::application::{ALL_IN, TestApplication, VANGUARD, condition, name};
+use baton_integration::prelude::*;
+
+use super::APP;
+use super::watched::Watched;
+
+/// Pods of a whole Release in each cluster. Every step of the strategy wants all of them to be served.
+const PODS: u32 = 10;
+
+/// The generation of a contender beside the first Release alone.
+const CONTENDER: i64 = 1;
+
+/// The moment in a rollout at which something is done.
+#[derive(Clone, Copy, Debug)]
+enum Moment {
+    /// The contender is on the way to a step.
+    Towards(i64),
+    /// It waits there.
+    At(i64),
+}
+
+/// Every step, and every way between two of them.
+const MOMENTS: [Moment; 6] = [
+    Moment::Towards(0),
+    Moment::At(0),
+    Moment::Towards(1),
+    Moment::At(1),
+    Moment::Towards(2),
+    Moment::At(2),
+];
+
+struct Rollout<'a> {
+    app: TestApplication<'a>,
+    watched: Watched,
+    edits: u32,
+}
+
+impl<'a> Rollout<'a> {
+    /// The first Release serves with all of its pods.
+    async fn start(ns: &'a TestNamespace) -> Self {
+        let app = TestApplication::new(ns, APP).await;
+        app.apply(numbered(app.environment("0.0.1", PODS, ALL_IN), 0))
+            .await;
+        app.completed(0).await;
+        let rollout = Self {
+            watched: Watched::start(&app).await,
+            app,
+            edits: 0,
+        };
+        rollout.serves_all().await;
+        rollout
+    }
+
+    /// Another template.
+    fn environment(&mut self) -> Value {
+        self.edits += 1;
+        numbered(self.app.environment("0.0.2", PODS, VANGUARD), self.edits)
+    }
+
+    /// Changes the template, and returns the generation of the Release that is made of it.
+    async fn edit(&self, environment: Value) -> i64 {
+        let wanted = environment["values"]["edit"].clone();
+        self.app.apply(environment).await;
+        let text = format!("a Release of edit {wanted}");
+        let newest = async || {
+            let newest = self.app.living().await.pop().unwrap_or_default();
+            let found = newest["spec"]["environment"]["values"]["edit"] == wanted;
+            found.then(|| generation(&newest))
+        };
+        self.app
+            .ns
+            .eventually(&text, async || newest().await.is_some())
+            .await;
+        newest().await.unwrap()
+    }
+
+    /// Takes a contender to a moment of its rollout.
+    async fn reach(&self, contender: i64, moment: Moment) {
+        let (Moment::Towards(last) | Moment::At(last)) = moment;
+        for step in 0..=last {
+            if step > 0 {
+                self.app.promote(contender, step).await;
+            }
+            match moment {
+                Moment::Towards(last) if step == last => {}
+                Moment::At(2) if step == 2 => drop(self.app.completed(contender).await),
+                _ => drop(self.app.at_step(contender, step).await),
+            }
+        }
+    }
+
+    /// Deletes the contender, and waits until the Application has gone back to the template of the first Release.
+    async fn abort(&self, contender: i64) {
+        let release = self.app.release(contender).await;
+        self.app.delete_release(&release).await;
+        let text = "back at the template of the first Release";
+        self.app
+            .ns
+            .object_becomes(&self.app.entry(), text, |application| {
+                application["spec"]["template"]["values"]["edit"] == 0
+                    && condition(application, "Aborting") == "False"
+            })
+            .await;
+        self.app.completed(0).await;
+    }
+
+    async fn serves_all(&self) {
+        self.app
+            .ns
+            .eventually("all pods to be served", async || {
+                self.app.addresses().await == [PODS as usize; 2]
+            })
+            .await;
+    }
+
+    /// At every moment so far all pods but one were served in each cluster, and no Release is left that is to go.
+    async fn assert(&self, text: &str) {
+        self.app
+            .ns
+            .eventually("deleted Releases to be gone", async || {
+                let releases = self.app.releases().await;
+                releases.len() == self.app.living().await.len()
+            })
+            .await;
+        println!("{text}");
+        self.watched.assert_served(PODS as usize - 1).await;
+    }
+}
+
+/// A template of its own. Templates are merged, so each says everything.
+fn numbered(mut environment: Value, edit: u32) -> Value {
+    environment["values"]["edit"] = edit.into();
+    environment["values"]["image"]["tag"] = "stable".into();
+    environment
+}
+
+fn generation(release: &Value) -> i64 {
+    let number = annotation(release, "shipper.booking.com/release.generation");
+    number.parse().unwrap_or(-1)
+}
+
+#[tokio::test]
+async fn an_edit_in_the_middle_of_a_rollout_takes_no_pod_out_of_service() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let mut rollout = Rollout::start(&ns).await;
+    let first = rollout.environment();
+    let mut contender = rollout.edit(first).await;
+    for moment in MOMENTS {
+        rollout.reach(contender, moment).await;
+        let next = rollout.environment();
+        contender = rollout.edit(next).await;
+        rollout.app.at_step(contender, 0).await;
+        rollout.assert(&format!("an edit {moment:?}")).await;
+    }
+}
+
+#[tokio::test]
+async fn three_edits_in_a_second_take_no_pod_out_of_service() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let mut rollout = Rollout::start(&ns).await;
+    let first = rollout.environment();
+    let mut contender = rollout.edit(first).await;
+    for moment in &MOMENTS[2..5] {
+        rollout.reach(contender, *moment).await;
+        for _ in 0..2 {
+            let next = rollout.environment();
+            rollout.app.apply(next).await;
+        }
+        let next = rollout.environment();
+        contender = rollout.edit(next).await;
+        rollout.app.at_step(contender, 0).await;
+        rollout.assert(&format!("three edits {moment:?}")).await;
+    }
+}
+
+#[tokio::test]
+async fn an_abort_takes_no_pod_out_of_service() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let mut rollout = Rollout::start(&ns).await;
+    for moment in MOMENTS {
+        let next = rollout.environment();
+        let contender = rollout.edit(next).await;
+        assert_eq!(contender, CONTENDER);
+        rollout.reach(contender, moment).await;
+        rollout.abort(contender).await;
+        let first = rollout.app.release(0).await;
+        rollout.app.has_pods(&first, PODS as usize).await;
+        rollout.serves_all().await;
+        rollout.assert(&format!("an abort {moment:?}")).await;
+    }
+}
+
+#[tokio::test]
+async fn a_retreat_takes_no_pod_out_of_service() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let mut rollout = Rollout::start(&ns).await;
+    let next = rollout.environment();
+    let contender = rollout.edit(next).await;
+    for (moment, steps) in [
+        (Moment::Towards(1), &[0][..]),
+        (Moment::At(1), &[0]),
+        (Moment::Towards(2), &[1, 0]),
+        (Moment::At(2), &[1, 0]),
+    ] {
+        rollout.reach(contender, moment).await;
+        for step in steps {
+            rollout.app.promote(contender, *step).await;
+            rollout.app.at_step(contender, *step).await;
+            rollout.assert(&format!("back to {step} {moment:?}")).await;
+        }
+    }
+}
+
+/// The template of the Release that serves is given back, in the middle of the rollout that is to replace it.
+#[tokio::test]
+async fn a_rollback_takes_no_pod_out_of_service() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let mut rollout = Rollout::start(&ns).await;
+    for moment in MOMENTS {
+        let next = rollout.environment();
+        let contender = rollout.edit(next).await;
+        rollout.reach(contender, moment).await;
+        let served = rollout.app.environment("0.0.1", PODS, VANGUARD);
+        let back = rollout.edit(numbered(served, 0)).await;
+        assert_ne!(back, contender);
+        rollout.app.at_step(back, 0).await;
+        rollout.app.promote(back, 2).await;
+        rollout.app.completed(back).await;
+        rollout.assert(&format!("a rollback {moment:?}")).await;
+    }
+}
+
+/// A contender that never becomes ready neither keeps the incumbent small nor the one before it.
+#[tokio::test]
+async fn a_broken_contender_takes_no_pod_out_of_service() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let mut rollout = Rollout::start(&ns).await;
+    let incumbent = rollout.app.release(0).await;
+    for moment in &MOMENTS[..5] {
+        let next = rollout.environment();
+        let contender = rollout.edit(next).await;
+        rollout.reach(contender, *moment).await;
+        let mut broken = rollout.environment();
+        broken["values"]["image"]["tag"] = "broken".into();
+        let contender = rollout.edit(broken).await;
+        rollout
+            .app
+            .becomes(contender, "waiting for its pods", |release| {
+                release["status"]["strategy"]["state"]["waitingForCapacity"] == "True"
+                    && condition(release, "Scheduled") == "True"
+            })
+            .await;
+        rollout.app.has_pods(&incumbent, PODS as usize).await;
+        rollout.assert(&format!("a broken image {moment:?}")).await;
+        rollout.abort(contender).await;
+        rollout.assert("the abort of a broken image").await;
+        assert_eq!(name(&rollout.app.release(0).await), name(&incumbent));
+    }
+}

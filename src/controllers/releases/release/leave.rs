@@ -1,0 +1,90 @@
+//! A Release that is being deleted: how long its pods serve.
+
+use baton_apis::{
+    Release,
+    conditions::shipper::{
+        REPLACED,
+        reasons::{DRAINING, STILL_SERVING},
+    },
+    constants::shipper::FINALIZER_SERVING,
+};
+use baton_engine::conditions::Requeue;
+use baton_releases::strategy::{
+    departure::{Departure, departure},
+    neighbours,
+};
+use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
+use kube::ResourceExt as _;
+
+use super::{Releases, Sync, member, order};
+use crate::controllers::{
+    releases::{AtStep as _, Error, kinds},
+    store::Key,
+};
+
+impl Releases {
+    /// Takes a Release out of service once others serve in its place, and then lets it go. Its targets and revisions
+    /// go with it.
+    pub(super) async fn leave(
+        &self,
+        key: &Key,
+        observed: &Release,
+        mut sync: Sync,
+    ) -> Result<Reconciled, Error> {
+        let is_claimed = |it: &String| it == FINALIZER_SERVING;
+        if !observed.finalizers().iter().any(is_claimed) {
+            return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
+        }
+        let (reason, message) = match self.departure(key, observed) {
+            Departure::Goes => {
+                sync.wanted.finalizers_mut().retain(|it| !is_claimed(it));
+                let written = self.base.requests.replace(&sync.wanted).await;
+                // The watch reports what is left of it.
+                written.at_step("letting the Release go")?;
+                return Ok((ReconcileOutcome::Changed, Requeue::OnEvent));
+            }
+            Departure::Drains(patch) => {
+                sync.target = patch;
+                (DRAINING, "pods lose their traffic".to_owned())
+            }
+            Departure::Stays(message) => (STILL_SERVING, message),
+        };
+        sync.conditions.set(REPLACED, false, reason, &message);
+        self.write(key, observed, sync, None).await
+    }
+
+    fn departure(&self, key: &Key, release: &Release) -> Departure {
+        if !self.has_application(key, release) {
+            return Departure::Goes;
+        }
+        let mut line = self.siblings(key, release);
+        line.sort_by_key(|it| order(it));
+        let head = line.pop();
+        let previous = head.as_ref().and_then(|head| {
+            let (previous, _) = neighbours(&line, &order(head), |it| order(it));
+            previous
+        });
+        let targets = |of: Option<&Release>| of.map(|it| self.targets(key, it)).unwrap_or_default();
+        let of_head = targets(head.as_deref());
+        let of_previous = targets(previous.map(|it| &**it));
+        departure(
+            member(release, &self.targets(key, release)),
+            head.as_deref().map(|it| member(it, &of_head)),
+            previous.map(|it| member(it, &of_previous)),
+        )
+    }
+
+    /// True if the Application that owns a Release is there, and stays.
+    fn has_application(&self, key: &Key, release: &Release) -> bool {
+        let mut owners = release.owner_references().iter();
+        owners.any(|owner| {
+            let applications = &self.base.stores.applications;
+            let found = applications.get(&key.namespace, &owner.name);
+            owner.kind == kinds::APPLICATION
+                && found.is_some_and(|it| {
+                    it.metadata.uid.as_deref() == Some(&*owner.uid)
+                        && it.metadata.deletion_timestamp.is_none()
+                })
+        })
+    }
+}
