@@ -127,9 +127,10 @@ impl World {
         let parts = left.parts("left", steps);
         let new = self.new.parts("new", steps).at(self.target, self.achieved);
         let old = old.parts("old", &all_in()).at(0, Some(0));
-        let (head, previous) = match self.is_aborted {
-            true => (old.member(), None),
-            false => (new.member(), Some(old.member())),
+        let (head, previous) = if self.is_aborted {
+            (old.member(), None)
+        } else {
+            (new.member(), Some(old.member()))
         };
         match departure(parts.member(), Some(head), previous) {
             Departure::Goes => self.left = None,
