@@ -66,8 +66,8 @@ impl Controller for Releases {
         });
         queue.wake_on(&stores.applications.changes, self, |this, change| {
             // Without its Application a Release serves for nobody.
-            let gone = change.object();
-            gone.map_or_else(Vec::new, |it| {
+            let application = change.object();
+            application.map_or_else(Vec::new, |it| {
                 this.leaving(&Key::of(kinds::APPLICATION, &**it))
             })
         });

@@ -1,6 +1,6 @@
 //! Pods that serve keep their traffic until others have taken over, whatever becomes of the Release that they are of.
 
-use baton_integration::application::{ALL_IN, TestApplication, VANGUARD, condition, name};
+use baton_integration::application::{ALL_IN, TestApplication, VANGUARD, condition, name, reason};
 use baton_integration::prelude::*;
 
 use super::APP;
@@ -258,4 +258,35 @@ async fn a_broken_contender_takes_no_pod_out_of_service() {
         rollout.assert("the abort of a broken image").await;
         assert_eq!(name(&rollout.app.release(0).await), name(&incumbent));
     }
+}
+
+/// A superseded Release whose share of the traffic nobody else can serve says what it waits for, and goes with an abort.
+#[tokio::test]
+async fn a_deleted_release_stays_while_nobody_can_serve_in_its_place() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let rollout = Rollout::start(&ns).await;
+    let steps = [
+        ("half", [50, 50], [50, 50]),
+        ("full on", [0, 100], [0, 100]),
+    ];
+    let environment = |edit| numbered(rollout.app.environment("0.0.2", PODS, &steps), edit);
+    let next = environment(1);
+    let contender = rollout.edit(next).await;
+    let superseded = rollout.app.at_step(contender, 0).await;
+    let mut broken = environment(2);
+    broken["values"]["image"]["tag"] = "broken".into();
+    let contender = rollout.edit(broken).await;
+    let broken = rollout.app.release(contender).await;
+    let entry = TestApplication::kind("Release", name(&superseded));
+    let wanted = format!(
+        "pods keep their traffic until Release \"{0}\" has the pods and the traffic of step 0 of \"{0}\"",
+        name(&broken)
+    );
+    ns.object_becomes(&entry, "waiting for the broken one", |release| {
+        reason(release, "Replaced") == ["StillServing", &wanted]
+    })
+    .await;
+    rollout.app.has_pods(&superseded, PODS as usize / 2).await;
+    rollout.abort(contender).await;
+    rollout.assert("the abort of a broken image").await;
 }
