@@ -9,7 +9,10 @@ use baton_apis::{
     KeptVersion, SiteApplicationStatus,
     conditions::{KEPT, READY, RECONCILING, STALLED, reasons},
 };
-use baton_engine::condition_list::Conditions;
+use baton_engine::{
+    chain_names::{NoNextNumber, next_number},
+    condition_list::Conditions,
+};
 use jiff::Timestamp;
 
 use super::Invalid;
@@ -41,6 +44,8 @@ pub struct Kept {
     pub surplus: Vec<String>,
     /// What is kept, the newest first, each version once.
     pub versions: Vec<KeptVersion>,
+    /// Why the present version cannot be kept although there is one.
+    pub obstacle: Option<Invalid>,
 }
 
 /// Decides which records stay. `present` is the name, the version and the edit that the application has now, whether it
@@ -54,20 +59,26 @@ pub fn keep(
     named: &BTreeSet<&str>,
 ) -> Kept {
     let mut records = records.to_vec();
-    let highest = records.iter().map(|record| record.revision).max();
     let mut kept = Kept::default();
     if let Some((name, version, edit)) = present {
-        let known = records.iter().position(|record| record.name == name);
-        let known = known.map(|at| records.remove(at).revision);
-        let revision = known.filter(|own| Some(*own) == highest);
-        let revision = revision.unwrap_or(highest.unwrap_or(0).saturating_add(1));
-        records.push(Record {
-            name: name.to_owned(),
-            revision,
-            version: version.to_owned(),
-            edit: edit.to_owned(),
-        });
-        kept.revision = Some(revision);
+        match place_of(name, &records) {
+            Ok(revision) => {
+                records.retain(|record| record.name != name);
+                records.push(Record {
+                    name: name.to_owned(),
+                    revision,
+                    version: version.to_owned(),
+                    edit: edit.to_owned(),
+                });
+                kept.revision = Some(revision);
+            }
+            Err(highest) => {
+                kept.obstacle = Some(Invalid {
+                    reason: reasons::NUMBERS_EXHAUSTED,
+                    message: format!("ControllerRevision {highest}. Delete it."),
+                });
+            }
+        }
     }
     records.sort_by_key(|record| Reverse(record.revision));
     let mut newest: BTreeMap<&str, usize> = BTreeMap::new();
@@ -88,6 +99,15 @@ pub fn keep(
         }
     }
     kept
+}
+
+/// The place that a record has to have to be the newest.
+fn place_of(name: &str, records: &[Record]) -> Result<i64, NoNextNumber> {
+    let newest = records.iter().max_by_key(|record| record.revision);
+    match newest.filter(|newest| newest.name == name) {
+        Some(own) => Ok(own.revision),
+        None => next_number(records.iter().map(|it| (&it.name, Some(it.revision)))),
+    }
 }
 
 /// The status of an application of a generation.
