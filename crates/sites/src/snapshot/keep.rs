@@ -220,6 +220,34 @@ mod tests {
     }
 
     #[test]
+    fn a_version_without_a_place_is_not_kept_and_says_why() {
+        let mut records = records(&["1/a", "2/a", "3/a"]);
+        records[1].revision = i64::MAX;
+        let none = BTreeSet::new();
+        let of = |name: &'static str| Some((name, &name[..1], &name[2..]));
+        for present in ["1/a", "4/a"] {
+            let kept = keep(&records, of(present), &none, &BTreeSet::new());
+            assert_eq!(
+                (kept.revision, &kept.surplus[..]),
+                (None, &[][..]),
+                "{present}"
+            );
+            let versions: Vec<_> = kept.versions.iter().map(|it| &*it.version).collect();
+            assert_eq!(versions, ["2", "3", "1"], "{present}");
+            let obstacle = kept.obstacle.unwrap();
+            assert_eq!(obstacle.reason, reasons::NUMBERS_EXHAUSTED);
+            let text = "ControllerRevision 2/a has the number 9223372036854775807";
+            assert!(obstacle.message.starts_with(text), "{}", obstacle.message);
+        }
+        // The one that has it needs no other.
+        let kept = keep(&records, of("2/a"), &none, &BTreeSet::new());
+        assert_eq!((kept.revision, kept.obstacle), (Some(i64::MAX), None));
+        records.remove(1);
+        let kept = keep(&records, of("4/a"), &none, &BTreeSet::new());
+        assert_eq!((kept.revision, kept.obstacle), (Some(4), None));
+    }
+
+    #[test]
     fn the_same_said_again_is_the_same_status() {
         let now = |second| Timestamp::from_second(second).unwrap();
         let invalid = Invalid {
