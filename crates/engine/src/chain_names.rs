@@ -34,7 +34,7 @@ pub struct NoNextNumber {
     pub number: i64,
 }
 
-/// The number of what comes after others, by their names and numbers: one more than the highest of them, and at least 1.
+/// The number of what comes after others, by their names and numbers: one more than the highest, and at least 1.
 ///
 /// # Errors
 /// With the one that has the highest number there is.
