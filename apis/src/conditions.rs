@@ -125,6 +125,10 @@ pub mod reasons {
     pub const PROGRESS_DEADLINE_EXCEEDED: &str = "ProgressDeadlineExceeded";
     /// `Progressing=False`: the API server refuses the next revision.
     pub const OBJECT_SET_CREATE_ERROR: &str = "ObjectSetCreateError";
+    /// `Progressing=False` or `Kept=False`: a number was to be one more than the highest there is, so nothing is made.
+    pub const NUMBERS_EXHAUSTED: &str = "NumbersExhausted";
+    /// `Progressing=False`: revisions were made from the template again and again, and the next one waits.
+    pub const REVISION_REPEATED: &str = "RevisionRepeated";
     /// `Progressing=Unknown`: the time does not count while the deployment is paused.
     pub const DEPLOYMENT_PAUSED: &str = "DeploymentPaused";
     /// `Started=True` of a phase of a site.

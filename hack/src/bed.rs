@@ -2,6 +2,7 @@
 
 mod api_server;
 mod config;
+mod ended;
 mod error;
 mod extent;
 mod lease;
@@ -19,6 +20,7 @@ use tokio::process::Command;
 use tokio::time::{sleep, timeout};
 
 pub use self::api_server::Stop;
+pub use self::ended::{Ended, ended};
 pub use self::error::Error;
 pub use self::extent::Extent;
 pub use self::lease::Error as LeaseError;
@@ -212,6 +214,12 @@ impl Bed {
             .env(processes::MARK, &self.dir);
     }
 
+    /// The servers that have ended although the bed has not. None if processes cannot be listed.
+    #[must_use]
+    pub fn ended(&self) -> Vec<Ended> {
+        ended(&self.kubeconfig())
+    }
+
     /// Ends the bed now, however it was to end.
     pub fn end(self) -> Result<(), Error> {
         self.sweep().map(drop)
@@ -224,7 +232,11 @@ impl Bed {
             processes::complete(&self.dir, extent.components())
                 .map_err(|source| self.processes(source))
         };
-        if !kept || !complete()? {
+        if !kept {
+            return Ok(false);
+        }
+        if !complete()? {
+            self.ended().iter().for_each(|ended| eprintln!("{ended}"));
             return Ok(false);
         }
         let mut command = self.kubectl();
@@ -343,7 +355,7 @@ impl Bed {
                     return Error::Died {
                         name: self.name.clone(),
                         component,
-                        log: self.log(component),
+                        log: ended::log(&self.dir, component),
                     };
                 }
                 Err(source) => return self.processes(source),
@@ -354,18 +366,8 @@ impl Bed {
     fn not_ready(&self) -> Error {
         Error::NotReady {
             name: self.name.clone(),
-            log: self.log("kube-apiserver"),
+            log: ended::log(&self.dir, "kube-apiserver"),
         }
-    }
-
-    /// The end of the log of a server.
-    fn log(&self, component: &str) -> String {
-        let path = self.dir.join("logs").join(component).with_extension("log");
-        let text = fs::read(&path).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
-        text.map_or_else(
-            |error| format!("({}: {error})", path.display()),
-            |text| exec::tail(&text, 12),
-        )
     }
 
     fn sweep(&self) -> Result<bool, Error> {
@@ -406,17 +408,23 @@ pub fn down(dirs: &Dirs, name: &Name) -> Result<bool, Error> {
 /// The path of the kubeconfig of the bed `name`, which runs.
 pub fn kubeconfig(dirs: &Dirs, name: &Name) -> Result<PathBuf, Error> {
     let dir = dirs.clusters().join(name.as_str());
-    if let Some(ready) = Ready::read(&dir) {
-        let runs = processes::complete(&dir, ready.extent.components());
-        let runs = runs.map_err(|source| Error::Processes {
-            name: name.clone(),
-            source,
-        })?;
-        if runs {
-            return Ok(kubeconfig_of(&dir));
-        }
+    let failed = |source| Error::Processes {
+        name: name.clone(),
+        source,
+    };
+    let not_running = || Error::NotRunning { name: name.clone() };
+    let ready = Ready::read(&dir).ok_or_else(not_running)?;
+    if processes::complete(&dir, ready.extent.components()).map_err(failed)? {
+        return Ok(kubeconfig_of(&dir));
     }
-    Err(Error::NotRunning { name: name.clone() })
+    let mut ended = ended::in_dir(&dir).map_err(failed)?;
+    Err(match ended.pop() {
+        Some(ended) => Error::Ended {
+            name: name.clone(),
+            ended,
+        },
+        None => not_running(),
+    })
 }
 
 /// Where kwokctl writes it.

@@ -8,6 +8,7 @@ use clap::Args;
 use crate::bed::{self, Afterwards, Bed};
 use crate::cargo;
 use crate::exec::{self, Group};
+use crate::interrupt::tell;
 use crate::paths::Dirs;
 use crate::tools;
 
@@ -45,7 +46,8 @@ pub(crate) enum Error {
 /// # Guarantees
 ///
 /// Unless the bed is to be kept it has ended when this returns or is dropped, and so have the tests
-/// and what they started. Failed tests are no error but an exit status.
+/// and what they started. Failed tests are no error but an exit status. A server of the bed that has
+/// ended meanwhile is named on the standard error.
 pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Error> {
     let args = passed_on(std::env::args_os().collect(), &options.args);
     let cargo_args = || args.iter().take_while(|arg| *arg != "--");
@@ -70,7 +72,12 @@ pub(crate) async fn run(dirs: &Dirs, options: &Options) -> Result<ExitStatus, Er
         .env("HELM_BIN", helm)
         .env("BATON_HEALTH_BIN", health);
     bed.attach(&mut command);
-    Ok(Group::spawn(&mut command)?.wait().await?)
+    let status = Group::spawn(&mut command)?.wait().await?;
+    // Tests that failed for it do not say so.
+    for ended in bed.ended() {
+        tell(&ended.to_string());
+    }
+    Ok(status)
 }
 
 /// The arguments for `cargo test`. The parser swallows a `--` in front of them, which means

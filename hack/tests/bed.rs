@@ -6,6 +6,7 @@
 )]
 
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
+use std::time::{Duration, Instant};
 
 use baton_hack::bed::{self, Afterwards, Bed, Ports};
 use baton_hack::paths::Dirs;
@@ -68,6 +69,11 @@ async fn pods_become_ready_unless_their_image_is_broken_and_nothing_is_left() {
     }
     let nodes = kubectl(&bed, "get nodes --no-headers").await;
     assert_eq!(nodes.lines().count(), 2, "{nodes}");
+    // A leader ends for good when the machine stands still.
+    let leases = kubectl(&bed, "get leases --namespace=kube-system --output=name").await;
+    for server in ["kube-controller-manager", "kube-scheduler"] {
+        assert!(!leases.contains(server), "{leases}");
+    }
 
     kubectl(&bed, "create deployment good --image=image:1").await;
     kubectl(&bed, "create deployment bad --image=broken:1").await;
@@ -102,7 +108,7 @@ async fn a_busy_port_is_a_clear_error() {
 }
 
 #[tokio::test]
-async fn a_bed_that_lost_a_server_is_made_anew() {
+async fn a_bed_that_lost_a_server_names_it_and_is_made_anew() {
     let Some(dirs) = dirs() else { return };
     let name = name("half");
     let _down = Down(dirs.clone(), name.clone());
@@ -122,8 +128,17 @@ async fn a_bed_that_lost_a_server_is_made_anew() {
 
     let again = Bed::up(&dirs, &name, None, Afterwards::End).await.unwrap();
     kubectl(&again, "get namespace old").await;
+    assert_eq!(again.ended(), []);
     let pid = rustix::process::Pid::from_raw(pid).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    let asked = Instant::now();
+    while again.ended().is_empty() {
+        assert!(asked.elapsed() < Duration::from_secs(10), "it runs");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let error = bed::kubeconfig(&dirs, &name).unwrap_err().to_string();
+    let expected = format!("kube-scheduler of bed {name} has ended; its log ends with:\n");
+    assert!(error.starts_with(&expected), "{error}");
     drop(again);
 
     let anew = Bed::up(&dirs, &name, None, Afterwards::End).await.unwrap();

@@ -13,7 +13,7 @@ const LOG_LINES: usize = 80;
 /// Everything about a namespace that explains a failure: deployments, revisions, managed objects, events,
 /// and what the manager has logged.
 pub async fn of_namespace(cluster: &Cluster, namespace: &str, log: &Log) -> String {
-    let mut text = String::new();
+    let mut text = ended_of(cluster);
     for kind in [
         "ObjectDeployment",
         "ClusterObjectDeployment",
@@ -41,6 +41,16 @@ pub async fn of_namespace(cluster: &Cluster, namespace: &str, log: &Log) -> Stri
         "--- log of the manager\n{}",
         log.about(namespace, LOG_LINES)
     );
+    text
+}
+
+/// The servers of the cluster's bed that have ended: much fails without them that has nothing to do with the manager.
+#[must_use]
+pub fn ended_of(cluster: &Cluster) -> String {
+    let mut text = String::new();
+    for ended in baton_hack::bed::ended(cluster.kubeconfig()) {
+        let _ = writeln!(text, "--- {ended}");
+    }
     text
 }
 

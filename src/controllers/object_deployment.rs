@@ -330,6 +330,8 @@ fn transition(
         (reasons::IDLE, EventKind::Normal),
         (reasons::PROGRESS_DEADLINE_EXCEEDED, EventKind::Warning),
         (reasons::OBJECT_SET_CREATE_ERROR, EventKind::Warning),
+        (reasons::NUMBERS_EXHAUSTED, EventKind::Warning),
+        (reasons::REVISION_REPEATED, EventKind::Warning),
     ];
     let (reason, kind) = kinds
         .into_iter()

@@ -1,5 +1,7 @@
 //! A revision's number and place after the previous ones.
 
+use crate::chain_names::next_number;
+
 /// What is known of a revision by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ChainLink {
@@ -43,14 +45,14 @@ pub fn number(
     if let Some(number) = own.number.filter(|number| *number != 0) {
         return Numbering::Given(number);
     }
-    let mut highest = 0;
+    let mut numbers = Vec::new();
     for previous in &own.previous {
         match lookup(previous) {
             Some(ChainLink {
                 number: Some(number),
                 ..
             }) if number != 0 => {
-                highest = highest.max(number);
+                numbers.push((previous, Some(number)));
             }
             Some(link) if !link.is_closed => {
                 return match cycle(vec![name.to_owned(), previous.clone()], &lookup) {
@@ -63,7 +65,10 @@ pub fn number(
             Some(_) | None => {}
         }
     }
-    Numbering::Computed(highest + 1)
+    match next_number(numbers) {
+        Ok(number) => Numbering::Computed(number),
+        Err(highest) => Numbering::Impossible(format!("previous: {highest}")),
+    }
 }
 
 /// Follows revisions without numbers from the end of a path; the path with its first repetition
@@ -126,6 +131,17 @@ mod tests {
             &Numbering::WaitFor("a".into()),
         );
         check(&link(0, &["a"]), &[("a", closed)], &Numbering::Computed(1));
+        check(
+            &link(0, &["a"]),
+            &[("a", link(-3, &[]))],
+            &Numbering::Computed(1),
+        );
+        let none = "previous: b has the number 9223372036854775807, which leaves none for what comes after it";
+        check(
+            &link(0, &["a", "b"]),
+            &[("a", link(4, &[])), ("b", link(i64::MAX, &[]))],
+            &Numbering::Impossible(none.to_owned()),
+        );
     }
 
     #[test]

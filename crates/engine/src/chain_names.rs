@@ -24,11 +24,33 @@ pub fn label(maker: &str, name: &str, cluster: &str) -> String {
     format!("{readable}.{hash}")
 }
 
-/// The number of the next revision of a chain, by those of the revisions that are left of it.
-#[must_use]
-pub fn next_number(numbers: impl IntoIterator<Item = Option<i64>>) -> i64 {
-    let highest = numbers.into_iter().flatten().max();
-    highest.unwrap_or(0).saturating_add(1)
+/// A number that is so high that what comes after it can have none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{name} has the number {number}, which leaves none for what comes after it")]
+pub struct NoNextNumber {
+    /// What has it.
+    pub name: String,
+    /// The number.
+    pub number: i64,
+}
+
+/// The number of what comes after others, by their names and numbers: one more than the highest, and at least 1.
+///
+/// # Errors
+/// With the one that has the highest number there is.
+pub fn next_number(
+    numbers: impl IntoIterator<Item = (impl AsRef<str>, Option<i64>)>,
+) -> Result<i64, NoNextNumber> {
+    let mut next = 1;
+    for (name, number) in numbers {
+        let Some(number) = number else { continue };
+        let after = number.checked_add(1).ok_or_else(|| NoNextNumber {
+            name: name.as_ref().to_owned(),
+            number,
+        })?;
+        next = next.max(after);
+    }
+    Ok(next)
 }
 
 /// 16 hexadecimal digits that tell a text apart from others.
@@ -71,14 +93,24 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_up() {
+    fn numbers_go_up_or_there_is_none() {
         for (numbers, expected) in [
-            (vec![], 1),
-            (vec![None], 1),
-            (vec![Some(1), None, Some(4), Some(2)], 5),
-            (vec![Some(i64::MAX)], i64::MAX),
+            (&[][..], Ok(1)),
+            (&[("a", None)], Ok(1)),
+            (
+                &[("a", Some(1)), ("b", None), ("c", Some(4)), ("d", Some(2))],
+                Ok(5),
+            ),
+            (&[("a", Some(-7)), ("b", Some(0))], Ok(1)),
+            (&[("a", Some(i64::MIN))], Ok(1)),
+            (&[("a", Some(i64::MAX - 1))], Ok(i64::MAX)),
+            (&[("a", Some(1)), ("b", Some(i64::MAX))], Err("b")),
         ] {
-            assert_eq!(next_number(numbers), expected);
+            let expected = expected.map_err(|name| NoNextNumber {
+                name: name.into(),
+                number: i64::MAX,
+            });
+            assert_eq!(next_number(numbers.iter().copied()), expected);
         }
     }
 }

@@ -7,6 +7,7 @@
 //! What clients can observe of it: `docs/contract/deployments.md`.
 
 pub mod archival;
+mod next;
 #[cfg(test)]
 mod properties;
 pub mod slices;
@@ -231,7 +232,8 @@ impl Snapshot<'_> {
     /// - While the deployment is paused nothing but pauses is asked for.
     /// - A revision is archived only after its controller has seen that it is paused, and deleted
     ///   only when it is archived.
-    /// - A new revision is made at most once per answer, and only if no other action is pending.
+    /// - A new revision is made at most once per answer, and only if no other action is pending. It has a higher number
+    ///   than any other, or is not made. If the same was made again and again, it waits ever longer.
     #[must_use]
     pub fn actions(&self) -> Vec<Action> {
         if self.unnumbered().is_some() {
@@ -246,8 +248,8 @@ impl Snapshot<'_> {
         actions.extend(archival::steps(&archival::superseded(self)));
         let surplus = archival::surplus(self).into_iter();
         actions.extend(surplus.map(|member| Action::Delete(member.name.clone())));
-        if actions.is_empty() && current.is_none() && self.deployment.has_phases {
-            actions.push(Action::Create(self.next()));
+        if actions.is_empty() && self.wants_next() {
+            actions.extend(self.next().ok().map(Action::Create));
         }
         actions
     }
@@ -281,28 +283,5 @@ impl Snapshot<'_> {
                 preflight,
             );
         (!in_step && !current.is_archived).then(|| Action::Annotate(current.name.clone()))
-    }
-
-    /// The revision that the template asks for. A name that is taken counts as a collision, for
-    /// instance that of the archived revision that an earlier content was made as. So does that of a
-    /// member which has gone since it was observed: a revision must not name itself as a previous one.
-    fn next(&self) -> NewRevision {
-        let mut collision_count = self.deployment.status.collision_count;
-        loop {
-            let hash = (self.hash)(collision_count.unwrap_or(0));
-            let name = format!("{}-{hash}", self.deployment.name);
-            let is_member = self.members.iter().any(|member| member.name == name);
-            if !is_member && !(self.is_taken)(&name) {
-                let highest = self.newest().and_then(|newest| newest.number).unwrap_or(0);
-                return NewRevision {
-                    name,
-                    hash,
-                    collision_count,
-                    number: highest + 1,
-                    previous: self.members.iter().map(|m| m.name.clone()).collect(),
-                };
-            }
-            collision_count = Some(collision_count.map_or(1, |count| count.wrapping_add(1)));
-        }
     }
 }

@@ -5,6 +5,7 @@
 //! the [`Answer`]s, until the engine has an outcome. The controllers run that loop with an API
 //! server, the property tests with a model of one.
 
+pub mod brake;
 pub mod chain;
 pub mod chain_names;
 pub mod condition_list;

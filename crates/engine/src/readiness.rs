@@ -141,7 +141,8 @@ pub fn set_of_rollout(conditions: &mut Conditions) {
         return;
     };
     let is_over = progressing.status == "False";
-    let cannot = is_over && progressing.reason == reasons::INVALID_STRATEGY;
+    let cannot = [reasons::INVALID_STRATEGY, reasons::NUMBERS_EXHAUSTED];
+    let cannot = is_over && cannot.contains(&&*progressing.reason);
     let is_complete = is_over && progressing.reason == reasons::COMPLETE;
     let verdict = if let Some(aborted) = is(ABORTED, "True") {
         Verdict::of(Readiness::Stalled, aborted)
@@ -177,6 +178,8 @@ pub(crate) fn set_of_deployment(
     let has_failed = [
         reasons::OBJECT_SET_CREATE_ERROR,
         reasons::PROGRESS_DEADLINE_EXCEEDED,
+        reasons::NUMBERS_EXHAUSTED,
+        reasons::REVISION_REPEATED,
     ]
     .contains(&&*progressing.reason);
     let (verdict, phase) = match (stalled, available) {

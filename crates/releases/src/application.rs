@@ -19,6 +19,7 @@ use baton_apis::{
         ANNOTATION_CHART_VERSION_RESOLVED, ANNOTATION_HIGHEST_OBSERVED_GENERATION,
     },
 };
+use baton_engine::{brake, chain_names::NoNextNumber};
 use jiff::Timestamp;
 
 use self::{
@@ -199,12 +200,13 @@ impl Sync<'_> {
         match history.newest() {
             Some(newest) if Some(newest.generation) < highest => self.abort(newest),
             newest => {
-                let newest = newest.map(|newest| (newest.generation, newest.hash()));
                 let wanted = environment_hash(&self.application.spec.template);
                 let next = match newest {
                     None => Some(0),
-                    Some((generation, hash)) if hash != wanted => {
-                        Some(generation.saturating_add(1))
+                    Some(newest) if newest.hash() != wanted => {
+                        let after = self.generation_after(newest, &wanted);
+                        let first = false;
+                        Some(after.map_err(|cause| SyncError::Create { first, cause })?)
                     }
                     Some(_) => None,
                 };
@@ -293,6 +295,24 @@ impl Sync<'_> {
         let message = format!("abort in progress, returning state to release {name}");
         self.conditions.set(ABORTING, true, "", &message);
         self.conditions.set_plain(ROLLING_OUT, true);
+    }
+
+    /// The generation of the Release after the newest one, which is not what the template asks for.
+    fn generation_after(&self, newest: &Member<'_>, wanted: &str) -> Result<i64, CreateError> {
+        if let Some(made) = release::repeated(newest, wanted) {
+            let created = newest.release.metadata.creation_timestamp.as_ref();
+            let many = usize::try_from(made).unwrap_or(usize::MAX);
+            if let Some(until) = brake::until(many, created.map(|it| it.0), self.observed.now) {
+                let hash = wanted.to_owned();
+                return Err(CreateError::Repeated { made, hash, until });
+            }
+        }
+        let after = newest.generation.checked_add(1);
+        after.ok_or_else(|| {
+            let name = newest.name().to_owned();
+            let number = newest.generation;
+            CreateError::NoGeneration(NoNextNumber { name, number })
+        })
     }
 
     /// Has the Release of a generation created from the template.

@@ -290,13 +290,18 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
     let abort = Abort::of(observed, &situation);
     let step = situation.next(abort.is_some());
     let status = status::report(observed, &situation, &step, abort.as_ref());
-    Plan {
+    let (actions, hindrance) = actions::of(observed, &situation, &step, abort.as_ref());
+    let plan = Plan {
         status_first: course.is_new
             || abort.as_ref().is_some_and(|abort| abort.is_new)
             || (observed.status.batch.is_none() && status.batch.is_some()),
         status,
-        actions: actions::of(observed, &situation, &step, abort.as_ref()),
+        actions,
         again_at: again_at(&fleet, &step),
+    };
+    match hindrance {
+        Some(why) => plan.hindered(observed.generation, observed.now, &why),
+        None => plan,
     }
 }
 

@@ -24,19 +24,20 @@ fn configuration(ports: &Ports, extent: Extent, tools: &Toolbox) -> Value {
         // The default has room for 254 Services.
         ("service-cluster-ip-range", "10.96.0.0/16"),
     ];
-    let mut controllers = vec![
+    // Of kube-controller-manager and kube-scheduler alike.
+    let controllers = [
         // 20 requests per second, the default, is less than what the garbage collector and the
         // namespace controller need to clean up behind parallel tests.
         ("kube-api-qps", "500"),
         ("kube-api-burst", "1000"),
+        // A leader ends for good when it cannot renew its lease within ten seconds. There is one of each, and a
+        // machine may stand still for longer than that, and tests take the API server away.
+        ("leader-elect", "false"),
     ];
     if extent == Extent::ControlPlane {
         // Watches are closed when it ends in good order. By default it waits a minute for them to end by
         // themselves.
         server.push(("shutdown-watch-termination-grace-period", "2s"));
-        // A leader ends when it cannot renew its lease, and tests take its API server away for longer
-        // than that.
-        controllers.push(("leader-elect", "false"));
     }
     let path = |tool| tools.path(tool).to_string_lossy();
     json!({
@@ -73,10 +74,7 @@ fn configuration(ports: &Ports, extent: Extent, tools: &Toolbox) -> Value {
             // is far below them.
             patch("kube-apiserver", &server),
             patch("kube-controller-manager", &controllers),
-            patch("kube-scheduler", &[
-                ("kube-api-qps", "500"),
-                ("kube-api-burst", "1000"),
-            ]),
+            patch("kube-scheduler", &controllers),
         ],
     })
 }

@@ -1,6 +1,6 @@
 //! Why there is no bed.
 
-use super::{LeaseError, Name, PATIENCE, PortsError, ProcessesError};
+use super::{Ended, LeaseError, Name, PATIENCE, PortsError, ProcessesError};
 use crate::{exec, tools};
 
 /// Why there is no bed.
@@ -32,4 +32,6 @@ pub enum Error {
     },
     #[error("bed `{name}` is not running: start it with `cargo dev up {name}`")]
     NotRunning { name: Name },
+    #[error("{ended}\nstart the bed anew with `cargo dev up {name}`")]
+    Ended { name: Name, ended: Ended },
 }

@@ -260,10 +260,11 @@ impl Joined {
         let hub = Cluster::connect(self.hub.kubeconfig()).await;
         let cluster = hub.get(&self.reference()).await.unwrap_or_default();
         let site = self.site.cluster().await;
+        let ended = dump::ended_of(&site);
         let objects = dump::objects_of(&site, &self.ns).await;
         let name = &self.name;
         format!(
-            "--- Cluster {name}\n{cluster:#}\n--- on site {}\n{objects}",
+            "--- Cluster {name}\n{cluster:#}\n{ended}--- on site {}\n{objects}",
             self.site.index
         )
     }

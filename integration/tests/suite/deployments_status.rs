@@ -405,46 +405,8 @@ async fn a_refused_revision_is_reported_and_created_later() {
 #[tokio::test]
 async fn a_revision_that_is_stored_otherwise_is_made_once() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
-    let group = "admissionregistration.k8s.io/v1";
-    let name = ns.unique("delays");
-    let policy = object(group, "MutatingAdmissionPolicy", &name).with(
-        "/spec",
-        json!({
-            "failurePolicy": "Fail",
-            "reinvocationPolicy": "Never",
-            "matchConstraints": { "resourceRules": [{
-                "apiGroups": ["package-operator.run"], "apiVersions": ["*"],
-                "resources": ["objectsets"], "operations": ["CREATE"],
-            }] },
-            "mutations": [{
-                "patchType": "ApplyConfiguration",
-                "applyConfiguration": {
-                    "expression": "Object{spec: Object.spec{successDelaySeconds: 1}}",
-                },
-            }],
-        }),
-    );
-    let label = json!({ "kubernetes.io/metadata.name": ns.name() });
-    let binding = object(group, "MutatingAdmissionPolicyBinding", &name).with(
-        "/spec",
-        json!({
-            "policyName": name,
-            "matchResources": { "namespaceSelector": { "matchLabels": label } },
-        }),
-    );
-    ns.create_elsewhere(&policy).await;
-    ns.create_elsewhere(&binding).await;
-    let delays = async |at: usize| {
-        let set = ns.set(&format!("probe-{at}")).revision(1);
-        let set = set.phase("a", []).create().await;
-        set.json["spec"]["successDelaySeconds"] == 1
-    };
-    let attempts = std::cell::Cell::new(0);
-    ns.eventually("the policy to be at work", async || {
-        attempts.set(attempts.get() + 1);
-        delays(attempts.get()).await
-    })
-    .await;
+    let delay = "Object{spec: Object.spec{successDelaySeconds: 1}}";
+    change_revisions(&ns, delay, |set| set["spec"]["successDelaySeconds"] == 1).await;
 
     let content = |version: &str| {
         ns.content()
@@ -461,4 +423,46 @@ async fn a_revision_that_is_stored_otherwise_is_made_once() {
     web.set_reaches(2, &[Is("Archived", "True")]).await;
     let sets = web.has_sets(&[1, 2, 3]).await;
     assert_eq!(sets[2].json["spec"]["successDelaySeconds"], 1);
+}
+
+/// Has the server change all revisions of a namespace that are created, from now on.
+pub(crate) async fn change_revisions(
+    ns: &TestNamespace,
+    expression: &str,
+    is_changed: impl Fn(&Value) -> bool,
+) {
+    let group = "admissionregistration.k8s.io/v1";
+    let name = ns.unique("changes");
+    let policy = object(group, "MutatingAdmissionPolicy", &name).with(
+        "/spec",
+        json!({
+            "failurePolicy": "Fail",
+            "reinvocationPolicy": "Never",
+            "matchConstraints": { "resourceRules": [{
+                "apiGroups": ["package-operator.run"], "apiVersions": ["*"],
+                "resources": ["objectsets"], "operations": ["CREATE"],
+            }] },
+            "mutations": [{
+                "patchType": "ApplyConfiguration",
+                "applyConfiguration": { "expression": expression },
+            }],
+        }),
+    );
+    let label = json!({ "kubernetes.io/metadata.name": ns.name() });
+    let binding = object(group, "MutatingAdmissionPolicyBinding", &name).with(
+        "/spec",
+        json!({
+            "policyName": name,
+            "matchResources": { "namespaceSelector": { "matchLabels": label } },
+        }),
+    );
+    ns.create_elsewhere(&policy).await;
+    ns.create_elsewhere(&binding).await;
+    let attempts = std::cell::Cell::new(0);
+    ns.eventually("the policy to be at work", async || {
+        attempts.set(attempts.get() + 1);
+        let set = ns.set(&format!("probe-{}", attempts.get())).revision(1);
+        is_changed(&set.phase("a", []).create().await.json)
+    })
+    .await;
 }

@@ -35,6 +35,7 @@ mod deletion;
 mod deployments;
 mod deployments_chaos;
 mod deployments_history;
+mod deployments_numbers;
 mod deployments_ownership;
 mod deployments_pictures;
 mod deployments_requests;

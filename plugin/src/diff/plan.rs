@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_apis::constants::{ANNOTATION_LAST_APPLIED, LABEL_INSTANCE, LABEL_PACKAGE};
+use baton_engine::chain_names::next_number;
 use baton_engine::object::Identity;
 use baton_engine::revision::Revision as Next;
 use serde_json::{Map, Value, json};
@@ -55,8 +56,7 @@ pub(crate) fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Pl
     if !has_phases || newest.is_some_and(|newest| chain::is_made_from(newest, &deployment)) {
         return Ok(None);
     }
-    let numbers = members.iter().filter_map(Revision::number);
-    let number = numbers.max().unwrap_or(0) + 1;
+    let number = number_after(members)?;
     let template = &after["spec"]["template"];
     let mut spec = template["spec"].clone();
     spec["revision"] = number.into();
@@ -84,6 +84,12 @@ pub(crate) fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Pl
     }))
 }
 
+/// The number of what comes after some revisions.
+fn number_after(revisions: &[Revision]) -> Result<i64, Error> {
+    let numbers = revisions.iter().map(|it| (it.name(), it.number()));
+    next_number(numbers).map_err(|error| Error::Impossible(error.to_string()))
+}
+
 /// The revision that a user would make; `chains` as above.
 pub(crate) fn of_revision(after: &Value, chains: &[Chain]) -> Result<Plan, Error> {
     let revision = Revision::parse(after.clone());
@@ -95,8 +101,7 @@ pub(crate) fn of_revision(after: &Value, chains: &[Chain]) -> Result<Plan, Error
         .collect();
     previous.sort_by_key(Revision::number);
     if revision.number().is_none() {
-        let highest = previous.last().and_then(Revision::number);
-        revision.spec.revision = Some(highest.unwrap_or(0) + 1);
+        revision.spec.revision = Some(number_after(&previous)?);
     }
     // It does not exist, so nothing can belong to it yet, whatever the dry run says.
     revision.metadata.uid = None;

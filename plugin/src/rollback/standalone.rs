@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use baton_engine::chain_names::next_number;
 use serde_json::Value;
 
 use super::write::{next_name, next_revision};
@@ -47,8 +48,8 @@ pub(crate) fn next(
     name: Option<&str>,
     cause: &str,
 ) -> Result<Value, Error> {
-    let numbers = chain.revisions.iter().filter_map(Revision::number);
-    let number = numbers.max().unwrap_or(0) + 1;
+    let numbers = chain.revisions.iter().map(|it| (it.name(), it.number()));
+    let number = next_number(numbers).map_err(|error| Error::Impossible(error.to_string()))?;
     let live = chain
         .revisions
         .iter()

@@ -142,7 +142,8 @@ pub(crate) fn next_name(name: &str, number: i64, next: i64, taken: &BTreeSet<Str
         if !taken.contains(&name) {
             return name;
         }
-        count = count.saturating_add(1);
+        // There are fewer names than numbers.
+        count = count.checked_add(1).unwrap_or(0);
     }
 }
 

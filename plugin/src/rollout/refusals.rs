@@ -36,11 +36,18 @@ impl Refusals {
     }
 }
 
+/// Reasons of a deployment whose next revision is not made.
+const NOT_MADE: [&str; 3] = [
+    reasons::OBJECT_SET_CREATE_ERROR,
+    reasons::NUMBERS_EXHAUSTED,
+    reasons::REVISION_REPEATED,
+];
+
 /// What is refused, by which reason and in which state.
 fn refused(chain: &Chain) -> Option<String> {
     if let Some(deployment) = chain.asked_deployment()
         && let Some(condition) = deployment.condition(conditions::PROGRESSING)
-        && condition.reason == reasons::OBJECT_SET_CREATE_ERROR
+        && NOT_MADE.contains(&&*condition.reason)
         && condition.observed_generation == deployment.metadata.generation
     {
         let generation = deployment.metadata.generation.unwrap_or_default();

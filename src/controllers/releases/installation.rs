@@ -309,8 +309,11 @@ impl Installations {
             of.and_then(|of| generation(&of.release)) > own && !revision.deleting
         });
         let Some(next) = newer.next() else {
-            let numbers = chain.iter().map(|revision| revision.number);
-            return Ok(next_number(numbers));
+            let numbers = chain.iter().map(|it| (&*it.key.name, it.number));
+            return next_number(numbers).map_err(|highest| {
+                let message = format!("ObjectSet {highest}. Delete it.");
+                Err(Failure::new(Cause::Refused, message))
+            });
         };
         let listed = std::iter::once(next).chain(newer);
         let listed = listed.flat_map(|revision| &revision.previous);

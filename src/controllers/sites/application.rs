@@ -99,7 +99,11 @@ impl Controller for SiteApplications {
             .prune(key, &application, content.as_ref().ok(), &kept.surplus)
             .await?;
         let generation = application.metadata.generation.unwrap_or(0);
-        let said = content.as_ref().map(|it| it.snapshot.version.as_str());
+        let said = match (&content, &kept.obstacle) {
+            (Ok(_), Some(obstacle)) => Err(obstacle),
+            _ => content.as_ref().map(|it| it.snapshot.version.as_str()),
+        };
+        let is_blocked = said.is_err();
         let previous = application.status.clone().unwrap_or_default();
         let now = self.base.shared.clock.now();
         let status = snapshot::report(&previous, generation, now, kept.versions, &said);
@@ -112,7 +116,7 @@ impl Controller for SiteApplications {
                 .written(written.at_step("writing the status")?);
             wrote = true;
         }
-        let outcome = match (wrote, content.is_err()) {
+        let outcome = match (wrote, is_blocked) {
             (true, _) => ReconcileOutcome::Changed,
             (false, true) => ReconcileOutcome::Blocked,
             (false, false) => ReconcileOutcome::Unchanged,

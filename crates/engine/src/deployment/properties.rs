@@ -54,6 +54,8 @@ struct World {
     /// Which revision controls an object that exists, by number.
     owners: BTreeMap<u8, i64>,
     clock: i64,
+    /// Whether revisions are stored as something else than what they were made from.
+    garbled: bool,
 }
 
 const HISTORY: usize = 3;
@@ -68,6 +70,7 @@ impl World {
             revisions: Vec::new(),
             owners: BTreeMap::new(),
             clock: 1000,
+            garbled: false,
         }
     }
 
@@ -89,7 +92,8 @@ impl World {
                 status: self.status.clone(),
                 ..Deployment::default()
             },
-            newest_fits: newest.is_some_and(|newest| newest.content == self.template),
+            newest_fits: newest
+                .is_some_and(|newest| newest.content == self.template && !self.garbled),
             members,
             contents: contents.collect(),
             is_taken: Box::new(|name| self.revisions.iter().any(|r| r.member.name == name)),
@@ -162,6 +166,7 @@ impl World {
                         name: new.name,
                         number: Some(new.number),
                         generation: 1,
+                        created: Timestamp::from_second(self.clock).ok(),
                         hash: Some(new.hash),
                         digest: Some(String::new()),
                         ..Member::default()
@@ -377,4 +382,75 @@ proptest! {
         prop_assert!(archived <= HISTORY);
         prop_assert_eq!(world.status.revision, Some(number));
     }
+
+    /// Whatever numbers there are: the next revision has a higher one than all others, or there is none, and the
+    /// status says why. Deleting what is in the way is enough.
+    #[test]
+    fn the_next_number_is_the_highest(
+        template in content(),
+        numbers in prop::collection::vec(any_number(), 0..6),
+    ) {
+        let mut world = World::new(template);
+        for (at, number) in numbers.iter().enumerate() {
+            let member = Member {
+                name: format!("web-{at}"),
+                number: Some(*number),
+                is_archived: true,
+                ..Member::default()
+            };
+            let content = Content { objects: vec![9], healthy: false, first: 0 };
+            world.revisions.push(Revision { member, content, archived_at: 0, archived_for: Vec::new() });
+        }
+        let highest = numbers.iter().max().copied();
+        let mut snapshot = world.snapshot();
+        snapshot.deployment.history_limit = numbers.len();
+        let made = snapshot.actions();
+        let (status, _) = report(&snapshot, &Creation::None);
+        let is_exhausted = status.conditions.iter().any(|it| it.reason == reasons::NUMBERS_EXHAUSTED);
+        prop_assert_eq!(is_exhausted, highest == Some(i64::MAX));
+        if is_exhausted {
+            prop_assert_eq!(made, []);
+            snapshot.members.retain(|member| member.number != highest);
+            prop_assert!(matches!(&snapshot.actions()[..], [Action::Create(_)]));
+        } else {
+            let [Action::Create(new)] = &made[..] else {
+                return Err(TestCaseError::fail("nothing is made"));
+            };
+            prop_assert!(new.number > 0 && Some(new.number) > highest);
+        }
+    }
+}
+
+proptest! {
+    // Each of them is a day.
+    #![proptest_config(ProptestConfig::with_cases(30))]
+
+    /// Whatever becomes of revisions when they are stored, there are few of them after a day of passes, and another
+    /// content is made at once.
+    #[test]
+    fn nothing_is_made_without_end(template in content(), pace in 300..3000_i64) {
+        let mut world = World::new(Content { healthy: true, ..template });
+        world.garbled = true;
+        let mut passes = 0;
+        while world.clock < 86_400 {
+            passes += 1;
+            world.clock += if passes < 60 { 1 } else { pace };
+            world.deployment()?;
+        }
+        let made = world.revisions.len();
+        prop_assert!(made < 40, "{}", made);
+        world.garbled = false;
+        world.template.objects.push(7);
+        world.deployment()?;
+        prop_assert_eq!(world.revisions.len(), made + 1);
+    }
+}
+
+/// Numbers, those at the ends of their range among them.
+fn any_number() -> impl Strategy<Value = i64> {
+    prop_oneof![
+        3 => 0..20_i64,
+        1 => any::<i64>(),
+        1 => prop::sample::select(vec![i64::MIN, -1, i64::MAX - 1, i64::MAX]),
+    ]
 }

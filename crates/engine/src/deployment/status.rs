@@ -141,6 +141,11 @@ fn progress(
         conditions.set(PROGRESSING, "False", reasons::OBJECT_SET_CREATE_ERROR, text);
         return Requeue::OnEvent;
     }
+    if let Some(obstacle) = snapshot.obstacle() {
+        let text = obstacle.to_string();
+        conditions.set(PROGRESSING, "False", obstacle.reason(), &text);
+        return obstacle.requeue(snapshot.now);
+    }
     let (status, reason, text) = match current {
         None if !snapshot.deployment.has_phases => {
             let text = "The template has no phases: there is nothing to roll out.".to_owned();

@@ -1,6 +1,7 @@
 //! Tables for the decisions about a deployment.
 
 mod archival;
+mod obstacles;
 mod status;
 
 use baton_apis::{ControlledObjectReference, LifecycleState, conditions::*};

@@ -4,6 +4,9 @@ use baton_apis::constants::shipper::{
     ANNOTATION_HIGHEST_OBSERVED_GENERATION, ANNOTATION_RELEASE_GENERATION,
 };
 
+use baton_engine::chain_names::NoNextNumber;
+use jiff::Timestamp;
+
 use crate::{
     resolution::ResolutionError,
     texts::{NotANumber, Quoted},
@@ -48,6 +51,22 @@ pub enum CreateError {
     /// The server refused it, or did not answer.
     #[error(transparent)]
     Refused(#[from] Refusal),
+    /// The generation of the newest one is the highest number there is.
+    #[error("release {0}. Delete it.")]
+    NoGeneration(#[from] NoNextNumber),
+    /// The same was made again and again.
+    #[error(
+        "the last {made} releases of hash {hash} are not stored as they were made: something changes their \
+         environment; the next one is made at {until:.0}"
+    )]
+    Repeated {
+        /// How many of them.
+        made: i64,
+        /// The hash that they were made for.
+        hash: String,
+        /// When the next one is made.
+        until: Timestamp,
+    },
 }
 
 /// Why a request failed.
@@ -92,6 +111,8 @@ impl SyncError {
             Self::Create { first: _, cause } => match cause {
                 CreateError::Version(error) => error.is_permanent(),
                 CreateError::Refused(refusal) => refusal.is_permanent,
+                CreateError::NoGeneration(_) => true,
+                CreateError::Repeated { .. } => false,
             },
         }
     }

@@ -71,14 +71,8 @@ pub(super) fn next(application: &Application, history: &History<'_>, generation:
 /// The name of the next Release with a hash, and the number that makes it one of its own: one more than that of any
 /// with the same hash, which may have been deleted by hand out of order, or edited.
 fn free_name(app: &str, hash: &str, history: &History<'_>) -> (String, i64) {
-    let label = |member: &Member<'_>| {
-        let labels = member.release.metadata.labels.as_ref();
-        labels
-            .and_then(|labels| labels.get(LABEL_RELEASE_HASH))
-            .cloned()
-    };
     let members = history.members().iter();
-    let same = members.filter(|member| label(member).as_deref() == Some(hash));
+    let same = members.filter(|member| is_made_for(member, hash));
     let mut iteration = same
         .map(iteration_of)
         .max()
@@ -91,6 +85,19 @@ fn free_name(app: &str, hash: &str, history: &History<'_>) -> (String, i64) {
         // After the highest number the count starts anew; there are fewer Releases than numbers.
         iteration = iteration.checked_add(1).unwrap_or(0);
     }
+}
+
+/// How many Releases were made for a hash, if the newest of them is this one; `None` if it was made for another. The
+/// others may be gone: those that were never complete go when a newer one is there.
+pub(super) fn repeated(newest: &Member<'_>, hash: &str) -> Option<i64> {
+    is_made_for(newest, hash).then(|| iteration_of(newest).saturating_add(1))
+}
+
+/// Whether a Release was made for a hash, whatever was stored.
+fn is_made_for(member: &Member<'_>, hash: &str) -> bool {
+    let labels = member.release.metadata.labels.as_ref();
+    let label = labels.and_then(|labels| labels.get(LABEL_RELEASE_HASH));
+    label.is_some_and(|label| label == hash)
 }
 
 /// A number that cannot be read keeps nobody from the next one.

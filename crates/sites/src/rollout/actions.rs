@@ -18,14 +18,15 @@ use super::{
 #[derive(Debug, Default)]
 struct Actions(Vec<Action>);
 
-/// What is to be done, given what comes next.
+/// What is to be done, given what comes next, and why not all of it can be done.
 pub(super) fn of(
     observed: &Observed<'_>,
     situation: &Situation<'_>,
     step: &Step,
     abort: Option<&Abort>,
-) -> Vec<Action> {
+) -> (Vec<Action>, Option<String>) {
     let mut actions = Actions::default();
+    let mut hindrance = None;
     let may_give = situation.course.hold.is_none() && !matches!(step, Step::Held(_));
     let (batch, sites) = match step {
         Step::Give { batch, sites } => (*batch, sites.as_slice()),
@@ -47,7 +48,10 @@ pub(super) fn of(
                 aborted,
                 last: last(view, situation, abort, batch),
             };
-            queue.bring_up_to_date(&mut given, &mut actions.0);
+            if let Err(highest) = queue.bring_up_to_date(&mut given, &mut actions.0) {
+                let text = || format!("Site {}: ObjectSet {highest}. Delete it.", view.name);
+                hindrance.get_or_insert_with(text);
+            }
         }
         actions.archive_superseded(view, aborted);
         actions.forget_surplus(view, observed, situation);
@@ -59,7 +63,7 @@ pub(super) fn of(
             actions.withdraw_aborted(site, situation);
         }
     }
-    actions.0
+    (actions.0, hindrance)
 }
 
 impl Actions {

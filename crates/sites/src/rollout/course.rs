@@ -1,6 +1,7 @@
 //! Which rollout it is, and whether it may go on.
 
 use baton_apis::conditions::{ABORTED, reasons};
+use baton_engine::chain_names::next_number;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{
@@ -37,6 +38,8 @@ pub(super) enum Hold {
     NoVersion,
     Invalid(strategy::Error),
     Paused,
+    /// The number of the last rollout is the highest there is; the text says where it stands, and what to do.
+    NoNumber(String),
     /// What waits of an aborted rollout has to be withdrawn before the next one: only the status knows that it was
     /// aborted, and the spec that it is to be.
     Ending,
@@ -63,7 +66,10 @@ impl<'a> Course<'a> {
             course.hold = Some(Hold::Ending);
         }
         if course.hold.is_none() {
-            return course.next(observed, wanted);
+            match course.following(observed, wanted) {
+                Ok(next) => return course.next(observed, wanted, next),
+                Err(hold) => course.hold = Some(hold),
+            }
         }
         course.is_behind = true;
         course
@@ -91,17 +97,42 @@ impl<'a> Course<'a> {
         }
     }
 
-    /// The next one. Where the status was lost, the newest one that revisions tell of goes on if it has the version.
-    fn next(self, observed: &Observed<'a>, wanted: VersionName<'a>) -> Self {
+    /// The number of the next one, and whether it is known already: where the status was lost, the newest one that
+    /// revisions tell of goes on if it has the version.
+    fn following(
+        &self,
+        observed: &Observed<'a>,
+        wanted: VersionName<'a>,
+    ) -> Result<(i64, bool), Hold> {
         let chains = observed.sites.values().flat_map(|site| &site.chain);
         let newest = chains.max_by_key(|revision| revision.entry.rollout);
-        let highest = newest
-            .map_or(0, |revision| revision.entry.rollout)
-            .max(self.number);
         let is_lost = |revision: &Revision| {
             VersionName::of(&revision.entry) == wanted && !revision.entry.is_rollback
         };
-        let is_known = self.number == 0 && newest.is_some_and(is_lost);
+        if let Some(newest) = newest.filter(|newest| self.number == 0 && is_lost(newest)) {
+            return Ok((newest.entry.rollout, true));
+        }
+        let own = ("status.rollout".to_owned(), Some(self.number));
+        let newest = newest.map(|it| {
+            let name = format!("The rollout of ObjectSet {}", it.name);
+            (name, Some(it.entry.rollout))
+        });
+        let next = next_number(newest.into_iter().chain([own]));
+        let next = next.map_err(|highest| {
+            Hold::NoNumber(format!(
+                "{highest}. Delete the ObjectSet, or lower the status."
+            ))
+        });
+        Ok((next?, false))
+    }
+
+    /// The next one, with its number, and whether it is known already.
+    fn next(
+        self,
+        observed: &Observed<'a>,
+        wanted: VersionName<'a>,
+        (number, is_known): (i64, bool),
+    ) -> Self {
         // Sites that have nothing yet may have joined since.
         let placed = observed.sites.values().filter(|site| site.is_placed);
         let had = placed.filter_map(|site| Some((site, newest_of(site)?)));
@@ -113,18 +144,14 @@ impl<'a> Course<'a> {
         // Else one that has failed since would take all of it back.
         let is_over = is_known && had.peek().is_some() && had.all(has_got_so_far);
         Self {
-            number: if is_known {
-                highest
-            } else {
-                highest.saturating_add(1)
-            },
+            number,
             version: wanted,
             previous: (self.number > 0).then_some(self.version),
             is_new: true,
             was_aborted: false,
             batch: 0,
             completed: if is_over {
-                Some(highest)
+                Some(number)
             } else {
                 self.completed
             },

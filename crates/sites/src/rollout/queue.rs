@@ -10,6 +10,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use baton_apis::SiteEntry;
+use baton_engine::chain_names::{NoNextNumber, next_number};
 
 use super::{
     Action, Brought, Observed, Revision, RevisionState, Version, VersionName,
@@ -64,7 +65,14 @@ impl<'a> Wanted<'a> {
 impl<'a> Queue<'_, 'a> {
     /// Makes the queue what it is to be. What cannot be given again, since its version is not kept any more, is not
     /// withdrawn.
-    pub(super) fn bring_up_to_date(&self, given: &mut Given<'a>, actions: &mut Vec<Action>) {
+    ///
+    /// # Errors
+    /// When there are no numbers for what is to be given. Nothing is withdrawn then.
+    pub(super) fn bring_up_to_date(
+        &self,
+        given: &mut Given<'a>,
+        actions: &mut Vec<Action>,
+    ) -> Result<(), NoNextNumber> {
         let mut wanted = self.wanted().peekable();
         let mut queue = self.queue().peekable();
         while let (Some(next), Some(revision)) = (wanted.peek(), queue.peek()) {
@@ -75,20 +83,36 @@ impl<'a> Queue<'_, 'a> {
             queue.next();
         }
         if wanted.peek().is_none() && queue.peek().is_none() {
-            return;
+            return Ok(());
         }
         let versions: Option<Vec<_>> = wanted
             .map(|wanted| Some((wanted, self.observed.version(wanted.version)?)))
             .collect();
         let Some(versions) = versions else {
-            return;
+            return Ok(());
         };
+        let numbers = self.numbers(versions.len())?;
         let mut withdrawn: Vec<_> = queue.map(|revision| &revision.name).collect();
         withdrawn.reverse();
         actions.extend(withdrawn.into_iter().map(|revision| Action::Withdraw {
             revision: Arc::clone(revision),
         }));
-        self.give(&versions, given, actions);
+        self.give(&numbers, &versions, given, actions);
+        Ok(())
+    }
+
+    /// So many numbers above those of the chain.
+    fn numbers(&self, many: usize) -> Result<Vec<i64>, NoNextNumber> {
+        let chain = &self.view.site.chain;
+        let first = next_number(chain.iter().map(|it| (&*it.name, Some(it.number))))?;
+        let numbers: Vec<_> = (first..=i64::MAX).take(many).collect();
+        match chain.iter().max_by_key(|revision| revision.number) {
+            Some(highest) if numbers.len() < many => Err(NoNextNumber {
+                name: highest.name.to_string(),
+                number: highest.number,
+            }),
+            _ => Ok(numbers),
+        }
     }
 
     /// What is to be behind the revision that runs. Nobody asks any more for versions of another application than the
@@ -148,16 +172,12 @@ impl<'a> Queue<'_, 'a> {
 
     fn give(
         &self,
+        numbers: &[i64],
         versions: &[(Wanted<'a>, &'a Version)],
         given: &mut Given<'a>,
         give: &mut Vec<Action>,
     ) {
         let chain = &self.view.site.chain;
-        let newest = chain
-            .iter()
-            .map(|revision| revision.number)
-            .max()
-            .unwrap_or(0);
         let counting = chain
             .iter()
             .rev()
@@ -166,7 +186,7 @@ impl<'a> Queue<'_, 'a> {
             .map(|revision| Arc::clone(&revision.name))
             .collect();
         let mut names = Vec::new();
-        for (number, (wanted, version)) in (newest.saturating_add(1)..).zip(versions) {
+        for (&number, (wanted, version)) in numbers.iter().zip(versions) {
             let site = Arc::clone(self.view.name);
             let name = (self.observed.revision_name)(self.observed.name, &site, number);
             let name: Arc<str> = name.into();

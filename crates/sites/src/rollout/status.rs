@@ -290,6 +290,7 @@ fn held(hold: &Hold, observed: &Observed<'_>) -> (&'static str, &'static str, St
             let text = "Nothing is given to sites while spec.paused is true.";
             ("Unknown", reasons::SITES_PAUSED, text.to_owned())
         }
+        Hold::NoNumber(text) => ("False", reasons::NUMBERS_EXHAUSTED, text.clone()),
         Hold::Ending => {
             let text = "What waits in sites of the aborted rollout is withdrawn first.";
             ("True", reasons::ROLLING_OUT, text.to_owned())

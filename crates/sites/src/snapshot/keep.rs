@@ -9,7 +9,10 @@ use baton_apis::{
     KeptVersion, SiteApplicationStatus,
     conditions::{KEPT, READY, RECONCILING, STALLED, reasons},
 };
-use baton_engine::condition_list::Conditions;
+use baton_engine::{
+    chain_names::{NoNextNumber, next_number},
+    condition_list::Conditions,
+};
 use jiff::Timestamp;
 
 use super::Invalid;
@@ -41,6 +44,8 @@ pub struct Kept {
     pub surplus: Vec<String>,
     /// What is kept, the newest first, each version once.
     pub versions: Vec<KeptVersion>,
+    /// Why the present version cannot be kept although there is one.
+    pub obstacle: Option<Invalid>,
 }
 
 /// Decides which records stay. `present` is the name, the version and the edit that the application has now, whether it
@@ -54,20 +59,26 @@ pub fn keep(
     named: &BTreeSet<&str>,
 ) -> Kept {
     let mut records = records.to_vec();
-    let highest = records.iter().map(|record| record.revision).max();
     let mut kept = Kept::default();
     if let Some((name, version, edit)) = present {
-        let known = records.iter().position(|record| record.name == name);
-        let known = known.map(|at| records.remove(at).revision);
-        let revision = known.filter(|own| Some(*own) == highest);
-        let revision = revision.unwrap_or(highest.unwrap_or(0).saturating_add(1));
-        records.push(Record {
-            name: name.to_owned(),
-            revision,
-            version: version.to_owned(),
-            edit: edit.to_owned(),
-        });
-        kept.revision = Some(revision);
+        match place_of(name, &records) {
+            Ok(revision) => {
+                records.retain(|record| record.name != name);
+                records.push(Record {
+                    name: name.to_owned(),
+                    revision,
+                    version: version.to_owned(),
+                    edit: edit.to_owned(),
+                });
+                kept.revision = Some(revision);
+            }
+            Err(highest) => {
+                kept.obstacle = Some(Invalid {
+                    reason: reasons::NUMBERS_EXHAUSTED,
+                    message: format!("ControllerRevision {highest}. Delete it."),
+                });
+            }
+        }
     }
     records.sort_by_key(|record| Reverse(record.revision));
     let mut newest: BTreeMap<&str, usize> = BTreeMap::new();
@@ -88,6 +99,15 @@ pub fn keep(
         }
     }
     kept
+}
+
+/// The place that a record has to have to be the newest.
+fn place_of(name: &str, records: &[Record]) -> Result<i64, NoNextNumber> {
+    let newest = records.iter().max_by_key(|record| record.revision);
+    match newest.filter(|newest| newest.name == name) {
+        Some(own) => Ok(own.revision),
+        None => next_number(records.iter().map(|it| (&it.name, Some(it.revision)))),
+    }
 }
 
 /// The status of an application of a generation.
@@ -197,6 +217,34 @@ mod tests {
             assert_eq!(kept.versions[0].record, present);
         }
         assert_eq!(kept(&[], "1/a", &[], &[]).revision, Some(1));
+    }
+
+    #[test]
+    fn a_version_without_a_place_is_not_kept_and_says_why() {
+        let mut records = records(&["1/a", "2/a", "3/a"]);
+        records[1].revision = i64::MAX;
+        let none = BTreeSet::new();
+        let of = |name: &'static str| Some((name, &name[..1], &name[2..]));
+        for present in ["1/a", "4/a"] {
+            let kept = keep(&records, of(present), &none, &BTreeSet::new());
+            assert_eq!(
+                (kept.revision, &kept.surplus[..]),
+                (None, &[][..]),
+                "{present}"
+            );
+            let versions: Vec<_> = kept.versions.iter().map(|it| &*it.version).collect();
+            assert_eq!(versions, ["2", "3", "1"], "{present}");
+            let obstacle = kept.obstacle.unwrap();
+            assert_eq!(obstacle.reason, reasons::NUMBERS_EXHAUSTED);
+            let text = "ControllerRevision 2/a has the number 9223372036854775807";
+            assert!(obstacle.message.starts_with(text), "{}", obstacle.message);
+        }
+        // The one that has it needs no other.
+        let kept = keep(&records, of("2/a"), &none, &BTreeSet::new());
+        assert_eq!((kept.revision, kept.obstacle), (Some(i64::MAX), None));
+        records.remove(1);
+        let kept = keep(&records, of("4/a"), &none, &BTreeSet::new());
+        assert_eq!((kept.revision, kept.obstacle), (Some(4), None));
     }
 
     #[test]

@@ -61,6 +61,13 @@ pub(super) fn between(old: &SiteDeploymentStatus, new: &SiteDeploymentStatus) ->
         "InvalidStrategy",
     );
     changed(
+        PROGRESSING,
+        "False",
+        reasons::NUMBERS_EXHAUSTED,
+        Warning,
+        "NumbersExhausted",
+    );
+    changed(
         WAITING,
         "True",
         reasons::VERSION_NOT_FOUND,

@@ -6,6 +6,8 @@ use baton_apis::{
     },
 };
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
 use super::fixtures::{World, environment, in_region, name_of};
 use crate::application::error::{Refusal, SyncError};
 
@@ -276,5 +278,78 @@ fn iterations_that_say_nothing_keep_nobody_from_a_name() {
     assert_eq!(
         world.releases[2].metadata.name,
         Some(name_of(&in_region("c"), 1))
+    );
+}
+
+/// A Release whose generation leaves none for the next one: nothing is made until it is deleted.
+#[test]
+fn a_generation_that_leaves_none_is_told_and_makes_nothing() {
+    let key = ANNOTATION_RELEASE_GENERATION;
+    let two = [(in_region("a"), true), (in_region("b"), true)];
+    let mut world = World::resolved(in_region("c")).with(&two);
+    annotate(&mut world, 1, key, Some("9223372036854775807"));
+    for _ in 0..2 {
+        let error = world.sync().error.unwrap();
+        let name = name_of(&in_region("b"), 0);
+        let text = format!(
+            "release {name} has the number 9223372036854775807, which leaves none for what comes after it. Delete it."
+        );
+        assert_eq!(error.to_string(), text);
+        assert!(error.is_permanent());
+        assert_eq!(world.releases.len(), 2);
+        let told = format!("ReleaseSynced=False/CreateReleaseFailed {text}");
+        assert!(
+            world.conditions().contains(&told),
+            "{:?}",
+            world.conditions()
+        );
+    }
+    // That is an abort, and then the next edit is rolled out.
+    world.releases.pop();
+    assert_eq!(world.sync().error, None);
+    world.application.spec.template = in_region("c");
+    assert_eq!(world.sync().error, None);
+    assert_eq!(world.releases.len(), 2);
+}
+
+/// A webhook changes each Release on its way into the server.
+#[test]
+fn releases_that_are_stored_otherwise_come_ever_more_seldom() {
+    let mut world = World::resolved(in_region("a"));
+    let mut made = 0;
+    let mut sync = |world: &mut World| {
+        let outcome = world.sync();
+        if world.log.iter().any(|it| it.starts_with("create")) {
+            made += 1;
+            let newest = world.releases.last_mut().unwrap();
+            newest.spec.environment = in_region("x");
+            newest.metadata.creation_timestamp = Some(Time(world.now));
+        }
+        (made, outcome.error)
+    };
+    for expected in 1..=5 {
+        assert_eq!(sync(&mut world), (expected, None));
+    }
+    let (made, error) = sync(&mut world);
+    let text = error.unwrap();
+    assert!(!text.is_permanent());
+    assert!(
+        text.to_string()
+            .ends_with("the next one is made at 1970-01-01T00:00:10Z"),
+        "{text}"
+    );
+    assert_eq!(made, 5);
+    for _ in 0..86_400 / 60 {
+        world.now += jiff::SignedDuration::from_mins(1);
+        let (made, _) = sync(&mut world);
+        assert!(made < 40);
+    }
+    // Something else is rolled out at once.
+    world.application.spec.template = in_region("b");
+    world.sync();
+    assert!(
+        world.log.iter().any(|it| it.starts_with("create")),
+        "{:?}",
+        world.log
     );
 }

@@ -121,6 +121,75 @@ fn what_does_not_exist_is_told_and_changes_nothing_in_sites() {
     );
 }
 
+/// A site whose newest revision has the highest number can be given nothing more; all others are.
+#[test]
+fn a_number_that_leaves_none_holds_up_its_site_alone() {
+    let mut world = settled(3, SiteStrategy::default());
+    world.sample.bring("2");
+    let first = Arc::clone(&world.names()[0]);
+    let forged = world.sample.sites[&first].chain.last().unwrap().clone();
+    let forge = |world: &mut World, number| {
+        let chain = &mut world.sample.sites.get_mut(&first).unwrap().chain;
+        chain.last_mut().unwrap().number = number;
+    };
+    forge(&mut world, i64::MAX);
+    world.settle();
+    assert_eq!(
+        world.condition(PROGRESSING),
+        Some(("True", "RevisionRefused"))
+    );
+    let text = format!(
+        "Site {first}: ObjectSet {} has the number 9223372036854775807",
+        forged.name
+    );
+    let message = world.message(PROGRESSING);
+    assert!(message.starts_with(&text), "{message}");
+    let given: Vec<_> = world
+        .given
+        .iter()
+        .filter(|(_, entry)| entry.version == "2")
+        .collect();
+    assert_eq!(given.len(), 2);
+    assert_eq!(world.sample.sites[&first].chain.len(), 1);
+
+    forge(&mut world, forged.number);
+    world.run();
+    assert_eq!(world.status().counts.updated, 3);
+}
+
+#[test]
+fn a_rollout_without_a_number_is_told_and_changes_nothing_in_sites() {
+    type Change = fn(&mut World);
+    let cases: [(Change, &str); 2] = [
+        (
+            |it| {
+                let site = it.sample.sites.values_mut().next().unwrap();
+                let revision = site.chain.last_mut().unwrap();
+                Arc::make_mut(&mut revision.entry).rollout = i64::MAX;
+            },
+            "The rollout of ObjectSet shop-",
+        ),
+        (
+            |it| it.sample.status.rollout = Some(i64::MAX),
+            "status.rollout has the number",
+        ),
+    ];
+    for (change, text) in cases {
+        let exhausted = ("False", "NumbersExhausted");
+        let mut world = check_bad(change, PROGRESSING, exhausted, text);
+        assert_eq!(world.condition(STALLED), Some(("True", "NumbersExhausted")));
+        world.sample.status.rollout = Some(1);
+        for site in world.sample.sites.values_mut() {
+            for revision in &mut site.chain {
+                Arc::make_mut(&mut revision.entry).rollout = 1;
+            }
+        }
+        world.run();
+        assert_eq!(world.status().counts.updated, 3, "{text}");
+        assert_eq!(world.status().rollout, Some(2));
+    }
+}
+
 /// The placement, its condition, and `Ready` of a rollout that is complete.
 #[test]
 fn the_placement_is_told_and_does_not_stop_a_rollout() {

@@ -1,0 +1,74 @@
+//! A brake on making the same thing again and again.
+//!
+//! What was made, and is not found to be what was asked for, is made once more, and there may be no end to it: a
+//! webhook changes what is stored, a definition lacks a field, a program changes or deletes what it finds. The first
+//! few follow each other at once, as where somebody deletes one by hand. After those each waits twice as long as the
+//! one before.
+//!
+//! All of it is derived from what exists, so a restart forgets nothing.
+
+use jiff::{SignedDuration, Timestamp};
+
+/// So many of the same follow each other without delay.
+const FREE: usize = 5;
+
+/// The delay of the one after those.
+const SHORTEST: SignedDuration = SignedDuration::from_secs(10);
+
+/// The longest delay. A cause that is gone is noticed within this time.
+const LONGEST: SignedDuration = SignedDuration::from_hours(1);
+
+/// When the next of the same may be made, after so many in a row, the last of them made at `last`; `None` if it may be
+/// made now.
+#[must_use]
+pub fn until(made: usize, last: Option<Timestamp>, now: Timestamp) -> Option<Timestamp> {
+    let doublings = u32::try_from(made.checked_sub(FREE)?).unwrap_or(u32::MAX);
+    let factor = 2_i32.saturating_pow(doublings);
+    let delay = SHORTEST.saturating_mul(factor).min(LONGEST);
+    let until = last?.checked_add(delay).unwrap_or(Timestamp::MAX);
+    (until > now).then_some(until)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(seconds).unwrap()
+    }
+
+    #[test]
+    fn the_first_ones_are_free_and_the_others_wait_ever_longer() {
+        for (made, delay) in [
+            (0, 0),
+            (4, 0),
+            (5, 10),
+            (6, 20),
+            (10, 320),
+            (13, 2560),
+            (14, 3600),
+            (usize::MAX, 3600),
+        ] {
+            let until = |now| until(made, Some(at(1000)), at(now));
+            assert_eq!(until(1000 + delay), None, "{made}");
+            if delay > 0 {
+                assert_eq!(until(1000), Some(at(1000 + delay)), "{made}");
+                assert_eq!(until(999 + delay), Some(at(1000 + delay)), "{made}");
+            }
+        }
+        assert_eq!(until(9, None, at(0)), None, "nobody knows when");
+        let latest = until(9, Some(Timestamp::MAX), at(0));
+        assert_eq!(latest, Some(Timestamp::MAX));
+    }
+
+    #[test]
+    fn a_day_has_room_for_few() {
+        let (mut made, mut last) = (0, None);
+        for now in (0..86_400).map(at) {
+            if until(made, last, now).is_none() {
+                (made, last) = (made + 1, Some(now));
+            }
+        }
+        assert!(made < 40, "{made}");
+    }
+}

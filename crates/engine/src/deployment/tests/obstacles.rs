@@ -1,0 +1,132 @@
+//! What keeps a deployment from making the next revision.
+
+use std::time::Duration;
+
+use super::*;
+
+/// The condition `Progressing` after a report, and when to reconcile again.
+fn progressing(snapshot: &Snapshot<'_>) -> (String, Requeue) {
+    let (status, requeue) = report(snapshot, &Creation::None);
+    let mut conditions = status.conditions.iter();
+    let it = conditions.find(|it| it.type_ == PROGRESSING).unwrap();
+    let stalled = status.conditions.iter().any(|it| it.type_ == STALLED);
+    let text = format!("{} {}: {}", it.status, it.reason, it.message);
+    assert_eq!(stalled, it.status == "False", "{text}");
+    (text, requeue)
+}
+
+#[test]
+fn the_next_number_is_above_all_others_or_nothing_is_made() {
+    let none = "False NumbersExhausted: ObjectSet web-1 has the number 9223372036854775807, which leaves none \
+                for what comes after it. Delete it.";
+    for (numbers, expected) in [
+        (&[Some(i64::MAX)][..], None),
+        (&[Some(i64::MAX), Some(3)], None),
+        (&[Some(i64::MAX - 1)], Some(i64::MAX)),
+        (&[Some(0)], Some(1)),
+        (&[Some(-5)], Some(1)),
+        (&[Some(i64::MIN), Some(4)], Some(5)),
+    ] {
+        let mut snapshot = chain(&vec!["archived"; numbers.len()]);
+        snapshot.newest_fits = false;
+        for (member, number) in snapshot.members.iter_mut().zip(numbers) {
+            member.number = *number;
+        }
+        sort(&mut snapshot.members);
+        let made = snapshot.actions().into_iter().map(|action| match action {
+            Action::Create(new) => new.number,
+            action => panic!("{action:?}"),
+        });
+        assert_eq!(made.collect::<Vec<_>>(), Vec::from_iter(expected));
+        let (text, requeue) = progressing(&snapshot);
+        assert_eq!(requeue, Requeue::OnEvent);
+        assert_eq!(text == none, expected.is_none(), "{text}");
+    }
+}
+
+#[test]
+fn names_do_not_begin_anew_after_the_last_one() {
+    let mut snapshot = chain(&["available +a"]);
+    snapshot.newest_fits = false;
+    snapshot.deployment.status.collision_count = Some(i32::MAX);
+    assert!(list(&snapshot.actions()).starts_with("create"));
+    snapshot.is_taken = Box::new(|_| true);
+    assert_eq!(snapshot.actions(), []);
+    let text =
+        "False NumbersExhausted: status.collisionCount is the highest number there is. Lower it.";
+    assert_eq!(progressing(&snapshot).0, text);
+}
+
+/// Revisions in the order in which they were made, a second apart, the last one now. Each is named by its hash.
+fn made(hashes: &[&str], collision_count: i32) -> Snapshot<'static> {
+    let mut snapshot = chain(&vec!["failing"; hashes.len()]);
+    snapshot.newest_fits = false;
+    snapshot.deployment.status.collision_count = Some(collision_count);
+    for (member, hash) in snapshot.members.iter_mut().zip(hashes) {
+        let back = i64::try_from(hashes.len()).unwrap() - member.number.unwrap();
+        member.created = Some(at(NOW - back));
+        member.name = format!("web-{hash}");
+    }
+    snapshot
+}
+
+#[test]
+fn the_same_made_again_and_again_waits_ever_longer() {
+    let six = ["h0", "h1", "h2", "h3", "h4", "h5"];
+    for (hashes, count, waits) in [
+        (&six[..4], 3, None),
+        (&six[..5], 4, Some(10)),
+        (&six, 5, Some(20)),
+        // Another content in between, whatever came before it.
+        (&["h0", "h1", "h2", "h3", "h4", "x"][..], 4, None),
+        (&["h0", "h1", "x", "h2", "h3", "h4"], 4, None),
+        (&["x", "h1", "h2", "h3", "h4", "h5"], 5, Some(10)),
+        // To and fro between two contents.
+        (
+            &["h0", "x", "h1", "y", "h2", "z", "h3", "x2", "h4"],
+            4,
+            None,
+        ),
+        // One of them was deleted.
+        (&["h0", "h1", "h3", "h4", "h5"], 5, None),
+    ] {
+        let mut snapshot = made(hashes, count);
+        let is_braked = snapshot.actions().is_empty();
+        assert_eq!(is_braked, waits.is_some(), "{hashes:?}");
+        let Some(waits) = waits else {
+            continue;
+        };
+        let (text, requeue) = progressing(&snapshot);
+        assert_eq!(requeue, Requeue::After(Duration::from_secs(waits)));
+        assert!(
+            text.starts_with("False RevisionRepeated: The last "),
+            "{text}"
+        );
+        let newest = format!("ObjectSet web-{}, the newest", hashes.last().unwrap());
+        assert!(text.contains(&newest), "{text}");
+        // Nothing but the time has to change.
+        snapshot.now += Duration::from_secs(waits);
+        assert!(list(&snapshot.actions()).starts_with("create"));
+        assert!(progressing(&snapshot).0.starts_with("True Progressing"));
+    }
+}
+
+#[test]
+fn a_high_number_does_not_hide_that_the_same_is_made_again_and_again() {
+    let mut snapshot = made(&["other", "h0", "h1", "h2", "h3", "h4"], 4);
+    snapshot.members[0].number = Some(1000);
+    sort(&mut snapshot.members);
+    assert_eq!(snapshot.actions(), []);
+    assert!(
+        progressing(&snapshot)
+            .0
+            .starts_with("False RevisionRepeated")
+    );
+}
+
+#[test]
+fn a_paused_deployment_reports_no_obstacle() {
+    let mut snapshot = made(&["h0", "h1", "h2", "h3", "h4"], 4);
+    snapshot.deployment.paused = true;
+    assert!(progressing(&snapshot).0.starts_with("True Progressing"));
+}

@@ -1,0 +1,110 @@
+//! Revisions of a deployment never come without end.
+
+use baton_integration::deployment::LABEL_APP;
+use baton_integration::prelude::*;
+
+use crate::deployments_status::change_revisions;
+
+/// How long a deployment has time to make what it must not make. Without a bound it makes dozens of revisions.
+const QUIET: Duration = Duration::from_secs(4);
+
+both_scopes! {
+    after_the_highest_number_nothing_is_made;
+}
+
+/// A revision that carries the labels of a deployment's is adopted, and its number is the highest there is.
+async fn after_the_highest_number_nothing_is_made(scope: Scope) {
+    let ns = TestNamespace::new(scope).await;
+    let cm = configmap("cm");
+    let content = |version: &str| ns.content().phase("a", [cm.clone().data("k", version)]);
+    let web = ns.deployment("web").content(content("1")).create().await;
+    web.concluded().await;
+    ns.set("forged")
+        .label("package-operator.run/object-deployment", web.name())
+        .label(LABEL_APP, web.name())
+        .revision(i64::MAX)
+        .phase("a", [configmap("forged")])
+        .create()
+        .await;
+
+    let name = ns.set_name("forged");
+    let why = format!(
+        "{} {name} has the number 9223372036854775807",
+        web.revision_kind()
+    );
+    web.reaches(&[
+        Because("Progressing", "False", "NumbersExhausted"),
+        Because("Stalled", "True", "NumbersExhausted"),
+        Says("Progressing", &why),
+        Is("Available", "True"),
+    ])
+    .await;
+    web.edit(content("2")).await;
+    ns.stays(QUIET, "nothing is made", async || {
+        web.sets().await.len() == 2
+    })
+    .await;
+    assert_eq!(ns.live(&cm).await["data"]["k"], "1");
+
+    ns.delete_set("forged", "Background").await;
+    web.concluded_as(2).await;
+    assert_eq!(ns.live(&cm).await["data"]["k"], "2");
+    web.set_reaches(1, &[Is("Archived", "True")]).await;
+    web.has_sets(&[1, 2]).await;
+}
+
+/// A revision without a number, after one that leaves none for it, says so instead of being numbered anew.
+#[tokio::test]
+async fn a_revision_after_the_highest_number_is_refused() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let high = ns.set("high").revision(i64::MAX);
+    high.phase("a", [configmap("high")]).available().await;
+    ns.set("next")
+        .previous(&["high"])
+        .phase("a", [configmap("next")])
+        .create()
+        .await;
+    let why = "previous: high has the number 9223372036854775807";
+    ns.reaches(
+        "next",
+        &[
+            Because("Available", "False", "PreflightError"),
+            Says("Available", why),
+        ],
+    )
+    .await;
+    ns.delete_set("high", "Background").await;
+    ns.reaches("next", &[Is("Available", "True")]).await;
+}
+
+/// No revision is stored as it was made, so none is what the template asks for.
+#[tokio::test]
+async fn what_is_never_stored_as_it_was_made_is_made_ever_more_seldom() {
+    let ns = TestNamespace::new(Scope::Namespaced).await;
+    let garbled =
+        "Object{metadata: Object.metadata{annotations: {'baton.run/template-metadata': 'x'}}}";
+    let annotation = "/metadata/annotations/baton.run~1template-metadata";
+    change_revisions(&ns, garbled, |set| {
+        set.pointer(annotation).is_some_and(|value| value == "x")
+    })
+    .await;
+    let content = ns.content().phase("a", [configmap("cm")]);
+    let web = ns.deployment("web").content(content).create().await;
+    web.reaches(&[
+        Because("Progressing", "False", "RevisionRepeated"),
+        Because("Stalled", "True", "RevisionRepeated"),
+        Says(
+            "Progressing",
+            "The last 5 revisions were made from this very template",
+        ),
+    ])
+    .await;
+    web.has_sets(&[1, 2, 3, 4, 5]).await;
+    // It goes on by itself, and waits again.
+    web.reaches(&[Says("Progressing", "The last 6 revisions")])
+        .await;
+    ns.stays(QUIET, "nothing is made", async || {
+        web.sets().await.len() == 6
+    })
+    .await;
+}
