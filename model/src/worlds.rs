@@ -6,7 +6,7 @@ use careful::{quick_ahead, quick_kept, quick_recreated};
 
 use crate::world::{
     Class, Faults, OBJECTS,
-    Power::{self, Archive, Delete, Edit, Hold, Pause, Remove, RemovePhase},
+    Power::{self, Archive, Delete, Edit, Hold, Lose, Pause, Remove, RemovePhase},
     REVISIONS, Sabotage,
     Wanted::{self, Broken, In, Nothing, Same},
     World,
@@ -139,6 +139,13 @@ pub fn quick() -> Vec<World> {
             &[FIRST, FIRST],
             &[Archive(0), Pause(0), Pause(1), Remove(0)],
             1,
+            LOSSY,
+        ),
+        world(
+            "handover, paused, in a slice that may be gone",
+            &[FIRST, FIRST],
+            &[Archive(0), Archive(1), Pause(1), Remove(0), Lose(1)],
+            2,
             LOSSY,
         ),
         world(

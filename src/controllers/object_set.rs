@@ -272,8 +272,7 @@ impl ObjectSets {
         let record = &self.set_up(record, true).await?;
         // A number that was filled in has made another generation of it.
         revision.generation = record.generation;
-        let (revisions, phase_objects) = (&self.observed.revisions, &self.observed.phases);
-        let siblings = KnownSiblings::of_set(record, revisions, phase_objects);
+        let siblings = KnownSiblings::of_set(record, self.observed.stores());
         let previous = record.previous.iter().map(ToString::to_string);
         let executor = self.executor(record, account, failures);
         let wanted = Wanted {

@@ -93,6 +93,9 @@ impl Controller for ObjectSetPhases {
         queue.wake_on(on.revisions.changes(), self, |this, change| {
             triggers::on_revision(&this.observed, change)
         });
+        queue.wake_on(on.slices.changes(), self, |this, change| {
+            triggers::on_slice(&this.observed, change)
+        });
         queue.wake_on(&on.children, self, |this, event| {
             this.owners.phases_of_child(&this.observed, event)
         });

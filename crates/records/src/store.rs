@@ -136,15 +136,21 @@ impl<K: RecordKind> Store<K> {
         self.emit(change, Some(writer));
     }
 
-    /// Takes the content of an object that is kept without, as the server has sent it. Nothing is emitted.
+    /// Takes the content of an object that is kept without, as the server has sent it.
     pub fn fill(&self, record: Record<K>) {
-        let mut inner = self.inner.write();
-        let known = inner.records.get(&record.key);
-        if known.is_some_and(|known| {
-            !known.has_content() && known.resource_version == record.resource_version
-        }) {
-            inner.put(record);
-        }
+        let change = {
+            let mut inner = self.inner.write();
+            let known = inner.records.get(&record.key).cloned();
+            let old = known.filter(|known| {
+                !known.has_content() && known.resource_version == record.resource_version
+            });
+            old.map(|old| Change {
+                old: Some(old),
+                new: Some(inner.put(record)),
+                writer: None,
+            })
+        };
+        self.emit(change, None);
     }
 
     /// Lets the content of an object go, until [`Store::fill`] brings it back. Nothing is emitted.
