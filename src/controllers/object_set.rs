@@ -23,7 +23,7 @@ use super::{
     heirs::revisions_given,
     observed::Observed,
     owners::{Owners, Targets},
-    strays::{Place, Strays},
+    strays::{OwnerServer, Place, Strays},
 };
 use baton_engine::{
     chain::{self, Numbering},
@@ -422,7 +422,12 @@ impl ObjectSets {
             };
             (*uid == *record.uid).then(place)
         };
-        if self.strays.take_away(&record.key, place).await {
+        let server = OwnerServer {
+            api: &self.shared.api,
+            at: &|_| Some(record.key.clone()),
+            says_ended: |live, uid| *live.uid != *uid || live.archived,
+        };
+        if self.strays.take_away(&record.key, place, server).await {
             return Ok(reconciled);
         }
         Ok((ReconcileOutcome::Failed, Requeue::Backoff))

@@ -379,8 +379,14 @@ pub fn heartbeat(cluster: &str) -> PhaseKey {
 /// again.
 #[must_use]
 pub fn key(cluster: &str, phase: &PhaseRecord) -> PhaseKey {
-    let print = content_fingerprint(&json!(&*phase.uid)) & 0xffff_ffff;
-    let mut name = phase.key.name.to_string();
+    key_of(cluster, &phase.key.name, &phase.uid)
+}
+
+/// As [`key`], by name and uid of the phase.
+#[must_use]
+pub fn key_of(cluster: &str, name: &str, uid: &str) -> PhaseKey {
+    let print = content_fingerprint(&json!(uid)) & 0xffff_ffff;
+    let mut name = name.to_owned();
     name.truncate(name.floor_char_boundary(LONGEST_NAME - 9));
     mirror_key(cluster, &format!("{name}-{print:08x}"))
 }

@@ -45,7 +45,10 @@ fn matters_to_itself(change: &Change<RevisionKind>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else {
         return true;
     };
-    old.generation != new.generation
+    // The server was restored from a backup.
+    let has_gone_back = old.resource_version > new.resource_version;
+    has_gone_back
+        || old.generation != new.generation
         || old.deleting != new.deleting
         || old.uid != new.uid
         || old.finalizers != new.finalizers
