@@ -2,11 +2,11 @@
 
 mod careful;
 
-use careful::{quick_ahead, quick_kept, quick_recreated};
+use careful::{quick_ahead, quick_kept, quick_lost, quick_recreated};
 
 use crate::world::{
     Class, Faults, OBJECTS,
-    Power::{self, Archive, Delete, Edit, Hold, Lose, Pause, Remove, RemovePhase},
+    Power::{self, Archive, Delete, Edit, Hold, Pause, Remove, RemovePhase},
     REVISIONS, Sabotage,
     Wanted::{self, Broken, In, Nothing, Same},
     World,
@@ -142,13 +142,6 @@ pub fn quick() -> Vec<World> {
             LOSSY,
         ),
         world(
-            "handover, paused, in a slice that may be gone",
-            &[FIRST, FIRST],
-            &[Archive(0), Archive(1), Pause(1), Remove(0), Lose(1)],
-            2,
-            LOSSY,
-        ),
-        world(
             "handover that fails",
             &[BOTH, [In(0), Broken(1)]],
             &[Archive(0), Archive(1)],
@@ -189,6 +182,7 @@ pub fn quick() -> Vec<World> {
     worlds.extend(quick_kept());
     worlds.extend(quick_recreated());
     worlds.extend(quick_ahead());
+    worlds.extend(quick_lost());
     worlds
 }
 
