@@ -9,6 +9,7 @@ mod lease;
 mod name;
 mod ports;
 mod processes;
+mod snapshot;
 
 use std::fs::{self, DirBuilder};
 use std::os::unix::fs::DirBuilderExt;
@@ -27,6 +28,7 @@ pub use self::lease::Error as LeaseError;
 pub use self::name::{InvalidName, Name};
 pub use self::ports::{Error as PortsError, Ports};
 pub use self::processes::Error as ProcessesError;
+pub use self::snapshot::Snapshot;
 
 use self::lease::Lease;
 use crate::exec;

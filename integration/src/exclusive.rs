@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use baton_hack::bed::{Afterwards, Bed};
+use baton_hack::bed::{Afterwards, Bed, Snapshot};
 use baton_hack::paths::Dirs;
 use serde_json::{Value, json};
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
@@ -99,6 +99,18 @@ impl Exclusive {
         let dirs = Dirs::from_env().unwrap();
         let bed = BEDS[self.index].get().unwrap();
         bed.bed.install(&dirs.release_crds()).await.unwrap();
+    }
+
+    /// Keeps the state of the cluster, whose servers are stopped for a moment.
+    pub async fn snapshot(&self) -> Snapshot {
+        let bed = BEDS[self.index].get().unwrap();
+        bed.bed.snapshot().await.unwrap()
+    }
+
+    /// Brings the cluster back to a state, as a backup of its etcd does.
+    pub async fn restore(&self, snapshot: &Snapshot) {
+        let bed = BEDS[self.index].get().unwrap();
+        bed.bed.restore(snapshot).await.unwrap();
     }
 
     /// The manager, which runs.

@@ -79,6 +79,15 @@ impl<'a> SetBuilder<'a> {
         self
     }
 
+    /// Hands the phase that was added last to the controller of a class, if there is one.
+    pub fn class(mut self, class: &str) -> Self {
+        let phases = self.manifest["spec"]["phases"].as_array_mut();
+        if let Some(phase) = phases.and_then(|phases| phases.last_mut()) {
+            phase["class"] = class.into();
+        }
+        self
+    }
+
     /// Adds a phase that is run by the manager itself if there is no class.
     pub fn phase_of(
         self,

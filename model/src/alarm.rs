@@ -71,12 +71,21 @@ impl Write<'_> {
 }
 
 /// What is wrong with requests that a pass of somebody with this number has decided on: an object that a newer revision
-/// reports as its own is not for this one to create.
-pub(crate) fn alarm_of_decision(number: u8, pending: &[Pending], view: &View) -> Option<Alarm> {
+/// reports as its own, or had with all others, is not for this one to create.
+pub(crate) fn alarm_of_decision(
+    world: &World,
+    number: u8,
+    pending: &[Pending],
+    view: &View,
+) -> Option<Alarm> {
     let is_taken = |object: usize| {
-        view.iter().any(|other| {
+        view.iter().enumerate().any(|(actor, other)| {
             let is_live = other.exists() && !other.is_closed() && other.number > number;
-            is_live && other.status.controls & (1 << object) != 0
+            let had = || {
+                let has_all = other.status.succeeded && !World::is_phase(actor);
+                has_all && world.content(actor, object).is_some()
+            };
+            is_live && (other.status.controls & (1 << object) != 0 || had())
         })
     };
     let creates = |pending: &&Pending| matches!(pending.request, Request::Create(_));

@@ -106,8 +106,11 @@ impl Ends {
     }
 }
 
-/// Everybody else finishes what they have begun.
+/// Everybody else finishes what they have begun, and lost slices are made again.
 fn tidy_up(system: &mut System, state: &mut State, others: Others) {
+    for set in &mut state.sets {
+        set.record.is_lost = false;
+    }
     let mut actions = Vec::new();
     for index in 0..OBJECTS {
         if system

@@ -103,6 +103,7 @@ fn act(system: &System, state: &State, action: Action) -> String {
         Action::Delete(index) | Action::RemovePhase(index) => {
             format!("user deletes {}", name(index))
         }
+        Action::Lose(index) => format!("the slice of {} goes or comes", name(index)),
         Action::Edit(index) => format!("user edits {}", object(index)),
         Action::Remove(index) => format!("user deletes {}", object(index)),
         Action::Foreign(index, deed) => format!("{} {}", deed_text(deed), name(index)),

@@ -83,6 +83,8 @@ pub struct Record {
     pub paused: bool,
     /// Of a phase object: whether a finalizer keeps it.
     pub is_held: bool,
+    /// Of a revision: whether its manifests are in a slice that does not exist.
+    pub is_lost: bool,
     /// Its status.
     pub status: Status,
 }
@@ -102,6 +104,7 @@ impl Record {
             number,
             paused,
             is_held,
+            is_lost,
             status,
         } = self;
         let parts = [
@@ -112,7 +115,7 @@ impl Record {
             status.reported as u8,
             status.pauses.into(),
             is_held.into(),
-            0,
+            is_lost.into(),
         ];
         u64::from_le_bytes(parts)
     }

@@ -45,6 +45,8 @@ pub enum Action {
     Unhold(u8),
     /// The user deletes the phase object of a revision.
     RemovePhase(u8),
+    /// The slice of a revision is deleted, or made again.
+    Lose(u8),
     /// A controller of others does something about its phase object.
     Foreign(u8, Deed),
     /// Garbage collection looks at an object whose owner is gone.
@@ -200,6 +202,11 @@ impl System {
             Action::RemovePhase(index) => {
                 state.edits -= 1;
                 phases::delete(&mut state.sets[usize::from(index)].record);
+            }
+            Action::Lose(index) => {
+                let record = &mut state.sets[usize::from(index)].record;
+                state.edits -= u8::from(!record.is_lost);
+                record.is_lost = !record.is_lost;
             }
             Action::Foreign(index, deed) => self.foreign(&mut state, index.into(), deed),
             Action::Unhold(index) | Action::Collect(index) | Action::TakeAway(index) => {

@@ -18,7 +18,7 @@ use baton_engine::{
     Answer, Gvk, ObjectKey, Request,
     conditions::{report_archival, report_pass, report_phase},
     delegated::{Delegated, Delegation, DelegationAnswer, PhaseState},
-    handover::{Sibling, Siblings},
+    handover::{Claim, Sibling, Siblings},
     object::controlled_reference,
     object_pass::{Live, Settled},
     owners,
@@ -405,7 +405,8 @@ impl Talks {
                     })
                     .collect();
                 let view = prepared.siblings.view();
-                alarm = alarm_of_decision(prepared.siblings.number, &talk.pending, &view);
+                alarm =
+                    alarm_of_decision(&self.world, prepared.siblings.number, &talk.pending, &view);
                 let is_pass = matches!(talk.progress, Progress::Pass(_));
                 let seen = is_pass.then_some(prepared.case.phase);
                 let order = alarm_of_order(&self.world, prepared.set, &talk.pending, seen, &view);

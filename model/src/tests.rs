@@ -6,7 +6,7 @@ use crate::{
     state::Alarm,
     world::{
         Class, Faults, OBJECTS,
-        Power::{self, Archive, Delete, Edit, Remove},
+        Power::{self, Archive, Delete, Edit, Lose, Pause, Remove},
         REVISIONS, Sabotage,
         Wanted::{self, Fixed, In, Kept, Nothing, Same},
         World,
@@ -186,6 +186,17 @@ fn an_older_revision_that_creates_again_is_found() {
         Sabotage::ForgetsSuccessors,
         &format!("{:?}", Alarm::WriteOfReplaced),
     );
+}
+
+/// Its content is in a slice that may be gone.
+#[test]
+fn an_older_revision_that_creates_what_a_newer_one_may_contain_is_found() {
+    let world = |sabotage| World {
+        powers: vec![Archive(1), Pause(1), Remove(0), Lose(1)],
+        edits: 2,
+        ..two_revisions(sabotage, FIRST)
+    };
+    raises(world, Sabotage::IgnoresUnknown, Alarm::WriteOfReplaced);
 }
 
 #[test]

@@ -36,6 +36,8 @@ pub enum Power {
     Hold(usize),
     /// Delete the phase object of the revision with this index. Uses up an edit.
     RemovePhase(usize),
+    /// Delete the slice of the revision with this index, which has its manifests, and make it again. Uses up an edit.
+    Lose(usize),
 }
 
 /// Who runs the phase of a revision that may be delegated.
@@ -92,6 +94,8 @@ pub enum Sabotage {
     ForgetsPhases,
     /// What is to be kept is deleted instead of let go.
     DeletesKept,
+    /// A revision whose content is not known counts as one without any.
+    IgnoresUnknown,
 }
 
 /// One object in one revision.

@@ -2,7 +2,7 @@
 
 mod careful;
 
-use careful::{quick_ahead, quick_kept, quick_recreated};
+use careful::{quick_ahead, quick_kept, quick_lost, quick_recreated};
 
 use crate::world::{
     Class, Faults, OBJECTS,
@@ -182,6 +182,7 @@ pub fn quick() -> Vec<World> {
     worlds.extend(quick_kept());
     worlds.extend(quick_recreated());
     worlds.extend(quick_ahead());
+    worlds.extend(quick_lost());
     worlds
 }
 

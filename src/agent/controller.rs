@@ -34,7 +34,7 @@ use crate::controllers::{
     owners::{Owners, Targets},
     phase_pass::{PhaseOutcome, PhasePass},
     site_gate::{Gate, Passage, Times, ask, is_of_site, is_untouched, mates, state},
-    strays::Strays,
+    strays::{OwnerServer, Strays},
 };
 
 /// Delivers the phases of one cluster. With one worker, so that of phases that came together the newest is there first.
@@ -83,9 +83,14 @@ impl Controller for AgentPhases {
 
     async fn reconcile(&self, key: &PhaseKey, failures: u32) -> Result<Reconciled, Error> {
         let now = self.shared.clock.instant();
+        let server = OwnerServer {
+            api: &self.shared.api,
+            at: &|uid| self.mirrors.mirror_of(&key.name, uid),
+            says_ended: |mirror, _| mirror.deleting,
+        };
         let taken = self
             .strays
-            .take_from_phases(key, &self.observed, &self.targets, now);
+            .take_from_phases(key, &self.observed, &self.targets, now, server);
         let gone = taken.await;
         let Some(record) = self.owners.phase(key, &self.observed, &self.targets) else {
             return Ok(gone);

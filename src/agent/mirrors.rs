@@ -140,6 +140,12 @@ impl Mirrors {
         self.is_connected.subscribe()
     }
 
+    /// The mirror of a phase, to be read; `None` while the hub is away.
+    pub(crate) fn mirror_of(&self, name: &str, uid: &str) -> Option<PhaseKey> {
+        let is_connected = *self.is_connected.borrow();
+        is_connected.then(|| mirror::key_of(&self.cluster, name, uid))
+    }
+
     pub(crate) fn set_connected(&self, connected: bool) {
         self.is_connected.send_if_modified(|known| {
             let is_new = *known != connected;

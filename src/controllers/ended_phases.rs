@@ -23,7 +23,7 @@ use parking_lot::Mutex;
 use super::{
     observed::Observed,
     owners::Targets,
-    strays::{Place, Strays},
+    strays::{OwnerServer, Place, Strays},
 };
 
 /// For how long something may come late: a network that loses everything holds a request back for a quarter of an hour,
@@ -127,6 +127,7 @@ impl Strays<PhaseKind> {
         observed: &Observed,
         targets: &Targets,
         now: Instant,
+        server: OwnerServer<'_, PhaseKind>,
     ) -> Reconciled {
         let place = |uid: &str| {
             let ended = observed.ended_phases.get(uid, &observed.phases, now)?;
@@ -135,7 +136,7 @@ impl Strays<PhaseKind> {
                 account: ended.account,
             })
         };
-        if self.take_away(key, place).await {
+        if self.take_away(key, place, server).await {
             (ReconcileOutcome::Gone, Requeue::OnEvent)
         } else {
             (ReconcileOutcome::Failed, Requeue::Backoff)

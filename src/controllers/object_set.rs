@@ -23,7 +23,7 @@ use super::{
     heirs::revisions_given,
     observed::Observed,
     owners::{Owners, Targets},
-    strays::{Place, Strays},
+    strays::{OwnerServer, Place, Strays},
 };
 use baton_engine::{
     chain::{self, Numbering},
@@ -272,8 +272,7 @@ impl ObjectSets {
         let record = &self.set_up(record, true).await?;
         // A number that was filled in has made another generation of it.
         revision.generation = record.generation;
-        let (revisions, phase_objects) = (&self.observed.revisions, &self.observed.phases);
-        let siblings = KnownSiblings::of_set(record, revisions, phase_objects);
+        let siblings = KnownSiblings::of_set(record, self.observed.stores());
         let previous = record.previous.iter().map(ToString::to_string);
         let executor = self.executor(record, account, failures);
         let wanted = Wanted {
@@ -423,7 +422,12 @@ impl ObjectSets {
             };
             (*uid == *record.uid).then(place)
         };
-        if self.strays.take_away(&record.key, place).await {
+        let server = OwnerServer {
+            api: &self.shared.api,
+            at: &|_| Some(record.key.clone()),
+            says_ended: |live, uid| *live.uid != *uid || live.archived,
+        };
+        if self.strays.take_away(&record.key, place, server).await {
             return Ok(reconciled);
         }
         Ok((ReconcileOutcome::Failed, Requeue::Backoff))

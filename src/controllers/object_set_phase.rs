@@ -36,7 +36,7 @@ use super::{
     observed::{Observed, phases_of_siblings},
     owners::{Owners, Targets},
     phase_pass::{PhaseOutcome, PhasePass, lifecycle},
-    strays::Strays,
+    strays::{OwnerServer, Strays},
 };
 
 /// Delivers delegated phases into this cluster and others, or hands them to agents.
@@ -93,6 +93,9 @@ impl Controller for ObjectSetPhases {
         queue.wake_on(on.revisions.changes(), self, |this, change| {
             triggers::on_revision(&this.observed, change)
         });
+        queue.wake_on(on.slices.changes(), self, |this, change| {
+            triggers::on_slice(&this.observed, change)
+        });
         queue.wake_on(&on.children, self, |this, event| {
             this.owners.phases_of_child(&this.observed, event)
         });
@@ -126,9 +129,14 @@ impl Controller for ObjectSetPhases {
 
     async fn reconcile(&self, key: &PhaseKey, failures: u32) -> Result<Reconciled, Error> {
         let now = self.shared.clock.instant();
+        let server = OwnerServer {
+            api: &self.shared.api,
+            at: &|_| Some(key.clone()),
+            says_ended: |live, uid| *live.uid != *uid || live.deleting,
+        };
         let taken = self
             .strays
-            .take_from_phases(key, &self.observed, &self.targets, now);
+            .take_from_phases(key, &self.observed, &self.targets, now, server);
         let gone = taken.await;
         let Some(record) = self.owners.phase(key, &self.observed, &self.targets) else {
             return Ok(gone);

@@ -1,6 +1,9 @@
 //! What the controllers observe: the objects of our own kinds, and the sources of all other changes.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use baton_apis::{ControlledObjectReference, ObjectSetSpec, ObjectSetTemplatePhase};
 use baton_fleet::{assignments::AssignmentChange, mirror::Origin};
@@ -10,7 +13,8 @@ use baton_records::{
     deployment::Deployments,
     phase::{PhaseKey, PhaseRecord, Phases},
     revision::{RevisionKey, RevisionRecord, Revisions},
-    slice::{SliceKey, SliceRecord, Slices},
+    siblings::Stores,
+    slice::{SliceKey, SliceKind, SliceRecord, Slices},
     store::Change,
 };
 use baton_runtime::source::{Source, Wake};
@@ -66,6 +70,34 @@ impl Observed {
                     || observed.ended_phases.contains(uid)
             }),
         }
+    }
+
+    /// All that revisions may know of each other.
+    pub(crate) fn stores(&self) -> Stores<'_> {
+        Stores {
+            revisions: &self.revisions,
+            phases: &self.phases,
+            slices: &self.slices,
+        }
+    }
+
+    /// The revisions that may have waited for the content of a slice, which a newer one uses: until it is known, what
+    /// they miss may be in it. None unless the content was not known before.
+    pub(crate) fn waiting_for_slice(&self, change: &Change<SliceKind>) -> Vec<Arc<RevisionRecord>> {
+        let Some(slice) = change.new.as_ref().filter(|slice| slice.has_content()) else {
+            return Vec::new();
+        };
+        let is_known = |old: &Arc<SliceRecord>| {
+            old.has_content() && old.uid == slice.uid && old.generation == slice.generation
+        };
+        if change.old.as_ref().is_some_and(is_known) {
+            return Vec::new();
+        }
+        let users = self.revisions.slice_users(&slice.key).into_iter();
+        let before = users.flat_map(|user| self.revisions.all_before(&user));
+        let waiting = before.filter(|earlier| earlier.is_in_force());
+        let waiting = waiting.map(|earlier| (earlier.key.clone(), earlier));
+        waiting.collect::<BTreeMap<_, _>>().into_values().collect()
     }
 
     /// The existing revisions of these names that still take part in the chain of `key`.

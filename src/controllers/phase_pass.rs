@@ -254,13 +254,8 @@ impl PhasePass<'_> {
             let result = (ReconcileOutcome::Blocked, requeue);
             return Ok(blocked(reason, &problems, result));
         };
-        let siblings = KnownSiblings::of_phase(
-            record,
-            &spec,
-            set.as_deref(),
-            &self.observed.revisions,
-            &self.observed.phases,
-        );
+        let siblings =
+            KnownSiblings::of_phase(record, &spec, set.as_deref(), self.observed.stores());
         let previous = spec.previous.iter().flatten();
         let previous = previous.map(|previous| previous.name.clone());
         let executor = self.executor();

@@ -2,15 +2,22 @@
 //! instance that of a manager that was stopped for a while and has lost the lease meanwhile.
 //!
 //! An owner that has ended uses no watches. Its strays are observed by the watches of others, on the same kinds.
+//!
+//! What is observed may be ahead of a server that was restored from a backup: there the owner has not ended, and its
+//! objects are live. So nothing is removed before the object and its owner were read again.
 
 use std::collections::{BTreeSet, HashMap};
 
-use baton_engine::{Answer, Gvk, ObjectKey, teardown};
+use baton_engine::{Answer, Gvk, ObjectKey, Request, teardown};
 use baton_kubernetes::{
     account::Account,
     target::{Target, TargetEvent},
 };
-use baton_records::{key::Key, record::RecordKind};
+use baton_records::{
+    api::Api,
+    key::Key,
+    record::{Record, RecordKind},
+};
 use baton_runtime::source::Wake;
 use parking_lot::Mutex;
 use tracing::{info, warn};
@@ -33,6 +40,83 @@ pub(crate) struct Place {
     /// `None` for a cluster that cannot be reached at present.
     pub target: Option<Target>,
     pub account: Option<Account>,
+}
+
+/// The server that has the owners of strays.
+pub(crate) struct OwnerServer<'a, K: RecordKind> {
+    pub api: &'a Api,
+    /// Leads from the uid of an owner to what is to be read; `None` while the server cannot be reached.
+    pub at: &'a (dyn Fn(&str) -> Option<Key<K>> + Sync),
+    /// Whether what was read, for this uid, says that the owner has ended.
+    pub says_ended: fn(&Record<K>, &str) -> bool,
+}
+
+impl<K: RecordKind> OwnerServer<'_, K> {
+    /// Whether an owner has ended, by what the server says now: it does not exist any more, or says so.
+    ///
+    /// # Errors
+    /// When the server does not answer; the text says why.
+    async fn has_ended(&self, uid: &str) -> Result<bool, String> {
+        let key = (self.at)(uid).ok_or("the server that has the owner is away")?;
+        let found = self.api.get(&key).await;
+        let found = found.map_err(|error| error.to_string())?;
+        Ok(found.is_none_or(|found| (self.says_ended)(&found, uid)))
+    }
+}
+
+/// What has become of a stray.
+enum Fate {
+    Removed,
+    /// It is gone, has changed, or is somebody else's.
+    NoStray,
+    /// Its owner has not ended.
+    Live,
+    /// Its cluster cannot be reached.
+    Unreachable,
+}
+
+impl Place {
+    /// Takes a stray away, by what the servers say now.
+    ///
+    /// # Errors
+    /// When one of them does not answer, or refuses it; the text says why.
+    async fn take_away<K: RecordKind>(
+        &self,
+        Stray { uid, gvk, object }: &Stray,
+        server: &OwnerServer<'_, K>,
+    ) -> Result<Fate, String> {
+        let Some(target) = &self.target else {
+            return Ok(Fate::Unreachable);
+        };
+        let account = self.account.as_ref();
+        let live = match target.send(account, gvk, object, &Request::Get).await {
+            Answer::Object(live) => live,
+            Answer::NotFound | Answer::KindNotServed => return Ok(Fate::NoStray),
+            answer => return Err(cause(answer)),
+        };
+        let Some(request) = teardown::stray(&live, uid) else {
+            return Ok(Fate::NoStray);
+        };
+        if !server.has_ended(uid).await? {
+            return Ok(Fate::Live);
+        }
+        match target.send(account, gvk, object, &request).await {
+            answer @ (Answer::Refused(_) | Answer::Immutable(_) | Answer::Failed(_)) => {
+                Err(cause(answer))
+            }
+            // Changed meanwhile: that is an event.
+            Answer::Conflict => Ok(Fate::NoStray),
+            _ => Ok(Fate::Removed),
+        }
+    }
+}
+
+/// Why a request had no success.
+fn cause(answer: Answer) -> String {
+    match answer {
+        Answer::Refused(cause) | Answer::Immutable(cause) | Answer::Failed(cause) => cause,
+        other => format!("unexpected answer: {other:?}"),
+    }
 }
 
 impl<K: RecordKind> Default for Strays<K> {
@@ -81,39 +165,34 @@ impl<K: RecordKind> Strays<K> {
     }
 
     /// Takes the strays of owners of a name away; whether that was successful. What was not is tried again the next
-    /// time. `place` leads from the uid of an owner to its strays if it has ended.
+    /// time. `place` leads from the uid of an owner to its strays if it has ended, `server` to the owner.
     pub(crate) async fn take_away(
         &self,
         owner: &Key<K>,
         place: impl Fn(&str) -> Option<Place>,
+        server: OwnerServer<'_, K>,
     ) -> bool {
         let strays = self.0.lock().remove(owner).unwrap_or_default();
         let mut left = BTreeSet::new();
         for stray in strays {
-            let Some(Place { target, account }) = place(&stray.uid) else {
+            let Some(place) = place(&stray.uid) else {
                 continue;
             };
-            let Some(target) = target else {
-                left.insert(stray);
-                continue;
-            };
-            let Stray { uid, gvk, object } = &stray;
-            let stored = target.get(gvk, &object.namespace, &object.name);
-            let Some(live) = stored.and_then(|stored| stored.parse().ok()) else {
-                continue;
-            };
-            let Some(request) = teardown::stray(&live, uid) else {
-                continue;
-            };
-            match target.send(account.as_ref(), gvk, object, &request).await {
-                Answer::Refused(cause) | Answer::Immutable(cause) | Answer::Failed(cause) => {
-                    warn!(%object, %owner, cause, "an object of an owner that has ended is not removed, trying again");
+            let object = &stray.object;
+            match place.take_away(&stray, &server).await {
+                Ok(Fate::Removed) => {
+                    info!(%object, %owner, "removed an object that came after its owner had ended");
+                }
+                Ok(Fate::Live) => {
+                    warn!(%object, %owner, "kept an object: on the server its owner has not ended");
+                }
+                Ok(Fate::NoStray) => {}
+                Ok(Fate::Unreachable) => {
                     left.insert(stray);
                 }
-                // Changed meanwhile: that is an event.
-                Answer::Conflict => {}
-                _ => {
-                    info!(%object, %owner, "removed an object that came after its owner had ended");
+                Err(cause) => {
+                    warn!(%object, %owner, cause, "an object of an owner that has ended is not removed, trying again");
+                    left.insert(stray);
                 }
             }
         }

@@ -5,6 +5,8 @@
 #[cfg(test)]
 mod tests;
 
+use std::fmt;
+
 use baton_apis::{CollisionProtection, constants::LABEL_PACKAGE};
 use serde_json::Value;
 
@@ -33,9 +35,39 @@ pub trait Siblings: Send + Sync {
     /// The existing revision behind a uid, unless it is the asking one itself.
     fn sibling(&self, uid: &str) -> Option<Sibling>;
 
-    /// The newer, active sibling that contains an object and had taken it over before the
-    /// object vanished: only that one creates the object again.
-    fn taken_by_newer(&self, key: &ObjectKey) -> Option<String>;
+    /// The newer sibling in force that contains an object and had taken it over before the object vanished: only that
+    /// one creates the object again. One whose content is not known counts as well.
+    fn taken_by_newer(&self, key: &ObjectKey) -> Option<Claim>;
+}
+
+/// Why a missing object is left to a newer revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Name of the newer revision.
+    pub revision: String,
+    /// Why it is not known whether that one contains the object; `None` if it does.
+    pub doubt: Option<String>,
+}
+
+impl Claim {
+    /// That of a revision that contains the object.
+    #[must_use]
+    pub fn of(revision: &str) -> Self {
+        Self {
+            revision: revision.to_owned(),
+            doubt: None,
+        }
+    }
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "left to revision {}", self.revision)?;
+        match &self.doubt {
+            Some(doubt) => write!(f, ", whose content is not known: {doubt}"),
+            None => Ok(()),
+        }
+    }
 }
 
 /// Who owns a live object, as seen by one revision.

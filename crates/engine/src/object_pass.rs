@@ -224,8 +224,8 @@ impl<'a> ObjectPass<'a> {
         if self.revision.is_paused() {
             return Need::Wait("not found".to_owned());
         }
-        if let Some(newer) = self.siblings.taken_by_newer(&self.desired.key) {
-            return Need::Wait(format!("not found, left to revision {newer}"));
+        if let Some(claim) = self.siblings.taken_by_newer(&self.desired.key) {
+            return Need::Wait(format!("not found, {claim}"));
         }
         let mut body = self.desired.manifest.clone();
         let fields = metadata_mut(&mut body);

@@ -12,14 +12,16 @@
 use std::sync::Arc;
 
 use baton_apis::{
-    ObjectSetPhaseStatus,
-    conditions::ARCHIVED,
+    LifecycleState, ObjectSetPhaseStatus,
+    conditions::{ARCHIVED, SUCCEEDED, reasons},
     constants::{
         ANNOTATION_HEARTBEAT_SECONDS, ANNOTATION_ORIGIN, ANNOTATION_SITE, API_VERSION, CLASS_AGENT,
         FINALIZER_MIRROR, HEARTBEAT, LABEL_CHAIN, LABEL_OBJECT_DEPLOYMENT, LABEL_PHASE_CLASS,
         NAMESPACE_CLUSTER_PREFIX,
     },
 };
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -130,6 +132,9 @@ struct Relative {
     /// UIDs of its delegated phases: objects can name them as owners.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     phases: Vec<String>,
+    /// Whether it is paused after it has succeeded: nobody creates its objects again then.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    keeps_paused: bool,
 }
 
 impl Relative {
@@ -141,6 +146,7 @@ impl Relative {
             deployment: record.deployment.as_deref().map(ToOwned::to_owned),
             previous: Vec::new(),
             phases: Vec::new(),
+            keeps_paused: record.lifecycle == LifecycleState::Paused && record.has_succeeded(),
         }
     }
 
@@ -183,6 +189,16 @@ impl Relative {
                 .map(|uid| json!({ "name": "", "uid": uid }))
                 .collect::<Value>() },
         });
+        if self.keeps_paused {
+            object["status"]["conditions"] = json!([Condition {
+                type_: SUCCEEDED.to_owned(),
+                status: "True".to_owned(),
+                reason: reasons::ROLLOUT_SUCCESS.to_owned(),
+                message: String::new(),
+                observed_generation: None,
+                last_transition_time: Time(Timestamp::UNIX_EPOCH),
+            }]);
+        }
         if let Some(deployment) = &self.deployment {
             object["metadata"]["labels"] = json!({ LABEL_OBJECT_DEPLOYMENT: deployment });
         }
@@ -363,8 +379,14 @@ pub fn heartbeat(cluster: &str) -> PhaseKey {
 /// again.
 #[must_use]
 pub fn key(cluster: &str, phase: &PhaseRecord) -> PhaseKey {
-    let print = content_fingerprint(&json!(&*phase.uid)) & 0xffff_ffff;
-    let mut name = phase.key.name.to_string();
+    key_of(cluster, &phase.key.name, &phase.uid)
+}
+
+/// As [`key`], by name and uid of the phase.
+#[must_use]
+pub fn key_of(cluster: &str, name: &str, uid: &str) -> PhaseKey {
+    let print = content_fingerprint(&json!(uid)) & 0xffff_ffff;
+    let mut name = name.to_owned();
     name.truncate(name.floor_char_boundary(LONGEST_NAME - 9));
     mirror_key(cluster, &format!("{name}-{print:08x}"))
 }
@@ -496,6 +518,27 @@ mod tests {
         let phases = Phases::default();
         phases.observe(back);
         assert_eq!(phases.controlled_by(&own).len(), 1);
+    }
+
+    #[test]
+    fn an_agent_knows_which_revision_is_paused_after_it_has_succeeded() {
+        for (lifecycle, condition, expected) in [
+            ("Paused", SUCCEEDED, true),
+            ("Active", SUCCEEDED, false),
+            ("Paused", "Paused", false),
+        ] {
+            let mut own = set("web-2", 2, &["web-1"]);
+            let condition = json!({"type": condition, "status": "True", "reason": "x", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            let status = serde_json::from_value(json!({ "conditions": [condition] })).unwrap();
+            own.set_status(&status).unwrap();
+            own.lifecycle = serde_json::from_value(lifecycle.into()).unwrap();
+            let phase = phase(RevisionKind::ObjectSet, "web-2-deploy");
+            let origin = Origin::of(&phase, Some(&own), &[], Reach::default());
+            let read = Origin::read(&mirrored(&phase, &origin)).unwrap();
+            let known = read.revisions(12).unwrap().remove(0);
+            assert_eq!(known.has_succeeded(), expected, "{lifecycle} {condition}");
+        }
     }
 
     /// A mirror that says nothing of it, as one of an earlier version, allows nothing beyond the namespace.

@@ -12,7 +12,8 @@
 //!   [`Event::ListDone`]. A list that fails half-way starts again with `ListStarted`.
 //! - After `ListDone` come the changes since that state, in the order of their `resourceVersion`.
 //!   A watch that ends is resumed from the last version seen (but see [`WatchSpec::resumes`]). When
-//!   the server no longer knows that version (410), everything is listed again.
+//!   the server no longer knows that version (410), or does not know it yet, as after a backup was
+//!   restored, everything is listed again.
 //! - [`Event::Unserved`] says that the collection is gone. The loop goes on asking, and lists again
 //!   when it is back.
 //! - [`run`] never ends and never panics on what a server sends. Dropping its future ends it and
@@ -186,9 +187,19 @@ pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>
                 continue;
             }
         };
+        // Whether the server may be another one, or have been restored from a backup, since it has answered last.
+        let mut is_in_doubt = false;
         loop {
             let started = Instant::now();
-            let end = watch(&client, &spec, &mut position, &mut sink).await;
+            let end = if is_in_doubt {
+                resume(&client, &spec, &mut position, &mut sink).await
+            } else {
+                watch(&client, &spec, &mut position, &mut sink).await
+            };
+            // One that was silent has been asked about.
+            let was_silent = matches!(&end, Err(error) if error.next == Next::Reconnect);
+            let is_early = started.elapsed().as_secs_f64() < WATCH_SECONDS.start;
+            is_in_doubt = is_early && !was_silent;
             let lasted = started.elapsed() >= HEALTHY_WATCH;
             if position.moved() || (lasted && is_regular(&end)) {
                 failures = 0;
@@ -210,6 +221,18 @@ pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>
             }
         }
     }
+}
+
+/// Watches once, after a watch that ended before its time. A server that was restored meanwhile would send nothing
+/// before it reaches the version that we know, and never what differs below it.
+async fn resume(
+    client: &Client,
+    spec: &WatchSpec,
+    position: &mut Position,
+    sink: &mut (impl FnMut(Event<'_>) + Send),
+) -> Result<(), WatchError> {
+    ask(client, spec, position).await?;
+    watch(client, spec, position, sink).await
 }
 
 /// Whether a watch ended as it may while all is well.
@@ -453,6 +476,8 @@ mod tests {
         versions: Arc<Mutex<Vec<u64>>>,
         /// Whether its watches have a bookmark every two minutes, as the first minute brings nothing new.
         sends_bookmarks: bool,
+        /// Whether its watches end at once, as when it is stopped.
+        is_stopped: bool,
         requests: Arc<Mutex<Vec<String>>>,
     }
 
@@ -482,6 +507,9 @@ mod tests {
                 return Response::new(Full::from(list).map_err(Into::into).boxed_unsync());
             }
             let bookmarks = unfold(self, async |server| {
+                if server.is_stopped {
+                    return None;
+                }
                 if !server.sends_bookmarks {
                     std::future::pending::<()>().await;
                 }
@@ -567,6 +595,23 @@ mod tests {
         assert_eq!(requests, ["list", "watch 7", "ask", "list", "watch 3"]);
         assert_eq!(failures.len(), 1);
         assert!(failures[0].contains("version 3"), "{failures:?}");
+    }
+
+    /// Otherwise its watches would say nothing of what it has lost, nor anything until it is where it was.
+    #[tokio::test(start_paused = true)]
+    async fn a_server_whose_watch_ends_early_is_asked_whether_it_has_gone_back() {
+        for (versions, expected) in [
+            (vec![7, 3], ["list", "watch 7", "ask", "list", "watch 3"]),
+            (vec![7, 9], ["list", "watch 7", "ask", "watch 7", "ask"]),
+        ] {
+            let server = Quiet {
+                versions: Arc::new(Mutex::new(versions)),
+                is_stopped: true,
+                ..Quiet::default()
+            };
+            let (requests, _) = server.watched(true, MINUTE).await;
+            assert_eq!(requests[..5], expected);
+        }
     }
 
     /// A page of a list of that many objects of that many bytes.

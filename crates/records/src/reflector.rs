@@ -40,16 +40,18 @@ pub async fn run_keeping<K: RecordKind>(
     mut listed: impl FnMut() + Send,
 ) {
     let name = kind.kind();
-    let observe = |object: &RawValue| {
+    let observe = |object: &RawValue, is_listed: bool| {
         let key = key(kind, object);
         match Record::read(kind, object.get()) {
-            Ok(record) => {
-                let is_wanted = is_wanted(&record);
-                store.observe(if is_wanted {
-                    record
+            Ok(mut record) => {
+                if !is_wanted(&record) {
+                    record = record.without_content();
+                }
+                if is_listed {
+                    store.observe_listed(record);
                 } else {
-                    record.without_content()
-                });
+                    store.observe(record);
+                }
             }
             Err(error) => {
                 let object = key.as_ref().map(ToString::to_string).unwrap_or_default();
@@ -73,14 +75,17 @@ pub async fn run_keeping<K: RecordKind>(
             warn!(kind = name, cause, "watch failed, trying again");
         }
         match event {
-            Event::ListStarted => list.clear(),
-            Event::Listed(object) => list.extend(observe(object)),
+            Event::ListStarted => {
+                list.clear();
+                store.list_started(kind);
+            }
+            Event::Listed(object) => list.extend(observe(object, true)),
             Event::ListDone { resource_version } => {
                 store.retain(kind, &std::mem::take(&mut list), resource_version);
                 listed();
             }
             Event::Upsert(object) => {
-                observe(object);
+                observe(object, false);
             }
             Event::Deleted(object) => {
                 if let Some(key) = key(kind, object) {

@@ -11,7 +11,7 @@ use std::{
 use baton_apis::{
     LifecycleState, ObjectSetSpec, ObjectSetStatus, PreviousRevisionReference,
     RemotePhaseReference,
-    conditions::{ARCHIVED, AVAILABLE, availability},
+    conditions::{ARCHIVED, AVAILABLE, SUCCEEDED, availability},
     constants::{
         ANNOTATION_ABANDON, ANNOTATION_CHANGE_CAUSE, ANNOTATION_HASH, ANNOTATION_ON_DELETION,
         ANNOTATION_PACKAGE_SOURCE_IMAGE, ANNOTATION_PAUSED_BY_PARENT, ANNOTATION_PREFLIGHT,
@@ -402,6 +402,14 @@ impl RevisionRecord {
     #[must_use]
     pub fn is_in_force(&self) -> bool {
         !self.is_closed() && self.lifecycle != LifecycleState::Archived
+    }
+
+    /// Whether it was available with all of its objects once, as its status says.
+    #[must_use]
+    pub fn has_succeeded(&self) -> bool {
+        let has =
+            |status: ObjectSetStatus| status.conditions.iter().any(|it| it.type_ == SUCCEEDED);
+        self.status().is_ok_and(has)
     }
 
     /// Whether its delegated phases wait in the queue of a site.

@@ -1,18 +1,39 @@
 //! What one revision, or one of its delegated phases, knows of the others.
 
-use std::{collections::BTreeMap, sync::Arc};
+#[cfg(test)]
+mod tests;
 
-use baton_apis::{ObjectSetPhaseSpec, conditions::SUCCEEDED};
+use std::{
+    collections::{BTreeMap, BTreeSet, HashMap},
+    sync::Arc,
+};
+
+use baton_apis::{
+    ControlledObjectReference, ObjectSetObject, ObjectSetPhaseSpec, conditions::SUCCEEDED,
+};
 use baton_engine::{
     ObjectKey,
-    handover::{Sibling, Siblings},
+    handover::{Claim, Sibling, Siblings},
     object::{controlled_reference, manifest_reference},
 };
+use parking_lot::Mutex;
 
 use crate::{
     phase::{PhaseRecord, Phases},
     revision::{RevisionKey, RevisionRecord, Revisions},
+    slice::Slices,
 };
+
+/// What is known of all revisions, their phase objects and their slices.
+#[derive(Clone, Copy)]
+pub struct Stores<'a> {
+    /// The revisions.
+    pub revisions: &'a Revisions,
+    /// The phase objects.
+    pub phases: &'a Phases,
+    /// The slices.
+    pub slices: &'a Slices,
+}
 
 /// The revisions that one revision, or one of its delegated phases, knows.
 pub struct KnownSiblings<'a> {
@@ -24,25 +45,30 @@ pub struct KnownSiblings<'a> {
     previous: Vec<Arc<str>>,
     /// The deployment whose revisions all count as previous.
     deployment: Option<Arc<str>>,
-    revisions: &'a Revisions,
-    phases: &'a Phases,
+    stores: Stores<'a>,
+    /// The contents of newer revisions that were asked for, by the uid.
+    contents: Mutex<HashMap<Arc<str>, Arc<Content>>>,
+}
+
+/// The objects that the manifests of a revision name.
+#[derive(Default)]
+struct Content {
+    objects: BTreeSet<ControlledObjectReference>,
+    /// Why there may be others.
+    doubt: Option<String>,
 }
 
 impl<'a> KnownSiblings<'a> {
     /// What a revision knows: those that it lists are previous.
     #[must_use]
-    pub fn of_set(
-        record: &'a RevisionRecord,
-        revisions: &'a Revisions,
-        phases: &'a Phases,
-    ) -> Self {
+    pub fn of_set(record: &'a RevisionRecord, stores: Stores<'a>) -> Self {
         Self {
             record: Some(record),
             key: record.key.clone(),
             previous: record.previous.clone(),
             deployment: None,
-            revisions,
-            phases,
+            stores,
+            contents: Mutex::default(),
         }
     }
 
@@ -53,8 +79,7 @@ impl<'a> KnownSiblings<'a> {
         phase: &PhaseRecord,
         spec: &ObjectSetPhaseSpec,
         set: Option<&'a RevisionRecord>,
-        revisions: &'a Revisions,
-        phases: &'a Phases,
+        stores: Stores<'a>,
     ) -> Self {
         let listed = spec.previous.iter().flatten();
         Self {
@@ -66,16 +91,19 @@ impl<'a> KnownSiblings<'a> {
                 .map(|previous| previous.name.as_str().into())
                 .collect(),
             deployment: set.and_then(|record| record.deployment.clone()),
-            revisions,
-            phases,
+            stores,
+            contents: Mutex::default(),
         }
     }
 
     /// The revision behind a uid, be it that of one of its delegated phases.
     fn revision(&self, uid: &str) -> Option<Arc<RevisionRecord>> {
-        self.revisions.by_uid(uid).or_else(|| {
-            let phase = self.phases.by_uid(uid)?;
-            self.revisions.by_uid(phase.controller.as_ref()?)
+        let Stores {
+            revisions, phases, ..
+        } = self.stores;
+        revisions.by_uid(uid).or_else(|| {
+            let phase = phases.by_uid(uid)?;
+            revisions.by_uid(phase.controller.as_ref()?)
         })
     }
 
@@ -84,7 +112,7 @@ impl<'a> KnownSiblings<'a> {
         let mut later = BTreeMap::new();
         let mut walk = vec![own.key.clone()];
         while let Some(revision) = walk.pop() {
-            for successor in self.revisions.successors(&revision) {
+            for successor in self.stores.revisions.successors(&revision) {
                 let key = successor.key.clone();
                 if later.insert(key.clone(), successor).is_none() {
                     walk.push(key);
@@ -92,10 +120,94 @@ impl<'a> KnownSiblings<'a> {
             }
         }
         if let Some(deployment) = &own.deployment {
-            let made = self.revisions.of_deployment(&own.key, deployment);
+            let made = self.stores.revisions.of_deployment(&own.key, deployment);
             later.extend(made.into_iter().map(|record| (record.key.clone(), record)));
         }
         later
+    }
+
+    /// Whether a newer revision had taken an object over before it vanished, as far as that is known.
+    fn claim(&self, newer: &RevisionRecord, wanted: &ControlledObjectReference) -> Option<Claim> {
+        let name = &newer.key.name;
+        let doubtful = |doubt: String| Claim {
+            doubt: Some(doubt),
+            ..Claim::of(name)
+        };
+        let status = match newer.status() {
+            Ok(status) => status,
+            Err(error) => return Some(doubtful(error.to_string())),
+        };
+        // What its phase objects report may not be in its own status yet.
+        let is_delegated = || {
+            let phases = self.stores.phases.controlled_by(newer);
+            let mut reports = phases.iter().filter_map(|phase| phase.status().ok());
+            reports.any(|status| status.controller_of.contains(wanted))
+        };
+        if status.controller_of.contains(wanted) || is_delegated() {
+            return Some(Claim::of(name));
+        }
+        if !status.conditions.iter().any(|c| c.type_ == SUCCEEDED) {
+            return None;
+        }
+        let content = self.content(newer);
+        if content.objects.contains(wanted) {
+            return Some(Claim::of(name));
+        }
+        content.doubt.clone().map(doubtful)
+    }
+
+    /// The content of a revision, read once.
+    fn content(&self, of: &RevisionRecord) -> Arc<Content> {
+        let mut contents = self.contents.lock();
+        let content = contents.entry(of.uid.clone());
+        Arc::clone(content.or_insert_with(|| Arc::new(Content::read(of, self.stores))))
+    }
+}
+
+impl Content {
+    /// Reads what a revision, its slices and its phase objects contain, as far as that is known. An agent knows the
+    /// phase objects only.
+    fn read(record: &RevisionRecord, stores: Stores<'_>) -> Self {
+        let mut content = Self::default();
+        match record.spec() {
+            Ok(spec) => {
+                for phase in spec.phases.into_iter().flatten() {
+                    content.add(&phase.objects, record);
+                    for name in &phase.slices {
+                        content.add_slice(name, record, stores.slices);
+                    }
+                }
+            }
+            Err(error) => content.doubt = Some(error.to_string()),
+        }
+        for phase in stores.phases.controlled_by(record) {
+            match phase.spec() {
+                Ok(spec) => content.add(&spec.objects, record),
+                Err(error) => content.doubt = Some(error.to_string()),
+            }
+        }
+        content
+    }
+
+    fn add_slice(&mut self, name: &str, record: &RevisionRecord, slices: &Slices) {
+        let slice = slices.get(&record.key.slice(name));
+        let doubt = match slice
+            .as_ref()
+            .map(|slice| (slice.has_content(), slice.spec()))
+        {
+            Some((true, Ok(objects))) => return self.add(&objects, record),
+            Some((true, Err(error))) => error.to_string(),
+            Some((false, _)) => "not read yet".to_owned(),
+            None => "not found".to_owned(),
+        };
+        self.doubt = Some(format!("slice \"{name}\": {doubt}"));
+    }
+
+    fn add(&mut self, objects: &[ObjectSetObject], record: &RevisionRecord) {
+        let namespace = &record.key.namespace;
+        let references = objects.iter();
+        let references = references.map(|entry| manifest_reference(&entry.object, namespace));
+        self.objects.extend(references);
     }
 }
 
@@ -115,36 +227,16 @@ impl Siblings for KnownSiblings<'_> {
         })
     }
 
-    fn taken_by_newer(&self, key: &ObjectKey) -> Option<String> {
+    fn taken_by_newer(&self, key: &ObjectKey) -> Option<Claim> {
         let own = self.record?;
-        let reference = controlled_reference(key);
-        // What its phase objects report may not be in its own status yet.
-        let is_delegated = |other: &RevisionRecord| {
-            let phases = self.phases.controlled_by(other);
-            let mut reports = phases.iter().filter_map(|phase| phase.status().ok());
-            reports.any(|status| status.controller_of.contains(&reference))
-        };
-        self.later(own)
-            .into_values()
-            .filter(|other| !other.is_closed() && other.number > own.number)
-            .find(|other| {
-                other.status().is_ok_and(|status| {
-                    status.controller_of.contains(&reference)
-                        || (status.conditions.iter().any(|c| c.type_ == SUCCEEDED)
-                            && mentions(other, key))
-                }) || is_delegated(other)
-            })
-            .map(|other| other.key.name.to_string())
+        let wanted = controlled_reference(key);
+        let newer = self.later(own).into_values();
+        let newer = newer.filter(|other| !other.is_closed() && other.number > own.number);
+        let mut claims = newer.filter_map(|other| self.claim(&other, &wanted));
+        let first = claims.next()?;
+        if first.doubt.is_none() {
+            return Some(first);
+        }
+        Some(claims.find(|claim| claim.doubt.is_none()).unwrap_or(first))
     }
-}
-
-/// Whether a revision's inline manifests contain an object.
-fn mentions(record: &RevisionRecord, key: &ObjectKey) -> bool {
-    let wanted = controlled_reference(key);
-    record.spec().is_ok_and(|spec| {
-        let objects = spec.phases.into_iter().flatten().flat_map(|p| p.objects);
-        objects
-            .into_iter()
-            .any(|entry| manifest_reference(&entry.object, &record.key.namespace) == wanted)
-    })
 }

@@ -110,6 +110,8 @@ impl Revisions {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
     use serde_json::json;
 
     use super::*;
@@ -144,8 +146,19 @@ mod tests {
         assert!(!has_content());
         slices.fill(slice(4));
         assert!(!has_content(), "that of an older state");
+        let filled = Arc::new(AtomicUsize::new(0));
+        let counter = filled.clone();
+        slices.changes().subscribe(move |_| {
+            counter.fetch_add(1, Ordering::Relaxed);
+        });
+        slices.fill(slice(5));
         slices.fill(slice(5));
         assert!(has_content());
+        assert_eq!(
+            filled.load(Ordering::Relaxed),
+            1,
+            "whoever waits for it is woken"
+        );
         slices.drop_content(&key);
         assert!(!has_content());
         slices.remove(&key);

@@ -5,7 +5,8 @@
 //!   overtaken, change nothing.
 //! - The answer to a creation is kept until a watch or a list as new as it has observed the object, or its end.
 //! - The answer to any other write never brings back an object that the watch has seen go.
-//! - A list removes what it does not contain, but for objects created after it.
+//! - A list is the state of the server. It removes what it does not contain, and replaces what it contains even by an
+//!   older version, as after a backup was restored; but for objects written since it began.
 //!
 //! Every change is emitted once, by the one who brought it about ([`Change::writer`]).
 
@@ -73,6 +74,8 @@ struct Inner<K: RecordKind> {
     observed: HashMap<K, u64>,
     /// Objects of our own making that the watch has not observed yet.
     unobserved: BTreeSet<Key<K>>,
+    /// Of kinds, the objects that were written since the last list of them began.
+    written: HashMap<K, BTreeSet<Key<K>>>,
 }
 
 impl<K: RecordKind> Default for Store<K> {
@@ -83,6 +86,7 @@ impl<K: RecordKind> Default for Store<K> {
             users: HashMap::new(),
             observed: HashMap::new(),
             unobserved: BTreeSet::new(),
+            written: HashMap::new(),
         };
         Self {
             inner: RwLock::new(inner),
@@ -98,7 +102,31 @@ impl<K: RecordKind> Store<K> {
         &self.changes
     }
 
-    /// Takes a record from a watch or a list; whether it is newer than what was known.
+    /// A list of a kind begins.
+    pub fn list_started(&self, kind: K) {
+        let mut inner = self.inner.write();
+        inner.written.insert(kind, BTreeSet::new());
+        // A server that was restored from a backup counts from a lower version.
+        inner.observed.remove(&kind);
+    }
+
+    /// Takes a record from the list that has begun last; whether it is another one than was known.
+    pub fn observe_listed(&self, record: Record<K>) -> bool {
+        let change = {
+            let mut inner = self.inner.write();
+            let written = inner.written.get(&record.key.kind);
+            let may_be_newer = written.is_some_and(|written| written.contains(&record.key));
+            inner.unobserved.remove(&record.key);
+            if may_be_newer {
+                inner.replace(record)
+            } else {
+                inner.go_back(record)
+            }
+        };
+        self.emit(change, None)
+    }
+
+    /// Takes a record from a watch; whether it is newer than what was known.
     pub fn observe(&self, record: Record<K>) -> bool {
         let change = {
             let mut inner = self.inner.write();
@@ -120,6 +148,7 @@ impl<K: RecordKind> Store<K> {
                 return;
             }
             inner.unobserved.insert(record.key.clone());
+            inner.note_written(&record.key);
             inner.replace(record)
         };
         self.emit(change, Some(writer));
@@ -131,20 +160,27 @@ impl<K: RecordKind> Store<K> {
             let mut inner = self.inner.write();
             let known = inner.records.get(&record.key);
             let is_same = known.is_some_and(|known| known.uid == record.uid);
+            inner.note_written(&record.key);
             is_same.then(|| inner.replace(record)).flatten()
         };
         self.emit(change, Some(writer));
     }
 
-    /// Takes the content of an object that is kept without, as the server has sent it. Nothing is emitted.
+    /// Takes the content of an object that is kept without, as the server has sent it.
     pub fn fill(&self, record: Record<K>) {
-        let mut inner = self.inner.write();
-        let known = inner.records.get(&record.key);
-        if known.is_some_and(|known| {
-            !known.has_content() && known.resource_version == record.resource_version
-        }) {
-            inner.put(record);
-        }
+        let change = {
+            let mut inner = self.inner.write();
+            let known = inner.records.get(&record.key).cloned();
+            let old = known.filter(|known| {
+                !known.has_content() && known.resource_version == record.resource_version
+            });
+            old.map(|old| Change {
+                old: Some(old),
+                new: Some(inner.put(record)),
+                writer: None,
+            })
+        };
+        self.emit(change, None);
     }
 
     /// Lets the content of an object go, until [`Store::fill`] brings it back. Nothing is emitted.
@@ -188,18 +224,24 @@ impl<K: RecordKind> Store<K> {
     }
 
     /// Removes the objects of a kind that a new list of this version does not name. Those that were made after it
-    /// stay.
+    /// stay. The list is over then.
     pub fn retain(&self, kind: K, listed: &BTreeSet<Key<K>>, version: u64) {
         let gone: Vec<_> = {
             let mut inner = self.inner.write();
             let is_gone = |record: &Record<K>| {
                 let key = &record.key;
-                let is_newer = inner.unobserved.contains(key) && record.resource_version > version;
+                let written = inner.written.get(&kind);
+                let is_newer = inner.unobserved.contains(key)
+                    && written.is_some_and(|written| written.contains(key))
+                    && record.resource_version > version;
                 key.kind == kind && !listed.contains(key) && !is_newer
             };
             let records = inner.records.values().filter(|record| is_gone(record));
             let gone: Vec<_> = records.map(|record| record.key.clone()).collect();
             inner.unobserved.retain(|key| !gone.contains(key));
+            inner.written.remove(&kind);
+            let observed = inner.observed.entry(kind).or_default();
+            *observed = version.max(*observed);
             gone.iter().filter_map(|key| inner.remove(key)).collect()
         };
         for old in &gone {
@@ -287,6 +329,26 @@ impl<K: RecordKind> Inner<K> {
             new: Some(new),
             writer: None,
         })
+    }
+
+    /// Takes a record whatever its version, if it is another state than what is known.
+    fn go_back(&mut self, record: Record<K>) -> Option<Change<K>> {
+        let known = self.records.get(&record.key);
+        let newer = known.filter(|known| known.resource_version > record.resource_version);
+        let Some(old) = newer.cloned() else {
+            return self.replace(record);
+        };
+        let old = Some(old);
+        let new = Some(self.put(record));
+        let writer = None;
+        Some(Change { old, new, writer })
+    }
+
+    /// Notes that an object was written while its kind is listed.
+    fn note_written(&mut self, key: &Key<K>) {
+        if let Some(written) = self.written.get_mut(&key.kind) {
+            written.insert(key.clone());
+        }
     }
 
     fn put(&mut self, mut record: Record<K>) -> Arc<Record<K>> {
@@ -435,12 +497,44 @@ mod tests {
     fn a_list_from_before_says_nothing_about_a_new_object() {
         let revisions = Revisions::default();
         revisions.observe(record("old", "a", 5));
+        revisions.list_started(KIND);
         revisions.created(record("web", "b", 8), "test");
         revisions.retain(KIND, &BTreeSet::new(), 7);
         assert_eq!(version(&revisions, "old"), None);
         assert_eq!(version(&revisions, "web"), Some(8));
         revisions.retain(KIND, &BTreeSet::new(), 8);
         assert_eq!(version(&revisions, "web"), None);
+    }
+
+    /// As after a backup was restored: all that was known of later is undone.
+    #[test]
+    fn a_list_may_be_older_than_what_was_known() {
+        let revisions = Revisions::default();
+        revisions.observe(record("web", "a", 5));
+        revisions.updated(record("web", "a", 9), "test");
+        revisions.created(record("new", "b", 8), "test");
+        let list = |objects: &[RevisionRecord], version| {
+            revisions.list_started(KIND);
+            let listed = objects.iter().map(|object| object.key.clone()).collect();
+            for object in objects {
+                revisions.observe_listed(object.clone());
+            }
+            revisions.retain(KIND, &listed, version);
+        };
+        list(&[record("web", "a", 4)], 6);
+        assert_eq!(version(&revisions, "web"), Some(4));
+        assert_eq!(version(&revisions, "new"), None, "it was never made");
+        // From there on it goes on as ever.
+        revisions.created(record("new", "c", 7), "test");
+        revisions.updated(record("web", "a", 8), "test");
+        revisions.observe(record("web", "a", 7));
+        assert_eq!(version(&revisions, "web"), Some(8));
+        assert_eq!(version(&revisions, "new"), Some(7));
+        // What was written since the list began is newer than what it says.
+        revisions.list_started(KIND);
+        revisions.updated(record("web", "a", 10), "test");
+        revisions.observe_listed(record("web", "a", 9));
+        assert_eq!(version(&revisions, "web"), Some(10));
     }
 
     /// Otherwise whatever wakes its controller before the watch tells of the end has all of it removed once more.

@@ -44,7 +44,12 @@ struct Component {
 impl Bed {
     /// Ends the API server and nothing else. Returns when its port is free.
     pub async fn stop_api_server(&self, how: Stop) -> Result<(), Error> {
-        let Some(pid) = processes::running(&self.dir, NAME).map_err(|e| self.processes(e))? else {
+        self.stop(NAME, how).await
+    }
+
+    /// Ends a server, if it runs. Returns when it has let go of everything.
+    pub(super) async fn stop(&self, name: &str, how: Stop) -> Result<(), Error> {
+        let Some(pid) = processes::running(&self.dir, name).map_err(|e| self.processes(e))? else {
             return Ok(());
         };
         let signal = match how {
@@ -88,7 +93,7 @@ impl Bed {
     }
 
     /// Starts a server as kwokctl did: apart from this process, and noted where [`processes`] looks.
-    fn spawn(&self, name: &str) -> Result<(), Error> {
+    pub(super) fn spawn(&self, name: &str) -> Result<(), Error> {
         let noted = self.dir.join("kwok.yaml");
         let at = |path: &Path| {
             let path = path.to_owned();

@@ -132,10 +132,21 @@ pub(super) fn is_gone(pid: i32) -> bool {
     state.starts_with(['Z', 'X']) && threads <= 1
 }
 
+/// The file in which kwokctl notes the process id of a server.
+fn noted(dir: &Path, component: &str) -> PathBuf {
+    dir.join("pids").join(component).with_extension("pid")
+}
+
 /// The process id that kwokctl noted.
 fn started(dir: &Path, component: &str) -> Option<i32> {
-    let file = dir.join("pids").join(component).with_extension("pid");
-    fs::read_to_string(file).ok()?.trim().parse().ok()
+    let text = fs::read_to_string(noted(dir, component)).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Takes it that a server was never started.
+pub(super) fn forget(dir: &Path, component: &str) -> Result<(), Error> {
+    let path = noted(dir, component);
+    fs::remove_file(&path).map_err(|source| Error::Remove { path, source })
 }
 
 fn belongs(args: &[String], dir: &Path) -> bool {

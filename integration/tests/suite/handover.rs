@@ -9,6 +9,7 @@ both_scopes! {
     a_dropped_field_is_removed;
     rollback_is_a_new_revision;
     only_the_newer_revision_creates_a_deleted_object_again;
+    an_object_of_a_slice_is_left_to_a_paused_newer_revision;
     objects_are_handed_back_on_deletion;
     what_an_older_revision_has_in_a_slice_is_handed_back;
 }
@@ -305,6 +306,78 @@ async fn only_the_newer_revision_creates_a_deleted_object_again(scope: Scope) {
         async || ns.get(&cm).await.is_none(),
     )
     .await;
+}
+
+/// An object is left to the newer revision wherever that has its manifest, and so it is until that is known.
+async fn an_object_of_a_slice_is_left_to_a_paused_newer_revision(scope: Scope) {
+    for (older, newer) in [("", ""), ("default", ""), ("", "default")] {
+        let case = format!("from {older:?} to {newer:?}");
+        let ns = TestNamespace::new(scope).await;
+        let cm = configmap("cm");
+        let from = |set: &str| [cm.clone().data("from", set)];
+        ns.revision(1)
+            .phase_of(older, "a", from("v1"))
+            .available()
+            .await;
+        // Objects of delegated phases name their namespace.
+        let in_slice = from("v2").map(|entry| entry.with("/metadata/namespace", ns.name()));
+        ns.create_slice("slice", in_slice).await;
+        ns.revision(2)
+            .phase_with_slices("a", [], &["slice"])
+            .class(newer)
+            .reaching(&[Is("Available", "True"), Is("Succeeded", "True")])
+            .await;
+        let left = format!("left to revision {}", ns.set_name("v2"));
+        let slice = ns.slice_ref("slice");
+        let doubt = format!(
+            "{left}, whose content is not known: slice \"{}\": not found",
+            ns.set_name("slice")
+        );
+        let is_missing = async |text: &str| {
+            ns.eventually(&format!("{case}: {text}"), async || {
+                let v1 = ns.read_set("v1").await;
+                v1.message("Available").ends_with(text)
+            })
+            .await;
+            ns.stays(Duration::from_secs(2), &case, async || {
+                ns.get(&cm).await.is_none()
+            })
+            .await;
+        };
+
+        let look_again = async || {
+            ns.set_lifecycle("v1", "Paused").await;
+            ns.reaches("v1", &[Is("Paused", "True")]).await;
+            ns.set_lifecycle("v1", "Active").await;
+            ns.reaches("v1", &[No("Paused")]).await;
+        };
+
+        ns.set_lifecycle("v2", "Paused").await;
+        ns.reaches("v2", &[Is("Paused", "True")]).await;
+        ns.delete(&cm).await;
+        ns.reaches("v2", &[Is("Available", "False"), Controls(&[])])
+            .await;
+        look_again().await;
+        is_missing(&left).await;
+
+        let lost = ns.cluster().get(&slice).await.unwrap();
+        assert!(ns.cluster().delete(&slice, "Background").await);
+        ns.reaches("v2", &[Because("Available", "False", "PreflightError")])
+            .await;
+        look_again().await;
+        // A phase object has the manifests as well.
+        is_missing(if newer.is_empty() { &doubt } else { &left }).await;
+
+        let mut again = slice.clone();
+        again["objects"] = lost["objects"].clone();
+        ns.cluster().create(&again).await.unwrap();
+        is_missing(&left).await;
+
+        ns.set_lifecycle("v2", "Active").await;
+        ns.reaches("v2", &[Is("Available", "True")]).await;
+        assert_eq!(ns.live(&cm).await["data"], json!({ "from": "v2" }));
+        ns.reaches("v1", &[Is("Available", "True")]).await;
+    }
 }
 
 /// A revision that hands back what older ones want as well. Two of them are alive: the newer one gets all, and nobody

@@ -80,6 +80,7 @@ mod releases_faults;
 mod repair;
 mod requests;
 mod restart;
+mod restore;
 mod rights;
 mod rollout;
 mod schema_limits;

@@ -11,6 +11,7 @@ pub(super) fn gone() -> crate::state::Record {
         number: 0,
         paused: false,
         is_held: false,
+        is_lost: false,
         status: Status::default(),
     }
 }
@@ -77,7 +78,8 @@ pub(super) fn can_start(state: &State, index: usize) -> bool {
         Life::Unborn | Life::Gone => false,
         Life::Deleting => true,
         Life::Alive if World::is_phase(index) => true,
-        Life::Alive if set.record.status.archived => false,
+        // Nothing is done with what is not known.
+        Life::Alive if set.record.status.archived || set.record.is_lost => false,
         Life::Alive => set.wish == Wish::Archived || number(state, index).is_some(),
     }
 }

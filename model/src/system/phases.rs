@@ -27,6 +27,7 @@ impl System {
                         paused: self.talks.wish(set.talk) == Wish::Paused,
                         // Who runs another class adds a finalizer, if at all.
                         is_held: !self.world.is_foreign(phase),
+                        is_lost: false,
                         status: Status::default(),
                     };
                     said = Said::Is(*record);

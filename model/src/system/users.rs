@@ -49,6 +49,12 @@ impl System {
                         actions.push(Action::RemovePhase(small(phase)));
                     }
                 }
+                Power::Lose(index) => {
+                    let record = state.sets[index].record;
+                    if record.is_lost || (record.exists() && state.edits > 0) {
+                        actions.push(Action::Lose(small(index)));
+                    }
+                }
                 _ => {}
             }
         }

@@ -1,8 +1,8 @@
 //! What a revision knows of the others.
 
 use super::{
-    ACTORS, Mutex, NAMES, ObjectKey, PoisonError, REVISIONS, Sabotage, Sibling, Siblings, View,
-    World,
+    ACTORS, Claim, Mutex, NAMES, ObjectKey, PoisonError, REVISIONS, Sabotage, Sibling, Siblings,
+    View, World,
 };
 
 /// What a revision knows of the others, as they are now. As `KnownSiblings` of the controllers.
@@ -40,7 +40,7 @@ impl Siblings for Known {
         })
     }
 
-    fn taken_by_newer(&self, key: &ObjectKey) -> Option<String> {
+    fn taken_by_newer(&self, key: &ObjectKey) -> Option<Claim> {
         let object = object_of(key)?;
         let view = self.view();
         (World::revision(self.set) + 1..REVISIONS)
@@ -52,12 +52,17 @@ impl Siblings for Known {
                 let status = view[*other].status;
                 let has = |bits: u8| bits & (1 << object) != 0;
                 let phase = view[World::phase_of(*other)];
+                let may_contain = if view[*other].is_lost {
+                    self.sabotage != Sabotage::IgnoresUnknown
+                } else {
+                    has(self.mentioned[*other])
+                };
                 has(status.controls)
-                    || (status.succeeded && has(self.mentioned[*other]))
+                    || (status.succeeded && may_contain)
                     || (phase.exists() && has(phase.status.controls))
             })
             .filter(|_| self.sabotage != Sabotage::ForgetsSuccessors)
-            .map(|other| World::identity(other).name)
+            .map(|other| Claim::of(&World::identity(other).name))
     }
 }
 

@@ -1,9 +1,9 @@
-//! Worlds with objects that are kept, with objects that are created anew to change them, and with revisions that check
-//! everything first.
+//! Worlds with objects that are kept, with objects that are created anew to change them, with revisions that check
+//! everything first, and with manifests in slices that may be gone.
 
-use super::{BOTH, CALM, LOSSY, ROUGH, delegated, remote, world};
+use super::{BOTH, CALM, FIRST, LOSSY, ROUGH, delegated, remote, world};
 use crate::world::{
-    Power::{Archive, Delete, Edit, Hold, Pause, Remove},
+    Power::{Archive, Delete, Edit, Hold, Lose, Pause, Remove},
     Wanted::{Fixed, In, Kept, Nothing},
     World,
 };
@@ -116,4 +116,15 @@ pub(super) fn quick_ahead() -> Vec<World> {
             ROUGH,
         )),
     ]
+}
+
+/// Worlds with a newer revision whose manifests are in a slice that may be gone, which fit in a few minutes.
+pub(super) fn quick_lost() -> Vec<World> {
+    vec![world(
+        "handover, paused, in a slice that may be gone",
+        &[FIRST, FIRST],
+        &[Archive(0), Archive(1), Pause(1), Remove(0), Lose(1)],
+        2,
+        LOSSY,
+    )]
 }

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use baton_engine::{
     Answer, Gvk, ObjectKey, Request,
     conditions::{report_archival, report_pass},
-    handover::{Sibling, Siblings},
+    handover::{Claim, Sibling, Siblings},
     heirs::Heir,
     object::{Identity, controlled_reference, controller, is_terminating, metadata, text},
     object_pass::{Live, Settled},
@@ -385,7 +385,7 @@ impl Siblings for Relatives<'_> {
         })
     }
 
-    fn taken_by_newer(&self, key: &ObjectKey) -> Option<String> {
+    fn taken_by_newer(&self, key: &ObjectKey) -> Option<Claim> {
         let reference = controlled_reference(key);
         self.sets
             .iter()
@@ -395,7 +395,7 @@ impl Siblings for Relatives<'_> {
                     && other.previous.contains(&self.own.identity.name)
                     && other.status.controller_of.contains(&reference)
             })
-            .map(|other| other.identity.name.clone())
+            .map(|other| Claim::of(&other.identity.name))
             .next()
     }
 }

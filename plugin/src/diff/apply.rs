@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_engine::containers::{Container, Held};
-use baton_engine::handover::{Adoption, Sibling, Siblings, classify, decide_adoption};
+use baton_engine::handover::{Adoption, Claim, Sibling, Siblings, classify, decide_adoption};
 use baton_engine::keep::is_kept;
 use baton_engine::object::{controller, is_terminating, text};
 use baton_engine::recreate::runs_once;
@@ -82,7 +82,7 @@ impl Siblings for ChainSiblings {
         self.by_uid.get(uid).cloned()
     }
 
-    fn taken_by_newer(&self, _: &ObjectKey) -> Option<String> {
+    fn taken_by_newer(&self, _: &ObjectKey) -> Option<Claim> {
         None
     }
 }

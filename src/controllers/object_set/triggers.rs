@@ -6,7 +6,7 @@ use baton_apis::LifecycleState;
 use baton_records::{
     phase::PhaseKind,
     revision::{RevisionKey, RevisionKind},
-    slice::SliceKind,
+    slice::{SliceKind, SliceRecord},
     store::Change,
 };
 use baton_runtime::{controller::Controller as _, source::Wake};
@@ -45,7 +45,10 @@ fn matters_to_itself(change: &Change<RevisionKind>) -> bool {
     let (Some(old), Some(new)) = (&change.old, &change.new) else {
         return true;
     };
-    old.generation != new.generation
+    // The server was restored from a backup.
+    let has_gone_back = old.resource_version > new.resource_version;
+    has_gone_back
+        || old.generation != new.generation
         || old.deleting != new.deleting
         || old.uid != new.uid
         || old.finalizers != new.finalizers
@@ -104,20 +107,22 @@ pub(super) fn ended_owner(observed: &Observed, uid: &str) -> Option<RevisionKey>
 }
 
 /// A slice that has come, gone or changed triggers its users, and so does one that has lost all owners: they become
-/// those. Of other owners they need not know.
+/// those. Of other owners they need not know. One whose content becomes known triggers the revisions before its users.
 pub(super) fn on_slice(observed: &Observed, change: &Change<SliceKind>) -> Vec<Wake<RevisionKey>> {
-    let Some(slice) = change.record() else {
-        return Vec::new();
+    let is_same = |old: &SliceRecord, new: &SliceRecord| {
+        old.uid == new.uid
+            && old.generation == new.generation
+            && old.owners.is_empty() == new.owners.is_empty()
     };
-    if let (Some(old), Some(new)) = (&change.old, &change.new)
-        && old.uid == new.uid
-        && old.generation == new.generation
-        && old.owners.is_empty() == new.owners.is_empty()
-    {
-        return Vec::new();
-    }
-    let users = observed.revisions.users_of(&slice.key).into_iter();
-    users.map(|user| Wake::after(BURST, user)).collect()
+    let slice = match (&change.old, &change.new) {
+        (Some(old), Some(new)) if is_same(old, new) => None,
+        _ => change.record(),
+    };
+    let users = slice.map(|slice| observed.revisions.users_of(&slice.key));
+    let waiting = observed.waiting_for_slice(change).into_iter();
+    let waiting = waiting.map(|revision| revision.key.clone());
+    let concerned = users.into_iter().flatten().chain(waiting);
+    concerned.map(|key| Wake::after(BURST, key)).collect()
 }
 
 /// A pass that changed whose objects are wakes the siblings concerned.
@@ -139,7 +144,6 @@ mod tests {
     use baton_records::{
         record::Record,
         revision::{RevisionKind::ObjectSet, RevisionRecord},
-        slice::SliceRecord,
     };
     use serde_json::{Value, json};
 
@@ -305,6 +309,32 @@ mod tests {
             (s2(1, &["u2"]), s2(2, &["u2"]), "v2"),
             (s2(1, &["d"]), s2(1, &["u2"]), ""),
             (s2(1, &["d"]), s2(1, &[]), "v2"),
+        ] {
+            let change = slice_change(old, new);
+            assert_eq!(names(on_slice(&observed, &change)), expected);
+        }
+    }
+
+    /// They may have left what they miss to it until then.
+    #[test]
+    fn a_slice_whose_content_becomes_known_wakes_the_revisions_before_its_users() {
+        let observed = chain();
+        let s3 = |content: bool| {
+            let mut object = json!({"metadata": {
+                "name": "s3", "namespace": "shop", "uid": "s3", "resourceVersion": "5", "generation": 1,
+                "ownerReferences": [{"uid": "u3"}],
+            }});
+            if content {
+                object["objects"] = json!([]);
+            }
+            Some(Record::read(SliceKind(ObjectSet), &object.to_string()).unwrap())
+        };
+        for (old, new, expected) in [
+            (None, s3(true), "v1 v2 v3"),
+            (None, s3(false), "v3"),
+            (s3(false), s3(true), "v1 v2"),
+            (s3(true), s3(true), ""),
+            (s3(true), None, "v3"),
         ] {
             let change = slice_change(old, new);
             assert_eq!(names(on_slice(&observed, &change)), expected);

@@ -13,6 +13,7 @@ use baton_fleet::{
 use baton_records::{
     phase::{PhaseKey, PhaseKind, PhaseRecord},
     revision::{RevisionKind, RevisionRecord},
+    slice::SliceKind,
     store::Change,
 };
 use baton_runtime::{controller::Controller as _, source::Wake};
@@ -119,6 +120,15 @@ fn on_member(observed: &Observed, change: &Change<RevisionKind>) -> Vec<Wake<Pha
     chain.map_or_else(Vec::new, |(namespace, chain)| {
         in_chain(observed, namespace, chain, false)
     })
+}
+
+/// A slice whose content becomes known wakes the phases of the revisions before its users.
+pub(super) fn on_slice(observed: &Observed, change: &Change<SliceKind>) -> Vec<Wake<PhaseKey>> {
+    let waiting = observed.waiting_for_slice(change).into_iter();
+    let phases = waiting.flat_map(|revision| observed.phases.controlled_by(&revision));
+    phases
+        .map(|phase| Wake::after(BURST, phase.key.clone()))
+        .collect()
 }
 
 /// A cluster whose link has changed wakes the phases that are delivered into it.

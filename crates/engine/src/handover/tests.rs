@@ -296,7 +296,7 @@ impl Siblings for Only {
         (uid == "it").then(|| self.0.clone())
     }
 
-    fn taken_by_newer(&self, _: &ObjectKey) -> Option<String> {
+    fn taken_by_newer(&self, _: &ObjectKey) -> Option<Claim> {
         panic!("nothing has vanished")
     }
 }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::{
     Answer, Gvk, ObjectKey, Request,
     diff::legacy::{migrated, needs_migration},
-    handover::{Sibling, Siblings},
+    handover::{Claim, Sibling, Siblings},
     object::Identity,
     object_pass::Live,
     pass::{Outcome, Pass, Position, Snapshot, Step},
@@ -59,8 +59,8 @@ impl Siblings for Family {
         })
     }
 
-    fn taken_by_newer(&self, key: &ObjectKey) -> Option<String> {
-        (key.name == "taken").then(|| "v3".to_owned())
+    fn taken_by_newer(&self, key: &ObjectKey) -> Option<Claim> {
+        (key.name == "taken").then(|| Claim::of("v3"))
     }
 }
 

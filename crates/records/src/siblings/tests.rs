@@ -1,0 +1,137 @@
+use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    phase::PhaseKind, record::Record, revision::RevisionKind::ObjectSet, slice::SliceKind,
+};
+
+#[derive(Default)]
+struct Known {
+    revisions: Revisions,
+    phases: Phases,
+    slices: Slices,
+}
+
+impl Known {
+    /// Revision 1 lists nothing, 2 and 3 list those before them; each with a patch of its spec and its conditions.
+    fn chain(newer: &[(Value, &[&str])]) -> Self {
+        let known = Self::default();
+        let first = (json!({}), &[][..]);
+        for (number, (spec, conditions)) in [first].iter().chain(newer).enumerate() {
+            let number = number + 1;
+            let previous = (1..number).map(|n| json!({"name": format!("v{n}")}));
+            let conditions = conditions.iter().map(|type_| {
+                json!({"type": type_, "status": "True", "reason": "x", "message": "",
+                    "lastTransitionTime": "2026-01-01T00:00:00Z"})
+            });
+            let mut object = json!({
+                "metadata": {"name": format!("v{number}"), "namespace": "shop", "uid": format!("u{number}"),
+                    "resourceVersion": "5", "labels": {LABEL_OBJECT_DEPLOYMENT: "web"}},
+                "spec": {"revision": number, "previous": previous.collect::<Vec<_>>()},
+                "status": {"conditions": conditions.collect::<Vec<_>>()},
+            });
+            for (key, value) in spec.as_object().unwrap() {
+                object["spec"][key] = value.clone();
+            }
+            let record = Record::read(ObjectSet, &object.to_string());
+            known.revisions.observe(record.unwrap());
+        }
+        known
+    }
+
+    fn with_slice(self, name: &str, object: &str, has_content: bool) -> Self {
+        let slice = json!({
+            "metadata": {"name": name, "namespace": "shop", "uid": name, "resourceVersion": "5"},
+            "objects": [entry(object)],
+        });
+        let slice = Record::read(SliceKind(ObjectSet), &slice.to_string()).unwrap();
+        self.slices.observe(if has_content {
+            slice
+        } else {
+            slice.without_content()
+        });
+        self
+    }
+
+    /// To which revision the first one leaves the object `cm`, as its status says.
+    fn claim(&self) -> String {
+        let own = self.revisions.by_uid("u1").unwrap();
+        let stores = Stores {
+            revisions: &self.revisions,
+            phases: &self.phases,
+            slices: &self.slices,
+        };
+        let key = ObjectKey {
+            group: String::new(),
+            kind: "ConfigMap".to_owned(),
+            namespace: "shop".to_owned(),
+            name: "cm".to_owned(),
+        };
+        let claim = KnownSiblings::of_set(&own, stores).taken_by_newer(&key);
+        claim.map(|claim| claim.to_string()).unwrap_or_default()
+    }
+}
+
+fn entry(name: &str) -> Value {
+    json!({"object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}})
+}
+
+fn inline(name: &str) -> Value {
+    json!({"lifecycleState": "Paused", "phases": [{"name": "a", "objects": [entry(name)]}]})
+}
+
+fn sliced() -> Value {
+    json!({"lifecycleState": "Paused", "phases": [{"name": "a", "slices": ["s"]}]})
+}
+
+const DONE: &[&str] = &[SUCCEEDED];
+const TAKEN: &str = "left to revision v2";
+
+#[test]
+fn an_object_in_a_slice_is_left_to_the_newer_revision_as_an_inline_one_is() {
+    for (newer, conditions, expected) in [
+        (inline("cm"), DONE, TAKEN),
+        (inline("cm"), &[], ""),
+        (inline("other"), DONE, ""),
+        (sliced(), DONE, TAKEN),
+        (sliced(), &[], ""),
+    ] {
+        let known = Known::chain(&[(newer.clone(), conditions)]).with_slice("s", "cm", true);
+        assert_eq!(known.claim(), expected, "{newer} {conditions:?}");
+    }
+    let known = Known::chain(&[(sliced(), DONE)]).with_slice("s", "other", true);
+    assert_eq!(known.claim(), "");
+}
+
+#[test]
+fn an_older_revision_waits_until_the_content_of_a_newer_one_is_known() {
+    let known = || Known::chain(&[(sliced(), DONE)]);
+    let unread = known().with_slice("s", "other", false);
+    for (known, doubt) in [(known(), "not found"), (unread, "not read yet")] {
+        assert_eq!(
+            known.claim(),
+            format!("{TAKEN}, whose content is not known: slice \"s\": {doubt}")
+        );
+    }
+    // One that is known to contain it counts before one that may.
+    let known = Known::chain(&[(sliced(), DONE), (inline("cm"), DONE)]);
+    assert_eq!(known.claim(), "left to revision v3");
+    // Not even that of a revision that has never had all of its objects.
+    assert_eq!(Known::chain(&[(sliced(), &[])]).claim(), "");
+}
+
+/// An agent knows the phase objects of a revision only.
+#[test]
+fn an_object_of_a_phase_object_is_left_to_its_revision() {
+    let known = Known::chain(&[(json!({}), DONE)]);
+    assert_eq!(known.claim(), "");
+    let phase = json!({
+        "metadata": {"name": "v2-a", "namespace": "shop", "uid": "p2", "resourceVersion": "5",
+            "ownerReferences": [{"uid": "u2", "controller": true}]},
+        "spec": {"revision": 2, "objects": [entry("cm")]},
+    });
+    let phase = Record::read(PhaseKind(ObjectSet), &phase.to_string());
+    known.phases.observe(phase.unwrap());
+    assert_eq!(known.claim(), TAKEN);
+}
