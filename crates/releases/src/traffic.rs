@@ -198,8 +198,8 @@ pub fn achieved_traffic(ready: usize, application: usize, total: u64) -> u32 {
 /// # Guarantees
 /// - Only pods of the Release are named, and none that has the wanted label already.
 /// - Pods are taken in the order of their names, as many as are missing or too many.
-/// - Pods keep their traffic as long as as many pods of other Releases are to have some and have none yet. So the number
-///   of pods with traffic falls below that of the weights only if pods are not ready.
+/// - A pod keeps its traffic while a pod of another Release is to have some and has none yet. So fewer pods than the
+///   weights want have traffic only if pods are not ready.
 #[must_use]
 pub fn plan(release: &str, cluster: Cluster) -> Plan {
     let Cluster {

@@ -260,7 +260,7 @@ async fn a_broken_contender_takes_no_pod_out_of_service() {
     }
 }
 
-/// A superseded Release whose share of the traffic nobody else can serve says what it waits for, and goes with an abort.
+/// A superseded Release whose part of the traffic nobody else can serve says what it waits for. An abort ends that.
 #[tokio::test]
 async fn a_deleted_release_stays_while_nobody_can_serve_in_its_place() {
     let ns = TestNamespace::new(Scope::Namespaced).await;

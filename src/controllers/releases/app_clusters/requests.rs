@@ -152,8 +152,8 @@ fn precondition(meta: &ObjectMeta) -> Value {
     json!({"uid": meta.uid, "resourceVersion": meta.resource_version})
 }
 
-/// The patch of a pod's label, and of what its deletion costs. The state of a pod changes often, so not its version is the precondition, but its
-/// identity and the label.
+/// The patch of a pod's label, and of what its deletion costs. The state of a pod changes often, so not its version is
+/// the precondition, but its identity and the label.
 fn label_patch(
     meta: &ObjectMeta,
     labels: &BTreeMap<String, String>,
