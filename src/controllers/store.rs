@@ -557,4 +557,40 @@ mod tests {
         assert_eq!(names(&store), ["a@3"]);
         assert!(store.is_complete());
     }
+
+    /// What is not served, or cannot be listed, may exist all the same.
+    #[test]
+    fn what_cannot_be_listed_any_more_is_not_known_and_stays() {
+        for (event, is_listing) in [(Event::Unserved, false), (Event::Failed("forbidden"), true)] {
+            let (store, changes) = store();
+            if is_listing {
+                // A watch that breaks goes on where it was.
+                store.on_event(&Event::Failed("reset"));
+                assert!(store.is_complete());
+                store.on_event(&Event::ListStarted);
+                assert!(store.is_complete());
+            }
+            store.on_event(&event);
+            assert!(!store.is_complete(), "{event:?}");
+            assert_eq!(names(&store), ["a@3"], "{event:?}");
+            assert_eq!(*changes.lock(), 1, "{event:?}");
+            store.on_event(&Event::ListStarted);
+            store.on_event(&Event::Listed(&release("a", 3)));
+            store.on_event(&Event::ListDone {
+                resource_version: 20,
+            });
+            assert!(store.is_complete());
+            // Whoever was kept waiting is woken.
+            assert_eq!(*changes.lock(), 2, "{event:?}");
+        }
+    }
+
+    #[test]
+    fn a_first_list_that_fails_tells_nothing() {
+        let store = Store::<Release>::new("Release");
+        store.on_event(&Event::ListStarted);
+        store.on_event(&Event::Failed("forbidden"));
+        assert!(!store.is_complete());
+        assert_eq!(*store.cause(), *"forbidden");
+    }
 }
