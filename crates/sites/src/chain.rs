@@ -122,7 +122,7 @@ pub fn state(reported: Reported<'_>) -> RevisionState {
             let before = succeeded.filter(|_| reported.is_of_return());
             RevisionState::Available(before.unwrap_or(since))
         }
-        Some(reasons::CLUSTER_UNREACHABLE) => RevisionState::Unknown,
+        Some(reasons::CLUSTER_UNREACHABLE | reasons::LIST_FAILED) => RevisionState::Unknown,
         Some(reasons::SKIPPED) => RevisionState::Skipped,
         // The phases behind the first are queued as well, after it has begun.
         None | Some(reasons::QUEUED) if started.is_none() => RevisionState::Queued,
