@@ -34,6 +34,7 @@ use baton_apis::{
 use baton_fleet::inventory::Inventory;
 use baton_kubernetes::events::EventKind;
 use baton_releases::{conditions::Conditions, event::Event};
+use baton_runtime::source::Source;
 use jiff::Timestamp;
 use kube::Client;
 use tokio::{sync::Notify, task::JoinSet};
@@ -126,6 +127,18 @@ impl Stores {
             self.traffic_targets.listed(),
             self.clusters.listed(),
         );
+    }
+
+    /// What tells that something of them is not known any more.
+    fn lost(&self) -> [&Source<()>; 6] {
+        [
+            &self.applications.lost,
+            &self.releases.lost,
+            &self.installation_targets.lost,
+            &self.capacity_targets.lost,
+            &self.traffic_targets.lost,
+            &self.clusters.lost,
+        ]
     }
 
     /// How much is known of which objects there are. While it is not all, nothing is made or deleted.

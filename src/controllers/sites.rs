@@ -104,6 +104,16 @@ impl Stores {
         tokio::join!(self.applications.listed(), self.deployments.listed());
     }
 
+    /// What tells that something of them is not known any more.
+    fn lost(&self) -> [&Source<()>; 4] {
+        [
+            &self.applications.lost,
+            &self.deployments.lost,
+            &self.versions.lost,
+            &self.placements.lost,
+        ]
+    }
+
     /// How much is known of which objects there are. While it is not all, nothing is made or deleted.
     fn extent(&self) -> Extent {
         let kinds = self.applications.extent().and(self.deployments.extent());

@@ -144,6 +144,8 @@ pub(crate) struct Store<K> {
     pub kind: &'static str,
     /// Changes, our own included.
     pub changes: Source<Change<K>>,
+    /// Tells that it is not known any more, or for another reason, which objects there are.
+    pub lost: Source<()>,
     table: RwLock<Table<K>>,
     known: watch::Sender<Known>,
     /// Takes away of an object what nobody reads.
@@ -171,6 +173,7 @@ impl<K: Kind> Store<K> {
         Self {
             kind,
             changes: Source::default(),
+            lost: Source::default(),
             table: RwLock::new(Table {
                 objects: BTreeMap::new(),
                 latest: 0,
@@ -406,12 +409,15 @@ impl<K: Kind> Store<K> {
     /// It is not known any more which objects there are.
     fn lose(&self, cause: &str) {
         self.table.write().listing = None;
-        self.known.send_if_modified(|known| {
+        let is_news = self.known.send_if_modified(|known| {
             let now = Known::Unavailable(cause.into());
             let changes = *known != now;
             *known = now;
             changes
         });
+        if is_news {
+            self.lost.emit(&());
+        }
     }
 
     /// There are no objects, as their kind is not defined.

@@ -98,3 +98,4 @@ mod teardown_kinds;
 mod teardown_names;
 mod teardown_orphans;
 mod tenants;
+mod unlisted;

@@ -47,6 +47,11 @@ impl Controller for Applications {
         queue.wake_on(&stores.releases.changes, self, |_, change| {
             change.object().and_then(|release| owner(release))
         });
+        for lost in stores.lost() {
+            queue.wake_on(lost, self, |this, ()| {
+                this.base.stores.applications.wake(|_| true)
+            });
+        }
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {

@@ -62,6 +62,11 @@ impl Controller for Releases {
         });
         // A cluster that appears, or takes Releases now, may be what some wait for (W12).
         queue.wake_on(&stores.clusters.changes, self, |this, _| this.unscheduled());
+        for lost in stores.lost() {
+            queue.wake_on(lost, self, |this, ()| {
+                this.base.stores.releases.wake(|_| true)
+            });
+        }
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {

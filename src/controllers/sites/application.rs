@@ -66,6 +66,11 @@ impl Controller for SiteApplications {
         queue.wake_on(&stores.deployments.changes, self, |_, change| {
             on_deployment(change)
         });
+        for lost in stores.lost() {
+            queue.wake_on(lost, self, |this, ()| {
+                this.base.stores.applications.wake(|_| true)
+            });
+        }
         let observed = &self.base.observed;
         queue.wake_on(observed.revisions.changes(), self, |_, change| {
             on_revision(change)

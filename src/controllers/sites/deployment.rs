@@ -80,9 +80,14 @@ impl Controller for SiteDeployments {
             triggers::on_revision(&this.base.stores, change)
         });
         queue.wake_on(&observed.links, self, |this, site| this.in_site(site));
-        queue.wake_on(&observed.assignments, self, |this, _| {
-            triggers::following(&this.base.stores)
+        queue.wake_on(&observed.assignments, self, |this, change| {
+            triggers::on_assignment(&this.base.stores, change)
         });
+        for lost in stores.lost() {
+            queue.wake_on(lost, self, |this, ()| {
+                this.base.stores.deployments.wake(|_| true)
+            });
+        }
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
