@@ -41,9 +41,10 @@ use tokio::{sync::Notify, task::JoinSet};
 
 use super::{
     Events, Shared,
+    extent::Extent,
     observed::Observed,
     requests::{AtStep, Error, Requests},
-    store::{Extent, Key, Kind, Store},
+    store::{Key, Kind, Store},
 };
 
 /// Until all kinds were listed, nothing is decided: what is missing may exist.

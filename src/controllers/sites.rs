@@ -32,9 +32,10 @@ use tokio::{sync::Notify, task::JoinSet};
 
 use super::{
     Shared,
+    extent::Extent,
     observed::Observed,
     requests::Requests,
-    store::{Extent, Key, Kind, Store},
+    store::{Key, Kind, Store},
 };
 
 /// Until all kinds were listed, nothing is decided: what is missing may exist.

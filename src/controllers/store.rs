@@ -29,6 +29,8 @@ use serde_json::value::RawValue;
 use tokio::sync::{Notify, watch};
 use tracing::{Span, info_span, warn};
 
+use super::extent::Extent;
+
 /// A kind, as it is stored.
 pub(crate) trait Kind:
     Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned + Send + Sync + 'static
@@ -102,28 +104,6 @@ impl<K> Change<K> {
     /// The object as it is, or as it was last.
     pub(crate) fn object(&self) -> Option<&Arc<K>> {
         self.new.as_ref().or(self.old.as_ref())
-    }
-}
-
-/// How much is known of which objects there are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Extent {
-    /// All were listed: one that is missing does not exist.
-    All,
-    /// The server has not answered yet.
-    Awaited,
-    /// They are not served, or cannot be listed; the text says of which kind, and why.
-    Unknown(String),
-}
-
-impl Extent {
-    /// How much is known of these and of others together.
-    pub(crate) fn and(self, other: Self) -> Self {
-        match (self, other) {
-            (known @ Self::Unknown(_), _) | (_, known @ Self::Unknown(_)) => known,
-            (Self::Awaited, _) | (_, Self::Awaited) => Self::Awaited,
-            (Self::All, Self::All) => Self::All,
-        }
     }
 }
 

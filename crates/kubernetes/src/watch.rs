@@ -653,7 +653,8 @@ mod tests {
             (
                 404,
                 "404 page not found",
-                "the API server does not serve the kind; reading CustomResourceDefinition shops.x.y: 404 page not found",
+                "the API server does not serve the kind; reading CustomResourceDefinition shops.x.y: \
+                 404 page not found",
             ),
         ] {
             assert_eq!(unserved(code, body).await, expected, "{code} {body}");

@@ -1,6 +1,7 @@
 //! Kinds of ours that are not served for a while, or that the manager may not list for a while.
 //!
-//! What cannot be listed is not known: what runs stays, nothing is deleted or newly delivered, and a condition says why.
+//! What cannot be listed is not known: what runs stays, nothing is deleted or newly delivered, and a condition says
+//! why.
 
 use baton_integration::application::reason;
 use baton_integration::endpoint::Endpoint;
@@ -22,24 +23,18 @@ const UNLISTED: &str = "ListFailed";
 struct Unlisted {
     bed: Exclusive,
     faults: Faults,
-    manager: Option<Manager>,
 }
 
 impl Unlisted {
     async fn new() -> Self {
         let bed = Exclusive::acquire().await;
         let faults = Faults::start(&Endpoint::of_bed(bed.cluster().kubeconfig())).await;
-        Self {
-            bed,
-            faults,
-            manager: None,
-        }
+        Self { bed, faults }
     }
 
-    async fn start_manager(&mut self) {
+    async fn manager(&mut self) -> Manager {
         let flags = ["--leader-elect=false"];
-        let manager = self.bed.manager_through(&self.faults, &flags).await;
-        self.manager = Some(manager);
+        self.bed.manager_through(&self.faults, &flags).await
     }
 
     /// From now on whoever asks for a path that matches this expression gets this answer.
@@ -70,7 +65,7 @@ async fn kept(ns: &TestNamespace, version: &str) {
 async fn versions_that_a_deployment_names_stay_while_deployments_are_not_served() {
     let mut it = Unlisted::new().await;
     let ns = it.bed.namespace(Scope::Namespaced).await;
-    it.start_manager().await;
+    let _manager = it.manager().await;
     let fleet = Fleet::new(&ns);
     fleet.application(&version("1.0.0")).await;
     kept(&ns, "1.0.0").await;
@@ -91,8 +86,8 @@ async fn versions_that_a_deployment_names_stay_while_deployments_are_not_served(
     };
     // Four are kept without a reason: this one leaves no place for the first.
     fleet.application(&version("1.5.0")).await;
-    let stays = "version 1.0.0 to be kept";
-    ns.stays(Duration::from_secs(3), stays, async || {
+    let pinned = "version 1.0.0 to be kept";
+    ns.stays(Duration::from_secs(3), pinned, async || {
         is_kept(&ns, "1.0.0").await
     })
     .await;
@@ -117,7 +112,7 @@ async fn a_closed_cluster_stays_closed(answer: Answer, cause: &str) {
     let joined = site.join(&ns).create().await;
     let closed = json!({ "namespaces": names(&[ns.name()]), "clusters": names(&[joined.name()]) });
     assign(&ns, "closed", closed).await;
-    it.start_manager().await;
+    let _manager = it.manager().await;
     let deliver = async |ns: &TestNamespace, name: &str| {
         let settings = configmap(name).data("k", "1");
         let set = ns.set(name).revision(1);
@@ -193,7 +188,7 @@ async fn a_deployment_that_follows_keeps_its_sites(path: &str, kind: &str) {
     let before = fleet.revisions("web", &site).await;
 
     it.faults.inject(On::any().path(path), Answer::forbidden());
-    it.start_manager().await;
+    let _manager = it.manager().await;
     let text = "to say what cannot be listed";
     let held = fleet
         .becomes("web", text, |live| {

@@ -18,10 +18,7 @@ use kube::ResourceExt as _;
 use super::{
     AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, is_permanent, kinds, undecided,
 };
-use crate::controllers::{
-    requests::Requests,
-    store::{Extent, Key},
-};
+use crate::controllers::{extent::Extent, requests::Requests, store::Key};
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "application-controller";

@@ -45,7 +45,7 @@ use super::{
     content::{Content, ContentError},
     kinds,
 };
-use crate::controllers::store::{Extent, Key};
+use crate::controllers::{extent::Extent, store::Key};
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "installation-controller";

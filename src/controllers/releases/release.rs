@@ -29,7 +29,10 @@ use baton_runtime::{
 use kube::ResourceExt as _;
 
 use super::{AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, kinds, undecided};
-use crate::controllers::store::{Change, Extent, Key, Kind};
+use crate::controllers::{
+    extent::Extent,
+    store::{Change, Key, Kind},
+};
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "release-controller";

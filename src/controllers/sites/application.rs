@@ -28,9 +28,10 @@ use serde_json::json;
 use super::{Base, INCOMPLETE, kinds, owner_reference, versions::Version};
 use crate::controllers::{
     BURST,
+    extent::Extent,
     requests::{AtStep as _, Error},
     slices::NewSlice,
-    store::{Change, Extent, Key},
+    store::{Change, Key},
 };
 
 /// Versions that no site runs any more go a while later, as revisions end in great numbers at a time.

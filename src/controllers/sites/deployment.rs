@@ -24,8 +24,9 @@ use super::{
     placement::{Choices, Chosen},
 };
 use crate::controllers::{
+    extent::Extent,
     requests::{AtStep as _, Error},
-    store::{Extent, Key},
+    store::Key,
 };
 
 /// Rounds of actions in one pass. One that changes nothing ends it; more only come up when others write at the same

@@ -38,7 +38,8 @@ fn own() -> Decision {
 
 fn unreadable(kind: &str, before: Option<Reach>) -> Decision {
     let message = format!(
-        "It is not known whether Namespace \"shop\" may deliver into Cluster \"edge\": {kind} cannot be listed: no right"
+        "It is not known whether Namespace \"shop\" may deliver into Cluster \"edge\": {kind} cannot be listed: \
+         no right"
     );
     Decision::Unreadable { before, message }
 }
