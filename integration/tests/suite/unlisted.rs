@@ -41,8 +41,7 @@ impl Unlisted {
     async fn lose(&self, path: &str, answer: Answer) {
         let lost = self.faults.inject(On::any().path(path), answer);
         self.faults.end_watches(path, WatchEnd::Close);
-        // The watch, and the list after it.
-        lost.used(2).await;
+        lost.used(1).await;
     }
 }
 
