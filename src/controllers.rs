@@ -7,6 +7,7 @@ mod debounce;
 pub(crate) mod delegated_phases;
 pub(crate) mod ended_phases;
 pub(crate) mod executor;
+pub(crate) mod extent;
 pub(crate) mod heartbeat;
 pub(crate) mod heirs;
 pub(crate) mod object_deployment;

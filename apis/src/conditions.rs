@@ -70,6 +70,9 @@ pub mod reasons {
     pub const SPEC_CHANGED: &str = "SpecChanged";
     /// `Available=Unknown`: the cluster that the objects live in cannot be reached.
     pub const CLUSTER_UNREACHABLE: &str = "ClusterUnreachable";
+    /// `Available=Unknown`, `Progressing=Unknown`, `Kept=Unknown`, and of Shipper's kinds `RollingOut=Unknown` and
+    /// `Scheduled=Unknown`: objects that are decided by cannot be listed. The message names the kind and the cause.
+    pub const LIST_FAILED: &str = "ListFailed";
     /// `Available=False`: it waits in the queue of its site.
     pub const QUEUED: &str = "Queued";
     /// `Available=False`: it was left out of the queue of its site, and is never applied.
@@ -77,7 +80,7 @@ pub mod reasons {
     /// `Available=False`: workloads of the revision before it are being stopped.
     pub const STOPPING: &str = "Stopping";
     /// The reasons of the condition `Available`.
-    pub const OF_AVAILABLE: [&str; 11] = [
+    pub const OF_AVAILABLE: [&str; 12] = [
         AVAILABLE,
         PROBE_FAILURE,
         PREFLIGHT_ERROR,
@@ -86,6 +89,7 @@ pub mod reasons {
         NOT_IN_CONTROL,
         SPEC_CHANGED,
         CLUSTER_UNREACHABLE,
+        LIST_FAILED,
         QUEUED,
         SKIPPED,
         STOPPING,

@@ -192,9 +192,11 @@ impl Exclusive {
         if let Some(manager) = self.manager.take() {
             let _ = manager.terminate();
         }
-        let path = temporary("through.yaml");
+        // Tests run side by side.
+        let purpose = format!("through-{}", self.index);
+        let path = temporary(&format!("{purpose}.yaml"));
         std::fs::write(&path, faults.endpoint().kubeconfig(&token)).unwrap();
-        Manager::spawn(&path, "through", flags)
+        Manager::spawn(&path, &purpose, flags)
     }
 }
 

@@ -65,6 +65,7 @@ async fn watch(
         metadata_only: false,
         page_size: PAGE,
         resumes: false,
+        definition: None,
     };
     // The receiver lives as long as this.
     let send = |change| drop(changes.send(change));

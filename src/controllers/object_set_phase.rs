@@ -147,6 +147,14 @@ impl Controller for ObjectSetPhases {
             Decision::Allowed(reach) => reach,
             // What was reported last still holds, for the few seconds until that is known.
             Decision::Unknown => return Ok((ReconcileOutcome::Waiting, Requeue::OnEvent)),
+            // What was begun by a decision goes on by it; nothing new is begun.
+            Decision::Unreadable {
+                before: Some(reach),
+                ..
+            } if record.has_finalizer(FINALIZER_CACHED) => reach,
+            Decision::Unreadable { message, .. } => {
+                return self.undecided(&record, &message).await;
+            }
             Decision::Refused(message) => return self.refuse(&record, &route, &message).await,
         };
         if let Some(text) = immutable::changed_class(&record) {

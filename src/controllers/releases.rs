@@ -28,17 +28,20 @@ mod worked;
 use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
-    Application, CapacityTarget, Cluster, InstallationTarget, Release, TrafficTarget,
-    constants::shipper::LABEL_APP,
+    Application, CapacityTarget, Cluster, ConditionStatus, InstallationTarget, Release,
+    ShipperCondition, TrafficTarget, conditions::reasons, constants::shipper::LABEL_APP,
 };
 use baton_fleet::inventory::Inventory;
 use baton_kubernetes::events::EventKind;
-use baton_releases::event::Event;
+use baton_releases::{conditions::Conditions, event::Event};
+use baton_runtime::source::Source;
+use jiff::Timestamp;
 use kube::Client;
 use tokio::{sync::Notify, task::JoinSet};
 
 use super::{
     Events, Shared,
+    extent::Extent,
     observed::Observed,
     requests::{AtStep, Error, Requests},
     store::{Key, Kind, Store},
@@ -127,15 +130,38 @@ impl Stores {
         );
     }
 
-    /// Whether all were listed, so that what is missing does not exist.
-    pub(crate) fn are_complete(&self) -> bool {
-        self.applications.is_complete()
-            && self.releases.is_complete()
-            && self.installation_targets.is_complete()
-            && self.capacity_targets.is_complete()
-            && self.traffic_targets.is_complete()
-            && self.clusters.is_complete()
+    /// What tells that something of them is not known any more.
+    fn lost(&self) -> [&Source<()>; 6] {
+        [
+            &self.applications.lost,
+            &self.releases.lost,
+            &self.installation_targets.lost,
+            &self.capacity_targets.lost,
+            &self.traffic_targets.lost,
+            &self.clusters.lost,
+        ]
     }
+
+    /// How much is known of which objects there are. While it is not all, nothing is made or deleted.
+    pub(crate) fn extent(&self) -> Extent {
+        let above = self.applications.extent().and(self.releases.extent());
+        let targets = (self.installation_targets.extent())
+            .and(self.capacity_targets.extent())
+            .and(self.traffic_targets.extent());
+        above.and(targets).and(self.clusters.extent())
+    }
+}
+
+/// Conditions of which one says that objects cannot be listed that are decided by, and why.
+fn undecided(
+    conditions: &[ShipperCondition],
+    type_: &str,
+    now: Timestamp,
+    why: &str,
+) -> Vec<ShipperCondition> {
+    let mut conditions = Conditions::new(conditions, now);
+    conditions.set(type_, ConditionStatus::Unknown, reasons::LIST_FAILED, why);
+    conditions.into_list()
 }
 
 /// Whether trying again helps only after something has changed (section 9.4).

@@ -32,6 +32,7 @@ use tokio::{sync::Notify, task::JoinSet};
 
 use super::{
     Shared,
+    extent::Extent,
     observed::Observed,
     requests::Requests,
     store::{Key, Kind, Store},
@@ -104,12 +105,22 @@ impl Stores {
         tokio::join!(self.applications.listed(), self.deployments.listed());
     }
 
-    /// Whether all were listed, so that what is missing does not exist.
-    fn are_complete(&self) -> bool {
-        self.applications.is_complete()
-            && self.deployments.is_complete()
-            && self.versions.is_complete()
-            && self.placements.is_complete()
+    /// What tells that something of them is not known any more.
+    fn lost(&self) -> [&Source<()>; 4] {
+        [
+            &self.applications.lost,
+            &self.deployments.lost,
+            &self.versions.lost,
+            &self.placements.lost,
+        ]
+    }
+
+    /// How much is known of which objects there are. While it is not all, nothing is made or deleted.
+    fn extent(&self) -> Extent {
+        let kinds = self.applications.extent().and(self.deployments.extent());
+        kinds
+            .and(self.versions.extent())
+            .and(self.placements.extent())
     }
 
     /// The deployments of an application, sorted by name, and those whose sites may still have it.
@@ -142,6 +153,16 @@ pub(crate) struct Base {
     pub assignments: Assignments,
     /// Applications whose slices were made again.
     pub mended: Arc<Source<Key>>,
+}
+
+impl Base {
+    /// How much is known of all that a rollout depends on: these kinds, the sites, and who may use them.
+    fn extent(&self) -> Extent {
+        let unreadable = self.inventory.unreadable();
+        let unreadable = unreadable.or_else(|| self.assignments.unreadable());
+        let others = unreadable.map_or(Extent::All, Extent::Unknown);
+        self.stores.extent().and(others)
+    }
 }
 
 /// The reference that makes an object an owner, or the managing one.

@@ -4,21 +4,19 @@
 //! - The store is never older than our own writes, once their answers were handed to [`Store::written`].
 //! - An object that is gone does not come back by the answer to a write that was older than its deletion.
 //! - An object that cannot be read as its type is logged and left alone; it keeps the state in which it was read last.
+//! - What was known stays while the objects cannot be listed, or are not served although their kind is defined; see
+//!   [`Store::extent`] for whether it is all there is.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt::Debug,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
+    sync::Arc,
 };
 
 use baton_kubernetes::{
     metadata::number,
     path,
-    watch::{Event, WatchSpec, run},
+    watch::{Event, Failing, WatchSpec, run},
 };
 use baton_runtime::{
     controller::ReconcileKey,
@@ -31,8 +29,7 @@ use serde_json::value::RawValue;
 use tokio::sync::{Notify, watch};
 use tracing::{Span, info_span, warn};
 
-/// How long a kind may take to be served after its definition came.
-const UNTIL_SERVED: Duration = Duration::from_secs(30);
+use super::extent::Extent;
 
 /// A kind, as it is stored.
 pub(crate) trait Kind:
@@ -111,13 +108,13 @@ impl<K> Change<K> {
 }
 
 /// What is known of the objects of a kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Known {
     /// The server has not answered yet.
     Nothing,
-    /// It does not serve the kind, or refuses to list it.
-    Unavailable,
-    /// It has listed all of them once.
+    /// It does not serve the kind, or does not list it; why.
+    Unavailable(Arc<str>),
+    /// It has listed all of them.
     All,
 }
 
@@ -127,10 +124,10 @@ pub(crate) struct Store<K> {
     pub kind: &'static str,
     /// Changes, our own included.
     pub changes: Source<Change<K>>,
+    /// Tells that it is not known any more, or for another reason, which objects there are.
+    pub lost: Source<()>,
     table: RwLock<Table<K>>,
     known: watch::Sender<Known>,
-    /// Why the objects could not be listed last.
-    cause: RwLock<Arc<str>>,
     /// Takes away of an object what nobody reads.
     trim: fn(&mut K),
 }
@@ -141,6 +138,8 @@ struct Table<K> {
     latest: u64,
     /// What the list under way has reported, and what was written meanwhile.
     listing: Option<BTreeSet<(Arc<str>, Arc<str>)>>,
+    /// Whether all were listed once.
+    was_complete: bool,
 }
 
 impl<K: Kind> Store<K> {
@@ -154,57 +153,37 @@ impl<K: Kind> Store<K> {
         Self {
             kind,
             changes: Source::default(),
+            lost: Source::default(),
             table: RwLock::new(Table {
                 objects: BTreeMap::new(),
                 latest: 0,
                 listing: None,
+                was_complete: false,
             }),
             known: watch::Sender::new(Known::Nothing),
-            cause: RwLock::default(),
             trim,
         }
     }
 
-    /// Follows the objects on the server for ever. While the kind is not served nobody asks for it, until `defined`
+    /// Follows the objects on the server for ever. While the kind is not defined nobody asks for it, until `defined`
     /// tells that a definition of its group came or went.
     pub(crate) async fn follow(self: Arc<Self>, client: Client, defined: Arc<Notify>) {
-        let mut is_awaited = false;
         loop {
             let change = defined.notified();
             tokio::pin!(change);
             // From now on no change is missed.
             change.as_mut().enable();
-            let (unserved, is_served) = (Notify::new(), AtomicBool::new(false));
-            let spec = Self::whole();
-            let following = run(client.clone(), spec, |event| {
-                self.on_event(&event);
-                match event {
-                    Event::ListDone { .. } => is_served.store(true, Ordering::Relaxed),
-                    Event::Unserved => {
-                        is_served.store(false, Ordering::Relaxed);
-                        unserved.notify_one();
-                    }
-                    _ => {}
-                }
-            });
-            let given_up = async {
-                loop {
-                    unserved.notified().await;
-                    // It takes a moment from the definition of a kind until it is served.
-                    if is_awaited {
-                        tokio::time::sleep(UNTIL_SERVED).await;
-                    }
-                    if !is_served.load(Ordering::Relaxed) {
-                        return;
-                    }
-                }
+            let undefined = Notify::new();
+            let spec = WatchSpec {
+                definition: Some(format!("{}.{}", K::plural(&()), K::group(&()))),
+                ..Self::whole()
             };
             tokio::select! {
-                () = following => {}
-                () = given_up => {}
+                () = self.feed(client.clone(), spec, || undefined.notify_one()) => {}
+                () = undefined.notified() => {}
             }
+            self.empty();
             change.await;
-            is_awaited = true;
         }
     }
 
@@ -218,7 +197,24 @@ impl<K: Kind> Store<K> {
 
     /// Follows the objects that are selected on a server for ever.
     pub(crate) async fn follow_at(self: Arc<Self>, client: Client, spec: WatchSpec) {
-        run(client, spec, |event| self.on_event(&event)).await;
+        self.feed(client, spec, || {}).await;
+    }
+
+    async fn feed(&self, client: Client, spec: WatchSpec, unserved: impl Fn() + Send + Sync) {
+        let mut failing = Failing::default();
+        run(client, spec, |event| {
+            if let Some(cause) = failing.begins(&event) {
+                warn!(
+                    kind = self.kind,
+                    cause, "cannot list or watch, trying again"
+                );
+            }
+            self.on_event(&event);
+            if matches!(event, Event::Unserved) {
+                unserved();
+            }
+        })
+        .await;
     }
 
     /// Resolves when all objects were listed once, or could not be.
@@ -240,9 +236,28 @@ impl<K: Kind> Store<K> {
         *self.known.borrow() == Known::All
     }
 
-    /// Why the objects could not be listed last; empty while nothing is known of that.
+    /// Whether all objects were listed once, be they known now or not.
+    pub(crate) fn was_complete(&self) -> bool {
+        self.table.read().was_complete
+    }
+
+    /// How much is known of which objects there are.
+    pub(crate) fn extent(&self) -> Extent {
+        match &*self.known.borrow() {
+            Known::All => Extent::All,
+            Known::Nothing => Extent::Awaited,
+            Known::Unavailable(cause) => {
+                Extent::Unknown(format!("{}s cannot be listed: {cause}", self.kind))
+            }
+        }
+    }
+
+    /// Why the objects cannot be listed; empty if they can, or nothing is known of that.
     pub(crate) fn cause(&self) -> Arc<str> {
-        self.cause.read().clone()
+        match &*self.known.borrow() {
+            Known::Unavailable(cause) => Arc::clone(cause),
+            Known::Nothing | Known::All => Arc::default(),
+        }
     }
 
     /// The object of a name.
@@ -321,14 +336,7 @@ impl<K: Kind> Store<K> {
                     self.observe(object, true);
                 }
             }
-            Event::ListDone { resource_version } => {
-                let gone = self.table.write().end_of_list(*resource_version);
-                for old in gone {
-                    let old = Some(old);
-                    self.changes.emit(&Change { old, new: None });
-                }
-                self.know(Known::All);
-            }
+            Event::ListDone { resource_version } => self.on_list_done(*resource_version),
             Event::Upsert(object) => {
                 if let Some(object) = self.read(object) {
                     self.observe(object, false);
@@ -350,31 +358,58 @@ impl<K: Kind> Store<K> {
                 let mut table = self.table.write();
                 table.latest = table.latest.max(*version);
             }
-            Event::Unserved => {
-                let gone = std::mem::take(&mut self.table.write().objects);
-                for (_, old) in gone {
-                    let old = Some(old);
-                    self.changes.emit(&Change { old, new: None });
-                }
-                *self.cause.write() = "the kind is not served".into();
-                self.know(Known::Unavailable);
-            }
+            Event::Unserved => self.lose("the API server does not serve the kind"),
             Event::Failed(cause) => {
-                *self.cause.write() = (*cause).into();
-                self.know(Known::Unavailable);
+                // After a list the watch goes on where it was.
+                if self.table.read().listing.is_some() {
+                    self.lose(cause);
+                }
             }
         }
     }
 
-    /// What was known once stays known.
-    fn know(&self, now: Known) {
-        self.known.send_if_modified(|known| {
-            let changes = *known == Known::Nothing || (now == Known::All && *known != now);
-            if changes {
-                *known = now;
-            }
+    /// All are known from now on. Whoever was kept waiting while they were not is woken.
+    fn on_list_done(&self, version: u64) {
+        let mut table = self.table.write();
+        let gone = table.end_of_list(version);
+        let returns = std::mem::replace(&mut table.was_complete, true) && !self.is_complete();
+        let objects: Vec<_> = table.objects.values().cloned().collect();
+        drop(table);
+        self.known.send_replace(Known::All);
+        for old in gone {
+            let old = Some(old);
+            self.changes.emit(&Change { old, new: None });
+        }
+        for object in objects.into_iter().filter(|_| returns) {
+            let new = Some(object);
+            self.changes.emit(&Change { old: None, new });
+        }
+    }
+
+    /// It is not known any more which objects there are.
+    fn lose(&self, cause: &str) {
+        self.table.write().listing = None;
+        let is_news = self.known.send_if_modified(|known| {
+            let now = Known::Unavailable(cause.into());
+            let changes = *known != now;
+            *known = now;
             changes
         });
+        if is_news {
+            self.lost.emit(&());
+        }
+    }
+
+    /// There are no objects, as their kind is not defined.
+    fn empty(&self) {
+        let mut table = self.table.write();
+        table.was_complete = false;
+        let gone = std::mem::take(&mut table.objects);
+        drop(table);
+        for (_, old) in gone {
+            let old = Some(old);
+            self.changes.emit(&Change { old, new: None });
+        }
     }
 
     fn observe(&self, object: K, is_listed: bool) {
@@ -556,5 +591,41 @@ mod tests {
         store.on_event(&Event::Upsert(&broken));
         assert_eq!(names(&store), ["a@3"]);
         assert!(store.is_complete());
+    }
+
+    /// What is not served, or cannot be listed, may exist all the same.
+    #[test]
+    fn what_cannot_be_listed_any_more_is_not_known_and_stays() {
+        for (event, is_listing) in [(Event::Unserved, false), (Event::Failed("forbidden"), true)] {
+            let (store, changes) = store();
+            if is_listing {
+                // A watch that breaks goes on where it was.
+                store.on_event(&Event::Failed("reset"));
+                assert!(store.is_complete());
+                store.on_event(&Event::ListStarted);
+                assert!(store.is_complete());
+            }
+            store.on_event(&event);
+            assert!(!store.is_complete(), "{event:?}");
+            assert_eq!(names(&store), ["a@3"], "{event:?}");
+            assert_eq!(*changes.lock(), 1, "{event:?}");
+            store.on_event(&Event::ListStarted);
+            store.on_event(&Event::Listed(&release("a", 3)));
+            store.on_event(&Event::ListDone {
+                resource_version: 20,
+            });
+            assert!(store.is_complete());
+            // Whoever was kept waiting is woken.
+            assert_eq!(*changes.lock(), 2, "{event:?}");
+        }
+    }
+
+    #[test]
+    fn a_first_list_that_fails_tells_nothing() {
+        let store = Store::<Release>::new("Release");
+        store.on_event(&Event::ListStarted);
+        store.on_event(&Event::Failed("forbidden"));
+        assert!(!store.is_complete());
+        assert_eq!(*store.cause(), *"forbidden");
     }
 }

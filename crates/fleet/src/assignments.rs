@@ -7,7 +7,9 @@
 //!
 //! # Guarantees
 //! - Nothing is allowed before all assignments are known, and the labels of a namespace where they matter.
-//! - What was known stays known while the API server cannot be asked.
+//! - While assignments or namespaces cannot be listed nothing is allowed or refused: see [`Decision::Unreadable`].
+//! - There are no assignments where their custom resource definition does not exist. One that exists and is not served
+//!   says nothing of its objects.
 //! - Namespaces are watched only from the moment on when an assignment selects them by labels.
 //!
 //! # Why not kube's watcher
@@ -18,7 +20,7 @@ mod known;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use baton_apis::constants::BATON_API_VERSION;
+use baton_apis::constants::{BATON_API_VERSION, BATON_GROUP};
 use baton_kubernetes::{
     informers::Task,
     watch::{WatchSpec, run},
@@ -47,7 +49,7 @@ pub enum AssignmentChange {
     Assignment(Vec<Arc<Assignment>>),
     /// The labels of this namespace.
     Namespace(String),
-    /// More is known than before, of anything.
+    /// More is known than before, or less, of anything.
     Everything,
 }
 
@@ -82,8 +84,8 @@ impl Assignments {
     /// Starts the watch. `changed` is called when decisions may be other ones; it must not block. Must be called within
     /// a tokio runtime.
     ///
-    /// Without the custom resource definition there are no assignments. Without the right to read them everything is
-    /// refused, and the watch goes on trying.
+    /// Without the custom resource definition there are no assignments. Without the right to read them nothing is
+    /// decided, and the watch goes on trying.
     pub fn start(
         client: Client,
         is_required: bool,
@@ -97,10 +99,13 @@ impl Assignments {
             changed: Box::new(changed),
             namespaces: Mutex::new(None),
         });
-        let path = format!("/apis/{BATON_API_VERSION}/siteassignments");
+        let spec = WatchSpec {
+            definition: Some(format!("siteassignments.{BATON_GROUP}")),
+            ..WatchSpec::new(format!("/apis/{BATON_API_VERSION}/siteassignments"))
+        };
         // The task of a watch does not keep what it feeds alive.
         let weak = Arc::downgrade(&shared);
-        let watch = run(client, WatchSpec::new(path), move |event| {
+        let watch = run(client, spec, move |event| {
             if let Some(fed) = weak.upgrade() {
                 let found = fed.known.write().assignment_event(&event);
                 fed.follow(found);
@@ -117,6 +122,12 @@ impl Assignments {
     pub fn decide(&self, namespace: &str, cluster: Subject<'_>) -> Decision {
         let known = self.shared.known.read();
         known.decide(namespace, cluster, self.shared.is_required)
+    }
+
+    /// Why nobody may be given a cluster for now: which kind cannot be listed, and the cause.
+    #[must_use]
+    pub fn unreadable(&self) -> Option<String> {
+        self.shared.known.read().unreadable()
     }
 
     /// Resolves when the assignments were listed once, with the labels that they select by, or could not be.

@@ -139,11 +139,15 @@ impl Inventory {
             metadata_only,
             page_size: PAGE,
             resumes: true,
+            definition: None,
         };
         let watches = [
             Task::spawn(run(
                 client.clone(),
-                spec(format!("/apis/{}/clusters", shipper::API_VERSION), false),
+                WatchSpec {
+                    definition: Some(format!("clusters.{}", shipper::GROUP)),
+                    ..spec(format!("/apis/{}/clusters", shipper::API_VERSION), false)
+                },
                 move |event| clusters.lock().cluster_event(&event),
             )),
             Task::spawn(run(
@@ -217,6 +221,15 @@ impl Inventory {
         *self.shared.known.borrow() == Known::All
     }
 
+    /// Why it is not known which Clusters there are: they cannot be listed, and the cause. What was known stays.
+    #[must_use]
+    pub fn unreadable(&self) -> Option<String> {
+        match &*self.shared.known.borrow() {
+            Known::Unavailable(cause) => Some(format!("Clusters cannot be listed: {cause}")),
+            Known::Nothing | Known::All => None,
+        }
+    }
+
     /// All Clusters by name, as places that revisions are brought to.
     #[must_use]
     pub fn sites(&self) -> HashMap<String, InventorySite> {
@@ -262,12 +275,12 @@ impl Inventory {
 }
 
 /// How much is known of which Clusters there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 enum Known {
     /// The API server has not answered yet.
     Nothing,
-    /// It does not answer, or refuses.
-    Unavailable,
+    /// It does not answer, or refuses to list them, for this reason. What it has listed before stays.
+    Unavailable(String),
     /// It has listed all of them.
     All,
 }
@@ -291,8 +304,8 @@ struct Shared {
     /// Since when clusters that are not known yet count as about to be connected to.
     created: Timestamp,
     clock: Clock,
-    /// Names that were asked for before all Clusters were known, and are not among those that were;
-    /// `None` from then on.
+    /// Names that were asked for while not all Clusters are known, and are not among those that are;
+    /// `None` while all are.
     asked_early: Mutex<Option<BTreeSet<String>>>,
     permits: Semaphore,
     known: watch::Sender<Known>,
@@ -327,20 +340,27 @@ impl Shared {
         }
     }
 
-    /// More is known of which Clusters there are.
+    /// More is known of which Clusters there are, or less.
     fn set_known(&self, now: Known) {
-        if now == Known::All {
-            let asked = self.asked_early.lock().take();
-            for name in asked.into_iter().flatten() {
-                if matches!(self.link(&name), ClusterLink::Unknown) {
-                    (self.changed)(&name);
+        let asked = {
+            let mut asked = self.asked_early.lock();
+            match now {
+                Known::All => asked.take(),
+                Known::Nothing | Known::Unavailable(_) => {
+                    asked.get_or_insert_default();
+                    None
                 }
+            }
+        };
+        for name in asked.into_iter().flatten() {
+            if matches!(self.link(&name), ClusterLink::Unknown) {
+                (self.changed)(&name);
             }
         }
         self.known.send_if_modified(|known| {
-            let is_more = *known < now;
-            *known = now.max(*known);
-            is_more
+            let changes = *known != now;
+            *known = now;
+            changes
         });
     }
 

@@ -7,7 +7,6 @@ use std::{
 };
 
 use baton_engine::Gvk;
-use http::StatusCode;
 use kube::Client;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,14 +16,12 @@ use tokio::{
 };
 
 use crate::{
+    definition::{self, PATH},
     discovery::Discovery,
     informers::Informers,
     metadata::Metadata,
-    path,
     watch::{Event, Failing, WatchSpec, run},
-    wire,
 };
-const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
 /// A new kind is announced before it is served: discovery follows the definition's conditions
 /// after a while, and more so where several API servers run. So it is invalidated a few times.
@@ -85,19 +82,12 @@ async fn defines(client: &Client, name: &str, kind: &str) -> Result<bool, String
     struct KindNames {
         kind: String,
     }
-    let failed = |cause: String| format!("reading CustomResourceDefinition {name}: {cause}");
-    let path = path::object(PATH, name).map_err(|error| failed(error.to_string()))?;
-    let request =
-        wire::get(&path, "application/json").map_err(|error| failed(error.to_string()))?;
-    let reply = wire::call(client, request).await;
-    let reply = reply.map_err(|error| failed(error.to_string()))?;
-    match reply.status {
-        StatusCode::NOT_FOUND => Ok(false),
-        status if status.is_success() => serde_json::from_slice::<Definition>(&reply.body)
-            .map(|definition| definition.spec.names.kind == kind)
-            .map_err(|error| failed(error.to_string())),
-        status => Err(failed(wire::failure(status, &reply.body).message)),
-    }
+    let Some(definition) = definition::read(client, name).await? else {
+        return Ok(false);
+    };
+    serde_json::from_slice::<Definition>(&definition)
+        .map(|definition| definition.spec.names.kind == kind)
+        .map_err(|error| format!("reading CustomResourceDefinition {name}: {error}"))
 }
 
 /// Watches for ever.

@@ -14,8 +14,13 @@
 //!   A watch that ends is resumed from the last version seen (but see [`WatchSpec::resumes`]). When
 //!   the server no longer knows that version (410), or does not know it yet, as after a backup was
 //!   restored, everything is listed again.
-//! - [`Event::Unserved`] says that the collection is gone. The loop goes on asking, and lists again
-//!   when it is back.
+//! - [`Event::Unserved`] says that the server does not serve the collection. The loop goes on asking,
+//!   and lists again when it is back. With [`WatchSpec::definition`] it is certain: there is no such
+//!   definition, so there are no objects. What is defined and not served is [`Event::Failed`].
+//! - A server that refuses a watch (403) is asked for a list next. So a list that fails is between
+//!   [`Event::ListStarted`] and [`Event::Failed`]: which objects there are is not known until the next
+//!   [`Event::ListDone`]. A failure outside of a list only interrupts: what was reported is outdated
+//!   for a moment.
 //! - [`run`] never ends and never panics on what a server sends. Dropping its future ends it and
 //!   closes its connection.
 //!
@@ -41,6 +46,7 @@ use self::{
 pub use crate::metadata::number;
 use crate::{
     backoff::{Backoff, jittered},
+    definition,
     wire::{self, WireError},
 };
 
@@ -91,6 +97,9 @@ pub struct WatchSpec {
     /// Whether a watch that broke goes on where it was. Otherwise everything is listed again, and
     /// what has happened in between is no event.
     pub resumes: bool,
+    /// Name of the custom resource definition of the kind. Only when it does not exist the collection
+    /// counts as unserved.
+    pub definition: Option<String>,
 }
 
 impl WatchSpec {
@@ -104,6 +113,7 @@ impl WatchSpec {
             metadata_only: false,
             page_size: 500,
             resumes: true,
+            definition: None,
         }
     }
 
@@ -145,10 +155,10 @@ pub enum Event<'a> {
     Deleted(&'a RawValue),
     /// Everything up to this version has been reported.
     Bookmark(u64),
-    /// The server does not serve the collection (any more).
+    /// The server does not serve the collection (any more). See [`WatchSpec::definition`].
     Unserved,
     /// Listing or watching failed, for this reason. It is tried again. Not reported when the server
-    /// only asks to wait.
+    /// only asks to wait. See the module's guarantees for what is known then.
     Failed(&'a str),
 }
 
@@ -183,7 +193,7 @@ pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>
         let mut position = match list(&client, &spec, &mut limit, &mut sink).await {
             Ok(position) => position,
             Err(error) => {
-                pause(&mut failures, &error, &spec, &mut sink).await;
+                pause(&client, &mut failures, &error, &spec, &mut sink).await;
                 continue;
             }
         };
@@ -212,7 +222,7 @@ pub async fn run(client: Client, spec: WatchSpec, mut sink: impl FnMut(Event<'_>
                     sleep(BACKOFF.delay(failures)).await;
                 }
                 Err(error) => {
-                    pause(&mut failures, &error, &spec, &mut sink).await;
+                    pause(&client, &mut failures, &error, &spec, &mut sink).await;
                     let resumes = matches!(error.next, Next::Resume | Next::Reconnect);
                     if !resumes || !spec.resumes {
                         break;
@@ -249,6 +259,7 @@ fn is_regular(end: &Result<(), WatchError>) -> bool {
 
 /// Reports a failure and waits, at least as long as the server asks for.
 async fn pause(
+    client: &Client,
     failures: &mut u32,
     error: &WatchError,
     spec: &WatchSpec,
@@ -258,7 +269,10 @@ async fn pause(
     match error.next {
         // Expected after a long silence, and whenever the server has compacted its history.
         Next::RelistNow | Next::Reconnect => {}
-        Next::Unserved => sink(Event::Unserved),
+        Next::Unserved => match defined(client, spec).await {
+            Some(cause) => sink(Event::Failed(&cause)),
+            None => sink(Event::Unserved),
+        },
         // A server that names a time is not failing: it starts, or holds back load. The first list
         // of a new custom resource is answered so for a second.
         Next::Relist | Next::Resume if error.retry_after.is_some() => {}
@@ -268,6 +282,18 @@ async fn pause(
     if *failures > 1 || !matches!(error.next, Next::RelistNow | Next::Reconnect) {
         let asked = error.retry_after.unwrap_or_default();
         sleep(BACKOFF.delay(*failures).max(asked.min(BACKOFF.longest))).await;
+    }
+}
+
+/// Why a collection that is not served may have objects all the same; `None` if its definition does not exist.
+async fn defined(client: &Client, spec: &WatchSpec) -> Option<String> {
+    let name = spec.definition.as_deref()?;
+    match definition::read(client, name).await {
+        Ok(None) => None,
+        Ok(Some(_)) => Some(format!(
+            "the API server does not serve the kind, though there is a CustomResourceDefinition {name}"
+        )),
+        Err(cause) => Some(format!("the API server does not serve the kind; {cause}")),
     }
 }
 
@@ -611,6 +637,72 @@ mod tests {
             };
             let (requests, _) = server.watched(true, MINUTE).await;
             assert_eq!(requests[..5], expected);
+        }
+    }
+
+    /// What is reported first by a watch of a kind that is not served, by the answer to a read of its definition.
+    async fn unserved(code: u16, body: &'static str) -> String {
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let is_read = request
+                .uri()
+                .path()
+                .ends_with("/customresourcedefinitions/shops.x.y");
+            let (code, body) = if is_read {
+                (code, body)
+            } else {
+                (404, "404 page not found")
+            };
+            let answer = Response::builder().status(code).body(Full::from(body));
+            ready(answer.map_err(BoxError::from))
+        });
+        let spec = WatchSpec {
+            definition: Some("shops.x.y".to_owned()),
+            ..WatchSpec::new("/apis/x.y/v1/shops".to_owned())
+        };
+        let (sender, mut events) = tokio::sync::mpsc::unbounded_channel();
+        let watch = run(Client::new(service, "default"), spec, move |event| {
+            let text = match event {
+                Event::ListStarted => return,
+                Event::Failed(cause) => cause.to_owned(),
+                event => format!("{event:?}"),
+            };
+            let _ = sender.send(text);
+        });
+        tokio::select! {
+            () = watch => String::new(),
+            event = events.recv() => event.unwrap_or_default(),
+        }
+    }
+
+    /// What is defined has objects, whether they can be listed at the moment or not.
+    #[tokio::test(start_paused = true)]
+    async fn a_kind_is_unserved_only_without_its_definition() {
+        let missing = concat!(
+            r#"{"kind":"Status","status":"Failure","message":"not found","reason":"NotFound","#,
+            r#""details":{"name":"shops.x.y","kind":"customresourcedefinitions"},"code":404}"#
+        );
+        let forbidden = r#"{"kind":"Status","message":"no right","reason":"Forbidden","code":403}"#;
+        for (code, body, expected) in [
+            (404, missing, "Unserved"),
+            (
+                200,
+                "{}",
+                "the API server does not serve the kind, though there is a CustomResourceDefinition shops.x.y",
+            ),
+            (
+                403,
+                forbidden,
+                "the API server does not serve the kind; reading CustomResourceDefinition shops.x.y: no right",
+            ),
+            // Definitions are not served either.
+            (
+                404,
+                "404 page not found",
+                "the API server does not serve the kind; reading CustomResourceDefinition shops.x.y: \
+                 404 page not found",
+            ),
+        ] {
+            assert_eq!(unserved(code, body).await, expected, "{code} {body}");
         }
     }
 

@@ -68,6 +68,7 @@ pub async fn run_keeping<K: RecordKind>(
         metadata_only: false,
         page_size: PAGE,
         resumes: true,
+        definition: None,
     };
     let mut failing = Failing::default();
     watch::run(client, spec, |event| {

@@ -122,7 +122,7 @@ pub fn state(reported: Reported<'_>) -> RevisionState {
             let before = succeeded.filter(|_| reported.is_of_return());
             RevisionState::Available(before.unwrap_or(since))
         }
-        Some(reasons::CLUSTER_UNREACHABLE) => RevisionState::Unknown,
+        Some(reasons::CLUSTER_UNREACHABLE | reasons::LIST_FAILED) => RevisionState::Unknown,
         Some(reasons::SKIPPED) => RevisionState::Skipped,
         // The phases behind the first are queued as well, after it has begun.
         None | Some(reasons::QUEUED) if started.is_none() => RevisionState::Queued,
@@ -147,8 +147,8 @@ mod tests {
     use baton_engine::delegated::{self, Delegated, name_to_make};
 
     use baton_apis::conditions::reasons::{
-        ARCHIVED, CLUSTER_UNREACHABLE, PREFLIGHT_ERROR, PROBE_FAILURE, QUEUED, SKIPPED, STOPPING,
-        WRITE_ERROR,
+        ARCHIVED, CLUSTER_UNREACHABLE, LIST_FAILED, PREFLIGHT_ERROR, PROBE_FAILURE, QUEUED,
+        SKIPPED, STOPPING, WRITE_ERROR,
     };
 
     use super::*;
@@ -289,7 +289,7 @@ mod tests {
             ..report(Some(ARCHIVED), started, false)
         };
         let available = RevisionState::Available(two);
-        let unreachable = Some(CLUSTER_UNREACHABLE);
+        let (unreachable, unlisted) = (Some(CLUSTER_UNREACHABLE), Some(LIST_FAILED));
         for (reported, expected, is_begun) in [
             (report(None, None, false), RevisionState::Queued, false),
             (report(None, Some(one), false), started(one), true),
@@ -318,6 +318,12 @@ mod tests {
             ),
             (
                 report(unreachable, Some(one), false),
+                RevisionState::Unknown,
+                true,
+            ),
+            // What was available before has not failed for that.
+            (
+                report(unlisted, Some(one), true),
                 RevisionState::Unknown,
                 true,
             ),

@@ -29,6 +29,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use baton_apis::{SiteDeploymentSpec, SiteDeploymentStatus, SiteEntry, SiteStop};
 use jiff::{SignedDuration, Timestamp};
 
+pub use self::status::undecided;
 use self::{
     abort::Abort,
     course::Course,

@@ -20,7 +20,7 @@ use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-pub use self::keep::{Kept, Record, keep, report};
+pub use self::keep::{Kept, Record, keep, report, undecided};
 use crate::{rollout, window::Windows};
 
 /// Most characters of what a name begins with, so that a hash has room behind it in a label.

@@ -128,6 +128,18 @@ impl Answer {
         Self::Status(Status::gone())
     }
 
+    /// 403, as for want of a right.
+    #[must_use]
+    pub fn forbidden() -> Self {
+        Self::Status(Status::forbidden())
+    }
+
+    /// 404, as for a kind that is not served.
+    #[must_use]
+    pub fn unserved() -> Self {
+        Self::Status(Status::unserved())
+    }
+
     /// 409, as for an update of an older version.
     #[must_use]
     pub fn conflict() -> Self {

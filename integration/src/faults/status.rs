@@ -26,6 +26,24 @@ impl Status {
         Self::new(StatusCode::GONE, "Expired", message)
     }
 
+    /// 403, as for want of a right.
+    #[must_use]
+    pub fn forbidden() -> Self {
+        let message = "objects is forbidden: User \"manager\" cannot list resource";
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message)
+    }
+
+    /// 404, as for a kind that is not served.
+    #[must_use]
+    pub fn unserved() -> Self {
+        Self {
+            code: StatusCode::NOT_FOUND,
+            reason: None,
+            message: "404 page not found",
+            retry_after: None,
+        }
+    }
+
     /// 409.
     #[must_use]
     pub fn conflict() -> Self {

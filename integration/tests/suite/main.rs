@@ -100,3 +100,4 @@ mod teardown_kinds;
 mod teardown_names;
 mod teardown_orphans;
 mod tenants;
+mod unlisted;

@@ -35,11 +35,7 @@ impl ObjectSetPhases {
         route: &Route<'_>,
         message: &str,
     ) -> Result<Reconciled, Error> {
-        let mut text = message.to_owned();
-        // Without it nothing was ever delivered.
-        if record.has_finalizer(FINALIZER_CACHED) {
-            text.push_str(" What was delivered before is left as it is.");
-        }
+        let text = left_as_it_is(record, message);
         let reason = ("False", reasons::PREFLIGHT_ERROR);
         let result = (ReconcileOutcome::Blocked, Requeue::OnEvent);
         let written = self.report_unknown(record, reason, &text, result).await?;
@@ -47,5 +43,27 @@ impl ObjectSetPhases {
             self.freeze(record, cluster).await?;
         }
         Ok(written)
+    }
+
+    /// Reports that it cannot be known whether a phase may be delivered, and leaves everything as it is: an agent goes
+    /// on with what it was told last. The phase is woken when it is known.
+    pub(super) async fn undecided(
+        &self,
+        record: &PhaseRecord,
+        message: &str,
+    ) -> Result<Reconciled, Error> {
+        let text = left_as_it_is(record, &format!("{message}."));
+        let reason = ("Unknown", reasons::LIST_FAILED);
+        let result = (ReconcileOutcome::Waiting, Requeue::OnEvent);
+        self.report_unknown(record, reason, &text, result).await
+    }
+}
+
+fn left_as_it_is(record: &PhaseRecord, message: &str) -> String {
+    // Without it nothing was ever delivered.
+    if record.has_finalizer(FINALIZER_CACHED) {
+        format!("{message} What was delivered before is left as it is.")
+    } else {
+        message.to_owned()
     }
 }

@@ -165,6 +165,7 @@ impl AppClusters {
         match self.assignments.decide(namespace, Subject { name, labels }) {
             Decision::Allowed(_) => Ok(()),
             Decision::Refused(message) => Err(Failure::new(Cause::Refused, message)),
+            Decision::Unreadable { message, .. } => Err(Failure::new(Cause::Read, message)),
             Decision::Unknown => {
                 let message = format!("it is not known yet who may deliver into cluster {name}");
                 Err(Failure::new(Cause::Read, message))

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use baton_apis::{Application, Release, constants::shipper::LABEL_APP};
+use baton_apis::{
+    Application, Release, conditions::shipper::ROLLING_OUT, constants::shipper::LABEL_APP,
+};
 use baton_engine::conditions::Requeue;
 use baton_releases::application::{Answers, Observed, Outcome, Step, decide, error::Refusal};
 use baton_runtime::{
@@ -13,8 +15,10 @@ use baton_runtime::{
 };
 use kube::ResourceExt as _;
 
-use super::{AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, is_permanent, kinds};
-use crate::controllers::{requests::Requests, store::Key};
+use super::{
+    AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, is_permanent, kinds, undecided,
+};
+use crate::controllers::{extent::Extent, requests::Requests, store::Key};
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "application-controller";
@@ -40,6 +44,11 @@ impl Controller for Applications {
         queue.wake_on(&stores.releases.changes, self, |_, change| {
             change.object().and_then(|release| owner(release))
         });
+        for lost in stores.lost() {
+            queue.wake_on(lost, self, |this, ()| {
+                this.base.stores.applications.wake(|_| true)
+            });
+        }
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
@@ -47,8 +56,12 @@ impl Controller for Applications {
         let Some(application) = stores.applications.get(&key.namespace, &key.name) else {
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
-        if !stores.are_complete() {
-            return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
+        match stores.extent() {
+            Extent::All => {}
+            Extent::Awaited => {
+                return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
+            }
+            Extent::Unknown(why) => return self.hold(&application, &why).await,
         }
         let (outcome, releases, created) = self.decide(key, &application).await?;
         let changes = outcome.changes_main(&application) || outcome.changes_status(&application);
@@ -81,6 +94,20 @@ impl Controller for Applications {
 }
 
 impl Applications {
+    /// Reports that nothing is made or deleted while objects that decide about it cannot be listed.
+    async fn hold(&self, application: &Application, why: &str) -> Result<Reconciled, Error> {
+        let mut wanted = application.clone();
+        let status = wanted.status.get_or_insert_default();
+        let now = self.base.shared.clock.now();
+        status.conditions = undecided(&status.conditions, ROLLING_OUT, now, why);
+        if wanted != *application {
+            let written = self.base.requests.replace(&wanted).await;
+            let written = written.at_step("writing the Application")?;
+            self.base.stores.applications.written(written);
+        }
+        Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)))
+    }
+
     /// Carries a sync out up to its end. With its outcome: the Releases that this was decided upon, and whether one was
     /// created.
     async fn decide(

@@ -6,7 +6,7 @@ use baton_apis::constants::LABEL_CHART_REPOSITORY;
 use baton_charts::{CredentialSource, Credentials};
 use baton_kubernetes::{
     path,
-    watch::{Event, WatchSpec, run},
+    watch::{Event, Failing, WatchSpec, run},
 };
 use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
@@ -29,21 +29,31 @@ impl RepositorySecrets {
             ..WatchSpec::new(path)
         };
         let mut listing = BTreeMap::new();
-        run(client, spec, |event| match event {
-            Event::ListStarted => listing.clear(),
-            Event::Listed(secret) => listing.extend(read(secret)),
-            Event::ListDone { .. } => *self.0.write() = std::mem::take(&mut listing),
-            Event::Upsert(secret) => {
-                if let Some((name, found)) = read(secret) {
-                    self.0.write().insert(name, found);
-                }
+        let mut failing = Failing::default();
+        run(client, spec, |event| {
+            if let Some(cause) = failing.begins(&event) {
+                warn!(
+                    cause,
+                    "cannot watch the Secrets of chart repositories, trying again"
+                );
             }
-            Event::Deleted(secret) => {
-                if let Some((name, _)) = read(secret) {
-                    self.0.write().remove(&name);
+            match event {
+                Event::ListStarted => listing.clear(),
+                Event::Listed(secret) => listing.extend(read(secret)),
+                Event::ListDone { .. } => *self.0.write() = std::mem::take(&mut listing),
+                Event::Upsert(secret) => {
+                    if let Some((name, found)) = read(secret) {
+                        self.0.write().insert(name, found);
+                    }
                 }
+                Event::Deleted(secret) => {
+                    if let Some((name, _)) = read(secret) {
+                        self.0.write().remove(&name);
+                    }
+                }
+                // What was known stays.
+                Event::Bookmark(_) | Event::Unserved | Event::Failed(_) => {}
             }
-            Event::Bookmark(_) | Event::Unserved | Event::Failed(_) => {}
         })
         .await;
     }

@@ -45,7 +45,7 @@ use super::{
     content::{Content, ContentError},
     kinds,
 };
-use crate::controllers::store::Key;
+use crate::controllers::{extent::Extent, store::Key};
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "installation-controller";
@@ -103,8 +103,9 @@ impl Controller for Installations {
         let Some(target) = stores.installation_targets.get(&key.namespace, &key.name) else {
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
-        if !stores.are_complete() {
-            return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
+        // The Release says why not.
+        if stores.extent() != Extent::All {
+            return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
         }
         // Its revisions go with it; without its Release there is nothing to install.
         let release = self.release(key, &target);

@@ -32,8 +32,11 @@ use baton_runtime::{
 };
 use kube::ResourceExt as _;
 
-use super::{AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, kinds};
-use crate::controllers::store::{Change, Key, Kind};
+use super::{AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, kinds, undecided};
+use crate::controllers::{
+    extent::Extent,
+    store::{Change, Key, Kind},
+};
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "release-controller";
@@ -73,6 +76,11 @@ impl Controller for Releases {
         });
         // A cluster that appears, or takes Releases now, may be what some wait for (W12).
         queue.wake_on(&stores.clusters.changes, self, |this, _| this.unscheduled());
+        for lost in stores.lost() {
+            queue.wake_on(lost, self, |this, ()| {
+                this.base.stores.releases.wake(|_| true)
+            });
+        }
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
@@ -80,8 +88,12 @@ impl Controller for Releases {
         let Some(release) = stores.releases.get(&key.namespace, &key.name) else {
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
-        if !stores.are_complete() {
-            return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
+        match stores.extent() {
+            Extent::All => {}
+            Extent::Awaited => {
+                return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
+            }
+            Extent::Unknown(why) => return self.hold(&release, &why).await,
         }
         let mut sync = Sync {
             wanted: Release::clone(&release),
@@ -119,6 +131,20 @@ struct Sync {
 }
 
 impl Releases {
+    /// Reports that nothing is decided while objects that decide about it cannot be listed.
+    async fn hold(&self, release: &Release, why: &str) -> Result<Reconciled, Error> {
+        let mut wanted = release.clone();
+        let status = wanted.status.get_or_insert_default();
+        let now = self.base.shared.clock.now();
+        status.conditions = undecided(&status.conditions, SCHEDULED, now, why);
+        if wanted != *release {
+            let written = self.base.requests.replace(&wanted).await;
+            let written = written.at_step("writing the Release")?;
+            self.base.stores.releases.written(written);
+        }
+        Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)))
+    }
+
     /// Blocks, clusters and targets, strategy: up to the first that stops it (section 3.1).
     async fn run(&self, key: &Key, sync: &mut Sync) -> Option<Plan> {
         let annotations = sync.wanted.annotations();

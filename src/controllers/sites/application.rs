@@ -3,7 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use baton_apis::{
-    EVERY_VERSION, SiteApplication, SiteDeployment, constants::LABEL_SITE_APPLICATION,
+    EVERY_VERSION, SiteApplication, SiteApplicationStatus, SiteDeployment,
+    constants::LABEL_SITE_APPLICATION,
 };
 use baton_engine::conditions::Requeue;
 use baton_records::{revision::RevisionKind, slice::SliceKey, store::Change as RecordChange};
@@ -27,6 +28,7 @@ use serde_json::json;
 use super::{Base, INCOMPLETE, kinds, owner_reference, versions::Version};
 use crate::controllers::{
     BURST,
+    extent::Extent,
     requests::{AtStep as _, Error},
     slices::NewSlice,
     store::{Change, Key},
@@ -65,6 +67,11 @@ impl Controller for SiteApplications {
         queue.wake_on(&stores.deployments.changes, self, |_, change| {
             on_deployment(change)
         });
+        for lost in stores.lost() {
+            queue.wake_on(lost, self, |this, ()| {
+                this.base.stores.applications.wake(|_| true)
+            });
+        }
         let observed = &self.base.observed;
         queue.wake_on(observed.revisions.changes(), self, |_, change| {
             on_revision(change)
@@ -81,8 +88,12 @@ impl Controller for SiteApplications {
         let Some(application) = stores.applications.get(&key.namespace, &key.name) else {
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
-        if !stores.are_complete() {
-            return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
+        match stores.extent() {
+            Extent::All => {}
+            Extent::Awaited => {
+                return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
+            }
+            Extent::Unknown(why) => return self.hold(&application, &why).await,
         }
         // What is kept goes with it, or belongs to the deployments that run it.
         if application.metadata.deletion_timestamp.is_some() {
@@ -107,15 +118,7 @@ impl Controller for SiteApplications {
         let previous = application.status.clone().unwrap_or_default();
         let now = self.base.shared.clock.now();
         let status = snapshot::report(&previous, generation, now, kept.versions, &said);
-        if application.status.as_ref() != Some(&status) {
-            let mut reported = SiteApplication::clone(&application);
-            reported.status = Some(status);
-            let written = self.base.requests.replace_status(&reported).await;
-            stores
-                .applications
-                .written(written.at_step("writing the status")?);
-            wrote = true;
-        }
+        wrote |= self.write(&application, status).await?;
         let outcome = match (wrote, is_blocked) {
             (true, _) => ReconcileOutcome::Changed,
             (false, true) => ReconcileOutcome::Blocked,
@@ -126,6 +129,33 @@ impl Controller for SiteApplications {
 }
 
 impl SiteApplications {
+    /// Reports that nothing is kept or deleted while objects that decide about that cannot be listed.
+    async fn hold(&self, application: &SiteApplication, why: &str) -> Result<Reconciled, Error> {
+        let previous = application.status.clone().unwrap_or_default();
+        let generation = application.metadata.generation.unwrap_or(0);
+        let now = self.base.shared.clock.now();
+        let status = snapshot::undecided(&previous, generation, now, why);
+        self.write(application, status).await?;
+        Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)))
+    }
+
+    /// Writes a status if it says anything new; whether it did.
+    async fn write(
+        &self,
+        application: &SiteApplication,
+        status: SiteApplicationStatus,
+    ) -> Result<bool, Error> {
+        if application.status.as_ref() == Some(&status) {
+            return Ok(false);
+        }
+        let mut reported = application.clone();
+        reported.status = Some(status);
+        let written = self.base.requests.replace_status(&reported).await;
+        let written = written.at_step("writing the status")?;
+        self.base.stores.applications.written(written);
+        Ok(true)
+    }
+
     /// What is to become of the versions, by what runs of them and who asks for them.
     fn decide(&self, key: &Key, content: Option<&Content>, versions: &[Version]) -> Kept {
         let records: Vec<_> = versions
@@ -254,9 +284,12 @@ impl SiteApplications {
             let name = record.name_any();
             // Decided again after what was written meanwhile: a deployment may have asked for it.
             let is_surplus = || {
-                self.decide(key, content, &versions())
-                    .surplus
-                    .contains(&name)
+                let is_known = self.base.stores.extent() == Extent::All;
+                is_known
+                    && self
+                        .decide(key, content, &versions())
+                        .surplus
+                        .contains(&name)
             };
             if surplus.contains(&name) && is_surplus() {
                 let deleted = self.base.requests.delete(&*record).await;

@@ -8,7 +8,7 @@ mod triggers;
 
 use std::sync::Arc;
 
-use baton_apis::SiteDeployment;
+use baton_apis::{SiteDeployment, SiteDeploymentStatus};
 use baton_engine::conditions::Requeue;
 use baton_runtime::{
     controller::{Controller, Reconciled},
@@ -16,11 +16,15 @@ use baton_runtime::{
     queue::Queue,
     source::Wake,
 };
-use baton_sites::rollout::Plan;
+use baton_sites::rollout::{Plan, undecided};
 use jiff::Timestamp;
 
-use super::{Base, INCOMPLETE, placement::Choices};
+use super::{
+    Base, INCOMPLETE,
+    placement::{Choices, Chosen},
+};
 use crate::controllers::{
+    extent::Extent,
     requests::{AtStep as _, Error},
     store::Key,
 };
@@ -77,15 +81,19 @@ impl Controller for SiteDeployments {
             triggers::on_revision(&this.base.stores, change)
         });
         queue.wake_on(&observed.links, self, |this, site| this.in_site(site));
-        queue.wake_on(&observed.assignments, self, |this, _| {
-            triggers::following(&this.base.stores)
+        queue.wake_on(&observed.assignments, self, |this, change| {
+            triggers::on_assignment(&this.base.stores, change)
         });
+        for lost in stores.lost() {
+            queue.wake_on(lost, self, |this, ()| {
+                this.base.stores.deployments.wake(|_| true)
+            });
+        }
     }
 
     async fn reconcile(&self, key: &Key, _failures: u32) -> Result<Reconciled, Error> {
         let stores = &self.base.stores;
-        let get = || stores.deployments.get(&key.namespace, &key.name);
-        let Some(deployment) = get() else {
+        let Some(deployment) = stores.deployments.get(&key.namespace, &key.name) else {
             self.choices.forget(key);
             return Ok((ReconcileOutcome::Gone, Requeue::OnEvent));
         };
@@ -93,8 +101,12 @@ impl Controller for SiteDeployments {
         if deployment.metadata.deletion_timestamp.is_some() {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
-        if !stores.are_complete() {
-            return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
+        match self.base.extent() {
+            Extent::All => {}
+            Extent::Awaited => {
+                return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
+            }
+            Extent::Unknown(why) => return self.hold(key, &deployment, &why).await,
         }
         if self.adopt(key, &deployment).await? {
             // When the watch has reported it, it goes on.
@@ -104,6 +116,18 @@ impl Controller for SiteDeployments {
         let Some(chosen) = chosen else {
             return Ok((ReconcileOutcome::Unchanged, Requeue::After(INCOMPLETE)));
         };
+        self.bring(key, &deployment, &chosen).await
+    }
+}
+
+impl SiteDeployments {
+    /// Brings versions to the sites that a deployment has chosen, in rounds, and reports.
+    async fn bring(
+        &self,
+        key: &Key,
+        deployment: &Arc<SiteDeployment>,
+        chosen: &Chosen,
+    ) -> Result<Reconciled, Error> {
         let mut wrote = false;
         for round in 1.. {
             // What somebody asks for meanwhile counts at once: the next pass chooses its sites and goes on.
@@ -113,10 +137,14 @@ impl Controller for SiteDeployments {
                     && now.generation == then.generation
                     && now.deletion_timestamp.is_none()
             };
-            let Some(deployment) = get().filter(is_same) else {
+            let now = self.base.stores.deployments.get(&key.namespace, &key.name);
+            let Some(deployment) = now.filter(is_same) else {
                 break;
             };
-            let seen = self.observe(key, &deployment, &chosen);
+            if self.base.extent() != Extent::All {
+                return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
+            }
+            let seen = self.observe(key, &deployment, chosen);
             let planned = seen.plan(key, &deployment, self.base.shared.clock.now());
             if planned.actions.is_empty() || round > ROUNDS {
                 let again = !planned.actions.is_empty();
@@ -129,7 +157,7 @@ impl Controller for SiteDeployments {
             }
             wrote = true;
             let deployment = if planned.status_first {
-                self.write(key, &deployment, &planned).await?
+                self.write(key, &deployment, &planned.status).await?
             } else {
                 deployment
             };
@@ -149,9 +177,22 @@ impl Controller for SiteDeployments {
         }
         Ok((ReconcileOutcome::Changed, Requeue::OnEvent))
     }
-}
 
-impl SiteDeployments {
+    /// Reports that nothing is planned while objects that decide about it cannot be listed.
+    async fn hold(
+        &self,
+        key: &Key,
+        deployment: &Arc<SiteDeployment>,
+        why: &str,
+    ) -> Result<Reconciled, Error> {
+        let previous = deployment.status.clone().unwrap_or_default();
+        let generation = deployment.metadata.generation.unwrap_or_default();
+        let now = self.base.shared.clock.now();
+        let status = undecided(&previous, generation, now, why);
+        self.write(key, deployment, &status).await?;
+        Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)))
+    }
+
     /// Writes the status if it says anything new, and says when to plan again.
     async fn report(
         &self,
@@ -160,7 +201,7 @@ impl SiteDeployments {
         planned: Plan,
         wrote: bool,
     ) -> Result<Reconciled, Error> {
-        let written = self.write(key, deployment, &planned).await?;
+        let written = self.write(key, deployment, &planned.status).await?;
         let wrote = wrote || !Arc::ptr_eq(deployment, &written);
         let outcome = if wrote {
             ReconcileOutcome::Changed
@@ -171,14 +212,13 @@ impl SiteDeployments {
         Ok((outcome, requeue(planned.again_at, now)))
     }
 
-    /// Writes the status of a plan, unless it is there already, and tells what it means; the deployment as it is now.
+    /// Writes a status, unless it is there already, and tells what it means; the deployment as it is now.
     async fn write(
         &self,
         key: &Key,
         deployment: &Arc<SiteDeployment>,
-        planned: &Plan,
+        status: &SiteDeploymentStatus,
     ) -> Result<Arc<SiteDeployment>, Error> {
-        let status = &planned.status;
         if deployment.status.as_ref() == Some(status) {
             return Ok(Arc::clone(deployment));
         }

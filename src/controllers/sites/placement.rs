@@ -257,7 +257,7 @@ impl Base {
                     found.insert(name.as_str().into());
                 }
                 Decision::Refused(_) => {}
-                Decision::Unknown => return None,
+                Decision::Unknown | Decision::Unreadable { .. } => return None,
             }
         }
         Some(found)

@@ -28,8 +28,8 @@ pub(super) struct Known {
 struct Collection<T> {
     items: BTreeMap<String, T>,
     extent: Extent,
-    /// Names in the list that is under way.
-    listed: BTreeSet<String>,
+    /// Names in the list that is under way, if one is.
+    listed: Option<BTreeSet<String>>,
 }
 
 /// How much is known of which objects there are.
@@ -41,14 +41,26 @@ enum Extent {
     Unavailable(String),
     /// It has listed all of them.
     All,
+    /// It had listed all of them, and a new list fails; why.
+    Outdated(String),
+}
+
+impl Extent {
+    /// Why the objects cannot be listed.
+    fn failure(&self) -> Option<&str> {
+        match self {
+            Self::Nothing | Self::All => None,
+            Self::Unavailable(cause) | Self::Outdated(cause) => Some(cause),
+        }
+    }
 }
 
 /// What an event means.
 struct Changes<T> {
     /// Objects that are other ones now: as they were, and as they are.
     items: Vec<(String, [Option<T>; 2])>,
-    /// More is known than before.
-    is_wider: bool,
+    /// More is known than before, or less.
+    is_other_extent: bool,
 }
 
 impl<T> Default for Collection<T> {
@@ -56,7 +68,7 @@ impl<T> Default for Collection<T> {
         Self {
             items: BTreeMap::new(),
             extent: Extent::Nothing,
-            listed: BTreeSet::new(),
+            listed: None,
         }
     }
 }
@@ -71,10 +83,12 @@ impl<T: Clone> Collection<T> {
         let mut items = Vec::new();
         let before = self.extent.clone();
         match event {
-            Event::ListStarted => self.listed.clear(),
+            Event::ListStarted => self.listed = Some(BTreeSet::new()),
             Event::Listed(object) | Event::Upsert(object) => {
                 if let Some((name, item)) = read(object) {
-                    self.listed.insert(name.clone());
+                    if let Some(listed) = &mut self.listed {
+                        listed.insert(name.clone());
+                    }
                     let old = self.items.insert(name.clone(), item.clone());
                     if !old.as_ref().is_some_and(|old| is_same(old, &item)) {
                         items.push((name, [old, Some(item)]));
@@ -89,29 +103,38 @@ impl<T: Clone> Collection<T> {
                 }));
             }
             Event::ListDone { .. } => {
-                let listed = std::mem::take(&mut self.listed);
+                let listed = self.listed.take().unwrap_or_default();
                 items = self.retain(|name| listed.contains(name));
                 self.extent = Extent::All;
             }
+            // The kind is not defined.
             Event::Unserved => {
                 items = self.retain(|_| false);
                 self.extent = Extent::All;
             }
-            // What was known stays so.
-            Event::Failed(cause) if self.extent != Extent::All => {
-                self.extent = Extent::Unavailable((*cause).to_owned());
+            Event::Failed(cause) => {
+                let is_listing = self.listed.take().is_some();
+                let cause = (*cause).to_owned();
+                match self.extent {
+                    // The watch goes on where it was.
+                    Extent::All if !is_listing => {}
+                    Extent::All | Extent::Outdated(_) => self.extent = Extent::Outdated(cause),
+                    Extent::Nothing | Extent::Unavailable(_) => {
+                        self.extent = Extent::Unavailable(cause);
+                    }
+                }
             }
-            Event::Failed(_) | Event::Bookmark(_) => {}
+            Event::Bookmark(_) => {}
         }
         Changes {
             items,
-            is_wider: self.extent != before,
+            is_other_extent: self.extent != before,
         }
     }
 
     fn log(&self, kind: &str) {
-        if let Extent::Unavailable(cause) = &self.extent {
-            tracing::warn!(cause, "cannot watch {kind}, trying again");
+        if let Some(cause) = self.extent.failure() {
+            tracing::warn!(cause, "cannot list {kind}, trying again");
         }
     }
 
@@ -127,7 +150,7 @@ impl Known {
         let changes = self
             .assignments
             .take(event, read_assignment, |one, other| one.is_same(other));
-        if changes.is_wider {
+        if changes.is_other_extent {
             self.assignments.log("SiteAssignments");
             return vec![AssignmentChange::Everything];
         }
@@ -142,7 +165,7 @@ impl Known {
     /// Handles an event of the watch on the metadata of Namespaces.
     pub fn namespace_event(&mut self, event: &Event<'_>) -> Vec<AssignmentChange> {
         let changes = self.namespaces.take(event, read_namespace, PartialEq::eq);
-        if changes.is_wider {
+        if changes.is_other_extent {
             self.namespaces.log("Namespaces");
             return vec![AssignmentChange::Everything];
         }
@@ -158,6 +181,11 @@ impl Known {
         assignments.any(|assignment| assignment.needs_namespace_labels())
     }
 
+    /// Why nobody may be given a cluster: a kind that decisions depend on cannot be listed.
+    pub fn unreadable(&self) -> Option<String> {
+        self.failure(|| self.needs_namespace_labels())
+    }
+
     /// Whether the API server has answered about all that decisions depend on.
     pub fn is_settled(&self) -> bool {
         self.assignments.extent != Extent::Nothing
@@ -166,28 +194,49 @@ impl Known {
 
     /// See [`super::Assignments::decide`].
     pub fn decide(&self, namespace: &str, cluster: Subject<'_>, is_required: bool) -> Decision {
-        let refused = |kind: &str, cause: &str| {
-            Decision::Refused(format!(
-                "Namespace \"{namespace}\" may not deliver into Cluster \"{}\" while {kind} cannot be read: {cause}.",
-                cluster.name
-            ))
+        let decision = self.decide_by_last(namespace, cluster, is_required);
+        let Some(text) = self.failure(|| self.needs_labels(cluster)) else {
+            return decision;
         };
-        match &self.assignments.extent {
-            Extent::Nothing => return Decision::Unknown,
-            Extent::Unavailable(cause) => return refused("SiteAssignments", cause),
-            Extent::All => {}
+        let before = match decision {
+            Decision::Allowed(reach) => Some(reach),
+            _ => None,
+        };
+        let message = format!(
+            "It is not known whether Namespace \"{namespace}\" may deliver into Cluster \"{}\": {text}",
+            cluster.name
+        );
+        Decision::Unreadable { before, message }
+    }
+
+    /// Which kind cannot be listed that a decision depends on, and why.
+    fn failure(&self, needs_labels: impl Fn() -> bool) -> Option<String> {
+        let cannot = |kind, cause| format!("{kind} cannot be listed: {cause}");
+        let assignments = self.assignments.extent.failure();
+        let namespaces = || self.namespaces.extent.failure().filter(|_| needs_labels());
+        let assignments = assignments.map(|cause| cannot("SiteAssignments", cause));
+        assignments.or_else(|| namespaces().map(|cause| cannot("Namespaces", cause)))
+    }
+
+    /// Whether an assignment about a cluster selects namespaces by their labels.
+    fn needs_labels(&self, cluster: Subject<'_>) -> bool {
+        let mut assignments = self.assignments.items.values();
+        assignments.any(|it| it.selects_cluster(cluster) && it.needs_namespace_labels())
+    }
+
+    /// As far as it is known, whether outdated or not.
+    fn decide_by_last(&self, namespace: &str, cluster: Subject<'_>, is_required: bool) -> Decision {
+        if matches!(
+            self.assignments.extent,
+            Extent::Nothing | Extent::Unavailable(_)
+        ) {
+            return Decision::Unknown;
         }
         let assignments = self.assignments.items.values().map(AsRef::as_ref);
-        let mut about_it = assignments.clone();
-        let needs_labels =
-            about_it.any(|it| it.selects_cluster(cluster) && it.needs_namespace_labels());
         let labels = self.namespaces.items.get(namespace);
-        match &self.namespaces.extent {
-            _ if !needs_labels => {}
-            Extent::Unavailable(cause) => return refused("Namespaces", cause),
-            // A namespace that is new, or about to be listed.
-            Extent::Nothing | Extent::All if labels.is_none() => return Decision::Unknown,
-            Extent::Nothing | Extent::All => {}
+        // A namespace that is new, or about to be listed.
+        if labels.is_none() && self.needs_labels(cluster) {
+            return Decision::Unknown;
         }
         let none = Labels::new();
         let namespace = Subject {

@@ -27,8 +27,8 @@ use baton_kubernetes::{
 pub(super) struct Registry {
     shared: Arc<Shared>,
     entries: HashMap<String, Entry>,
-    /// Names in the list that is under way; of Secrets with their versions.
-    clusters_listed: HashSet<String>,
+    /// Names in the list that is under way, if one is; of Secrets with their versions.
+    clusters_listed: Option<HashSet<String>>,
     secrets_listed: HashMap<String, u64>,
     clusters_failing: Failing,
     secrets_failing: Failing,
@@ -60,7 +60,7 @@ impl Registry {
         Self {
             shared,
             entries: HashMap::new(),
-            clusters_listed: HashSet::new(),
+            clusters_listed: None,
             secrets_listed: HashMap::new(),
             clusters_failing: Failing::default(),
             secrets_failing: Failing::default(),
@@ -74,15 +74,16 @@ impl Registry {
             tracing::warn!(cause, "cannot watch Clusters, trying again");
         }
         match event {
-            Event::ListStarted => self.clusters_listed.clear(),
+            Event::ListStarted => self.clusters_listed = Some(HashSet::new()),
             Event::Listed(object) => {
                 if let Some(cluster) = Cluster::read(object) {
-                    self.clusters_listed.insert(cluster.name.clone());
+                    let listed = self.clusters_listed.get_or_insert_default();
+                    listed.insert(cluster.name.clone());
                     self.upsert(cluster);
                 }
             }
             Event::ListDone { .. } => {
-                let listed = std::mem::take(&mut self.clusters_listed);
+                let listed = self.clusters_listed.take().unwrap_or_default();
                 self.retain(|name| listed.contains(name));
                 self.shared.set_known(Known::All);
             }
@@ -96,11 +97,18 @@ impl Registry {
                     self.retain(|name| name != cluster.name);
                 }
             }
+            // The kind is not defined.
             Event::Unserved => {
                 self.retain(|_| false);
                 self.shared.set_known(Known::All);
             }
-            Event::Failed(_) => self.shared.set_known(Known::Unavailable),
+            // Otherwise the watch goes on where it was.
+            Event::Failed(cause) => {
+                if self.clusters_listed.take().is_some() {
+                    let cause = (*cause).to_owned();
+                    self.shared.set_known(Known::Unavailable(cause));
+                }
+            }
             Event::Bookmark(_) => {}
         }
     }

@@ -89,7 +89,8 @@ fn judge(code: u16, status: &Status) -> Next {
         _ if ahead => Next::Relist,
         410 => Next::RelistNow,
         404 => Next::Unserved,
-        400 | 422 => Next::Relist,
+        // A list tells when the right is there again.
+        400 | 403 | 422 => Next::Relist,
         _ => Next::Resume,
     }
 }
@@ -116,7 +117,7 @@ mod tests {
             (404, "404 page not found", Next::Unserved),
             (400, "", Next::Relist),
             (401, "", Next::Resume),
-            (403, "", Next::Resume),
+            (403, "", Next::Relist),
             (429, "", Next::Resume),
             (500, "", Next::Resume),
             (503, "", Next::Resume),

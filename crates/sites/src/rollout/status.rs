@@ -76,6 +76,26 @@ pub(super) fn report(
     }
 }
 
+/// The status of a deployment for which nothing is planned: `why` names the objects that cannot be listed, and the
+/// cause. All else stays as it was reported.
+#[must_use]
+pub fn undecided(
+    previous: &SiteDeploymentStatus,
+    generation: i64,
+    now: Timestamp,
+    why: &str,
+) -> SiteDeploymentStatus {
+    let mut report = Report {
+        list: Conditions::new(&previous.conditions, generation, now),
+    };
+    report.set(PROGRESSING, "Unknown", reasons::LIST_FAILED, why);
+    readiness::set_of_rollout(&mut report.list);
+    SiteDeploymentStatus {
+        conditions: report.list.into_list(),
+        ..previous.clone()
+    }
+}
+
 impl Plan {
     /// The plan whose actions cannot be carried out for now, and why, for people. It is tried again.
     #[must_use]

@@ -141,6 +141,27 @@ pub fn report(
     }
 }
 
+/// The status of an application of which nothing is kept or deleted for now: `why` names the objects that cannot be
+/// listed, and the cause.
+#[must_use]
+pub fn undecided(
+    previous: &SiteApplicationStatus,
+    generation: i64,
+    now: Timestamp,
+    why: &str,
+) -> SiteApplicationStatus {
+    let mut conditions = Conditions::new(&previous.conditions, generation, now);
+    for type_ in [KEPT, READY] {
+        conditions.set(type_, "Unknown", reasons::LIST_FAILED, why);
+    }
+    conditions.set(RECONCILING, "True", reasons::LIST_FAILED, why);
+    conditions.remove(STALLED);
+    SiteApplicationStatus {
+        conditions: conditions.into_list(),
+        ..previous.clone()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,6 +288,23 @@ mod tests {
         assert_eq!(types(&good), "Kept=True Ready=True");
         let bad = report(&good, 2, now(3), vec![], &Err(&invalid));
         assert_eq!(types(&bad), "Kept=False Ready=False Stalled=True");
+        let held = undecided(
+            &bad,
+            2,
+            now(3),
+            "SiteDeployments cannot be listed: no right",
+        );
+        assert_eq!(types(&held), "Kept=Unknown Ready=Unknown Reconciling=True");
+        assert_eq!(held.observed_generation, Some(2));
+        assert_eq!(
+            undecided(
+                &held,
+                2,
+                now(4),
+                "SiteDeployments cannot be listed: no right"
+            ),
+            held
+        );
         assert_eq!(
             types(&report(&bad, 3, now(4), vec![], &Ok("2"))),
             "Kept=True Ready=True"

@@ -169,7 +169,7 @@ impl AppCluster {
         let (changes, all) = (Arc::clone(&self.changes), Arc::downgrade(&store));
         store.changes.subscribe(move |change| {
             // Whoever needs the first list waits for it.
-            if all.upgrade().is_some_and(|all| all.is_complete()) {
+            if all.upgrade().is_some_and(|all| all.was_complete()) {
                 for change in concerned(change) {
                     changes.emit(&change);
                 }

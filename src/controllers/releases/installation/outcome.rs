@@ -42,7 +42,10 @@ pub(super) fn of(revision: &RevisionRecord, link: &ClusterLink) -> InstallationO
         }
         // Everything is there, and what it does not control is a newer Release's.
         reasons::NOT_IN_CONTROL => Ok(Progress::Installed),
-        reasons::CLUSTER_UNREACHABLE => Err(Failure::new(Cause::NoClient, available.message)),
+        // It is woken by the revision.
+        reasons::CLUSTER_UNREACHABLE | reasons::LIST_FAILED => {
+            Err(Failure::new(Cause::NoClient, available.message))
+        }
         _ => Ok(Progress::InProgress(available.message)),
     }
 }

@@ -6,6 +6,7 @@ use baton_apis::{
     SiteApplication, SiteDeployment,
     constants::{LABEL_SITE_APPLICATION, LABEL_SITE_DEPLOYMENT},
 };
+use baton_fleet::assignments::AssignmentChange;
 use baton_records::{revision::RevisionKind, store::Change as RecordChange};
 use baton_runtime::{controller::Controller as _, source::Wake};
 use k8s_openapi::api::apps::v1::ControllerRevision;
@@ -138,10 +139,11 @@ pub(super) fn in_site(stores: &Stores, choices: &Choices, site: &str) -> Vec<Wak
     all(&deployments, REPORTS)
 }
 
-/// The deployments that follow what changes.
-pub(super) fn following(stores: &Stores) -> Vec<Wake<Key>> {
+/// Assignments wake the deployments that follow them; all, when more is known of them, or less.
+pub(super) fn on_assignment(stores: &Stores, change: &AssignmentChange) -> Vec<Wake<Key>> {
+    let concerns_all = matches!(change, AssignmentChange::Everything);
     let mut deployments = stores.deployments.all();
-    deployments.retain(|deployment| deployment.spec.placement.follow);
+    deployments.retain(|deployment| concerns_all || deployment.spec.placement.follow);
     all(&deployments, REPORTS)
 }
 

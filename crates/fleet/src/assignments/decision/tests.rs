@@ -21,7 +21,7 @@ fn text(decision: &Decision) -> String {
         Decision::Allowed(Reach::Namespaces(names)) if names.is_empty() => "own".to_owned(),
         Decision::Allowed(Reach::Namespaces(names)) => Vec::from_iter(names.clone()).join("+"),
         Decision::Refused(_) => "no".to_owned(),
-        Decision::Unknown => "unknown".to_owned(),
+        Decision::Unknown | Decision::Unreadable { .. } => "unknown".to_owned(),
     }
 }
 

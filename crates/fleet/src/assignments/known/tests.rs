@@ -36,6 +36,14 @@ fn own() -> Decision {
     Decision::Allowed(Reach::default())
 }
 
+fn unreadable(kind: &str, before: Option<Reach>) -> Decision {
+    let message = format!(
+        "It is not known whether Namespace \"shop\" may deliver into Cluster \"edge\": {kind} cannot be listed: \
+         no right"
+    );
+    Decision::Unreadable { before, message }
+}
+
 /// Letters: `n` a namespace, `a` an assignment about `edge`, `o` one about another cluster, `*` everything.
 fn letters(changes: &[AssignmentChange]) -> String {
     let (name, labels) = ("edge", &Labels::new());
@@ -79,6 +87,7 @@ fn labels_of_namespaces_matter_only_where_they_are_selected_by() {
         &json!({ "selector": {} }),
         &json!({ "names": ["other"] }),
     );
+    known.assignment_event(&Event::ListStarted);
     known.assignment_event(&Event::Listed(&elsewhere));
     known.assignment_event(&DONE);
     assert!(known.needs_namespace_labels());
@@ -86,20 +95,23 @@ fn labels_of_namespaces_matter_only_where_they_are_selected_by() {
 }
 
 #[test]
-fn what_cannot_be_read_allows_nothing_and_what_was_known_stays() {
+fn what_cannot_be_read_decides_nothing_and_what_was_known_stays() {
     let mut known = Known::default();
     let failed = Event::Failed("no right");
     assert_eq!(letters(&known.assignment_event(&failed)), "*");
     assert!(known.is_settled());
-    let text = "Namespace \"shop\" may not deliver into Cluster \"edge\" \
-        while SiteAssignments cannot be read: no right.";
-    assert_eq!(decide(&known, "shop"), Decision::Refused(text.to_owned()));
+    assert_eq!(decide(&known, "shop"), unreadable("SiteAssignments", None));
+    let unread = "SiteAssignments cannot be listed: no right";
+    assert_eq!(known.unreadable().as_deref(), Some(unread));
     assert_eq!(letters(&known.assignment_event(&failed)), "");
+    known.assignment_event(&Event::ListStarted);
     known.assignment_event(&Event::Listed(&of_team_a()));
     assert_eq!(letters(&known.assignment_event(&DONE)), "*");
     known.namespace_event(&failed);
-    let text = "Namespace \"shop\" may not deliver into Cluster \"edge\" while Namespaces cannot be read: no right.";
-    assert_eq!(decide(&known, "shop"), Decision::Refused(text.to_owned()));
+    assert_eq!(decide(&known, "shop"), unreadable("Namespaces", None));
+    let unread = "Namespaces cannot be listed: no right";
+    assert_eq!(known.unreadable().as_deref(), Some(unread));
+    known.namespace_event(&Event::ListStarted);
     known.namespace_event(&Event::Listed(&namespace("shop", "a")));
     known.namespace_event(&DONE);
     for event in [&failed, &Event::Bookmark(7)] {
@@ -164,4 +176,56 @@ fn changes_are_those_of_what_matters() {
     // A new list shows what has gone meanwhile.
     known.namespace_event(&Event::ListStarted);
     assert_eq!(letters(&known.namespace_event(&DONE)), "n");
+}
+
+/// What is served again, or may be listed again, may be other than what was known.
+#[test]
+fn nothing_is_allowed_anew_while_the_list_fails() {
+    let failed = Event::Failed("no right");
+    for closes_by_labels in [false, true] {
+        let mut known = Known::default();
+        known.assignment_event(&Event::ListStarted);
+        if closes_by_labels {
+            known.assignment_event(&Event::Listed(&of_team_a()));
+        }
+        known.assignment_event(&DONE);
+        known.namespace_event(&Event::ListStarted);
+        known.namespace_event(&Event::Listed(&namespace("shop", "a")));
+        known.namespace_event(&DONE);
+        assert_eq!(decide(&known, "shop"), own());
+        // A watch that breaks goes on where it was.
+        known.assignment_event(&failed);
+        known.namespace_event(&failed);
+        assert_eq!(decide(&known, "shop"), own());
+        let before = Some(Reach::default());
+        let kind = if closes_by_labels {
+            known.namespace_event(&Event::ListStarted);
+            assert_eq!(decide(&known, "shop"), own());
+            assert_eq!(letters(&known.namespace_event(&failed)), "*");
+            "Namespaces"
+        } else {
+            known.assignment_event(&Event::ListStarted);
+            assert_eq!(decide(&known, "shop"), own());
+            assert_eq!(letters(&known.assignment_event(&failed)), "*");
+            "SiteAssignments"
+        };
+        assert_eq!(decide(&known, "shop"), unreadable(kind, before));
+    }
+}
+
+/// Not to be known is no refusal: a placement would give up its sites.
+#[test]
+fn a_first_list_that_fails_refuses_nothing() {
+    let failed = Event::Failed("no right");
+    let mut known = Known::default();
+    known.assignment_event(&Event::ListStarted);
+    known.assignment_event(&failed);
+    assert_eq!(decide(&known, "shop"), unreadable("SiteAssignments", None));
+    let mut known = Known::default();
+    known.assignment_event(&Event::ListStarted);
+    known.assignment_event(&Event::Listed(&of_team_a()));
+    known.assignment_event(&DONE);
+    known.namespace_event(&Event::ListStarted);
+    known.namespace_event(&failed);
+    assert_eq!(decide(&known, "shop"), unreadable("Namespaces", None));
 }

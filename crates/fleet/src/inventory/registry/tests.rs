@@ -122,7 +122,7 @@ async fn follows_the_watch_of_clusters() {
         (Event::Unserved, "none", "none", "b"),
     ];
     for (number, (event, a, b, changed)) in steps.into_iter().enumerate() {
-        let known = *registry.shared.known.borrow();
+        let known = registry.shared.known.borrow().clone();
         registry.cluster_event(&event);
         assert_eq!(link(&registry, "a"), a, "step {number}");
         assert_eq!(link(&registry, "b"), b, "step {number}");
@@ -132,7 +132,8 @@ async fn follows_the_watch_of_clusters() {
         );
         let expected = match event {
             Event::ListDone { .. } => Known::All,
-            Event::Failed(_) => Known::Unavailable.max(known),
+            // Later on it is the watch that fails, which goes on.
+            Event::Failed(cause) if known != Known::All => Known::Unavailable(cause.to_owned()),
             _ => known,
         };
         assert_eq!(*registry.shared.known.borrow(), expected, "step {number}");
@@ -327,4 +328,33 @@ fn reads_a_cluster_as_far_as_it_is_readable() {
         Cluster::read(&odd_status).unwrap().recorded.status,
         ClusterStatus::default()
     );
+}
+
+/// What was known stays, and what is missing may exist: a list that fails says nothing of it.
+#[tokio::test]
+async fn a_cluster_is_not_unknown_while_the_list_fails() {
+    let (mut registry, changes) = registry();
+    registry.cluster_event(&Event::ListStarted);
+    registry.cluster_event(&Event::Listed(&cluster("a", "1", &pull())));
+    registry.cluster_event(&DONE);
+    let ask = |registry: &Registry, name| format!("{:?}", registry.shared.link(name));
+    let is_complete = |registry: &Registry| *registry.shared.known.borrow() == Known::All;
+    // A watch that breaks goes on where it was.
+    registry.cluster_event(&Event::Failed("busy"));
+    assert!(is_complete(&registry));
+    assert_eq!(ask(&registry, "b"), "Unknown");
+    registry.cluster_event(&Event::ListStarted);
+    registry.cluster_event(&Event::Failed("forbidden"));
+    assert!(!is_complete(&registry));
+    assert_eq!(ask(&registry, "a"), "Pull");
+    assert_eq!(
+        ask(&registry, "b"),
+        "Down(Connecting: the Clusters are not known yet)"
+    );
+    registry.cluster_event(&Event::ListStarted);
+    registry.cluster_event(&Event::Listed(&cluster("a", "1", &pull())));
+    registry.cluster_event(&DONE);
+    assert!(is_complete(&registry));
+    assert_eq!(ask(&registry, "b"), "Unknown");
+    assert_eq!(*changes.lock(), ["a", "b"]);
 }

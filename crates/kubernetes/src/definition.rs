@@ -1,0 +1,34 @@
+//! The custom resource definition of a kind, read from the server.
+
+use bytes::Bytes;
+use http::StatusCode;
+use kube::Client;
+
+use crate::{path, wire};
+
+/// Path of all definitions.
+pub(crate) const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+/// Reads the definition of a name as it is at this moment; `None` if the server says that there is none.
+///
+/// # Errors
+/// When that is not known; the text says why. A 404 that does not name the definition is one of them: a proxy may have
+/// made it, or a server that does not serve definitions yet.
+pub(crate) async fn read(client: &Client, name: &str) -> Result<Option<Bytes>, String> {
+    let failed = |cause: String| format!("reading CustomResourceDefinition {name}: {cause}");
+    let path = path::object(PATH, name).map_err(|error| failed(error.to_string()))?;
+    let request =
+        wire::get(&path, "application/json").map_err(|error| failed(error.to_string()))?;
+    let reply = wire::call(client, request).await;
+    let reply = reply.map_err(|error| failed(error.to_string()))?;
+    if reply.status.is_success() {
+        return Ok(Some(reply.body));
+    }
+    let failure = wire::failure(reply.status, &reply.body);
+    let is_missing = reply.status == StatusCode::NOT_FOUND
+        && wire::subject(&failure).is_some_and(|subject| subject.name == name);
+    if is_missing {
+        return Ok(None);
+    }
+    Err(failed(failure.message))
+}
