@@ -15,7 +15,7 @@ both_scopes! {
 /// the versions had come by then is no matter: the cluster passes them before or after the manager notices.
 async fn what_is_live_after_a_restore_is_no_stray(scope: Scope) {
     for writes in [0, 400] {
-        let mut bed = Exclusive::acquire().await;
+        let bed = Exclusive::acquire().await;
         let ns = bed.namespace(scope).await;
         let objects = |number: i64| {
             ["shared", "own"].map(|name| match name {
