@@ -1,6 +1,7 @@
 //! Revisions as they are kept.
 
 mod chain;
+mod queries;
 pub mod site;
 
 use std::{
@@ -434,74 +435,6 @@ impl RevisionRecord {
             previous: self.previous.iter().map(ToString::to_string).collect(),
             is_closed: self.is_closed(),
         }
-    }
-}
-
-impl Revisions {
-    /// The revisions that list this one as previous.
-    #[must_use]
-    pub fn successors(&self, key: &RevisionKey) -> Vec<Arc<RevisionRecord>> {
-        self.mentioning(RevisionIndex::Previous, key)
-    }
-
-    /// The revisions with a deployment's name, by the key of one of its revisions.
-    #[must_use]
-    pub fn of_deployment(
-        &self,
-        member: &RevisionKey,
-        deployment: &str,
-    ) -> Vec<Arc<RevisionRecord>> {
-        self.mentioning(RevisionIndex::Deployment, &member.sibling(deployment))
-    }
-
-    /// The revisions of a chain of Releases or of a site, by its label, in a namespace.
-    #[must_use]
-    pub fn of_chain(&self, namespace: &str, chain: &str) -> Vec<Arc<RevisionRecord>> {
-        let key = Key {
-            kind: RevisionKind::ObjectSet,
-            namespace: namespace.into(),
-            name: chain.into(),
-        };
-        self.mentioning(RevisionIndex::Chain, &key)
-    }
-
-    /// The revisions of sites that a `SiteDeployment` of this name has made, whether it is still there or not.
-    #[must_use]
-    pub fn of_site_deployment(&self, namespace: &str, name: &str) -> Vec<Arc<RevisionRecord>> {
-        let key = Key {
-            kind: RevisionKind::ObjectSet,
-            namespace: namespace.into(),
-            name: name.into(),
-        };
-        self.mentioning(RevisionIndex::SiteDeployment, &key)
-    }
-
-    /// The revisions that bring versions of a `SiteApplication` to sites, whether it is still there or not.
-    #[must_use]
-    pub fn of_site_application(&self, namespace: &str, name: &str) -> Vec<Arc<RevisionRecord>> {
-        let key = Key {
-            kind: RevisionKind::ObjectSet,
-            namespace: namespace.into(),
-            name: name.into(),
-        };
-        self.mentioning(RevisionIndex::SiteApplication, &key)
-    }
-
-    /// The revisions whose managing owner an object is, by its uid.
-    #[must_use]
-    pub fn controlled_by_uid(&self, namespace: &str, uid: &str) -> Vec<Arc<RevisionRecord>> {
-        let key = Key {
-            kind: RevisionKind::ObjectSet,
-            namespace: namespace.into(),
-            name: uid.into(),
-        };
-        self.mentioning(RevisionIndex::Controller, &key)
-    }
-
-    /// What the numbering needs to know of a revision.
-    #[must_use]
-    pub fn link(&self, key: &RevisionKey) -> Option<ChainLink> {
-        self.get(key).map(|record| record.link())
     }
 }
 
