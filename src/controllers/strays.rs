@@ -88,6 +88,12 @@ impl Place {
         let Some(target) = &self.target else {
             return Ok(Fate::Unreachable);
         };
+        // Most of what has an owner that has ended is being let go of: that costs no request.
+        let observed = target.get(gvk, &object.namespace, &object.name);
+        let observed = observed.and_then(|stored| stored.parse().ok());
+        if observed.is_none_or(|observed| teardown::stray(&observed, uid).is_none()) {
+            return Ok(Fate::NoStray);
+        }
         let account = self.account.as_ref();
         let live = match target.send(account, gvk, object, &Request::Get).await {
             Answer::Object(live) => live,

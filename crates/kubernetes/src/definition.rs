@@ -4,7 +4,11 @@ use bytes::Bytes;
 use http::StatusCode;
 use kube::Client;
 
-use crate::{path, wire};
+use crate::{
+    path,
+    pods::{METADATA_LIST, has_items},
+    wire,
+};
 
 /// Path of all definitions.
 pub(crate) const PATH: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -31,4 +35,22 @@ pub(crate) async fn read(client: &Client, name: &str) -> Result<Option<Bytes>, S
         return Ok(None);
     }
     Err(failed(failure.message))
+}
+
+/// Whether the definition of a name exists at this moment: a list of one, without its content. A list is what every
+/// watch of definitions needs the right to, and an empty one is an answer of the API server itself.
+///
+/// # Errors
+/// When that is not known; the text says why.
+pub(crate) async fn exists(client: &Client, name: &str) -> Result<bool, String> {
+    let failed = |cause: String| format!("listing CustomResourceDefinition {name}: {cause}");
+    let selected = wire::escape(&format!("metadata.name={name}"));
+    let path = format!("{PATH}?limit=1&fieldSelector={selected}");
+    let request = wire::get(&path, METADATA_LIST).map_err(|error| failed(error.to_string()))?;
+    let reply = wire::call(client, request).await;
+    let reply = reply.map_err(|error| failed(error.to_string()))?;
+    if !reply.status.is_success() {
+        return Err(failed(wire::failure(reply.status, &reply.body).message));
+    }
+    has_items(&reply.body).map_err(|error| failed(error.to_string()))
 }

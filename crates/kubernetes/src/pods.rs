@@ -12,8 +12,9 @@ use crate::{
     wire::{self, WireError},
 };
 
-/// Pods without their content.
-const METADATA_LIST: &str = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
+/// A list of objects without their content.
+pub(crate) const METADATA_LIST: &str =
+    "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1";
 
 /// How many pods of a workload are looked at.
 pub const MOST: usize = 50;
@@ -80,7 +81,7 @@ impl Target {
 }
 
 /// Whether a list has any items. A list of metadata says `null` where it has none.
-fn has_items(body: &[u8]) -> Result<bool, serde_json::Error> {
+pub(crate) fn has_items(body: &[u8]) -> Result<bool, serde_json::Error> {
     #[derive(Deserialize)]
     struct List {
         items: Option<Vec<IgnoredAny>>,

@@ -288,9 +288,9 @@ async fn pause(
 /// Why a collection that is not served may have objects all the same; `None` if its definition does not exist.
 async fn defined(client: &Client, spec: &WatchSpec) -> Option<String> {
     let name = spec.definition.as_deref()?;
-    match definition::read(client, name).await {
-        Ok(None) => None,
-        Ok(Some(_)) => Some(format!(
+    match definition::exists(client, name).await {
+        Ok(false) => None,
+        Ok(true) => Some(format!(
             "the API server does not serve the kind, though there is a CustomResourceDefinition {name}"
         )),
         Err(cause) => Some(format!("the API server does not serve the kind; {cause}")),
@@ -640,14 +640,11 @@ mod tests {
         }
     }
 
-    /// What is reported first by a watch of a kind that is not served, by the answer to a read of its definition.
+    /// What is reported first by a watch of a kind that is not served, by the answer to a list of its definition.
     async fn unserved(code: u16, body: &'static str) -> String {
         let service = tower::service_fn(move |request: Request<Body>| {
-            let is_read = request
-                .uri()
-                .path()
-                .ends_with("/customresourcedefinitions/shops.x.y");
-            let (code, body) = if is_read {
+            let asks = "/customresourcedefinitions?limit=1&fieldSelector=metadata.name%3Dshops.x.y";
+            let (code, body) = if request.uri().to_string().ends_with(asks) {
                 (code, body)
             } else {
                 (404, "404 page not found")
@@ -677,28 +674,24 @@ mod tests {
     /// What is defined has objects, whether they can be listed at the moment or not.
     #[tokio::test(start_paused = true)]
     async fn a_kind_is_unserved_only_without_its_definition() {
-        let missing = concat!(
-            r#"{"kind":"Status","status":"Failure","message":"not found","reason":"NotFound","#,
-            r#""details":{"name":"shops.x.y","kind":"customresourcedefinitions"},"code":404}"#
-        );
         let forbidden = r#"{"kind":"Status","message":"no right","reason":"Forbidden","code":403}"#;
         for (code, body, expected) in [
-            (404, missing, "Unserved"),
+            (200, r#"{"items":null}"#, "Unserved"),
             (
                 200,
-                "{}",
+                r#"{"items":[{}]}"#,
                 "the API server does not serve the kind, though there is a CustomResourceDefinition shops.x.y",
             ),
             (
                 403,
                 forbidden,
-                "the API server does not serve the kind; reading CustomResourceDefinition shops.x.y: no right",
+                "the API server does not serve the kind; listing CustomResourceDefinition shops.x.y: no right",
             ),
             // Definitions are not served either.
             (
                 404,
                 "404 page not found",
-                "the API server does not serve the kind; reading CustomResourceDefinition shops.x.y: \
+                "the API server does not serve the kind; listing CustomResourceDefinition shops.x.y: \
                  404 page not found",
             ),
         ] {

@@ -9,6 +9,8 @@ use super::{Bed, Error, Stop, processes};
 
 /// The server that has the state.
 const ETCD: &str = "etcd";
+/// The only one that uses it.
+const API_SERVER: &str = "kube-apiserver";
 
 /// A copy of all that a bed's etcd had, below the directory of the bed.
 #[derive(Debug)]
@@ -41,12 +43,10 @@ impl Bed {
             path: self.dir.join(ETCD),
             source,
         })?;
-        let first = |name: &&&str| [ETCD, "kube-apiserver"].contains(*name);
-        for name in running.iter().filter(first) {
-            self.spawn(name)?;
-        }
+        self.spawn(ETCD)?;
         self.start_api_server().await?;
-        for name in running.iter().filter(|name| !first(name)) {
+        let others = running.iter();
+        for name in others.filter(|name| ![ETCD, API_SERVER].contains(name)) {
             self.spawn(name)?;
         }
         Ok(())

@@ -5,7 +5,7 @@ use baton_integration::namespace::PATIENCE;
 use baton_integration::prelude::*;
 
 /// How often somebody changes the objects after the restore, which is an event each time.
-const TOUCHES: usize = 6;
+const TOUCHES: usize = 3;
 
 both_scopes! {
     what_is_live_after_a_restore_is_no_stray;

@@ -90,6 +90,8 @@ impl Controller for Releases {
         };
         match stores.extent() {
             Extent::All => {}
+            // Nothing else decides about it.
+            _ if self.is_orphaned(key, &release) => {}
             Extent::Awaited => {
                 return Ok((ReconcileOutcome::Waiting, Requeue::After(INCOMPLETE)));
             }

@@ -179,11 +179,11 @@ async fn three_edits_in_a_second_take_no_pod_out_of_service() {
 async fn an_abort_takes_no_pod_out_of_service() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let mut rollout = Rollout::start(&ns).await;
-    for moment in MOMENTS {
+    for moment in &MOMENTS[1..] {
         let next = rollout.environment();
         let contender = rollout.edit(next).await;
         assert_eq!(contender, CONTENDER);
-        rollout.reach(contender, moment).await;
+        rollout.reach(contender, *moment).await;
         rollout.abort(contender).await;
         let first = rollout.app.release(0).await;
         rollout.app.has_pods(&first, PODS as usize).await;
@@ -218,10 +218,10 @@ async fn a_retreat_takes_no_pod_out_of_service() {
 async fn a_rollback_takes_no_pod_out_of_service() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let mut rollout = Rollout::start(&ns).await;
-    for moment in MOMENTS {
+    for moment in &MOMENTS[2..5] {
         let next = rollout.environment();
         let contender = rollout.edit(next).await;
-        rollout.reach(contender, moment).await;
+        rollout.reach(contender, *moment).await;
         let served = rollout.app.environment("0.0.1", PODS, VANGUARD);
         let back = rollout.edit(numbered(served, 0)).await;
         assert_ne!(back, contender);
@@ -238,7 +238,7 @@ async fn a_broken_contender_takes_no_pod_out_of_service() {
     let ns = TestNamespace::new(Scope::Namespaced).await;
     let mut rollout = Rollout::start(&ns).await;
     let incumbent = rollout.app.release(0).await;
-    for moment in &MOMENTS[..5] {
+    for moment in &MOMENTS[2..5] {
         let next = rollout.environment();
         let contender = rollout.edit(next).await;
         rollout.reach(contender, *moment).await;

@@ -104,8 +104,8 @@ async fn what_is_deleted_while_the_manager_is_down_leaves_nothing_behind() {
         "InstallationTarget",
         second["metadata"]["name"].as_str().unwrap(),
     );
-    ns.gone(&target).await;
     bed.start_manager();
+    ns.gone(&target).await;
     app.completed(0).await;
     app.has_pods(&second, 0).await;
     app.has_pods(&first, PODS as usize).await;
@@ -113,12 +113,13 @@ async fn what_is_deleted_while_the_manager_is_down_leaves_nothing_behind() {
 
     bed.take_manager().kill();
     ns.delete(&app.entry()).await;
+    ns.gone(&app.entry()).await;
+    bed.start_manager();
     ns.gone(&TestApplication::kind(
         "InstallationTarget",
         first["metadata"]["name"].as_str().unwrap(),
     ))
     .await;
-    bed.start_manager();
     for (api, kind) in [("apps/v1", "Deployment"), ("v1", "Service"), ("v1", "Pod")] {
         ns.eventually("nothing to be left", async || {
             let found = app

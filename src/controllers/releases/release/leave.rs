@@ -74,6 +74,13 @@ impl Releases {
         )
     }
 
+    /// True if a Release is being deleted, and serves for no Application any more.
+    pub(super) fn is_orphaned(&self, key: &Key, release: &Release) -> bool {
+        release.metadata.deletion_timestamp.is_some()
+            && self.base.stores.applications.is_complete()
+            && !self.has_application(key, release)
+    }
+
     /// True if the Application that owns a Release is there, and stays.
     fn has_application(&self, key: &Key, release: &Release) -> bool {
         let mut owners = release.owner_references().iter();
