@@ -92,22 +92,20 @@ fn lacks(head: Member, previous: Option<Member>) -> Option<String> {
             "Release {leader} is at a step with all of the traffic"
         ));
     }
-    let missing = |party: Option<Party>, of: Member| {
+    let missing = |party: Option<Party>, of: Member, step: &str| {
         let is_there = party.is_some_and(|party| party.is_there());
         let name = Quoted(name(of.release)).to_string();
-        (!is_there).then(|| {
-            format!("Release {name} has the pods and the traffic of step {index} of {leader}")
-        })
+        (!is_there).then(|| format!("Release {name} has the pods and the traffic of {step}"))
     };
     let incumbent = previous.filter(|_| traffic.incumbent > 0);
     let incumbent = incumbent.and_then(|member| {
         let targets = Targets::of(member).ok();
         let party = targets.map(|targets| Party::incumbent(targets, step.values));
-        missing(party, member)
+        missing(party, member, &format!("step {index} of {leader}"))
     });
     incumbent.or_else(|| {
         let targets = Targets::of(head).ok();
         let party = targets.map(|targets| Party::contender(targets, step.values));
-        missing(party, head).filter(|_| traffic.contender > 0)
+        missing(party, head, &format!("its step {index}")).filter(|_| traffic.contender > 0)
     })
 }

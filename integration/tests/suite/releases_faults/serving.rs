@@ -279,7 +279,7 @@ async fn a_deleted_release_stays_while_nobody_can_serve_in_its_place() {
     let broken = rollout.app.release(contender).await;
     let entry = TestApplication::kind("Release", name(&superseded));
     let wanted = format!(
-        "pods keep their traffic until Release \"{0}\" has the pods and the traffic of step 0 of \"{0}\"",
+        "pods keep their traffic until Release \"{}\" has the pods and the traffic of its step 0",
         name(&broken)
     );
     ns.object_becomes(&entry, "waiting for the broken one", |release| {
