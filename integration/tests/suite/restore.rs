@@ -14,62 +14,64 @@ both_scopes! {
 /// A revision was archived after the backup, so that the manager has seen it end; its objects are live again. How far
 /// the versions had come by then is no matter: the cluster passes them before or after the manager notices.
 async fn what_is_live_after_a_restore_is_no_stray(scope: Scope) {
-    for writes in [0, 400] {
-        let bed = Exclusive::acquire().await;
-        let ns = bed.namespace(scope).await;
-        let objects = |number: i64| {
-            ["shared", "own"].map(|name| match name {
-                "own" => configmap(&format!("own-{number}")),
-                name => configmap(name).data("from", &number.to_string()),
-            })
-        };
-        ns.revision(1).phase("a", objects(1)).available().await;
-        // Its kinds are watched all the time.
-        ns.set("other")
-            .phase("a", [configmap("other")])
-            .available()
-            .await;
-        let before = [ns.live(&objects(1)[0]).await, ns.live(&objects(1)[1]).await];
-        let snapshot = bed.snapshot().await;
+    // A scope each: a run stops and starts a control plane four times.
+    let writes = match scope {
+        Scope::Namespaced => 400,
+        Scope::Cluster => 0,
+    };
+    let bed = Exclusive::acquire().await;
+    let ns = bed.namespace(scope).await;
+    let objects = |number: i64| {
+        ["shared", "own"].map(|name| match name {
+            "own" => configmap(&format!("own-{number}")),
+            name => configmap(name).data("from", &number.to_string()),
+        })
+    };
+    ns.revision(1).phase("a", objects(1)).available().await;
+    // Its kinds are watched all the time.
+    ns.set("other")
+        .phase("a", [configmap("other")])
+        .available()
+        .await;
+    let before = [ns.live(&objects(1)[0]).await, ns.live(&objects(1)[1]).await];
+    let snapshot = bed.snapshot().await;
 
-        ns.revision(2).phase("a", objects(2)).available().await;
-        ns.set_lifecycle("v1", "Archived").await;
-        ns.reaches("v1", &[Is("Archived", "True")]).await;
-        ns.gone(&objects(1)[1]).await;
-        for write in 0..writes {
-            let patch = json!({ "data": { "write": write.to_string() } });
-            ns.merge(&configmap("other"), &patch).await;
-        }
-        bed.restore(&snapshot).await;
-
-        let is_unchanged = async || {
-            for (entry, before) in objects(1).iter().zip(&before) {
-                match ns.get(entry).await {
-                    Some(live) if uid(&live) == uid(before) => {}
-                    _ => return false,
-                }
-            }
-            true
-        };
-        for touch in 0..TOUCHES {
-            for entry in &objects(1) {
-                let patch = json!({ "metadata": { "labels": { "touched": touch.to_string() } } });
-                ns.merge(entry, &patch).await;
-            }
-            ns.stays(Duration::from_secs(4), "the objects are live", is_unchanged)
-                .await;
-        }
-        // The manager goes on with what is there now.
-        ns.revision(2).phase("a", objects(2)).available().await;
-        ns.set_lifecycle("v1", "Archived").await;
-        ns.within(2 * PATIENCE)
-            .reaches("v1", &[Is("Archived", "True")])
-            .await;
-        ns.gone(&objects(1)[1]).await;
-        let shared = ns.live(&objects(1)[0]).await;
-        assert_eq!(uid(&shared), uid(&before[0]));
-        let log = std::fs::read_to_string(bed.manager().log().path()).unwrap();
-        assert!(!log.contains("came after its owner had ended"), "a stray");
-        drop(bed);
+    ns.revision(2).phase("a", objects(2)).available().await;
+    ns.set_lifecycle("v1", "Archived").await;
+    ns.reaches("v1", &[Is("Archived", "True")]).await;
+    ns.gone(&objects(1)[1]).await;
+    for write in 0..writes {
+        let patch = json!({ "data": { "write": write.to_string() } });
+        ns.merge(&configmap("other"), &patch).await;
     }
+    bed.restore(&snapshot).await;
+
+    let is_unchanged = async || {
+        for (entry, before) in objects(1).iter().zip(&before) {
+            match ns.get(entry).await {
+                Some(live) if uid(&live) == uid(before) => {}
+                _ => return false,
+            }
+        }
+        true
+    };
+    for touch in 0..TOUCHES {
+        for entry in &objects(1) {
+            let patch = json!({ "metadata": { "labels": { "touched": touch.to_string() } } });
+            ns.merge(entry, &patch).await;
+        }
+        ns.stays(Duration::from_secs(4), "the objects are live", is_unchanged)
+            .await;
+    }
+    // The manager goes on with what is there now.
+    ns.revision(2).phase("a", objects(2)).available().await;
+    ns.set_lifecycle("v1", "Archived").await;
+    ns.within(2 * PATIENCE)
+        .reaches("v1", &[Is("Archived", "True")])
+        .await;
+    ns.gone(&objects(1)[1]).await;
+    let shared = ns.live(&objects(1)[0]).await;
+    assert_eq!(uid(&shared), uid(&before[0]));
+    let log = std::fs::read_to_string(bed.manager().log().path()).unwrap();
+    assert!(!log.contains("came after its owner had ended"), "a stray");
 }
