@@ -1,6 +1,6 @@
 //! A brake on making the same thing again and again.
 //!
-//! What was made, and is not found to be what was asked for, is made once more, and there may be no end to it: a
+//! An object that is not found to be as it was asked for is made once more, and there may be no end to it: a
 //! webhook changes what is stored, a definition lacks a field, a program changes or deletes what it finds. The first
 //! few follow each other at once, as where somebody deletes one by hand. After those each waits twice as long as the
 //! one before.

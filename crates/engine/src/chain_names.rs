@@ -28,7 +28,7 @@ pub fn label(maker: &str, name: &str, cluster: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{name} has the number {number}, which leaves none for what comes after it")]
 pub struct NoNextNumber {
-    /// What has it.
+    /// Name of the object that has it.
     pub name: String,
     /// The number.
     pub number: i64,

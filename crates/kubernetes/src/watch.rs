@@ -640,7 +640,7 @@ mod tests {
         }
     }
 
-    /// What is reported first by a watch of a kind that is not served, by the answer to a list of its definition.
+    /// The first report of a watch of a kind that is not served, by the answer to a list of its definition.
     async fn unserved(code: u16, body: &'static str) -> String {
         let service = tower::service_fn(move |request: Request<Body>| {
             let asks = "/customresourcedefinitions?limit=1&fieldSelector=metadata.name%3Dshops.x.y";
@@ -671,7 +671,7 @@ mod tests {
         }
     }
 
-    /// What is defined has objects, whether they can be listed at the moment or not.
+    /// A kind that is defined has objects, whether they can be listed at the moment or not.
     #[tokio::test(start_paused = true)]
     async fn a_kind_is_unserved_only_without_its_definition() {
         let forbidden = r#"{"kind":"Status","message":"no right","reason":"Forbidden","code":403}"#;

@@ -137,7 +137,7 @@ impl<'a> KnownSiblings<'a> {
             Ok(status) => status,
             Err(error) => return Some(doubtful(error.to_string())),
         };
-        // What its phase objects report may not be in its own status yet.
+        // Reports of its phase objects may not be in its own status yet.
         let is_delegated = || {
             let phases = self.stores.phases.controlled_by(newer);
             let mut reports = phases.iter().filter_map(|phase| phase.status().ok());

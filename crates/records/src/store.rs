@@ -530,7 +530,7 @@ mod tests {
         revisions.observe(record("web", "a", 7));
         assert_eq!(version(&revisions, "web"), Some(8));
         assert_eq!(version(&revisions, "new"), Some(7));
-        // What was written since the list began is newer than what it says.
+        // A write since the list began is newer than the list.
         revisions.list_started(KIND);
         revisions.updated(record("web", "a", 10), "test");
         revisions.observe_listed(record("web", "a", 9));

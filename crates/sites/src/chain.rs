@@ -321,7 +321,7 @@ mod tests {
                 RevisionState::Unknown,
                 true,
             ),
-            // What was available before has not failed for that.
+            // A site that was available before has not failed for that.
             (
                 report(unlisted, Some(one), true),
                 RevisionState::Unknown,

@@ -66,7 +66,7 @@ impl fmt::Display for Obstacle {
 }
 
 impl Snapshot<'_> {
-    /// What is in the way of the next revision, where one is to be made.
+    /// The obstacle to the next revision, where one is to be made.
     pub(super) fn obstacle(&self) -> Option<Obstacle> {
         let is_wanted = self.wants_next() && !self.deployment.paused;
         is_wanted.then(|| self.next().err()).flatten()

@@ -24,7 +24,7 @@ pub enum Decision {
     Refused(String),
     /// What the decision depends on is not known yet, for a short time.
     Unknown,
-    /// What the decision depends on cannot be read.
+    /// The objects that the decision depends on cannot be read.
     Unreadable {
         /// How far it was allowed by what was known last in this process; `None` if it was not, or nothing was known.
         before: Option<Reach>,

@@ -48,7 +48,7 @@ impl Revisions {
         self.namespaced(RevisionIndex::Controller, namespace, uid)
     }
 
-    /// What the numbering needs to know of a revision.
+    /// The facts about a revision that the numbering needs.
     #[must_use]
     pub fn link(&self, key: &RevisionKey) -> Option<ChainLink> {
         self.get(key).map(|record| record.link())

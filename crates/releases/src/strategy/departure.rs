@@ -1,4 +1,4 @@
-//! What becomes of a Release that is being deleted: an unfinished one that a newer one has superseded, or one that
+//! The end of a Release that is being deleted: an unfinished one that a newer one has superseded, or one that
 //! somebody has deleted.
 //!
 //! Its pods keep their traffic until the Releases that stay serve with what their step asks for. Then they are taken
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{application::history::is_complete, texts::Quoted};
 
-/// What becomes of a Release that is being deleted.
+/// The next step of a Release that is being deleted.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Departure {
     /// It goes.
@@ -79,7 +79,7 @@ fn is_drained(traffic: &TrafficTarget) -> bool {
         && reported.all(|cluster| cluster.achieved_traffic == 0)
 }
 
-/// What the Releases that stay have not reached yet of the step.
+/// The part of the step that the Releases that stay have not reached yet.
 fn lacks(head: Member, previous: Option<Member>) -> Option<String> {
     let index = head.release.spec.target_step;
     let leader = Quoted(name(head.release)).to_string();

@@ -137,7 +137,7 @@ impl<'a> Pass<'a> {
         let previous = previous.unwrap_or(Present::SETTLED);
         let mut stages = ordered(self.position, own, previous);
         if previous.grows() && !self.is_installed() {
-            // What grows waits for no contender. Its stages are next to the installation.
+            // An incumbent that grows waits for no contender. Its stages are next to the installation.
             let count = 1 + usize::from(previous.weight == Ordering::Less);
             stages[..=count].rotate_left(1);
         }

@@ -1,4 +1,4 @@
-//! What keeps a deployment from making the next revision.
+//! Obstacles that keep a deployment from making the next revision.
 
 use std::time::Duration;
 
