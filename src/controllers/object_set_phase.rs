@@ -147,7 +147,7 @@ impl Controller for ObjectSetPhases {
             Decision::Allowed(reach) => reach,
             // What was reported last still holds, for the few seconds until that is known.
             Decision::Unknown => return Ok((ReconcileOutcome::Waiting, Requeue::OnEvent)),
-            // What was begun by a decision goes on by it; nothing new is begun.
+            // A phase that was begun by a decision goes on by it; nothing new is begun.
             Decision::Unreadable {
                 before: Some(reach),
                 ..

@@ -130,7 +130,7 @@ impl Stores {
         );
     }
 
-    /// What tells that something of them is not known any more.
+    /// Sources that report that something of them is not known any more.
     fn lost(&self) -> [&Source<()>; 6] {
         [
             &self.applications.lost,

@@ -105,7 +105,7 @@ impl Stores {
         tokio::join!(self.applications.listed(), self.deployments.listed());
     }
 
-    /// What tells that something of them is not known any more.
+    /// Sources that report that something of them is not known any more.
     fn lost(&self) -> [&Source<()>; 4] {
         [
             &self.applications.lost,

@@ -24,7 +24,7 @@ use crate::{
     slice::Slices,
 };
 
-/// What is known of all revisions, their phase objects and their slices.
+/// All known revisions, their phase objects and their slices.
 #[derive(Clone, Copy)]
 pub struct Stores<'a> {
     /// The revisions.

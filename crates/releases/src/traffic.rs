@@ -239,10 +239,14 @@ pub fn plan(release: &str, cluster: Cluster) -> Plan {
             .map(|&name| name.to_owned())
             .collect()
     };
-    let awaited = awaited(release, cluster);
+    let spared = if surplus > 0 {
+        awaited(release, cluster)
+    } else {
+        0
+    };
     let (enable, disable) = (
         take(&disabled, missing),
-        take(&enabled, surplus.saturating_sub(awaited)),
+        take(&enabled, surplus.saturating_sub(spared)),
     );
     let verdict = if is_ready {
         Verdict::Ready
@@ -267,8 +271,9 @@ fn awaited(release: &str, cluster: Cluster) -> usize {
         endpoints,
         ..
     } = cluster;
-    let others = weights.iter().filter(|(name, _)| *name != release);
-    let awaited = others.map(|(name, weight)| {
+    let mut others: Vec<_> = weights.iter().collect();
+    others.retain(|(name, weight)| *name != release && **weight > 0);
+    let awaited = others.into_iter().map(|(name, weight)| {
         let own = pods.iter().filter(|pod| pod.release == name);
         let ready = own.clone().filter(|pod| endpoints.is_ready(pod.name));
         target_pods(own.count(), pods.len(), *weight, total(weights)).saturating_sub(ready.count())

@@ -51,7 +51,7 @@ impl RepositorySecrets {
                         self.0.write().remove(&name);
                     }
                 }
-                // What was known stays.
+                // Known credentials stay.
                 Event::Bookmark(_) | Event::Unserved | Event::Failed(_) => {}
             }
         })

@@ -8,9 +8,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use baton_apis::{
     Release, ReleaseSpec, StrategyStatus,
     conditions::shipper::{BLOCKED, SCHEDULED, reasons::ROLLOUTS_BLOCKED},
-    constants::shipper::{
-        ANNOTATION_BLOCK_OVERRIDE, ANNOTATION_RELEASE_CLUSTERS, FINALIZER_SERVING, LABEL_APP,
-    },
+    constants::shipper::{ANNOTATION_BLOCK_OVERRIDE, ANNOTATION_RELEASE_CLUSTERS, LABEL_APP},
 };
 use baton_engine::conditions::Requeue;
 use baton_releases::{
@@ -185,7 +183,7 @@ impl Releases {
         plan
     }
 
-    /// What the Release before a head without clusters is to get.
+    /// The next change by which the Release before a head without clusters grows.
     fn growth(&self, key: &Key, head: &Release) -> Option<TargetPatch> {
         let siblings = self.siblings(key, head);
         let (previous, None) = neighbours(&siblings, &order(head), |it| order(it)) else {
@@ -343,26 +341,6 @@ impl Releases {
     fn is_superseded(&self, key: &Key, release: &Release) -> bool {
         let own = order(release);
         !history::is_complete(release) && self.living(key, release).iter().any(|it| order(it) > own)
-    }
-
-    /// Lets nobody delete a Release whose pods serve, or may do so, before others serve in their place.
-    fn claim(&self, key: &Key, release: &mut Release) {
-        let is_claimed = release
-            .finalizers()
-            .iter()
-            .any(|it| it == FINALIZER_SERVING);
-        let capacity = self
-            .base
-            .stores
-            .capacity_targets
-            .get(&key.namespace, &key.name);
-        let has_pods = capacity.is_some_and(|target| {
-            let mut clusters = target.spec.clusters.iter();
-            clusters.any(|cluster| cluster.percent > 0)
-        });
-        if !is_claimed && has_pods {
-            release.finalizers_mut().push(FINALIZER_SERVING.to_owned());
-        }
     }
 
     /// Trigger: a Release, or a target of one, wakes that Release, its neighbours by generation, and those of the

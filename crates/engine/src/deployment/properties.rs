@@ -383,7 +383,7 @@ proptest! {
         prop_assert_eq!(world.status.revision, Some(number));
     }
 
-    /// Whatever numbers there are: the next revision has a higher one than all others, or there is none, and the
+    /// The next revision has a higher number than all others, whatever they are, or there is none, and the
     /// status says why. Deleting what is in the way is enough.
     #[test]
     fn the_next_number_is_the_highest(
@@ -425,7 +425,7 @@ proptest! {
     // Each of them is a day.
     #![proptest_config(ProptestConfig::with_cases(30))]
 
-    /// Whatever becomes of revisions when they are stored, there are few of them after a day of passes, and another
+    /// A day of passes makes few revisions, whatever becomes of them when they are stored, and another
     /// content is made at once.
     #[test]
     fn nothing_is_made_without_end(template in content(), pace in 300..3000_i64) {

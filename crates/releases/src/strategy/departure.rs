@@ -53,9 +53,9 @@ pub fn departure(own: Member, head: Option<Member>, previous: Option<Member>) ->
         percent: 0,
         weight: 0,
     };
-    let is_asked = targets.traffic.spec.clusters.iter();
-    let is_asked = is_asked.clone().all(|cluster| cluster.weight == 0);
-    Departure::Drains((!is_asked).then(|| drained.traffic_patch()))
+    let mut clusters = targets.traffic.spec.clusters.iter();
+    let has_weight = clusters.any(|cluster| cluster.weight > 0);
+    Departure::Drains(has_weight.then(|| drained.traffic_patch()))
 }
 
 /// True if pods of a Release may have traffic.

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use baton_apis::RolloutStep;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{TargetKind, TargetPatch, Targets, name, order::Present, target};
 
@@ -65,11 +65,7 @@ impl<'a> Party<'a> {
         for cluster in &mut clusters {
             cluster.percent = self.percent;
         }
-        TargetPatch {
-            kind: TargetKind::Capacity,
-            name: name(self.targets.release).to_owned(),
-            body: json!({"spec": {"clusters": clusters}}),
-        }
+        self.patch(TargetKind::Capacity, &json!(clusters))
     }
 
     /// The patch that gives all clusters the weight.
@@ -78,8 +74,12 @@ impl<'a> Party<'a> {
         for cluster in &mut clusters {
             cluster.weight = self.weight;
         }
+        self.patch(TargetKind::Traffic, &json!(clusters))
+    }
+
+    fn patch(&self, kind: TargetKind, clusters: &Value) -> TargetPatch {
         TargetPatch {
-            kind: TargetKind::Traffic,
+            kind,
             name: name(self.targets.release).to_owned(),
             body: json!({"spec": {"clusters": clusters}}),
         }

@@ -9,10 +9,7 @@ use baton_apis::{
     constants::shipper::FINALIZER_SERVING,
 };
 use baton_engine::conditions::Requeue;
-use baton_releases::strategy::{
-    departure::{Departure, departure},
-    neighbours,
-};
+use baton_releases::strategy::departure::{Departure, departure};
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 use kube::ResourceExt as _;
 
@@ -23,6 +20,22 @@ use crate::controllers::{
 };
 
 impl Releases {
+    /// Lets nobody delete a Release whose pods serve, or may do so, before others serve in their place.
+    pub(super) fn claim(&self, key: &Key, release: &mut Release) {
+        let capacity = self
+            .base
+            .stores
+            .capacity_targets
+            .get(&key.namespace, &key.name);
+        let has_pods = capacity.is_some_and(|target| {
+            let mut clusters = target.spec.clusters.iter();
+            clusters.any(|cluster| cluster.percent > 0)
+        });
+        if !is_claimed(release) && has_pods {
+            release.finalizers_mut().push(FINALIZER_SERVING.to_owned());
+        }
+    }
+
     /// Takes a Release out of service once others serve in its place, and then lets it go. Its targets and revisions
     /// go with it.
     pub(super) async fn leave(
@@ -31,13 +44,13 @@ impl Releases {
         observed: &Release,
         mut sync: Sync,
     ) -> Result<Reconciled, Error> {
-        let is_claimed = |it: &String| it == FINALIZER_SERVING;
-        if !observed.finalizers().iter().any(is_claimed) {
+        if !is_claimed(observed) {
             return Ok((ReconcileOutcome::Unchanged, Requeue::OnEvent));
         }
         let (reason, message) = match self.departure(key, observed) {
             Departure::Goes => {
-                sync.wanted.finalizers_mut().retain(|it| !is_claimed(it));
+                let finalizers = sync.wanted.finalizers_mut();
+                finalizers.retain(|it| it != FINALIZER_SERVING);
                 let written = self.base.requests.replace(&sync.wanted).await;
                 // The watch reports what is left of it.
                 written.at_step("letting the Release go")?;
@@ -60,10 +73,7 @@ impl Releases {
         let mut line = self.siblings(key, release);
         line.sort_by_key(|it| order(it));
         let head = line.pop();
-        let previous = head.as_ref().and_then(|head| {
-            let (previous, _) = neighbours(&line, &order(head), |it| order(it));
-            previous
-        });
+        let previous = line.last();
         let targets = |of: Option<&Release>| of.map(|it| self.targets(key, it)).unwrap_or_default();
         let of_head = targets(head.as_deref());
         let of_previous = targets(previous.map(|it| &**it));
@@ -94,4 +104,9 @@ impl Releases {
                 })
         })
     }
+}
+
+fn is_claimed(release: &Release) -> bool {
+    let mut finalizers = release.finalizers().iter();
+    finalizers.any(|it| it == FINALIZER_SERVING)
 }

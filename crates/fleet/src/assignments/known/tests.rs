@@ -178,7 +178,7 @@ fn changes_are_those_of_what_matters() {
     assert_eq!(letters(&known.namespace_event(&DONE)), "n");
 }
 
-/// What is served again, or may be listed again, may be other than what was known.
+/// A kind that is served again, or may be listed again, may have other objects than were known.
 #[test]
 fn nothing_is_allowed_anew_while_the_list_fails() {
     let failed = Event::Failed("no right");

@@ -330,7 +330,7 @@ fn reads_a_cluster_as_far_as_it_is_readable() {
     );
 }
 
-/// What was known stays, and what is missing may exist: a list that fails says nothing of it.
+/// Known objects stay, and missing ones may exist: a list that fails says nothing of them.
 #[tokio::test]
 async fn a_cluster_is_not_unknown_while_the_list_fails() {
     let (mut registry, changes) = registry();
