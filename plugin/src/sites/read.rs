@@ -48,7 +48,7 @@ impl Observed {
             chains.entry(site).or_default().push(revision);
         }
         for chain in chains.values_mut() {
-            chain.sort_by_key(|one| (one.number, one.created, one.name.clone()));
+            chain.sort_by_key(|one| (one.number, one.reported.created, one.name.clone()));
         }
         let placed = placed(&deployment, placements);
         Self {

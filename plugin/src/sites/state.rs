@@ -1,11 +1,12 @@
 //! How a site is, as far as the present rollout is concerned.
 
 use baton_apis::{FailingSite, conditions::reasons};
+use baton_sites::rollout::RevisionState;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
-use super::revision::{Report, SiteRevision};
-use crate::{output::format::duration, tree::Health};
+use super::revision::{SiteRevision, why};
+use crate::output::format::duration;
 
 /// How a site is. Those that people want to see first come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -135,10 +136,7 @@ impl Rollout<'_> {
 
     /// The newest revision of the rollout.
     fn own<'r>(&self, chain: &'r [SiteRevision]) -> Option<&'r SiteRevision> {
-        let is_own = |one: &&SiteRevision| {
-            let is_over = one.is_deleting || one.is_archived || one.is_skipped();
-            !is_over && Some(one.entry.rollout) == self.number
-        };
+        let is_own = |one: &&SiteRevision| !one.is_over() && Some(one.entry.rollout) == self.number;
         chain.iter().rev().find(is_own)
     }
 
@@ -149,68 +147,61 @@ impl Rollout<'_> {
         chain: &[SiteRevision],
         known: Known,
     ) -> (SiteState, Option<Timestamp>, String) {
-        let begun = own.started.or(own.created);
-        let report = own.available.clone().unwrap_or_default();
+        let reported = &own.reported;
+        let message = own.message().to_owned();
         if own.is_available() {
             let state = match self.soaking {
                 _ if own.entry.is_rollback => SiteState::RolledBack,
                 Some(wave) if own.entry.batch >= wave => SiteState::Soaking,
                 _ => SiteState::Updated,
             };
-            return (state, report.since, String::new());
+            return (state, reported.since, String::new());
         }
+        let has_reported = reported.availability.is_some();
         if own.is_queued() {
             return match known.is_online {
-                Some(false) => (SiteState::Offline, own.created, String::new()),
-                _ if is_first(own, chain) && own.available.is_some() => {
-                    (SiteState::Window, own.created, report.message)
+                Some(false) => (SiteState::Offline, reported.created, String::new()),
+                _ if is_first(own, chain) && has_reported => {
+                    (SiteState::Window, reported.created, message)
                 }
-                _ => (SiteState::Queued, own.created, report.message),
+                _ => (SiteState::Queued, reported.created, message),
             };
         }
         if let Some(failing) = self.failing.iter().find(|failing| failing.name == site) {
-            let why = Report {
-                reason: failing.reason.clone(),
-                message: failing.message.clone(),
-                ..report.clone()
-            };
-            return (SiteState::Failed, report.since, why.why());
+            let why = why(&failing.reason, &failing.message);
+            return (SiteState::Failed, reported.since, why);
         }
-        if let Some(why) = self.failure(own, &report, known.online_since) {
-            return (SiteState::Failed, report.since, why);
+        if let Some(why) = self.failure(own, known.online_since) {
+            return (SiteState::Failed, reported.since, why);
         }
-        let is_offline = known.is_online == Some(false) || report.status == Health::Unknown;
-        if is_offline && own.available.is_some() {
-            return (SiteState::Offline, report.since, report.message);
+        let is_unknown = reported.state(None) == RevisionState::Unknown;
+        if (known.is_online == Some(false) || is_unknown) && has_reported {
+            return (SiteState::Offline, reported.since, message);
         }
-        (SiteState::InFlight, begun, report.why())
+        let begun = reported.started.or(reported.created);
+        (SiteState::InFlight, begun, own.why())
     }
 
     /// Why a revision has failed, if it has: judged as the manager does. The manager names twenty.
-    fn failure(
-        &self,
-        own: &SiteRevision,
-        report: &Report,
-        online_since: Option<Timestamp>,
-    ) -> Option<String> {
-        let state = own.state(online_since);
+    fn failure(&self, own: &SiteRevision, online_since: Option<Timestamp>) -> Option<String> {
+        let state = own.reported.state(online_since);
         let failure = state.failure(self.deadline, online_since, self.now)?;
         if failure.reason == reasons::PROGRESS_DEADLINE_EXCEEDED {
             let deadline = duration(self.deadline.unsigned_abs());
-            return Some(format!("not available after {deadline}: {}", report.why()));
+            return Some(format!("not available after {deadline}: {}", own.why()));
         }
-        if own.succeeded.is_some() {
-            return Some(format!("not available any more: {}", report.why()));
+        if own.reported.succeeded.is_some() {
+            return Some(format!("not available any more: {}", own.why()));
         }
-        Some(report.why())
+        Some(own.why())
     }
 }
 
 /// Whether no other version is ahead of a revision that waits.
 fn is_first(own: &SiteRevision, chain: &[SiteRevision]) -> bool {
-    let mut ahead = chain.iter().filter(|one| {
-        one.number < own.number && !one.is_archived && !one.is_deleting && !one.is_skipped()
-    });
+    let mut ahead = chain
+        .iter()
+        .filter(|one| one.number < own.number && !one.is_over());
     ahead.all(SiteRevision::is_available)
 }
 
