@@ -9,7 +9,7 @@ use baton_apis::{
 };
 use baton_sites::{
     chain::Reported,
-    rollout::{Beginning, RevisionState},
+    rollout::{Beginning, Revision, RevisionState},
 };
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp, serde::Deserialize as _,
@@ -80,6 +80,19 @@ impl SiteRevision {
     /// Whether it has begun and is not archived: some of its objects may be in the site.
     pub(crate) fn is_live(&self) -> bool {
         !self.is_over() && !self.is_queued()
+    }
+
+    /// As a plan of a rollout has it, in a site that has been in touch since `online_since`.
+    pub(crate) fn seen(&self, online_since: Option<Timestamp>) -> Revision {
+        Revision {
+            name: self.name.as_str().into(),
+            number: self.number,
+            entry: Arc::clone(&self.entry),
+            state: self.reported.state(online_since),
+            beginning: self.reported.beginning(),
+            is_deleting: self.is_deleting,
+            is_archiving: self.reported.is_archived,
+        }
     }
 
     /// What it said last, unless it is available.

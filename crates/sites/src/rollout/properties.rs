@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use baton_apis::{
-    AfterCanary, CanaryStrategy, OnError, RollingStrategy, SiteDeploymentStatus, SiteStrategy,
-    StrategyType, conditions::reasons,
+    AfterCanary, CanaryStrategy, OnError, RollingStrategy, SiteCounts, SiteDeploymentStatus,
+    SiteStrategy, StrategyType, conditions::reasons,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
@@ -13,6 +13,8 @@ use proptest::prelude::*;
 use super::{
     Action, Plan, Revision, RevisionState, Site, Target,
     course::aborted,
+    lens::Lens,
+    standing::{SiteState, Standing, standing},
     world::{self, Outcome, World},
 };
 
@@ -287,11 +289,40 @@ impl Checked {
         }
     }
 
+    /// What is said of single sites adds up to what the status counts.
+    fn check_standings(&self) {
+        let sample = &self.world.sample;
+        let lens = Lens::reported(&sample.spec, &sample.status, sample.now);
+        let mut counts = SiteCounts::default();
+        for (name, site) in &sample.sites {
+            let Standing {
+                state,
+                revision,
+                counts: of_site,
+                ..
+            } = standing(name, site, &lens);
+            counts += of_site;
+            let expected = match state {
+                SiteState::Updated | SiteState::Soaking => (1, 0),
+                SiteState::Queued if revision.is_some_and(|it| !it.entry.is_rollback) => {
+                    (of_site.updated, 1 - of_site.updated)
+                }
+                _ => (of_site.updated, of_site.queued),
+            };
+            assert_eq!((of_site.updated, of_site.queued), expected, "{site:#?}");
+            if state == SiteState::Failed {
+                assert_eq!(of_site.failed, 1, "{site:#?}");
+            }
+        }
+        assert_eq!(counts, sample.status.counts);
+    }
+
     /// When nothing changes, plans come to rest, whoever is offline and whatever failed.
     fn rest(&mut self) {
         for _ in 0..20 {
             let plan = self.world.plan();
             if plan.actions.is_empty() && plan.status == *self.world.status() {
+                self.check_standings();
                 return;
             }
             self.plan(usize::MAX);
