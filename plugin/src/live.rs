@@ -26,6 +26,7 @@ use crate::{
     error::Error,
     output::format::place,
     target::Target,
+    wait::Follow,
 };
 
 /// Changes come in bursts; the picture is taken once a burst has ended, or after [`LONGEST`].
@@ -325,10 +326,7 @@ pub(crate) struct Follower {
 
 impl Follower {
     /// Starts watching the deployments and the revisions of the scope and the namespace of a target.
-    pub(crate) async fn start(
-        cluster: &Cluster,
-        target: &Target,
-    ) -> Result<(Self, Option<Chain>), Error> {
+    pub(crate) async fn start(cluster: &Cluster, target: &Target) -> Result<Self, Error> {
         let kind = target.candidates()[0];
         let namespace = cluster.namespace_of(kind);
         // A list first: a watch would retry where an error has to be reported.
@@ -337,20 +335,31 @@ impl Follower {
         let revisions = ListRequest::all(kind.revision().path(namespace));
         let mut watches = Watches::new(cluster);
         watches.set([deployments.clone(), revisions.clone()]);
-        let chain = chain::pick(chains, target);
-        let follower = Self {
+        Ok(Self {
             watches,
             deployments,
             revisions,
             target: target.clone(),
-            last: chain.clone(),
-        };
-        Ok((follower, chain))
+            last: chain::pick(chains, target),
+        })
     }
 
-    /// The chain after the next change; `None` when what the target names is gone, or not there yet. While the
-    /// watches do not get through it is as it was seen last: what cannot be read has not gone.
-    pub(crate) async fn next(&mut self) -> Option<Chain> {
+    /// The chain as it was seen last.
+    pub(crate) fn into_last(self) -> Option<Chain> {
+        self.last
+    }
+}
+
+impl Follow for Follower {
+    /// `None` when what the target names is gone, or not there yet.
+    type Seen = Option<Chain>;
+
+    fn last(&self) -> &Option<Chain> {
+        &self.last
+    }
+
+    /// That it is gone is seen in the chain.
+    async fn next(&mut self) -> bool {
         self.watches.changed().await;
         let objects = |source| self.watches.objects(source).cloned().collect();
         let chains = chain::from_objects(objects(&self.deployments), objects(&self.revisions));
@@ -358,11 +367,10 @@ impl Follower {
         if now.is_some() || self.trouble().is_none() {
             self.last = now;
         }
-        self.last.clone()
+        true
     }
 
-    /// Why the watches do not get through at the moment.
-    pub(crate) fn trouble(&self) -> Option<&str> {
+    fn trouble(&self) -> Option<&str> {
         self.watches
             .trouble(&self.deployments)
             .or_else(|| self.watches.trouble(&self.revisions))

@@ -8,12 +8,12 @@
 //!   stands for the phases that others run.
 //! - [`served`] is what a server serves; [`adopt`] how what other tools have installed becomes a revision's.
 //! - [`events`] are those of the API, about deployments, revisions and their objects.
-//! - [`rollout`] says whether a chain is rolled out, and if not, why; [`live`] follows a chain by watches, [`follow`]
-//!   anything else.
+//! - [`rollout`] says whether a chain is rolled out, and if not, why; [`live`] follows a chain by watches; [`wait`] is
+//!   the loop of all waits, and what is shown of them.
 //! - [`diff`] compares revisions, the cluster and files; [`rollback`] decides where to go back to.
 //! - [`applications`] is about Shipper's Applications and Releases, whose revisions are chains over clusters.
 //! - [`sites`] is about deployments to sites, which have a chain of revisions in every site.
-//! - [`output`], [`progress`] and [`bars`] are the terminal: tables, colours, machine-readable formats, waits.
+//! - [`output`] is the terminal: tables, colours, machine-readable formats.
 //!
 //! What a command decides from is read first, with lists, into plain values; deciding and rendering
 //! are pure.
@@ -21,7 +21,6 @@
 mod adopt;
 mod applications;
 mod args;
-mod bars;
 mod chain;
 mod children;
 mod cli;
@@ -32,11 +31,9 @@ mod delegates;
 mod diff;
 mod error;
 mod events;
-mod follow;
 mod live;
 mod output;
 mod pack;
-mod progress;
 mod rollback;
 mod rollout;
 mod screen;
@@ -45,6 +42,7 @@ mod served;
 mod sites;
 mod target;
 mod tree;
+mod wait;
 
 use std::process::ExitCode;
 

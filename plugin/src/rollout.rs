@@ -5,20 +5,15 @@ mod refusals;
 use std::time::Duration;
 
 use baton_apis::conditions::{self, reasons::PROGRESS_DEADLINE_EXCEEDED};
-use tokio::time::{Instant, timeout_at};
 
 pub(crate) use refusals::Refusals;
 
 use crate::{
-    chain::{Chain, Revision, State, not_found},
+    chain::{Chain, Revision, State},
     commands::Exit,
-    connect::Cluster,
     content::Slices,
     error::Error,
-    live::Follower,
     output::{Output, format::duration, report},
-    progress::Progress,
-    target::Target,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,29 +35,6 @@ pub(crate) struct Rollout {
     pub(crate) ready: u64,
     /// How many objects there are to be; zero where that is unknown.
     pub(crate) of: u64,
-}
-
-/// The slices of the revision that is judged. Nobody writes them again, so they are read once per revision.
-#[derive(Debug, Default)]
-pub(crate) struct SubjectSlices {
-    /// Uid of the revision.
-    read_for: Option<String>,
-    slices: Slices,
-}
-
-impl SubjectSlices {
-    /// Those of a chain's revision; no request when it names none.
-    pub(crate) async fn of(&mut self, cluster: &Cluster, chain: &Chain) -> &Slices {
-        if let Some(revision) = chain.subject()
-            && self.read_for.as_deref() != Some(revision.uid())
-        {
-            // Without the right to read them everything but the number of objects is known.
-            let read = Slices::read(cluster, [revision]).await;
-            self.slices = read.unwrap_or_default();
-            self.read_for = Some(revision.uid().to_owned());
-        }
-        &self.slices
-    }
 }
 
 /// Judges a chain: of a deployment its current revision, or the revision that was named.
@@ -216,101 +188,6 @@ impl Rollout {
         }
         report(&format!("error: {}", self.failure(timeout)));
         Ok(Exit::Negative)
-    }
-}
-
-/// How often what only time decides is looked at.
-const TICK: Duration = Duration::from_secs(5);
-
-/// Follows a rollout with progress until it is done, has failed, or the time is up (zero: no limit). Returns
-/// the last state; `Underway` means that the time was up.
-pub(crate) async fn follow(
-    cluster: &Cluster,
-    target: &Target,
-    timeout: Duration,
-) -> Result<(Chain, Rollout), Error> {
-    follow_until(cluster, target, timeout, |_| false).await
-}
-
-/// As [`follow`]; a refusal that stands is a failure as well.
-pub(crate) async fn follow_unless_refused(
-    cluster: &Cluster,
-    target: &Target,
-    timeout: Duration,
-) -> Result<(Chain, Rollout), Error> {
-    let mut refusals = Refusals::default();
-    follow_until(cluster, target, timeout, |chain| {
-        refusals.stand(chain, Instant::now())
-    })
-    .await
-}
-
-async fn follow_until(
-    cluster: &Cluster,
-    target: &Target,
-    timeout: Duration,
-    mut is_refused: impl FnMut(&Chain) -> bool,
-) -> Result<(Chain, Rollout), Error> {
-    let mut progress = Progress::new();
-    let mut slices = SubjectSlices::default();
-    let mut last = None;
-    let (chain, _) = watch_until(cluster, target, timeout, async |chain| {
-        let chain = chain?;
-        let mut rollout = judge(chain, slices.of(cluster, chain).await);
-        if rollout.outcome == Outcome::Underway && is_refused(chain) {
-            rollout.outcome = Outcome::Failed;
-        }
-        let is_over = rollout.outcome != Outcome::Underway;
-        if !is_over {
-            progress.show(rollout.ready, rollout.of, &rollout.message);
-        }
-        last = Some(rollout);
-        is_over.then_some(())
-    })
-    .await?;
-    let chain = chain.unwrap_or_default();
-    let rollout = last.unwrap_or_else(|| judge(&chain, &Slices::default()));
-    Ok((chain, rollout))
-}
-
-/// Watches a chain until `look` finds in it what is waited for, or the time is up (zero: no limit). It looks after each
-/// change, and every few seconds. Returns the last chain and what was found. That there is no chain (any more) is an
-/// error, unless `look` waits for that.
-pub(crate) async fn watch_until<T>(
-    cluster: &Cluster,
-    target: &Target,
-    timeout: Duration,
-    mut look: impl AsyncFnMut(Option<&Chain>) -> Option<T>,
-) -> Result<(Option<Chain>, Option<T>), Error> {
-    let deadline = (!timeout.is_zero()).then(|| Instant::now() + timeout);
-    let place = cluster.namespace_of(target.candidates()[0]);
-    let mut missing = not_found(target, place);
-    let (mut follower, mut chain) = Follower::start(cluster, target).await?;
-    let mut reported: Option<String> = None;
-    loop {
-        if let Some(found) = look(chain.as_ref()).await {
-            return Ok((chain, Some(found)));
-        }
-        if chain.is_none() {
-            return Err(missing);
-        }
-        missing = Error::NotFound(format!("{target} has been deleted"));
-        let tick = Instant::now() + TICK;
-        let until = deadline.map_or(tick, |deadline| deadline.min(tick));
-        let next = match timeout_at(until, follower.next()).await {
-            Ok(next) => next,
-            Err(_) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
-                return Ok((chain, None));
-            }
-            Err(_) => chain,
-        };
-        if let Some(text) = follower.trouble()
-            && reported.as_deref() != Some(text)
-        {
-            report(&format!("warning: not up to date: {text}"));
-            reported = Some(text.to_owned());
-        }
-        chain = next;
     }
 }
 

@@ -29,8 +29,8 @@ use crate::delegates::Delegates;
 use crate::diff::describe;
 use crate::error::Error;
 use crate::output::format::name;
-use crate::rollout::watch_until;
 use crate::target::{Kind, Target};
+use crate::wait::chain::watch_until;
 
 /// What a deployment holds.
 pub(crate) struct Holding {

@@ -4,7 +4,7 @@ use super::{
     clusters::{ClusterPicture, clusters},
     read::Observed,
 };
-use crate::bars::Bar;
+use crate::wait::bars::Bar;
 
 /// What the bars are, in the plural.
 pub(crate) const NOUN: &str = "clusters";
@@ -46,7 +46,7 @@ mod tests {
     use super::*;
     use crate::{
         applications::fixtures::{mid_rollout, observed},
-        bars::lines,
+        wait::bars::lines,
     };
 
     #[test]

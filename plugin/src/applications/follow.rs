@@ -5,14 +5,16 @@ use std::time::Duration;
 use serde_json::Value;
 
 use super::{
+    bars::{NOUN, bars},
     read::{Observed, Targets, can_have_releases, read, source},
+    state::judge,
     target::{AppTarget, Plural},
 };
 use crate::{
     connect::{Cluster, ListRequest},
     error::Error,
-    follow::{self, Follow},
     live::Watches,
+    wait::{self, Follow, bars::Bars},
 };
 
 /// All collections that an Application is read from.
@@ -107,8 +109,8 @@ impl Follow for Follower {
     }
 }
 
-/// Watches an Application until `look` finds in it what is waited for, or the time is up (zero: no limit). Returns the
-/// last state and what was found.
+/// Watches an Application until `look` finds in it what is waited for, or the time is up (zero: no limit), and shows how
+/// far its clusters are. Returns the last state and what was found.
 ///
 /// # Errors
 /// Those of [`read`], and that what was named is gone.
@@ -116,9 +118,17 @@ pub(crate) async fn watch_until<T>(
     cluster: &Cluster,
     target: &AppTarget,
     timeout: Duration,
-    look: impl FnMut(&Observed) -> Option<T>,
+    mut look: impl FnMut(&Observed) -> Option<T>,
 ) -> Result<(Observed, Option<T>), Error> {
     let mut follower = Follower::start(cluster, target).await?;
-    let found = follow::until(&mut follower, target, timeout, look).await?;
+    let mut shown = Bars::new(NOUN);
+    let found = wait::until(&mut follower, target, timeout, None, async |observed| {
+        let found = look(observed);
+        if found.is_none() {
+            shown.show(&bars(observed), &judge(observed).text());
+        }
+        found
+    });
+    let found = found.await?;
     Ok((follower.last, found))
 }

@@ -29,9 +29,9 @@ use crate::{
         Packed,
         apply::{self, Mode},
     },
-    rollout,
     served::discover,
     target::{Kind, Target},
+    wait::chain::follow_unless_refused,
 };
 
 pub(crate) async fn run(args: &AdoptArgs, global: &GlobalArgs) -> Result<Exit, Error> {
@@ -158,7 +158,7 @@ async fn take_over(
     if args.no_wait {
         return Ok(Exit::Fine);
     }
-    let (_, rollout) = rollout::follow_unless_refused(&places.home, &target, args.timeout).await?;
+    let (_, rollout) = follow_unless_refused(&places.home, &target, args.timeout).await?;
     let exit = rollout.conclude(args.timeout, output)?;
     if exit == Exit::Fine {
         let scope = if kind.is_namespaced() {

@@ -7,15 +7,12 @@ use clap::Args;
 use super::{Exit, pause::note, rollback::application::arrive};
 use crate::{
     applications::{
-        bars::{NOUN, bars},
         follow::watch_until,
         read::read,
-        state::judge,
         steer::{self, Promotion, StepChoice, has_arrived},
         target::{AppArg, Plural},
     },
     args::{GlobalArgs, timeout},
-    bars::Bars,
     connect::{Body, Cluster, Write},
     error::Error,
     rollout::Outcome,
@@ -93,7 +90,6 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
     if args.dry_run || args.no_wait {
         return Ok(Exit::Fine);
     }
-    let mut shown = Bars::new(NOUN);
     let (observed, arrived) = watch_until(&cluster, &application, args.timeout, |observed| {
         let subject = observed.subject();
         let is_ours = subject.and_then(|it| it.metadata.name.as_ref()) == Some(&promotion.release);
@@ -102,14 +98,9 @@ pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit,
             return Some(Outcome::Failed);
         }
         let is_there = subject.is_some_and(|it| it.spec.target_step == promotion.step);
-        let arrived = is_there.then(|| has_arrived(observed)).flatten();
-        if arrived.is_none() {
-            shown.show(&bars(observed), &judge(observed).text());
-        }
-        arrived
+        is_there.then(|| has_arrived(observed)).flatten()
     })
     .await?;
-    drop(shown);
     arrive(&observed, arrived, args.timeout, global)
 }
 

@@ -28,6 +28,7 @@ use crate::{
     rollout::{self, Rollout},
     sites::target::SiteTarget,
     target::{Target, TargetArg, object_name},
+    wait::chain::follow_unless_refused,
 };
 
 /// Attempts for a deployment whose status changes in between.
@@ -172,7 +173,7 @@ pub(crate) async fn arrive(
     follow: &Target,
     timeout: Duration,
 ) -> Result<Rollout, Error> {
-    let (chain, rollout) = rollout::follow_unless_refused(cluster, follow, timeout).await?;
+    let (chain, rollout) = follow_unless_refused(cluster, follow, timeout).await?;
     if let Some(cause) = &done.cause {
         forget(cluster, &chain, cause).await?;
     }

@@ -20,8 +20,9 @@ use crate::{
         format::{DocumentFormat, document, duration},
         report,
     },
-    rollout::{Outcome, SubjectSlices, follow, judge},
+    rollout::{Outcome, judge},
     selection::SelectionArgs,
+    wait::chain::{SubjectSlices, follow},
 };
 
 /// Tell whether a deployment or a revision is rolled out, and if not, why

@@ -18,10 +18,10 @@ use crate::{
         format::{duration, name},
         report,
     },
-    progress::Progress,
-    rollout::{Outcome, judge, title, watch_until},
+    rollout::{Outcome, judge, title},
     sites::target::SiteTarget,
     target::TargetArg,
+    wait::{bars::Bars, chain::watch_until},
 };
 
 /// Wait until something has become of a deployment or a revision
@@ -146,7 +146,7 @@ pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Er
     }
     let target = args.target.target()?;
     let cluster = global.connect().await?;
-    let mut progress = Progress::new();
+    let mut shown = Bars::new("");
     let mut missing = String::new();
     let (_, reached) = watch_until(&cluster, &target, args.timeout, async |chain| {
         let reached = match chain {
@@ -158,14 +158,14 @@ pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Er
             Reached::Yes(message) => Some(Ok(message)),
             Reached::Never(message) => Some(Err(message)),
             Reached::No(message) => {
-                progress.show(0, 0, &message);
+                shown.count(0, 0, &message);
                 missing = message;
                 None
             }
         }
     })
     .await?;
-    drop(progress);
+    drop(shown);
     finish(reached, &missing, args, global)
 }
 

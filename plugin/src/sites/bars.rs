@@ -4,7 +4,7 @@ use super::{
     fleet::{Counts, Fleet},
     read::Observed,
 };
-use crate::bars::Bar;
+use crate::wait::bars::Bar;
 
 /// What the bars are, in the plural.
 pub(crate) const NOUN: &str = "waves";
@@ -41,8 +41,8 @@ fn bar(name: String, counts: &Counts) -> Bar {
 mod tests {
     use super::*;
     use crate::{
-        bars::lines,
         sites::fixtures::{NOW, mid_rollout, observed, ten_thousand},
+        wait::bars::lines,
     };
 
     fn text(observed: &Observed) -> Vec<String> {

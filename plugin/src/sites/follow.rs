@@ -3,18 +3,24 @@
 use std::time::Duration;
 
 use baton_apis::SiteDeployment;
+use k8s_openapi::jiff::Timestamp;
 
 use super::{
+    bars::{NOUN, bars},
     cluster,
+    fleet::Fleet,
     read::{self, Observed, parse, placements, revisions},
+    render::line,
     revision::{SiteRevision, trim},
     target::SiteTarget,
+    verdict::judge,
 };
 use crate::{
     connect::{Cluster, ListQuery, ListRequest},
     error::Error,
-    follow::{self, Follow},
     live::Watches,
+    rollout::Outcome,
+    wait::{self, Follow, bars::Bars},
 };
 
 /// Follows a deployment with its sites.
@@ -157,18 +163,27 @@ fn clusters() -> ListRequest {
     ListRequest::all(cluster::path())
 }
 
-/// Watches a deployment with its sites until `look` finds in it what is waited for, or the time is up (zero: no limit).
-/// Returns the last state and what was found.
+/// Watches a deployment with its sites until its rollout is done or has failed, or the time is up (zero: no limit), and
+/// shows how far its waves are. Returns the last state and what became of the rollout.
 ///
 /// # Errors
 /// Those of [`read::read`], and that the deployment is gone.
-pub(crate) async fn watch_until<T>(
+pub(crate) async fn watch(
     cluster: &Cluster,
     target: &SiteTarget,
     timeout: Duration,
-    look: impl FnMut(&Observed) -> Option<T>,
-) -> Result<(Observed, Option<T>), Error> {
+) -> Result<(Observed, Option<Outcome>), Error> {
     let mut follower = FleetFollower::start(cluster, target).await?;
-    let found = follow::until(&mut follower, target, timeout, look).await?;
+    let mut shown = Bars::new(NOUN);
+    let found = wait::until(&mut follower, target, timeout, None, async |observed| {
+        let verdict = judge(&observed.deployment);
+        if verdict.outcome != Outcome::Underway {
+            return Some(verdict.outcome);
+        }
+        let fleet = Fleet::of(observed, Timestamp::now());
+        shown.show(&bars(observed, &fleet), &line(observed, &verdict));
+        None
+    });
+    let found = found.await?;
     Ok((follower.last, found))
 }

@@ -82,6 +82,14 @@ fn message(observed: &Observed, verdict: &Verdict) -> String {
     format!("{about}; {}", verdict.message)
 }
 
+/// What is waited for, in one line.
+pub(crate) fn line(observed: &Observed, verdict: &Verdict) -> String {
+    match about(observed) {
+        about if about.is_empty() => verdict.message.clone(),
+        about => format!("{about}: {}", verdict.message),
+    }
+}
+
 /// `rollout 3, 1.1.0 -> 1.2.0`, as far as there is one.
 pub(crate) fn about(observed: &Observed) -> String {
     let status = status(&observed.deployment);

@@ -13,8 +13,8 @@ use crate::{
     commands::pause::{Action, switched},
     connect::Cluster,
     error::Error,
-    rollout::watch_until,
     target::Target,
+    wait::chain::watch_until,
 };
 
 impl Holding {

@@ -17,8 +17,9 @@ use crate::{
     connect::Cluster,
     error::Error,
     output::{Output, format::text_at, report},
-    rollout::{Outcome, follow_unless_refused, title},
+    rollout::{Outcome, title},
     target::{Kind, Target},
+    wait::chain::follow_unless_refused,
 };
 
 /// How it goes on after `--apply`.

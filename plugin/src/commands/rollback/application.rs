@@ -3,7 +3,6 @@
 use super::RollbackArgs;
 use crate::{
     applications::{
-        bars::{NOUN, bars},
         follow::watch_until,
         history::current,
         read::{Observed, read},
@@ -12,7 +11,6 @@ use crate::{
         target::{AppKind, AppTarget, Plural},
     },
     args::GlobalArgs,
-    bars::Bars,
     commands::{Exit, pause::note},
     connect::{Body, Cluster, Write},
     error::Error,
@@ -54,20 +52,11 @@ pub(crate) async fn run(
     if args.dry_run || args.no_wait {
         return Ok(Exit::Fine);
     }
-    let mut shown = Bars::new(NOUN);
     // The Release is made from the template by now, or will be.
     let (observed, arrived) = watch_until(&cluster, &application, args.timeout, |observed| {
-        let arrived = current(observed)
-            .is_some()
-            .then(|| has_arrived(observed))
-            .flatten();
-        if arrived.is_none() {
-            shown.show(&bars(observed), &judge(observed).text());
-        }
-        arrived
+        current(observed).and_then(|_| has_arrived(observed))
     })
     .await?;
-    drop(shown);
     arrive(&observed, arrived, args.timeout, global)
 }
 

@@ -1,22 +1,18 @@
 //! `rollback` of a deployment to sites: an older version for all of them.
 
-use k8s_openapi::jiff::Timestamp;
-
 use super::RollbackArgs;
 use crate::{
     args::GlobalArgs,
-    bars::Bars,
-    commands::{Exit, pause::note, status::site::line},
+    commands::{Exit, pause::note},
     connect::{Body, Cluster, Write},
     error::Error,
     output::{format::duration, report},
     rollout::Outcome,
     sites::{
-        bars::{NOUN, bars},
-        fleet::Fleet,
-        follow::watch_until,
+        follow::watch,
         read::{Observed, deployment},
         record::Records,
+        render::line,
         steer::{self, Return},
         target::SiteTarget,
         verdict::judge,
@@ -60,18 +56,7 @@ pub(crate) async fn run(
     if args.dry_run || args.no_wait {
         return Ok(Exit::Fine);
     }
-    let mut shown = Bars::new(NOUN);
-    let (observed, outcome) = watch_until(&cluster, target, args.timeout, |observed| {
-        let verdict = judge(&observed.deployment);
-        if verdict.outcome != Outcome::Underway {
-            return Some(verdict.outcome);
-        }
-        let fleet = Fleet::of(observed, Timestamp::now());
-        shown.show(&bars(observed, &fleet), &line(observed, &verdict));
-        None
-    })
-    .await?;
-    drop(shown);
+    let (observed, outcome) = watch(&cluster, target, args.timeout).await?;
     arrive(&observed, outcome, args, global)
 }
 

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::StatusArgs;
 use crate::{
     applications::{
-        bars::{NOUN, bars},
         clusters::{ClusterPicture, clusters},
         follow::watch_until,
         read::{Observed, read},
@@ -17,7 +16,6 @@ use crate::{
         target::AppTarget,
     },
     args::GlobalArgs,
-    bars::Bars,
     commands::Exit,
     error::Error,
     output::{
@@ -38,17 +36,10 @@ pub(crate) async fn run(
     let cluster = global.connect().await?;
     let output = global.output();
     let observed = if args.watch {
-        let mut shown = Bars::new(NOUN);
         let (observed, found) = watch_until(&cluster, target, args.timeout, |observed| {
-            let verdict = judge(observed);
-            if verdict.outcome != Outcome::Underway {
-                return Some(());
-            }
-            shown.show(&bars(observed), &verdict.text());
-            None
+            (judge(observed).outcome != Outcome::Underway).then_some(())
         })
         .await?;
-        drop(shown);
         if found.is_none() {
             let waited = duration(args.timeout);
             report(&format!("error: not complete after {waited}"));

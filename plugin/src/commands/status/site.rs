@@ -10,7 +10,6 @@ use serde_json::{Value, json};
 use super::{StatusArgs, render::condition_table};
 use crate::{
     args::GlobalArgs,
-    bars::Bars,
     commands::Exit,
     connect::Cluster,
     error::Error,
@@ -22,12 +21,11 @@ use crate::{
     },
     rollout::Outcome,
     sites::{
-        bars::{NOUN, bars},
         fleet::{Counts, Fleet},
-        follow::watch_until,
+        follow::watch,
         overview::Overview,
         read::{Observed, read, status},
-        render::about,
+        render::line,
         target::{SiteKind, SiteTarget},
         verdict::{Verdict, judge},
     },
@@ -45,18 +43,7 @@ pub(crate) async fn run(
     }
     let output = global.output();
     let observed = if args.watch {
-        let mut shown = Bars::new(NOUN);
-        let (observed, found) = watch_until(&cluster, target, args.timeout, |observed| {
-            let verdict = judge(&observed.deployment);
-            if verdict.outcome != Outcome::Underway {
-                return Some(());
-            }
-            let fleet = Fleet::of(observed, Timestamp::now());
-            shown.show(&bars(observed, &fleet), &line(observed, &verdict));
-            None
-        })
-        .await?;
-        drop(shown);
+        let (observed, found) = watch(&cluster, target, args.timeout).await?;
         if found.is_none() {
             let waited = duration(args.timeout);
             report(&format!("error: not rolled out after {waited}"));
@@ -79,14 +66,6 @@ fn exit(verdict: &Verdict) -> Exit {
     match verdict.outcome {
         Outcome::Done => Exit::Fine,
         Outcome::Underway | Outcome::Failed => Exit::Negative,
-    }
-}
-
-/// What is waited for, in one line.
-pub(crate) fn line(observed: &Observed, verdict: &Verdict) -> String {
-    match about(observed) {
-        about if about.is_empty() => verdict.message.clone(),
-        about => format!("{about}: {}", verdict.message),
     }
 }
 

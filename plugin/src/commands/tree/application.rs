@@ -19,7 +19,6 @@ use crate::{
     commands::Exit,
     connect::Cluster,
     error::Error,
-    follow::Follow as _,
     output::{Output, format::document},
     selection::Selection,
     tree::{
@@ -27,6 +26,7 @@ use crate::{
         read::{LiveTree, Scope, once},
         render::Style,
     },
+    wait::Follow as _,
 };
 
 /// Shows an Application, or one of its Releases.

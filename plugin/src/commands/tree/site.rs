@@ -12,7 +12,6 @@ use crate::{
     commands::Exit,
     connect::Cluster,
     error::Error,
-    follow::Follow as _,
     output::{Output, format::document},
     selection::Selection,
     sites::{
@@ -25,6 +24,7 @@ use crate::{
         verdict::judge,
     },
     tree::read::{Scope, once},
+    wait::Follow as _,
 };
 
 /// How many sites are shown one by one where there is little room.

@@ -7,8 +7,6 @@ use crate::{
     args::GlobalArgs,
     commands::Exit,
     error::Error,
-    follow,
-    progress::Progress,
     rollout::Outcome,
     sites::{
         follow::DeploymentFollower,
@@ -16,6 +14,7 @@ use crate::{
         target::SiteTarget,
         verdict::judge,
     },
+    wait::{bars::Bars, until},
 };
 
 pub(crate) async fn run(
@@ -36,7 +35,7 @@ pub(crate) async fn run(
         )));
     }
     let cluster = global.connect().await?;
-    let mut progress = Progress::new();
+    let mut shown = Bars::new("");
     let mut missing = String::new();
     let mut follower = match DeploymentFollower::start(&cluster, target).await {
         Err(Error::NotFound(_)) if args.what == Goal::Deleted => {
@@ -49,15 +48,16 @@ pub(crate) async fn run(
         }
         follower => follower?,
     };
-    let found = follow::until(
+    let found = until(
         &mut follower,
         target,
         args.timeout,
-        |deployment| match look(target, deployment, &args.what) {
+        None,
+        async |deployment| match look(target, deployment, &args.what) {
             Reached::Yes(message) => Some(Ok(message)),
             Reached::Never(message) => Some(Err(message)),
             Reached::No(message) => {
-                progress.show(0, 0, &message);
+                shown.count(0, 0, &message);
                 missing = message;
                 None
             }
@@ -70,7 +70,7 @@ pub(crate) async fn run(
         }
         found => found?,
     };
-    drop(progress);
+    drop(shown);
     finish(found, &missing, args, global)
 }
 

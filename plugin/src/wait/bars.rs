@@ -14,6 +14,9 @@ use crate::output::{Output, report};
 
 /// How often the spinner moves by itself, so that one sees that the wait goes on.
 const TICK: Duration = Duration::from_millis(120);
+/// What is waited for, where the end is known, and where it is not.
+const BOUNDED: &str = "{spinner} [{bar:24}] {pos}/{len} {elapsed} {wide_msg}";
+const UNBOUNDED: &str = "{spinner} {elapsed} {wide_msg}";
 /// Things beyond these are counted: bars that do not fit on a terminal tear it apart.
 const MOST: usize = 12;
 /// Names beyond this are cut.
@@ -51,7 +54,7 @@ struct Terminal {
 }
 
 impl Bars {
-    /// Before anything is shown; `noun` is what the things are, in the plural.
+    /// Before anything is shown; `noun` is what the things are, in the plural, where there may be several.
     pub(crate) fn new(noun: &'static str) -> Self {
         let is_terminal =
             stderr().is_terminal() && std::env::var_os("TERM").is_some_and(|term| term != "dumb");
@@ -70,10 +73,25 @@ impl Bars {
             return;
         }
         for (about, line) in lines(bars, &message) {
-            if self.shown.get(&about) != Some(&line) {
-                report(&line);
-                self.shown.insert(about, line);
-            }
+            self.report(about, line);
+        }
+    }
+
+    /// Shows how far the one thing is that is waited for, `done` of `of` (zero: nobody knows), and the first line of
+    /// what it waits for.
+    pub(crate) fn count(&mut self, done: u64, of: u64, message: &str) {
+        let message = message.lines().next().unwrap_or_default();
+        match &self.terminal {
+            Some(terminal) => terminal.count(done, of, message),
+            None if of > 0 => self.report(String::new(), format!("{done}/{of} {message}")),
+            None => self.report(String::new(), message.to_owned()),
+        }
+    }
+
+    fn report(&mut self, about: String, line: String) {
+        if self.shown.get(&about) != Some(&line) {
+            report(&line);
+            self.shown.insert(about, line);
         }
     }
 }
@@ -101,7 +119,7 @@ impl Terminal {
     fn new() -> Self {
         let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr());
         let message = all.add(ProgressBar::new_spinner());
-        message.set_style(style("{spinner} {elapsed} {wide_msg}"));
+        message.set_style(style(UNBOUNDED));
         message.enable_steady_tick(TICK);
         let more = all.add(ProgressBar::new_spinner());
         more.set_style(style("{wide_msg}"));
@@ -129,9 +147,15 @@ impl Terminal {
             hidden => self.more.set_message(format!("  and {hidden} more {noun}")),
         }
     }
-}
 
-impl Terminal {
+    fn count(&self, done: u64, of: u64, message: &str) {
+        let template = if of > 0 { BOUNDED } else { UNBOUNDED };
+        self.message.set_style(style(template));
+        self.message.set_length(of);
+        self.message.set_position(done.min(of));
+        self.message.set_message(printable(message));
+    }
+
     /// Replaces the bars by others.
     fn stand_anew(&mut self, shown: &[&Bar]) {
         for (_, bar) in self.bars.drain(..) {

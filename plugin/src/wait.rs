@@ -1,5 +1,8 @@
 //! Waiting for something to be seen in what is followed by watches.
 
+pub(crate) mod bars;
+pub(crate) mod chain;
+
 use std::{fmt::Display, time::Duration};
 
 use tokio::time::{Instant, timeout_at};
@@ -24,7 +27,8 @@ pub(crate) trait Follow {
     fn trouble(&self) -> Option<&str>;
 }
 
-/// Follows until `look` finds what is waited for, or the time is up (zero: no limit). Returns what was found.
+/// Follows until `look` finds what is waited for, or the time is up (zero: no limit). It looks after each change, and
+/// after each `tick`, for what only time decides. Returns what was found.
 ///
 /// # Errors
 /// That what is followed, as `name` calls it, is gone.
@@ -32,24 +36,29 @@ pub(crate) async fn until<F: Follow, T>(
     follower: &mut F,
     name: &impl Display,
     timeout: Duration,
-    mut look: impl FnMut(&F::Seen) -> Option<T>,
+    tick: Option<Duration>,
+    mut look: impl AsyncFnMut(&F::Seen) -> Option<T>,
 ) -> Result<Option<T>, Error> {
     let deadline = (!timeout.is_zero()).then(|| Instant::now() + timeout);
     let mut reported: Option<String> = None;
     loop {
-        if let Some(found) = look(follower.last()) {
+        if let Some(found) = look(follower.last()).await {
             return Ok(Some(found));
         }
+        let tick = tick.map(|tick| Instant::now() + tick);
         let next = follower.next();
-        let exists = match deadline {
+        let exists = match deadline.into_iter().chain(tick).min() {
             None => next.await,
-            Some(deadline) => match timeout_at(deadline, next).await {
+            Some(end) => match timeout_at(end, next).await {
                 Ok(exists) => exists,
-                Err(_) => return Ok(None),
+                Err(_) if deadline.is_some_and(|deadline| deadline <= Instant::now()) => {
+                    return Ok(None);
+                }
+                Err(_) => true,
             },
         };
         if !exists {
-            return Err(Error::NotFound(format!("{name} has been deleted")));
+            return Err(deleted(name));
         }
         if let Some(text) = follower.trouble()
             && reported.as_deref() != Some(text)
@@ -58,4 +67,9 @@ pub(crate) async fn until<F: Follow, T>(
             reported = Some(text.to_owned());
         }
     }
+}
+
+/// That what is followed is gone.
+fn deleted(name: &impl Display) -> Error {
+    Error::NotFound(format!("{name} has been deleted"))
 }
