@@ -4,6 +4,7 @@
 //! the chains are.
 
 mod group;
+pub(crate) mod kind;
 mod member;
 
 use std::collections::BTreeMap;
@@ -18,10 +19,7 @@ use serde_json::Value;
 use self::group::group;
 pub(crate) use self::member::{Deployment, Revision, State};
 use crate::{
-    connect::Cluster,
-    error::Error,
-    output::report_once,
-    target::{Kind, Target},
+    chain::kind::ChainKind, connect::Cluster, error::Error, output::report_once, target::Target,
 };
 
 #[derive(Clone, Debug, Default)]
@@ -35,7 +33,7 @@ pub(crate) struct Chain {
 }
 
 impl Chain {
-    pub(crate) fn revision_kind(&self) -> Option<Kind> {
+    pub(crate) fn revision_kind(&self) -> Option<ChainKind> {
         let deployment = self.deployment.as_ref().map(|d| d.kind.revision());
         deployment.or_else(|| self.revisions.first().map(|revision| revision.kind))
     }
@@ -101,7 +99,7 @@ impl Chain {
     }
 
     /// Whether it is the chain of a deployment, or has a revision, of this kind and name.
-    fn has(&self, kind: Kind, name: &str) -> bool {
+    fn has(&self, kind: ChainKind, name: &str) -> bool {
         if kind.is_deployment() {
             let deployment = self.deployment.as_ref();
             deployment
@@ -225,7 +223,7 @@ pub(crate) async fn read(cluster: &Cluster, target: &Target) -> Result<Chain, Er
 /// All chains of the scope of a kind, in a namespace or, where it is `None`, in all of them.
 pub(crate) async fn read_all(
     cluster: &Cluster,
-    kind: Kind,
+    kind: ChainKind,
     namespace: Option<&str>,
 ) -> Result<Vec<Chain>, Error> {
     let (deployments, revisions) = futures::join!(
@@ -263,7 +261,7 @@ pub(crate) fn pick(mut chains: Vec<Chain>, target: &Target) -> Option<Chain> {
 }
 
 /// Which of the chains has what a user named, and of what kind that is.
-pub(crate) fn position(chains: &[Chain], target: &Target) -> Option<(usize, Kind)> {
+pub(crate) fn position(chains: &[Chain], target: &Target) -> Option<(usize, ChainKind)> {
     target.candidates().into_iter().find_map(|kind| {
         let has = |chain: &Chain| chain.has(kind, &target.name);
         Some((chains.iter().position(has)?, kind))
@@ -273,7 +271,7 @@ pub(crate) fn position(chains: &[Chain], target: &Target) -> Option<(usize, Kind
 /// As kubectl says it.
 pub(crate) fn not_found(target: &Target, namespace: Option<&str>) -> Error {
     let kinds = target.candidates();
-    let kinds: Vec<&str> = kinds.iter().map(|kind| kind.plural()).collect();
+    let kinds: Vec<&str> = kinds.iter().map(|kind| kind.plural).collect();
     let place = namespace.map_or_else(String::new, |namespace| {
         format!(" in namespace {namespace:?}")
     });

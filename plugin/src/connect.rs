@@ -5,11 +5,9 @@
 
 use std::sync::Arc;
 
+use baton_apis::url::escape;
 use baton_engine::{Gvk, ObjectKey};
-use baton_kubernetes::{
-    discovery::{Discovery, Resource},
-    wire::escape,
-};
+use baton_kubernetes::discovery::{Discovery, Resource};
 use baton_terminal::{
     connection::{CONNECT_TIMEOUT, server_url},
     error::is_not_served,
@@ -22,10 +20,10 @@ use serde_json::Value;
 use tokio::sync::OnceCell;
 
 use crate::{
+    chain::kind::ChainKind,
     error::Error,
     output::report_once,
     served::{Served, discover},
-    target::Kind,
 };
 
 /// The field manager of everything that this program writes.
@@ -169,12 +167,12 @@ impl Cluster {
     }
 
     /// The namespace in which objects of a kind are named: none for cluster-scoped kinds.
-    pub(crate) fn namespace_of(&self, kind: Kind) -> Option<&str> {
-        kind.is_namespaced().then_some(self.namespace.as_str())
+    pub(crate) fn namespace_of(&self, kind: ChainKind) -> Option<&str> {
+        kind.is_namespaced.then_some(self.namespace.as_str())
     }
 
     /// Reads one of our own objects from the namespace in use; `None` when there is none.
-    pub(crate) async fn get(&self, kind: Kind, name: &str) -> Result<Option<Value>, Error> {
+    pub(crate) async fn get(&self, kind: ChainKind, name: &str) -> Result<Option<Value>, Error> {
         let path = kind.path_of(self.namespace_of(kind), name);
         match self.send(Method::GET, &path, None).await {
             Ok(object) => Ok(Some(object)),
@@ -187,7 +185,7 @@ impl Cluster {
     /// Lists our own objects of a kind: in a namespace, or everywhere where it is `None`.
     pub(crate) async fn list(
         &self,
-        kind: Kind,
+        kind: ChainKind,
         namespace: Option<&str>,
     ) -> Result<Vec<Value>, Error> {
         let path = kind.path(namespace);
@@ -382,10 +380,10 @@ impl Cluster {
         }
     }
 
-    fn not_installed(&self, kind: Kind) -> Error {
+    fn not_installed(&self, kind: ChainKind) -> Error {
         Error::NotInstalled {
             server: self.server.clone(),
-            kind: kind.plural(),
+            kind: kind.plural,
         }
     }
 }

@@ -18,10 +18,10 @@ use serde_json::Value;
 
 use crate::{
     chain::Revision,
+    chain::kind::ChainKind,
     connect::{Cluster, ListQuery, SIDE_BY_SIDE},
     error::Error,
     output::format::place,
-    target::Kind,
 };
 
 /// Up to so many objects of a collection are read one by one; more, and the collection is listed.
@@ -114,7 +114,7 @@ impl Slices {
         cluster: &Cluster,
         revisions: impl IntoIterator<Item = &'a Revision>,
     ) -> Result<Self, Error> {
-        let mut wanted: BTreeMap<(Kind, Option<&str>), BTreeSet<String>> = BTreeMap::new();
+        let mut wanted: BTreeMap<(ChainKind, Option<&str>), BTreeSet<String>> = BTreeMap::new();
         for revision in revisions {
             let names = revision.spec.phases.iter().flatten();
             let names = names.flat_map(|phase| phase.slices.iter().cloned());
@@ -245,7 +245,7 @@ impl Slices {
 /// A revision as its objects name it.
 pub(crate) fn identity(revision: &Revision) -> Identity {
     Identity {
-        kind: revision.kind.name().to_owned(),
+        kind: revision.kind.name.to_owned(),
         namespace: revision.namespace().unwrap_or_default().to_owned(),
         name: revision.name().to_owned(),
         uid: revision.uid().to_owned(),
@@ -254,17 +254,8 @@ pub(crate) fn identity(revision: &Revision) -> Identity {
 }
 
 /// Path of the slices of revisions of a kind.
-pub(crate) fn collection(kind: Kind, namespace: Option<&str>) -> String {
-    let path = kind.path(namespace);
-    let root = path
-        .rsplit_once('/')
-        .map_or(path.as_str(), |(root, _)| root);
-    let plural = if kind.is_namespaced() {
-        "objectslices"
-    } else {
-        "clusterobjectslices"
-    };
-    format!("{root}/{plural}")
+pub(crate) fn collection(kind: ChainKind, namespace: Option<&str>) -> String {
+    kind.slice().path(namespace)
 }
 
 /// Reads those objects of a collection that have one of the names: a few one by one, many by a list.

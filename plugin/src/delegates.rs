@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_apis::{conditions::AVAILABLE, constants::API_VERSION};
+use baton_apis::{conditions::AVAILABLE, kinds};
 use baton_engine::{
     delegated::names,
     object::{Identity, controller, is_terminating, text},
@@ -183,10 +183,8 @@ pub(crate) fn sources(wanted: &[WantedRevision<'_>]) -> BTreeSet<ListRequest> {
         .iter()
         .filter(|(_, content)| content.phases.iter().any(Phase::is_delegated));
     let paths = delegating.map(|(revision, _)| match revision.namespace() {
-        Some(namespace) => {
-            format!("/apis/{API_VERSION}/namespaces/{namespace}/objectsetphases")
-        }
-        None => format!("/apis/{API_VERSION}/clusterobjectsetphases"),
+        None => kinds::CLUSTER_OBJECT_SET_PHASE.path(None),
+        namespace => kinds::OBJECT_SET_PHASE.path(namespace),
     });
     paths.map(ListRequest::all).collect()
 }

@@ -31,7 +31,7 @@ impl Subjects {
     pub(crate) async fn add(&mut self, cluster: &Cluster, chains: &[Chain]) -> Result<(), Error> {
         for deployment in chains.iter().filter_map(|chain| chain.deployment.as_ref()) {
             let namespace = deployment.namespace();
-            self.insert(GROUP, deployment.kind.name(), namespace, deployment.name());
+            self.insert(GROUP, deployment.kind.name, namespace, deployment.name());
         }
         let revisions = chains.iter().flat_map(|chain| &chain.revisions);
         let new: Vec<_> = revisions
@@ -50,7 +50,7 @@ impl Subjects {
 
     /// Adds a revision and the objects of its delegated phases, but not what is in the phases.
     pub(crate) fn add_revision(&mut self, revision: &Revision) {
-        let (kind, namespace) = (revision.kind.name(), revision.namespace());
+        let (kind, namespace) = (revision.kind.name, revision.namespace());
         self.insert(GROUP, kind, namespace, revision.name());
         let phases = revision.spec.phases.iter().flatten();
         for phase in phases.filter(|phase| !phase.class.is_empty()) {

@@ -30,13 +30,13 @@ use crate::diff::describe;
 use crate::error::Error;
 use crate::output::format::name;
 use crate::rollout::watch_until;
-use crate::target::{Kind, Target};
+use crate::{chain::kind::ChainKind, target::Target};
 
 /// What a deployment holds.
 pub(crate) struct Holding {
     /// The deployment, which may be gone already.
     pub(crate) target: Target,
-    kind: Kind,
+    kind: ChainKind,
     chain: Chain,
     /// Objects that its revisions control, or have let go of, in the order of their phases.
     pub(crate) objects: Vec<(Gvk, ObjectKey)>,
@@ -45,7 +45,7 @@ pub(crate) struct Holding {
 }
 
 /// Reads what a deployment of a name holds, or what is left of one whose deletion was interrupted.
-pub(crate) async fn read(cluster: &Cluster, kind: Kind, name: &str) -> Result<Holding, Error> {
+pub(crate) async fn read(cluster: &Cluster, kind: ChainKind, name: &str) -> Result<Holding, Error> {
     let target = Target::new(kind, name);
     let chains = read_all(cluster, kind, cluster.namespace_of(kind)).await?;
     let chain = chain_of(chains, name);

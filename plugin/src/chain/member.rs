@@ -11,13 +11,13 @@ use k8s_openapi::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use crate::target::{Kind, Target};
+use crate::{chain::kind::ChainKind, target::Target};
 
 /// An object of one of our kinds.
 #[derive(Clone, Debug)]
 pub(crate) struct Member<S, T> {
     /// Which kind, of those with this spec.
-    pub(crate) kind: Kind,
+    pub(crate) kind: ChainKind,
     pub(crate) metadata: ObjectMeta,
     pub(crate) spec: S,
     pub(crate) status: T,
@@ -62,7 +62,7 @@ where
                 text("/metadata/name").unwrap_or("without a name")
             )
         };
-        let kind = Kind::of(&object)
+        let kind = ChainKind::of(&object)
             .ok_or_else(|| serde_json::Error::custom(format!("{} is none of our kinds", name())))?;
         let parts = Parts::<S, T>::deserialize(&object).map_err(|error| {
             serde_json::Error::custom(format!("{} is left out: {error}", name()))

@@ -14,6 +14,7 @@ use super::Exit;
 use crate::{
     applications::{self, target::AppTarget},
     args::GlobalArgs,
+    chain::kind::ChainKind,
     chain::{self, Chain, Revision},
     children::Found,
     connect::{Cluster, SIDE_BY_SIDE},
@@ -36,7 +37,7 @@ use crate::{
     rollback::numbered,
     rollout::title,
     sites::{self, target::SiteTarget},
-    target::{Kind, TargetArg, object_name},
+    target::{TargetArg, object_name},
 };
 
 const USAGE: &str = "\
@@ -160,7 +161,7 @@ async fn with_file(path: &Path, args: &DiffArgs, global: &GlobalArgs) -> Result<
     }
     let mut sections = Vec::new();
     for mut subject in given.subjects {
-        let Some(kind) = Kind::of(&subject) else {
+        let Some(kind) = ChainKind::of(&subject) else {
             continue;
         };
         input::place(&mut subject, cluster, global)?;

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::Exit;
 use crate::{
     args::GlobalArgs,
+    chain::kind::ChainKind,
     chain::{Deployment, Revision, not_found},
     connect::{Body, Cluster, Write},
     error::Error,
@@ -19,7 +20,7 @@ use crate::{
         steer,
         target::{AnyTarget, SiteTarget},
     },
-    target::{Kind, Target, parse_all},
+    target::{Target, parse_all},
 };
 
 /// Attempts for a revision that changes in between.
@@ -200,7 +201,7 @@ impl Subject {
         Err(not_found(target, cluster.namespace_of(kinds[0])))
     }
 
-    fn parse(kind: Kind, object: Value) -> Result<Self, serde_json::Error> {
+    fn parse(kind: ChainKind, object: Value) -> Result<Self, serde_json::Error> {
         Ok(if kind.is_deployment() {
             Self::Deployment(Box::new(Deployment::parse(object)?))
         } else {
@@ -298,7 +299,7 @@ mod tests {
     fn subject(text: &str) -> Subject {
         let mut object: Value = serde_saphyr::from_str(text).unwrap();
         object["apiVersion"] = "package-operator.run/v1alpha1".into();
-        let kind = Kind::of(&object).unwrap();
+        let kind = ChainKind::of(&object).unwrap();
         Subject::parse(kind, object).unwrap()
     }
 

@@ -365,7 +365,7 @@ fn as_revision(deployment: &Deployment) -> Result<Revision, Error> {
     let template = &deployment.object["spec"]["template"];
     let object = json!({
         "apiVersion": deployment.object["apiVersion"],
-        "kind": deployment.kind.revision().name(),
+        "kind": deployment.kind.revision().name,
         "metadata": {
             "name": deployment.name(),
             "namespace": deployment.metadata.namespace,

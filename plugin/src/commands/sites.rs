@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use baton_apis::constants::{API_VERSION, LABEL_SITE, LABEL_SITE_DEPLOYMENT};
+use baton_apis::{
+    constants::{LABEL_SITE, LABEL_SITE_DEPLOYMENT},
+    kinds,
+};
 use baton_engine::names::is_label_value;
-use baton_kubernetes::wire::escape;
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::Selector;
@@ -99,12 +101,8 @@ async fn clusters(cluster: &Cluster, args: &SitesArgs) -> Result<Clusters, Error
 /// The revisions of these sites, by one list.
 async fn chains(cluster: &Cluster, args: &SitesArgs) -> Result<Chains, Error> {
     let is_everywhere = args.all.all_namespaces;
-    let path = if is_everywhere {
-        format!("/apis/{API_VERSION}/objectsets")
-    } else {
-        let namespace = escape(&cluster.namespace);
-        format!("/apis/{API_VERSION}/namespaces/{namespace}/objectsets")
-    };
+    let namespace = (!is_everywhere).then_some(cluster.namespace.as_str());
+    let path = kinds::OBJECT_SET.path(namespace);
     // A name that is no value of a label cannot be asked for.
     let can_be_asked = args.names.iter().all(|name| is_label_value(name));
     let labels = if args.names.is_empty() || !can_be_asked {

@@ -24,13 +24,13 @@ use super::places::{PlacedChildren, Places, unseen};
 use super::plan::{Plan, as_next, itself, last_applied, of_deployment, of_revision, three_way};
 use super::revisions::{Side, settings};
 use super::{Section, Tone, takeover};
+use crate::chain::kind::ChainKind;
 use crate::chain::{Revision, read_all};
 use crate::children::Found;
 use crate::connect::{Body, Cluster, SIDE_BY_SIDE, Write};
 use crate::content::{RevisionContent, Slices};
 use crate::error::Error;
 use crate::output::format::name;
-use crate::target::Kind;
 
 /// The namespace that every cluster has.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -104,7 +104,7 @@ pub(crate) async fn retried<T>(
 pub(crate) async fn forecast(
     places: &Places,
     object: &Value,
-    kind: Kind,
+    kind: ChainKind,
     given: &[Value],
 ) -> Result<Vec<Section>, Error> {
     let cluster = &places.home;
@@ -134,7 +134,7 @@ pub(crate) async fn forecast(
 async fn dry_run_itself(
     cluster: &Cluster,
     path: &str,
-    kind: Kind,
+    kind: ChainKind,
     object: &Value,
     live: Option<&Value>,
 ) -> Result<Value, Error> {

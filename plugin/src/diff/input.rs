@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::applications::forecast::is_application;
 use crate::args::GlobalArgs;
+use crate::chain::kind::ChainKind;
 use crate::connect::Cluster;
 use crate::error::Error;
 use crate::output::report;
@@ -16,7 +17,6 @@ use crate::pack::input::{self, Input};
 use crate::pack::source_location::InputErrors;
 use crate::pack::{self, Options, scope};
 use crate::sites::forecast::is_application as is_site_application;
-use crate::target::Kind;
 
 const SLICES: [&str; 2] = ["ObjectSlice", "ClusterObjectSlice"];
 
@@ -116,7 +116,7 @@ fn sort(sources: &[InputText]) -> Result<(Given, Vec<String>), Error> {
                     text.unwrap_or_default()
                 };
                 let name = object.pointer("/metadata/name").and_then(Value::as_str);
-                if Kind::of(&object).is_some() {
+                if ChainKind::of(&object).is_some() {
                     given.subjects.push(object);
                 } else if text("apiVersion") == API_VERSION && SLICES.contains(&text("kind")) {
                     given.slices.push(object);
@@ -217,8 +217,8 @@ mod tests {
 
     #[test]
     fn objects_without_a_namespace_get_the_one_in_use() {
-        let check = |own: &str, asked: Option<&str>, kind: Kind| {
-            let mut object = serde_json::json!({"kind": kind.name(), "metadata": {"name": "web"}});
+        let check = |own: &str, asked: Option<&str>, kind: ChainKind| {
+            let mut object = serde_json::json!({"kind": kind.name, "metadata": {"name": "web"}});
             if !own.is_empty() {
                 object["metadata"]["namespace"] = own.into();
             }
@@ -231,7 +231,7 @@ mod tests {
                 Err(error) => error.to_string(),
             }
         };
-        let kind = Kind::ObjectDeployment;
+        let kind = ChainKind::ObjectDeployment;
         assert_eq!(check("", None, kind), "current");
         assert_eq!(check("", Some("shop"), kind), "shop");
         assert_eq!(check("shop", None, kind), "shop");
@@ -240,6 +240,6 @@ mod tests {
             check("shop", Some("other"), kind),
             "the namespace from the provided object \"shop\" does not match the namespace \"other\""
         );
-        assert_eq!(check("", Some("shop"), Kind::ClusterObjectSet), "none");
+        assert_eq!(check("", Some("shop"), ChainKind::ClusterObjectSet), "none");
     }
 }

@@ -11,20 +11,20 @@ use super::forecast::read_again;
 use super::places::unseen;
 use super::plan::{Plan, as_next, of_deployment, of_revision};
 use super::{Section, Tone, going};
+use crate::chain::kind::ChainKind;
 use crate::chain::{Chain, Revision, read_all};
 use crate::children::{Found, NOT_SERVED};
 use crate::connect::{Cluster, SIDE_BY_SIDE};
 use crate::content::{Phase, RevisionContent, Slices};
 use crate::error::Error;
 use crate::output::{format::text_at, report, report_once};
-use crate::target::Kind;
 
 /// An object that only older revisions want, with the phase that it is in.
 type Left<'a> = (&'a Phase, &'a Desired);
 
 /// A deployment or a revision that is about to be applied.
 pub(crate) struct Coming {
-    kind: Kind,
+    kind: ChainKind,
     object: Value,
     /// All chains of its scope.
     pub(crate) chains: Result<Vec<Chain>, Error>,
@@ -33,12 +33,12 @@ pub(crate) struct Coming {
 impl Coming {
     /// Reads what there is before it. That this fails is an error only to those who need the chains.
     pub(crate) async fn read(cluster: &Cluster, object: &Value) -> Result<Self, Error> {
-        let kind = Kind::of(object).ok_or_else(|| {
+        let kind = ChainKind::of(object).ok_or_else(|| {
             let kind = text_at(object, "/kind");
             Error::Impossible(format!("{kind} is no deployment and no revision"))
         })?;
         let mut object = object.clone();
-        if kind.is_namespaced() && object["metadata"]["namespace"].as_str().is_none() {
+        if kind.is_namespaced && object["metadata"]["namespace"].as_str().is_none() {
             object["metadata"]["namespace"] = cluster.namespace.as_str().into();
         }
         let chains = read_all(cluster, kind, object["metadata"]["namespace"].as_str()).await;
@@ -84,7 +84,7 @@ impl Coming {
     }
 }
 
-fn plan(kind: Kind, object: &Value, chains: &[Chain]) -> Result<Option<Plan>, Error> {
+fn plan(kind: ChainKind, object: &Value, chains: &[Chain]) -> Result<Option<Plan>, Error> {
     if kind.is_deployment() {
         return of_deployment(object, chains);
     }
@@ -101,7 +101,7 @@ fn plan(kind: Kind, object: &Value, chains: &[Chain]) -> Result<Option<Plan>, Er
 pub(crate) async fn warn_before_revision(
     cluster: &Cluster,
     chain: &Chain,
-    kind: Kind,
+    kind: ChainKind,
     object: &Value,
 ) {
     let plan = plan(kind, object, std::slice::from_ref(chain));

@@ -2,7 +2,7 @@
 
 use std::pin::pin;
 
-use baton_kubernetes::wire::escape;
+use baton_apis::kinds::Kind;
 use baton_terminal::error::is_not_served;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::core::Status;
@@ -161,18 +161,12 @@ fn same(before: &Value, after: &Value) -> bool {
 }
 
 fn path(cluster: &Cluster, object: &Value) -> String {
-    let kind = text_at(object, "/kind");
-    let plural = format!("{}s", kind.to_ascii_lowercase());
-    let prefix = format!("/apis/{}", text_at(object, "/apiVersion"));
-    let name = escape(text_at(object, "/metadata/name"));
-    if kind.starts_with("Cluster") {
-        return format!("{prefix}/{plural}/{name}");
-    }
+    let kind = Kind::of(object).expect("what was packed is of our own kinds");
     let namespace = match text_at(object, "/metadata/namespace") {
         "" => cluster.namespace.as_str(),
         namespace => namespace,
     };
-    format!("{prefix}/namespaces/{}/{plural}/{name}", escape(namespace))
+    kind.path_of(Some(namespace), text_at(object, "/metadata/name"))
 }
 
 /// Says what to do about refusals that have one cause only.

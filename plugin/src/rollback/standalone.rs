@@ -7,10 +7,11 @@ use serde_json::Value;
 
 use super::write::{next_name, next_revision};
 use crate::{
+    chain::kind::ChainKind,
     chain::{Chain, Revision},
     connect::{Body, Cluster, Write},
     error::Error,
-    target::{Kind, Target},
+    target::Target,
 };
 
 /// Whether a next revision of the chain of `target` may be made by hand.
@@ -84,7 +85,7 @@ pub(crate) fn next(
 
 pub(crate) async fn create(
     cluster: &Cluster,
-    kind: Kind,
+    kind: ChainKind,
     revision: &Value,
     dry_run: bool,
 ) -> Result<Value, Error> {
@@ -95,7 +96,7 @@ pub(crate) async fn create(
             let name = revision["metadata"]["name"].as_str().unwrap_or_default();
             Err(Error::Impossible(format!(
                 "{} {name:?} exists already and is not of this chain; choose another name with --name",
-                kind.plural()
+                kind.plural
             )))
         }
         result => result,

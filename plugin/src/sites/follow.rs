@@ -111,7 +111,7 @@ impl DeploymentFollower {
 
     fn own(&self) -> ListRequest {
         ListRequest {
-            path: self.target.kind.path(&self.namespace),
+            path: self.target.kind.path(Some(&self.namespace)),
             query: ListQuery::named(&self.target.name),
         }
     }

@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{
-    SiteApplication, SiteDeployment, SiteDeploymentStatus,
-    constants::{API_VERSION, LABEL_SITE_DEPLOYMENT},
+    SiteApplication, SiteDeployment, SiteDeploymentStatus, constants::LABEL_SITE_DEPLOYMENT, kinds,
+    url::escape,
 };
-use baton_kubernetes::wire::escape;
 use baton_terminal::error::is_not_served;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::de::DeserializeOwned;
@@ -110,10 +109,7 @@ pub(crate) fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a C
 /// Revisions of a deployment; of one site where that is named.
 pub(crate) fn revisions(namespace: &str, deployment: &str) -> ListRequest {
     ListRequest {
-        path: format!(
-            "/apis/{API_VERSION}/namespaces/{}/objectsets",
-            escape(namespace)
-        ),
+        path: kinds::OBJECT_SET.path(Some(namespace)),
         query: labelled(deployment),
     }
 }
@@ -191,7 +187,7 @@ pub(crate) async fn deployments_of(
     cluster: &Cluster,
     application: &str,
 ) -> Result<Vec<SiteDeployment>, Error> {
-    let path = SiteKind::Deployment.path(&cluster.namespace);
+    let path = kinds::SITE_DEPLOYMENT.path(Some(&cluster.namespace));
     let found = cluster.list_at(&path, &ListQuery::default()).await;
     let found = found.map_err(|error| unserved(cluster, SiteKind::Deployment, error))?;
     let parsed = found.into_iter().filter_map(|object| {
@@ -215,7 +211,7 @@ pub(crate) fn unserved(cluster: &Cluster, kind: SiteKind, error: Error) -> Error
     match error {
         Error::Refused(status) if is_not_served(&status) => Error::NoSites {
             server: cluster.server.clone(),
-            kind: kind.plural(),
+            kind: kind.plural,
         },
         error => error,
     }
@@ -225,8 +221,7 @@ pub(crate) fn unserved(cluster: &Cluster, kind: SiteKind, error: Error) -> Error
 pub(crate) fn not_found(target: &SiteTarget, namespace: &str) -> Error {
     Error::NotFound(format!(
         "{} {:?} not found in namespace {namespace:?}",
-        target.kind.plural(),
-        target.name
+        target.kind.plural, target.name
     ))
 }
 

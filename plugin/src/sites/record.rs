@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::{read::records_path, revision::time_at};
 use crate::{
     chain::Revision,
+    chain::kind::ChainKind,
     connect::{Cluster, ListQuery},
     content::Slices,
     diff::{
@@ -15,7 +16,6 @@ use crate::{
     },
     error::Error,
     output::format::{first, text_at},
-    target::Kind,
 };
 
 /// How many versions a message names.
@@ -74,7 +74,7 @@ impl Record {
 fn as_revision(namespace: &str, content: &Value) -> Result<Revision, serde_json::Error> {
     Revision::parse(json!({
         "apiVersion": "package-operator.run/v1alpha1",
-        "kind": Kind::ObjectSet.name(),
+        "kind": ChainKind::ObjectSet.name,
         "metadata": { "name": "", "namespace": namespace },
         "spec": content,
     }))

@@ -96,7 +96,7 @@ pub(crate) fn picture(
             message.clear();
         }
         RevisionPicture {
-            kind: revision.kind.name().to_owned(),
+            kind: revision.kind.name.to_owned(),
             name: revision.name().to_owned(),
             revision: revision.number(),
             state: revision.state().as_str(),
@@ -143,7 +143,7 @@ fn head(deployment: &Deployment) -> DeploymentPicture {
         _ => "",
     };
     DeploymentPicture {
-        kind: deployment.kind.name().to_owned(),
+        kind: deployment.kind.name.to_owned(),
         name: deployment.name().to_owned(),
         available: Health::of_status(available.map(|condition| condition.status.as_str())),
         paused: deployment.spec.paused,
@@ -367,7 +367,7 @@ fn about_delegate(
         DelegateState::Missing if revision.is_archived() => return String::new(),
         DelegateState::Missing => {
             let [name, _] = names(revision.name(), &phase.name);
-            return format!("there is no {}Phase {name}", revision.kind.name());
+            return format!("there is no {}Phase {name}", revision.kind.name);
         }
         DelegateState::Unreadable(why) => return why.to_owned(),
     };

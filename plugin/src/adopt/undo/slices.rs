@@ -2,18 +2,19 @@
 
 use std::collections::BTreeSet;
 
-use baton_apis::constants::{GROUP, LABEL_OBJECT_DEPLOYMENT};
+use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
 use baton_engine::object::{owner_references, text};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::chain::{Chain, read_all};
-use crate::connect::{Body, Cluster, ListQuery};
-use crate::content;
-use crate::error::Error;
-use crate::output::format::text_at;
-use crate::pack::build::LABEL_SLICE_OWNER;
-use crate::target::Kind;
+use crate::{
+    chain::{Chain, kind::ChainKind, read_all},
+    connect::{Body, Cluster, ListQuery},
+    content,
+    error::Error,
+    output::format::text_at,
+    pack::build::LABEL_SLICE_OWNER,
+};
 
 /// Labels whose value is the deployment that a slice was made for: by the manager, and by `pack`.
 const OF_DEPLOYMENT: [&str; 2] = [LABEL_OBJECT_DEPLOYMENT, LABEL_SLICE_OWNER];
@@ -21,7 +22,7 @@ const OF_DEPLOYMENT: [&str; 2] = [LABEL_OBJECT_DEPLOYMENT, LABEL_SLICE_OWNER];
 /// Where the slices of deployments of a kind are.
 pub(super) struct Collection<'a> {
     pub(super) cluster: &'a Cluster,
-    pub(super) kind: Kind,
+    pub(super) kind: ChainKind,
 }
 
 impl Collection<'_> {
@@ -82,12 +83,13 @@ impl Collection<'_> {
 
     /// As kubectl names it.
     pub(super) fn title(&self, slice: &Value) -> String {
-        let kind = if self.kind.is_namespaced() {
-            "objectslice"
-        } else {
-            "clusterobjectslice"
-        };
-        format!("{kind}.{GROUP}/{}", text_at(slice, "/metadata/name"))
+        let kind = self.kind.slice();
+        format!(
+            "{}.{}/{}",
+            kind.singular(),
+            kind.group,
+            text_at(slice, "/metadata/name")
+        )
     }
 
     /// Deletes one in the state that it was read in.

@@ -10,6 +10,7 @@ use super::Candidates;
 use crate::{
     applications::target::AppKind,
     args::GlobalArgs,
+    chain::kind::ChainKind,
     chain::{self, Revision},
     connect::{Cluster, ListQuery},
     error::Error,
@@ -20,7 +21,7 @@ use crate::{
         record::Records,
         target::{SiteKind, SiteTarget},
     },
-    target::{Kind, Target, parse_all},
+    target::{Target, chain_kind, parse_all},
 };
 
 /// Names of deployments; behind a kind and a slash, names of that kind.
@@ -32,8 +33,8 @@ pub(super) async fn targets(global: &GlobalArgs, last: &str) -> Result<Candidate
         Some((word, _)) if SiteKind::of_word(word).is_some() => {
             return site_targets(global, last).await;
         }
-        Some((word, _)) => (format!("{word}/"), word.parse::<Kind>()?),
-        None => (String::new(), Kind::ObjectDeployment),
+        Some((word, _)) => (format!("{word}/"), chain_kind(word)?),
+        None => (String::new(), ChainKind::ObjectDeployment),
     };
     let cluster = global.connect().await?;
     let path = kind.path(cluster.namespace_of(kind));
@@ -53,7 +54,7 @@ pub(super) async fn applications(global: &GlobalArgs, last: &str) -> Result<Cand
         return Ok(Candidates::new());
     };
     let cluster = global.connect().await?;
-    let path = kind.plural().path(&cluster.namespace);
+    let path = kind.path(Some(&cluster.namespace));
     names(&cluster, &path, &prefix).await
 }
 
@@ -67,7 +68,7 @@ pub(super) async fn site_targets(global: &GlobalArgs, last: &str) -> Result<Cand
         return Ok(Candidates::new());
     };
     let cluster = global.connect().await?;
-    names(&cluster, &kind.path(&cluster.namespace), &prefix).await
+    names(&cluster, &kind.path(Some(&cluster.namespace)), &prefix).await
 }
 
 /// Names of sites.
@@ -138,7 +139,7 @@ pub(super) async fn revisions(global: &GlobalArgs, words: &[String]) -> Result<C
 
 /// The revisions that carry the name of a deployment, by one list.
 async fn of_deployment(cluster: &Cluster, target: &Target) -> Result<Vec<Revision>, Error> {
-    let kind = target.kind.unwrap_or(Kind::ObjectDeployment);
+    let kind = target.kind.unwrap_or(ChainKind::ObjectDeployment);
     if !kind.is_deployment() {
         return Ok(Vec::new());
     }

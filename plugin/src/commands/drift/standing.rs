@@ -199,7 +199,7 @@ fn row(revision: &Revision, desired: &Desired, (drift, remark): (Drift, String))
     Row {
         namespace: desired.key.namespace.clone(),
         object: super::render::object(&desired.key),
-        owner: format!("{}/{}", revision.kind.name(), revision.name()),
+        owner: format!("{}/{}", revision.kind.name, revision.name()),
         drift,
         state: State::Standing(state),
     }

@@ -68,7 +68,7 @@ fn head(text: &mut String, revision: &Revision, is_current: bool, now: Timestamp
     if let Some(namespace) = revision.namespace() {
         field("Namespace", namespace);
     }
-    field("Kind", revision.kind.name());
+    field("Kind", revision.kind.name);
     let number = revision
         .number()
         .map_or("<none>".to_owned(), |number| number.to_string());

@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::{
     args::{GlobalArgs, timeout},
+    chain::kind::ChainKind,
     chain::{Chain, pick},
     commands::{
         Exit,
@@ -18,7 +19,7 @@ use crate::{
     error::Error,
     output::{Output, format::text_at, report},
     rollout::{Outcome, follow_unless_refused, title},
-    target::{Kind, Target},
+    target::Target,
 };
 
 /// How it goes on after `--apply`.
@@ -170,7 +171,7 @@ fn current(chain: &Chain) -> Before {
 }
 
 fn target(object: &Value) -> Result<Target, Error> {
-    let kind = Kind::of(object).ok_or_else(|| {
+    let kind = ChainKind::of(object).ok_or_else(|| {
         let kind = text_at(object, "/kind");
         Error::Impossible(format!("{kind} cannot be waited for"))
     })?;

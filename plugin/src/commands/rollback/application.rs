@@ -1,5 +1,7 @@
 //! `rollback` of an Application: an older Release's environment as its template, in all clusters.
 
+use baton_apis::kinds;
+
 use super::RollbackArgs;
 use crate::{
     applications::{
@@ -9,7 +11,7 @@ use crate::{
         read::{Observed, read},
         state::judge,
         steer::{self, Return, has_arrived},
-        target::{AppKind, AppTarget, Plural},
+        target::{AppKind, AppTarget},
     },
     args::GlobalArgs,
     bars::Bars,
@@ -115,7 +117,7 @@ async fn roll(
         let Some(patch) = &found.patch else {
             return Ok((observed.target(), found));
         };
-        let url = Plural::Applications.path_of(&cluster.namespace, &observed.name);
+        let url = kinds::APPLICATION.path_of(Some(&cluster.namespace), &observed.name);
         let write = Write::new(Body::JsonPatch, args.dry_run);
         match cluster.write(&url, write, patch).await {
             Ok(_) => return Ok((observed.target(), found)),

@@ -1,7 +1,7 @@
 //! The last line that the crashed containers of failing workloads have logged.
 
 use anstream::adapter::strip_str;
-use baton_apis::WaitingForObject;
+use baton_apis::{WaitingForObject, url::escape};
 use baton_engine::{
     Gvk, ObjectKey,
     texts::cut,
@@ -10,7 +10,6 @@ use baton_engine::{
 use baton_kubernetes::{
     path,
     pods::{MOST, pods_path},
-    wire::escape,
 };
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};

@@ -89,7 +89,7 @@ fn judge_unseen(
             "{title} is in {}/{}, which would delete it with --no-secrets unless it is annotated \
              baton.run/deletion=keep, and that cannot be checked: {why}; nothing was written. Somebody who may read \
              the Secret can apply this",
-            revision.kind.name(),
+            revision.kind.name,
             revision.name(),
         ))),
         None => Ok(format!("whether {title} exists is not known: {why}")),

@@ -1,0 +1,75 @@
+//! The kinds that chains consist of.
+
+use std::ops::Deref;
+
+use baton_apis::kinds::{self, Kind};
+use serde_json::Value;
+
+/// A kind of a chain: deployments and revisions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum ChainKind {
+    ObjectDeployment,
+    ClusterObjectDeployment,
+    ObjectSet,
+    ClusterObjectSet,
+}
+
+impl ChainKind {
+    pub(crate) const ALL: [Self; 4] = [
+        Self::ObjectDeployment,
+        Self::ClusterObjectDeployment,
+        Self::ObjectSet,
+        Self::ClusterObjectSet,
+    ];
+
+    /// The kind of an object that the server returned; `None` for any other kind.
+    pub(crate) fn of(object: &Value) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.is_of(object))
+    }
+
+    /// True for deployments, false for revisions.
+    pub(crate) fn is_deployment(self) -> bool {
+        self == self.deployment()
+    }
+
+    /// The kind of the revisions of a deployment of this kind, or of the same chain.
+    pub(crate) fn revision(self) -> Self {
+        if self.is_namespaced {
+            Self::ObjectSet
+        } else {
+            Self::ClusterObjectSet
+        }
+    }
+
+    /// The kind of the deployments of the same scope.
+    pub(crate) fn deployment(self) -> Self {
+        if self.is_namespaced {
+            Self::ObjectDeployment
+        } else {
+            Self::ClusterObjectDeployment
+        }
+    }
+
+    /// The kind of the slices of the same scope.
+    pub(crate) fn slice(self) -> &'static Kind {
+        if self.is_namespaced {
+            &kinds::OBJECT_SLICE
+        } else {
+            &kinds::CLUSTER_OBJECT_SLICE
+        }
+    }
+}
+
+/// The row of the kind in the table of all kinds.
+impl Deref for ChainKind {
+    type Target = Kind;
+
+    fn deref(&self) -> &Kind {
+        match self {
+            Self::ObjectDeployment => &kinds::OBJECT_DEPLOYMENT,
+            Self::ClusterObjectDeployment => &kinds::CLUSTER_OBJECT_DEPLOYMENT,
+            Self::ObjectSet => &kinds::OBJECT_SET,
+            Self::ClusterObjectSet => &kinds::CLUSTER_OBJECT_SET,
+        }
+    }
+}
