@@ -14,10 +14,12 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::ResourceExt as _;
 
 use super::SiteDeployments;
-use crate::controllers::{
-    BURST,
-    sites::{Stores, placement::Choices},
-    store::{Change, Key},
+use crate::{
+    controllers::{
+        sites::{Stores, placement::Choices},
+        store::{Change, Key},
+    },
+    delivery::shared::BURST,
 };
 
 /// Thousands of sites report at the same time: they are planned for together.
