@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use baton_apis::constants::GROUP;
 use baton_engine::{Gvk, ObjectKey, delegated::names};
+use baton_view::{
+    chain::{Chain, member::Revision},
+    content::{FEW, Slices},
+    lists::ListRequest,
+    object::text_at,
+};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use crate::{
-    chain::{Chain, Revision},
-    connect::{Cluster, ListRequest},
-    content::{FEW, Slices},
-    error::Error,
-    output::format::text_at,
-};
+use crate::{cluster::lists, connect::Cluster, error::Error};
 
 /// Where the API keeps events about cluster-scoped objects.
 const CLUSTER_NAMESPACE: &str = "default";
@@ -37,7 +37,7 @@ impl Subjects {
         let new: Vec<_> = revisions
             .filter(|revision| !self.revisions.contains(revision.uid()))
             .collect();
-        let slices = Slices::read(cluster, new.iter().copied()).await?;
+        let slices = lists::slices(cluster, new.iter().copied()).await?;
         for revision in new {
             self.add_revision(revision);
             let phases = slices.content(revision).phases.into_iter();

@@ -4,19 +4,22 @@ pub(crate) mod labels;
 
 use std::collections::BTreeSet;
 
+use baton_view::{
+    chain::{self, Chain, kind::ChainKind, position, target::Target},
+    lists::{ListQuery, ListRequest},
+};
 use clap::Args;
 use kube::core::Selector;
 
 use crate::{
     applications::target::AppTarget,
     args::AllNamespaces,
-    chain::kind::ChainKind,
-    chain::{self, Chain, from_objects, position},
-    connect::{Cluster, ListQuery, ListRequest},
+    cluster::lists::{self, from_objects},
+    connect::Cluster,
     error::Error,
     live::Watches,
     sites::target::SiteTarget,
-    target::{Target, parse_all},
+    target::parse_all,
 };
 
 /// The arguments of commands that are about any number of chains.
@@ -141,10 +144,7 @@ impl Selection {
         let labels = self.labels.clone()?;
         Some(ListRequest {
             path: ChainKind::ObjectSet.path(Some(&cluster.namespace)),
-            query: ListQuery {
-                labels: Some(labels),
-                ..ListQuery::default()
-            },
+            query: ListQuery::labelled(labels),
         })
     }
 
@@ -155,12 +155,12 @@ impl Selection {
         }
         let mut chains = Vec::new();
         for (kind, namespace) in self.places(cluster) {
-            chains.extend(chain::read_all(cluster, kind, namespace.as_deref()).await?);
+            chains.extend(lists::chains(cluster, kind, namespace.as_deref()).await?);
         }
         for target in &self.targets {
             if position(&chains, target).is_none() {
                 let namespace = cluster.namespace_of(target.candidates()[0]);
-                return Err(chain::not_found(target, namespace));
+                return Err(lists::not_found(target, namespace));
             }
         }
         Ok(self.choose(chains))

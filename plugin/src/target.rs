@@ -1,10 +1,9 @@
 //! What a user names on the command line.
 
-use std::{fmt, str::FromStr};
-
+use baton_view::chain::kind::ChainKind;
 use clap::Args;
 
-use crate::{applications::target::AppKind, chain::kind::ChainKind, sites::target::SiteKind};
+use crate::{applications::target::AppKind, sites::target::SiteKind};
 
 /// The kind of a deployment or a revision: `od`, `objectdeployments`, `ObjectDeployment.package-operator.run`, and so on.
 ///
@@ -64,55 +63,20 @@ pub(crate) fn parse_one<K: Copy>(
     Ok(Some((kind, name.to_owned())))
 }
 
-/// A deployment or a revision, as a user names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
-    /// Its kind; `None` means an `ObjectDeployment` of that name, else an `ObjectSet`.
-    pub(crate) kind: Option<ChainKind>,
-    pub(crate) name: String,
-}
-
-impl Target {
-    pub(crate) fn new(kind: ChainKind, name: &str) -> Self {
-        Self {
-            kind: Some(kind),
-            name: name.to_owned(),
-        }
-    }
-
-    /// The kinds that it may be of, in order of preference; all of the same scope.
-    pub(crate) fn candidates(&self) -> Vec<ChainKind> {
-        self.kind.map_or_else(
-            || vec![ChainKind::ObjectDeployment, ChainKind::ObjectSet],
-            |kind| vec![kind],
-        )
-    }
-}
-
-/// As it can be typed: `od/web`, or `web`.
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
-            Some(kind) => write!(f, "{}/{}", kind.shortest(), self.name),
-            None => f.write_str(&self.name),
-        }
-    }
-}
-
-impl FromStr for Target {
-    type Err = TargetError;
-
-    fn from_str(text: &str) -> Result<Self, TargetError> {
-        let (kind, name) = match text.split_once('/') {
-            Some((kind, name)) => (Some(chain_kind(kind)?), name),
-            None => (None, text),
-        };
-        check_name(name)?;
-        Ok(Self {
-            kind,
-            name: name.to_owned(),
-        })
-    }
+/// A deployment or a revision: `od/web`, or `web`.
+///
+/// # Errors
+/// If the text names none.
+pub(crate) fn parse(text: &str) -> Result<Target, TargetError> {
+    let (kind, name) = match text.split_once('/') {
+        Some((kind, name)) => (Some(chain_kind(kind)?), name),
+        None => (None, text),
+    };
+    check_name(name)?;
+    Ok(Target {
+        kind,
+        name: name.to_owned(),
+    })
 }
 
 /// Arguments that name deployments or revisions.
@@ -135,7 +99,7 @@ pub(crate) fn parse_all(words: &[String]) -> Result<Vec<Target>, TargetError> {
             })
             .collect();
     }
-    words.iter().map(|word| word.parse()).collect()
+    words.iter().map(|word| parse(word)).collect()
 }
 
 /// The argument of commands that are about exactly one deployment or revision.

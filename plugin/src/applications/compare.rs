@@ -8,12 +8,12 @@ use baton_apis::{
     kinds,
 };
 use baton_engine::{Gvk, ObjectKey, names::is_label_value};
+use baton_view::{lists::ListQuery, object::text_at};
 use serde_json::{Value, json};
 
 use crate::{
-    connect::{Cluster, ListQuery},
+    connect::Cluster,
     diff::{Pair, Section, Tone, clean::clean, describe},
-    output::format::text_at,
 };
 
 /// What stands for the name of the Release in what is compared: it is in the names of most objects.

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use baton_apis::kinds::{self, Kind};
+use baton_view::lists::ListRequest;
 use serde_json::Value;
 
 use super::{
@@ -10,7 +11,7 @@ use super::{
     target::AppTarget,
 };
 use crate::{
-    connect::{Cluster, ListRequest},
+    connect::Cluster,
     error::Error,
     follow::{self, Follow},
     live::Watches,

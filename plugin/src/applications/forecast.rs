@@ -9,6 +9,7 @@ use baton_apis::{
     kinds,
 };
 use baton_releases::{application::history::History, hash::environment_hash};
+use baton_view::object::text_at;
 use serde_json::Value;
 
 use super::{
@@ -20,7 +21,6 @@ use crate::{
     connect::Cluster,
     diff::{Section, Tone, check::check_apply},
     error::Error,
-    output::format::text_at,
     target::check_name,
 };
 

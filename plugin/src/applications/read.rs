@@ -13,16 +13,16 @@ use baton_releases::application::{
     history::{History, generation},
 };
 use baton_terminal::error::is_not_served;
+use baton_view::{
+    lists::{ListQuery, ListRequest},
+    object::text_at,
+};
 use http::Method;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::target::{AppKind, AppTarget};
-use crate::{
-    connect::{Cluster, ListQuery, ListRequest},
-    error::Error,
-    output::{format::text_at, report_once},
-};
+use crate::{connect::Cluster, error::Error, output::report_once};
 
 /// An Application with everything that belongs to it.
 #[derive(Clone, Debug, Default)]
@@ -204,10 +204,7 @@ impl Observed {
 
 /// What of a kind belongs to an Application.
 pub(crate) fn query(application: &str) -> ListQuery {
-    ListQuery {
-        labels: Some(format!("{LABEL_APP}={application}")),
-        ..ListQuery::default()
-    }
+    ListQuery::labelled(format!("{LABEL_APP}={application}"))
 }
 
 /// Whether Releases can be labelled with the name of an Application; if not, it has none.

@@ -4,6 +4,8 @@ mod args;
 mod make;
 
 pub(crate) use self::args::AdoptArgs;
+use baton_view::chain::{kind::ChainKind, target::Target};
+
 use self::args::SourceArgs;
 use super::{Exit, pack::print};
 use crate::{
@@ -15,7 +17,6 @@ use crate::{
         undo,
     },
     args::GlobalArgs,
-    chain::kind::ChainKind,
     connect::Cluster,
     diff::{
         describe,
@@ -32,7 +33,7 @@ use crate::{
     },
     rollout,
     served::discover,
-    target::Target,
+    text::rollout::conclude,
 };
 
 pub(crate) async fn run(args: &AdoptArgs, global: &GlobalArgs) -> Result<Exit, Error> {
@@ -160,7 +161,7 @@ async fn take_over(
         return Ok(Exit::Fine);
     }
     let (_, rollout) = rollout::follow_unless_refused(&places.home, &target, args.timeout).await?;
-    let exit = rollout.conclude(args.timeout, output)?;
+    let exit = conclude(&rollout, args.timeout, output)?;
     if exit == Exit::Fine {
         let scope = if kind.is_namespaced { "" } else { " --cluster" };
         output.print(&format!(

@@ -2,16 +2,19 @@
 
 use std::ops::AsyncFn;
 
-use baton_apis::LifecycleState;
-use baton_apis::constants::ANNOTATION_PAUSED_BY_PARENT;
+use baton_apis::{LifecycleState, constants::ANNOTATION_PAUSED_BY_PARENT};
+use baton_view::chain::{
+    kind::ChainKind,
+    member::{Deployment, Revision},
+    target::Target,
+};
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::Exit;
 use crate::{
     args::GlobalArgs,
-    chain::kind::ChainKind,
-    chain::{Deployment, Revision, not_found},
+    cluster::lists::not_found,
     connect::{Body, Cluster, Write},
     error::Error,
     output::{format::name, report},
@@ -20,7 +23,7 @@ use crate::{
         steer,
         target::{AnyTarget, SiteTarget},
     },
-    target::{Target, parse_all},
+    target::parse_all,
 };
 
 /// Attempts for a revision that changes in between.

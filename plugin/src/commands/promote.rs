@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use baton_apis::kinds;
+use baton_view::rollout::Outcome;
 use clap::Args;
 
 use super::{Exit, pause::note, rollback::application::arrive};
@@ -19,7 +20,6 @@ use crate::{
     bars::Bars,
     connect::{Body, Cluster, Write},
     error::Error,
-    rollout::Outcome,
 };
 
 /// Go on with the rollout of an Application: to the next step, or to another one

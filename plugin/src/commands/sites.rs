@@ -7,6 +7,7 @@ use baton_apis::{
     kinds,
 };
 use baton_engine::names::is_label_value;
+use baton_view::{lists::ListQuery, object::text_at};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::Selector;
@@ -15,10 +16,10 @@ use serde_json::{Value, json};
 use super::Exit;
 use crate::{
     args::{AllNamespaces, GlobalArgs},
-    connect::{Cluster, ListQuery},
+    connect::Cluster,
     error::Error,
     output::{
-        format::{DocumentFormat, document, text_at},
+        format::{DocumentFormat, document},
         report,
     },
     selection::labels,
@@ -110,10 +111,7 @@ async fn chains(cluster: &Cluster, args: &SitesArgs) -> Result<Chains, Error> {
     } else {
         format!("{LABEL_SITE} in ({})", args.names.join(","))
     };
-    let query = ListQuery {
-        labels: Some(labels),
-        ..ListQuery::default()
-    };
+    let query = ListQuery::labelled(labels);
     let mut chains = Chains::default();
     cluster
         .each_at(&path, &query, |object| {

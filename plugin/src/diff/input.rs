@@ -4,19 +4,24 @@
 use std::path::Path;
 
 use baton_apis::constants::API_VERSION;
+use baton_view::chain::kind::ChainKind;
 use serde_json::Value;
 
-use crate::applications::forecast::is_application;
-use crate::args::GlobalArgs;
-use crate::chain::kind::ChainKind;
-use crate::connect::Cluster;
-use crate::error::Error;
-use crate::output::report;
-use crate::pack::documents::{self, InputText};
-use crate::pack::input::{self, Input};
-use crate::pack::source_location::InputErrors;
-use crate::pack::{self, Options, scope};
-use crate::sites::forecast::is_application as is_site_application;
+use crate::{
+    applications::forecast::is_application,
+    args::GlobalArgs,
+    connect::Cluster,
+    error::Error,
+    output::report,
+    pack::{
+        self, Options,
+        documents::{self, InputText},
+        input::{self, Input},
+        scope,
+        source_location::InputErrors,
+    },
+    sites::forecast::is_application as is_site_application,
+};
 
 const SLICES: [&str; 2] = ["ObjectSlice", "ClusterObjectSlice"];
 

@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 
 use baton_apis::constants::{ANNOTATION_LAST_APPLIED, LABEL_INSTANCE, LABEL_PACKAGE};
-use baton_engine::chain_names::next_number;
-use baton_engine::object::Identity;
-use baton_engine::revision::Revision as Next;
+use baton_engine::{chain_names::next_number, object::Identity, revision::Revision as Next};
+use baton_view::{
+    chain::{
+        self, Chain,
+        kind::ChainKind,
+        member::{Deployment, Revision},
+    },
+    content::identity,
+};
 use serde_json::{Map, Value, json};
 
-use super::apply::ChainSiblings;
-use super::clean::clean_live;
-use super::{Pair, Section, Tone};
-use crate::chain::kind::ChainKind;
-use crate::chain::{self, Chain, Deployment, Revision};
-use crate::content::identity;
-use crate::error::Error;
-use crate::output::format::name;
+use super::{Pair, Section, Tone, apply::ChainSiblings, clean::clean_live};
+use crate::{error::Error, output::format::name};
 
 /// A revision that would be made.
 #[derive(Clone, Debug)]

@@ -4,6 +4,7 @@ use std::pin::pin;
 
 use baton_apis::kinds::Kind;
 use baton_terminal::error::is_not_served;
+use baton_view::object::text_at;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::core::Status;
 use serde_json::Value;
@@ -11,7 +12,7 @@ use serde_json::Value;
 use crate::{
     connect::{Body, Cluster, FIELD_MANAGER, Write},
     error::Error,
-    output::format::{name, text_at},
+    output::format::name,
 };
 
 use super::build::Package;

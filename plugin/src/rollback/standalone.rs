@@ -3,15 +3,13 @@
 use std::collections::BTreeSet;
 
 use baton_engine::chain_names::next_number;
+use baton_view::chain::{Chain, kind::ChainKind, member::Revision, target::Target};
 use serde_json::Value;
 
 use super::write::{next_name, next_revision};
 use crate::{
-    chain::kind::ChainKind,
-    chain::{Chain, Revision},
     connect::{Body, Cluster, Write},
     error::Error,
-    target::Target,
 };
 
 /// Whether a next revision of the chain of `target` may be made by hand.
@@ -106,7 +104,7 @@ pub(crate) async fn create(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chain::Deployment;
+    use baton_view::chain::member::Deployment;
 
     fn set(name: &str, metadata: &str, spec: &str) -> Revision {
         let text = format!(

@@ -1,6 +1,7 @@
 //! What a file would make of an application for sites.
 
 use baton_apis::{EVERY_VERSION, SiteApplication, SiteApplicationSpec, SiteDeployment, kinds};
+use baton_view::object::text_at;
 use serde_json::{Value, json};
 
 use super::{
@@ -12,7 +13,6 @@ use crate::{
     connect::Cluster,
     diff::{Pair, Section, Tone, check::check_apply},
     error::Error,
-    output::format::text_at,
     target::check_name,
 };
 

@@ -7,6 +7,10 @@ use baton_apis::{
     url::escape,
 };
 use baton_terminal::error::is_not_served;
+use baton_view::{
+    lists::{ListQuery, ListRequest},
+    object::text_at,
+};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -16,11 +20,7 @@ use super::{
     revision::SiteRevision,
     target::{SiteKind, SiteTarget},
 };
-use crate::{
-    connect::{Cluster, ListQuery, ListRequest},
-    error::Error,
-    output::format::text_at,
-};
+use crate::{connect::Cluster, error::Error};
 
 /// A deployment to sites with all that belongs to it.
 #[derive(Clone, Debug)]
@@ -131,10 +131,7 @@ pub(crate) fn records_path(namespace: &str) -> String {
 }
 
 fn labelled(deployment: &str) -> ListQuery {
-    ListQuery {
-        labels: Some(format!("{LABEL_SITE_DEPLOYMENT}={deployment}")),
-        ..ListQuery::default()
-    }
+    ListQuery::labelled(format!("{LABEL_SITE_DEPLOYMENT}={deployment}"))
 }
 
 /// Reads a deployment with its sites, however many: the object, and three lists.

@@ -14,7 +14,7 @@ use crate::{
         format::age,
         table::{Cell, Table},
     },
-    tree::render::{Branches, Node, place},
+    text::tree::{Branches, Node, place},
 };
 
 const HEADINGS: [&str; 6] = ["NAME", "SITES", "RUNS", "QUEUE", "SINCE", "MESSAGE"];

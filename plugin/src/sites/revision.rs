@@ -11,13 +11,11 @@ use baton_sites::{
     chain::{self, Reported},
     rollout::{Beginning, RevisionState},
 };
+use baton_view::{object::text_at, tree::Health};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use crate::{
-    output::{format::text_at, report_once},
-    tree::Health,
-};
+use crate::output::report_once;
 
 /// A revision of a site.
 #[derive(Clone, Debug, Default)]

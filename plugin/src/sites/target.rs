@@ -3,9 +3,10 @@
 use std::{fmt, ops::Deref};
 
 use baton_apis::kinds::{self, Kind};
+use baton_view::chain::target::Target;
 use clap::Args;
 
-use crate::target::{Target, TargetError, check_name, parse_all, parse_one};
+use crate::target::{TargetError, check_name, parse_all, parse_one};
 
 /// The kinds that a user can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

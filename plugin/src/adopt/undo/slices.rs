@@ -4,15 +4,19 @@ use std::collections::BTreeSet;
 
 use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
 use baton_engine::object::{owner_references, text};
+use baton_view::{
+    chain::{Chain, kind::ChainKind},
+    content,
+    lists::ListQuery,
+    object::text_at,
+};
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    chain::{Chain, kind::ChainKind, read_all},
-    connect::{Body, Cluster, ListQuery},
-    content,
+    cluster::lists::{self, chains},
+    connect::{Body, Cluster},
     error::Error,
-    output::format::text_at,
     pack::build::LABEL_SLICE_OWNER,
 };
 
@@ -27,7 +31,7 @@ pub(super) struct Collection<'a> {
 
 impl Collection<'_> {
     fn path(&self) -> String {
-        content::collection(self.kind, self.cluster.namespace_of(self.kind))
+        self.kind.slice().path(self.cluster.namespace_of(self.kind))
     }
 
     async fn read(&self) -> Result<Vec<Value>, Error> {
@@ -63,7 +67,7 @@ impl Collection<'_> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let chains = read_all(
+        let chains = lists::chains(
             self.cluster,
             self.kind,
             self.cluster.namespace_of(self.kind),
@@ -128,7 +132,7 @@ fn is_made_for(slice: &Value, deployment: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chain::from_objects;
+    use crate::cluster::lists::from_objects;
 
     #[test]
     fn slices_are_known_by_name_or_by_label() {

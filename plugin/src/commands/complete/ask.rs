@@ -5,23 +5,26 @@ use std::collections::BTreeSet;
 use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
 use baton_kubernetes::error::collapse_whitespace;
 use baton_terminal::kubeconfig::{self, ConnectionArgs};
+use baton_view::{
+    chain::{self, kind::ChainKind, member::Revision, target::Target},
+    lists::ListQuery,
+    object::text_at,
+};
 
 use super::Candidates;
 use crate::{
     applications::target::AppKind,
     args::GlobalArgs,
-    chain::kind::ChainKind,
-    chain::{self, Revision},
-    connect::{Cluster, ListQuery},
+    cluster::lists,
+    connect::Cluster,
     error::Error,
-    output::format::text_at,
     sites::{
         cluster,
         read::deployment,
         record::Records,
         target::{SiteKind, SiteTarget},
     },
-    target::{Target, chain_kind, parse_all},
+    target::{chain_kind, parse_all},
 };
 
 /// Names of deployments; behind a kind and a slash, names of that kind.
@@ -131,7 +134,7 @@ pub(super) async fn revisions(global: &GlobalArgs, words: &[String]) -> Result<C
     let cluster = global.connect().await?;
     let mut revisions = of_deployment(&cluster, target).await?;
     if revisions.is_empty() && target.kind.is_none_or(|kind| !kind.is_deployment()) {
-        revisions = chain::read(&cluster, target).await?.revisions;
+        revisions = lists::chain(&cluster, target).await?.revisions;
     }
     revisions.sort_by_key(Revision::number);
     Ok(revisions.iter().filter_map(numbered).collect())
@@ -143,10 +146,7 @@ async fn of_deployment(cluster: &Cluster, target: &Target) -> Result<Vec<Revisio
     if !kind.is_deployment() {
         return Ok(Vec::new());
     }
-    let query = ListQuery {
-        labels: Some(format!("{LABEL_OBJECT_DEPLOYMENT}={}", target.name)),
-        ..ListQuery::default()
-    };
+    let query = ListQuery::labelled(format!("{LABEL_OBJECT_DEPLOYMENT}={}", target.name));
     let path = kind.revision().path(cluster.namespace_of(kind));
     let found = cluster.list_at(&path, &query).await?;
     let parsed = found.into_iter().map(Revision::parse);

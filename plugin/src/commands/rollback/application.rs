@@ -1,6 +1,7 @@
 //! `rollback` of an Application: an older Release's environment as its template, in all clusters.
 
 use baton_apis::kinds;
+use baton_view::rollout::Outcome;
 
 use super::RollbackArgs;
 use crate::{
@@ -19,7 +20,6 @@ use crate::{
     connect::{Body, Cluster, Write},
     error::Error,
     output::{format::duration, report},
-    rollout::Outcome,
 };
 
 pub(crate) async fn run(

@@ -1,5 +1,6 @@
 //! `rollback` of a deployment to sites: an older version for all of them.
 
+use baton_view::rollout::Outcome;
 use k8s_openapi::jiff::Timestamp;
 
 use super::RollbackArgs;
@@ -10,7 +11,6 @@ use crate::{
     connect::{Body, Cluster, Write},
     error::Error,
     output::{format::duration, report},
-    rollout::Outcome,
     sites::{
         bars::{NOUN, bars},
         fleet::Fleet,

@@ -11,14 +11,14 @@ use baton_kubernetes::{
     path,
     pods::{MOST, pods_path},
 };
+use baton_view::{chain::member::Revision, object::text_at};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::{
-    chain::Revision,
     connect::{Cluster, SIDE_BY_SIDE},
     error::Error,
-    output::{Output, format::text_at, table::Table},
+    output::{Output, table::Table},
 };
 
 /// Longest line that is shown, in bytes.

@@ -3,10 +3,11 @@
 use std::fmt::Write as _;
 
 use baton_apis::conditions::GENERAL;
+use baton_view::rollout::Outcome;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde_json::{Value, json};
 
-use super::{StatusArgs, render::condition_table};
+use super::StatusArgs;
 use crate::{
     args::GlobalArgs,
     bars::Bars,
@@ -19,7 +20,6 @@ use crate::{
         report,
         table::{Cell, Table},
     },
-    rollout::Outcome,
     sites::{
         bars::{NOUN, bars},
         fleet::{Counts, Fleet},
@@ -31,6 +31,7 @@ use crate::{
         target::{SiteKind, SiteTarget},
         verdict::{Verdict, judge},
     },
+    text::status::condition_table,
 };
 
 /// Prints the state, with `--watch` the one in which the wait ended.

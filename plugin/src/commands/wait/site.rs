@@ -1,6 +1,7 @@
 //! `wait` for a deployment to sites.
 
 use baton_apis::{SiteDeployment, conditions};
+use baton_view::rollout::Outcome;
 
 use super::{Goal, Reached, WaitArgs, finish, judge_condition};
 use crate::{
@@ -9,7 +10,6 @@ use crate::{
     error::Error,
     follow,
     progress::Progress,
-    rollout::Outcome,
     sites::{
         follow::DeploymentFollower,
         read::{find, status},

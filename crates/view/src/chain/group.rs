@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Chain, Revision};
-use crate::chain::kind::ChainKind;
+use super::{Chain, kind::ChainKind, member::Revision};
 
 /// Groups revisions by `previous`, in both directions and over any number of steps.
 pub(super) fn group(revisions: Vec<Revision>) -> Vec<Chain> {

@@ -7,15 +7,20 @@ use serde_json::Value;
 
 /// A kind of a chain: deployments and revisions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum ChainKind {
+pub enum ChainKind {
+    /// A deployment in a namespace.
     ObjectDeployment,
+    /// A deployment in the cluster.
     ClusterObjectDeployment,
+    /// A revision in a namespace.
     ObjectSet,
+    /// A revision in the cluster.
     ClusterObjectSet,
 }
 
 impl ChainKind {
-    pub(crate) const ALL: [Self; 4] = [
+    /// All of them.
+    pub const ALL: [Self; 4] = [
         Self::ObjectDeployment,
         Self::ClusterObjectDeployment,
         Self::ObjectSet,
@@ -23,17 +28,20 @@ impl ChainKind {
     ];
 
     /// The kind of an object that the server returned; `None` for any other kind.
-    pub(crate) fn of(object: &Value) -> Option<Self> {
+    #[must_use]
+    pub fn of(object: &Value) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.is_of(object))
     }
 
     /// True for deployments, false for revisions.
-    pub(crate) fn is_deployment(self) -> bool {
+    #[must_use]
+    pub fn is_deployment(self) -> bool {
         self == self.deployment()
     }
 
     /// The kind of the revisions of a deployment of this kind, or of the same chain.
-    pub(crate) fn revision(self) -> Self {
+    #[must_use]
+    pub fn revision(self) -> Self {
         if self.is_namespaced {
             Self::ObjectSet
         } else {
@@ -42,7 +50,8 @@ impl ChainKind {
     }
 
     /// The kind of the deployments of the same scope.
-    pub(crate) fn deployment(self) -> Self {
+    #[must_use]
+    pub fn deployment(self) -> Self {
         if self.is_namespaced {
             Self::ObjectDeployment
         } else {
@@ -51,7 +60,8 @@ impl ChainKind {
     }
 
     /// The kind of the slices of the same scope.
-    pub(crate) fn slice(self) -> &'static Kind {
+    #[must_use]
+    pub fn slice(self) -> &'static Kind {
         if self.is_namespaced {
             &kinds::OBJECT_SLICE
         } else {
