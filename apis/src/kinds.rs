@@ -24,103 +24,70 @@ pub struct Kind {
     pub is_namespaced: bool,
 }
 
-/// Revisions of a namespace.
-pub const OBJECT_SET: Kind = kind(PKO, "ObjectSet", "objectsets", &["objset", "os"]);
-/// Revisions of the cluster.
-pub const CLUSTER_OBJECT_SET: Kind = kind(
-    PKO,
-    "ClusterObjectSet",
-    "clusterobjectsets",
-    &["clobjset", "cos"],
-)
-.cluster_scoped();
-/// Delegated phases of revisions of a namespace.
-pub const OBJECT_SET_PHASE: Kind = kind(
-    PKO,
-    "ObjectSetPhase",
-    "objectsetphases",
-    &["objsetphase", "osp"],
-);
-/// Delegated phases of revisions of the cluster.
-pub const CLUSTER_OBJECT_SET_PHASE: Kind = kind(
-    PKO,
-    "ClusterObjectSetPhase",
-    "clusterobjectsetphases",
-    &["clobjsetphase", "cosp"],
-)
-.cluster_scoped();
-/// Objects of revisions of a namespace.
-pub const OBJECT_SLICE: Kind = kind(PKO, "ObjectSlice", "objectslices", &["objslice", "osl"]);
-/// Objects of revisions of the cluster.
-pub const CLUSTER_OBJECT_SLICE: Kind = kind(
-    PKO,
-    "ClusterObjectSlice",
-    "clusterobjectslices",
-    &["clobjslice", "cosl"],
-)
-.cluster_scoped();
-/// Deployments of a namespace.
-pub const OBJECT_DEPLOYMENT: Kind = kind(
-    PKO,
-    "ObjectDeployment",
-    "objectdeployments",
-    &["objdeploy", "od"],
-);
-/// Deployments of the cluster.
-pub const CLUSTER_OBJECT_DEPLOYMENT: Kind = kind(
-    PKO,
-    "ClusterObjectDeployment",
-    "clusterobjectdeployments",
-    &["clobjdeploy", "cod"],
-)
-.cluster_scoped();
-/// Clusters that objects are delivered to.
-pub const CLUSTER: Kind = kind(SHIPPER, "Cluster", "clusters", &["cl"]).cluster_scoped();
-/// Applications as Shipper has them.
-pub const APPLICATION: Kind = kind(SHIPPER, "Application", "applications", &["app"]);
-/// Versions of an Application.
-pub const RELEASE: Kind = kind(SHIPPER, "Release", "releases", &["rel"]);
-/// The clusters that have the objects of a Release.
-pub const INSTALLATION_TARGET: Kind = kind(
-    SHIPPER,
-    "InstallationTarget",
-    "installationtargets",
-    &["it"],
-);
-/// The pods of a Release in each cluster.
-pub const CAPACITY_TARGET: Kind = kind(SHIPPER, "CapacityTarget", "capacitytargets", &["ct"]);
-/// The traffic of a Release in each cluster.
-pub const TRAFFIC_TARGET: Kind = kind(SHIPPER, "TrafficTarget", "traffictargets", &["tt"]);
-/// Rights of namespaces to deliver to clusters.
-pub const SITE_ASSIGNMENT: Kind =
-    kind(BATON, "SiteAssignment", "siteassignments", &["siteassign"]).cluster_scoped();
-/// Applications of sites.
-pub const SITE_APPLICATION: Kind = kind(BATON, "SiteApplication", "siteapplications", &["siteapp"]);
-/// Rollouts of an application to sites.
-pub const SITE_DEPLOYMENT: Kind = kind(BATON, "SiteDeployment", "sitedeployments", &["sitedeploy"]);
+const PKO: [&str; 2] = [GROUP, API_VERSION];
+const SHIPPER: [&str; 2] = [shipper::GROUP, shipper::API_VERSION];
+const BATON: [&str; 2] = [BATON_GROUP, BATON_API_VERSION];
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $id:ident = $api:ident, $name:literal, $plural:literal, $short:tt, $scope:ident;)+) => {
+        $($(#[$doc])* pub const $id: Kind = Kind {
+            name: $name,
+            plural: $plural,
+            short_names: &$short,
+            group: $api[0],
+            api_version: $api[1],
+            is_namespaced: kinds!(@ $scope),
+        };)+
+
+        impl Kind {
+            /// All kinds that Baton serves.
+            pub const ALL: &'static [&'static Self] = &[$(&$id),+];
+        }
+    };
+    (@ namespaced) => { true };
+    (@ cluster) => { false };
+}
+
+kinds! {
+    /// Revisions of a namespace.
+    OBJECT_SET = PKO, "ObjectSet", "objectsets", ["objset", "os"], namespaced;
+    /// Revisions of the cluster.
+    CLUSTER_OBJECT_SET = PKO, "ClusterObjectSet", "clusterobjectsets", ["clobjset", "cos"], cluster;
+    /// Delegated phases of revisions of a namespace.
+    OBJECT_SET_PHASE = PKO, "ObjectSetPhase", "objectsetphases", ["objsetphase", "osp"], namespaced;
+    /// Delegated phases of revisions of the cluster.
+    CLUSTER_OBJECT_SET_PHASE =
+        PKO, "ClusterObjectSetPhase", "clusterobjectsetphases", ["clobjsetphase", "cosp"], cluster;
+    /// Objects of revisions of a namespace.
+    OBJECT_SLICE = PKO, "ObjectSlice", "objectslices", ["objslice", "osl"], namespaced;
+    /// Objects of revisions of the cluster.
+    CLUSTER_OBJECT_SLICE = PKO, "ClusterObjectSlice", "clusterobjectslices", ["clobjslice", "cosl"], cluster;
+    /// Deployments of a namespace.
+    OBJECT_DEPLOYMENT = PKO, "ObjectDeployment", "objectdeployments", ["objdeploy", "od"], namespaced;
+    /// Deployments of the cluster.
+    CLUSTER_OBJECT_DEPLOYMENT =
+        PKO, "ClusterObjectDeployment", "clusterobjectdeployments", ["clobjdeploy", "cod"], cluster;
+    /// Clusters that objects are delivered to.
+    CLUSTER = SHIPPER, "Cluster", "clusters", ["cl"], cluster;
+    /// Applications as Shipper has them.
+    APPLICATION = SHIPPER, "Application", "applications", ["app"], namespaced;
+    /// Versions of an Application.
+    RELEASE = SHIPPER, "Release", "releases", ["rel"], namespaced;
+    /// The clusters that have the objects of a Release.
+    INSTALLATION_TARGET = SHIPPER, "InstallationTarget", "installationtargets", ["it"], namespaced;
+    /// The pods of a Release in each cluster.
+    CAPACITY_TARGET = SHIPPER, "CapacityTarget", "capacitytargets", ["ct"], namespaced;
+    /// The traffic of a Release in each cluster.
+    TRAFFIC_TARGET = SHIPPER, "TrafficTarget", "traffictargets", ["tt"], namespaced;
+    /// Rights of namespaces to deliver to clusters.
+    SITE_ASSIGNMENT = BATON, "SiteAssignment", "siteassignments", ["siteassign"], cluster;
+    /// Applications of sites.
+    SITE_APPLICATION = BATON, "SiteApplication", "siteapplications", ["siteapp"], namespaced;
+    /// Rollouts of an application to sites.
+    SITE_DEPLOYMENT = BATON, "SiteDeployment", "sitedeployments", ["sitedeploy"], namespaced;
+}
 
 impl Kind {
-    /// All of them, in no particular order.
-    pub const ALL: [&'static Self; 17] = [
-        &OBJECT_SET,
-        &CLUSTER_OBJECT_SET,
-        &OBJECT_SET_PHASE,
-        &CLUSTER_OBJECT_SET_PHASE,
-        &OBJECT_SLICE,
-        &CLUSTER_OBJECT_SLICE,
-        &OBJECT_DEPLOYMENT,
-        &CLUSTER_OBJECT_DEPLOYMENT,
-        &CLUSTER,
-        &APPLICATION,
-        &RELEASE,
-        &INSTALLATION_TARGET,
-        &CAPACITY_TARGET,
-        &TRAFFIC_TARGET,
-        &SITE_ASSIGNMENT,
-        &SITE_APPLICATION,
-        &SITE_DEPLOYMENT,
-    ];
-
     /// The name of one object of the kind: `objectset`.
     #[must_use]
     pub fn singular(&self) -> &'static str {
@@ -158,7 +125,7 @@ impl Kind {
     /// The kind of an object that a server returned; `None` for kinds of others.
     #[must_use]
     pub fn of(object: &Value) -> Option<&'static Self> {
-        Self::ALL.into_iter().find(|kind| kind.is_of(object))
+        Self::ALL.iter().copied().find(|kind| kind.is_of(object))
     }
 
     /// True if an object, as the server returns it, is of the kind.
@@ -189,32 +156,5 @@ impl Kind {
     #[must_use]
     pub fn path_of(&self, namespace: Option<&str>, name: &str) -> String {
         format!("{}/{}", self.path(namespace), escape(name))
-    }
-
-    const fn cluster_scoped(self) -> Self {
-        Self {
-            is_namespaced: false,
-            ..self
-        }
-    }
-}
-
-const PKO: [&str; 2] = [GROUP, API_VERSION];
-const SHIPPER: [&str; 2] = [shipper::GROUP, shipper::API_VERSION];
-const BATON: [&str; 2] = [BATON_GROUP, BATON_API_VERSION];
-
-const fn kind(
-    [group, api_version]: [&'static str; 2],
-    name: &'static str,
-    plural: &'static str,
-    short_names: &'static [&'static str],
-) -> Kind {
-    Kind {
-        name,
-        plural,
-        short_names,
-        group,
-        api_version,
-        is_namespaced: true,
     }
 }
