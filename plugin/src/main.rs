@@ -3,13 +3,10 @@
 //!
 //! - [`cli`] is the command line; [`commands`] has one file per command; [`args`] the arguments that they share.
 //! - [`connect`] turns kubectl's flags and files into a connection, and errors into kubectl's words.
-//! - [`target`] is what a user names, [`selection`] how several are chosen; [`chain`] the revisions behind the name;
-//!   [`content`] the objects that they want; [`children`] those objects as they are in the cluster; [`delegates`] what
-//!   stands for the phases that others run.
+//! - [`target`] is what a user names, [`selection`] how several are chosen; [`cluster`] reads what they consist of.
 //! - [`served`] is what a server serves; [`adopt`] how what other tools have installed becomes a revision's.
 //! - [`events`] are those of the API, about deployments, revisions and their objects.
-//! - [`rollout`] says whether a chain is rolled out, and if not, why; [`live`] follows a chain by watches; [`wait`] is
-//!   the loop of all waits, and what is shown of them.
+//! - [`live`] follows a chain by watches; [`wait`] is the loop of all waits, and what is shown of them.
 //! - [`diff`] compares revisions, the cluster and files; [`rollback`] decides where to go back to.
 //! - [`applications`] is about Shipper's Applications and Releases, whose revisions are chains over clusters.
 //! - [`sites`] is about deployments to sites, which have a chain of revisions in every site.
@@ -21,13 +18,10 @@
 mod adopt;
 mod applications;
 mod args;
-mod chain;
-mod children;
 mod cli;
+mod cluster;
 mod commands;
 mod connect;
-mod content;
-mod delegates;
 mod diff;
 mod error;
 mod events;
@@ -35,13 +29,12 @@ mod live;
 mod output;
 mod pack;
 mod rollback;
-mod rollout;
 mod screen;
 mod selection;
 mod served;
 mod sites;
 mod target;
-mod tree;
+mod text;
 mod wait;
 
 use std::process::ExitCode;

@@ -8,11 +8,7 @@ use tracing::{error, info, warn};
 
 use baton_fleet::mirror::KIND;
 use baton_kubernetes::watch::{Event, WatchSpec, run};
-use baton_records::{
-    key::{OwnKind as _, collection_in},
-    phase::PhaseRecord,
-    record::Record,
-};
+use baton_records::{key::OwnKind as _, phase::PhaseRecord, record::Record};
 
 use super::mirrors::{Change, Mirrors};
 
@@ -57,9 +53,8 @@ async fn watch(
     mirrors: &Mirrors,
     changes: mpsc::UnboundedSender<Change>,
 ) {
-    let path = collection_in(KIND.plural(), namespace);
     let spec = WatchSpec {
-        path: path.expect("the command line takes names of clusters only"),
+        path: KIND.names().path(Some(namespace)),
         label_selector: None,
         field_selector: None,
         metadata_only: false,

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tracing::{error, warn};
 
 use crate::{
-    key::{Key, OwnKind, collection},
+    key::{Key, OwnKind},
     record::{Record, RecordKind},
     store::Store,
 };
@@ -62,7 +62,7 @@ pub async fn run_keeping<K: RecordKind>(
     };
     let mut list = BTreeSet::new();
     let spec = WatchSpec {
-        path: collection(kind.plural()),
+        path: kind.names().path(None),
         label_selector: None,
         field_selector: None,
         metadata_only: false,

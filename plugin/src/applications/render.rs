@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use baton_view::tree::Health;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
@@ -14,10 +15,7 @@ use crate::{
         format::age,
         table::{Cell, Table},
     },
-    tree::{
-        Health,
-        render::{Branches, Node, Style, place, revision},
-    },
+    text::tree::{Branches, Node, Style, place, revision},
 };
 
 const HEADINGS: [&str; 7] = [
@@ -179,12 +177,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{
-        applications::{
-            fixtures::{NOW, application, environment, mid_rollout, observed, release},
-            picture::picture,
-        },
-        tree::{ChainPicture, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture},
+    use crate::applications::{
+        fixtures::{NOW, application, environment, mid_rollout, observed, release},
+        picture::picture,
+    };
+    use baton_view::tree::{
+        ChainPicture, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture,
     };
 
     const STYLE: AppStyle = AppStyle {

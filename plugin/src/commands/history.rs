@@ -4,6 +4,13 @@ mod application;
 mod describe;
 mod site;
 
+use baton_view::{
+    chain::{
+        self, Chain,
+        member::{Revision, State},
+    },
+    content::Slices,
+};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -12,8 +19,7 @@ use super::Exit;
 use crate::{
     applications::target::AppTarget,
     args::GlobalArgs,
-    chain::{self, Chain, Revision, State},
-    content::Slices,
+    cluster::lists,
     error::Error,
     output::{
         Output, Paint,
@@ -57,7 +63,7 @@ pub(crate) async fn run(args: &HistoryArgs, global: &GlobalArgs) -> Result<Exit,
     let target = args.target.target()?;
     let cluster = global.connect().await?;
     let output = global.output();
-    let chain = chain::read(&cluster, &target).await?;
+    let chain = lists::chain(&cluster, &target).await?;
     let now = Timestamp::now();
     let text = match (args.revision, args.output) {
         (None, Some(format)) => {
@@ -79,7 +85,7 @@ pub(crate) async fn run(args: &HistoryArgs, global: &GlobalArgs) -> Result<Exit,
         }
         (Some(number), None) => {
             let revision = numbered(&chain, number)?;
-            let slices = Slices::read(&cluster, [revision]).await?;
+            let slices = lists::slices(&cluster, [revision]).await?;
             let is_current = is_current(&chain, revision);
             describe::describe(revision, &slices.content(revision), is_current, output, now)
         }

@@ -67,18 +67,6 @@ pub(crate) fn name(object: &Value) -> String {
     }
 }
 
-/// The text at a JSON pointer; empty where there is none.
-pub(crate) fn text_at<'v>(object: &'v Value, pointer: &str) -> &'v str {
-    let text = object.pointer(pointer).and_then(Value::as_str);
-    text.unwrap_or_default()
-}
-
-/// The namespace, empty for cluster-scoped objects, and the name of an object.
-pub(crate) fn place(object: &Value) -> (String, String) {
-    let text = |pointer| text_at(object, pointer).to_owned();
-    (text("/metadata/namespace"), text("/metadata/name"))
-}
-
 /// The first few of a list, and how many more there are: `a, b and 3 more`.
 pub(crate) fn first(texts: &[String], few: usize) -> String {
     let shown = texts.get(..few).unwrap_or(texts).join(", ");

@@ -3,6 +3,10 @@
 use std::time::Duration;
 
 use baton_apis::SiteDeployment;
+use baton_view::{
+    lists::{ListQuery, ListRequest},
+    rollout::Outcome,
+};
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
@@ -16,10 +20,9 @@ use super::{
     verdict::judge,
 };
 use crate::{
-    connect::{Cluster, ListQuery, ListRequest},
+    connect::Cluster,
     error::Error,
     live::Watches,
-    rollout::Outcome,
     wait::{self, Follow, bars::Bars},
 };
 
@@ -117,7 +120,7 @@ impl DeploymentFollower {
 
     fn own(&self) -> ListRequest {
         ListRequest {
-            path: self.target.kind.path(&self.namespace),
+            path: self.target.kind.path(Some(&self.namespace)),
             query: ListQuery::named(&self.target.name),
         }
     }

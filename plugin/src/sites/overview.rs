@@ -19,7 +19,7 @@ use crate::{
         format::age,
         table::{Cell, Table},
     },
-    tree::render::{Branches, Node, place},
+    text::tree::{Branches, Node, place},
 };
 
 const HEADINGS: [&str; 4] = ["NAME", "SITES", "AGE", "MESSAGE"];

@@ -2,21 +2,21 @@
 
 use std::{mem, time::Duration};
 
-use tokio::time::Instant;
+use baton_view::{
+    chain::{Chain, target::Target},
+    content::Slices,
+    rollout::{Outcome, Rollout, judge, refusals::Refusals},
+};
+use k8s_openapi::jiff::Timestamp;
 
 use super::{bars::Bars, deleted, until};
 use crate::{
-    chain::{Chain, not_found},
+    cluster::lists::{self, not_found},
     connect::Cluster,
-    content::Slices,
     error::Error,
     live::Follower,
-    rollout::{Outcome, Refusals, Rollout, judge},
-    target::Target,
+    text::rollout::message,
 };
-
-/// How often what only time decides is looked at.
-const TICK: Duration = Duration::from_secs(5);
 
 /// The slices of the revision that is judged. Nobody writes them again, so they are read once per revision.
 #[derive(Debug, Default)]
@@ -33,13 +33,16 @@ impl SubjectSlices {
             && self.read_for.as_deref() != Some(revision.uid())
         {
             // Without the right to read them everything but the number of objects is known.
-            let read = Slices::read(cluster, [revision]).await;
+            let read = lists::slices(cluster, [revision]).await;
             self.slices = read.unwrap_or_default();
             self.read_for = Some(revision.uid().to_owned());
         }
         &self.slices
     }
 }
+
+/// How often what only time decides is looked at.
+const TICK: Duration = Duration::from_secs(5);
 
 /// Follows a rollout with progress until it is done, has failed, or the time is up (zero: no limit). Returns
 /// the last state; `Underway` means that the time was up.
@@ -58,8 +61,10 @@ pub(crate) async fn follow_unless_refused(
     timeout: Duration,
 ) -> Result<(Chain, Rollout), Error> {
     let mut refusals = Refusals::default();
-    let stand = |chain: &Chain| refusals.stand(chain, Instant::now());
-    follow_until(cluster, target, timeout, stand).await
+    follow_until(cluster, target, timeout, |chain| {
+        refusals.stand(chain, Timestamp::now())
+    })
+    .await
 }
 
 async fn follow_until(
@@ -79,7 +84,7 @@ async fn follow_until(
         }
         let is_over = rollout.outcome != Outcome::Underway;
         if !is_over {
-            shown.count(rollout.ready, rollout.of, &rollout.message);
+            shown.count(rollout.ready, rollout.of, &message(&rollout));
         }
         last = Some(rollout);
         is_over.then_some(())

@@ -1,11 +1,12 @@
 //! Orphans in a table.
 
 use baton_apis::constants::ANNOTATION_REVISION;
+use baton_view::object::text_at;
 use k8s_openapi::jiff::Timestamp;
 
 use super::find::Orphan;
 use crate::output::{
-    format::{age, name, text_at},
+    format::{age, name},
     table::Table,
 };
 

@@ -1,5 +1,8 @@
 //! `rollback` of an Application: an older Release's environment as its template, in all clusters.
 
+use baton_apis::kinds;
+use baton_view::rollout::Outcome;
+
 use super::RollbackArgs;
 use crate::{
     applications::{
@@ -8,14 +11,13 @@ use crate::{
         read::{Observed, read},
         state::judge,
         steer::{self, Return, has_arrived},
-        target::{AppKind, AppTarget, Plural},
+        target::{AppKind, AppTarget},
     },
     args::GlobalArgs,
     commands::{Exit, pause::note},
     connect::{Body, Cluster, Write},
     error::Error,
     output::{format::duration, report},
-    rollout::Outcome,
 };
 
 pub(crate) async fn run(
@@ -104,7 +106,7 @@ async fn roll(
         let Some(patch) = &found.patch else {
             return Ok((observed.target(), found));
         };
-        let url = Plural::Applications.path_of(&cluster.namespace, &observed.name);
+        let url = kinds::APPLICATION.path_of(Some(&cluster.namespace), &observed.name);
         let write = Write::new(Body::JsonPatch, args.dry_run);
         match cluster.write(&url, write, patch).await {
             Ok(_) => return Ok((observed.target(), found)),

@@ -1,5 +1,7 @@
 //! `rollback` of a deployment to sites: an older version for all of them.
 
+use baton_view::rollout::Outcome;
+
 use super::RollbackArgs;
 use crate::{
     args::GlobalArgs,
@@ -7,7 +9,6 @@ use crate::{
     connect::{Body, Cluster, Write},
     error::Error,
     output::{format::duration, report},
-    rollout::Outcome,
     sites::{
         follow::watch,
         read::{Observed, deployment},

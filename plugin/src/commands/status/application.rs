@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use baton_apis::{Release, ShipperCondition};
+use baton_view::rollout::Outcome;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -24,7 +25,6 @@ use crate::{
         report,
         table::{Cell, Table},
     },
-    rollout::Outcome,
 };
 
 /// Prints the state, with `--watch` the one in which the wait ended.

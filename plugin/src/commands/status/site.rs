@@ -4,10 +4,11 @@ use std::fmt::Write as _;
 
 use baton_apis::conditions::GENERAL;
 use baton_sites::rollout::standing::SiteState;
+use baton_view::rollout::Outcome;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde_json::{Value, json};
 
-use super::{StatusArgs, render::condition_table};
+use super::StatusArgs;
 use crate::{
     args::GlobalArgs,
     commands::Exit,
@@ -19,7 +20,6 @@ use crate::{
         report,
         table::{Cell, Table},
     },
-    rollout::Outcome,
     sites::{
         fleet::{Counts, Fleet},
         follow::watch,
@@ -29,6 +29,7 @@ use crate::{
         target::{SiteKind, SiteTarget},
         verdict::{Verdict, judge},
     },
+    text::status::condition_table,
 };
 
 /// Prints the state, with `--watch` the one in which the wait ended.

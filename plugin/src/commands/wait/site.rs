@@ -1,13 +1,13 @@
 //! `wait` for a deployment to sites.
 
 use baton_apis::{SiteDeployment, conditions};
+use baton_view::rollout::Outcome;
 
 use super::{Goal, Reached, WaitArgs, finish, judge_condition};
 use crate::{
     args::GlobalArgs,
     commands::Exit,
     error::Error,
-    rollout::Outcome,
     sites::{
         follow::DeploymentFollower,
         read::{find, status},

@@ -1,0 +1,427 @@
+//! The objects of revisions as they are in the cluster: whether they exist, who controls them, and
+//! what the revision's own probes say about them.
+//!
+//! One list per kind and namespace, of what carries the label of managed objects. An object that is
+//! wanted and not among them does not exist, or is not (or no longer) managed: a few of those are
+//! looked up one by one, many by one more list of the kind.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_apis::url::escape;
+use baton_engine::{
+    Gvk, ObjectKey,
+    names::segment_problem,
+    object::{controller, text},
+    owners,
+    revision::KindScope,
+};
+use baton_probes::Probes;
+use serde_json::Value;
+
+use crate::{
+    chain::{Chain, member::Revision},
+    content::{FEW, WantedRevision},
+    delegates::Delegates,
+    lists::{ListQuery, ListRequest},
+    object::place,
+};
+
+/// How much of the objects is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Detail {
+    /// All of all objects.
+    Whole,
+    /// All of the objects of kinds that a probe selects, the metadata of the others.
+    AsProbed,
+}
+
+/// Objects as they are in the cluster.
+#[derive(Clone, Debug, Default)]
+pub struct Children {
+    live: BTreeMap<ObjectKey, Value>,
+    /// Kinds that could not be read, by group and kind, and why.
+    unreadable: BTreeMap<(String, String), String>,
+}
+
+/// What is known of an object.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Found<'a> {
+    /// The object.
+    Live(&'a Value),
+    /// It does not exist.
+    Missing,
+    /// Its kind cannot be read, for this reason.
+    Unreadable(&'a str),
+}
+
+/// The controller of an object.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A revision of the chain.
+    Revision {
+        /// Its name.
+        name: String,
+        /// Its number, once it has one.
+        number: Option<i64>,
+        /// The `ObjectSetPhase` in between, if its phase is delegated.
+        through: Option<String>,
+    },
+    /// Something else, by kind and name.
+    Stranger {
+        /// Its kind.
+        kind: String,
+        /// Its name.
+        name: String,
+    },
+    /// There is none.
+    Nobody,
+}
+
+/// The wanted objects of a kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Collection {
+    /// The kind.
+    pub gvk: Gvk,
+    /// The objects.
+    pub keys: BTreeSet<ObjectKey>,
+    /// True if their metadata is enough.
+    pub metadata_only: bool,
+}
+
+impl Children {
+    /// Adds an object of a kind, or replaces it.
+    pub fn insert(&mut self, gvk: &Gvk, mut object: Value) {
+        // Metadata comes as another kind.
+        object["apiVersion"] = gvk.api_version().into();
+        object["kind"] = gvk.kind.clone().into();
+        owners::decode(&mut object);
+        self.live.insert(key_of(gvk, &object), object);
+    }
+
+    /// Notes that a kind cannot be read.
+    pub fn insert_unreadable(&mut self, gvk: &Gvk, why: String) {
+        let kind = (gvk.group.clone(), gvk.kind.clone());
+        self.unreadable.insert(kind, why);
+    }
+
+    /// What is known of an object.
+    #[must_use]
+    pub fn find(&self, key: &ObjectKey) -> Found<'_> {
+        let kind = (key.group.clone(), key.kind.clone());
+        match self.live.get(key) {
+            Some(object) => Found::Live(object),
+            None => match self.unreadable.get(&kind) {
+                Some(why) => Found::Unreadable(why),
+                None => Found::Missing,
+            },
+        }
+    }
+}
+
+/// What [`Found::Unreadable`] says of a kind that the server does not serve.
+pub const NOT_SERVED: &str = "the API server does not serve this kind";
+
+/// What revisions want in a [`place`](crate::content::Phase::place), by kind: in the cluster of the revisions where that
+/// is empty.
+#[must_use]
+pub fn collections(place: &str, wanted: &[WantedRevision<'_>], detail: Detail) -> Vec<Collection> {
+    let probed = probed_kinds(wanted);
+    let mut by_kind: BTreeMap<Gvk, BTreeSet<ObjectKey>> = BTreeMap::new();
+    let phases = wanted.iter().flat_map(|(_, content)| &content.phases);
+    for object in phases
+        .filter(|phase| phase.place() == place)
+        .flat_map(|phase| &phase.objects)
+    {
+        let keys = by_kind.entry(object.gvk.clone()).or_default();
+        keys.insert(object.key.clone());
+    }
+    let collections = by_kind.into_iter().map(|(gvk, keys)| {
+        let kind = (gvk.group.clone(), gvk.kind.clone());
+        Collection {
+            metadata_only: detail == Detail::AsProbed && !probed.contains(&kind),
+            gvk,
+            keys,
+        }
+    });
+    collections.collect()
+}
+
+impl Collection {
+    /// The lists of managed objects that hold the wanted ones. They are always to be read.
+    #[must_use]
+    pub fn managed(&self, served: &Served, _: &Children) -> Vec<ListRequest> {
+        let keys: BTreeSet<&ObjectKey> = self.keys.iter().collect();
+        let query = ListQuery {
+            metadata_only: self.metadata_only,
+            ..ListQuery::managed()
+        };
+        let paths = served.paths(&keys);
+        let sources = paths.into_keys().map(|path| ListRequest {
+            path,
+            query: query.clone(),
+        });
+        sources.collect()
+    }
+
+    /// Lists for the wanted objects that are not among the managed ones: a few by name, many by one list. The former
+    /// is what a list of one name is to a server.
+    #[must_use]
+    pub fn others(&self, served: &Served, managed: &Children) -> Vec<ListRequest> {
+        let absent =
+            |key: &&ObjectKey| !key.name.is_empty() && matches!(managed.find(key), Found::Missing);
+        let keys: BTreeSet<&ObjectKey> = self.keys.iter().filter(absent).collect();
+        let mut sources = Vec::new();
+        for (path, keys) in served.paths(&keys) {
+            let queries: Vec<ListQuery> = if keys.len() > FEW {
+                vec![ListQuery::default()]
+            } else {
+                keys.iter().map(|key| ListQuery::named(&key.name)).collect()
+            };
+            sources.extend(queries.into_iter().map(|query| ListRequest {
+                path: path.clone(),
+                query: ListQuery {
+                    metadata_only: self.metadata_only,
+                    ..query
+                },
+            }));
+        }
+        sources
+    }
+}
+
+/// Where the objects of a kind are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// URL path of all of them.
+    pub path: String,
+    /// Their scope.
+    pub scope: KindScope,
+}
+
+impl Served {
+    /// Where objects are listed: per namespace, or all at once where there are many namespaces.
+    fn paths<'a>(&self, keys: &BTreeSet<&'a ObjectKey>) -> BTreeMap<String, Vec<&'a ObjectKey>> {
+        let namespaces: BTreeSet<&str> = keys.iter().map(|key| key.namespace.as_str()).collect();
+        let everywhere = self.scope == KindScope::Cluster || namespaces.len() > FEW;
+        let mut paths: BTreeMap<String, Vec<&ObjectKey>> = BTreeMap::new();
+        for key in keys {
+            let path = if everywhere {
+                self.path.clone()
+            } else if let Some(path) = self.path_in(&key.namespace) {
+                path
+            } else {
+                // There is no object of such a kind without a namespace, or in one of such a name.
+                continue;
+            };
+            paths.entry(path).or_default().push(key);
+        }
+        paths
+    }
+
+    /// URL path of the objects in a namespace; `None` for one that cannot be.
+    fn path_in(&self, namespace: &str) -> Option<String> {
+        let (prefix, plural) = self.path.rsplit_once('/')?;
+        let namespace = segment_problem(namespace)
+            .is_none()
+            .then(|| escape(namespace))?;
+        Some(format!("{prefix}/namespaces/{namespace}/{plural}"))
+    }
+}
+
+/// The identity of a live object of a kind.
+#[must_use]
+pub fn key_of(gvk: &Gvk, object: &Value) -> ObjectKey {
+    let (namespace, name) = place(object);
+    ObjectKey {
+        group: gvk.group.clone(),
+        kind: gvk.kind.clone(),
+        namespace,
+        name,
+    }
+}
+
+/// Group and kind of what the probes of revisions select.
+#[must_use]
+pub fn probed_kinds(wanted: &[WantedRevision<'_>]) -> BTreeSet<(String, String)> {
+    let probes = wanted
+        .iter()
+        .flat_map(|(revision, _)| revision.spec.availability_probes.iter().flatten());
+    probes
+        .map(|probe| {
+            let kind = &probe.selector.kind;
+            (kind.group.clone(), kind.kind.clone())
+        })
+        .collect()
+}
+
+/// The controller of a live object.
+#[must_use]
+pub fn owner(object: &Value, chain: &Chain, delegates: &Delegates) -> Owner {
+    let Some(reference) = controller(object) else {
+        return Owner::Nobody;
+    };
+    let (kind, name) = (text(reference, "kind"), text(reference, "name"));
+    let uid = text(reference, "uid");
+    let itself = chain.by_uid(uid);
+    match itself.or_else(|| delegates.revision_of(uid, chain)) {
+        Some(revision) => Owner::Revision {
+            name: revision.name().to_owned(),
+            number: revision.number(),
+            through: itself.is_none().then(|| name.to_owned()),
+        },
+        None => Owner::Stranger {
+            kind: kind.to_owned(),
+            name: name.to_owned(),
+        },
+    }
+}
+
+/// The probes of a revision, to be evaluated for many objects.
+pub fn compile(revision: &Revision) -> Result<Probes, String> {
+    let specs = revision.spec.availability_probes.as_deref();
+    Probes::compile(specs.unwrap_or_default()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::{chain::from_objects, content::Slices};
+
+    fn chain(objects: &[(&str, &str)], class: &str) -> Chain {
+        let objects: Vec<Value> = objects
+            .iter()
+            .map(|(kind, name)| {
+                let api_version = if *kind == "Deployment" {
+                    "apps/v1"
+                } else {
+                    "v1"
+                };
+                json!({"object": {
+                    "apiVersion": api_version, "kind": kind, "metadata": {"name": name},
+                }})
+            })
+            .collect();
+        let set = json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u1"},
+            "spec": {
+                "revision": 1,
+                "phases": [{"name": "a", "class": class, "objects": objects}],
+                "availabilityProbes": [{
+                    "selector": {"kind": {"group": "apps", "kind": "Deployment"}},
+                    "probes": [{"condition": {"type": "Available"}}],
+                }],
+            },
+        });
+        from_objects(Vec::new(), vec![set]).0.remove(0)
+    }
+
+    fn resource(plural: &str) -> Served {
+        let prefix = if plural == "deployments" {
+            "/apis/apps/v1"
+        } else {
+            "/api/v1"
+        };
+        Served {
+            path: format!("{prefix}/{plural}"),
+            scope: KindScope::Namespaced,
+        }
+    }
+
+    fn plan(chain: &Chain) -> Vec<Collection> {
+        let revision = &chain.revisions[0];
+        let content = Slices::default().content(revision);
+        collections("", &[(revision, &content)], Detail::AsProbed)
+    }
+
+    #[test]
+    fn kinds_are_listed_once_and_no_more_of_them_than_is_needed() {
+        let chain = chain(
+            &[
+                ("ConfigMap", "a"),
+                ("Deployment", "web"),
+                ("ConfigMap", "b"),
+            ],
+            "",
+        );
+        let collections = plan(&chain);
+        let [maps, deployments] = &collections[..] else {
+            panic!("{collections:?}");
+        };
+        let sources = maps.managed(&resource("configmaps"), &Children::default());
+        assert_eq!(sources.len(), 1);
+        assert_eq!(sources[0].path, "/api/v1/namespaces/shop/configmaps");
+        assert!(sources[0].query.metadata_only, "no probe looks at them");
+        assert!(sources[0].query.labels.is_some());
+        let sources = deployments.managed(&resource("deployments"), &Children::default());
+        assert_eq!(sources[0].path, "/apis/apps/v1/namespaces/shop/deployments");
+        assert!(!sources[0].query.metadata_only);
+        assert!(plan(&self::chain(&[("ConfigMap", "a")], "elsewhere")).is_empty());
+        let here = self::chain(&[("ConfigMap", "a")], "default");
+        assert_eq!(plan(&here).len(), 1);
+    }
+
+    #[test]
+    fn what_is_not_managed_is_looked_up_by_name_or_by_one_list() {
+        let names: Vec<String> = (0..=FEW).map(|n| format!("cm-{n}")).collect();
+        let objects: Vec<(&str, &str)> = names.iter().map(|name| ("ConfigMap", &**name)).collect();
+        let chain = chain(&objects, "");
+        let [maps] = &plan(&chain)[..] else { panic!() };
+        let resource = resource("configmaps");
+        let mut children = Children::default();
+        let all = maps.others(&resource, &children);
+        assert_eq!(all.len(), 1);
+        assert_eq!((&all[0].query.labels, &all[0].query.fields), (&None, &None));
+        let live = json!({"metadata": {"name": "cm-0", "namespace": "shop"}});
+        children.insert(&maps.gvk, live);
+        let few = maps.others(&resource, &children);
+        assert_eq!(few.len(), FEW);
+        assert_eq!(few[0].query.fields.as_deref(), Some("metadata.name=cm-1"));
+        // A kind that cannot be read is not requested a second time.
+        children.insert_unreadable(&maps.gvk, "forbidden".to_owned());
+        assert!(maps.others(&resource, &children).is_empty());
+    }
+
+    #[test]
+    fn owners_are_identified_by_uid() {
+        let chain = chain(&[("ConfigMap", "a")], "elsewhere");
+        let ours = "package-operator.run/v1alpha1";
+        let mut delegates = Delegates::default();
+        delegates.insert(&json!({
+            "apiVersion": ours, "kind": "ObjectSetPhase",
+            "metadata": {"name": "web-1-a", "namespace": "shop", "uid": "p1", "ownerReferences": [
+                {"apiVersion": ours, "kind": "ObjectSet", "name": "web-1", "uid": "u1", "controller": true},
+            ]},
+        }));
+        let owned = |reference: Value| {
+            let object = json!({"metadata": {"ownerReferences": [reference]}});
+            owner(&object, &chain, &delegates)
+        };
+        let reference = |kind: &str, name: &str, uid: &str| {
+            json!({"apiVersion": ours, "kind": kind, "name": name,
+            "uid": uid, "controller": true})
+        };
+        let revision = |through: Option<&str>| Owner::Revision {
+            name: "web-1".to_owned(),
+            number: Some(1),
+            through: through.map(str::to_owned),
+        };
+        assert_eq!(owned(reference("ObjectSet", "web-1", "u1")), revision(None));
+        assert_eq!(
+            owned(reference("ObjectSetPhase", "web-1-a", "p1")),
+            revision(Some("web-1-a"))
+        );
+        // The same names, but other objects.
+        for (kind, name) in [("ObjectSet", "web-1"), ("ObjectSetPhase", "web-1-a")] {
+            let stranger = Owner::Stranger {
+                kind: kind.to_owned(),
+                name: name.to_owned(),
+            };
+            assert_eq!(owned(reference(kind, name, "u2")), stranger);
+        }
+        let plain = json!({"apiVersion": ours, "kind": "ObjectSet", "name": "web-1", "uid": "u1"});
+        assert_eq!(owned(plain), Owner::Nobody);
+    }
+}

@@ -1,0 +1,324 @@
+//! What revisions want: their phases, with the objects of slices in place, as the manager itself
+//! prepares them for writing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_apis::{
+    ObjectSetObject, ObjectSetTemplatePhase,
+    constants::{CLASS_CLUSTER_PREFIX, CLASS_DEFAULT, LABEL_OBJECT_DEPLOYMENT},
+};
+use baton_engine::{
+    object::Identity,
+    revision as engine,
+    revision::{Delivery, Desired, prepare},
+};
+use serde_json::Value;
+
+use crate::{chain::member::Revision, object::place};
+
+/// Up to so many objects of a collection are read one by one; more, and the collection is listed.
+pub const FEW: usize = 8;
+
+/// The phases of a revision, and what they want.
+#[derive(Clone, Debug, Default)]
+pub struct RevisionContent {
+    /// In the order in which they roll out.
+    pub phases: Vec<Phase>,
+}
+
+/// A revision with what it wants.
+pub type WantedRevision<'a> = (&'a Revision, &'a RevisionContent);
+
+/// A phase and what it wants.
+#[derive(Clone, Debug, Default)]
+pub struct Phase {
+    /// Name; several phases of a revision may have the same.
+    pub name: String,
+    /// Which controller runs it; empty for the revision's own.
+    pub class: String,
+    /// Inline objects and then those of slices, completed as the manager writes them.
+    pub objects: Vec<Desired>,
+    /// Slices that it names and that do not exist.
+    pub missing_slices: Vec<String>,
+}
+
+impl Phase {
+    /// Whether another controller writes its objects, through an `ObjectSetPhase`.
+    #[must_use]
+    pub fn is_delegated(&self) -> bool {
+        !self.class.is_empty()
+    }
+
+    /// How its objects get to where they belong. Of a class that the manager does not serve nothing is known, so they
+    /// are taken to be elsewhere.
+    #[must_use]
+    pub fn delivery(&self) -> Delivery {
+        delivery(&self.class)
+    }
+
+    /// Where its objects are: nothing for the cluster of its revision, else the class that delivers them.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        if self.is_here() { "" } else { &self.class }
+    }
+
+    /// Whether its objects are in the cluster of its revision, where they can be read.
+    #[must_use]
+    pub fn is_here(&self) -> bool {
+        self.delivery() != Delivery::Remote
+    }
+}
+
+/// The classes of phases that Baton serves, for people.
+pub const SERVED: &str = "Baton serves the classes default and cluster.NAME";
+
+/// Whether Baton serves a class; others are served by whoever does, and by nobody while nobody does.
+#[must_use]
+pub fn is_served(class: &str) -> bool {
+    class.is_empty() || class == CLASS_DEFAULT || class.starts_with(CLASS_CLUSTER_PREFIX)
+}
+
+fn delivery(class: &str) -> Delivery {
+    match class {
+        "" => Delivery::InProcess,
+        CLASS_DEFAULT => Delivery::Delegated,
+        _ => Delivery::Remote,
+    }
+}
+
+impl RevisionContent {
+    /// All objects with their phases, in order.
+    pub fn placed(&self) -> impl Iterator<Item = (&Phase, &Desired)> {
+        let phases = self.phases.iter();
+        phases.flat_map(|phase| phase.objects.iter().map(move |object| (phase, object)))
+    }
+
+    /// All objects, in order.
+    pub fn objects(&self) -> impl Iterator<Item = &Desired> {
+        self.phases.iter().flat_map(|phase| &phase.objects)
+    }
+}
+
+/// The slices that some revisions name.
+#[derive(Clone, Debug, Default)]
+pub struct Slices {
+    by_name: BTreeMap<(String, String), Vec<ObjectSetObject>>,
+    /// Those that deployments have made for large phases of their templates, as the server has their objects.
+    made: BTreeMap<(String, String), Value>,
+}
+
+impl Slices {
+    /// Adds one, as the server returned it.
+    pub fn insert(&mut self, mut slice: Value) {
+        let place = place(&slice);
+        let objects = slice["objects"].take();
+        if slice["metadata"]["labels"]
+            .get(LABEL_OBJECT_DEPLOYMENT)
+            .is_some()
+        {
+            self.made.insert(place.clone(), objects.clone());
+        }
+        let objects = serde_json::from_value(objects).unwrap_or_default();
+        self.by_name.insert(place, objects);
+    }
+
+    /// A revision with the objects inline that were so in the template that its deployment made it of.
+    #[must_use]
+    pub fn inlined(&self, revision: &Revision) -> Value {
+        let mut object = revision.object.clone();
+        let phases = object
+            .pointer_mut("/spec/phases")
+            .and_then(Value::as_array_mut);
+        for phase in phases.into_iter().flatten() {
+            let Some([first, rest @ ..]) = phase["slices"].as_array().map(Vec::as_slice) else {
+                continue;
+            };
+            let namespace = revision.namespace().unwrap_or_default().to_owned();
+            let name = first.as_str().unwrap_or_default().to_owned();
+            let (objects, rest) = (self.made.get(&(namespace, name)), rest.to_vec());
+            let (Some(objects), Some(fields)) = (objects, phase.as_object_mut()) else {
+                continue;
+            };
+            if fields.contains_key("objects") {
+                continue;
+            }
+            fields.insert("objects".to_owned(), objects.clone());
+            if rest.is_empty() {
+                fields.remove("slices");
+            } else {
+                fields.insert("slices".to_owned(), rest.into());
+            }
+        }
+        object
+    }
+
+    fn get(&self, namespace: Option<&str>, name: &str) -> Option<&Vec<ObjectSetObject>> {
+        let place = (namespace.unwrap_or_default().to_owned(), name.to_owned());
+        self.by_name.get(&place)
+    }
+
+    /// How many objects a revision wants; `None` where a slice is missing, or was not read.
+    #[must_use]
+    pub fn count(&self, revision: &Revision) -> Option<usize> {
+        let phases = revision.spec.phases.iter().flatten();
+        let counts = phases.map(|phase| {
+            let in_slice = |name| Some(self.get(revision.namespace(), name)?.len());
+            let in_slices: Option<usize> = phase.slices.iter().map(|name| in_slice(name)).sum();
+            Some(phase.objects.len() + in_slices?)
+        });
+        counts.sum()
+    }
+
+    /// What a revision wants. Slices that were not read count as missing.
+    #[must_use]
+    pub fn content(&self, revision: &Revision) -> RevisionContent {
+        let engine = engine::Revision {
+            identity: identity(revision),
+            number: revision.number().unwrap_or_default(),
+            lifecycle: revision.spec.lifecycle_state,
+            ..engine::Revision::default()
+        };
+        self.resolve(
+            &engine,
+            revision.namespace(),
+            revision.spec.phases.as_deref().unwrap_or_default(),
+        )
+    }
+
+    /// What phases want that are not a revision's yet, such as those of a template. `revision` gives
+    /// the scope, the namespace and the number that the objects are completed with.
+    #[must_use]
+    pub fn resolve(
+        &self,
+        revision: &engine::Revision,
+        namespace: Option<&str>,
+        phases: &[ObjectSetTemplatePhase],
+    ) -> RevisionContent {
+        let phases = phases.iter().map(|phase| {
+            let mut whole = phase.clone();
+            let mut missing_slices = Vec::new();
+            for name in &phase.slices {
+                match self.get(namespace, name) {
+                    Some(objects) => whole.objects.extend(objects.iter().cloned()),
+                    None => missing_slices.push(name.clone()),
+                }
+            }
+            let revision = engine::Revision {
+                delivery: delivery(&phase.class),
+                ..revision.clone()
+            };
+            let prepared = prepare(&revision, vec![whole]).into_iter();
+            Phase {
+                name: phase.name.clone(),
+                class: phase.class.clone(),
+                objects: prepared.flat_map(|phase| phase.objects).collect(),
+                missing_slices,
+            }
+        });
+        RevisionContent {
+            phases: phases.collect(),
+        }
+    }
+}
+
+/// A revision as its objects name it.
+#[must_use]
+pub fn identity(revision: &Revision) -> Identity {
+    Identity {
+        kind: revision.kind.name.to_owned(),
+        namespace: revision.namespace().unwrap_or_default().to_owned(),
+        name: revision.name().to_owned(),
+        uid: revision.uid().to_owned(),
+        is_remote: false,
+    }
+}
+
+/// The names of the slices of revisions, by the URL path of their collection.
+#[must_use]
+pub fn slices<'a>(
+    revisions: impl IntoIterator<Item = &'a Revision>,
+) -> BTreeMap<String, BTreeSet<String>> {
+    let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for revision in revisions {
+        let names = revision.spec.phases.iter().flatten();
+        let names = names.flat_map(|phase| phase.slices.iter().cloned());
+        let path = revision.kind.slice().path(revision.namespace());
+        wanted.entry(path).or_default().extend(names);
+    }
+    wanted
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn slices_of_a_deployment_are_inline_in_its_template() {
+        let object =
+            |name: &str| json!({"object": {"kind": "ConfigMap", "metadata": {"name": name}}});
+        let revision = Revision::parse(json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u"},
+            "spec": {"phases": [
+                {"name": "a", "slices": ["made", "own"]},
+                {"name": "b", "slices": ["made"]},
+                {"name": "c", "slices": ["own"]},
+                {"name": "d", "objects": [object("inline")], "slices": ["made"]},
+            ]},
+        }))
+        .unwrap();
+        let mut slices = Slices::default();
+        let label = json!({"package-operator.run/object-deployment": "web"});
+        for (name, labels) in [("made", label), ("own", json!({}))] {
+            slices.insert(json!({
+                "metadata": {"name": name, "namespace": "shop", "labels": labels}, "objects": [object(name)],
+            }));
+        }
+        let inlined = slices.inlined(&revision);
+        let expected = json!([
+            {"name": "a", "objects": [object("made")], "slices": ["own"]},
+            {"name": "b", "objects": [object("made")]},
+            {"name": "c", "slices": ["own"]},
+            {"name": "d", "objects": [object("inline")], "slices": ["made"]},
+        ]);
+        assert_eq!(inlined["spec"]["phases"], expected);
+    }
+
+    #[test]
+    fn slices_follow_the_inline_objects_and_may_be_missing() {
+        let object = |name: &str| {
+            json!({"object": {"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name}}})
+        };
+        let revision = Revision::parse(json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u"},
+            "spec": {"revision": 3, "phases": [
+                {"name": "a", "objects": [object("inline")], "slices": ["s1", "gone"]},
+                {"name": "b", "class": "elsewhere", "objects": [object("far")]},
+            ]},
+        }))
+        .unwrap();
+        let mut slices = Slices::default();
+        slices.insert(json!({
+            "metadata": {"name": "s1", "namespace": "shop"}, "objects": [object("sliced")],
+        }));
+        // The same name elsewhere is another slice.
+        slices.insert(json!({
+            "metadata": {"name": "gone", "namespace": "other"}, "objects": [object("no")],
+        }));
+        let content = slices.content(&revision);
+        let names: Vec<&str> = content.objects().map(|o| o.key.name.as_str()).collect();
+        assert_eq!(names, ["inline", "sliced", "far"]);
+        let first = &content.phases[0];
+        assert_eq!(first.missing_slices, ["gone"]);
+        assert!(!first.is_delegated() && content.phases[1].is_delegated());
+        assert_eq!(first.objects[1].key.namespace, "shop");
+        assert_eq!(
+            first.objects[1].manifest.pointer("/metadata/annotations"),
+            Some(&json!({"package-operator.run/revision": "3"}))
+        );
+    }
+}

@@ -1,0 +1,274 @@
+//! The objects that stand for phases which another controller runs: `ObjectSetPhases`, and what is
+//! reported on them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use baton_apis::{conditions::AVAILABLE, kinds};
+use baton_engine::{
+    delegated::names,
+    object::{Identity, controller, is_terminating, text},
+};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use serde_json::Value;
+
+use crate::{
+    chain::{Chain, member::Revision},
+    content::{Phase, WantedRevision, identity},
+    lists::ListRequest,
+    object::text_at,
+};
+
+/// The `ObjectSetPhases` of some namespaces, or those of the cluster scope.
+#[derive(Clone, Debug, Default)]
+pub struct Delegates {
+    known: BTreeMap<(String, String), Delegate>,
+    unreadable: Option<String>,
+}
+
+/// An `ObjectSetPhase` or a `ClusterObjectSetPhase`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Delegate {
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+    /// UID of what controls it, or nothing.
+    pub controller: Option<String>,
+    /// What controls it, for people.
+    pub controlled_by: String,
+    /// True while it is being deleted.
+    pub is_deleting: bool,
+    /// The condition `Available`, if it speaks of the object as it is now.
+    pub available: Option<Condition>,
+}
+
+/// What is known of the object of a phase.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum DelegateState<'a> {
+    /// It exists and is controlled by the revision.
+    Own(&'a Delegate),
+    /// It exists and is controlled by something else.
+    Foreign(&'a Delegate),
+    /// It does not exist.
+    Missing,
+    /// They cannot be read, for this reason.
+    Unreadable(&'a str),
+}
+
+impl Delegates {
+    /// What is named as the controller of the objects of a revision's phase: the revision, or the object that stands
+    /// for the phase.
+    #[must_use]
+    pub fn controller(&self, revision: &Revision, phase: &Phase) -> Identity {
+        let identity = identity(revision);
+        if !phase.is_delegated() {
+            return identity;
+        }
+        let (name, uid) = match self.find(revision, &phase.name) {
+            DelegateState::Own(own) => (own.name.clone(), own.uid.clone()),
+            // One that does not exist controls nothing.
+            _ => Default::default(),
+        };
+        Identity {
+            kind: format!("{}Phase", identity.kind),
+            name,
+            uid,
+            ..identity
+        }
+    }
+
+    /// The condition `Available` that the controller of a revision's phase has reported.
+    #[must_use]
+    pub fn available(&self, revision: &Revision, phase: &Phase) -> Option<&Condition> {
+        match self.find(revision, &phase.name) {
+            DelegateState::Own(own) => own.available.as_ref(),
+            _ => None,
+        }
+    }
+
+    /// Adds one, as the server returned it.
+    pub fn insert(&mut self, object: &Value) {
+        let delegate = Delegate::read(object);
+        let namespace = text_at(object, "/metadata/namespace").to_owned();
+        self.known
+            .insert((namespace, delegate.name.clone()), delegate);
+    }
+
+    /// Notes that they cannot be read.
+    pub fn insert_unreadable(&mut self, why: String) {
+        self.unreadable = Some(why);
+    }
+
+    /// The object of a revision's phase.
+    #[must_use]
+    pub fn find(&self, revision: &Revision, phase: &str) -> DelegateState<'_> {
+        let names = names(revision.name(), phase);
+        let get = |name: &String| {
+            let namespace = revision.namespace().unwrap_or_default().to_owned();
+            self.known.get(&(namespace, name.clone()))
+        };
+        let mut found = names.iter().filter_map(get);
+        let is_own = |one: &Delegate| one.controller.as_deref() == Some(revision.uid());
+        match (found.clone().find(|one| is_own(one)), found.next()) {
+            (Some(own), _) => DelegateState::Own(own),
+            (None, Some(foreign)) => DelegateState::Foreign(foreign),
+            (None, None) => match &self.unreadable {
+                Some(why) => DelegateState::Unreadable(why),
+                None => DelegateState::Missing,
+            },
+        }
+    }
+
+    /// The revision of a chain whose phase has a UID. Where phases cannot be read, the revision's status
+    /// decides.
+    #[must_use]
+    pub fn revision_of<'a>(&self, uid: &str, chain: &'a Chain) -> Option<&'a Revision> {
+        let known = self.known.values().find(|delegate| delegate.uid == uid);
+        let controller = known.and_then(|delegate| delegate.controller.as_deref());
+        let of_status = |revision: &&Revision| {
+            let mut phases = revision.status.remote_phases.iter();
+            phases.any(|phase| phase.uid == uid)
+        };
+        match controller {
+            Some(controller) => chain.by_uid(controller),
+            None => chain.newest_first().find(of_status),
+        }
+    }
+}
+
+impl Delegate {
+    fn read(object: &Value) -> Self {
+        let generation = object["metadata"]["generation"].as_i64();
+        let conditions = object.pointer("/status/conditions").cloned();
+        let conditions: Vec<Condition> = conditions
+            .and_then(|conditions| serde_json::from_value(conditions).ok())
+            .unwrap_or_default();
+        let owner = controller(object);
+        Self {
+            kind: text(object, "kind").to_owned(),
+            name: text_at(object, "/metadata/name").to_owned(),
+            uid: text_at(object, "/metadata/uid").to_owned(),
+            controller: owner.map(|owner| text(owner, "uid").to_owned()),
+            controlled_by: owner.map_or_else(
+                || "nobody".to_owned(),
+                |owner| format!("{}/{}", text(owner, "kind"), text(owner, "name")),
+            ),
+            is_deleting: is_terminating(object),
+            available: conditions.into_iter().find(|condition| {
+                condition.type_ == AVAILABLE && condition.observed_generation == generation
+            }),
+        }
+    }
+}
+
+/// Where the `ObjectSetPhases` of revisions are; nowhere for those without delegated phases.
+#[must_use]
+pub fn sources(wanted: &[WantedRevision<'_>]) -> BTreeSet<ListRequest> {
+    let delegating = wanted
+        .iter()
+        .filter(|(_, content)| content.phases.iter().any(Phase::is_delegated));
+    let paths = delegating.map(|(revision, _)| match revision.namespace() {
+        None => kinds::CLUSTER_OBJECT_SET_PHASE.path(None),
+        namespace => kinds::OBJECT_SET_PHASE.path(namespace),
+    });
+    paths.map(ListRequest::all).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::chain::from_objects;
+
+    fn phase(name: &str, uid: &str, controller: &str) -> Value {
+        let mut phase = json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSetPhase",
+            "metadata": {"name": name, "namespace": "shop", "uid": uid, "generation": 2},
+        });
+        if !controller.is_empty() {
+            phase["metadata"]["ownerReferences"] = json!([{
+                "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+                "name": "some", "uid": controller, "controller": true,
+            }]);
+        }
+        phase
+    }
+
+    fn chain() -> Chain {
+        let set = json!({
+            "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u1"},
+            "spec": {"revision": 1},
+            "status": {"remotePhases": [{"name": "web-1-a", "uid": "p1"}]},
+        });
+        from_objects(Vec::new(), vec![set]).0.remove(0)
+    }
+
+    #[test]
+    fn a_phase_is_found_by_who_controls_it() {
+        let chain = chain();
+        let revision = &chain.revisions[0];
+        let [name, other] = names("web-1", "a");
+        let found = |objects: &[Value]| {
+            let mut delegates = Delegates::default();
+            for object in objects {
+                delegates.insert(object);
+            }
+            match delegates.find(revision, "a") {
+                DelegateState::Own(one) => format!("own {}", one.uid),
+                DelegateState::Foreign(one) => format!("of {}", one.controlled_by),
+                DelegateState::Missing => "missing".to_owned(),
+                DelegateState::Unreadable(why) => why.to_owned(),
+            }
+        };
+        assert_eq!(found(&[]), "missing");
+        assert_eq!(found(&[phase(&name, "p1", "u1")]), "own p1");
+        assert_eq!(found(&[phase(&name, "p1", "")]), "of nobody");
+        assert_eq!(found(&[phase(&name, "p2", "u2")]), "of ObjectSet/some");
+        // The plain name is taken by another revision.
+        let both = [phase(&name, "p2", "u2"), phase(&other, "p3", "u1")];
+        assert_eq!(found(&both), "own p3");
+        let mut delegates = Delegates::default();
+        delegates.insert_unreadable("forbidden".to_owned());
+        assert_eq!(
+            delegates.find(revision, "a"),
+            DelegateState::Unreadable("forbidden")
+        );
+    }
+
+    #[test]
+    fn the_revision_behind_a_phase() {
+        let chain = chain();
+        let mut delegates = Delegates::default();
+        let revision_of = |delegates: &Delegates, uid: &str| {
+            let revision = delegates.revision_of(uid, &chain);
+            revision.map(|revision| revision.name().to_owned())
+        };
+        let web = Some("web-1".to_owned());
+        assert_eq!(revision_of(&delegates, "p1"), web);
+        assert_eq!(revision_of(&delegates, "p2"), None);
+        delegates.insert(&phase("web-1-b", "p2", "u1"));
+        delegates.insert(&phase("web-0-b", "p0", "u0"));
+        assert_eq!(revision_of(&delegates, "p2"), web);
+        assert_eq!(revision_of(&delegates, "p0"), None);
+    }
+
+    #[test]
+    fn reports_on_an_earlier_generation_do_not_count() {
+        let mut object = phase("web-1-a", "p1", "u1");
+        for (generation, expected) in [(1, None), (2, Some("True"))] {
+            object["status"] = json!({"conditions": [{
+                "type": "Available", "status": "True", "reason": "Available", "message": "",
+                "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]});
+            let available = Delegate::read(&object).available;
+            let status = available
+                .as_ref()
+                .map(|condition| condition.status.as_str());
+            assert_eq!(status, expected);
+        }
+    }
+}

@@ -1,0 +1,588 @@
+//! From what was read to the picture.
+
+use std::collections::BTreeMap;
+
+use baton_apis::{
+    SiteEntry, WaitingForObject,
+    conditions::{self, reasons},
+    constants::{ANNOTATION_SITE, shipper::LABEL_RELEASE},
+};
+use baton_engine::{
+    ObjectKey,
+    delegated::names,
+    object::{is_terminating, why_terminating},
+    revision::Desired,
+};
+use baton_probes::{Probes, Verdict, budget::Budget};
+use serde_json::Value;
+
+use super::{
+    ChainPicture, DelegatePicture, DeploymentPicture, Health, ObjectPicture, OwnerPicture,
+    PhasePicture, RevisionPicture,
+};
+
+use crate::{
+    chain::{
+        Chain,
+        member::{Deployment, Revision, State},
+    },
+    children::{Children, Found, Owner, compile, owner},
+    content::{Phase, RevisionContent, SERVED, Slices, is_served},
+    delegates::{Delegate, DelegateState, Delegates},
+};
+
+/// What revisions want, and their probes, kept by UID: neither ever changes.
+#[derive(Debug, Default)]
+pub struct Catalogue {
+    known: BTreeMap<String, CatalogueEntry>,
+}
+
+#[derive(Debug)]
+struct CatalogueEntry {
+    content: RevisionContent,
+    probes: Result<Probes, String>,
+}
+
+impl Catalogue {
+    /// Adds a revision, or replaces what is known of it.
+    pub fn add(&mut self, revision: &Revision, slices: &Slices) {
+        let known = CatalogueEntry {
+            content: slices.content(revision),
+            probes: compile(revision),
+        };
+        self.known.insert(revision.uid().to_owned(), known);
+    }
+
+    /// Whether all is known of a revision: it was added, and its slices had been found.
+    #[must_use]
+    pub fn is_complete(&self, revision: &Revision) -> bool {
+        let phases = self.content(revision).map(|content| &content.phases);
+        phases.is_some_and(|phases| phases.iter().all(|phase| phase.missing_slices.is_empty()))
+    }
+
+    /// What a revision wants, if it was added.
+    #[must_use]
+    pub fn content(&self, revision: &Revision) -> Option<&RevisionContent> {
+        Some(&self.known.get(revision.uid())?.content)
+    }
+
+    /// Forgets revisions for which the predicate is false.
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+        self.known.retain(|uid, _| keep(uid));
+    }
+}
+
+/// Makes the picture of a chain. Revisions that are not in the catalogue are drawn without phases.
+#[must_use]
+pub fn picture(
+    chain: &Chain,
+    catalogue: &Catalogue,
+    children: &Children,
+    delegates: &Delegates,
+) -> ChainPicture {
+    let view = View {
+        chain,
+        children,
+        delegates,
+    };
+    let revisions = chain.newest_first().map(|revision| {
+        let known = catalogue.known.get(revision.uid());
+        let phases: Option<Vec<PhasePicture>> = known.map(|known| {
+            let phases = known.content.phases.iter();
+            let mut budget = Budget::default();
+            phases
+                .map(|phase| view.phase(revision, phase, known, &mut budget))
+                .collect()
+        });
+        let of = phases.iter().flatten();
+        // The message of a phase is not repeated.
+        let mut message = about(revision);
+        let is_shown =
+            |phase: &PhasePicture| !phase.message.is_empty() && message.ends_with(&phase.message);
+        if of.clone().any(is_shown) {
+            message.clear();
+        }
+        RevisionPicture {
+            kind: revision.kind.name.to_owned(),
+            name: revision.name().to_owned(),
+            revision: revision.number(),
+            state: revision.state(),
+            healthy: of.clone().map(|phase| phase.healthy).sum(),
+            objects: of.map(|phase| phase.objects.len()).sum(),
+            release: release(revision),
+            version: version(revision),
+            message,
+            phases,
+        }
+    });
+    ChainPicture {
+        deployment: chain.deployment.as_ref().map(head),
+        namespace: chain.namespace().map(str::to_owned),
+        revisions: revisions.collect(),
+    }
+}
+
+/// The Release that a revision installs, by its label.
+fn release(revision: &Revision) -> Option<String> {
+    let labels = revision.metadata.labels.as_ref()?;
+    labels.get(LABEL_RELEASE).cloned()
+}
+
+/// The version that a revision brings to a site, by what it says of itself.
+fn version(revision: &Revision) -> Option<String> {
+    let entry = revision.annotation(ANNOTATION_SITE)?;
+    let entry: SiteEntry = serde_json::from_str(entry).ok()?;
+    Some(entry.version)
+}
+
+/// How the message of `Progressing` begins while the current revision is not available.
+const UNAVAILABLE: &str = "Latest Revision is Unavailable";
+
+fn head(deployment: &Deployment) -> DeploymentPicture {
+    let available = deployment.condition(conditions::AVAILABLE);
+    let progressing = deployment.condition(conditions::PROGRESSING);
+    let message = match (progressing, available) {
+        // The rest is the message of the revision, which is shown there, object by object.
+        (Some(progressing), _) if progressing.message.starts_with(UNAVAILABLE) => UNAVAILABLE,
+        (Some(progressing), _) if progressing.reason != reasons::IDLE => &progressing.message,
+        (_, Some(available)) if available.status != "True" => &available.message,
+        (None, None) => "nobody has reported on it yet",
+        _ => "",
+    };
+    DeploymentPicture {
+        kind: deployment.kind.name.to_owned(),
+        name: deployment.name().to_owned(),
+        available: Health::of_status(available.map(|condition| condition.status.as_str())),
+        paused: deployment.spec.paused,
+        deleting: deployment.is_deleting(),
+        message: message.to_owned(),
+        target: deployment.target().to_string(),
+    }
+}
+
+/// What concerns a revision as a whole. Failing probes are shown with their objects.
+fn about(revision: &Revision) -> String {
+    let condition = match revision.state() {
+        State::NotReady | State::Paused => revision.condition(conditions::AVAILABLE),
+        State::Archiving => revision.condition(conditions::ARCHIVED),
+        State::Pending => return "nobody has reported on it yet".to_owned(),
+        State::Available | State::Archived | State::Deleting => None,
+    };
+    condition
+        .filter(|condition| {
+            condition.status != "True" && condition.reason != reasons::PROBE_FAILURE
+        })
+        .map(|condition| condition.message.clone())
+        .unwrap_or_default()
+}
+
+/// What phases are drawn from.
+struct View<'a> {
+    chain: &'a Chain,
+    children: &'a Children,
+    delegates: &'a Delegates,
+}
+
+impl View<'_> {
+    fn phase(
+        &self,
+        revision: &Revision,
+        phase: &Phase,
+        known: &CatalogueEntry,
+        budget: &mut Budget,
+    ) -> PhasePicture {
+        let found = phase
+            .is_delegated()
+            .then(|| self.delegates.find(revision, &phase.name));
+        let available = match found {
+            Some(DelegateState::Own(delegate)) => delegate.available.as_ref(),
+            _ => None,
+        };
+        let available = Health::of_status(available.map(|condition| condition.status.as_str()));
+        let objects = phase.objects.iter();
+        let objects: Vec<ObjectPicture> = if phase.is_here() {
+            let drawn = objects.map(|object| self.object(revision, object, &known.probes, budget));
+            drawn.collect()
+        } else {
+            let drawn = objects.map(|object| far(object, &phase.class, available));
+            drawn.collect()
+        };
+        let is_ready = |object: &&ObjectPicture| object.is_ready();
+        let healthy = objects.iter().filter(is_ready).count();
+        let shown_below = phase.is_here() && healthy < objects.len();
+        let about = found.map(|found| about_delegate(revision, phase, found, shown_below));
+        let texts = [about.unwrap_or_default(), missing_slices(phase)];
+        PhasePicture {
+            name: phase.name.clone(),
+            class: phase.class.clone(),
+            healthy,
+            message: texts
+                .into_iter()
+                .filter(|text| !text.is_empty())
+                .collect::<Vec<_>>()
+                .join("; "),
+            delegate: found.and_then(|found| delegate(found, available)),
+            objects,
+            hidden: 0,
+        }
+    }
+
+    fn object(
+        &self,
+        revision: &Revision,
+        object: &Desired,
+        probes: &Result<Probes, String>,
+        budget: &mut Budget,
+    ) -> ObjectPicture {
+        let key = &object.key;
+        let reported = reported(revision, object);
+        let (healthy, owner, message) = match self.children.find(key) {
+            Found::Missing => (Health::False, OwnerPicture::Missing, Vec::new()),
+            Found::Unreadable(why) => {
+                (Health::Unknown, OwnerPicture::Unknown, vec![why.to_owned()])
+            }
+            Found::Live(live) => {
+                let verdict = match probes {
+                    Ok(probes) => probes.evaluate(budget, &key.group, &key.kind, live),
+                    Err(error) => Verdict::Unknown(vec![error.clone()]),
+                };
+                let (mut healthy, mut messages) = match verdict {
+                    Verdict::True => (Health::True, Vec::new()),
+                    Verdict::False(messages) => (Health::False, messages),
+                    Verdict::Unknown(messages) => (Health::Unknown, messages),
+                };
+                if is_terminating(live) {
+                    // The manager waits for it, whatever it reports.
+                    healthy = Health::False;
+                    messages.insert(0, why_terminating(live));
+                }
+                if let Some(reported) = reported.filter(|_| is_pending_claim(key, live)) {
+                    // What it lacks, no probe sees.
+                    healthy = Health::False;
+                    messages = vec![reported.message.clone()];
+                }
+                (healthy, self.owner(revision, live), messages)
+            }
+        };
+        let message = with_reason(reported, message.join(", "));
+        identity(object, healthy, owner, message)
+    }
+
+    fn owner(&self, revision: &Revision, live: &Value) -> OwnerPicture {
+        match owner(live, self.chain, self.delegates) {
+            Owner::Revision { name, number, .. } if name == revision.name() => {
+                OwnerPicture::ThisRevision {
+                    revision: number,
+                    name,
+                }
+            }
+            Owner::Revision { name, number, .. } => OwnerPicture::OtherRevision {
+                revision: number,
+                name,
+            },
+            Owner::Stranger { kind, name } => OwnerPicture::Stranger { kind, name },
+            Owner::Nobody => OwnerPicture::Nobody,
+        }
+    }
+}
+
+/// What the manager has reported of an object that its revision waits for.
+fn reported<'r>(revision: &'r Revision, object: &Desired) -> Option<&'r WaitingForObject> {
+    let key = &object.key;
+    let mut waiting = revision.status.waiting_for.iter();
+    waiting.find(|waiting| {
+        let namespace = waiting.namespace.as_deref().unwrap_or_default();
+        let names = (&*waiting.group, &*waiting.kind, namespace, &*waiting.name);
+        names == (&*key.group, &*key.kind, &*key.namespace, &*key.name)
+    })
+}
+
+fn is_pending_claim(key: &ObjectKey, live: &Value) -> bool {
+    let is_claim = key.group.is_empty() && key.kind == "PersistentVolumeClaim";
+    is_claim && live["status"]["phase"] != "Bound"
+}
+
+/// What probes say of an object, with the reason that the manager found: of what does not come up it has asked the
+/// pods.
+fn with_reason(reported: Option<&WaitingForObject>, message: String) -> String {
+    match reported {
+        Some(reported) if !message.is_empty() && reported.message.starts_with(&message) => {
+            reported.message.clone()
+        }
+        _ => message,
+    }
+}
+
+fn missing_slices(phase: &Phase) -> String {
+    if phase.missing_slices.is_empty() {
+        return String::new();
+    }
+    format!("missing slices: {}", phase.missing_slices.join(", "))
+}
+
+/// The picture of an object of which all but the identity is given.
+fn identity(
+    object: &Desired,
+    healthy: Health,
+    owner: OwnerPicture,
+    message: String,
+) -> ObjectPicture {
+    ObjectPicture {
+        group: object.key.group.clone(),
+        kind: object.key.kind.clone(),
+        namespace: object.key.namespace.clone(),
+        name: object.key.name.clone(),
+        healthy,
+        owner,
+        message,
+    }
+}
+
+/// An object that cannot be read from here: that its phase is available is all that can be known. That the phase is
+/// not does not say which of its objects is to blame.
+fn far(object: &Desired, class: &str, available: Health) -> ObjectPicture {
+    let healthy = match available {
+        Health::True => Health::True,
+        Health::False | Health::Unknown => Health::Unknown,
+    };
+    let owner = OwnerPicture::Delegated {
+        class: class.to_owned(),
+    };
+    identity(object, healthy, owner, String::new())
+}
+
+/// What is to be said about the object that stands for a phase. `shown_below`: which objects are not healthy, and why,
+/// is shown with them.
+fn about_delegate(
+    revision: &Revision,
+    phase: &Phase,
+    found: DelegateState<'_>,
+    shown_below: bool,
+) -> String {
+    let delegate = match found {
+        DelegateState::Own(delegate) => delegate,
+        DelegateState::Foreign(delegate) => {
+            let Delegate {
+                kind,
+                name,
+                controlled_by,
+                ..
+            } = delegate;
+            return format!("{kind} {name} belongs to {controlled_by}");
+        }
+        // It goes with the objects.
+        DelegateState::Missing if revision.is_archived() => return String::new(),
+        DelegateState::Missing => {
+            let [name, _] = names(revision.name(), &phase.name);
+            return format!("there is no {}Phase {name}", revision.kind.name);
+        }
+        DelegateState::Unreadable(why) => return why.to_owned(),
+    };
+    match &delegate.available {
+        _ if delegate.is_deleting => {
+            format!("{} {} is being deleted", delegate.kind, delegate.name)
+        }
+        None => {
+            let text = format!("nobody has reported on {} yet", delegate.name);
+            if is_served(&phase.class) {
+                text
+            } else {
+                format!("{text}; its class is for another controller: {SERVED}")
+            }
+        }
+        Some(condition) if condition.status == "True" => String::new(),
+        Some(condition) if shown_below && condition.reason == reasons::PROBE_FAILURE => {
+            String::new()
+        }
+        Some(condition) => condition.message.clone(),
+    }
+}
+
+fn delegate(found: DelegateState<'_>, available: Health) -> Option<DelegatePicture> {
+    let DelegateState::Own(delegate) = found else {
+        return None;
+    };
+    let reason = delegate
+        .available
+        .as_ref()
+        .map(|condition| &condition.reason);
+    Some(DelegatePicture {
+        kind: delegate.kind.clone(),
+        name: delegate.name.clone(),
+        available,
+        reason: reason.cloned().unwrap_or_default(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use baton_engine::Gvk;
+    use serde_json::json;
+
+    use super::*;
+    use crate::chain::from_objects;
+
+    const API: &str = "package-operator.run/v1alpha1";
+
+    /// A revision with two config maps in a phase of this class.
+    fn chain(class: &str) -> Chain {
+        let object = |name: &str| {
+            json!({"object": {"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": "shop"}}})
+        };
+        let set = json!({
+            "apiVersion": API, "kind": "ObjectSet",
+            "metadata": {"name": "web-1", "namespace": "shop", "uid": "u1"},
+            "spec": {"revision": 1, "phases": [
+                {"name": "a", "class": class, "objects": [object("x"), object("y")]},
+            ]},
+        });
+        from_objects(Vec::new(), vec![set]).0.remove(0)
+    }
+
+    /// The object of the phase, controlled by the owner with this UID.
+    fn delegate(controller: &str, status: &str, reason: &str) -> Value {
+        json!({
+            "apiVersion": API, "kind": "ObjectSetPhase",
+            "metadata": {"name": "web-1-a", "namespace": "shop", "uid": "p1", "generation": 1, "ownerReferences": [
+                {"apiVersion": API, "kind": "ObjectSet", "name": "some", "uid": controller, "controller": true},
+            ]},
+            "status": {"conditions": [{
+                "type": "Available", "status": status, "reason": reason, "message": "in words",
+                "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]},
+        })
+    }
+
+    /// The phase: how many are healthy, its message, and per object health and owner.
+    fn phase(class: &str, delegate: Option<&Value>, live: &[&str]) -> (usize, String, Vec<String>) {
+        let chain = chain(class);
+        let mut catalogue = Catalogue::default();
+        catalogue.add(&chain.revisions[0], &Slices::default());
+        let mut children = Children::default();
+        for name in live {
+            let object = json!({"metadata": {"name": name, "namespace": "shop", "ownerReferences": [
+                {"apiVersion": API, "kind": "ObjectSetPhase", "name": "web-1-a", "uid": "p1", "controller": true},
+            ]}});
+            children.insert(&Gvk::new("v1", "ConfigMap"), object);
+        }
+        let mut delegates = Delegates::default();
+        if let Some(delegate) = delegate {
+            delegates.insert(delegate);
+        }
+        let picture = picture(&chain, &catalogue, &children, &delegates);
+        let phase = picture.revisions[0].phases.as_ref().unwrap()[0].clone();
+        let objects = phase.objects.iter().map(|object| {
+            let owner = match &object.owner {
+                OwnerPicture::ThisRevision { .. } => "own",
+                OwnerPicture::Missing => "missing",
+                OwnerPicture::Delegated { .. } => "class",
+                _ => "other",
+            };
+            format!("{} {owner}", object.healthy.as_str())
+        });
+        (phase.healthy, phase.message, objects.collect())
+    }
+
+    #[test]
+    fn a_class_that_is_not_served_by_us_is_told_with_those_that_are() {
+        let mut silent = delegate("u1", "False", "ProbeFailure");
+        silent["status"] = json!({});
+        let hint = "; its class is for another controller: Baton serves the classes default and cluster.NAME";
+        for (class, expected) in [("default", ""), ("cluster.eu", ""), ("elsewhere", hint)] {
+            let (_, message, _) = phase(class, Some(&silent), &["x", "y"]);
+            assert_eq!(
+                message,
+                format!("nobody has reported on web-1-a yet{expected}"),
+                "{class}"
+            );
+        }
+    }
+
+    #[test]
+    fn objects_of_the_class_default_are_looked_at_themselves() {
+        let failing = delegate("u1", "False", "ProbeFailure");
+        let (healthy, message, objects) = phase("default", Some(&failing), &["x"]);
+        assert_eq!((healthy, message.as_str()), (1, ""));
+        assert_eq!(objects, ["True own", "False missing"]);
+        // What the objects do not show.
+        let (.., message, _) = phase("default", Some(&failing), &["x", "y"]);
+        assert_eq!(message, "in words");
+        let refused = delegate("u1", "False", "PreflightError");
+        let (.., message, _) = phase("default", Some(&refused), &["x"]);
+        assert_eq!(message, "in words");
+    }
+
+    /// As in the status of the revision: what it controls and does not wait for.
+    #[test]
+    fn what_others_have_and_what_is_being_deleted_does_not_count() {
+        let chain = chain("");
+        let mut catalogue = Catalogue::default();
+        catalogue.add(&chain.revisions[0], &Slices::default());
+        for (of_x, of_y, expected) in [
+            (("u1", false), ("u1", false), 2),
+            (("u1", false), ("stranger", false), 1),
+            (("", false), ("u1", false), 1),
+            (("u1", true), ("u1", false), 1),
+        ] {
+            let mut children = Children::default();
+            for (name, (owner, deleting)) in [("x", of_x), ("y", of_y)] {
+                let is_owned = !owner.is_empty();
+                let mut object = json!({"metadata": {"name": name, "namespace": "shop", "ownerReferences": [
+                    {"apiVersion": API, "kind": "ObjectSet", "name": "some", "uid": owner, "controller": is_owned},
+                ]}});
+                if deleting {
+                    object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+                }
+                children.insert(&Gvk::new("v1", "ConfigMap"), object);
+            }
+            let picture = picture(&chain, &catalogue, &children, &Delegates::default());
+            assert_eq!(picture.revisions[0].healthy, expected, "{of_x:?} {of_y:?}");
+        }
+    }
+
+    #[test]
+    fn the_reason_that_the_manager_found_is_told_while_its_probe_says_the_same() {
+        let mut chain = chain("");
+        let revision = &mut chain.revisions[0];
+        revision.status.waiting_for = vec![WaitingForObject {
+            kind: "ConfigMap".to_owned(),
+            name: "x".to_owned(),
+            namespace: Some("shop".to_owned()),
+            message: "not there (pod x-1: unschedulable)".to_owned(),
+            ..WaitingForObject::default()
+        }];
+        let content = Slices::default().content(revision);
+        let objects = &content.phases[0].objects;
+        let told = |at: usize, message: &str| {
+            with_reason(reported(revision, &objects[at]), message.to_owned())
+        };
+        assert_eq!(told(0, "not there"), "not there (pod x-1: unschedulable)");
+        assert_eq!(told(0, "something else"), "something else");
+        assert_eq!(told(0, ""), "");
+        assert_eq!(told(1, "not there"), "not there");
+    }
+
+    #[test]
+    fn of_other_clusters_the_phase_is_all_there_is() {
+        let class = "cluster.north";
+        for (status, healthy, message, object) in [
+            ("True", 2, "", "True class"),
+            ("False", 0, "in words", "Unknown class"),
+            ("Unknown", 0, "in words", "Unknown class"),
+        ] {
+            let delegate = delegate("u1", status, "ProbeFailure");
+            let drawn = phase(class, Some(&delegate), &["x", "y"]);
+            let objects = vec![object.to_owned(); 2];
+            assert_eq!(drawn, (healthy, message.to_owned(), objects), "{status}");
+        }
+        let stranger = delegate("u2", "True", "Available");
+        let (healthy, message, _) = phase(class, Some(&stranger), &[]);
+        assert_eq!(
+            (healthy, message.as_str()),
+            (0, "ObjectSetPhase web-1-a belongs to ObjectSet/some")
+        );
+        let (.., message, _) = phase(class, None, &[]);
+        assert_eq!(message, "there is no ObjectSetPhase web-1-a");
+    }
+}

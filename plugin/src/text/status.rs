@@ -1,0 +1,316 @@
+//! The state of a chain on one screen, and as a value for programs.
+
+use std::fmt::Write as _;
+
+use baton_apis::{
+    ControlledObjectReference, WaitingForObject,
+    conditions::{AVAILABLE, GENERAL, reasons::COLLISION_DETECTED},
+};
+use baton_engine::delegated::UNREPORTED;
+use baton_kubernetes::error::collapse_whitespace;
+use baton_view::{
+    chain::{Chain, member::Revision},
+    content::{SERVED, is_served},
+    rollout::{Outcome, Rollout},
+};
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
+use serde_json::{Value, json};
+
+use crate::{
+    output::{
+        Output, Paint,
+        format::{age, first, name},
+        table::{Cell, Table},
+    },
+    text::rollout::{message, title},
+};
+
+/// How many objects of a list are spelled out.
+const SHOWN: usize = 3;
+
+/// The state for people; every line ends with a newline.
+pub(crate) fn text(chain: &Chain, rollout: &Rollout, now: Timestamp, output: Output) -> String {
+    let mut text = heading(chain, rollout, output);
+    let subject = chain.subject();
+    if let Some(revision) = subject {
+        let _ = writeln!(text, "\n{}", output.wrap(&about(revision, rollout, now)));
+    }
+    let conditions = conditions(chain, subject);
+    if !conditions.is_empty() {
+        text.push('\n');
+        text.push_str(&condition_table(&conditions, now).render(output));
+    }
+    if let Some(revision) = subject.filter(|revision| !revision.status.waiting_for.is_empty()) {
+        text.push_str("\nWaiting for\n");
+        text.push_str(&waiting_table(revision).render(output));
+    }
+    let holders = holders(chain, subject);
+    if !holders.is_empty() {
+        text.push_str("\nOther revisions that control objects\n");
+        text.push_str(&holder_table(&holders, now).render(output));
+    }
+    text
+}
+
+/// `od/web in namespace shop: rolled out`, and what is to be said about it.
+fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
+    let target = match (&chain.named, chain.subject()) {
+        (Some(_), Some(revision)) => Some(revision.target()),
+        _ => chain.target(),
+    };
+    let target = target.map_or_else(String::new, |target| target.to_string());
+    let place = chain.namespace().map_or_else(String::new, |namespace| {
+        format!(" in namespace {namespace}")
+    });
+    let (paint, outcome) = match rollout.outcome {
+        Outcome::Done => (Paint::Good, "rolled out"),
+        Outcome::Underway => (Paint::Warn, "not rolled out yet"),
+        Outcome::Failed => (Paint::Bad, "not rolled out"),
+    };
+    let mut text = format!(
+        "{}{place}: {}\n",
+        output.paint(Paint::Strong, &target),
+        output.paint(paint, outcome)
+    );
+    // Done, the next line says the same.
+    let message = message(rollout);
+    if rollout.outcome != Outcome::Done && !message.is_empty() {
+        let _ = writeln!(text, "{}", output.wrap(&message));
+        let subject = chain.subject();
+        let hints = [subject.and_then(unserved), subject.and_then(ways_out)];
+        for hint in hints.into_iter().flatten() {
+            let _ = writeln!(text, "{}", output.wrap(&hint));
+        }
+    }
+    text
+}
+
+/// Why nobody may have reported on a phase: its class is one that others serve.
+fn unserved(revision: &Revision) -> Option<String> {
+    let mut waiting = revision.status.waiting_for.iter();
+    let waiting = waiting.find(|waiting| waiting.message == UNREPORTED)?;
+    let mut phases = revision.spec.phases.iter().flatten();
+    let phase = phases.find(|phase| phase.name == waiting.phase && !is_served(&phase.class))?;
+    Some(format!(
+        "Nobody has reported on phase {}: its class {} is for another controller; {SERVED}",
+        phase.name, phase.class
+    ))
+}
+
+/// What can be done about an object that belongs to somebody else; the condition says whose it is.
+fn ways_out(revision: &Revision) -> Option<String> {
+    let available = revision.condition(AVAILABLE)?;
+    (available.reason == COLLISION_DETECTED).then(|| {
+        "Ways out: leave the object out; have its owner let go of it; or take it over, with collisionProtection \
+         IfNoController where it has no controller, or None whoever has it."
+            .to_owned()
+    })
+}
+
+/// The revision that it is about, in one line.
+fn about(revision: &Revision, rollout: &Rollout, now: Timestamp) -> String {
+    let mut text = format!(
+        "{}: {}, {} old",
+        title(revision),
+        revision.state().as_str(),
+        age(revision.created(), now)
+    );
+    if rollout.of > 0 {
+        let _ = write!(text, ", {} of {} objects ready", rollout.ready, rollout.of);
+    }
+    if let Some(cause) = revision.change_cause() {
+        let _ = write!(text, ", change cause: {}", collapse_whitespace(cause));
+    }
+    // A sentence of its own.
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| {
+        first.to_uppercase().chain(letters).collect()
+    })
+}
+
+/// The conditions of the deployment and of the revision, with the name of whose they are.
+fn conditions<'a>(chain: &'a Chain, subject: Option<&'a Revision>) -> Vec<(String, &'a Condition)> {
+    // Those for general tools repeat the others.
+    let is_special = |condition: &&Condition| !GENERAL.contains(&&*condition.type_);
+    let mut all = Vec::new();
+    if let Some(deployment) = chain.asked_deployment() {
+        let target = deployment.target().to_string();
+        let own = deployment.status.conditions.iter().filter(is_special);
+        all.extend(own.map(|condition| (target.clone(), condition)));
+    }
+    if let Some(revision) = subject {
+        let target = revision.target().to_string();
+        let own = revision.status.conditions.iter().filter(is_special);
+        all.extend(own.map(|condition| (target.clone(), condition)));
+    }
+    all
+}
+
+pub(crate) fn condition_table(conditions: &[(String, &Condition)], now: Timestamp) -> Table {
+    let mut table = Table::new(&["OF", "CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]);
+    for (of, condition) in conditions {
+        table.row([
+            Cell::from(of.clone()),
+            condition.type_.clone().into(),
+            condition.status.clone().into(),
+            condition.reason.clone().into(),
+            age(Some(condition.last_transition_time.0), now).into(),
+            condition.message.clone().into(),
+        ]);
+    }
+    table
+}
+
+fn waiting_table(revision: &Revision) -> Table {
+    let mut table = Table::new(&["PHASE", "OBJECT", "REASON", "MESSAGE"]);
+    for waiting in &revision.status.waiting_for {
+        table.row([
+            waiting.phase.clone(),
+            object(
+                &waiting.kind,
+                &waiting.name,
+                waiting.namespace.as_deref(),
+                revision,
+            ),
+            waiting.reason.clone(),
+            waiting.message.clone(),
+        ]);
+    }
+    table
+}
+
+/// Revisions, other than the one that it is about, that control objects.
+fn holders<'a>(chain: &'a Chain, subject: Option<&Revision>) -> Vec<&'a Revision> {
+    let uid = subject.map_or("", Revision::uid);
+    chain
+        .newest_first()
+        .filter(|revision| revision.uid() != uid && !revision.status.controller_of.is_empty())
+        .collect()
+}
+
+fn holder_table(holders: &[&Revision], now: Timestamp) -> Table {
+    let mut table = Table::new(&["REVISION", "NAME", "STATE", "AGE", "OBJECTS"]);
+    for revision in holders {
+        let number = revision.number();
+        table.row([
+            number.map_or_else(|| "<none>".to_owned(), |number| number.to_string()),
+            revision.name().to_owned(),
+            revision.state().as_str().to_owned(),
+            age(revision.created(), now),
+            list(&revision.status.controller_of, revision),
+        ]);
+    }
+    table
+}
+
+/// The first objects of a list, and how many more there are.
+fn list(objects: &[ControlledObjectReference], revision: &Revision) -> String {
+    let names = objects
+        .iter()
+        .map(|one| object(&one.kind, &one.name, one.namespace.as_deref(), revision));
+    first(&names.collect::<Vec<_>>(), SHOWN)
+}
+
+/// `Kind/name`, with the namespace where it is not the revision's own.
+fn object(kind: &str, name: &str, namespace: Option<&str>, revision: &Revision) -> String {
+    match namespace.filter(|namespace| Some(*namespace) != revision.namespace()) {
+        Some(namespace) if !namespace.is_empty() => format!("{kind}/{name} -n {namespace}"),
+        _ => format!("{kind}/{name}"),
+    }
+}
+
+/// In one word.
+pub(crate) fn verdict(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Done => "RolledOut",
+        Outcome::Underway => "Underway",
+        Outcome::Failed => "Failed",
+    }
+}
+
+pub(crate) fn value(chain: &Chain, rollout: &Rollout) -> Value {
+    let subject = chain.subject();
+    let of_deployment = chain.asked_deployment();
+    let conditions =
+        of_deployment.map(|deployment| serde_json::to_value(&deployment.status.conditions));
+    let waiting: &[WaitingForObject] = subject.map_or(&[], |revision| &revision.status.waiting_for);
+    json!({
+        "target": of_deployment.map(|deployment| name(&deployment.object))
+            .or_else(|| subject.map(|revision| name(&revision.object))),
+        "namespace": chain.namespace(),
+        "rolledOut": rollout.outcome == Outcome::Done,
+        "verdict": verdict(rollout.outcome),
+        "message": message(rollout),
+        "conditions": conditions.and_then(Result::ok).unwrap_or_else(|| json!([])),
+        "revision": subject.map(of_revision),
+        "waitingFor": waiting,
+        "otherHolders": holders(chain, subject).into_iter().map(of_revision).collect::<Vec<_>>(),
+    })
+}
+
+fn of_revision(revision: &Revision) -> Value {
+    json!({
+        "name": revision.name(),
+        "revision": revision.number(),
+        "state": revision.state().as_str(),
+        "changeCause": revision.change_cause(),
+        "conditions": revision.status.conditions,
+        "controllerOf": revision.status.controller_of,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::lists::from_objects;
+
+    #[test]
+    fn the_phase_that_nobody_reports_on_is_named() {
+        let unserved = |class: &str, message: &str| {
+            let set = json!({
+                "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+                "metadata": {"name": "web-1", "namespace": "shop", "uid": "u"},
+                "spec": {"revision": 1, "phases": [
+                    {"name": "a", "class": "elsewhere"}, {"name": "database", "class": class},
+                ]},
+                "status": {"waitingFor": [{
+                    "phase": "database", "group": "package-operator.run", "kind": "ObjectSetPhase",
+                    "name": "web-1-database", "namespace": "shop", "reason": "ProbeFailure", "message": message,
+                }]},
+            });
+            let chains = from_objects(Vec::new(), vec![set]);
+            unserved(&chains[0].revisions[0])
+        };
+        assert_eq!(
+            unserved("other", UNREPORTED).as_deref(),
+            Some(
+                "Nobody has reported on phase database: its class other is for another controller; Baton serves the \
+                 classes default and cluster.NAME"
+            )
+        );
+        assert_eq!(unserved("default", UNREPORTED), None);
+        assert_eq!(unserved("other", "not ready"), None);
+    }
+
+    #[test]
+    fn a_collision_has_ways_out() {
+        let told = |reason: &str| {
+            let available = json!({"type": "Available", "status": "False", "reason": reason, "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z"});
+            let set = json!({
+                "apiVersion": "package-operator.run/v1alpha1", "kind": "ObjectSet",
+                "metadata": {"name": "web-1", "namespace": "shop", "uid": "u"},
+                "spec": {"revision": 1},
+                "status": {"conditions": [available]},
+            });
+            let chains = from_objects(Vec::new(), vec![set]);
+            ways_out(&chains[0].revisions[0])
+        };
+        let ways = told(COLLISION_DETECTED).unwrap();
+        assert!(
+            ways.contains("collisionProtection IfNoController"),
+            "{ways}"
+        );
+        assert_eq!(told("ProbeFailure"), None);
+    }
+}

@@ -1,0 +1,473 @@
+//! Executes what the engine decides about the objects of an owner: the conversation between the engine and a cluster.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use futures::{StreamExt as _, stream};
+use tracing::warn;
+
+use super::{
+    delegated_phases::PhaseObjects,
+    observed::AffectedSiblings,
+    owners::{Owners, Targets, user},
+    repairs,
+    shared::Shared,
+};
+use baton_engine::{
+    Answer, Gvk, Request,
+    conditions::FAILURES_BEFORE_REPORT,
+    delegated::{Delegation, DelegationAnswer},
+    diff::drift::Drifted,
+    handover::Siblings,
+    object::{controlled_reference, is_controller, owner_references, text},
+    object_pass::{Live, Settled, WriteResult},
+    pass::{Outcome, Pass, PassResult, Position, Snapshot, Step},
+    revision::{Desired, KindState, Kinds, Phase, Revision},
+    teardown::{Teardown, TeardownOutcome},
+};
+use baton_kubernetes::{
+    account::Account,
+    blockers::{Blocker, Seen},
+    events::EventKind,
+    target::{Observation, ObserveError, Target},
+};
+use baton_probes::Probes;
+use baton_records::{key::Key, record::RecordKind, revision::RevisionKey};
+use baton_runtime::{outcomes::ReconcileOutcome, source::Source};
+
+/// An owner at work on its objects.
+pub(crate) struct Executor<'a, K: RecordKind> {
+    pub shared: &'a Shared,
+    pub owners: &'a Owners<K>,
+    pub key: &'a Key<K>,
+    pub uid: &'a Arc<str>,
+    /// The cluster that the objects live in.
+    pub target: Target,
+    /// As whom its objects are written, if not as ourselves.
+    pub account: Option<Account>,
+    /// All clusters in which the owner may have used watches.
+    pub targets: &'a Targets,
+    /// How many passes over the owner have failed in a row before this one.
+    pub failures: u32,
+    /// For a revision: it may have delegated phases.
+    pub phase_objects: Option<PhaseObjects<'a>>,
+}
+
+/// What a pass that rolls out is decided upon, beside the cluster.
+pub(crate) struct Wanted<'a> {
+    pub revision: &'a Revision,
+    pub phases: Vec<Phase>,
+    pub probes: &'a Probes,
+    pub siblings: &'a dyn Siblings,
+}
+
+impl Wanted<'_> {
+    fn snapshot<'s>(&'s self, kinds: &'s Kinds) -> Snapshot<'s> {
+        Snapshot {
+            revision: self.revision,
+            phases: &self.phases,
+            probes: self.probes,
+            kinds,
+            siblings: self.siblings,
+        }
+    }
+}
+
+impl<K: RecordKind> Executor<'_, K> {
+    /// Makes sure that changes of all objects are observed; what is known of their kinds.
+    async fn observe(&self, phases: &[Phase]) -> Observation {
+        let gvks = phases
+            .iter()
+            .flat_map(Phase::own_objects)
+            .filter(|object| object.violations.is_empty())
+            .map(|object| object.gvk.clone())
+            .collect();
+        let user = self.owners.user(self.key, self.uid, self.targets);
+        self.target.observe(&user, &gvks).await
+    }
+
+    /// Whether passes over the owner keep failing, so that its status has to say so.
+    fn is_stuck(&self) -> bool {
+        self.failures >= FAILURES_BEFORE_REPORT
+    }
+
+    /// The kinds that a roll-out needs, all of them observed; a text if they cannot be, and that is a standing state.
+    ///
+    /// # Errors
+    /// When they cannot be observed, and that is no standing state yet.
+    pub(crate) async fn kinds(
+        &self,
+        phases: &[Phase],
+    ) -> Result<Result<Kinds, String>, ObserveError> {
+        match self.observe(phases).await {
+            Observation {
+                failure: None,
+                kinds,
+            } => Ok(Ok(kinds)),
+            Observation {
+                failure: Some(error),
+                ..
+            } if self.is_stuck() => Ok(Err(error.to_string())),
+            Observation {
+                failure: Some(error),
+                ..
+            } => Err(error),
+        }
+    }
+
+    /// Brings the objects of the revision `by` to where they belong, as far as that goes. Returns the outcome of the
+    /// engine, and the siblings to trigger: those that objects were taken from, and perhaps those that are `previous`.
+    pub(crate) async fn roll_out(
+        &self,
+        mut wanted: Wanted<'_>,
+        kinds: &Kinds,
+        by: RevisionKey,
+        previous: impl Iterator<Item = String>,
+    ) -> (Outcome, AffectedSiblings) {
+        let (revision, probes) = (wanted.revision, wanted.probes);
+        let phases = &mut wanted.phases;
+        self.hide(phases, probes).await;
+        let missing = self.note_missing_classes(phases, kinds, revision).await;
+        self.note_pods(phases, kinds, probes, revision).await;
+        let mut outcome = self.pass(wanted.snapshot(kinds)).await;
+        let phases = &wanted.phases;
+        outcome.failing_for = self.note_failing(&outcome);
+        self.remember(phases, kinds, &outcome, missing);
+        self.tell_repairs(phases, &outcome).await;
+        let affected = self.affected(phases, &outcome, by, previous);
+        (outcome, affected)
+    }
+
+    /// Marks the objects that something would be told of, by probes or mapped conditions, and that the account may not
+    /// read.
+    async fn hide(&self, phases: &mut [Phase], probes: &Probes) {
+        let Some(account) = &self.account else { return };
+        for phase in phases {
+            if phase.delegated.is_some() {
+                continue;
+            }
+            for object in &mut phase.objects {
+                let Gvk { group, kind, .. } = &object.gvk;
+                let is_told = probes.concern(group, kind) || !object.mappings.is_empty();
+                if is_told && object.violations.is_empty() {
+                    let hides = self.target.hides(account, &object.gvk, &object.key);
+                    object.hidden = hides.await;
+                }
+            }
+        }
+    }
+
+    /// Asks the server about every object that a roll-out would write, and writes none: the outcome of the engine.
+    pub(crate) async fn check(&self, mut wanted: Wanted<'_>, kinds: &Kinds) -> Outcome {
+        self.hide(&mut wanted.phases, wanted.probes).await;
+        let snapshot = wanted.snapshot(kinds);
+        let pass = Pass::check(snapshot, |at| self.cached_at(snapshot, at));
+        let outcome = self.converse(pass, snapshot).await;
+        self.remember(&wanted.phases, kinds, &outcome, Vec::new());
+        outcome
+    }
+
+    /// Makes a pass.
+    pub(super) async fn pass(&self, snapshot: Snapshot<'_>) -> Outcome {
+        let pass = Pass::new(snapshot, |at| self.cached_at(snapshot, at));
+        self.converse(pass, snapshot).await
+    }
+
+    fn cached_at(&self, snapshot: Snapshot<'_>, at: Position) -> (Live, Option<Settled>) {
+        let desired = &snapshot.phases[at.phase].objects[at.object];
+        self.cached(snapshot.kinds, desired)
+    }
+
+    /// Holds the conversation of a pass.
+    async fn converse(&self, mut pass: Pass<'_>, snapshot: Snapshot<'_>) -> Outcome {
+        let phases = snapshot.phases;
+        loop {
+            match pass.step() {
+                Step::Send(requests) => {
+                    for (at, request, answer) in self.send(phases, snapshot.kinds, requests).await {
+                        pass.answer(at, &request, answer);
+                    }
+                }
+                Step::Delegate(phase, delegation) => {
+                    let answer = self.delegate(&phases[phase], delegation).await;
+                    pass.answer_delegation(phase, answer);
+                }
+                Step::Done => break,
+            }
+        }
+        let outcome = pass.outcome();
+        if let PassResult::Failed(texts) = &outcome.result {
+            warn!(failures = texts.join(", "), "requests failed, trying again");
+        }
+        outcome
+    }
+
+    /// Takes the objects away, in reverse order of the phases. Kinds that cannot be observed hold up their own objects
+    /// at most. Whoever objects were handed back to is told by `handed_back`, as our own write does not wake the
+    /// controller of an object.
+    pub(crate) async fn take_away(
+        &self,
+        revision: &Revision,
+        phases: &[Phase],
+        handed_back: &Source<BTreeSet<String>>,
+    ) -> TeardownOutcome {
+        let mut given = BTreeSet::new();
+        let Observation { kinds, .. } = self.observe(phases).await;
+        self.note_waiting(phases, &kinds, false);
+        let mut teardown = Teardown::new(revision, phases, &kinds, |at| {
+            self.cached(&kinds, &phases[at.phase].objects[at.object]).0
+        });
+        loop {
+            match teardown.step() {
+                Step::Send(requests) => {
+                    for (at, request, answer) in self.send(phases, &kinds, requests).await {
+                        given.extend(given_to(&request, &answer));
+                        teardown.answer(at, &request, answer);
+                    }
+                }
+                Step::Delegate(phase, delegation) => {
+                    let answer = self.delegate(&phases[phase], delegation).await;
+                    teardown.answer_delegation(phase, answer);
+                }
+                Step::Done => break,
+            }
+        }
+        if !given.is_empty() {
+            handed_back.emit(&given);
+        }
+        let kept = teardown.kept().iter();
+        let kept = kept.map(|at| phases[at.phase].objects[at.object].key.to_string());
+        let what = "Left {count} object(s) behind that are to be kept";
+        self.publish_objects("Kept", what, kept.collect());
+        let outcome = teardown.outcome();
+        if let TeardownOutcome::Failed(objects) = &outcome {
+            for object in objects {
+                warn!(
+                    kind = object.kind,
+                    name = object.name,
+                    problem = object.message,
+                    "not removed"
+                );
+            }
+        }
+        outcome
+    }
+
+    /// Notes whether a kind is waited for, or the version of it that a manifest names.
+    fn note_waiting(&self, phases: &[Phase], kinds: &Kinds, refused: bool) {
+        let is_missing = |object: &Desired| {
+            let state = kinds.get(&object.gvk);
+            !state.is_some_and(KindState::is_served_as_named)
+        };
+        let waits = phases.iter().flat_map(Phase::own_objects).any(is_missing);
+        self.owners
+            .note_waiting(self.key, self.uid, waits || refused);
+    }
+
+    /// Notes which objects are as they are to be.
+    pub(super) fn settle(&self, phases: &[Phase], outcome: &Outcome) {
+        for (at, settled) in &outcome.learned {
+            let desired = &phases[at.phase].objects[at.object];
+            self.target.settle(&desired.gvk, &desired.key, *settled);
+        }
+    }
+
+    /// Notes what the next pass and the watches have to know.
+    fn remember(&self, phases: &[Phase], kinds: &Kinds, outcome: &Outcome, missing: Vec<Blocker>) {
+        self.settle(phases, outcome);
+        let blockers = outcome.blockers.iter().map(|(at, version)| {
+            let desired = &phases[at.phase].objects[at.object];
+            let blocker = Blocker {
+                gvk: desired.gvk.clone(),
+                key: desired.key.clone(),
+            };
+            (
+                blocker,
+                version.parse().map_or(Seen::Somehow, Seen::Version),
+            )
+        });
+        let missing = missing.into_iter().map(|blocker| (blocker, Seen::Absent));
+        self.target
+            .watch_blockers(&user(self.key, self.uid), blockers.chain(missing));
+        let refused = matches!(
+            outcome.result,
+            PassResult::Preflight(_) | PassResult::WriteError(_)
+        );
+        self.note_waiting(phases, kinds, refused);
+    }
+
+    /// The siblings that have to react to a pass. Publishes one event for all objects that were taken over in it.
+    fn affected(
+        &self,
+        phases: &[Phase],
+        outcome: &Outcome,
+        by: RevisionKey,
+        previous: impl Iterator<Item = String>,
+    ) -> AffectedSiblings {
+        let mut names = Vec::new();
+        let mut from = Vec::new();
+        let mut taken = BTreeSet::new();
+        for (at, write) in &outcome.writes {
+            if let WriteResult::TookOver(owner) = write {
+                let key = &phases[at.phase].objects[at.object].key;
+                names.push(key.to_string());
+                from.extend(owner.clone());
+                taken.insert(controlled_reference(key));
+            }
+        }
+        from.sort_unstable();
+        from.dedup();
+        self.publish_takeovers(&names, &from);
+        let name = |at: &Position| phases[at.phase].objects[at.object].key.to_string();
+        let recreated = outcome.writes.iter();
+        let recreated = recreated.filter(|(_, write)| *write == WriteResult::Recreated);
+        let recreated = recreated.map(|(at, _)| name(at)).collect();
+        let what = "Deleted {count} object(s) to create them anew, as their change is refused";
+        self.publish_objects("Recreated", what, recreated);
+        let created = |(_, write): &(_, WriteResult)| {
+            matches!(write, WriteResult::Created | WriteResult::Recreated)
+        };
+        if outcome.writes.iter().any(created) {
+            // An older revision that had left a vanished object to this one is no owner of the new
+            // one, so no event of the object leads to it.
+            from.extend(previous);
+        }
+        AffectedSiblings {
+            by,
+            siblings: from,
+            taken,
+        }
+    }
+
+    /// Publishes one event for all objects that were repaired in a pass, and counts them. Of those that the account may
+    /// not read it is not told who had changed them.
+    async fn tell_repairs(&self, phases: &[Phase], outcome: &Outcome) {
+        let mut repaired = Vec::new();
+        for (at, write) in &outcome.writes {
+            let WriteResult::Repaired(drift) = write else {
+                continue;
+            };
+            let Desired { gvk, key, .. } = &phases[at.phase].objects[at.object];
+            let mut drift = drift.clone();
+            if let Some(account) = &self.account
+                && self.target.hides(account, gvk, key).await.is_some()
+            {
+                drift = drift.without_managers();
+            }
+            repaired.push(Drifted::new(key, drift));
+        }
+        if repaired.is_empty() {
+            return;
+        }
+        let Shared {
+            events, repairs, ..
+        } = self.shared;
+        repairs.count(self.key, &repaired);
+        let note = repairs::note(repaired);
+        events.publish(self.key, self.uid, EventKind::Normal, "Repaired", note);
+    }
+
+    /// Publishes that the objects of these names were taken over, and from whom.
+    fn publish_takeovers(&self, names: &[String], from: &[String]) {
+        if names.is_empty() {
+            return;
+        }
+        let count = names.len();
+        let whose = if from.is_empty() {
+            "that nobody controlled".to_owned()
+        } else {
+            format!("from {}", from.join(", "))
+        };
+        let text = format!("Took over {count} object(s) {whose}: {}", names.join(", "));
+        let events = &self.shared.events;
+        events.publish(self.key, self.uid, EventKind::Normal, "TookOver", text);
+    }
+
+    /// Publishes what was done to objects, if there are any; `{count}` stands for their number.
+    fn publish_objects(&self, reason: &'static str, what: &str, mut names: Vec<String>) {
+        if names.is_empty() {
+            return;
+        }
+        names.sort_unstable();
+        let what = what.replace("{count}", &names.len().to_string());
+        let text = format!("{what}: {}", names.join(", "));
+        let events = &self.shared.events;
+        events.publish(self.key, self.uid, EventKind::Normal, reason, text);
+    }
+
+    /// What the watches know of a wanted object. A kind that is not watched, because it is not
+    /// served, has none.
+    pub(super) fn cached(&self, kinds: &Kinds, desired: &Desired) -> (Live, Option<Settled>) {
+        let Some(state @ KindState::Served { .. }) = kinds.get(&desired.gvk) else {
+            return (Live::Uncached, None);
+        };
+        let (gvk, key) = (state.through(&desired.gvk), &desired.key);
+        let stored = self.target.get(&gvk, &key.namespace, &key.name);
+        match stored {
+            None => (Live::Uncached, None),
+            Some(stored) => match stored.parse() {
+                Ok(live) => (Live::Present(live), stored.settled),
+                Err(_) => (Live::Unread, None),
+            },
+        }
+    }
+
+    /// Sends requests side by side.
+    async fn send(
+        &self,
+        phases: &[Phase],
+        kinds: &Kinds,
+        requests: Vec<(Position, Request)>,
+    ) -> Vec<(Position, Request, Answer)> {
+        let width = requests.len().max(1);
+        stream::iter(requests)
+            .map(|(at, request)| async move {
+                let desired = &phases[at.phase].objects[at.object];
+                // Only a teardown asks for objects in another version than that of their manifests.
+                let gvk = kinds
+                    .get(&desired.gvk)
+                    .map_or_else(|| desired.gvk.clone(), |state| state.through(&desired.gvk));
+                let account = self.account.as_ref();
+                let sent = self.target.send(account, &gvk, &desired.key, &request);
+                let answer = sent.await;
+                (at, request, answer)
+            })
+            .buffer_unordered(width)
+            .collect()
+            .await
+    }
+
+    /// Carries out what is decided about the object of a delegated phase.
+    async fn delegate(&self, phase: &Phase, delegation: Delegation) -> DelegationAnswer {
+        match (&self.phase_objects, &phase.delegated) {
+            (Some(objects), Some(delegated)) => objects.carry_out(delegated, delegation).await,
+            _ => DelegationAnswer::Refused("only revisions delegate phases".to_owned()),
+        }
+    }
+}
+
+/// The uid of whoever an object was handed back to, if it was.
+fn given_to(request: &Request, answer: &Answer) -> Option<String> {
+    match (request, answer) {
+        (Request::HandOver(body), Answer::Object(_)) => {
+            let mut owners = owner_references(body).iter();
+            let heir = owners.find(|owner| is_controller(owner))?;
+            Some(text(heir, "uid").to_owned())
+        }
+        _ => None,
+    }
+}
+
+/// The label of an outcome in metrics.
+pub(crate) fn outcome_label(outcome: &Outcome) -> ReconcileOutcome {
+    match outcome.result {
+        PassResult::Passed if outcome.writes.is_empty() => ReconcileOutcome::Unchanged,
+        PassResult::Passed => ReconcileOutcome::Changed,
+        PassResult::ProbeFailure { .. }
+        | PassResult::Delegated { .. }
+        | PassResult::Stopping(_) => ReconcileOutcome::Waiting,
+        PassResult::Preflight(_) | PassResult::Collision(_) | PassResult::WriteError(_) => {
+            ReconcileOutcome::Blocked
+        }
+        PassResult::Failed(_) => ReconcileOutcome::Failed,
+    }
+}

@@ -1,0 +1,473 @@
+//! The queue of a site as it is observed, and whether a phase of it may begin (see [`baton_sites::gate`]).
+//!
+//! Managers and agents ask alike. What differs is what they know of the chain: a manager has its revisions, an agent
+//! their phases.
+
+#[cfg(test)]
+mod tests;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use baton_apis::{
+    ObjectSetPhaseStatus, SiteEntry,
+    conditions::{STARTED, STOPPED, reasons},
+    constants::{ANNOTATION_SITE, CLASS_AGENT, LABEL_CHAIN},
+};
+use baton_engine::{
+    condition_list::Conditions,
+    conditions::{Requeue, report_phase_unknown},
+    delegated::names,
+    mapping::MappedCondition,
+    revision::Revision,
+};
+use baton_fleet::mirror::{Origin, Place};
+use baton_records::{
+    phase::{PhaseKey, PhaseRecord},
+    record::ReadError,
+    revision::RevisionRecord,
+};
+use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome, source::Wake};
+use baton_sites::{
+    gate::{Begun, Decision, Demand, Member, PhaseState, Question},
+    terms::Terms,
+};
+use jiff::Timestamp;
+
+use super::{observed::Observed, phase_pass::lifecycle, shared::BURST};
+
+/// The longest time until a phase that waits for a time is looked at: a clock that was set is noticed by then.
+const LONGEST_WAIT: Duration = Duration::from_hours(1);
+
+/// What the gate says about a phase.
+pub(crate) enum Gate {
+    /// Its pass goes on.
+    Open(Passage),
+    /// It has begun. Its pass goes on when this status is stored, and the gate is asked again.
+    Begin(ObjectSetPhaseStatus),
+    /// Nothing of it is written. It has this status.
+    Hold(ObjectSetPhaseStatus, Reconciled),
+    /// What it depends on is not known yet.
+    Unknown,
+}
+
+/// What a pass over a phase of a site has to know. The default is that of all other phases.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Passage {
+    /// That it has begun.
+    pub started: Option<MappedCondition>,
+    /// That its workloads have stopped.
+    pub stopped: Option<MappedCondition>,
+    /// What newer revisions ask it to stop.
+    pub demand: Option<Demand>,
+    /// The status that it has when its site accepts it, if it has not begun yet: others stop for it then. Its pass
+    /// finds out, and writes nothing.
+    pub once_accepted: Option<Box<ObjectSetPhaseStatus>>,
+}
+
+/// When the gate is asked.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Times {
+    pub now: Timestamp,
+    /// Since when who asks has been in touch with the site without a break.
+    pub in_touch_since: Timestamp,
+}
+
+/// Whether a phase is one of a site.
+pub(crate) fn is_of_site(phase: &PhaseRecord) -> bool {
+    phase.annotations.contains_key(ANNOTATION_SITE)
+}
+
+/// How far a phase is.
+pub(crate) fn state(phase: &PhaseRecord) -> PhaseState {
+    let status = phase.status().unwrap_or_default();
+    let mut state = PhaseState::of(&status.conditions, phase.generation);
+    if state.begun == Begun::Not && had_begun(phase) {
+        state.begun = Begun::Yes(Timestamp::UNIX_EPOCH);
+    }
+    state
+}
+
+/// Whether a phase had begun before an agent got it.
+fn had_begun(phase: &PhaseRecord) -> bool {
+    let is_asked = is_of_site(phase) && phase.class() == CLASS_AGENT;
+    let origin = is_asked.then(|| Origin::read(phase).ok()).flatten();
+    origin.is_some_and(|origin| origin.place().is_some_and(Place::has_begun))
+}
+
+/// Whether nothing was ever written for a phase of a site.
+pub(crate) fn is_untouched(phase: &PhaseRecord) -> Result<bool, ReadError> {
+    let status = phase.status()?;
+    Ok(is_of_site(phase)
+        && status.controller_of.is_empty()
+        && !matches!(state(phase).begun, Begun::Yes(_)))
+}
+
+/// Asks whether a phase may begin; `terms` tells what holds for its upgrades.
+///
+/// # Errors
+/// When its status cannot be read.
+pub(crate) fn ask(
+    observed: &Observed,
+    phase: &PhaseRecord,
+    terms: impl FnOnce(&SiteEntry) -> Terms,
+    Times {
+        now,
+        in_touch_since,
+    }: Times,
+) -> Result<Gate, ReadError> {
+    let Some(text) = phase.annotations.get(ANNOTATION_SITE) else {
+        return Ok(Gate::Open(Passage::default()));
+    };
+    let old = phase.status()?;
+    let begun = state(phase).begun;
+    let report = Report {
+        phase,
+        old: &old,
+        now,
+    };
+    let entry: SiteEntry = match serde_json::from_str(text) {
+        Ok(entry) => entry,
+        Err(_) if matches!(begun, Begun::Yes(_)) => {
+            return Ok(Gate::Open(passage(phase, &old, None)));
+        }
+        Err(error) => return Ok(report.refused(&format!("annotation {ANNOTATION_SITE}: {error}"))),
+    };
+    let chain = chain(observed, phase);
+    let own = chain
+        .iter()
+        .position(|it| Some(&it.uid) == phase.controller.as_ref());
+    let Some(own) = own else {
+        // Nothing newer asks it to stop that is known of.
+        return Ok(match begun {
+            Begun::Yes(_) => Gate::Open(passage(phase, &old, None)),
+            _ => Gate::Unknown,
+        });
+    };
+    let member = &chain[own];
+    let place = entry
+        .phases
+        .iter()
+        .position(|name| is_named(phase, member, name));
+    let Some(place) = place else {
+        return Ok(match begun {
+            Begun::Yes(_) => Gate::Open(passage(phase, &old, None)),
+            _ => report.refused(&format!(
+                "annotation {ANNOTATION_SITE}: phases: this phase is not listed"
+            )),
+        });
+    };
+    let question = Question {
+        chain: &chain,
+        own,
+        phase: place,
+        in_touch_since,
+    };
+    if begun == Begun::Not && member.is_leaving {
+        return Ok(Gate::Unknown);
+    }
+    if begun == Begun::Not && phase.is_paused()? {
+        return Ok(report.queued("It is paused.", Requeue::OnEvent));
+    }
+    Ok(match question.decide(&terms(&entry), now) {
+        Decision::Start if matches!(begun, Begun::Yes(_)) => {
+            Gate::Open(passage(phase, &old, question.demand()))
+        }
+        Decision::Start => Gate::Begin(report.begun()),
+        Decision::StopFirst { message } if begun == Begun::Not => Gate::Open(Passage {
+            once_accepted: Some(Box::new(report.stopping(&message))),
+            ..Passage::default()
+        }),
+        Decision::StopFirst { message } => {
+            let result = (ReconcileOutcome::Waiting, Requeue::OnEvent);
+            Gate::Hold(report.stopping(&message), result)
+        }
+        Decision::Wait { message, until } => {
+            let left = until.map(|until| until.duration_since(now).unsigned_abs());
+            let requeue = left.map_or(Requeue::OnEvent, |left| {
+                Requeue::After(left.clamp(BURST, LONGEST_WAIT))
+            });
+            report.queued(&message, requeue)
+        }
+        Decision::Skip { message } => report.skipped(&message),
+    })
+}
+
+/// What a pass over a phase that has begun has to know.
+fn passage(phase: &PhaseRecord, old: &ObjectSetPhaseStatus, demand: Option<Demand>) -> Passage {
+    let find = |type_: &str| {
+        let mut conditions = old.conditions.iter();
+        let found = conditions.find(|it| it.type_ == type_ && it.status == "True")?;
+        Some(MappedCondition {
+            type_: type_.to_owned(),
+            status: found.status.clone(),
+            reason: found.reason.clone(),
+            message: found.message.clone(),
+        })
+    };
+    let noted = || had_begun(phase).then(started);
+    let stopped = find(STOPPED);
+    Passage {
+        started: find(STARTED).or_else(noted),
+        stopped: stopped.filter(|it| demand.as_ref().is_some_and(|ask| ask.message == it.message)),
+        demand,
+        once_accepted: None,
+    }
+}
+
+impl Passage {
+    /// What a phase says of its place in the queue when it is refused as a whole; `has_objects`: whether it has any.
+    pub(crate) fn when_refused(&self, has_objects: bool) -> Option<MappedCondition> {
+        if self.once_accepted.is_some() {
+            return Some(MappedCondition {
+                type_: STARTED.to_owned(),
+                status: "False".to_owned(),
+                reason: reasons::PREFLIGHT_ERROR.to_owned(),
+                message: "It is refused, so nothing has stopped for it.".to_owned(),
+            });
+        }
+        // What has nothing has nothing that runs.
+        self.demand.as_ref().filter(|_| !has_objects).map(stopped)
+    }
+}
+
+/// That the workloads of a phase have stopped, for whoever asks for it.
+pub(crate) fn stopped(demand: &Demand) -> MappedCondition {
+    MappedCondition {
+        type_: STOPPED.to_owned(),
+        status: "True".to_owned(),
+        reason: reasons::STOPPED.to_owned(),
+        message: demand.message.clone(),
+    }
+}
+
+fn started() -> MappedCondition {
+    MappedCondition {
+        type_: STARTED.to_owned(),
+        status: "True".to_owned(),
+        reason: reasons::STARTED.to_owned(),
+        message: BEGUN.to_owned(),
+    }
+}
+
+const BEGUN: &str = "It has begun, and goes on whatever upgrade windows say.";
+
+/// The statuses of a phase that does not write anything.
+struct Report<'a> {
+    phase: &'a PhaseRecord,
+    old: &'a ObjectSetPhaseStatus,
+    now: Timestamp,
+}
+
+impl Report<'_> {
+    fn status(
+        &self,
+        started: Option<(&str, &str, &str)>,
+        reason: &str,
+        message: &str,
+    ) -> ObjectSetPhaseStatus {
+        let generation = self.phase.generation;
+        let mut conditions = Conditions::new(&self.old.conditions, generation, self.now);
+        if let Some((status, reason, message)) = started {
+            conditions.set(STARTED, status, reason, message);
+        }
+        let old = ObjectSetPhaseStatus {
+            conditions: conditions.into_list(),
+            ..self.old.clone()
+        };
+        let is_paused = self.phase.is_paused().unwrap_or_default();
+        let revision = Revision {
+            generation,
+            lifecycle: lifecycle(is_paused),
+            ..Revision::default()
+        };
+        report_phase_unknown(&old, &revision, ("False", reason), message, self.now)
+    }
+
+    fn begun(&self) -> ObjectSetPhaseStatus {
+        let started = ("True", reasons::STARTED, BEGUN);
+        self.status(Some(started), reasons::PROBE_FAILURE, "It has just begun.")
+    }
+
+    fn stopping(&self, message: &str) -> ObjectSetPhaseStatus {
+        let text = "It has begun by stopping the workloads of the version before.";
+        let started = ("True", reasons::STOPPING, text);
+        self.status(Some(started), reasons::STOPPING, message)
+    }
+
+    fn queued(&self, message: &str, requeue: Requeue) -> Gate {
+        let status = self.status(None, reasons::QUEUED, message);
+        Gate::Hold(status, (ReconcileOutcome::Waiting, requeue))
+    }
+
+    fn skipped(&self, message: &str) -> Gate {
+        let started = Some(("False", reasons::SKIPPED, message));
+        let known = self.old.conditions.iter().find(|it| it.type_ == STARTED);
+        // It says for good for which version it was left out.
+        let (started, message) = match known {
+            Some(known) if known.reason == reasons::SKIPPED => (None, &*known.message),
+            _ => (started, message),
+        };
+        let status = self.status(started, reasons::SKIPPED, message);
+        Gate::Hold(status, (ReconcileOutcome::Blocked, Requeue::OnEvent))
+    }
+
+    fn refused(&self, text: &str) -> Gate {
+        let status = self.status(None, reasons::PREFLIGHT_ERROR, text);
+        Gate::Hold(status, (ReconcileOutcome::Blocked, Requeue::OnEvent))
+    }
+}
+
+/// The status of a phase whose turn has not come to be handed to an agent.
+pub(crate) fn not_handed_yet(
+    phase: &PhaseRecord,
+    before: &Member,
+    now: Timestamp,
+) -> Result<ObjectSetPhaseStatus, ReadError> {
+    let old = phase.status()?;
+    let report = Report {
+        phase,
+        old: &old,
+        now,
+    };
+    let message = format!("Waits until {before} is handed to the agent.");
+    Ok(report.status(None, reasons::QUEUED, &message))
+}
+
+/// Whether a phase object is that of a phase of a revision.
+pub(crate) fn is_named(phase: &PhaseRecord, member: &Member, name: &str) -> bool {
+    names(&member.name, name)
+        .iter()
+        .any(|name| *name == *phase.key.name)
+}
+
+/// The revisions of the chain of a phase that are not archived, the oldest first. One whose place cannot be read is no
+/// part of it.
+pub(crate) fn chain(observed: &Observed, phase: &PhaseRecord) -> Vec<Member> {
+    let Some(label) = phase.labels.get(LABEL_CHAIN) else {
+        return Vec::new();
+    };
+    let mut chain = if phase.class() == CLASS_AGENT {
+        chain_of_phases(observed, &phase.key.namespace, label)
+    } else {
+        chain_of_revisions(observed, &phase.key.namespace, label)
+    };
+    chain.sort_by(|one, other| (one.number, &one.name).cmp(&(other.number, &other.name)));
+    chain
+}
+
+fn chain_of_revisions(observed: &Observed, namespace: &str, label: &str) -> Vec<Member> {
+    let revisions = observed.revisions.of_chain(namespace, label).into_iter();
+    let members = revisions.filter(|it| !it.archived).filter_map(|revision| {
+        let phases = observed.phases.controlled_by(&revision);
+        let is_refused = phases.is_empty() && is_refused(&revision);
+        let member = Member {
+            uid: revision.uid.clone(),
+            name: revision.key.name.clone(),
+            // One without a number has not made any phases.
+            number: revision.number?,
+            entry: SiteEntry::clone(&revision.site.as_ref()?.entry),
+            phases: Vec::new(),
+            is_leaving: !revision.is_in_force(),
+        };
+        let mut member = with_phases(member, &phases);
+        for state in &mut member.phases {
+            state.is_refused |= is_refused;
+        }
+        Some(member)
+    });
+    members.collect()
+}
+
+/// Whether a revision is refused. Where none of its phases is there, it is so before any was made.
+pub(crate) fn is_refused(revision: &RevisionRecord) -> bool {
+    let availability = revision.availability;
+    availability.is_some_and(|reason| reasons::REFUSALS.contains(&reason))
+}
+
+/// The phases of a chain, by their labels: an agent knows little of revisions.
+pub(crate) fn labelled_phases(
+    observed: &Observed,
+    namespace: &str,
+    label: &str,
+) -> Vec<Arc<PhaseRecord>> {
+    observed.phases.filter(|phase| {
+        let chain = phase.labels.get(LABEL_CHAIN);
+        *phase.key.namespace == *namespace && chain.is_some_and(|chain| chain == label)
+    })
+}
+
+fn chain_of_phases(observed: &Observed, namespace: &str, label: &str) -> Vec<Member> {
+    let mut by_revision: BTreeMap<Arc<str>, Vec<Arc<PhaseRecord>>> = BTreeMap::new();
+    for phase in labelled_phases(observed, namespace, label) {
+        if let Some(revision) = &phase.controller {
+            by_revision.entry(revision.clone()).or_default().push(phase);
+        }
+    }
+    let members = by_revision.into_iter().filter_map(|(uid, phases)| {
+        let first = phases.first()?;
+        let revision = observed.revisions.by_uid(&uid)?;
+        let member = Member {
+            name: revision.key.name.clone(),
+            uid,
+            number: first.revision_number(),
+            entry: serde_json::from_str(first.annotations.get(ANNOTATION_SITE)?).ok()?,
+            phases: Vec::new(),
+            is_leaving: phases.iter().any(|phase| phase.deleting),
+        };
+        Some(with_phases(member, &phases))
+    });
+    members.collect()
+}
+
+/// Fills in how far the phases of a revision are. One without an object has not begun.
+fn with_phases(mut member: Member, phases: &[Arc<PhaseRecord>]) -> Member {
+    let names = member.entry.phases.iter();
+    let states = names.map(|name| {
+        let phase = phases.iter().find(|phase| is_named(phase, &member, name));
+        phase.map_or_else(PhaseState::default, |phase| state(phase))
+    });
+    member.phases = states.collect();
+    member
+}
+
+/// Trigger: a phase of a site that another one may wait for wakes the others of its chain, when it comes, goes, begins,
+/// becomes available or stops.
+pub(crate) fn mates(
+    observed: &Observed,
+    old: Option<&PhaseRecord>,
+    new: Option<&PhaseRecord>,
+) -> Vec<Wake<PhaseKey>> {
+    let Some(phase) = new.or(old).filter(|phase| is_of_site(phase)) else {
+        return Vec::new();
+    };
+    let part = |phase: &PhaseRecord| (state(phase), phase.deleting);
+    if old.map(part) == new.map(part) {
+        return Vec::new();
+    }
+    let label = phase.labels.get(LABEL_CHAIN).map_or("", String::as_str);
+    let is_agent = phase.class() == CLASS_AGENT;
+    let mut wakes = in_chain(observed, &phase.key.namespace, label, is_agent);
+    wakes.retain(|wake| wake.key != phase.key);
+    wakes
+}
+
+/// The phases of a chain.
+pub(crate) fn in_chain(
+    observed: &Observed,
+    namespace: &str,
+    label: &str,
+    is_agent: bool,
+) -> Vec<Wake<PhaseKey>> {
+    let phases = if is_agent {
+        labelled_phases(observed, namespace, label)
+    } else {
+        let revisions = observed.revisions.of_chain(namespace, label).into_iter();
+        revisions
+            .flat_map(|it| observed.phases.controlled_by(&it))
+            .collect()
+    };
+    phases
+        .into_iter()
+        .map(|phase| Wake::after(BURST, phase.key.clone()))
+        .collect()
+}

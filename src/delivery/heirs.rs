@@ -1,0 +1,241 @@
+//! Who gets the objects of a deleted revision back: older revisions that want them as well.
+
+use std::collections::BTreeSet;
+
+use baton_apis::{ObjectSetTemplatePhase, constants::CLASS_DEFAULT};
+use baton_engine::{
+    heirs::Heir,
+    object::Identity,
+    revision::{Delivery, Revision},
+};
+use baton_fleet::mirror::Origin;
+use baton_records::{
+    api::Api,
+    key::OwnKind as _,
+    phase::{PhaseKey, PhaseRecord},
+    record::ReadError,
+    revision::{RevisionKey, RevisionRecord},
+};
+use baton_runtime::source::Wake;
+
+use super::{
+    observed::Observed,
+    shared::{BURST, Error},
+};
+
+impl Observed {
+    /// The heirs to what a revision has in its own cluster, the newest first. None while it is not deleted, or does not
+    /// hand anything back.
+    ///
+    /// # Errors
+    /// When an heir cannot be read, or the request for one of its slices fails.
+    ///
+    /// # Caveats
+    /// What is in a slice that does not exist is wanted by nobody: its revision cannot be rolled out.
+    pub(crate) async fn heirs_here(
+        &self,
+        api: &Api,
+        record: &RevisionRecord,
+    ) -> Result<Vec<Heir>, Error> {
+        let mut heirs = Vec::new();
+        for older in self.revisions.heirs(record) {
+            let mut phases = self.manifests(api, &older).await?;
+            phases.retain(|phase| phase.class.is_empty());
+            let revision = as_revision(&older);
+            heirs.push(Heir::new(&revision, phases));
+            heirs.extend(self.phase_heirs(&older, Delivery::Delegated, |phase| {
+                phase.class() == CLASS_DEFAULT
+            })?);
+        }
+        Ok(heirs)
+    }
+
+    /// The heirs to what a revision has in another cluster, as [`Observed::heirs_here`].
+    ///
+    /// # Errors
+    /// When an heir cannot be read.
+    pub(crate) fn heirs_elsewhere(
+        &self,
+        record: &RevisionRecord,
+        cluster: &str,
+    ) -> Result<Vec<Heir>, Error> {
+        let mut heirs = Vec::new();
+        for older in self.revisions.heirs(record) {
+            heirs.extend(self.phase_heirs(&older, Delivery::Remote, |phase| {
+                phase.cluster() == Some(cluster)
+            })?);
+        }
+        Ok(heirs)
+    }
+
+    /// The heirs to what a phase has in the cluster of an agent, as its mirror names them.
+    ///
+    /// # Errors
+    /// When an heir cannot be read.
+    pub(crate) fn heirs_by_mirror(&self, record: &PhaseRecord) -> Result<Vec<Heir>, Error> {
+        let origin = Origin::read(record)?;
+        let phases = origin.heirs().filter_map(|uid| self.phases.by_uid(uid));
+        let heirs = phases.filter(|phase| !phase.deleting);
+        let heirs = heirs.map(|phase| phase_heir(&phase, Delivery::Remote));
+        Ok(heirs.collect::<Result<_, _>>()?)
+    }
+
+    /// The phase objects of a revision that are delivered in one way and place, as heirs.
+    fn phase_heirs(
+        &self,
+        older: &RevisionRecord,
+        delivery: Delivery,
+        is_there: impl Fn(&PhaseRecord) -> bool,
+    ) -> Result<Vec<Heir>, ReadError> {
+        let phases = self.phases.controlled_by(older).into_iter();
+        let there = phases.filter(|phase| !phase.deleting && is_there(phase));
+        there.map(|phase| phase_heir(&phase, delivery)).collect()
+    }
+}
+
+/// Trigger: revisions that objects were handed back to bring these to what they want.
+pub(crate) fn revisions_given(
+    observed: &Observed,
+    uids: &BTreeSet<String>,
+) -> Vec<Wake<RevisionKey>> {
+    let given = uids.iter().filter_map(|uid| {
+        // That of a phase object leads to its revision, which is given nothing.
+        let revision = observed.revisions.by_uid(uid)?;
+        (*revision.uid == **uid).then(|| Wake::after(BURST, revision.key.clone()))
+    });
+    given.collect()
+}
+
+/// Trigger: as [`revisions_given`], for phases.
+pub(crate) fn phases_given(observed: &Observed, uids: &BTreeSet<String>) -> Vec<Wake<PhaseKey>> {
+    let given = uids.iter().filter_map(|uid| observed.phases.by_uid(uid));
+    given
+        .map(|phase| Wake::after(BURST, phase.key.clone()))
+        .collect()
+}
+
+/// A revision as its record tells of it, for what its objects are called.
+pub(crate) fn as_revision(record: &RevisionRecord) -> Revision {
+    Revision {
+        identity: Identity {
+            kind: record.key.kind.kind().to_owned(),
+            namespace: record.key.namespace.to_string(),
+            name: record.key.name.to_string(),
+            uid: record.uid.to_string(),
+            is_remote: false,
+        },
+        number: record.number.unwrap_or(0),
+        ..Revision::default()
+    }
+}
+
+/// A phase object as an heir.
+fn phase_heir(phase: &PhaseRecord, delivery: Delivery) -> Result<Heir, ReadError> {
+    let spec = phase.spec()?;
+    let revision = Revision {
+        identity: Identity {
+            kind: phase.key.kind.kind().to_owned(),
+            namespace: phase.key.namespace.to_string(),
+            name: phase.key.name.to_string(),
+            uid: phase.uid.to_string(),
+            is_remote: delivery == Delivery::Remote,
+        },
+        number: spec.revision,
+        delivery,
+        ..Revision::default()
+    };
+    let objects = ObjectSetTemplatePhase {
+        objects: spec.objects,
+        ..ObjectSetTemplatePhase::default()
+    };
+    Ok(Heir::new(&revision, vec![objects]))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use baton_records::{phase::PhaseKind, record::Record, revision::RevisionKind::ObjectSet};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn manifest(name: &str) -> Value {
+        json!({"object": {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "namespace": "shop"}}})
+    }
+
+    /// Two older revisions and a deleted one. Their phases by name and class, of a ConfigMap of the name of the phase.
+    fn chain(hands_back: &str, phases: &[(&str, &str, bool)]) -> (Observed, Arc<RevisionRecord>) {
+        let observed = Observed::default();
+        for number in 1..4 {
+            let mut object = json!({
+                "metadata": {"name": format!("v{number}"), "namespace": "shop", "uid": format!("u{number}"),
+                    "resourceVersion": number.to_string()},
+                "spec": {"revision": number, "previous": [{"name": format!("v{}", number - 1)}]},
+            });
+            if number == 3 {
+                object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+                object["metadata"]["annotations"] = json!({"baton.run/on-deletion": hands_back});
+            }
+            let record = Record::read(ObjectSet, &object.to_string());
+            observed.revisions.observe(record.unwrap());
+        }
+        for (name, class, deleting) in phases {
+            let mut object = json!({
+                "metadata": {"name": name, "namespace": "shop", "uid": format!("p-{name}"), "resourceVersion": "9",
+                    "labels": {"package-operator.run/phase-class": class},
+                    "ownerReferences": [{"uid": format!("u{}", &name[1..2]), "controller": true}]},
+                "spec": {"revision": name[1..2].parse::<i64>().unwrap(), "objects": [manifest(name)]},
+            });
+            if *deleting {
+                object["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+            }
+            let record = Record::read(PhaseKind(ObjectSet), &object.to_string());
+            observed.phases.observe(record.unwrap());
+        }
+        let deleted = observed.revisions.by_uid("u3").unwrap();
+        (observed, deleted)
+    }
+
+    #[test]
+    fn phases_of_the_same_cluster_are_heirs_the_newest_first() {
+        let phases = [
+            ("v1-a", "cluster.edge", false),
+            ("v1-b", "cluster.other", false),
+            ("v1-c", "default", false),
+            ("v2-a", "cluster.edge", false),
+            ("v2-b", "cluster.edge", true),
+            ("v3-a", "cluster.edge", true),
+        ];
+        let (observed, deleted) = chain("hand-back", &phases);
+        let heirs = observed.heirs_elsewhere(&deleted, "edge").unwrap();
+        let found: Vec<_> = heirs
+            .iter()
+            .map(|heir| {
+                assert!(heir.identity.is_remote);
+                assert_eq!(heir.identity.kind, "ObjectSetPhase");
+                let wants: Vec<_> = heir.wants.iter().map(ToString::to_string).collect();
+                (&*heir.identity.uid, heir.number, wants.join(" "))
+            })
+            .collect();
+        let expected = [
+            ("p-v2-a", 2, "ConfigMap shop/v2-a".to_owned()),
+            ("p-v1-a", 1, "ConfigMap shop/v1-a".to_owned()),
+        ];
+        assert_eq!(found, expected);
+        let (observed, deleted) = chain("delete", &phases);
+        assert_eq!(observed.heirs_elsewhere(&deleted, "edge").unwrap(), []);
+    }
+
+    #[test]
+    fn whoever_got_an_object_is_woken() {
+        let (observed, _) = chain("hand-back", &[("v1-a", "default", false)]);
+        let uids = ["u2", "p-v1-a", "gone"].map(ToOwned::to_owned).into();
+        let revisions = revisions_given(&observed, &uids).into_iter();
+        let revisions: Vec<_> = revisions.map(|wake| wake.key.name.to_string()).collect();
+        assert_eq!(revisions, ["v2"]);
+        let phases = phases_given(&observed, &uids).into_iter();
+        let phases: Vec<_> = phases.map(|wake| wake.key.name.to_string()).collect();
+        assert_eq!(phases, ["v1-a"]);
+    }
+}

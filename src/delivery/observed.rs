@@ -1,0 +1,261 @@
+//! What the controllers observe: the objects of our own kinds, and the sources of all other changes.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use baton_apis::{ControlledObjectReference, ObjectSetSpec, ObjectSetTemplatePhase};
+use baton_fleet::{assignments::AssignmentChange, mirror::Origin};
+use baton_kubernetes::target::{TargetEvent, Watcher};
+use baton_records::{
+    api::{Api, ApiError},
+    deployment::Deployments,
+    phase::{PhaseKey, PhaseRecord, Phases},
+    revision::{RevisionKey, RevisionRecord, Revisions},
+    siblings::Stores,
+    slice::{SliceKey, SliceKind, SliceRecord, Slices},
+    store::Change,
+};
+use baton_runtime::source::{Source, Wake};
+use tokio::sync::mpsc;
+
+use super::{
+    ended_phases::EndedPhases,
+    owners::CO_OWNED,
+    shared::{AtStep as _, BURST, Error},
+    terms::SiteTerms,
+};
+
+/// Everything that wakes controllers.
+#[derive(Default)]
+pub(crate) struct Observed {
+    pub revisions: Revisions,
+    pub deployments: Deployments,
+    pub phases: Phases,
+    pub ended_phases: EndedPhases,
+    /// Slices, with the content of those that revisions in force use.
+    pub slices: Slices,
+    /// Changes of children, in whatever cluster.
+    pub children: Source<TargetEvent>,
+    /// Names of clusters whose link has changed.
+    pub links: Source<String>,
+    /// Changes of who may deliver where.
+    pub assignments: Source<AssignmentChange>,
+    /// Finished passes, with the siblings that they concern.
+    pub affected_siblings: Source<AffectedSiblings>,
+    /// What the owners of applications ask of upgrades in sites.
+    pub site_terms: SiteTerms,
+    /// Revisions and phase objects that objects were handed back to, by their uids.
+    pub handed_back: Source<BTreeSet<String>>,
+}
+
+/// The revisions of a chain that have to react to a finished pass: often none.
+#[derive(Clone, Debug)]
+pub(crate) struct AffectedSiblings {
+    /// The revision whose objects were worked on; of a phase without one, only kind and namespace count.
+    pub by: RevisionKey,
+    /// The names of the others.
+    pub siblings: Vec<String>,
+    /// The objects that were taken from them.
+    pub taken: BTreeSet<ControlledObjectReference>,
+}
+
+impl Observed {
+    /// Watches children for the owners that are observed here.
+    pub(crate) fn watcher(self: &Arc<Self>, events: mpsc::UnboundedSender<TargetEvent>) -> Watcher {
+        let observed = Arc::clone(self);
+        Watcher {
+            events,
+            is_owner: Arc::new(move |uid| {
+                observed.revisions.by_uid(uid).is_some()
+                    || observed.phases.by_uid(uid).is_some()
+                    || observed.ended_phases.contains(uid)
+            }),
+        }
+    }
+
+    /// All that revisions may know of each other.
+    pub(crate) fn stores(&self) -> Stores<'_> {
+        Stores {
+            revisions: &self.revisions,
+            phases: &self.phases,
+            slices: &self.slices,
+        }
+    }
+
+    /// The revisions that may have waited for the content of a slice, which a newer one uses: until it is known, what
+    /// they miss may be in it. None unless the content was not known before.
+    pub(crate) fn waiting_for_slice(&self, change: &Change<SliceKind>) -> Vec<Arc<RevisionRecord>> {
+        let Some(slice) = change.new.as_ref().filter(|slice| slice.has_content()) else {
+            return Vec::new();
+        };
+        let is_known = |old: &Arc<SliceRecord>| {
+            old.has_content() && old.uid == slice.uid && old.generation == slice.generation
+        };
+        if change.old.as_ref().is_some_and(is_known) {
+            return Vec::new();
+        }
+        let users = self.revisions.slice_users(&slice.key).into_iter();
+        let before = users.flat_map(|user| self.revisions.all_before(&user));
+        let waiting = before.filter(|earlier| earlier.is_in_force());
+        let waiting = waiting.map(|earlier| (earlier.key.clone(), earlier));
+        waiting.collect::<BTreeMap<_, _>>().into_values().collect()
+    }
+
+    /// The existing revisions of these names that still take part in the chain of `key`.
+    pub(crate) fn open_siblings<'a>(
+        &'a self,
+        key: &'a RevisionKey,
+        names: impl IntoIterator<Item = &'a str> + 'a,
+    ) -> impl Iterator<Item = Arc<RevisionRecord>> + 'a {
+        let records = names
+            .into_iter()
+            .filter_map(|name| self.revisions.get(&key.sibling(name)));
+        records.filter(|record| !record.is_closed())
+    }
+
+    /// A slice with its content; `None` when it does not exist.
+    ///
+    /// # Errors
+    /// When it has to be asked for, and the request fails.
+    pub(crate) async fn slice(
+        &self,
+        api: &Api,
+        key: &SliceKey,
+    ) -> Result<Option<Arc<SliceRecord>>, Error> {
+        let known = self.slices.get(key).filter(|known| known.has_content());
+        if known.is_some() {
+            return Ok(known);
+        }
+        let read = match api.get(key).await {
+            // No slice can have the name.
+            Err(ApiError::Name(_)) => None,
+            read => read.at_step("reading a slice")?,
+        };
+        let is_wanted = !self.revisions.users_of(key).is_empty();
+        if let Some(slice) = read.as_ref().filter(|_| is_wanted) {
+            self.slices.fill(slice.clone());
+        }
+        Ok(read.map(Arc::new))
+    }
+
+    /// The phases of a revision, with the objects of their slices.
+    ///
+    /// # Errors
+    /// When the revision or a slice cannot be read, or the request for a slice fails.
+    ///
+    /// # Caveats
+    /// A slice that does not exist is left out.
+    pub(crate) async fn manifests(
+        &self,
+        api: &Api,
+        record: &RevisionRecord,
+    ) -> Result<Vec<ObjectSetTemplatePhase>, Error> {
+        self.with_slices(api, record, record.spec()?).await
+    }
+
+    /// As [`Observed::manifests`], by the content of the revision.
+    ///
+    /// # Errors
+    /// When a slice cannot be read, or the request for it fails.
+    pub(crate) async fn with_slices(
+        &self,
+        api: &Api,
+        record: &RevisionRecord,
+        spec: ObjectSetSpec,
+    ) -> Result<Vec<ObjectSetTemplatePhase>, Error> {
+        let mut phases = spec.phases.unwrap_or_default();
+        for phase in &mut phases {
+            for name in std::mem::take(&mut phase.slices) {
+                if let Some(slice) = self.slice(api, &record.key.slice(&name)).await? {
+                    phase.objects.extend(slice.spec()?);
+                }
+            }
+        }
+        Ok(phases)
+    }
+
+    /// Lets go of the content of slices that no other revision in force uses.
+    pub(crate) fn drop_slices(&self, record: &RevisionRecord) {
+        for name in &record.slices {
+            let key = record.key.slice(name);
+            let users = self.revisions.users_of(&key);
+            if users.iter().all(|user| *user == record.key) {
+                self.slices.drop_content(&key);
+            }
+        }
+    }
+
+    /// The revisions before one that has just gone, or has ended: it leaves to them what they had left to it.
+    pub(crate) fn heirs(
+        &self,
+        change: &Change<baton_records::revision::RevisionKind>,
+    ) -> Vec<Arc<RevisionRecord>> {
+        let has_ended = change.new.as_ref().is_none_or(|new| new.is_closed());
+        let Some(old) = change
+            .old
+            .as_ref()
+            .filter(|_| has_ended && changes_chain(change))
+        else {
+            return Vec::new();
+        };
+        let previous = old.previous.iter().map(|name| &**name);
+        self.open_siblings(&old.key, previous).collect()
+    }
+
+    /// The phase that a mirror stands for, if it exists.
+    pub(crate) fn origin(&self, mirror: &PhaseRecord) -> Option<Arc<PhaseRecord>> {
+        let origin = Origin::read(mirror).ok()?;
+        let phase = self.phases.get(&origin.key())?;
+        (*phase.uid == *origin.uid()).then_some(phase)
+    }
+}
+
+/// Predicate: whether a change of a revision matters to others of its chain.
+pub(crate) fn changes_chain(change: &Change<baton_records::revision::RevisionKind>) -> bool {
+    let part = |record: &Option<Arc<RevisionRecord>>| {
+        record
+            .as_ref()
+            .map(|record| (record.number, record.is_closed()))
+    };
+    part(&change.old) != part(&change.new)
+}
+
+/// Trigger: a finished pass wakes the phases of the siblings that it concerns. Those that lost nothing in it have
+/// time: the next pass may be taking their objects, and what they report in the middle of it is outdated at once.
+pub(crate) fn phases_of_siblings(
+    observed: &Observed,
+    affected: &AffectedSiblings,
+) -> Vec<Wake<PhaseKey>> {
+    let names = affected.siblings.iter().map(String::as_str);
+    let siblings = observed.open_siblings(&affected.by, names);
+    let phases = siblings.flat_map(|sibling| observed.phases.controlled_by(&sibling));
+    let has_lost = |phase: &PhaseRecord| {
+        phase.status().is_ok_and(|status| {
+            let mut controlled = status.controller_of.iter();
+            controlled.any(|object| affected.taken.contains(object))
+        })
+    };
+    phases
+        .map(|phase| {
+            let delay = if has_lost(&phase) { BURST } else { CO_OWNED };
+            Wake::after(delay, phase.key.clone())
+        })
+        .collect()
+}
+
+/// Emits what comes through channels, until they close.
+pub(crate) async fn dispatch(
+    observed: Arc<Observed>,
+    mut children: mpsc::UnboundedReceiver<TargetEvent>,
+    mut links: mpsc::UnboundedReceiver<String>,
+) {
+    loop {
+        tokio::select! {
+            Some(event) = children.recv() => observed.children.emit(&event),
+            Some(cluster) = links.recv() => observed.links.emit(&cluster),
+            else => return,
+        }
+    }
+}

@@ -1,0 +1,569 @@
+//! The objects of a delegated phase: rolling them out and taking them away, wherever the phase is kept.
+
+use std::sync::Arc;
+
+use baton_apis::{
+    ControlledObjectReference, LifecycleState, ObjectSetObject, ObjectSetPhaseSpec,
+    ObjectSetPhaseStatus, ObjectSetTemplatePhase, conditions::reasons, constants::CLASS_AGENT,
+};
+use baton_engine::{
+    Gvk,
+    condition_list::Conditions,
+    conditions::{
+        Requeue, failing_since, report_phase, report_phase_unknown, requeue_refused, was_refused,
+    },
+    diff::content_fingerprint,
+    heirs::Heir,
+    object::{Identity, metadata, text},
+    pass::{Outcome, PassResult},
+    recreate::reported,
+    revision::{Delivery, Phase, Reach, Revision, duplicates, prepare},
+    stop::stop,
+    teardown::TeardownOutcome,
+};
+use baton_kubernetes::{
+    account::Account,
+    target::{Target, TargetEvent},
+};
+use baton_records::{
+    key::{Key, OwnKind},
+    phase::{PhaseKey, PhaseKind, PhaseRecord},
+    revision::RevisionRecord,
+    siblings::KnownSiblings,
+};
+use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome, source::Wake};
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::{
+    executor::{Executor, Wanted, outcome_label},
+    gate::Passage,
+    observed::{AffectedSiblings, Observed},
+    owners::{Owners, Targets},
+    shared::{Error, Shared},
+    stopping::{ended_early, stopping},
+};
+
+/// The result of a pass over the objects.
+pub(crate) struct PhaseOutcome {
+    /// The whole status that the phase is to have.
+    pub status: ObjectSetPhaseStatus,
+    pub result: Reconciled,
+    /// To be emitted when the status is known.
+    pub affected: Option<AffectedSiblings>,
+}
+
+impl Owners<PhaseKind> {
+    /// Trigger: a change in a cluster wakes the phases that it is about.
+    pub(crate) fn phases_of_child(
+        &self,
+        observed: &Observed,
+        event: &TargetEvent,
+    ) -> Vec<Wake<PhaseKey>> {
+        self.on_child(event, |uid| Some(observed.phases.by_uid(uid)?.key.clone()))
+    }
+
+    /// The phase of a key; one that is gone is forgotten.
+    pub(crate) fn phase(
+        &self,
+        key: &PhaseKey,
+        observed: &Observed,
+        targets: &Targets,
+    ) -> Option<Arc<PhaseRecord>> {
+        let phase = observed.phases.get(key);
+        if phase.is_none() {
+            self.forget(key, targets);
+        }
+        phase
+    }
+}
+
+/// What is wrong with a cluster-scoped owner that names a service account: it has no namespace for it, and would be
+/// run with the manager's rights.
+pub(crate) fn misplaced_account<K: OwnKind>(
+    key: &Key<K>,
+    account: Option<&String>,
+) -> Option<String> {
+    let is_misplaced = key.namespace.is_empty() && account.is_some();
+    is_misplaced.then(|| {
+        let kind = key.kind.kind();
+        format!("serviceAccountName: a {kind} has no namespace that the account could be in")
+    })
+}
+
+/// Distinguishes phases that are to be paused from others.
+#[must_use]
+pub(crate) fn lifecycle(is_paused: bool) -> LifecycleState {
+    if is_paused {
+        LifecycleState::Paused
+    } else {
+        LifecycleState::Active
+    }
+}
+
+/// Why the manifests of a phase are not rolled out: they are not those that were first seen.
+pub(crate) fn changed_content(
+    spec: &ObjectSetPhaseSpec,
+    status: &ObjectSetPhaseStatus,
+) -> Option<String> {
+    let before = status.content_hash.as_ref()?;
+    (*before != content_hash(spec)).then(|| {
+        "objects is immutable: the manifests differ from those that were rolled out. Nothing is written; create a new \
+         revision instead."
+            .to_owned()
+    })
+}
+
+fn content_hash(spec: &ObjectSetPhaseSpec) -> String {
+    let objects: Vec<_> = spec.objects.iter().map(|entry| &entry.object).collect();
+    format!("{:016x}", content_fingerprint(&json!(objects)))
+}
+
+/// The objects that a phase controls, by its last report, and that its manifests do not name any more: somebody has
+/// changed them. They are named in any version of their kind; a teardown finds one that is served.
+fn left_out(spec: &ObjectSetPhaseSpec, status: &ObjectSetPhaseStatus) -> Vec<ObjectSetObject> {
+    let is_named = |of: &ControlledObjectReference| {
+        spec.objects.iter().any(|entry| {
+            let gvk = Gvk::new(
+                text(&entry.object, "apiVersion"),
+                text(&entry.object, "kind"),
+            );
+            let namespace = of.namespace.as_deref().unwrap_or_default();
+            (&gvk.group, &gvk.kind) == (&of.group, &of.kind)
+                && metadata(&entry.object, "name") == of.name
+                && metadata(&entry.object, "namespace") == namespace
+        })
+    };
+    let left_out = status.controller_of.iter().filter(|of| !is_named(of));
+    left_out
+        .map(|of| {
+            let version = match &*of.group {
+                "" => "v1".to_owned(),
+                group => format!("{group}/v1"),
+            };
+            let mut metadata = json!({ "name": of.name });
+            if let Some(namespace) = &of.namespace {
+                metadata["namespace"] = namespace.as_str().into();
+            }
+            ObjectSetObject {
+                object: json!({ "apiVersion": version, "kind": of.kind, "metadata": metadata }),
+                ..ObjectSetObject::default()
+            }
+        })
+        .collect()
+}
+
+/// A pass over the objects of a phase.
+pub(crate) struct PhasePass<'a> {
+    pub shared: &'a Shared,
+    pub observed: &'a Observed,
+    pub owners: &'a Owners<PhaseKind>,
+    pub record: &'a PhaseRecord,
+    /// The cluster that the objects live in.
+    pub target: Target,
+    /// As whom its objects are written, if not as ourselves.
+    pub account: Option<Account>,
+    /// All clusters in which the phase may have used watches.
+    pub targets: &'a Targets,
+    /// How the objects get there.
+    pub delivery: Delivery,
+    /// Where they may be.
+    pub reach: Reach,
+    /// Collision protection is off.
+    pub force_adoption: bool,
+    /// How many passes over the phase have failed in a row before this one.
+    pub failures: u32,
+    /// What is to be known of its site.
+    pub site: Passage,
+}
+
+/// A phase read in full.
+struct Loaded {
+    revision: Revision,
+    phases: Vec<Phase>,
+    problems: Vec<String>,
+}
+
+impl PhasePass<'_> {
+    fn executor(&self) -> Executor<'_, PhaseKind> {
+        Executor {
+            shared: self.shared,
+            owners: self.owners,
+            key: &self.record.key,
+            uid: &self.record.uid,
+            target: self.target.clone(),
+            account: self.account.clone(),
+            targets: self.targets,
+            failures: self.failures,
+            phase_objects: None,
+        }
+    }
+
+    /// Brings the objects of the phase to where they belong.
+    ///
+    /// # Errors
+    /// When the phase cannot be read, or its kinds cannot be observed and that is no standing state yet.
+    /// Errors of single objects are reported in the status.
+    pub(crate) async fn roll_out(&self) -> Result<PhaseOutcome, Error> {
+        let record = self.record;
+        let spec = record.spec()?;
+        let mut old = record.status()?;
+        let set = self.set();
+        let Loaded {
+            mut revision,
+            phases,
+            mut problems,
+        } = self.load(set.as_deref(), &spec);
+        revision.was_refused = was_refused(&old.conditions);
+        revision.failing_since = failing_since(&old.conditions);
+        revision.reported = reported(&phases, &old.controller_of);
+        if let Some(set) = &set {
+            let (api, id) = (&self.shared.api, (&record.key, &record.uid));
+            let (owners, content) = (self.owners, (&revision, &*phases));
+            let ran = owners.find_ran(self.observed, api, id, set, content);
+            revision.ran = ran.await?;
+        }
+        let changed = changed_content(&spec, &old);
+        let workloads = stopping(&phases);
+        old.content_hash.get_or_insert_with(|| content_hash(&spec));
+        let probes = spec.availability_probes.as_deref().unwrap_or_default();
+        let probes = match self.owners.probes(&record.key, &record.uid, probes) {
+            Ok(probes) => Some(probes),
+            Err(error) => {
+                problems.push(error.to_string());
+                None
+            }
+        };
+        let blocked = |reason, texts: &[String], result| {
+            let reason = ("False", reason);
+            let (text, now) = (texts.join(", "), self.shared.clock.now());
+            let old = self.refused(&old, now);
+            PhaseOutcome {
+                status: report_phase_unknown(&old, &revision, reason, &text, now),
+                result,
+                affected: None,
+            }
+        };
+        if let Some(text) = changed {
+            let result = (ReconcileOutcome::Blocked, Requeue::OnEvent);
+            return Ok(blocked(reasons::SPEC_CHANGED, &[text], result));
+        }
+        let (Some(probes), true) = (probes, problems.is_empty()) else {
+            let reason = reasons::PREFLIGHT_ERROR;
+            let requeue = requeue_refused(&old.conditions, reason, record.generation);
+            let result = (ReconcileOutcome::Blocked, requeue);
+            return Ok(blocked(reason, &problems, result));
+        };
+        let siblings =
+            KnownSiblings::of_phase(record, &spec, set.as_deref(), self.observed.stores());
+        let previous = spec.previous.iter().flatten();
+        let previous = previous.map(|previous| previous.name.clone());
+        let executor = self.executor();
+        let kinds = match executor.kinds(&phases).await? {
+            Ok(kinds) => kinds,
+            Err(text) => {
+                let result = (ReconcileOutcome::Failed, Requeue::Backoff);
+                return Ok(blocked(reasons::WRITE_ERROR, &[text], result));
+            }
+        };
+        let wanted = Wanted {
+            revision: &revision,
+            phases,
+            probes: &probes,
+            siblings: &siblings,
+        };
+        if let Some(accepted) = &self.site.once_accepted {
+            let outcome = executor.check(wanted, &kinds).await;
+            return Ok(self.checked(accepted, &old, &revision, outcome));
+        }
+        let by = record.key.revision("");
+        let (mut outcome, affected) = executor.roll_out(wanted, &kinds, by, previous).await;
+        let now = self.shared.clock.now();
+        let about = (&revision, &*workloads, &kinds);
+        if self.site.demand.is_some() && ended_early(&outcome) {
+            executor.stop_the_rest(about, &siblings, &probes).await;
+        }
+        let again = executor
+            .note_site(&self.site, about, &mut outcome, now)
+            .await;
+        let kind = outcome_label(&outcome);
+        let (status, requeue) = report_phase(&old, &revision, outcome, self.failures, now);
+        let requeue = again.map_or(requeue, Requeue::After);
+        Ok(PhaseOutcome {
+            status,
+            result: (kind, requeue),
+            affected: Some(affected),
+        })
+    }
+
+    /// The status of a phase that is refused as a whole, with what it says then of its place in the queue of its site.
+    fn refused(&self, old: &ObjectSetPhaseStatus, now: Timestamp) -> ObjectSetPhaseStatus {
+        let mut status = old.clone();
+        if let Some(place) = self.site.when_refused(!old.controller_of.is_empty()) {
+            let mut conditions = Conditions::new(&old.conditions, self.record.generation, now);
+            conditions.set_place(&[place]);
+            status.conditions = conditions.into_list();
+        }
+        status
+    }
+
+    /// What becomes of a phase whose objects were checked before older ones stop for it.
+    fn checked(
+        &self,
+        accepted: &ObjectSetPhaseStatus,
+        old: &ObjectSetPhaseStatus,
+        revision: &Revision,
+        mut outcome: Outcome,
+    ) -> PhaseOutcome {
+        let (status, result) = match &outcome.result {
+            PassResult::Passed => {
+                let result = (ReconcileOutcome::Waiting, Requeue::OnEvent);
+                (accepted.clone(), result)
+            }
+            end => {
+                let is_refused = !matches!(end, PassResult::Failed(_));
+                let place = self.site.when_refused(false).filter(|_| is_refused);
+                outcome.mapped = place.into_iter().collect();
+                let kind = outcome_label(&outcome);
+                let now = self.shared.clock.now();
+                let (status, requeue) = report_phase(old, revision, outcome, self.failures, now);
+                (status, (kind, requeue))
+            }
+        };
+        PhaseOutcome {
+            status,
+            result,
+            affected: None,
+        }
+    }
+
+    /// Takes the objects of the phase away; `None` when none is left.
+    ///
+    /// # Errors
+    /// As [`PhasePass::roll_out`].
+    pub(crate) async fn tear_down(&self) -> Result<Option<PhaseOutcome>, Error> {
+        let record = self.record;
+        let mut spec = record.spec()?;
+        let left_out = left_out(&spec, &record.status()?);
+        spec.objects.extend(left_out);
+        let Loaded {
+            mut revision,
+            phases,
+            ..
+        } = self.load(None, &spec);
+        revision.heirs = self.heirs().await?;
+        if let Some(set) = self.set() {
+            let (api, class) = (&self.shared.api, record.class());
+            let newer_wants = self.observed.newer_wants(api, &set, class, &phases);
+            revision.newer_wants = newer_wants.await?;
+        }
+        let outcome = self
+            .executor()
+            .take_away(&revision, &phases, &self.observed.handed_back)
+            .await;
+        let (objects, result) = match outcome {
+            TeardownOutcome::Done => {
+                if self.delivery == Delivery::Remote && !record.is_abandoned() {
+                    let now = self.shared.clock.instant();
+                    let ended = &self.observed.ended_phases;
+                    ended.note(record, self.account.as_ref(), now);
+                }
+                self.release();
+                return Ok(None);
+            }
+            TeardownOutcome::Waiting(objects) => {
+                (objects, (ReconcileOutcome::Waiting, Requeue::OnEvent))
+            }
+            TeardownOutcome::Failed(objects) => {
+                (objects, (ReconcileOutcome::Failed, Requeue::Backoff))
+            }
+        };
+        let texts: Vec<_> = objects
+            .iter()
+            .map(|object| {
+                let namespace = object.namespace.as_deref().unwrap_or_default();
+                let name = format!("{} {namespace}/{}", object.kind, object.name);
+                format!("{name}: {}", object.message)
+                    .trim_start()
+                    .to_owned()
+            })
+            .collect();
+        let reason = ("False", reasons::ARCHIVAL_IN_PROGRESS);
+        let (old, text) = (record.status()?, texts.join(", "));
+        let now = self.shared.clock.now();
+        Ok(Some(PhaseOutcome {
+            status: report_phase_unknown(&old, &revision, reason, &text, now),
+            result,
+            affected: None,
+        }))
+    }
+
+    /// Who gets objects of the phase back.
+    async fn heirs(&self) -> Result<Vec<Heir>, Error> {
+        let record = self.record;
+        if record.class() == CLASS_AGENT {
+            return self.observed.heirs_by_mirror(record);
+        }
+        match (self.set(), record.cluster()) {
+            (None, _) => Ok(Vec::new()),
+            (Some(set), Some(cluster)) => self.observed.heirs_elsewhere(&set, cluster),
+            (Some(set), None) => self.observed.heirs_here(&self.shared.api, &set).await,
+        }
+    }
+
+    /// Ends the watches of a phase that has no objects any more.
+    pub(crate) fn release(&self) {
+        self.owners.forget(&self.record.key, self.targets);
+    }
+
+    /// The revision that the phase belongs to.
+    fn set(&self) -> Option<Arc<RevisionRecord>> {
+        let record = self.record;
+        let set = self
+            .observed
+            .revisions
+            .by_uid(record.controller.as_ref()?)?;
+        (set.key.kind == record.key.kind.0 && set.key.namespace == record.key.namespace)
+            .then_some(set)
+    }
+
+    fn load(&self, set: Option<&RevisionRecord>, spec: &ObjectSetPhaseSpec) -> Loaded {
+        let record = self.record;
+        let revision = Revision {
+            identity: Identity {
+                kind: record.key.kind.kind().to_owned(),
+                namespace: record.key.namespace.to_string(),
+                name: record.key.name.to_string(),
+                uid: record.uid.to_string(),
+                is_remote: self.delivery == Delivery::Remote,
+            },
+            number: spec.revision,
+            generation: record.generation,
+            lifecycle: lifecycle(spec.paused),
+            force_adoption: self.force_adoption,
+            is_abandoned: record.is_abandoned(),
+            delivery: self.delivery,
+            reach: self.reach.clone(),
+            is_impersonated: self.account.is_some(),
+            ..Revision::default()
+        };
+        // Its name begins with that of the revision.
+        let prefix = set.map(|set| format!("{}-", set.key.name));
+        let name = prefix
+            .and_then(|prefix| {
+                record
+                    .key
+                    .name
+                    .strip_prefix(&*prefix)
+                    .map(ToOwned::to_owned)
+            })
+            .unwrap_or_else(|| record.key.name.to_string());
+        let mut objects = spec.objects.clone();
+        if let Some(demand) = &self.site.demand {
+            stop(&mut objects, &demand.stop);
+        }
+        let phase = ObjectSetTemplatePhase {
+            name,
+            objects,
+            ..ObjectSetTemplatePhase::default()
+        };
+        let phases = prepare(&revision, vec![phase]);
+        let mut problems = duplicates(&phases);
+        problems.extend(misplaced_account(
+            &record.key,
+            spec.service_account_name.as_ref(),
+        ));
+        Loaded {
+            revision,
+            phases,
+            problems,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Objects as `apiVersion Kind namespace/name`; those that are controlled without a version.
+    #[test]
+    fn what_was_delivered_and_is_not_named_any_more_is_torn_down_as_well() {
+        let manifest = |text: &str| {
+            let [api, kind, name] = text.split(' ').collect::<Vec<_>>().try_into().unwrap();
+            let (namespace, name) = name.split_once('/').unwrap();
+            let object = json!({
+                "apiVersion": api, "kind": kind, "metadata": { "name": name, "namespace": namespace },
+            });
+            ObjectSetObject {
+                object,
+                ..ObjectSetObject::default()
+            }
+        };
+        let controlled = |group: &str, kind: &str, name: &str, namespace: Option<&str>| {
+            ControlledObjectReference {
+                kind: kind.to_owned(),
+                group: group.to_owned(),
+                name: name.to_owned(),
+                version: String::new(),
+                namespace: namespace.map(ToOwned::to_owned),
+            }
+        };
+        let spec = ObjectSetPhaseSpec {
+            objects: vec![
+                manifest("v1 ConfigMap shop/kept"),
+                manifest("x.io/v1alpha1 Thing shop/moved"),
+                manifest("v1 Namespace /cluster"),
+            ],
+            ..ObjectSetPhaseSpec::default()
+        };
+        let status = ObjectSetPhaseStatus {
+            controller_of: vec![
+                controlled("", "ConfigMap", "kept", Some("shop")),
+                controlled("x.io", "Thing", "moved", Some("other")),
+                controlled("", "ConfigMap", "lost", Some("shop")),
+                controlled("", "Namespace", "cluster", None),
+                controlled("", "Namespace", "lost", None),
+            ],
+            ..ObjectSetPhaseStatus::default()
+        };
+        let left_out = left_out(&spec, &status).into_iter();
+        let left_out: Vec<_> = left_out.map(|entry| entry.object.to_string()).collect();
+        assert_eq!(
+            left_out,
+            [
+                r#"{"apiVersion":"x.io/v1","kind":"Thing","metadata":{"name":"moved","namespace":"other"}}"#,
+                r#"{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"lost","namespace":"shop"}}"#,
+                r#"{"apiVersion":"v1","kind":"Namespace","metadata":{"name":"lost"}}"#,
+            ]
+        );
+        assert!(super::left_out(&spec, &ObjectSetPhaseStatus::default()).is_empty());
+    }
+
+    #[test]
+    fn manifests_count_as_changed_once_there_is_a_hash_of_others() {
+        let spec = |text: &str| ObjectSetPhaseSpec {
+            objects: vec![ObjectSetObject {
+                object: json!({ "kind": text }),
+                ..ObjectSetObject::default()
+            }],
+            ..ObjectSetPhaseSpec::default()
+        };
+        let first = ObjectSetPhaseStatus {
+            content_hash: Some(content_hash(&spec("a"))),
+            ..ObjectSetPhaseStatus::default()
+        };
+        for (now, status, expected) in [
+            ("a", &ObjectSetPhaseStatus::default(), false),
+            ("a", &first, false),
+            ("b", &first, true),
+        ] {
+            assert_eq!(changed_content(&spec(now), status).is_some(), expected);
+        }
+        // How the phase is treated may change.
+        let paused = ObjectSetPhaseSpec {
+            paused: true,
+            ..spec("a")
+        };
+        assert_eq!(changed_content(&paused, &first), None);
+    }
+}
