@@ -9,7 +9,7 @@ use baton_terminal::{
 };
 use kube::core::Status;
 
-use crate::{diff::external::ExternalError, target::TargetError};
+use crate::{diff::external::ExternalError, subject::SubjectError};
 
 /// Why a command could not do its work. Printed after `error: `; the exit code is 2.
 #[derive(Debug, thiserror::Error)]
@@ -65,7 +65,7 @@ pub(crate) enum Error {
     Discovery(#[from] DiscoveryError),
     /// The arguments name nothing.
     #[error(transparent)]
-    Target(#[from] TargetError),
+    Subject(#[from] SubjectError),
     /// What was named does not exist.
     #[error("{0}")]
     NotFound(String),

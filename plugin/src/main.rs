@@ -3,7 +3,7 @@
 //!
 //! - [`cli`] is the command line; [`commands`] has one file per command; [`args`] the arguments that they share.
 //! - [`connect`] turns kubectl's flags and files into a connection, and errors into kubectl's words.
-//! - [`target`] is what a user names, [`selection`] how several are chosen; [`cluster`] reads what they consist of.
+//! - [`subject`] is what a user names, [`selection`] how several are chosen; [`cluster`] reads what they consist of.
 //! - [`served`] is what a server serves; [`adopt`] how what other tools have installed becomes a revision's.
 //! - [`events`] are those of the API, about deployments, revisions and their objects.
 //! - [`live`] follows a chain by watches; [`wait`] is the loop of all waits, and what is shown of them.
@@ -33,7 +33,7 @@ mod screen;
 mod selection;
 mod served;
 mod sites;
-mod target;
+mod subject;
 mod text;
 mod wait;
 

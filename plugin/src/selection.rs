@@ -12,14 +12,12 @@ use clap::Args;
 use kube::core::Selector;
 
 use crate::{
-    applications::target::AppTarget,
     args::AllNamespaces,
     cluster::lists::{self, from_objects},
     connect::Cluster,
     error::Error,
     live::Watches,
-    sites::target::SiteTarget,
-    target::parse_all,
+    subject::{Subject, SubjectError, SubjectKind},
 };
 
 /// The arguments of commands that are about any number of chains.
@@ -39,37 +37,21 @@ pub(crate) struct SelectionArgs {
 }
 
 impl SelectionArgs {
-    /// The one word, or the kind and the name, by which one thing is named; `None` for any other number of things.
-    pub(crate) fn one(&self) -> Result<Option<Target>, Error> {
-        let mut targets = parse_all(&self.targets)?;
-        let one = (targets.len() == 1).then(|| targets.pop()).flatten();
-        if one.is_some() {
-            // The flags that go with many only are refused here.
-            self.selection()?;
-        }
-        Ok(one)
-    }
-
-    /// The Application or Release that was named, if it is one of these.
-    pub(crate) fn application(&self) -> Result<Option<AppTarget>, Error> {
-        self.checked(AppTarget::parse(&self.targets)?)
-    }
-
-    /// The deployment to sites, or its application, that was named, if it is one of these.
-    pub(crate) fn site(&self) -> Result<Option<SiteTarget>, Error> {
-        self.checked(SiteTarget::parse(&self.targets)?)
-    }
-
-    /// Something named, with flags that go with it.
-    fn checked<T>(&self, target: Option<T>) -> Result<Option<T>, Error> {
-        if target.is_some() {
+    /// The one thing that was named; `None` for any other number of deployments and revisions.
+    pub(crate) fn one(&self, allowed: &[SubjectKind]) -> Result<Option<Subject>, Error> {
+        let mut subjects = Subject::parse_all(&self.targets, allowed)?;
+        if subjects.len() == 1 {
             self.check_flags()?;
+            return Ok(subjects.pop());
         }
-        Ok(target)
+        if subjects.iter().all(|it| matches!(it, Subject::Chain(_))) {
+            return Ok(None);
+        }
+        Err(SubjectError::NotOne(self.targets.join(" ")).into())
     }
 
     pub(crate) fn selection(&self) -> Result<Selection, Error> {
-        let targets = parse_all(&self.targets)?;
+        let targets = Subject::parse_chains(&self.targets)?;
         if !targets.is_empty() {
             self.check_flags()?;
         }

@@ -21,7 +21,7 @@ use crate::{
     connect::Cluster,
     diff::{Section, Tone, check::check_apply},
     error::Error,
-    target::check_name,
+    subject::check_name,
 };
 
 /// Whether an object of a file is an Application.

@@ -15,13 +15,12 @@ use crate::{
         clusters::clusters,
         read::{Observed, read},
         steer::{self, Abort},
-        target::AppArg,
     },
     args::GlobalArgs,
     connect::{Body, Cluster},
     error::Error,
     output::report,
-    sites::target::SiteTarget,
+    subject::{Subject, SubjectKind},
 };
 
 /// Abort the rollout of an Application, or of a deployment to sites
@@ -53,11 +52,11 @@ pub(crate) struct AbortArgs {
 }
 
 pub(crate) async fn run(args: &AbortArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    if let Some(target) = SiteTarget::parse_deployment(&args.words)? {
-        return site::run(&target, args, global).await;
-    }
-    let words = args.words.clone();
-    let target = AppArg { words }.target()?;
+    let allowed = [SubjectKind::Application, SubjectKind::SiteDeployment];
+    let target = match Subject::parse(&args.words, &allowed)? {
+        Subject::SiteDeployment(target) => return site::run(&target, args, global).await,
+        subject => subject.application()?,
+    };
     let cluster = global.connect().await?;
     let observed = read(&cluster, &target).await?;
     let application = observed.target();

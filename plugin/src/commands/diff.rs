@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use baton_engine::revision::{Desired, Revision as Next};
 use baton_view::{
-    chain::{self, Chain, kind::ChainKind, member::Revision},
+    chain::{self, Chain, kind::ChainKind, member::Revision, target::Target},
     children::Found,
     content::Slices,
     delegates::Delegates,
@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::Exit;
 use crate::{
-    applications::{self, target::AppTarget},
+    applications,
     args::GlobalArgs,
     cluster::lists,
     connect::{Cluster, SIDE_BY_SIDE},
@@ -37,8 +37,8 @@ use crate::{
     error::Error,
     output::report,
     rollback::numbered,
-    sites::{self, target::SiteTarget},
-    target::{TargetArg, object_name},
+    sites,
+    subject::{self, Subject, object_name},
     text::rollout::title,
 };
 
@@ -120,27 +120,26 @@ pub(crate) async fn run(args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Er
         let text = "--release: two are compared, not more";
         return Err(Error::Usage(text.to_owned()));
     }
-    if let Some(target) = SiteTarget::parse(&args.words)? {
-        return site::run(&target, args, global).await;
+    let refused = |text: &str| Err(Error::Usage(text.to_owned()));
+    match Subject::parse(&args.words, &subject::ALL)? {
+        Subject::SiteDeployment(target) | Subject::SiteApplication(target) => {
+            site::run(&target, args, global).await
+        }
+        _ if args.from_version.is_some() || args.to_version.is_some() => {
+            refused("--from-version and --to-version are for sites; use --from and --to")
+        }
+        Subject::Application(target) => application::run(&target, args, global).await,
+        Subject::Chain(_) if !args.release.is_empty() => {
+            refused("--release is for Applications; use --from and --to")
+        }
+        Subject::Chain(target) => of_chain(&target, args, global).await,
     }
-    if args.from_version.is_some() || args.to_version.is_some() {
-        let text = "--from-version and --to-version are for sites; use --from and --to";
-        return Err(Error::Usage(text.to_owned()));
-    }
-    if let Some(target) = AppTarget::parse(&args.words)? {
-        return application::run(&target, args, global).await;
-    }
-    if !args.release.is_empty() {
-        let text = "--release is for Applications; use --from and --to";
-        return Err(Error::Usage(text.to_owned()));
-    }
-    let target = TargetArg {
-        words: args.words.clone(),
-    };
-    let target = target.target()?;
+}
+
+async fn of_chain(target: &Target, args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let places = Places::connect(global, &args.cluster_context).await?;
     let cluster = &places.home;
-    let chain = lists::chain(cluster, &target).await?;
+    let chain = lists::chain(cluster, target).await?;
     let to = second(&chain, args.to)?;
     let (sections, labels) = if args.live {
         let labels = Labels::new("live", title(to));

@@ -8,6 +8,7 @@ use baton_view::{
     chain::{
         self, Chain,
         member::{Revision, State},
+        target::Target,
     },
     content::Slices,
 };
@@ -17,7 +18,6 @@ use serde_json::Value;
 
 use super::Exit;
 use crate::{
-    applications::target::AppTarget,
     args::GlobalArgs,
     cluster::lists,
     error::Error,
@@ -28,8 +28,7 @@ use crate::{
         table::{Cell, Table},
     },
     rollback::numbered,
-    sites::target::SiteTarget,
-    target::TargetArg,
+    subject::{self, Subject, TargetArg},
 };
 
 /// List the revisions of a deployment or of a chain, or print one of them
@@ -54,16 +53,19 @@ pub(crate) struct HistoryArgs {
 }
 
 pub(crate) async fn run(args: &HistoryArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    if let Some(target) = AppTarget::parse(&args.target.words)? {
-        return application::run(&target, args, global).await;
+    match Subject::parse(&args.target.words, &subject::ALL)? {
+        Subject::Chain(target) => of_chain(&target, args, global).await,
+        Subject::Application(target) => application::run(&target, args, global).await,
+        Subject::SiteDeployment(target) | Subject::SiteApplication(target) => {
+            site::run(&target, args, global).await
+        }
     }
-    if let Some(target) = SiteTarget::parse(&args.target.words)? {
-        return site::run(&target, args, global).await;
-    }
-    let target = args.target.target()?;
+}
+
+async fn of_chain(target: &Target, args: &HistoryArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let cluster = global.connect().await?;
     let output = global.output();
-    let chain = lists::chain(&cluster, &target).await?;
+    let chain = lists::chain(&cluster, target).await?;
     let now = Timestamp::now();
     let text = match (args.revision, args.output) {
         (None, Some(format)) => {

@@ -30,7 +30,7 @@ use crate::{
         secrets,
         source_location::InputErrors,
     },
-    target::object_name,
+    subject::object_name,
 };
 
 /// What client-side `kubectl apply` can take: it keeps the manifest in an annotation as well.

@@ -18,12 +18,8 @@ use crate::{
     connect::{Body, Cluster, Write},
     error::Error,
     output::{format::name, report},
-    sites::{
-        read::deployment,
-        steer,
-        target::{AnyTarget, SiteTarget},
-    },
-    target::parse_all,
+    sites::{read::deployment, steer, target::SiteTarget},
+    subject::{Subject, SubjectKind},
 };
 
 /// Attempts for a revision that changes in between.
@@ -68,10 +64,16 @@ pub(crate) async fn switch(
     global: &GlobalArgs,
     action: Action,
 ) -> Result<Exit, Error> {
-    let targets = AnyTarget::parse_all(&args.words)?;
-    each(&targets, global, async |cluster, target| match target {
-        AnyTarget::Site(target) => switch_sites(cluster, target, action, args.dry_run).await,
-        AnyTarget::Other(target) => switch_one(cluster, target, action, args.dry_run).await,
+    let allowed = [SubjectKind::Chain, SubjectKind::SiteDeployment];
+    let subjects = Subject::parse_all(&args.words, &allowed)?;
+    each(&subjects, global, async |cluster, subject| match subject {
+        Subject::SiteDeployment(target) => {
+            switch_sites(cluster, target, action, args.dry_run).await
+        }
+        subject => {
+            let target = subject.clone().chain()?;
+            switch_one(cluster, &target, action, args.dry_run).await
+        }
     })
     .await
 }
@@ -109,11 +111,11 @@ pub(crate) async fn switched(
     target: &Target,
     action: Action,
     dry_run: bool,
-) -> Result<(Subject, bool), Error> {
+) -> Result<(Pausable, bool), Error> {
     let mut rounds = ROUNDS;
     loop {
         rounds -= 1;
-        let subject = Subject::read(cluster, target).await?;
+        let subject = Pausable::read(cluster, target).await?;
         let patch = match decide(&subject, action)? {
             Decision::Already => return Ok((subject, false)),
             Decision::Patch(patch) => patch,
@@ -159,7 +161,7 @@ impl TargetsArg {
         global: &GlobalArgs,
         act: impl AsyncFn(&Cluster, &Target) -> Result<String, Error>,
     ) -> Result<Exit, Error> {
-        each(&parse_all(&self.words)?, global, act).await
+        each(&Subject::parse_chains(&self.words)?, global, act).await
     }
 }
 
@@ -187,12 +189,12 @@ pub(crate) async fn each<T>(
 
 /// A deployment or a revision that is to be changed.
 #[derive(Clone, Debug)]
-pub(crate) enum Subject {
+pub(crate) enum Pausable {
     Deployment(Box<Deployment>),
     Revision(Box<Revision>),
 }
 
-impl Subject {
+impl Pausable {
     pub(crate) async fn read(cluster: &Cluster, target: &Target) -> Result<Self, Error> {
         let kinds = target.candidates();
         for kind in &kinds {
@@ -236,7 +238,7 @@ impl Subject {
 
 pub(crate) async fn write(
     cluster: &Cluster,
-    subject: &Subject,
+    subject: &Pausable,
     patch: &Value,
     dry_run: bool,
 ) -> Result<(), Error> {
@@ -250,7 +252,7 @@ pub(crate) enum Decision {
     Patch(Value),
 }
 
-pub(crate) fn decide(subject: &Subject, action: Action) -> Result<Decision, Error> {
+pub(crate) fn decide(subject: &Pausable, action: Action) -> Result<Decision, Error> {
     let impossible = |why: &str| {
         let name = name(subject.object());
         Err(Error::Impossible(format!("{name} {why}")))
@@ -259,7 +261,7 @@ pub(crate) fn decide(subject: &Subject, action: Action) -> Result<Decision, Erro
         return impossible("is being deleted");
     }
     match subject {
-        Subject::Deployment(deployment) => {
+        Pausable::Deployment(deployment) => {
             let wanted = action == Action::Pause;
             Ok(if deployment.spec.paused == wanted {
                 Decision::Already
@@ -267,10 +269,10 @@ pub(crate) fn decide(subject: &Subject, action: Action) -> Result<Decision, Erro
                 Decision::Patch(json!({ "spec": { "paused": wanted } }))
             })
         }
-        Subject::Revision(revision) if revision.is_archived() => {
+        Pausable::Revision(revision) if revision.is_archived() => {
             impossible("is archived, which is final")
         }
-        Subject::Revision(revision) => {
+        Pausable::Revision(revision) => {
             let state = match action {
                 Action::Pause => LifecycleState::Paused,
                 Action::Resume => LifecycleState::Active,
@@ -299,11 +301,11 @@ pub(crate) fn decide(subject: &Subject, action: Action) -> Result<Decision, Erro
 mod tests {
     use super::*;
 
-    fn subject(text: &str) -> Subject {
+    fn subject(text: &str) -> Pausable {
         let mut object: Value = serde_saphyr::from_str(text).unwrap();
         object["apiVersion"] = "package-operator.run/v1alpha1".into();
         let kind = ChainKind::of(&object).unwrap();
-        Subject::parse(kind, object).unwrap()
+        Pausable::parse(kind, object).unwrap()
     }
 
     /// The decision, as JSON or as the message.

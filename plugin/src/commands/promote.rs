@@ -12,11 +12,11 @@ use crate::{
         follow::watch_until,
         read::read,
         steer::{self, Promotion, StepChoice, has_arrived},
-        target::AppArg,
     },
     args::{GlobalArgs, timeout},
     connect::{Body, Cluster, Write},
     error::Error,
+    subject::{Subject, SubjectKind},
 };
 
 /// Go on with the rollout of an Application: to the next step, or to another one
@@ -26,8 +26,9 @@ use crate::{
 /// with --force. Going back to an earlier step is always possible.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct PromoteArgs {
-    #[command(flatten)]
-    application: AppArg,
+    /// An Application: app/NAME or NAME; or its newest Release: rel/NAME
+    #[arg(value_name = "APPLICATION", required = true, num_args = 1..=2)]
+    words: Vec<String>,
     #[command(flatten)]
     to: ToArgs,
 
@@ -71,7 +72,7 @@ impl ToArgs {
 }
 
 pub(crate) async fn run(args: &PromoteArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let target = args.application.target()?;
+    let target = Subject::parse(&args.words, &[SubjectKind::Application])?.application()?;
     let cluster = global.connect().await?;
     let output = global.output();
     let observed = read(&cluster, &target).await?;

@@ -11,7 +11,8 @@ use crate::{
     args::GlobalArgs,
     connect::{Body, Write},
     error::Error,
-    sites::{read::deployment, steer, target::SiteDeploymentsArg},
+    sites::{read::deployment, steer},
+    subject::{Subject, SubjectKind},
 };
 
 /// Choose the sites of a deployment to sites anew
@@ -21,8 +22,9 @@ use crate::{
 /// sites that do not match any more is taken down there.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RedeployArgs {
-    #[command(flatten)]
-    deployments: SiteDeploymentsArg,
+    /// SiteDeployments: sitedeploy/NAME or NAME
+    #[arg(value_name = "SITEDEPLOYMENT", required = true)]
+    words: Vec<String>,
 
     /// Let the server check the change, and change nothing
     #[arg(long)]
@@ -30,8 +32,9 @@ pub(crate) struct RedeployArgs {
 }
 
 pub(crate) async fn run(args: &RedeployArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let targets = args.deployments.targets()?;
-    each(&targets, global, async |cluster, target| {
+    let subjects = Subject::parse_all(&args.words, &[SubjectKind::SiteDeployment])?.into_iter();
+    let targets: Result<Vec<_>, _> = subjects.map(Subject::site_deployment).collect();
+    each(&targets?, global, async |cluster, target| {
         let deployment = deployment(cluster, target).await?;
         let patch = steer::redeploy(&deployment, Timestamp::now())
             .map_err(|refusal| Error::Impossible(format!("{target}: {refusal}")))?;

@@ -19,7 +19,6 @@ use serde_json::{Value, json};
 
 use super::{Exit, pause::note};
 use crate::{
-    applications::target::AppTarget,
     args::{GlobalArgs, timeout},
     cluster::lists,
     connect::{Body, Cluster, Write},
@@ -33,8 +32,7 @@ use crate::{
         Candidate, Choice, Comparison, Options, choose, standalone,
         write::{ROLLBACK, cause, roll_deployment, template, without_cause},
     },
-    sites::target::SiteTarget,
-    target::{TargetArg, object_name},
+    subject::{Subject, SubjectKind, TargetArg, object_name},
     text::rollout::{conclude, title},
     wait::chain::follow_unless_refused,
 };
@@ -89,15 +87,20 @@ pub(crate) struct RollbackArgs {
 }
 
 pub(crate) async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    if let Some(target) = AppTarget::parse(&args.target.words)? {
-        refuse_version(args)?;
-        return application::run(&target, args, global).await;
-    }
-    if let Some(target) = SiteTarget::parse_deployment(&args.target.words)? {
-        return site::run(&target, args, global).await;
+    let allowed = [
+        SubjectKind::Chain,
+        SubjectKind::Application,
+        SubjectKind::SiteDeployment,
+    ];
+    let subject = Subject::parse(&args.target.words, &allowed)?;
+    if let Subject::SiteDeployment(target) = &subject {
+        return site::run(target, args, global).await;
     }
     refuse_version(args)?;
-    let target = args.target.target()?;
+    let target = match subject {
+        Subject::Application(target) => return application::run(&target, args, global).await,
+        subject => subject.chain()?,
+    };
     let cluster = global.connect().await?;
     let output = global.output();
     let done = roll(&cluster, &target, &args.wanted()).await?;

@@ -28,7 +28,7 @@ use crate::{
         inventory::{Chains, table},
         revision::SiteRevision,
     },
-    target::object_name,
+    subject::object_name,
 };
 
 /// List sites: clusters, whether they can be reached, and what deployments to sites have there

@@ -8,7 +8,7 @@ pub(crate) mod site;
 use std::time::Duration;
 
 use baton_view::{
-    chain,
+    chain::target::Target,
     rollout::{Outcome, judge},
 };
 use clap::Args;
@@ -24,6 +24,7 @@ use crate::{
         report,
     },
     selection::SelectionArgs,
+    subject::{self, Subject},
     text,
     wait::chain::{SubjectSlices, follow},
 };
@@ -70,41 +71,43 @@ pub(crate) struct StatusArgs {
 
 /// Prints the state, with `--watch` the one in which the wait ended.
 pub(crate) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    if let Some(target) = args.selection.application()? {
-        if args.logs {
-            let text = "--logs is about a deployment or a revision, not about Applications";
-            return Err(Error::Usage(text.to_owned()));
+    let refused = |text: &str| Err(Error::Usage(text.to_owned()));
+    match args.selection.one(&subject::ALL)? {
+        Some(Subject::Chain(target)) => of_chain(&target, args, global).await,
+        Some(Subject::Application(_)) if args.logs => {
+            refused("--logs is about a deployment or a revision, not about Applications")
         }
-        return application::run(&target, args, global).await;
+        Some(Subject::Application(target)) => application::run(&target, args, global).await,
+        Some(Subject::SiteDeployment(_) | Subject::SiteApplication(_))
+            if args.logs || args.unhealthy =>
+        {
+            refused(
+                "--logs and --unhealthy are not for sites; `kubectl baton tree --site SITE` looks into one",
+            )
+        }
+        Some(Subject::SiteDeployment(target) | Subject::SiteApplication(target)) => {
+            site::run(&target, args, global).await
+        }
+        None if args.watch => {
+            refused("--watch follows one TARGET; `kubectl baton tree --watch` follows several")
+        }
+        None if args.logs => refused("--logs is about one TARGET"),
+        None => overview::run(&args.selection.selection()?, args, global).await,
     }
-    if let Some(target) = args.selection.site()? {
-        if args.logs || args.unhealthy {
-            let text = "--logs and --unhealthy are not for sites; `kubectl baton tree --site SITE` looks into one";
-            return Err(Error::Usage(text.to_owned()));
-        }
-        return site::run(&target, args, global).await;
-    }
-    let Some(target) = args.selection.one()? else {
-        if args.watch {
-            let text = "--watch follows one TARGET; `kubectl baton tree --watch` follows several";
-            return Err(Error::Usage(text.to_owned()));
-        }
-        if args.logs {
-            return Err(Error::Usage("--logs is about one TARGET".to_owned()));
-        }
-        return overview::run(&args.selection.selection()?, args, global).await;
-    };
+}
+
+async fn of_chain(target: &Target, args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let cluster = global.connect().await?;
     let output = global.output();
     let (chain, rollout) = if args.watch {
-        let (chain, rollout) = follow(&cluster, &target, args.timeout).await?;
+        let (chain, rollout) = follow(&cluster, target, args.timeout).await?;
         if rollout.outcome == Outcome::Underway {
             let waited = duration(args.timeout);
             report(&format!("error: not rolled out after {waited}"));
         }
         (chain, rollout)
     } else {
-        let chain = lists::chain(&cluster, &target).await?;
+        let chain = lists::chain(&cluster, target).await?;
         let mut slices = SubjectSlices::default();
         let rollout = judge(&chain, slices.of(&cluster, &chain).await);
         (chain, rollout)

@@ -22,7 +22,7 @@ use crate::{
     },
     screen::Screen,
     selection::SelectionArgs,
-    target::object_name,
+    subject::{self, Subject, object_name},
     text::tree::{Style, render},
 };
 
@@ -82,22 +82,23 @@ pub(crate) struct TreeArgs {
 const NOTHING_UNHEALTHY: &str = "There is nothing unhealthy.";
 
 pub(crate) async fn run(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    let site = args.selection.site()?;
-    if args.site.is_some() && site.is_none() {
-        let text =
-            "--site looks into a site of a deployment to sites; name that as sitedeploy/NAME";
-        return Err(Error::Usage(text.to_owned()));
-    }
-    if let Some(target) = args.selection.application()? {
-        if args.unhealthy {
-            let text = "--unhealthy is not for Applications and Releases";
-            return Err(Error::Usage(text.to_owned()));
+    let refused = |text: &str| Err(Error::Usage(text.to_owned()));
+    match args.selection.one(&subject::ALL)? {
+        Some(Subject::SiteDeployment(target) | Subject::SiteApplication(target)) => {
+            site::run(&target, args, global).await
         }
-        return application::run(&target, args, global).await;
+        _ if args.site.is_some() => refused(
+            "--site looks into a site of a deployment to sites; name that as sitedeploy/NAME",
+        ),
+        Some(Subject::Application(_)) if args.unhealthy => {
+            refused("--unhealthy is not for Applications and Releases")
+        }
+        Some(Subject::Application(target)) => application::run(&target, args, global).await,
+        Some(Subject::Chain(_)) | None => of_chains(args, global).await,
     }
-    if let Some(target) = site {
-        return site::run(&target, args, global).await;
-    }
+}
+
+async fn of_chains(args: &TreeArgs, global: &GlobalArgs) -> Result<Exit, Error> {
     let scope = Scope {
         selection: args.selection.selection()?,
         archived: args.archived,

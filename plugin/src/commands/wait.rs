@@ -21,8 +21,7 @@ use crate::{
         format::{duration, name},
         report,
     },
-    sites::target::SiteTarget,
-    target::TargetArg,
+    subject::{Subject, SubjectKind, TargetArg},
     text::rollout::{message, title},
     wait::{bars::Bars, chain::watch_until},
 };
@@ -144,10 +143,11 @@ enum Reached {
 }
 
 pub(crate) async fn run(args: &WaitArgs, global: &GlobalArgs) -> Result<Exit, Error> {
-    if let Some(target) = SiteTarget::parse_deployment(&args.target.words)? {
-        return site::run(&target, args, global).await;
-    }
-    let target = args.target.target()?;
+    let allowed = [SubjectKind::Chain, SubjectKind::SiteDeployment];
+    let target = match Subject::parse(&args.target.words, &allowed)? {
+        Subject::SiteDeployment(target) => return site::run(&target, args, global).await,
+        subject => subject.chain()?,
+    };
     let cluster = global.connect().await?;
     let mut shown = Bars::new("");
     let mut missing = String::new();

@@ -13,7 +13,7 @@ use crate::{
     connect::Cluster,
     diff::{Pair, Section, Tone, check::check_apply},
     error::Error,
-    target::check_name,
+    subject::check_name,
 };
 
 /// Whether an object of a file is an application for sites.

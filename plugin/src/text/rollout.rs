@@ -95,11 +95,20 @@ pub(crate) fn conclude(
 #[cfg(test)]
 mod tests {
     use baton_apis::conditions::reasons::PROGRESS_DEADLINE_EXCEEDED;
-    use baton_view::{chain::pick, content::Slices, rollout::judge};
+    use baton_view::{
+        chain::{pick, target::Target},
+        content::Slices,
+        rollout::judge,
+    };
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{cluster::lists::from_objects, target::parse};
+    use crate::{cluster::lists::from_objects, subject::Subject};
+
+    fn parse(target: &str) -> Target {
+        let mut targets = Subject::parse_chains(&[target.to_owned()]).unwrap();
+        targets.remove(0)
+    }
 
     #[test]
     fn a_failure_says_whether_the_time_was_up() {
@@ -316,7 +325,7 @@ mod tests {
         ]);
         let of = |deployment: Value, set: Value, target: &str| {
             let chains = from_objects(vec![deployment], vec![set]);
-            let chain = pick(chains, &parse(target).unwrap()).unwrap();
+            let chain = pick(chains, &parse(target)).unwrap();
             let rollout = judge(&chain, &Slices::default());
             (rollout.outcome, message(&rollout))
         };
@@ -347,7 +356,7 @@ mod tests {
                 vec![deployment(&json!([]))],
                 vec![set("web-1", 1, &spec, &status)],
             );
-            let target = parse("os/web-1").unwrap();
+            let target = parse("os/web-1");
             let chain = pick(chains, &target).unwrap();
             let rollout = judge(&chain, &Slices::default());
             assert_eq!(

@@ -9,7 +9,7 @@ use crate::{
     output::format::DocumentFormat,
     pack::{name_problem, probes::ProbeFlag},
     selection::labels,
-    target::object_name,
+    subject::object_name,
 };
 
 const EXAMPLES: &str = "\

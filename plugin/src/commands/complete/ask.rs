@@ -18,25 +18,20 @@ use crate::{
     cluster::lists,
     connect::Cluster,
     error::Error,
-    sites::{
-        cluster,
-        read::deployment,
-        record::Records,
-        target::{SiteKind, SiteTarget},
-    },
-    target::{chain_kind, parse_all},
+    sites::{cluster, read::deployment, record::Records, target::SiteKind},
+    subject::{self, Subject, SubjectError},
 };
 
 /// Names of deployments; behind a kind and a slash, names of that kind.
 pub(super) async fn targets(global: &GlobalArgs, last: &str) -> Result<Candidates, Error> {
-    let (prefix, kind) = match last.split_once('/') {
-        Some((word, _)) if AppKind::of_word(word).is_some() => {
-            return applications(global, last).await;
-        }
-        Some((word, _)) if SiteKind::of_word(word).is_some() => {
+    let word = last.split_once('/').map(|(word, _)| word);
+    let (prefix, kind) = match word.map(|word| (word, Subject::of(word, ""))) {
+        Some((_, Some(Subject::Application(_)))) => return applications(global, last).await,
+        Some((_, Some(Subject::SiteDeployment(_) | Subject::SiteApplication(_)))) => {
             return site_targets(global, last).await;
         }
-        Some((word, _)) => (format!("{word}/"), chain_kind(word)?),
+        Some((word, Some(Subject::Chain(target)))) => (format!("{word}/"), target.candidates()[0]),
+        Some((word, None)) => return Err(SubjectError::Kind(word.to_owned()).into()),
         None => (String::new(), ChainKind::ObjectDeployment),
     };
     let cluster = global.connect().await?;
@@ -83,13 +78,14 @@ pub(super) async fn sites(global: &GlobalArgs) -> Result<Candidates, Error> {
 /// Versions that are kept of the application that the words of a command line name, or a deployment of it, the newest
 /// first.
 pub(super) async fn versions(global: &GlobalArgs, words: &[String]) -> Result<Candidates, Error> {
-    let Some(target) = SiteTarget::parse(words)? else {
+    let subjects = Subject::parse_all(words, &subject::ALL)?;
+    let [Subject::SiteDeployment(target) | Subject::SiteApplication(target)] = &subjects[..] else {
         return Ok(Candidates::new());
     };
     let cluster = global.connect().await?;
     let application = match target.kind {
-        SiteKind::Application => target.name,
-        SiteKind::Deployment => deployment(&cluster, &target).await?.spec.application,
+        SiteKind::Application => target.name.clone(),
+        SiteKind::Deployment => deployment(&cluster, target).await?.spec.application,
     };
     let records = Records::read(&cluster, &application).await?;
     let versions = records.versions().into_iter();
@@ -127,7 +123,7 @@ pub(super) fn contexts(global: &GlobalArgs, before: &str) -> Candidates {
 
 /// Numbers of the revisions of what the words of a command line name, with what they are.
 pub(super) async fn revisions(global: &GlobalArgs, words: &[String]) -> Result<Candidates, Error> {
-    let targets = parse_all(words)?;
+    let targets = Subject::parse_chains(words)?;
     let [target] = targets.as_slice() else {
         return Ok(Candidates::new());
     };

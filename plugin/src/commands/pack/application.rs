@@ -15,7 +15,7 @@ use crate::{
     args::GlobalArgs,
     error::Error,
     pack::{documents, input, source_location::InputErrors},
-    target::check_name,
+    subject::check_name,
 };
 
 /// What an Application is made of.
