@@ -1,5 +1,3 @@
-use std::ops::AddAssign;
-
 use k8s_openapi::apimachinery::pkg::{
     apis::meta::v1::{Condition, LabelSelector, Time},
     util::intstr::IntOrString,
@@ -272,27 +270,6 @@ pub struct SiteCounts {
     pub offline: i32,
     /// Failed.
     pub failed: i32,
-}
-
-impl AddAssign for SiteCounts {
-    fn add_assign(&mut self, other: Self) {
-        let Self {
-            sites,
-            updated,
-            healthy,
-            soaking,
-            queued,
-            offline,
-            failed,
-        } = other;
-        self.sites += sites;
-        self.updated += updated;
-        self.healthy += healthy;
-        self.soaking += soaking;
-        self.queued += queued;
-        self.offline += offline;
-        self.failed += failed;
-    }
 }
 
 /// A wave of a rollout.

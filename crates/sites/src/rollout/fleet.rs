@@ -6,7 +6,7 @@ use baton_apis::{FailingSite, SiteCounts};
 use jiff::Timestamp;
 
 use super::{
-    Observed, Revision, RevisionState, failure::Failure, lens::Lens, standing::counts,
+    Observed, Revision, RevisionState, failure::Failure, lens::Lens, standing::count,
     step::AFTERWARDS, view::View,
 };
 use crate::text;
@@ -106,7 +106,7 @@ impl<'a> Fleet<'a> {
         let View {
             site, is_in_reach, ..
         } = view;
-        self.counts += counts(&view, lens);
+        count(&view, lens, &mut self.counts);
         self.canaries += usize::from(site.is_canary);
         if view.is_to_come(lens) {
             self.to_come += 1;

@@ -14,7 +14,8 @@ use super::{
     Action, Plan, Revision, RevisionState, Site, Target,
     course::aborted,
     lens::Lens,
-    standing::{SiteState, Standing, standing},
+    standing::{SiteState, Standing, count, standing},
+    view::View,
     world::{self, Outcome, World},
 };
 
@@ -289,29 +290,35 @@ impl Checked {
         }
     }
 
-    /// What is said of single sites adds up to what the status counts.
+    /// What is said of single sites, by what was reported, agrees with what the status counts.
     fn check_standings(&self) {
         let sample = &self.world.sample;
         let lens = Lens::reported(&sample.spec, &sample.status, sample.now);
         let mut counts = SiteCounts::default();
         for (name, site) in &sample.sites {
             let Standing {
-                state,
-                revision,
-                counts: of_site,
-                ..
+                state, revision, ..
             } = standing(name, site, &lens);
-            counts += of_site;
-            let expected = match state {
-                SiteState::Updated | SiteState::Soaking => (1, 0),
-                SiteState::Queued if revision.is_some_and(|it| !it.entry.is_rollback) => {
-                    (of_site.updated, 1 - of_site.updated)
+            assert_eq!(state == SiteState::Leaving, !site.is_placed, "{site:#?}");
+            if !site.is_placed {
+                continue;
+            }
+            let before = counts;
+            count(&View::of(name, site, &lens), &lens, &mut counts);
+            counts.soaking += i32::from(state == SiteState::Soaking);
+            let (updated, queued) = (
+                counts.updated - before.updated,
+                counts.queued - before.queued,
+            );
+            match state {
+                SiteState::Updated | SiteState::Soaking => {
+                    assert_eq!((updated, queued), (1, 0), "{site:#?}");
                 }
-                _ => (of_site.updated, of_site.queued),
-            };
-            assert_eq!((of_site.updated, of_site.queued), expected, "{site:#?}");
-            if state == SiteState::Failed {
-                assert_eq!(of_site.failed, 1, "{site:#?}");
+                SiteState::Queued if revision.is_some_and(|it| !it.entry.is_rollback) => {
+                    assert_eq!(updated + queued, 1, "{site:#?}");
+                }
+                SiteState::Failed => assert_eq!(counts.failed, before.failed + 1, "{site:#?}"),
+                _ => {}
             }
         }
         assert_eq!(counts, sample.status.counts);

@@ -64,14 +64,9 @@ pub struct Standing<'a> {
     pub wave: Option<i32>,
     /// Why that revision failed, if it has.
     pub failure: Option<Failure<'a>>,
-    /// What the site adds to the counts of the status.
-    pub counts: SiteCounts,
 }
 
-/// How a site is.
-///
-/// # Guarantees
-/// The counts of all sites, added up, are those of the status that is reported for the same observations.
+/// How a site is: seen as the status of its deployment counts it.
 #[must_use]
 pub fn standing<'a>(name: &'a Arc<str>, site: &'a Site, lens: &Lens<'_>) -> Standing<'a> {
     let view = View::of(name, site, lens);
@@ -104,12 +99,6 @@ pub fn standing<'a>(name: &'a Arc<str>, site: &'a Site, lens: &Lens<'_>) -> Stan
         Some(_) if !site.is_online => SiteState::Offline,
         Some(_) => SiteState::InFlight,
     };
-    let mut counts = if site.is_placed {
-        counts(&view, lens)
-    } else {
-        SiteCounts::default()
-    };
-    counts.soaking = i32::from(state == SiteState::Soaking);
     Standing {
         state,
         revision,
@@ -118,22 +107,18 @@ pub fn standing<'a>(name: &'a Arc<str>, site: &'a Site, lens: &Lens<'_>) -> Stan
             .or(membership)
             .filter(|wave| *wave > 0),
         failure,
-        counts,
     }
 }
 
-/// What a placed site adds to the counts of the status, but for `soaking`.
-pub(super) fn counts(view: &View<'_>, lens: &Lens<'_>) -> SiteCounts {
+/// Adds a placed site to the counts of the status, but for `soaking`.
+pub(super) fn count(view: &View<'_>, lens: &Lens<'_>, counts: &mut SiteCounts) {
     let is_updated = view.is_updated(lens);
     let is_available = |it: &Revision| matches!(it.state, RevisionState::Available(_));
     let is_healthy = view.is_in_reach && view.running.is_some_and(is_available);
-    SiteCounts {
-        sites: 1,
-        updated: i32::from(is_updated),
-        healthy: i32::from(is_updated && is_healthy),
-        soaking: 0,
-        queued: i32::from(!is_updated && !view.is_to_come(lens)),
-        offline: i32::from(!view.site.is_online),
-        failed: i32::from(view.failure(lens).is_some()),
-    }
+    counts.sites += 1;
+    counts.updated += i32::from(is_updated);
+    counts.healthy += i32::from(is_updated && is_healthy);
+    counts.queued += i32::from(!is_updated && !view.is_to_come(lens));
+    counts.offline += i32::from(!view.site.is_online);
+    counts.failed += i32::from(view.failure(lens).is_some());
 }
