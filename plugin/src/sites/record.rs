@@ -44,11 +44,13 @@ pub(crate) struct Record {
 pub(crate) struct Records(Vec<Record>);
 
 impl Record {
-    /// From an object as the server has it; `None` for a record of something else.
+    /// From an object as the server has it; `None` for a record of something else, and for one that is being deleted:
+    /// the manager does not bring that.
     fn read(object: Value) -> Option<Self> {
         let text = |pointer| text_at(&object, pointer).to_owned();
         let [name, version, edit] = ["/metadata/name", "/data/version", "/data/edit"].map(text);
-        (!version.is_empty()).then(|| Self {
+        let is_deleting = !text_at(&object, "/metadata/deletionTimestamp").is_empty();
+        (!version.is_empty() && !is_deleting).then(|| Self {
             name,
             version,
             edit,
@@ -243,7 +245,10 @@ mod tests {
                 },
             })
         };
+        let mut deleted = record("d", 4, "1.2.0", "x");
+        deleted["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
         Records::from_objects(vec![
+            deleted,
             record("c", 3, "1.1.0", "y"),
             record("a", 1, "1.0.0", "x"),
             record("b", 2, "1.1.0", "x"),
