@@ -1,13 +1,9 @@
-//! Following chains by watches: what [`crate::cluster::lists::chain`] reads, again after every change.
+//! Collections by watches: what they hold, again after every change.
 
 use std::{collections::BTreeMap, fmt::Debug, pin::pin, time::Duration};
 
 use baton_terminal::error::innermost;
-use baton_view::{
-    chain::{self, Chain, target::Target},
-    lists::ListRequest,
-    object::place,
-};
+use baton_view::{lists::ListRequest, object::place};
 use futures::StreamExt as _;
 use kube::{
     Api, Resource,
@@ -22,7 +18,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use crate::{cluster::lists, connect::Cluster, error::Error, wait::Follow};
+use crate::connect::Cluster;
 
 /// Changes come in bursts; the picture is taken once a burst has ended, or after [`LONGEST`].
 const QUIET: Duration = Duration::from_millis(50);
@@ -307,68 +303,6 @@ fn failed(error: &watcher::Error) -> Option<Change> {
         410 => None,
         _ if details.is_some_and(|details| details.retry_after_seconds > 0) => None,
         _ => Some(Change::Failed(status.message.clone())),
-    }
-}
-
-/// Follows the chain of one target.
-pub(crate) struct Follower {
-    watches: Watches,
-    deployments: ListRequest,
-    revisions: ListRequest,
-    target: Target,
-    last: Option<Chain>,
-}
-
-impl Follower {
-    /// Starts watching the deployments and the revisions of the scope and the namespace of a target.
-    pub(crate) async fn start(cluster: &Cluster, target: &Target) -> Result<Self, Error> {
-        let kind = target.candidates()[0];
-        let namespace = cluster.namespace_of(kind);
-        // A list first: a watch would retry where an error has to be reported.
-        let chains = lists::chains(cluster, kind, namespace).await?;
-        let deployments = ListRequest::all(kind.deployment().path(namespace));
-        let revisions = ListRequest::all(kind.revision().path(namespace));
-        let mut watches = Watches::new(cluster);
-        watches.set([deployments.clone(), revisions.clone()]);
-        Ok(Self {
-            watches,
-            deployments,
-            revisions,
-            target: target.clone(),
-            last: chain::pick(chains, target),
-        })
-    }
-
-    /// The chain as it was seen last.
-    pub(crate) fn into_last(self) -> Option<Chain> {
-        self.last
-    }
-}
-
-impl Follow for Follower {
-    /// `None` when what the target names is gone, or not there yet.
-    type Seen = Option<Chain>;
-
-    fn last(&self) -> &Option<Chain> {
-        &self.last
-    }
-
-    /// That it is gone is seen in the chain.
-    async fn next(&mut self) -> bool {
-        self.watches.changed().await;
-        let objects = |source| self.watches.objects(source).cloned().collect();
-        let chains = lists::from_objects(objects(&self.deployments), objects(&self.revisions));
-        let now = chain::pick(chains, &self.target);
-        if now.is_some() || self.trouble().is_none() {
-            self.last = now;
-        }
-        true
-    }
-
-    fn trouble(&self) -> Option<&str> {
-        self.watches
-            .trouble(&self.deployments)
-            .or_else(|| self.watches.trouble(&self.revisions))
     }
 }
 

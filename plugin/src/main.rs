@@ -6,7 +6,7 @@
 //! - [`subject`] is what a user names, [`selection`] how several are chosen; [`cluster`] reads what they consist of.
 //! - [`served`] is what a server serves; [`adopt`] how what other tools have installed becomes a revision's.
 //! - [`events`] are those of the API, about deployments, revisions and their objects.
-//! - [`live`] follows a chain by watches; [`wait`] is the loop of all waits, and what is shown of them.
+//! - [`live`] keeps collections by watches; [`wait`] is the loop of all waits, and what is shown of them.
 //! - [`diff`] compares revisions, the cluster and files; [`rollback`] decides where to go back to.
 //! - [`applications`] is about Shipper's Applications and Releases, whose revisions are chains over clusters.
 //! - [`sites`] is about deployments to sites, which have a chain of revisions in every site.
