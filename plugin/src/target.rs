@@ -1,6 +1,6 @@
 //! What a user names on the command line.
 
-use baton_view::chain::kind::ChainKind;
+use baton_view::chain::{kind::ChainKind, target::Target};
 use clap::Args;
 
 use crate::{applications::target::AppKind, sites::target::SiteKind};

@@ -4,12 +4,9 @@ mod application;
 mod describe;
 mod site;
 
-use baton_view::{
-    chain::{
-        self, Chain,
-        member::{Revision, State},
-    },
-    content::Slices,
+use baton_view::chain::{
+    Chain,
+    member::{Revision, State},
 };
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;

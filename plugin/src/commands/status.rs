@@ -7,10 +7,7 @@ pub(crate) mod site;
 
 use std::time::Duration;
 
-use baton_view::{
-    chain,
-    rollout::{Outcome, judge},
-};
+use baton_view::rollout::{Outcome, judge};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 

@@ -54,7 +54,7 @@ pub(crate) fn render(
 }
 
 pub(crate) fn paint(verdict: &Verdict) -> Paint {
-    use crate::rollout::Outcome;
+    use baton_view::rollout::Outcome;
     match verdict.outcome {
         Outcome::Done => Paint::Good,
         Outcome::Underway => Paint::Warn,

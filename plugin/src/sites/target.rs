@@ -6,7 +6,7 @@ use baton_apis::kinds::{self, Kind};
 use baton_view::chain::target::Target;
 use clap::Args;
 
-use crate::target::{TargetError, check_name, parse_all, parse_one};
+use crate::target::{TargetError, check_name, parse, parse_all, parse_one};
 
 /// The kinds that a user can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -128,7 +128,7 @@ impl AnyTarget {
         }
         let each = words.iter().zip(sites).map(|(word, site)| match site {
             Some(site) => Ok(Self::Site(site.deployment()?)),
-            None => Ok(Self::Other(word.parse()?)),
+            None => Ok(Self::Other(parse(word)?)),
         });
         each.collect()
     }
