@@ -14,7 +14,7 @@ use baton_terminal::{
     kubeconfig::{ConnectionArgs, load_client_config},
     proxy::shown,
 };
-use baton_view::chain::kind::ChainKind;
+use baton_view::{chain::kind::ChainKind, lists::ListQuery};
 use http::{Method, Request, header};
 use kube::Client;
 use serde_json::Value;

@@ -6,7 +6,7 @@ use baton_apis::constants::GROUP;
 use baton_engine::{Gvk, ObjectKey, delegated::names};
 use baton_view::{
     chain::{Chain, member::Revision},
-    content::{FEW, Slices},
+    content::FEW,
     lists::ListRequest,
     object::text_at,
 };

@@ -8,7 +8,10 @@ use futures::StreamExt as _;
 use kube::{
     Api, Resource,
     core::{ApiResource, DynamicObject, DynamicResourceScope, GroupVersionKind, PartialObjectMeta},
-    runtime::watcher::{self, DefaultBackoff, Event},
+    runtime::{
+        watcher,
+        watcher::{DefaultBackoff, Event},
+    },
 };
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;

@@ -5,7 +5,7 @@ pub(crate) mod labels;
 use std::collections::BTreeSet;
 
 use baton_view::{
-    chain::{self, Chain, kind::ChainKind, position, target::Target},
+    chain::{Chain, kind::ChainKind, position, target::Target},
     lists::{ListQuery, ListRequest},
 };
 use clap::Args;

@@ -130,6 +130,7 @@ pub struct ObjectPicture {
     pub kind: String,
     /// Namespace, empty for cluster-scoped objects.
     pub namespace: String,
+    /// Its name.
     pub name: String,
     /// What the probes of the revision say of it.
     pub healthy: Health,

@@ -20,8 +20,8 @@ use baton_view::{
         member::{Deployment, Revision},
         target::Target,
     },
-    children::{Children, Detail, Found, Owner, owner},
-    content::{RevisionContent, Slices},
+    children::{Detail, Found, Owner, owner},
+    content::RevisionContent,
     delegates::Delegates,
 };
 use futures::{StreamExt as _, future::try_join_all, stream};
@@ -33,7 +33,7 @@ use self::{
     slices::Collection,
 };
 use crate::{
-    cluster::lists::{self, chains, not_found},
+    cluster::lists::{self, not_found},
     connect::{Body, Cluster, SIDE_BY_SIDE},
     diff::describe,
     error::Error,

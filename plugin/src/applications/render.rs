@@ -181,6 +181,7 @@ mod tests {
         fixtures::{NOW, application, environment, mid_rollout, observed, release},
         picture::picture,
     };
+    use baton_view::chain::member::State;
     use baton_view::tree::{
         ChainPicture, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture,
     };
@@ -209,7 +210,7 @@ mod tests {
         RevisionPicture {
             name: name.to_owned(),
             revision: Some(2),
-            state: "Available",
+            state: State::Available,
             healthy: 1,
             objects: 1,
             release: Some(release.to_owned()),

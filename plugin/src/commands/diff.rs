@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 
 use baton_engine::revision::{Desired, Revision as Next};
 use baton_view::{
-    chain::{self, Chain, kind::ChainKind, member::Revision, target::Target},
+    chain::{Chain, kind::ChainKind, member::Revision, target::Target},
     children::Found,
-    content::Slices,
-    delegates::Delegates,
 };
 use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _, stream};

@@ -4,13 +4,10 @@ mod application;
 mod describe;
 mod site;
 
-use baton_view::{
-    chain::{
-        self, Chain,
-        member::{Revision, State},
-        target::Target,
-    },
-    content::Slices,
+use baton_view::chain::{
+    Chain,
+    member::{Revision, State},
+    target::Target,
 };
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;

@@ -1,7 +1,11 @@
 //! `restart`: a new revision of the same content.
 
 use baton_apis::constants::ANNOTATION_RESTARTED_AT;
-use baton_view::chain::{self, Chain, member::Deployment, target::Target};
+use baton_view::chain::{
+    Chain,
+    member::{Deployment, Revision},
+    target::Target,
+};
 use clap::Args;
 use k8s_openapi::jiff::{Timestamp, Unit};
 use serde_json::{Value, json};
@@ -62,7 +66,7 @@ async fn next_revision(cluster: &Cluster, target: &Target, dry_run: bool) -> Res
 }
 
 /// The newest revision of a chain, if it is what somebody asked to restart.
-fn newest<'a>(chain: &'a Chain, target: &Target) -> Result<&'a chain::Revision, Error> {
+fn newest<'a>(chain: &'a Chain, target: &Target) -> Result<&'a Revision, Error> {
     standalone::check(chain, target)?;
     match chain.newest() {
         Some(newest) if newest.name() == target.name => Ok(newest),

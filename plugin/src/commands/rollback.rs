@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use baton_view::{
     chain::{
-        self, Chain,
+        Chain,
         member::{Deployment, Revision},
         target::Target,
     },

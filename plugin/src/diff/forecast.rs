@@ -14,7 +14,7 @@ use baton_kubernetes::answer::is_immutable;
 use baton_view::{
     chain::{kind::ChainKind, member::Revision},
     children::Found,
-    content::{RevisionContent, Slices},
+    content::RevisionContent,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
@@ -30,7 +30,7 @@ use super::{
     takeover,
 };
 use crate::{
-    cluster::lists::{self, chains},
+    cluster::lists,
     connect::{Body, Cluster, SIDE_BY_SIDE, Write},
     error::Error,
     output::format::name,

@@ -21,7 +21,7 @@ use super::{
     plan::{Plan, as_next, of_deployment, of_revision},
 };
 use crate::{
-    cluster::lists::{self, chains},
+    cluster::lists,
     connect::{Cluster, SIDE_BY_SIDE},
     error::Error,
     output::{report, report_once},

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use baton_view::object::text_at;
 use clap::ValueEnum;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};

@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn revisions_of_a_controller_are_not_made_by_hand() {
-        let target: Target = "os/web-v1".parse().unwrap();
+        let target = crate::target::parse("os/web-v1").unwrap();
         let refused = |chain: &Chain| check(chain, &target).unwrap_err().to_string();
         assert!(check(&web(), &target).is_ok());
 

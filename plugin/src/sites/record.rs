@@ -3,7 +3,6 @@
 use baton_apis::{SiteApplicationSpec, SiteUpgrade, constants::LABEL_SITE_APPLICATION};
 use baton_view::{
     chain::{kind::ChainKind, member::Revision},
-    content::Slices,
     lists::ListQuery,
     object::text_at,
 };

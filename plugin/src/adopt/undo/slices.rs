@@ -6,7 +6,6 @@ use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
 use baton_engine::object::{owner_references, text};
 use baton_view::{
     chain::{Chain, kind::ChainKind},
-    content,
     lists::ListQuery,
     object::text_at,
 };
@@ -14,7 +13,7 @@ use http::Method;
 use serde_json::{Value, json};
 
 use crate::{
-    cluster::lists::{self, chains},
+    cluster::lists,
     connect::{Body, Cluster},
     error::Error,
     pack::build::LABEL_SLICE_OWNER,

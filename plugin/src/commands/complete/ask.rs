@@ -6,7 +6,7 @@ use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
 use baton_kubernetes::error::collapse_whitespace;
 use baton_terminal::kubeconfig::{self, ConnectionArgs};
 use baton_view::{
-    chain::{self, kind::ChainKind, member::Revision, target::Target},
+    chain::{kind::ChainKind, member::Revision, target::Target},
     lists::ListQuery,
     object::text_at,
 };

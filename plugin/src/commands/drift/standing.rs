@@ -9,7 +9,7 @@ use baton_engine::{
 use baton_view::{
     chain::{Chain, member::Revision},
     children::{Children, Detail, Found},
-    content::{RevisionContent, Slices, WantedRevision},
+    content::{RevisionContent, WantedRevision},
     delegates::Delegates,
 };
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -227,6 +227,7 @@ mod tests {
 
     use super::*;
     use crate::cluster::lists::from_objects;
+    use baton_view::content::Slices;
 
     fn chain(lifecycle: &str, status: &Value) -> Chain {
         let (version, kind) = ("v1", "ConfigMap");

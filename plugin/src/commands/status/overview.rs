@@ -21,10 +21,7 @@ use crate::{
         table::{Cell, Table},
     },
     selection::Selection,
-    text::{
-        rollout::message,
-        status::{value, verdict},
-    },
+    text::{rollout::message, status},
 };
 
 /// A chain and what has become of it.
@@ -102,21 +99,21 @@ impl Line {
     fn verdict(&self) -> Cell {
         match self.rollout.outcome {
             _ if self.is_archived() => Cell::painted(Paint::Dim, "Archived"),
-            Outcome::Done => Cell::painted(Paint::Good, verdict(Outcome::Done)),
-            Outcome::Underway => Cell::painted(Paint::Warn, verdict(Outcome::Underway)),
-            Outcome::Failed => Cell::painted(Paint::Bad, verdict(Outcome::Failed)),
+            Outcome::Done => Cell::painted(Paint::Good, status::verdict(Outcome::Done)),
+            Outcome::Underway => Cell::painted(Paint::Warn, status::verdict(Outcome::Underway)),
+            Outcome::Failed => Cell::painted(Paint::Bad, status::verdict(Outcome::Failed)),
         }
     }
 
     /// Why it is not fine; of what is, that it is paused.
-    fn message(&self) -> &str {
+    fn message(&self) -> String {
         let deployment = self.chain.deployment.as_ref();
         if !self.is_fine() {
-            &message(&self.rollout)
+            message(&self.rollout)
         } else if deployment.is_some_and(|deployment| deployment.spec.paused) {
-            "paused"
+            "paused".to_owned()
         } else {
-            ""
+            String::new()
         }
     }
 }
@@ -162,7 +159,9 @@ fn table(lines: &[Line], with_namespaces: bool) -> Table {
 }
 
 fn value(lines: &[Line]) -> Value {
-    let values = lines.iter().map(|line| value(&line.chain, &line.rollout));
+    let values = lines
+        .iter()
+        .map(|line| status::value(&line.chain, &line.rollout));
     json!({ "chains": values.collect::<Vec<_>>() })
 }
 
