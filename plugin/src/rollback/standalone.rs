@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn revisions_of_a_controller_are_not_made_by_hand() {
-        let target = crate::target::parse("os/web-v1").unwrap();
+        let target = Target::new(ChainKind::ObjectSet, "web-v1");
         let refused = |chain: &Chain| check(chain, &target).unwrap_err().to_string();
         assert!(check(&web(), &target).is_ok());
 
