@@ -1,6 +1,6 @@
 //! `baton cluster list`.
 
-use baton_kubernetes::error::collapse_whitespace;
+use baton_engine::texts::collapse_whitespace;
 use baton_terminal::{
     output::{print, say},
     table,
