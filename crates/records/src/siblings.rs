@@ -147,9 +147,7 @@ impl<'a> KnownSiblings<'a> {
         if status.controller_of.contains(wanted) || is_delegated() {
             return Some(Claim::of(name));
         }
-        if find(&status.conditions, SUCCEEDED).is_none() {
-            return None;
-        }
+        find(&status.conditions, SUCCEEDED)?;
         let content = self.content(newer);
         if content.objects.contains(wanted) {
             return Some(Claim::of(name));
