@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use baton_terminal::time::duration;
 use baton_view::{
     chain::{Chain, target::Target},
     content::Slices,

@@ -7,6 +7,7 @@ pub(crate) mod site;
 
 use std::time::Duration;
 
+use baton_terminal::time::duration;
 use baton_view::rollout::{Outcome, judge};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
@@ -17,7 +18,7 @@ use crate::{
     cluster::lists,
     error::Error,
     output::{
-        format::{DocumentFormat, document, duration},
+        format::{DocumentFormat, document},
         report,
     },
     rollout::{SubjectSlices, follow},

@@ -1,12 +1,12 @@
 //! How a site is, as far as the present rollout is concerned.
 
 use baton_apis::{FailingSite, conditions::reasons};
+use baton_terminal::time::duration;
 use baton_view::tree::Health;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::revision::{Report, SiteRevision};
-use crate::output::format::duration;
 
 /// How a site is. Those that people want to see first come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

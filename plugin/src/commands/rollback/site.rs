@@ -1,5 +1,6 @@
 //! `rollback` of a deployment to sites: an older version for all of them.
 
+use baton_terminal::time::duration;
 use baton_view::rollout::Outcome;
 use k8s_openapi::jiff::Timestamp;
 
@@ -10,7 +11,7 @@ use crate::{
     commands::{Exit, pause::note, status::site::line},
     connect::{Body, Cluster, Write},
     error::Error,
-    output::{format::duration, report},
+    output::report,
     sites::{
         bars::{NOUN, bars},
         fleet::Fleet,

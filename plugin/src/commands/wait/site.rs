@@ -1,6 +1,7 @@
 //! `wait` for a deployment to sites.
 
 use baton_apis::{SiteDeployment, conditions};
+use baton_engine::condition_list::find;
 use baton_view::rollout::Outcome;
 
 use super::{Goal, Reached, WaitArgs, finish, judge_condition};
@@ -10,12 +11,7 @@ use crate::{
     error::Error,
     follow,
     progress::Progress,
-    sites::{
-        follow::DeploymentFollower,
-        read::{find, status},
-        target::SiteTarget,
-        verdict::judge,
-    },
+    sites::{follow::DeploymentFollower, read::status, target::SiteTarget, verdict::judge},
 };
 
 pub(crate) async fn run(
