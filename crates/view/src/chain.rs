@@ -387,7 +387,10 @@ mod tests {
         };
         let pick = |text: &str| {
             let (kind, name) = match text.split_once('/') {
-                Some((_, name)) => (Some(ChainKind::ObjectSet), name),
+                Some((short, name)) => {
+                    let mut all = ChainKind::ALL.into_iter();
+                    (all.find(|kind| kind.shortest() == short), name)
+                }
                 None => (None, text),
             };
             let name = name.to_owned();

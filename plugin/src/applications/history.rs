@@ -2,6 +2,7 @@
 
 use baton_apis::{Release, ReleaseEnvironment, conditions::shipper::COMPLETE};
 use baton_releases::{conditions::is_true, hash::environment_hash};
+use baton_terminal::time::age;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
 };
 use crate::output::{
     Output, Paint,
-    format::age,
     table::{Cell, Table},
 };
 

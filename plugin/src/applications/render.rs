@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use baton_terminal::time::age;
 use baton_view::tree::Health;
 use k8s_openapi::jiff::Timestamp;
 
@@ -12,7 +13,6 @@ use super::{
 use crate::{
     output::{
         Output, Paint,
-        format::age,
         table::{Cell, Table},
     },
     text::tree::{Branches, Node, Style, place, revision},

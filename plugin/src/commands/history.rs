@@ -4,6 +4,7 @@ mod application;
 mod describe;
 mod site;
 
+use baton_terminal::time::age;
 use baton_view::chain::{
     Chain,
     member::{Revision, State},
@@ -20,7 +21,7 @@ use crate::{
     error::Error,
     output::{
         Output, Paint,
-        format::{Format, age, objects},
+        format::{Format, objects},
         report,
         table::{Cell, Table},
     },

@@ -7,6 +7,7 @@ pub(crate) mod site;
 
 use std::time::Duration;
 
+use baton_terminal::time::duration;
 use baton_view::{
     chain::target::Target,
     rollout::{Outcome, judge},
@@ -20,7 +21,7 @@ use crate::{
     cluster::lists,
     error::Error,
     output::{
-        format::{DocumentFormat, document, duration},
+        format::{DocumentFormat, document},
         report,
     },
     selection::SelectionArgs,

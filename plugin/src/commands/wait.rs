@@ -5,6 +5,7 @@ mod site;
 use std::{str::FromStr, time::Duration};
 
 use baton_apis::conditions;
+use baton_terminal::time::duration;
 use baton_view::{
     chain::{Chain, member::Revision},
     content::Slices,
@@ -17,10 +18,7 @@ use super::Exit;
 use crate::{
     args::{GlobalArgs, timeout},
     error::Error,
-    output::{
-        format::{duration, name},
-        report,
-    },
+    output::{format::name, report},
     subject::{Subject, SubjectKind, TargetArg},
     text::rollout::{message, title},
     wait::{bars::Bars, chain::watch_until},

@@ -12,9 +12,9 @@ use baton_engine::{
     keep::is_kept,
     object::{controller, is_terminating, text},
     recreate::runs_once,
+    redact::with_short_values,
     revision::{Desired, Revision as Next},
 };
-use baton_kubernetes::redact::with_short_values;
 use baton_view::{chain::member::Revision, content::RevisionContent};
 use serde_json::Value;
 

@@ -93,11 +93,6 @@ pub(crate) fn status(deployment: &SiteDeployment) -> SiteDeploymentStatus {
     deployment.status.clone().unwrap_or_default()
 }
 
-/// A condition of a deployment or an application.
-pub(crate) fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|condition| condition.type_ == type_)
-}
-
 /// Revisions of a deployment; of one site where that is named.
 pub(crate) fn revisions(namespace: &str, deployment: &str) -> ListRequest {
     ListRequest {

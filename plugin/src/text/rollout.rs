@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use baton_terminal::time::duration;
 use baton_view::{
     chain::member::Revision,
     rollout::{Outcome, Reason, RevisionReason, Rollout, Title},
@@ -10,7 +11,7 @@ use baton_view::{
 use crate::{
     commands::Exit,
     error::Error,
-    output::{Output, format::duration, report},
+    output::{Output, report},
 };
 
 /// What a chain is or waits for, in one line.

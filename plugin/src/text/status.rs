@@ -6,8 +6,8 @@ use baton_apis::{
     ControlledObjectReference, WaitingForObject,
     conditions::{AVAILABLE, GENERAL, reasons::COLLISION_DETECTED},
 };
-use baton_engine::delegated::UNREPORTED;
-use baton_kubernetes::error::collapse_whitespace;
+use baton_engine::{delegated::UNREPORTED, texts::collapse_whitespace};
+use baton_terminal::time::age;
 use baton_view::{
     chain::{Chain, member::Revision},
     content::{SERVED, is_served},
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::{
     output::{
         Output, Paint,
-        format::{age, first, name},
+        format::{first, name},
         table::{Cell, Table},
     },
     text::rollout::{message, title},

@@ -2,6 +2,7 @@
 
 use std::{mem, time::Duration};
 
+use baton_terminal::time::duration;
 use baton_view::{
     chain::{self, Chain, target::Target},
     content::Slices,

@@ -1,6 +1,7 @@
 //! `rollback` of an Application: an older Release's environment as its template, in all clusters.
 
 use baton_apis::kinds;
+use baton_terminal::time::duration;
 use baton_view::rollout::Outcome;
 
 use super::RollbackArgs;
@@ -17,7 +18,7 @@ use crate::{
     commands::{Exit, pause::note},
     connect::{Body, Cluster, Write},
     error::Error,
-    output::{format::duration, report},
+    output::report,
 };
 
 pub(crate) async fn run(

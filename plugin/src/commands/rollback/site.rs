@@ -1,5 +1,6 @@
 //! `rollback` of a deployment to sites: an older version for all of them.
 
+use baton_terminal::time::duration;
 use baton_view::rollout::Outcome;
 
 use super::RollbackArgs;
@@ -8,7 +9,7 @@ use crate::{
     commands::{Exit, pause::note},
     connect::{Body, Cluster, Write},
     error::Error,
-    output::{format::duration, report},
+    output::report,
     sites::{
         follow::watch,
         read::{Observed, deployment},

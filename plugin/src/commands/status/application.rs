@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use baton_apis::{Release, ShipperCondition};
+use baton_terminal::time::{age, duration};
 use baton_view::rollout::Outcome;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
@@ -21,7 +22,7 @@ use crate::{
     error::Error,
     output::{
         Output, Paint,
-        format::{age, document, duration},
+        format::document,
         report,
         table::{Cell, Table},
     },

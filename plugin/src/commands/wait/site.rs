@@ -1,6 +1,7 @@
 //! `wait` for a deployment to sites.
 
 use baton_apis::{SiteDeployment, conditions};
+use baton_engine::condition_list::find;
 use baton_view::rollout::Outcome;
 
 use super::{Goal, Reached, WaitArgs, finish, judge_condition};
@@ -8,12 +9,7 @@ use crate::{
     args::GlobalArgs,
     commands::Exit,
     error::Error,
-    sites::{
-        follow::DeploymentFollower,
-        read::{find, status},
-        target::SiteTarget,
-        verdict::judge,
-    },
+    sites::{follow::DeploymentFollower, read::status, target::SiteTarget, verdict::judge},
     wait::{bars::Bars, until},
 };
 
