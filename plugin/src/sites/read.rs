@@ -9,9 +9,7 @@ use baton_apis::{
 use baton_kubernetes::wire::escape;
 use baton_sites::placement::record;
 use baton_terminal::error::is_not_served;
-use k8s_openapi::{
-    api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::Condition,
-};
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::Value;
 
@@ -94,11 +92,6 @@ fn placed<'v>(
 /// What was reported of a deployment.
 pub(crate) fn status(deployment: &SiteDeployment) -> SiteDeploymentStatus {
     deployment.status.clone().unwrap_or_default()
-}
-
-/// A condition of a deployment or an application.
-pub(crate) fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|condition| condition.type_ == type_)
 }
 
 /// Revisions of a deployment; of one site where that is named.

@@ -1,6 +1,7 @@
 //! A deployment to sites as text: waves, with the sites that people want to see first.
 
 use baton_sites::rollout::standing::SiteState;
+use baton_terminal::time::age;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
@@ -12,7 +13,6 @@ use super::{
 use crate::{
     output::{
         Output, Paint,
-        format::age,
         table::{Cell, Table},
     },
     tree::render::{Branches, Node, place},

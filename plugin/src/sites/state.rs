@@ -8,11 +8,11 @@ use baton_sites::rollout::{
     lens::Lens,
     standing::{SiteState, Standing, standing},
 };
+use baton_terminal::time::duration;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
 use super::revision::{SiteRevision, why};
-use crate::output::format::duration;
 
 /// A state in a sentence.
 pub(crate) fn words(state: SiteState) -> &'static str {
