@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use baton_apis::conditions::{ARCHIVED, AVAILABLE, STARTED, SUCCEEDED, availability, reasons};
-use baton_engine::chain_names::{self, begin, short_hash};
+use baton_engine::{
+    chain_names::{self, begin, short_hash},
+    condition_list::{find, find_true, is_true},
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -79,21 +82,19 @@ impl Reported {
     /// What the conditions of a revision that was created then say.
     #[must_use]
     pub fn of(conditions: &[Condition], created: Option<Timestamp>) -> Self {
-        let find = |type_: &str| conditions.iter().find(|it| it.type_ == type_);
-        let is_true = |condition: &&Condition| condition.status == "True";
         let since = |condition: &Condition| condition.last_transition_time.0;
-        let available = find(AVAILABLE);
-        let started = find(STARTED).filter(is_true);
+        let available = find(conditions, AVAILABLE);
+        let started = find_true(conditions, STARTED);
         Self {
-            is_archived: find(ARCHIVED).is_some_and(|it| is_true(&it)),
+            is_archived: is_true(conditions, ARCHIVED),
             availability: available.map(|it| availability(&it.status, &it.reason)),
             since: available.map(since),
             message: available
-                .filter(|it| !is_true(it))
+                .filter(|it| it.status != "True")
                 .map(|it| it.message.as_str().into()),
             started: started.map(since),
             is_stopping: started.is_some_and(|it| it.reason == reasons::STOPPING),
-            succeeded: find(SUCCEEDED).filter(is_true).map(since),
+            succeeded: find_true(conditions, SUCCEEDED).map(since),
             created,
         }
     }

@@ -9,9 +9,7 @@ use baton_apis::{
 use baton_sites::placement::record;
 use baton_terminal::error::is_not_served;
 use baton_view::lists::{ListQuery, ListRequest};
-use k8s_openapi::{
-    api::apps::v1::ControllerRevision, apimachinery::pkg::apis::meta::v1::Condition,
-};
+use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::Value;
 

@@ -57,14 +57,11 @@ pub(crate) struct Rollout<'a> {
 }
 
 impl Rollout<'_> {
-    /// Judges a site by its revisions, the oldest first; `known` is what is known of it besides. The manager names
+    /// Judges a site by its revisions, the oldest first; `site` is what is known of it besides. The manager names
     /// twenty sites that fail.
-    pub(crate) fn judge(&self, name: &str, chain: &[SiteRevision], known: Site) -> SitePicture {
-        let revisions = chain.iter().map(|one| one.seen(known.online_since));
-        let site = Site {
-            chain: revisions.collect(),
-            ..known
-        };
+    pub(crate) fn judge(&self, name: &str, chain: &[SiteRevision], mut site: Site) -> SitePicture {
+        let online_since = site.online_since;
+        site.chain = chain.iter().map(|one| one.seen(online_since)).collect();
         let name: Arc<str> = name.into();
         let standing = standing(&name, &site, &self.lens);
         let own = standing

@@ -4,6 +4,7 @@ use baton_apis::{
     SiteDeploymentSpec, SiteDeploymentStatus,
     conditions::{PROGRESSING, reasons},
 };
+use baton_engine::condition_list::find;
 use jiff::{SignedDuration, Timestamp};
 
 use super::{
@@ -41,8 +42,7 @@ impl<'a> Lens<'a> {
         let [version, _] = reported(spec, status);
         let version = version.unwrap_or_default();
         let batch = status.batch.as_ref().map_or(0, |batch| batch.number);
-        let mut conditions = status.conditions.iter();
-        let progressing = conditions.find(|it| it.type_ == PROGRESSING);
+        let progressing = find(&status.conditions, PROGRESSING);
         let soaks = progressing.is_some_and(|it| it.reason == reasons::SOAKING);
         Self {
             rollout: status.rollout.unwrap_or(0),
