@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use baton_terminal::time::duration;
 use baton_view::{
     chain::{Chain, target::Target},
     content::Slices,
