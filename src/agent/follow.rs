@@ -72,7 +72,7 @@ async fn watch(
     let mut list = Vec::new();
     let mut failure = String::new();
     run(hub, spec, |event| {
-        let has_failed = matches!(event, Event::Failed(_) | Event::Unserved);
+        let has_failed = matches!(event, Event::Failed(_) | Event::Forbidden(_) | Event::Unserved);
         match event {
             Event::ListStarted => list.clear(),
             Event::Listed(object) => list.extend(read(object)),
@@ -91,7 +91,7 @@ async fn watch(
             }
             Event::Bookmark(_) => {}
             Event::Unserved => log_once(&mut failure, "it does not serve ObjectSetPhases"),
-            Event::Failed(cause) => log_once(&mut failure, cause),
+            Event::Failed(cause) | Event::Forbidden(cause) => log_once(&mut failure, cause),
         }
         // A list has only begun.
         if !matches!(event, Event::ListStarted | Event::Listed(_)) {

@@ -111,7 +111,7 @@ pub(crate) async fn watch(
                 "cannot watch custom resource definitions, trying again"
             );
         }
-        let is_unknown = matches!(event, Event::Failed(_));
+        let is_unknown = matches!(event, Event::Failed(_) | Event::Forbidden(_));
         let groups = definitions.changed_by(&event);
         names.send_if_modified(|names| {
             // Where nobody may list them, what discovery says has to do.
@@ -200,7 +200,7 @@ impl Definitions {
                     names.push(name);
                 }
             }
-            Event::Bookmark(_) | Event::Unserved | Event::Failed(_) => {}
+            Event::Bookmark(_) | Event::Unserved | Event::Failed(_) | Event::Forbidden(_) => {}
         }
         let mut groups: Vec<String> = names.iter().filter_map(|name| group(name)).collect();
         groups.sort_unstable();

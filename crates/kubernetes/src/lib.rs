@@ -6,6 +6,7 @@ pub mod apply;
 pub mod backoff;
 pub mod blockers;
 pub mod client;
+pub mod collection;
 mod definition;
 pub mod discovery;
 pub mod error;

@@ -94,7 +94,7 @@ pub async fn run_keeping<K: RecordKind>(
                 }
             }
             Event::Unserved => error!(kind = name, "the CRD is gone; waiting for it to return"),
-            Event::Bookmark(_) | Event::Failed(_) => {}
+            Event::Bookmark(_) | Event::Failed(_) | Event::Forbidden(_) => {}
         }
     })
     .await;

@@ -52,7 +52,7 @@ impl RepositorySecrets {
                     }
                 }
                 // Known credentials stay.
-                Event::Bookmark(_) | Event::Unserved | Event::Failed(_) => {}
+                Event::Bookmark(_) | Event::Unserved | Event::Failed(_) | Event::Forbidden(_) => {}
             }
         })
         .await;

@@ -112,7 +112,7 @@ impl<T: Clone> Collection<T> {
                 items = self.retain(|_| false);
                 self.extent = Extent::All;
             }
-            Event::Failed(cause) => {
+            Event::Failed(cause) | Event::Forbidden(cause) => {
                 let is_listing = self.listed.take().is_some();
                 let cause = (*cause).to_owned();
                 match self.extent {

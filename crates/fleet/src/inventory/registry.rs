@@ -103,7 +103,7 @@ impl Registry {
                 self.shared.set_known(Known::All);
             }
             // Otherwise the watch goes on where it was.
-            Event::Failed(cause) => {
+            Event::Failed(cause) | Event::Forbidden(cause) => {
                 if self.clusters_listed.take().is_some() {
                     let cause = (*cause).to_owned();
                     self.shared.set_known(Known::Unavailable(cause));
@@ -147,7 +147,7 @@ impl Registry {
                     entry.set_secret(version);
                 }
             }
-            Event::Failed(_) | Event::Unserved | Event::Bookmark(_) => {}
+            Event::Failed(_) | Event::Forbidden(_) | Event::Unserved | Event::Bookmark(_) => {}
         }
     }
 
