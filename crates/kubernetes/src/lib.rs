@@ -12,6 +12,7 @@ pub mod discovery;
 pub mod error;
 pub mod events;
 pub mod fence;
+pub mod freshness;
 pub mod informers;
 mod key_locks;
 pub mod kind_watch;
