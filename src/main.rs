@@ -1,13 +1,15 @@
 //! The `baton` binary: the manager, the agent of a cluster, and the commands that join clusters.
 //!
-//! - [`controllers`] lead the conversation between what decides (`baton-engine`) and what talks to an API server
-//!   (`baton-kubernetes`), one pass over an object at a time.
+//! - [`delivery`] leads the conversation between what decides (`baton-engine`) and what talks to an API server
+//!   (`baton-kubernetes`).
+//! - [`controllers`] make passes, over one object at a time.
 //! - [`agent`] connects the controllers of another cluster to the hub.
 //! - [`run`] puts the processes together; [`cli`] and [`logs`] are their surface.
 
 mod agent;
 mod cli;
 mod controllers;
+mod delivery;
 mod error;
 mod logs;
 mod run;

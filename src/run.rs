@@ -54,13 +54,13 @@ use self::{
 use crate::{
     cli::ManagerArgs,
     controllers::{
-        Events, Shared,
-        heartbeat::Heartbeats,
-        object_deployment::ObjectDeployments,
-        object_set::ObjectSets,
+        heartbeat::Heartbeats, object_deployment::ObjectDeployments, object_set::ObjectSets,
         object_set_phase::ObjectSetPhases,
+    },
+    delivery::{
         observed::{Observed, dispatch},
         repairs::Repairs,
+        shared::{Events, Shared},
     },
     error::Error,
 };

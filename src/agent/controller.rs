@@ -27,13 +27,13 @@ use super::{
     mirrors::Mirrors,
     state::{StateFile, save},
 };
-use crate::controllers::{
-    Error, Shared,
+use crate::delivery::{
+    gate::{Gate, Passage, Times, ask, is_of_site, is_untouched, mates, state},
     heirs::phases_given,
     observed::{Observed, phases_of_siblings},
     owners::{Owners, Targets},
     phase_pass::{PhaseOutcome, PhasePass},
-    site_gate::{Gate, Passage, Times, ask, is_of_site, is_untouched, mates, state},
+    shared::{Error, Shared},
     strays::{OwnerServer, Strays},
 };
 
@@ -267,7 +267,7 @@ mod tests {
     use super::*;
     use crate::{
         agent::mirrors::{Change, tests::mirror},
-        controllers::{Events, repairs::Repairs},
+        delivery::{repairs::Repairs, shared::Events},
     };
 
     fn agent(file: &StateFile) -> AgentPhases {

@@ -28,7 +28,7 @@ use tokio::sync::{Notify, watch};
 use tracing::{error, warn};
 
 use super::state::Saved;
-use crate::controllers::{observed::Observed, site_gate};
+use crate::delivery::{gate, observed::Observed};
 
 /// The name under which an agent's writes to its own stores go.
 const WRITER: &str = "agent";
@@ -232,7 +232,7 @@ impl Mirrors {
     /// The phases of sites that may wait for what has changed: few, and each looks at all others of its chain anyway.
     fn mates(&self) -> Vec<Wake> {
         let waiting = |phase: &PhaseRecord| {
-            site_gate::is_of_site(phase) && site_gate::state(phase).begun.since().is_none()
+            gate::is_of_site(phase) && gate::state(phase).begun.since().is_none()
         };
         wakes_of(&self.observed.phases.filter(waiting))
     }
@@ -240,15 +240,11 @@ impl Mirrors {
     /// The phases in the chain of one of a site. What others there stop for is decided by all of them.
     fn chain(&self, of: &PhaseRecord) -> Vec<Wake> {
         let label = of.labels.get(LABEL_CHAIN);
-        let Some(label) = label.filter(|_| site_gate::is_of_site(of)) else {
+        let Some(label) = label.filter(|_| gate::is_of_site(of)) else {
             return Vec::new();
         };
         let namespace = &of.key.namespace;
-        wakes_of(&site_gate::labelled_phases(
-            &self.observed,
-            namespace,
-            label,
-        ))
+        wakes_of(&gate::labelled_phases(&self.observed, namespace, label))
     }
 
     fn wake(&self, wakes: BTreeSet<Wake>) {
@@ -324,7 +320,7 @@ impl Mirrors {
         });
         let Some((known, phase)) = found else { return };
         let noted_state = PhaseState::of(&noted.conditions, phase.generation);
-        let is_latest = noted_state.begun.is_after(site_gate::state(&phase).begun);
+        let is_latest = noted_state.begun.is_after(gate::state(&phase).begun);
         if known.status_differs(saved) && !is_latest {
             return;
         }
@@ -636,7 +632,7 @@ pub(super) mod tests {
                 noted: Some(noted),
             }]);
             let phase = mirrors.observed.phases.all().remove(0);
-            assert!(site_gate::state(&phase).begun.since().is_some(), "{of_hub}");
+            assert!(gate::state(&phase).begun.since().is_some(), "{of_hub}");
             let is_reported = mirrors.unreported(&phase.key).is_some();
             assert_eq!(is_reported, is_recalled, "{of_hub}");
         }

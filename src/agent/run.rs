@@ -31,11 +31,11 @@ use super::{
 };
 use crate::{
     cli::AgentArgs,
-    controllers::{
-        Events, Shared,
+    delivery::{
         observed::{Observed, dispatch},
         owners::{Owners, Targets},
         repairs::Repairs,
+        shared::{Events, Shared},
         strays::Strays,
     },
     error::Error,

@@ -20,7 +20,10 @@ use baton_runtime::{
 };
 use tracing::{Span, info_span};
 
-use super::{AtStep as _, BURST, Error, Shared, observed::Observed};
+use crate::delivery::{
+    observed::Observed,
+    shared::{AtStep as _, BURST, Error, Shared},
+};
 
 /// The objects of heartbeats, by the name of the cluster.
 pub(crate) struct Heartbeats {

@@ -38,10 +38,10 @@ use baton_runtime::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    AtStep as _, Error, Shared,
-    debounce::{Debounced, at_the_latest},
+use super::debounce::{Debounced, at_the_latest};
+use crate::delivery::{
     observed::Observed,
+    shared::{AtStep as _, Error, Shared},
 };
 
 /// Rounds of actions in one pass. A new revision, a pause, an archival and a deletion are a round each;

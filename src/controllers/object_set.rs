@@ -14,15 +14,15 @@ use baton_apis::{
 };
 
 use self::{load::Loaded, series::ObjectSetSeries};
-use super::{
-    AtStep as _, Error, Shared,
+use super::debounce::Debounced;
+use crate::delivery::{
     containers::on_container,
-    debounce::Debounced,
     delegated_phases::PhaseObjects,
     executor::{Executor, Wanted, outcome_label},
     heirs::revisions_given,
     observed::Observed,
     owners::{Owners, Targets},
+    shared::{AtStep as _, Error, Shared},
     strays::{OwnerServer, Place, Strays},
 };
 use baton_engine::{

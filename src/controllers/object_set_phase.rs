@@ -30,12 +30,12 @@ use baton_runtime::{
 };
 use jiff::Timestamp;
 
-use super::{
-    AtStep as _, Error, Shared,
+use crate::delivery::{
     heirs::phases_given,
     observed::{Observed, phases_of_siblings},
     owners::{Owners, Targets},
     phase_pass::{PhaseOutcome, PhasePass, lifecycle},
+    shared::{AtStep as _, Error, Shared},
     strays::{OwnerServer, Strays},
 };
 

@@ -40,11 +40,13 @@ use kube::Client;
 use tokio::{sync::Notify, task::JoinSet};
 
 use super::{
-    Events, Shared,
     extent::Extent,
-    observed::Observed,
     requests::{AtStep, Error, Requests},
     store::{Key, Kind, Store},
+};
+use crate::delivery::{
+    observed::Observed,
+    shared::{Events, Shared},
 };
 
 /// Until all kinds were listed, nothing is decided: what is missing may exist.

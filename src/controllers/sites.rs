@@ -31,12 +31,11 @@ use kube::{Client, Resource, ResourceExt as _};
 use tokio::{sync::Notify, task::JoinSet};
 
 use super::{
-    Shared,
     extent::Extent,
-    observed::Observed,
     requests::Requests,
     store::{Key, Kind, Store},
 };
+use crate::delivery::{observed::Observed, shared::Shared};
 
 /// Until all kinds were listed, nothing is decided: what is missing may exist.
 const INCOMPLETE: Duration = Duration::from_secs(1);

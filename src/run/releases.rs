@@ -14,8 +14,6 @@ use super::release_metrics::{self, Queues};
 use crate::{
     cli::ManagerArgs,
     controllers::{
-        Shared,
-        observed::Observed,
         releases::{
             Base, Stores, app_clusters::AppClusters, application::Applications, calls::Calls,
             capacity::CapacityTargets, charts::ChartSource, credentials::RepositorySecrets,
@@ -23,6 +21,7 @@ use crate::{
         },
         requests::Requests,
     },
+    delivery::{observed::Observed, shared::Shared},
 };
 
 /// The controllers of releases, before they run.

@@ -10,11 +10,12 @@ use kube::Client;
 use tokio::{sync::Notify, task::JoinSet};
 
 use super::site_metrics;
-use crate::controllers::{
-    Shared,
-    observed::Observed,
-    requests::Requests,
-    sites::{Base, Stores, application::SiteApplications, deployment::SiteDeployments, terms},
+use crate::{
+    controllers::{
+        requests::Requests,
+        sites::{Base, Stores, application::SiteApplications, deployment::SiteDeployments, terms},
+    },
+    delivery::{observed::Observed, shared::Shared},
 };
 
 /// The controllers of sites, before they run.

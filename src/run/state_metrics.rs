@@ -24,7 +24,7 @@ use prometheus_client::{
 };
 use serde::Deserialize;
 
-use crate::controllers::observed::Observed;
+use crate::delivery::observed::Observed;
 
 /// Conditions of deployments that are told; others are copied from objects and may be any number.
 const CONDITIONS: [&str; 3] = [AVAILABLE, PROGRESSING, PAUSED];

@@ -20,7 +20,7 @@ use baton_records::{
 use serde_json::Value;
 
 use super::ObjectDeployments;
-use crate::controllers::{AtStep as _, Error};
+use crate::delivery::shared::{AtStep as _, Error};
 
 impl ObjectDeployments {
     /// Adopts revisions that a deployment of this name made and that nobody controls any more, say

@@ -20,7 +20,7 @@ use baton_runtime::controller::Controller as _;
 use serde_json::{Value, json};
 
 use super::ObjectDeployments;
-use crate::controllers::{AtStep as _, Error};
+use crate::delivery::shared::{AtStep as _, Error};
 
 impl ObjectDeployments {
     /// The spec of the next revision, with its slices made; the server's words when it refused one.

@@ -10,7 +10,7 @@ use baton_records::{
 use baton_runtime::{controller::Controller as _, source::Wake};
 
 use super::ObjectDeployments;
-use crate::controllers::{BURST, observed::Observed};
+use crate::delivery::{observed::Observed, shared::BURST};
 
 /// A deployment wakes itself, unless its own pass wrote it, or nothing changed that a pass looks at.
 pub(super) fn on_deployment(change: &Change<DeploymentKind>) -> Option<Wake<DeploymentKey>> {

@@ -20,7 +20,11 @@ use baton_records::{
 use baton_runtime::controller::Controller as _;
 
 use super::ObjectSets;
-use crate::controllers::{AtStep as _, Error, heirs::as_revision, phase_pass::misplaced_account};
+use crate::delivery::{
+    heirs::as_revision,
+    phase_pass::misplaced_account,
+    shared::{AtStep as _, Error},
+};
 
 /// A revision read in full.
 pub(crate) struct Loaded {

@@ -12,7 +12,10 @@ use baton_records::revision::RevisionRecord;
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 
 use super::{ObjectSets, series::ObjectSetFigures};
-use crate::controllers::{AtStep as _, Error, debounce::at_the_latest};
+use crate::{
+    controllers::debounce::at_the_latest,
+    delivery::shared::{AtStep as _, Error},
+};
 
 impl ObjectSets {
     /// Writes the status if it says anything new, and the events that go with the change. One that the next pass is

@@ -12,9 +12,9 @@ use baton_records::{
 use baton_runtime::{controller::Controller as _, source::Wake};
 
 use super::ObjectSets;
-use crate::controllers::{
-    BURST,
+use crate::delivery::{
     observed::{AffectedSiblings, Observed, changes_chain},
+    shared::BURST,
 };
 
 /// A revision wakes itself, those that wait for its number, and, when it ends, those that inherit from it.

@@ -7,7 +7,7 @@ use baton_records::phase::PhaseRecord;
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 
 use super::{ObjectSetPhases, Route};
-use crate::controllers::Error;
+use crate::delivery::shared::Error;
 
 impl ObjectSetPhases {
     /// Where the objects of a phase may be. A phase that is being deleted takes away what it owns, wherever that is.

@@ -7,7 +7,7 @@ use baton_records::phase::PhaseRecord;
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 
 use super::ObjectSetPhases;
-use crate::controllers::Error;
+use crate::delivery::shared::Error;
 
 /// Why a phase whose label names another class than the one that delivers it is left as it is.
 pub(super) fn changed_class(record: &PhaseRecord) -> Option<String> {

@@ -23,7 +23,10 @@ use baton_runtime::{
 };
 
 use super::{ObjectSetPhases, not_connected};
-use crate::controllers::{AtStep as _, Error, phase_pass::changed_content};
+use crate::delivery::{
+    phase_pass::changed_content,
+    shared::{AtStep as _, Error},
+};
 
 /// The step that requests about mirrors belong to.
 const MIRROR: &str = "handing to the agent";

@@ -15,11 +15,11 @@ use baton_sites::{
 };
 
 use super::ObjectSetPhases;
-use crate::controllers::{
-    AtStep as _, Error,
-    site_gate::{
+use crate::delivery::{
+    gate::{
         Gate, Passage, Times, ask, chain, is_named, is_of_site, is_refused, not_handed_yet, state,
     },
+    shared::{AtStep as _, Error},
 };
 
 impl ObjectSetPhases {

@@ -21,11 +21,11 @@ use baton_runtime::{controller::Controller as _, source::Wake};
 use baton_sites::gate::Begun;
 
 use super::ObjectSetPhases;
-use crate::controllers::{
-    BURST,
+use crate::delivery::{
+    gate::{in_chain, is_refused, mates, state},
     observed::Observed,
-    site_gate::{in_chain, is_refused, mates, state},
-    site_terms::SiteTermsChange,
+    shared::BURST,
+    terms::SiteTermsChange,
 };
 
 /// A phase wakes itself, and its mirror when it goes. A mirror wakes the phase that it stands for, or itself if there
@@ -168,7 +168,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::controllers::{
+    use crate::delivery::{
         observed::{AffectedSiblings, phases_of_siblings},
         owners::CO_OWNED,
     };

@@ -16,7 +16,7 @@ use serde_json::json;
 use twox_hash::XxHash64;
 
 use super::{Error, installation::Installations, kinds, scalable::scalable};
-use crate::controllers::{slices::NewSlice, store::Key};
+use crate::{controllers::store::Key, delivery::slices::NewSlice};
 
 /// The names of the slices, by the phases that they are installed in.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

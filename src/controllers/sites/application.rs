@@ -26,12 +26,13 @@ use kube::ResourceExt as _;
 use serde_json::json;
 
 use super::{Base, INCOMPLETE, kinds, owner_reference, versions::Version};
-use crate::controllers::{
-    BURST,
-    extent::Extent,
-    requests::{AtStep as _, Error},
-    slices::NewSlice,
-    store::{Change, Key},
+use crate::{
+    controllers::{
+        extent::Extent,
+        requests::{AtStep as _, Error},
+        store::{Change, Key},
+    },
+    delivery::{shared::BURST, slices::NewSlice},
 };
 
 /// Versions that no site runs any more go a while later, as revisions end in great numbers at a time.

@@ -9,10 +9,12 @@ use baton_sites::{
 };
 
 use super::{Stores, uid};
-use crate::controllers::{
-    observed::Observed,
-    site_terms::{Asker, SiteTermsChange},
-    store::{Change, Kind},
+use crate::{
+    controllers::store::{Change, Kind},
+    delivery::{
+        observed::Observed,
+        terms::{Asker, SiteTermsChange},
+    },
 };
 
 /// Lets the terms be found from now on, and tells when they change.

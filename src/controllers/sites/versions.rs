@@ -14,9 +14,9 @@ use serde_json::json;
 use tracing::warn;
 
 use super::{Base, Stores, is_owned_by};
-use crate::controllers::{
-    observed::Observed,
-    requests::{AtStep as _, Error},
+use crate::{
+    controllers::requests::{AtStep as _, Error},
+    delivery::observed::Observed,
 };
 
 /// A version with what it consists of.

@@ -4,10 +4,12 @@ use baton_apis::{CapacityTarget, constants::shipper::LABEL_RELEASE};
 use baton_runtime::source::Wake;
 
 use super::key;
-use crate::controllers::{
-    BURST,
-    releases::app_clusters::{ClusterChange, What, objects::label},
-    store::{Change, Key, Store},
+use crate::{
+    controllers::{
+        releases::app_clusters::{ClusterChange, What, objects::label},
+        store::{Change, Key, Store},
+    },
+    delivery::shared::BURST,
 };
 
 /// A target wakes itself when it comes, goes, or is to be another one. A new status is mostly our own.

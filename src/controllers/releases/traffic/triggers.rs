@@ -6,10 +6,12 @@ use baton_apis::{TrafficTarget, constants::shipper::LABEL_APP};
 use baton_runtime::source::Wake;
 
 use super::key;
-use crate::controllers::{
-    BURST,
-    releases::app_clusters::{ClusterChange, What, objects::label},
-    store::{Change, Key, Store},
+use crate::{
+    controllers::{
+        releases::app_clusters::{ClusterChange, What, objects::label},
+        store::{Change, Key, Store},
+    },
+    delivery::shared::BURST,
 };
 
 /// A target wakes itself, and all others of the application that it belongs to or belonged to.

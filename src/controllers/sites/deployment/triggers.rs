@@ -13,10 +13,12 @@ use k8s_openapi::api::apps::v1::ControllerRevision;
 use kube::ResourceExt as _;
 
 use super::SiteDeployments;
-use crate::controllers::{
-    BURST,
-    sites::{Stores, kinds, placement::Choices},
-    store::{Change, Key},
+use crate::{
+    controllers::{
+        sites::{Stores, kinds, placement::Choices},
+        store::{Change, Key},
+    },
+    delivery::shared::BURST,
 };
 
 /// Thousands of sites report at the same time: they are planned for together.

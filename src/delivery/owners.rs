@@ -19,7 +19,7 @@ use baton_records::{key::Key, record::RecordKind};
 use baton_runtime::source::Wake;
 use parking_lot::Mutex;
 
-use super::{BURST, pods::Failing};
+use super::{pods::Failing, shared::BURST};
 
 /// Objects that a revision only co-owns are written to by their new controller, several in a pass. A revision that
 /// objects were taken from is woken at the end of that pass; this is for the others, such as one that probes what a

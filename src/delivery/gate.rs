@@ -33,7 +33,7 @@ use baton_sites::{
 };
 use jiff::Timestamp;
 
-use super::{BURST, observed::Observed, phase_pass::lifecycle};
+use super::{observed::Observed, phase_pass::lifecycle, shared::BURST};
 
 /// The longest time until a phase that waits for a time is looked at: a clock that was set is noticed by then.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);

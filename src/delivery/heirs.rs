@@ -18,7 +18,10 @@ use baton_records::{
 };
 use baton_runtime::source::Wake;
 
-use super::{BURST, Error, observed::Observed};
+use super::{
+    observed::Observed,
+    shared::{BURST, Error},
+};
 
 impl Observed {
     /// The heirs to what a revision has in its own cluster, the newest first. None while it is not deleted, or does not

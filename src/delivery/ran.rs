@@ -10,7 +10,11 @@ use baton_engine::{
 };
 use baton_records::{api::Api, key::Key, record::RecordKind, revision::RevisionRecord};
 
-use super::{AtStep as _, Error, observed::Observed, owners::Owners};
+use super::{
+    observed::Observed,
+    owners::Owners,
+    shared::{AtStep as _, Error},
+};
 
 impl<K: RecordKind> Owners<K> {
     /// The Jobs of a revision, or of a phase of it, that revisions before it have as well, in the same form, and have

@@ -22,7 +22,11 @@ use baton_records::{
 use baton_runtime::source::Wake;
 use serde_json::Value;
 
-use super::{BURST, Error, heirs::as_revision, observed::Observed};
+use super::{
+    heirs::as_revision,
+    observed::Observed,
+    shared::{BURST, Error},
+};
 
 /// Where the objects of a class are. Those of the default class are beside those without one.
 fn place(class: &str) -> &str {

@@ -22,7 +22,7 @@ use baton_runtime::source::Wake;
 use parking_lot::Mutex;
 use tracing::{info, warn};
 
-use super::BURST;
+use super::shared::BURST;
 
 /// The strays that were observed, by the name of the owner that they have.
 pub(crate) struct Strays<K: RecordKind>(Mutex<HashMap<Key<K>, BTreeSet<Stray>>>);

@@ -21,7 +21,10 @@ use baton_runtime::source::{Source, Wake};
 use tokio::sync::mpsc;
 
 use super::{
-    AtStep as _, BURST, Error, ended_phases::EndedPhases, owners::CO_OWNED, site_terms::SiteTerms,
+    ended_phases::EndedPhases,
+    owners::CO_OWNED,
+    shared::{AtStep as _, BURST, Error},
+    terms::SiteTerms,
 };
 
 /// Everything that wakes controllers.

@@ -6,11 +6,11 @@ use futures::{StreamExt as _, stream};
 use tracing::warn;
 
 use super::{
-    Shared,
     delegated_phases::PhaseObjects,
     observed::AffectedSiblings,
     owners::{Owners, Targets, user},
     repairs,
+    shared::Shared,
 };
 use baton_engine::{
     Answer, Gvk, Request,

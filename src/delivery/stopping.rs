@@ -18,7 +18,7 @@ use jiff::Timestamp;
 
 use super::{
     executor::Executor,
-    site_gate::{Passage, stopped},
+    gate::{Passage, stopped},
 };
 
 /// What a phase says of itself that has stopped.

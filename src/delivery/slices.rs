@@ -9,11 +9,8 @@ use baton_records::{
 };
 use serde_json::{Value, json};
 
-use super::{
-    Shared,
-    observed::Observed,
-    requests::{AtStep as _, Error},
-};
+use super::{observed::Observed, shared::Shared};
+use crate::controllers::requests::{AtStep as _, Error};
 
 /// A slice to be made.
 pub(crate) struct NewSlice<'a> {

@@ -36,11 +36,11 @@ use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
-    Error, Shared,
     executor::{Executor, Wanted, outcome_label},
+    gate::Passage,
     observed::{AffectedSiblings, Observed},
     owners::{Owners, Targets},
-    site_gate::Passage,
+    shared::{Error, Shared},
     stopping::{ended_early, stopping},
 };
 

@@ -1,0 +1,22 @@
+//! The objects of an owner: how a revision or a phase brings them into a cluster, and takes them away.
+//!
+//! The controllers stand above it, in the manager (`src/controllers`) and in the agent (`src/agent`).
+
+pub(crate) mod containers;
+pub(crate) mod delegated_phases;
+pub(crate) mod ended_phases;
+pub(crate) mod executor;
+pub(crate) mod gate;
+pub(crate) mod heirs;
+pub(crate) mod observed;
+pub(crate) mod owners;
+pub(crate) mod phase_pass;
+mod pods;
+mod ran;
+pub(crate) mod repairs;
+pub(crate) mod shared;
+pub(crate) mod slices;
+mod stopping;
+mod storage_classes;
+pub(crate) mod strays;
+pub(crate) mod terms;
