@@ -15,14 +15,17 @@ use parking_lot::RwLock;
 use serde_json::value::RawValue;
 use tracing::warn;
 
-/// By name of the Secret, the repository and its credentials; `None` of one without. Clones share everything.
+/// By name of the Secret, the repository and its credentials; `None` of one without.
+type Secrets = Collection<String, Option<(String, Credentials)>>;
+
+/// The credentials of all repositories. Clones share everything.
 #[derive(Clone)]
-pub(crate) struct RepositorySecrets(Arc<RwLock<Collection<String, Option<(String, Credentials)>>>>);
+pub(crate) struct RepositorySecrets(Arc<RwLock<Secrets>>);
 
 impl Default for RepositorySecrets {
     fn default() -> Self {
         // Known credentials stay while Secrets are not served.
-        Self(Arc::new(RwLock::new(Collection::new(Unserved::Unknown))))
+        Self(Arc::new(RwLock::new(Secrets::new(Unserved::Unknown))))
     }
 }
 
