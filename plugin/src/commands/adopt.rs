@@ -7,7 +7,7 @@ pub(crate) use self::args::AdoptArgs;
 use baton_view::chain::{kind::ChainKind, target::Target};
 
 use self::args::SourceArgs;
-use super::{Exit, pack::print};
+use super::{Exit, conclude, pack::print};
 use crate::{
     adopt::{
         Found, argocd, flux, helm, kapp,
@@ -33,7 +33,6 @@ use crate::{
     },
     rollout,
     served::discover,
-    text::rollout::conclude,
 };
 
 pub(crate) async fn run(args: &AdoptArgs, global: &GlobalArgs) -> Result<Exit, Error> {

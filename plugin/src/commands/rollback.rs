@@ -17,7 +17,7 @@ use baton_view::{
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Exit, pause::note};
+use super::{Exit, conclude, pause::note};
 use crate::{
     applications::target::AppTarget,
     args::{GlobalArgs, timeout},
@@ -36,7 +36,7 @@ use crate::{
     rollout,
     sites::target::SiteTarget,
     target::{TargetArg, object_name},
-    text::rollout::{conclude, title},
+    text::rollout::title,
 };
 
 /// Attempts for a deployment whose status changes in between.
