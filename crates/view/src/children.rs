@@ -277,6 +277,9 @@ pub fn owner(object: &Value, chain: &Chain, delegates: &Delegates) -> Owner {
 }
 
 /// The probes of a revision, to be evaluated for many objects.
+///
+/// # Errors
+/// If one of them cannot be compiled.
 pub fn compile(revision: &Revision) -> Result<Probes, String> {
     let specs = revision.spec.availability_probes.as_deref();
     Probes::compile(specs.unwrap_or_default()).map_err(|error| error.to_string())

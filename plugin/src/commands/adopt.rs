@@ -7,7 +7,7 @@ pub(crate) use self::args::AdoptArgs;
 use baton_view::chain::{kind::ChainKind, target::Target};
 
 use self::args::SourceArgs;
-use super::{Exit, pack::print};
+use super::{Exit, conclude, pack::print};
 use crate::{
     adopt::{
         Found, argocd, flux, helm, kapp,
@@ -32,7 +32,6 @@ use crate::{
         apply::{self, Mode},
     },
     served::discover,
-    text::rollout::conclude,
     wait::chain::follow_unless_refused,
 };
 

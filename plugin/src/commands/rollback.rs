@@ -17,7 +17,7 @@ use baton_view::{
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Exit, pause::note};
+use super::{Exit, conclude, pause::note};
 use crate::{
     args::{GlobalArgs, timeout},
     cluster::lists,
@@ -33,7 +33,7 @@ use crate::{
         write::{ROLLBACK, cause, roll_deployment, template, without_cause},
     },
     subject::{Subject, SubjectKind, TargetArg, object_name},
-    text::rollout::{conclude, title},
+    text::rollout::title,
     wait::chain::follow_unless_refused,
 };
 

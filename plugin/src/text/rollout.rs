@@ -8,12 +8,6 @@ use baton_view::{
     rollout::{Outcome, Reason, RevisionReason, Rollout, Title},
 };
 
-use crate::{
-    commands::Exit,
-    error::Error,
-    output::{Output, report},
-};
-
 /// What a chain is or waits for, in one line.
 pub(crate) fn message(rollout: &Rollout) -> String {
     let message = match &rollout.reason {
@@ -77,20 +71,6 @@ pub(crate) fn failure(rollout: &Rollout, timeout: Duration) -> String {
         Outcome::Underway => format!("not rolled out after {}: {message}", duration(timeout)),
         Outcome::Failed | Outcome::Done => format!("not rolled out: {message}"),
     }
-}
-
-/// Reports what a chain is after this time.
-pub(crate) fn conclude(
-    rollout: &Rollout,
-    timeout: Duration,
-    output: Output,
-) -> Result<Exit, Error> {
-    if rollout.outcome == Outcome::Done {
-        output.print(&message(rollout))?;
-        return Ok(Exit::Fine);
-    }
-    report(&format!("error: {}", failure(rollout, timeout)));
-    Ok(Exit::Negative)
 }
 
 #[cfg(test)]

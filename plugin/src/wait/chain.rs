@@ -2,7 +2,6 @@
 
 use std::{mem, time::Duration};
 
-use baton_terminal::time::duration;
 use baton_view::{
     chain::{self, Chain, target::Target},
     content::Slices,
