@@ -22,11 +22,7 @@ const LAYERS: &[&[&str]] = &[
     &["crates/terminal"],
     // The plugin.
     &["plugin/src/output"],
-    &[
-        "plugin/src/bars",
-        "plugin/src/progress",
-        "plugin/src/screen",
-    ],
+    &["plugin/src/screen", "plugin/src/wait/bars"],
     &["plugin/src/error"],
     &["plugin/src/connect", "plugin/src/served"],
     &["plugin/src"],
@@ -77,24 +73,9 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "what is reported is a type of the target",
     ),
     (
-        "crates/sites/src/rollout/fleet.rs",
-        "crates/sites/src/rollout/step.rs",
-        "one constant",
-    ),
-    (
-        "crates/sites/src/rollout/view.rs",
-        "crates/sites/src/rollout/step.rs",
-        "one constant",
-    ),
-    (
         "plugin/src/adopt/undo/pausing.rs",
         "plugin/src/commands/pause.rs",
         "what pauses belongs below the command",
-    ),
-    (
-        "plugin/src/applications/target.rs",
-        "plugin/src/target.rs",
-        SUBJECT,
     ),
     (
         "plugin/src/connect.rs",
@@ -111,16 +92,15 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "plugin/src/diff/external.rs",
         "the error of the command line holds it",
     ),
-    ("plugin/src/error.rs", "plugin/src/target.rs", SUBJECT),
+    (
+        "plugin/src/error.rs",
+        "plugin/src/subject.rs",
+        "the error of the command line holds it",
+    ),
     (
         "plugin/src/served.rs",
         "plugin/src/connect.rs",
         "each lists what the other asks for",
-    ),
-    (
-        "plugin/src/sites/target.rs",
-        "plugin/src/target.rs",
-        SUBJECT,
     ),
     (
         "src/agent/state.rs",
@@ -166,7 +146,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
 ];
 
 const IMPL: &str = "the methods of a type are in another file than the type";
-const SUBJECT: &str = "three parsers of what a command is about; one is to come";
 
 /// An import: the file that has it, and the file or crate that it names.
 type Import<'a> = (&'a str, &'a str);

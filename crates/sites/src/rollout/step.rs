@@ -6,13 +6,10 @@ use jiff::Timestamp;
 use super::{
     course::{Course, Hold},
     fleet::{Batch, Fleet},
-    lens::Lens,
+    lens::{AFTERWARDS, Lens},
     order::Seed,
     strategy::{self, Strategy, Wave},
 };
-
-/// The batch of sites that come when the rollout is over: they are in no wave.
-pub(super) const AFTERWARDS: i32 = 0;
 
 /// What a rollout does next.
 #[derive(Clone, Debug, PartialEq, Eq)]

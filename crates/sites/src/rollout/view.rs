@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::{
-    Beginning, Revision, RevisionState, Site, VersionName, failure::Failure, lens::Lens,
-    step::AFTERWARDS,
+    Beginning, Revision, RevisionState, Site, VersionName,
+    failure::Failure,
+    lens::{AFTERWARDS, Lens},
 };
 
 /// A placed site.
