@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use super::{
     Exit,
-    pause::{Subject, TargetsArg, note, write},
+    pause::{Pausable, TargetsArg, note, write},
 };
 use crate::{
     args::GlobalArgs,
@@ -39,10 +39,10 @@ pub(crate) async fn run(args: &RestartArgs, global: &GlobalArgs) -> Result<Exit,
     let dry_run = args.targets.dry_run;
     args.targets
         .for_each(global, async |cluster, target| {
-            match Subject::read(cluster, target).await? {
-                Subject::Deployment(deployment) => {
+            match Pausable::read(cluster, target).await? {
+                Pausable::Deployment(deployment) => {
                     let patch = patch(&deployment, Timestamp::now())?;
-                    let subject = Subject::Deployment(deployment);
+                    let subject = Pausable::Deployment(deployment);
                     write(cluster, &subject, &patch, dry_run).await?;
                     Ok(format!(
                         "{} rolls its content out once more{}",
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: &RestartArgs, global: &GlobalArgs) -> Result<Exit,
                         note(dry_run)
                     ))
                 }
-                Subject::Revision(_) => next_revision(cluster, target, dry_run).await,
+                Pausable::Revision(_) => next_revision(cluster, target, dry_run).await,
             }
         })
         .await
