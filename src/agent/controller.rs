@@ -12,7 +12,7 @@ use baton_apis::{
 use baton_engine::{conditions::Requeue, revision::Delivery};
 use baton_fleet::mirror::{self, Origin};
 use baton_kubernetes::account::Account;
-use baton_records::phase::{PhaseKey, PhaseKind, PhaseRecord};
+use baton_records::phase::{PhaseKey, PhaseRecord};
 use baton_runtime::{
     controller::{Controller, Reconciled},
     outcomes::ReconcileOutcome,
@@ -31,10 +31,10 @@ use crate::delivery::{
     gate::{Gate, Passage, Times, ask, is_of_site, is_untouched, mates, state},
     heirs::phases_given,
     observed::{Observed, phases_of_siblings},
-    owners::{Owners, Targets},
+    phase_owners::PhaseOwners,
     phase_pass::{PhaseOutcome, PhasePass},
     shared::{Error, Shared},
-    strays::{OwnerServer, Strays},
+    strays::OwnerServer,
 };
 
 /// Delivers the phases of one cluster. With one worker, so that of phases that came together the newest is there first.
@@ -48,10 +48,8 @@ pub(crate) struct AgentPhases {
     pub unsaved: Mutex<BTreeSet<String>>,
     /// Since when this process has been at work.
     pub since: Timestamp,
-    /// The cluster that the agent serves.
-    pub targets: Targets,
-    pub owners: Owners<PhaseKind>,
-    pub strays: Strays<PhaseKind>,
+    /// Of the cluster that the agent serves.
+    pub phases: PhaseOwners,
 }
 
 impl Controller for AgentPhases {
@@ -66,12 +64,8 @@ impl Controller for AgentPhases {
         });
         let on = &self.observed;
         queue.wake_on(&on.children, self, |this, event| {
-            this.owners.phases_of_child(&this.observed, event)
-        });
-        queue.wake_on(&on.children, self, |this, event| {
             let now = this.shared.clock.instant();
-            this.strays
-                .phases_of_child(&this.observed, &this.targets, event, now)
+            this.phases.on_child(&this.observed, event, now)
         });
         queue.wake_on(&on.affected_siblings, self, |this, affected| {
             phases_of_siblings(&this.observed, affected)
@@ -89,10 +83,10 @@ impl Controller for AgentPhases {
             says_ended: |mirror, _| mirror.deleting,
         };
         let taken = self
-            .strays
-            .take_from_phases(key, &self.observed, &self.targets, now, server);
+            .phases
+            .take_strays_away(key, &self.observed, now, server);
         let gone = taken.await;
-        let Some(record) = self.owners.phase(key, &self.observed, &self.targets) else {
+        let Some(record) = self.phases.phase(key, &self.observed) else {
             return Ok(gone);
         };
         let (record, site) = match self.gate(record).await? {
@@ -106,10 +100,9 @@ impl Controller for AgentPhases {
             account: account.and_then(|name| Account::new(&record.key.namespace, name)),
             shared: &self.shared,
             observed: &self.observed,
-            owners: &self.owners,
+            owners: &self.phases.owners,
             record: &record,
-            target: self.targets.home.clone(),
-            targets: &self.targets,
+            target: self.phases.owners.targets.home.clone(),
             delivery: Delivery::Remote,
             reach: Origin::read(&record)?.reach().clone(),
             force_adoption: false,
@@ -267,7 +260,7 @@ mod tests {
     use super::*;
     use crate::{
         agent::mirrors::{Change, tests::mirror},
-        delivery::{repairs::Repairs, shared::Events},
+        delivery::{owners::Targets, repairs::Repairs, shared::Events},
     };
 
     fn agent(file: &StateFile) -> AgentPhases {
@@ -286,12 +279,10 @@ mod tests {
             file: file.clone(),
             unsaved: Mutex::default(),
             since: Timestamp::UNIX_EPOCH,
-            targets: Targets {
+            phases: PhaseOwners::new(Targets {
                 home: Target::new(client, observed.watcher(events)),
                 inventory: None,
-            },
-            owners: Owners::default(),
-            strays: Strays::default(),
+            }),
             observed,
         }
     }

@@ -33,10 +33,10 @@ use crate::{
     cli::AgentArgs,
     delivery::{
         observed::{Observed, dispatch},
-        owners::{Owners, Targets},
+        owners::Targets,
+        phase_owners::PhaseOwners,
         repairs::Repairs,
         shared::{Events, Shared},
-        strays::Strays,
     },
     error::Error,
     run::{
@@ -104,12 +104,10 @@ pub(crate) async fn run(args: AgentArgs) -> Result<(), Error> {
         file: file.clone(),
         unsaved: Mutex::default(),
         since: shared.clock.now(),
-        targets: Targets {
+        phases: PhaseOwners::new(Targets {
             home: target.clone(),
             inventory: None,
-        },
-        owners: Owners::default(),
-        strays: Strays::default(),
+        }),
     };
     let controllers = Controllers::new(&metrics).with(phases, Arc::default(), 1);
     readiness.set_waiting_for("the hub");

@@ -9,7 +9,7 @@ mod triggers;
 use std::sync::Arc;
 
 use baton_apis::{
-    ObjectSetPhaseStatus,
+    LifecycleState, ObjectSetPhaseStatus,
     conditions::{AVAILABLE, reasons},
     constants::{ANNOTATION_ABANDON, CLASS_DEFAULT, FINALIZER_CACHED},
 };
@@ -22,7 +22,7 @@ use baton_fleet::{
     inventory::{ClusterLink, Contact, Inventory},
 };
 use baton_kubernetes::{events::EventKind, target::Target};
-use baton_records::phase::{PhaseKey, PhaseKind, PhaseRecord};
+use baton_records::phase::{PhaseKey, PhaseRecord};
 use baton_runtime::{
     controller::{Controller, Reconciled},
     outcomes::ReconcileOutcome,
@@ -33,23 +33,21 @@ use jiff::Timestamp;
 use crate::delivery::{
     heirs::phases_given,
     observed::{Observed, phases_of_siblings},
-    owners::{Owners, Targets},
-    phase_pass::{PhaseOutcome, PhasePass, lifecycle},
+    owners::Targets,
+    phase_owners::PhaseOwners,
+    phase_pass::{PhaseOutcome, PhasePass},
     shared::{AtStep as _, Error, Shared},
-    strays::{OwnerServer, Strays},
+    strays::OwnerServer,
 };
 
 /// Delivers delegated phases into this cluster and others, or hands them to agents.
 pub(crate) struct ObjectSetPhases {
     shared: Shared,
     observed: Arc<Observed>,
-    /// The cluster of the phases, and all others.
-    targets: Targets,
     inventory: Inventory,
     /// Who may deliver where.
     assignments: Assignments,
-    owners: Owners<PhaseKind>,
-    strays: Strays<PhaseKind>,
+    phases: PhaseOwners,
     /// Collision protection is off.
     force_adoption: bool,
 }
@@ -66,14 +64,12 @@ impl ObjectSetPhases {
         Self {
             shared,
             observed,
-            targets: Targets {
+            phases: PhaseOwners::new(Targets {
                 home: target,
                 inventory: Some(inventory.clone()),
-            },
+            }),
             inventory,
             assignments,
-            owners: Owners::default(),
-            strays: Strays::default(),
             force_adoption,
         }
     }
@@ -97,12 +93,8 @@ impl Controller for ObjectSetPhases {
             triggers::on_slice(&this.observed, change)
         });
         queue.wake_on(&on.children, self, |this, event| {
-            this.owners.phases_of_child(&this.observed, event)
-        });
-        queue.wake_on(&on.children, self, |this, event| {
             let now = this.shared.clock.instant();
-            this.strays
-                .phases_of_child(&this.observed, &this.targets, event, now)
+            this.phases.on_child(&this.observed, event, now)
         });
         queue.wake_on(&on.links, self, |this, cluster| {
             triggers::on_link(&this.observed, cluster)
@@ -135,10 +127,10 @@ impl Controller for ObjectSetPhases {
             says_ended: |live, uid| *live.uid != *uid || live.deleting,
         };
         let taken = self
-            .strays
-            .take_from_phases(key, &self.observed, &self.targets, now, server);
+            .phases
+            .take_strays_away(key, &self.observed, now, server);
         let gone = taken.await;
-        let Some(record) = self.owners.phase(key, &self.observed, &self.targets) else {
+        let Some(record) = self.phases.phase(key, &self.observed) else {
             return Ok(gone);
         };
         self.let_go_of_deleted(&record).await?;
@@ -176,7 +168,7 @@ impl Controller for ObjectSetPhases {
                     .deliver_by_agent(record.clone(), cluster, contact, reach, failures)
                     .await;
             }
-            Route::Here => (self.targets.home.clone(), Delivery::Delegated),
+            Route::Here => (self.phases.owners.targets.home.clone(), Delivery::Delegated),
             Route::Remote(cluster, target) => {
                 self.withdraw(&record, cluster).await?;
                 (target, Delivery::Remote)
@@ -193,10 +185,9 @@ impl Controller for ObjectSetPhases {
             account: account.clone(),
             shared: &self.shared,
             observed: &self.observed,
-            owners: &self.owners,
+            owners: &self.phases.owners,
             record,
             target,
-            targets: &self.targets,
             delivery,
             reach: reach.clone(),
             force_adoption: self.force_adoption,
@@ -335,7 +326,7 @@ impl ObjectSetPhases {
         let old = record.status()?;
         let revision = Revision {
             generation: record.generation,
-            lifecycle: lifecycle(record.is_paused()?),
+            lifecycle: LifecycleState::of_phase(record.is_paused()?),
             ..Revision::default()
         };
         let now = self.shared.clock.now();

@@ -9,7 +9,7 @@ mod tests;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use baton_apis::{
-    ObjectSetPhaseStatus, SiteEntry,
+    LifecycleState, ObjectSetPhaseStatus, SiteEntry,
     conditions::{STARTED, STOPPED, reasons},
     constants::{ANNOTATION_SITE, CLASS_AGENT, LABEL_CHAIN},
 };
@@ -33,7 +33,7 @@ use baton_sites::{
 };
 use jiff::Timestamp;
 
-use super::{observed::Observed, phase_pass::lifecycle, shared::BURST};
+use super::{observed::Observed, shared::BURST};
 
 /// The longest time until a phase that waits for a time is looked at: a clock that was set is noticed by then.
 const LONGEST_WAIT: Duration = Duration::from_hours(1);
@@ -277,7 +277,7 @@ impl Report<'_> {
         let is_paused = self.phase.is_paused().unwrap_or_default();
         let revision = Revision {
             generation,
-            lifecycle: lifecycle(is_paused),
+            lifecycle: LifecycleState::of_phase(is_paused),
             ..Revision::default()
         };
         report_phase_unknown(&old, &revision, ("False", reason), message, self.now)

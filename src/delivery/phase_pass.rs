@@ -15,33 +15,33 @@ use baton_engine::{
     diff::content_fingerprint,
     heirs::Heir,
     object::{Identity, metadata, text},
-    pass::{Outcome, PassResult},
+    pass::{Outcome, PassResult, Snapshot},
     recreate::reported,
     revision::{Delivery, Phase, Reach, Revision, duplicates, prepare},
     stop::stop,
     teardown::TeardownOutcome,
 };
-use baton_kubernetes::{
-    account::Account,
-    target::{Target, TargetEvent},
-};
+use baton_kubernetes::{account::Account, target::Target};
 use baton_records::{
     key::{Key, OwnKind},
-    phase::{PhaseKey, PhaseKind, PhaseRecord},
+    phase::{PhaseKind, PhaseRecord},
     revision::RevisionRecord,
     siblings::KnownSiblings,
 };
-use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome, source::Wake};
+use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
+    containers::newer_wants,
     executor::{Executor, Wanted, outcome_label},
     gate::Passage,
+    heirs::{heirs_by_mirror, heirs_elsewhere, heirs_here},
     observed::{AffectedSiblings, Observed},
-    owners::{Owners, Targets},
+    owners::Owners,
+    ran::jobs_run_before,
     shared::{Error, Shared},
-    stopping::{ended_early, stopping},
+    stopping::{Stopping, ended_early, workloads},
 };
 
 /// The result of a pass over the objects.
@@ -51,31 +51,6 @@ pub(crate) struct PhaseOutcome {
     pub result: Reconciled,
     /// To be emitted when the status is known.
     pub affected: Option<AffectedSiblings>,
-}
-
-impl Owners<PhaseKind> {
-    /// Trigger: a change in a cluster wakes the phases that it is about.
-    pub(crate) fn phases_of_child(
-        &self,
-        observed: &Observed,
-        event: &TargetEvent,
-    ) -> Vec<Wake<PhaseKey>> {
-        self.on_child(event, |uid| Some(observed.phases.by_uid(uid)?.key.clone()))
-    }
-
-    /// The phase of a key; one that is gone is forgotten.
-    pub(crate) fn phase(
-        &self,
-        key: &PhaseKey,
-        observed: &Observed,
-        targets: &Targets,
-    ) -> Option<Arc<PhaseRecord>> {
-        let phase = observed.phases.get(key);
-        if phase.is_none() {
-            self.forget(key, targets);
-        }
-        phase
-    }
 }
 
 /// What is wrong with a cluster-scoped owner that names a service account: it has no namespace for it, and would be
@@ -89,16 +64,6 @@ pub(crate) fn misplaced_account<K: OwnKind>(
         let kind = key.kind.kind();
         format!("serviceAccountName: a {kind} has no namespace that the account could be in")
     })
-}
-
-/// Distinguishes phases that are to be paused from others.
-#[must_use]
-pub(crate) fn lifecycle(is_paused: bool) -> LifecycleState {
-    if is_paused {
-        LifecycleState::Paused
-    } else {
-        LifecycleState::Active
-    }
 }
 
 /// Why the manifests of a phase are not rolled out: they are not those that were first seen.
@@ -163,8 +128,6 @@ pub(crate) struct PhasePass<'a> {
     pub target: Target,
     /// As whom its objects are written, if not as ourselves.
     pub account: Option<Account>,
-    /// All clusters in which the phase may have used watches.
-    pub targets: &'a Targets,
     /// How the objects get there.
     pub delivery: Delivery,
     /// Where they may be.
@@ -189,11 +152,9 @@ impl PhasePass<'_> {
         Executor {
             shared: self.shared,
             owners: self.owners,
-            key: &self.record.key,
-            uid: &self.record.uid,
+            record: self.record,
             target: self.target.clone(),
             account: self.account.clone(),
-            targets: self.targets,
             failures: self.failures,
             phase_objects: None,
         }
@@ -218,16 +179,15 @@ impl PhasePass<'_> {
         revision.failing_since = failing_since(&old.conditions);
         revision.reported = reported(&phases, &old.controller_of);
         if let Some(set) = &set {
-            let (api, id) = (&self.shared.api, (&record.key, &record.uid));
-            let (owners, content) = (self.owners, (&revision, &*phases));
-            let ran = owners.find_ran(self.observed, api, id, set, content);
+            let (observed, api) = (self.observed, &self.shared.api);
+            let ran = jobs_run_before(self.owners, record, set, observed, api, &revision, &phases);
             revision.ran = ran.await?;
         }
         let changed = changed_content(&spec, &old);
-        let workloads = stopping(&phases);
+        let workloads = workloads(&phases);
         old.content_hash.get_or_insert_with(|| content_hash(&spec));
         let probes = spec.availability_probes.as_deref().unwrap_or_default();
-        let probes = match self.owners.probes(&record.key, &record.uid, probes) {
+        let probes = match self.owners.probes(record, probes) {
             Ok(probes) => Some(probes),
             Err(error) => {
                 problems.push(error.to_string());
@@ -279,13 +239,26 @@ impl PhasePass<'_> {
         let by = record.key.revision("");
         let (mut outcome, affected) = executor.roll_out(wanted, &kinds, by, previous).await;
         let now = self.shared.clock.now();
-        let about = (&revision, &*workloads, &kinds);
+        let stopping = Stopping {
+            objects: executor.objects(&kinds),
+            revision: &revision,
+            workloads,
+        };
         if self.site.demand.is_some() && ended_early(&outcome) {
-            executor.stop_the_rest(about, &siblings, &probes).await;
+            for phase in stopping.left() {
+                let phases = &[phase];
+                let snapshot = Snapshot {
+                    revision: &revision,
+                    phases,
+                    probes: &probes,
+                    kinds: &kinds,
+                    siblings: &siblings,
+                };
+                let outcome = executor.pass(snapshot).await;
+                executor.settle(phases, &outcome);
+            }
         }
-        let again = executor
-            .note_site(&self.site, about, &mut outcome, now)
-            .await;
+        let again = stopping.note_site(&self.site, &mut outcome, now).await;
         let kind = outcome_label(&outcome);
         let (status, requeue) = report_phase(&old, &revision, outcome, self.failures, now);
         let requeue = again.map_or(requeue, Requeue::After);
@@ -354,7 +327,7 @@ impl PhasePass<'_> {
         revision.heirs = self.heirs().await?;
         if let Some(set) = self.set() {
             let (api, class) = (&self.shared.api, record.class());
-            let newer_wants = self.observed.newer_wants(api, &set, class, &phases);
+            let newer_wants = newer_wants(self.observed, api, &set, class, &phases);
             revision.newer_wants = newer_wants.await?;
         }
         let outcome = self
@@ -402,18 +375,18 @@ impl PhasePass<'_> {
     async fn heirs(&self) -> Result<Vec<Heir>, Error> {
         let record = self.record;
         if record.class() == CLASS_AGENT {
-            return self.observed.heirs_by_mirror(record);
+            return heirs_by_mirror(self.observed, record);
         }
         match (self.set(), record.cluster()) {
             (None, _) => Ok(Vec::new()),
-            (Some(set), Some(cluster)) => self.observed.heirs_elsewhere(&set, cluster),
-            (Some(set), None) => self.observed.heirs_here(&self.shared.api, &set).await,
+            (Some(set), Some(cluster)) => heirs_elsewhere(self.observed, &set, cluster),
+            (Some(set), None) => heirs_here(self.observed, &self.shared.api, &set).await,
         }
     }
 
     /// Ends the watches of a phase that has no objects any more.
     pub(crate) fn release(&self) {
-        self.owners.forget(&self.record.key, self.targets);
+        self.owners.forget(&self.record.key);
     }
 
     /// The revision that the phase belongs to.
@@ -439,7 +412,7 @@ impl PhasePass<'_> {
             },
             number: spec.revision,
             generation: record.generation,
-            lifecycle: lifecycle(spec.paused),
+            lifecycle: LifecycleState::of_phase(spec.paused),
             force_adoption: self.force_adoption,
             is_abandoned: record.is_abandoned(),
             delivery: self.delivery,

@@ -23,6 +23,11 @@ use crate::controllers::store::{Key as TypedKey, Kind};
 /// Changes come in bursts, say of all objects of a phase: they are worked on together.
 pub(crate) const BURST: Duration = Duration::from_millis(20);
 
+/// Objects that a revision only co-owns are written to by their new controller, several in a pass. A revision that
+/// objects were taken from is woken at the end of that pass; this is for the others, such as one that probes what a
+/// newer one repaired.
+pub(crate) const CO_OWNED: Duration = Duration::from_secs(2);
+
 /// What all controllers share.
 #[derive(Clone)]
 pub(crate) struct Shared {

@@ -123,7 +123,7 @@ impl ObjectSets {
             phase.delegated = delegated;
         }
         problems.extend(duplicates(&phases));
-        let probes = match self.owners.probes(&record.key, &record.uid, &probes) {
+        let probes = match self.owners.probes(record, &probes) {
             Ok(probes) => Some(probes),
             Err(error) => {
                 problems.push(error.to_string());

@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use crate::delivery::{
         observed::{AffectedSiblings, phases_of_siblings},
-        owners::CO_OWNED,
+        shared::CO_OWNED,
     };
 
     fn phase(name: &str, class: &str, version: i64, patch: &Value) -> PhaseRecord {
