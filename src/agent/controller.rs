@@ -19,6 +19,7 @@ use baton_runtime::{
     queue::Queue,
     source::Wake,
 };
+use baton_sites::terms::Terms;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use parking_lot::Mutex;
@@ -28,7 +29,7 @@ use super::{
     state::{StateFile, save},
 };
 use crate::delivery::{
-    gate::{Gate, Passage, Times, ask, is_of_site, is_untouched, mates, state},
+    gate::{self, Gated, NoteBegun, Times, is_untouched, mates, state},
     heirs::phases_given,
     observed::{Observed, phases_of_siblings},
     phase_owners::PhaseOwners,
@@ -90,8 +91,8 @@ impl Controller for AgentPhases {
             return Ok(gone);
         };
         let (record, site) = match self.gate(record).await? {
-            Ok(open) => open,
-            Err(held) => return Ok(held),
+            Gated::Open(record, site) => (record, site),
+            Gated::Held(result) => return Ok(result),
         };
         let old = record.status()?;
         let origin = Origin::read(&record)?;
@@ -145,55 +146,51 @@ impl Controller for AgentPhases {
     }
 }
 
-impl AgentPhases {
-    /// Lets a phase pass that may write, with what its pass has to know; what became of it if it may not.
-    ///
-    /// # Guarantees
-    /// That it has begun is on disk before anything of it is written, and before anything stops for it.
-    async fn gate(
+impl NoteBegun for AgentPhases {
+    async fn hold(
+        &self,
+        record: &PhaseRecord,
+        status: ObjectSetPhaseStatus,
+        (outcome, requeue): Reconciled,
+    ) -> Result<Reconciled, Error> {
+        let is_new = self.note(record, &status)?;
+        let outcome = if is_new {
+            ReconcileOutcome::Changed
+        } else {
+            outcome
+        };
+        Ok((outcome, requeue))
+    }
+
+    async fn begin(
         &self,
         record: Arc<PhaseRecord>,
-    ) -> Result<Result<(Arc<PhaseRecord>, Passage), Reconciled>, Error> {
-        if record.deleting || !is_of_site(&record) {
-            return Ok(Ok((record, Passage::default())));
-        }
+        status: ObjectSetPhaseStatus,
+    ) -> Result<Option<Arc<PhaseRecord>>, Error> {
+        self.note(&record, &status)?;
         self.save_begun(&record).await?;
+        let begun = self.observed.phases.get(&record.key);
+        Ok(begun.filter(|begun| begun.uid == record.uid))
+    }
+}
+
+impl AgentPhases {
+    /// Lets a phase pass that may write, with what its pass has to know; what became of it if it may not.
+    async fn gate(&self, record: Arc<PhaseRecord>) -> Result<Gated, Error> {
+        if !record.deleting {
+            self.save_begun(&record).await?;
+        }
         let times = Times {
             now: self.shared.clock.now(),
             in_touch_since: self.since,
         };
         let origin = Origin::read(&record)?;
-        let terms = || origin.place().map(|place| place.terms().clone());
-        let gate = |record: &PhaseRecord| {
-            let terms = |_: &_| terms().unwrap_or_default();
-            ask(&self.observed, record, terms, times)
+        let ask = |record: &PhaseRecord| {
+            let place = origin.place();
+            let terms = |_: &_| place.map_or_else(Terms::default, |place| place.terms().clone());
+            gate::ask(&self.observed, record, terms, times)
         };
-        match gate(&record)? {
-            Gate::Open(site) => Ok(Ok((record, site))),
-            Gate::Unknown => Ok(Err((ReconcileOutcome::Waiting, Requeue::OnEvent))),
-            Gate::Hold(status, (outcome, requeue)) => {
-                let is_new = self.note(&record, &status)?;
-                let outcome = if is_new {
-                    ReconcileOutcome::Changed
-                } else {
-                    outcome
-                };
-                Ok(Err((outcome, requeue)))
-            }
-            Gate::Begin(status) => {
-                self.note(&record, &status)?;
-                self.save_begun(&record).await?;
-                let begun = self.observed.phases.get(&record.key);
-                let begun = begun.filter(|begun| begun.uid == record.uid);
-                match begun
-                    .map(|begun| Ok::<_, Error>((gate(&begun)?, begun)))
-                    .transpose()?
-                {
-                    Some((Gate::Open(site), begun)) => Ok(Ok((begun, site))),
-                    _ => Ok(Err((ReconcileOutcome::Changed, Requeue::OnEvent))),
-                }
-            }
-        }
+        gate::pass(record, ask, self).await
     }
 
     /// Writes down what has begun in the chain of a phase, if that is not done: what goes on in one of its phases may
@@ -260,7 +257,7 @@ mod tests {
     use super::*;
     use crate::{
         agent::mirrors::{Change, tests::mirror},
-        delivery::{owners::Targets, repairs::Repairs, shared::Events},
+        delivery::{gate::SitePass, owners::Targets, repairs::Repairs, shared::Events},
     };
 
     fn agent(file: &StateFile) -> AgentPhases {
@@ -287,6 +284,10 @@ mod tests {
         }
     }
 
+    fn is_open(gated: Result<Gated, Error>) -> bool {
+        matches!(gated.unwrap(), Gated::Open(..))
+    }
+
     #[tokio::test]
     async fn a_phase_that_has_begun_is_not_written_before_that_is_on_disk() {
         let directory = tempfile::tempdir().unwrap();
@@ -299,12 +300,12 @@ mod tests {
         assert!(gate().await.is_err());
         assert!(gate().await.is_err(), "it is not saved yet");
         fs::create_dir(&place).unwrap();
-        assert!(gate().await.unwrap().is_ok());
+        assert!(is_open(gate().await));
         let saved = file.load().unwrap().unwrap();
         assert!(saved[0].noted.is_some());
         // Nor is the disk asked for more than that.
         fs::remove_dir_all(&place).unwrap();
-        assert!(gate().await.unwrap().is_ok());
+        assert!(is_open(gate().await));
     }
 
     #[tokio::test]
@@ -318,21 +319,24 @@ mod tests {
             phases.find(|it| it.revision_number() == number).unwrap()
         };
         agent.mirrors.take([Change::There(mirror(1, true))]);
-        assert!(agent.gate(phase(1)).await.unwrap().is_ok());
+        assert!(is_open(agent.gate(phase(1)).await));
         let mut available = phase(1).status().unwrap();
         let mut conditions = available.conditions.iter_mut();
         let condition = conditions.find(|it| it.type_ == AVAILABLE).unwrap();
         condition.status = "True".to_owned();
         agent.note(&phase(1), &available).unwrap();
         agent.mirrors.take([Change::There(mirror(2, true))]);
-        let (_, accepted) = agent.gate(phase(2)).await.unwrap().unwrap();
-        let accepted = accepted.once_accepted.unwrap();
+        let Gated::Open(_, SitePass::Trial(accepted)) = agent.gate(phase(2)).await.unwrap() else {
+            panic!("it is not checked");
+        };
         fs::remove_dir_all(&place).unwrap();
         assert!(agent.note(&phase(2), &accepted).unwrap());
         assert!(agent.gate(phase(1)).await.is_err());
         fs::create_dir(&place).unwrap();
-        let (_, passage) = agent.gate(phase(1)).await.unwrap().unwrap();
-        assert!(passage.demand.is_some());
+        let Gated::Open(_, site) = agent.gate(phase(1)).await.unwrap() else {
+            panic!("it is held");
+        };
+        assert!(site.demand().is_some());
         let saved = file.load().unwrap().unwrap().into_iter();
         let noted = saved.map(|saved| saved.noted.unwrap().conditions);
         assert!(noted.flatten().any(|it| it.reason == reasons::STOPPING));

@@ -252,9 +252,11 @@ impl ObjectSets {
                 .await;
         };
         let executor = self.executor(&record, account.clone(), failures);
-        let kinds = match executor.kinds(&phases).await? {
+        let kinds = match executor.kinds(&phases).await {
             Ok(kinds) => kinds,
-            Err(text) => {
+            Err(error) if !executor.is_stuck() => return Err(error.into()),
+            Err(error) => {
+                let text = error.to_string();
                 let record = self.set_up(record, false).await?;
                 revision.generation = record.generation;
                 // Nobody need change anything: it is tried again.
@@ -275,14 +277,14 @@ impl ObjectSets {
         let siblings = KnownSiblings::of_set(record, self.observed.stores());
         let previous = record.previous.iter().map(ToString::to_string);
         let executor = self.executor(record, account, failures);
-        let wanted = Wanted {
+        let mut wanted = Wanted {
             revision: &revision,
             phases,
             probes: &probes,
             siblings: &siblings,
         };
         let (outcome, affected) = executor
-            .roll_out(wanted, &kinds, record.key.clone(), previous)
+            .roll_out(&mut wanted, &kinds, record.key.clone(), previous)
             .await;
         let kind = outcome_label(&outcome);
         let now = self.shared.clock.now();

@@ -31,6 +31,7 @@ use baton_runtime::{
 use jiff::Timestamp;
 
 use crate::delivery::{
+    gate::{Gated, SitePass},
     heirs::phases_given,
     observed::{Observed, phases_of_siblings},
     owners::Targets,
@@ -175,8 +176,8 @@ impl Controller for ObjectSetPhases {
             }
         };
         let (record, site) = match self.gate(record).await? {
-            Ok(open) => open,
-            Err(held) => return Ok(held),
+            Gated::Open(record, site) => (record, site),
+            Gated::Held(result) => return Ok(result),
         };
         let named = record.service_account()?;
         let account = self.shared.account(&record.key.namespace, named.as_deref());
@@ -196,10 +197,10 @@ impl Controller for ObjectSetPhases {
         if record.deleting {
             return self.tear_down(&pass(&record)).await;
         }
-        let record = match &site.once_accepted {
+        let record = match &site {
             // It writes nothing yet, so there is nothing that its deletion would have to wait for.
-            Some(_) => record,
-            None => self.set_up(record).await?,
+            SitePass::Trial(_) => record,
+            SitePass::None | SitePass::Begun { .. } => self.set_up(record).await?,
         };
         let outcome = pass(&record).roll_out().await?;
         let old = record.status()?;

@@ -88,44 +88,29 @@ impl<K: RecordKind> Executor<'_, K> {
     }
 
     /// Whether passes over the owner keep failing, so that its status has to say so.
-    fn is_stuck(&self) -> bool {
+    pub(crate) fn is_stuck(&self) -> bool {
         self.failures >= FAILURES_BEFORE_REPORT
     }
 
-    /// The kinds that a roll-out needs, all of them observed; a text if they cannot be, and that is a standing state.
+    /// The kinds that a roll-out needs, all of them observed.
     ///
     /// # Errors
-    /// When they cannot be observed, and that is no standing state yet.
-    pub(crate) async fn kinds(
-        &self,
-        phases: &[Phase],
-    ) -> Result<Result<Kinds, String>, ObserveError> {
-        match self.observe(phases).await {
-            Observation {
-                failure: None,
-                kinds,
-            } => Ok(Ok(kinds)),
-            Observation {
-                failure: Some(error),
-                ..
-            } if self.is_stuck() => Ok(Err(error.to_string())),
-            Observation {
-                failure: Some(error),
-                ..
-            } => Err(error),
-        }
+    /// When they cannot be observed. It is a standing state if the owner [is stuck](Executor::is_stuck).
+    pub(crate) async fn kinds(&self, phases: &[Phase]) -> Result<Kinds, ObserveError> {
+        let Observation { kinds, failure } = self.observe(phases).await;
+        failure.map_or(Ok(kinds), Err)
     }
 
     /// Brings the objects of the revision `by` to where they belong, as far as that goes. Returns the outcome of the
     /// engine, and the siblings to trigger: those that objects were taken from, and perhaps those that are `previous`.
     pub(crate) async fn roll_out(
         &self,
-        mut wanted: Wanted<'_>,
+        wanted: &mut Wanted<'_>,
         kinds: &Kinds,
         by: RevisionKey,
         previous: impl Iterator<Item = String>,
     ) -> (Outcome, AffectedSiblings) {
-        let missing = self.note_causes(&mut wanted, kinds).await;
+        let missing = self.note_causes(wanted, kinds).await;
         let mut outcome = self.pass(wanted.snapshot(kinds)).await;
         let phases = &wanted.phases;
         outcome.failing_for = self.note_failing(&outcome);
@@ -186,7 +171,7 @@ impl<K: RecordKind> Executor<'_, K> {
     }
 
     /// Asks the server about every object that a roll-out would write, and writes none: the outcome of the engine.
-    pub(crate) async fn check(&self, mut wanted: Wanted<'_>, kinds: &Kinds) -> Outcome {
+    pub(crate) async fn check(&self, wanted: &mut Wanted<'_>, kinds: &Kinds) -> Outcome {
         self.hide(&mut wanted.phases, wanted.probes).await;
         let snapshot = wanted.snapshot(kinds);
         let pass = Pass::check(snapshot, |at| self.cached_at(snapshot, at));
@@ -195,8 +180,14 @@ impl<K: RecordKind> Executor<'_, K> {
         outcome
     }
 
+    /// Makes a pass over objects that another one has left out, and reports nothing of it.
+    pub(super) async fn roll_out_alone(&self, wanted: &Wanted<'_>, kinds: &Kinds) {
+        let outcome = self.pass(wanted.snapshot(kinds)).await;
+        self.settle(&wanted.phases, &outcome);
+    }
+
     /// Makes a pass.
-    pub(super) async fn pass(&self, snapshot: Snapshot<'_>) -> Outcome {
+    async fn pass(&self, snapshot: Snapshot<'_>) -> Outcome {
         let pass = Pass::new(snapshot, |at| self.cached_at(snapshot, at));
         self.converse(pass, snapshot).await
     }
@@ -301,7 +292,7 @@ impl<K: RecordKind> Executor<'_, K> {
     }
 
     /// Notes which objects are as they are to be.
-    pub(super) fn settle(&self, phases: &[Phase], outcome: &Outcome) {
+    fn settle(&self, phases: &[Phase], outcome: &Outcome) {
         for (at, settled) in &outcome.learned {
             let desired = at.of(phases);
             self.target.settle(&desired.gvk, &desired.key, *settled);

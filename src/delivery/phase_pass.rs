@@ -1,6 +1,6 @@
 //! The objects of a delegated phase: rolling them out and taking them away, wherever the phase is kept.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
     ControlledObjectReference, LifecycleState, ObjectSetObject, ObjectSetPhaseSpec,
@@ -15,13 +15,14 @@ use baton_engine::{
     diff::content_fingerprint,
     heirs::Heir,
     object::{Identity, metadata, text},
-    pass::{Outcome, PassResult, Snapshot},
+    pass::{Outcome, PassResult},
     recreate::reported,
-    revision::{Delivery, Phase, Reach, Revision, duplicates, prepare},
+    revision::{Delivery, Kinds, Phase, Reach, Revision, duplicates, prepare},
     stop::stop,
     teardown::TeardownOutcome,
 };
 use baton_kubernetes::{account::Account, target::Target};
+use baton_probes::Probes;
 use baton_records::{
     key::{Key, OwnKind},
     phase::{PhaseKind, PhaseRecord},
@@ -29,13 +30,12 @@ use baton_records::{
     siblings::KnownSiblings,
 };
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
-use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
     containers::newer_wants,
     executor::{Executor, Wanted, outcome_label},
-    gate::Passage,
+    gate::SitePass,
     heirs::{heirs_by_mirror, heirs_elsewhere, heirs_here},
     observed::{AffectedSiblings, Observed},
     owners::Owners,
@@ -136,8 +136,8 @@ pub(crate) struct PhasePass<'a> {
     pub force_adoption: bool,
     /// How many passes over the phase have failed in a row before this one.
     pub failures: u32,
-    /// What is to be known of its site.
-    pub site: Passage,
+    /// Its place in the queue of its site.
+    pub site: SitePass,
 }
 
 /// A phase read in full.
@@ -145,6 +145,43 @@ struct Loaded {
     revision: Revision,
     phases: Vec<Phase>,
     problems: Vec<String>,
+}
+
+/// A phase as a pass observes it.
+struct Seen {
+    spec: ObjectSetPhaseSpec,
+    /// The status before the pass.
+    old: ObjectSetPhaseStatus,
+    /// The revision that it belongs to.
+    set: Option<Arc<RevisionRecord>>,
+    /// Says that its manifests are not those that were first seen.
+    changed: Option<String>,
+    loaded: Loaded,
+    probes: Probes,
+}
+
+/// Whether anything of a phase may be delivered.
+enum Checked {
+    /// The kinds of its objects are these.
+    Accepted(Kinds),
+    Refused(Refusal),
+}
+
+/// Says why nothing of a phase may be delivered.
+struct Refusal {
+    /// Reason of the condition.
+    reason: &'static str,
+    text: String,
+    result: Reconciled,
+}
+
+/// The end of a pass that was not refused as a whole.
+struct Delivered {
+    outcome: Outcome,
+    /// None on trial.
+    affected: Option<AffectedSiblings>,
+    /// Pods that have to stop are asked for again after this time.
+    ask_again: Option<Duration>,
 }
 
 impl PhasePass<'_> {
@@ -166,6 +203,18 @@ impl PhasePass<'_> {
     /// When the phase cannot be read, or its kinds cannot be observed and that is no standing state yet.
     /// Errors of single objects are reported in the status.
     pub(crate) async fn roll_out(&self) -> Result<PhaseOutcome, Error> {
+        let mut seen = self.observe().await?;
+        match self.check(&seen).await? {
+            Checked::Accepted(kinds) => {
+                let delivered = self.deliver(&mut seen, &kinds).await;
+                Ok(self.report(&seen, delivered))
+            }
+            Checked::Refused(refusal) => Ok(self.report_refusal(&seen, refusal)),
+        }
+    }
+
+    /// Reads the phase, and what it depends on.
+    async fn observe(&self) -> Result<Seen, Error> {
         let record = self.record;
         let spec = record.spec()?;
         let mut old = record.status()?;
@@ -184,128 +233,151 @@ impl PhasePass<'_> {
             revision.ran = ran.await?;
         }
         let changed = changed_content(&spec, &old);
-        let workloads = workloads(&phases);
         old.content_hash.get_or_insert_with(|| content_hash(&spec));
         let probes = spec.availability_probes.as_deref().unwrap_or_default();
-        let probes = match self.owners.probes(record, probes) {
-            Ok(probes) => Some(probes),
-            Err(error) => {
-                problems.push(error.to_string());
-                None
-            }
-        };
-        let blocked = |reason, texts: &[String], result| {
-            let reason = ("False", reason);
-            let (text, now) = (texts.join(", "), self.shared.clock.now());
-            let old = self.refused(&old, now);
-            PhaseOutcome {
-                status: report_phase_unknown(&old, &revision, reason, &text, now),
-                result,
-                affected: None,
-            }
-        };
-        if let Some(text) = changed {
-            let result = (ReconcileOutcome::Blocked, Requeue::OnEvent);
-            return Ok(blocked(reasons::SPEC_CHANGED, &[text], result));
-        }
-        let (Some(probes), true) = (probes, problems.is_empty()) else {
-            let reason = reasons::PREFLIGHT_ERROR;
-            let requeue = requeue_refused(&old.conditions, reason, record.generation);
-            let result = (ReconcileOutcome::Blocked, requeue);
-            return Ok(blocked(reason, &problems, result));
-        };
-        let siblings =
-            KnownSiblings::of_phase(record, &spec, set.as_deref(), self.observed.stores());
-        let previous = spec.previous.iter().flatten();
-        let previous = previous.map(|previous| previous.name.clone());
-        let executor = self.executor();
-        let kinds = match executor.kinds(&phases).await? {
-            Ok(kinds) => kinds,
-            Err(text) => {
-                let result = (ReconcileOutcome::Failed, Requeue::Backoff);
-                return Ok(blocked(reasons::WRITE_ERROR, &[text], result));
-            }
-        };
-        let wanted = Wanted {
-            revision: &revision,
-            phases,
-            probes: &probes,
-            siblings: &siblings,
-        };
-        if let Some(accepted) = &self.site.once_accepted {
-            let outcome = executor.check(wanted, &kinds).await;
-            return Ok(self.checked(accepted, &old, &revision, outcome));
-        }
-        let by = record.key.revision("");
-        let (mut outcome, affected) = executor.roll_out(wanted, &kinds, by, previous).await;
-        let now = self.shared.clock.now();
-        let stopping = Stopping {
-            objects: executor.objects(&kinds),
-            revision: &revision,
-            workloads,
-        };
-        if self.site.demand.is_some() && ended_early(&outcome) {
-            for phase in stopping.left() {
-                let phases = &[phase];
-                let snapshot = Snapshot {
-                    revision: &revision,
-                    phases,
-                    probes: &probes,
-                    kinds: &kinds,
-                    siblings: &siblings,
-                };
-                let outcome = executor.pass(snapshot).await;
-                executor.settle(phases, &outcome);
-            }
-        }
-        let again = stopping.note_site(&self.site, &mut outcome, now).await;
-        let kind = outcome_label(&outcome);
-        let (status, requeue) = report_phase(&old, &revision, outcome, self.failures, now);
-        let requeue = again.map_or(requeue, Requeue::After);
-        Ok(PhaseOutcome {
-            status,
-            result: (kind, requeue),
-            affected: Some(affected),
+        let probes = self.owners.probes(record, probes);
+        let probes = probes.unwrap_or_else(|error| {
+            problems.push(error.to_string());
+            Probes::default()
+        });
+        Ok(Seen {
+            old,
+            spec,
+            set,
+            changed,
+            loaded: Loaded {
+                revision,
+                phases,
+                problems,
+            },
+            probes,
         })
     }
 
-    /// The status of a phase that is refused as a whole, with what it says then of its place in the queue of its site.
-    fn refused(&self, old: &ObjectSetPhaseStatus, now: Timestamp) -> ObjectSetPhaseStatus {
-        let mut status = old.clone();
+    /// Asks whether anything of the phase may be delivered.
+    async fn check(&self, seen: &Seen) -> Result<Checked, Error> {
+        let Loaded {
+            phases, problems, ..
+        } = &seen.loaded;
+        let refusal = if let Some(text) = &seen.changed {
+            Refusal {
+                reason: reasons::SPEC_CHANGED,
+                text: text.clone(),
+                result: (ReconcileOutcome::Blocked, Requeue::OnEvent),
+            }
+        } else if !problems.is_empty() {
+            let reason = reasons::PREFLIGHT_ERROR;
+            let requeue = requeue_refused(&seen.old.conditions, reason, self.record.generation);
+            Refusal {
+                reason,
+                text: problems.join(", "),
+                result: (ReconcileOutcome::Blocked, requeue),
+            }
+        } else {
+            let executor = self.executor();
+            match executor.kinds(phases).await {
+                Ok(kinds) => return Ok(Checked::Accepted(kinds)),
+                Err(error) if executor.is_stuck() => Refusal {
+                    reason: reasons::WRITE_ERROR,
+                    text: error.to_string(),
+                    result: (ReconcileOutcome::Failed, Requeue::Backoff),
+                },
+                Err(error) => return Err(error.into()),
+            }
+        };
+        Ok(Checked::Refused(refusal))
+    }
+
+    /// Writes the objects as far as that goes; on trial, only asks the server about them.
+    async fn deliver(&self, seen: &mut Seen, kinds: &Kinds) -> Delivered {
+        let (record, executor) = (self.record, self.executor());
+        let phases = std::mem::take(&mut seen.loaded.phases);
+        let (revision, set) = (&seen.loaded.revision, seen.set.as_deref());
+        let stopping = Stopping {
+            objects: executor.objects(kinds),
+            revision,
+            workloads: workloads(&phases),
+        };
+        let siblings = KnownSiblings::of_phase(record, &seen.spec, set, self.observed.stores());
+        let mut wanted = Wanted {
+            revision,
+            phases,
+            probes: &seen.probes,
+            siblings: &siblings,
+        };
+        if matches!(self.site, SitePass::Trial(_)) {
+            return Delivered {
+                outcome: executor.check(&mut wanted, kinds).await,
+                affected: None,
+                ask_again: None,
+            };
+        }
+        let previous = seen.spec.previous.iter().flatten();
+        let previous = previous.map(|previous| previous.name.clone());
+        let by = record.key.revision("");
+        let (mut outcome, affected) = executor.roll_out(&mut wanted, kinds, by, previous).await;
+        if self.site.demand().is_some() && ended_early(&outcome) {
+            for phase in stopping.left() {
+                wanted.phases = vec![phase];
+                executor.roll_out_alone(&wanted, kinds).await;
+            }
+        }
+        let now = self.shared.clock.now();
+        let ask_again = stopping.note_site(&self.site, &mut outcome, now).await;
+        Delivered {
+            outcome,
+            affected: Some(affected),
+            ask_again,
+        }
+    }
+
+    /// The status that a phase has now, and when its next pass is due.
+    fn report(&self, seen: &Seen, delivered: Delivered) -> PhaseOutcome {
+        let Delivered {
+            mut outcome,
+            affected,
+            ask_again,
+        } = delivered;
+        if let SitePass::Trial(accepted) = &self.site {
+            let place = match &outcome.result {
+                PassResult::Passed => {
+                    return PhaseOutcome {
+                        status: ObjectSetPhaseStatus::clone(accepted),
+                        result: (ReconcileOutcome::Waiting, Requeue::OnEvent),
+                        affected,
+                    };
+                }
+                PassResult::Failed(_) => None,
+                _ => self.site.when_refused(false),
+            };
+            outcome.mapped = place.into_iter().collect();
+        }
+        let kind = outcome_label(&outcome);
+        let now = self.shared.clock.now();
+        let revision = &seen.loaded.revision;
+        let (status, requeue) = report_phase(&seen.old, revision, outcome, self.failures, now);
+        let requeue = ask_again.map_or(requeue, Requeue::After);
+        PhaseOutcome {
+            status,
+            result: (kind, requeue),
+            affected,
+        }
+    }
+
+    /// The status of a phase that is refused as a whole, with its place in the queue of its site.
+    fn report_refusal(&self, seen: &Seen, refusal: Refusal) -> PhaseOutcome {
+        let now = self.shared.clock.now();
+        let mut old = seen.old.clone();
         if let Some(place) = self.site.when_refused(!old.controller_of.is_empty()) {
             let mut conditions = Conditions::new(&old.conditions, self.record.generation, now);
             conditions.set_place(&[place]);
-            status.conditions = conditions.into_list();
+            old.conditions = conditions.into_list();
         }
-        status
-    }
-
-    /// What becomes of a phase whose objects were checked before older ones stop for it.
-    fn checked(
-        &self,
-        accepted: &ObjectSetPhaseStatus,
-        old: &ObjectSetPhaseStatus,
-        revision: &Revision,
-        mut outcome: Outcome,
-    ) -> PhaseOutcome {
-        let (status, result) = match &outcome.result {
-            PassResult::Passed => {
-                let result = (ReconcileOutcome::Waiting, Requeue::OnEvent);
-                (accepted.clone(), result)
-            }
-            end => {
-                let is_refused = !matches!(end, PassResult::Failed(_));
-                let place = self.site.when_refused(false).filter(|_| is_refused);
-                outcome.mapped = place.into_iter().collect();
-                let kind = outcome_label(&outcome);
-                let now = self.shared.clock.now();
-                let (status, requeue) = report_phase(old, revision, outcome, self.failures, now);
-                (status, (kind, requeue))
-            }
-        };
+        let available = ("False", refusal.reason);
+        let revision = &seen.loaded.revision;
         PhaseOutcome {
-            status,
-            result,
+            status: report_phase_unknown(&old, revision, available, &refusal.text, now),
+            result: refusal.result,
             affected: None,
         }
     }
@@ -432,7 +504,7 @@ impl PhasePass<'_> {
             })
             .unwrap_or_else(|| record.key.name.to_string());
         let mut objects = spec.objects.clone();
-        if let Some(demand) = &self.site.demand {
+        if let Some(demand) = self.site.demand() {
             stop(&mut objects, &demand.stop);
         }
         let phase = ObjectSetTemplatePhase {

@@ -14,7 +14,7 @@ use baton_sites::gate::Demand;
 use jiff::Timestamp;
 
 use super::{
-    gate::{Passage, stopped},
+    gate::{SitePass, stopped},
     objects::Objects,
 };
 
@@ -62,19 +62,27 @@ impl Stopping<'_> {
     /// However the pass ended, what counts is what the phase has: one that was refused may have nothing that could run.
     pub(super) async fn note_site(
         &self,
-        site: &Passage,
+        site: &SitePass,
         outcome: &mut Outcome,
         now: Timestamp,
     ) -> Option<Duration> {
-        let started = site.started.clone()?;
+        let SitePass::Begun {
+            started,
+            demand,
+            has_stopped,
+        } = site
+        else {
+            return None;
+        };
         outcome
             .mapped
             .retain(|it| it.type_ != started.type_ && it.type_ != STOPPED);
-        outcome.mapped.insert(0, started);
-        let demand = site.demand.as_ref()?;
-        let running = match &site.stopped {
-            Some(_) => Vec::new(),
-            None => self.running().await,
+        outcome.mapped.insert(0, started.clone());
+        let demand = demand.as_ref()?;
+        let running = if *has_stopped {
+            Vec::new()
+        } else {
+            self.running().await
         };
         let (text, again) = if running.is_empty() {
             outcome.mapped.insert(1, stopped(demand));
