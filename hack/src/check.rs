@@ -5,6 +5,7 @@ use crate::exec::Group;
 use crate::generate;
 use crate::monitoring;
 use crate::paths::Dirs;
+use crate::pure;
 use crate::tidy;
 
 /// Some checks failed; each has reported why.
@@ -41,6 +42,11 @@ pub(crate) async fn run(dirs: &Dirs) -> Result<(), Failed> {
             Err(error) => eprintln!("{error}"),
         }
         failed.push(name);
+    }
+    eprintln!("check: pure crates");
+    if let Err(error) = pure::check(dirs).await {
+        eprintln!("{error}");
+        failed.push("pure crates");
     }
     eprintln!("check: generated files");
     if let Err(error) = generate::run(true) {

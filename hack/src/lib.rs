@@ -25,6 +25,7 @@ pub mod metrics;
 mod monitoring;
 pub mod paths;
 mod pins;
+mod pure;
 mod record;
 mod test;
 mod tidy;

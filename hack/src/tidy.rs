@@ -5,22 +5,16 @@
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
+use crate::pure;
+
 /// The most lines of a file, its tests left out. Integration tests that read like a book may be longer.
 const MAX_LINES: usize = 500;
 
 /// The most columns of a line.
 const MAX_COLUMNS: usize = 120;
 
-/// The directories of code that decides from what it is given, so that each decision can be tested as a table and
-/// repeated.
-const PURE: [&str; 4] = [
-    "crates/engine/src",
-    "crates/probes/src",
-    "crates/releases/src",
-    "crates/sites/src",
-];
-
-/// What pure code must not name: clients, clocks, waiting and the world outside.
+/// What code must not name that decides from what it is given, so that each decision can be tested as a table and
+/// repeated: clients, clocks, waiting and the world outside.
 const IMPURE: [&str; 16] = [
     "kube::Client",
     "kube::Api",
@@ -78,10 +72,12 @@ pub(crate) fn check(workspace: &Path) -> Result<(), Error> {
 /// What is wrong with the file `name`, a path in the workspace.
 fn violations(name: &str, text: &str) -> Vec<String> {
     let mut found = Vec::new();
-    let is_pure = PURE.iter().any(|dir| {
-        let rest = name.strip_prefix(dir);
-        rest.is_some_and(|rest| rest.starts_with('/') || rest == ".rs")
-    });
+    let mut parts = name.split('/');
+    let is_pure = parts.next() == Some("crates")
+        && parts
+            .next()
+            .is_some_and(|name| pure::CRATES.contains(&name))
+        && parts.next() == Some("src");
     for (number, line) in (1..).zip(text.lines()) {
         // Comments may name what the code must not.
         let code = line.split("//").next().unwrap_or_default();

@@ -1,0 +1,69 @@
+//! Crates that decide from what they are given: without a client, a runtime or a clock, also in what they depend on.
+//!
+//! A build of the whole workspace cannot show that: features that one crate asks for, all get.
+
+use crate::cargo;
+use crate::exec::{self, Group};
+use crate::paths::Dirs;
+
+/// Their directories below `crates`.
+pub(crate) const CRATES: [&str; 5] = ["engine", "probes", "releases", "sites", "yaml"];
+
+/// What they must not depend on.
+const REFUSED: [&str; 4] = ["hyper", "kube-client", "rustls", "tokio"];
+
+/// Why a crate is not pure.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error(transparent)]
+    Exec(#[from] exec::Error),
+    #[error("{krate} depends on {package}: cargo tree -p {krate} -e normal -i {package}")]
+    Depends {
+        krate: String,
+        package: &'static str,
+    },
+    #[error("{0} does not compile by itself")]
+    Compile(String),
+}
+
+/// Checks what each crate depends on, and that it compiles by itself.
+pub(crate) async fn check(dirs: &Dirs) -> Result<(), Error> {
+    for krate in CRATES.map(|name| format!("baton-{name}")) {
+        let mut tree = cargo::command(dirs);
+        tree.args(["tree", "--locked", "-p", &krate, "-e", "normal"]);
+        tree.args(["--prefix", "none", "--format", "{p}"]);
+        if let Some(package) = refused(&exec::output(&mut tree).await?) {
+            return Err(Error::Depends { krate, package });
+        }
+        let mut compile = cargo::command(dirs);
+        compile.args(["check", "--locked", "-p", &krate]);
+        if !Group::spawn(&mut compile)?.wait().await?.success() {
+            return Err(Error::Compile(krate));
+        }
+    }
+    Ok(())
+}
+
+/// A refused package in a tree: a line for each, with the name first.
+fn refused(tree: &str) -> Option<&'static str> {
+    let names: Vec<_> = tree
+        .lines()
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    REFUSED.into_iter().find(|package| names.contains(package))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_client_and_a_runtime_are_refused() {
+        let pure = "baton-engine v0.1.0 (/b)\nkube v5.0.0\nhyper-text v1.0.0\nhttp v1.5.0";
+        assert_eq!(refused(pure), None);
+        for package in REFUSED {
+            let tree = format!("{pure}\n{package} v1.2.3 (*)");
+            assert_eq!(refused(&tree), Some(package));
+        }
+    }
+}
