@@ -200,7 +200,7 @@ impl AgentPhases {
             return Ok(());
         }
         let saved = save(&self.file, &self.mirrors).await;
-        saved.map_err(|error| Error::Note(error.to_string()))?;
+        saved.map_err(|error| Error::NotSaved(error.into()))?;
         self.unsaved.lock().clear();
         Ok(())
     }

@@ -209,7 +209,7 @@ impl PhasePass<'_> {
                 let delivered = self.deliver(&mut seen, &kinds).await;
                 Ok(self.report(&seen, delivered))
             }
-            Checked::Refused(refusal) => Ok(self.report_refusal(&seen, refusal)),
+            Checked::Refused(refusal) => Ok(self.report_refusal(&seen, &refusal)),
         }
     }
 
@@ -365,7 +365,7 @@ impl PhasePass<'_> {
     }
 
     /// The status of a phase that is refused as a whole, with its place in the queue of its site.
-    fn report_refusal(&self, seen: &Seen, refusal: Refusal) -> PhaseOutcome {
+    fn report_refusal(&self, seen: &Seen, refusal: &Refusal) -> PhaseOutcome {
         let now = self.shared.clock.now();
         let mut old = seen.old.clone();
         if let Some(place) = self.site.when_refused(!old.controller_of.is_empty()) {

@@ -24,9 +24,9 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Base, is_owned_by, owner_reference, uid};
-use crate::controllers::{
-    requests::{AtStep as _, Error},
-    store::Key,
+use crate::{
+    controllers::store::Key,
+    delivery::shared::{AtStep as _, Error},
 };
 
 /// Most characters of the name of a deployment in that of its record.
