@@ -29,7 +29,7 @@ use super::{
     state::{StateFile, save},
 };
 use crate::delivery::{
-    gate::{self, Gated, NoteBegun, Times, is_untouched, mates, state},
+    gate::{self, Gated, NoteBegun, Times, is_untouched, on_site_phase, state},
     heirs::phases_given,
     observed::{Observed, phases_of_siblings},
     phase_owners::PhaseOwners,
@@ -215,8 +215,8 @@ impl AgentPhases {
                 let chain = chain_label(record).to_owned();
                 self.unsaved.lock().insert(chain);
             }
-            for mate in mates(&self.observed, Some(record), now.as_deref()) {
-                self.mirrors.wakes().emit(&mate.key);
+            for waiting in on_site_phase(&self.observed, Some(record), now.as_deref()) {
+                self.mirrors.wakes().emit(&waiting.key);
             }
         }
         Ok(is_new)

@@ -269,7 +269,7 @@ impl ObjectSets {
             }
         };
         if !record.has_finalizer(FINALIZER_CACHED) {
-            self.tell_missing_previous(&record);
+            self.publish_missing_previous(&record);
         }
         let record = &self.set_up(record, true).await?;
         // A number that was filled in has made another generation of it.
@@ -296,7 +296,7 @@ impl ObjectSets {
     }
 
     /// Publishes once, as a revision begins, that it lists revisions that do not exist.
-    fn tell_missing_previous(&self, record: &RevisionRecord) {
+    fn publish_missing_previous(&self, record: &RevisionRecord) {
         let revisions = &self.observed.revisions;
         let listed = record.previous.iter().map(|name| record.key.named(name));
         let missing = listed.filter(|key| revisions.get(key).is_none());

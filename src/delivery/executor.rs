@@ -115,7 +115,7 @@ impl<K: RecordKind> Executor<'_, K> {
         let phases = &wanted.phases;
         outcome.failing_for = self.note_failing(&outcome);
         self.remember(phases, kinds, &outcome, missing);
-        self.tell_repairs(phases, &outcome).await;
+        self.publish_repairs(phases, &outcome).await;
         let affected = self.affected(phases, &outcome, by, previous);
         (outcome, affected)
     }
@@ -363,7 +363,7 @@ impl<K: RecordKind> Executor<'_, K> {
 
     /// Publishes one event for all objects that were repaired in a pass, and counts them. Of those that the account may
     /// not read it is not told who had changed them.
-    async fn tell_repairs(&self, phases: &[Phase], outcome: &Outcome) {
+    async fn publish_repairs(&self, phases: &[Phase], outcome: &Outcome) {
         let mut repaired = Vec::new();
         for (at, write) in &outcome.writes {
             let WriteResult::Repaired(drift) = write else {

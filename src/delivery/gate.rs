@@ -137,7 +137,7 @@ pub(crate) struct Times {
 }
 
 /// Whether a phase is one of a site.
-pub(crate) fn is_of_site(phase: &PhaseRecord) -> bool {
+pub(crate) fn has_site(phase: &PhaseRecord) -> bool {
     phase.annotations.contains_key(ANNOTATION_SITE)
 }
 
@@ -153,7 +153,7 @@ pub(crate) fn state(phase: &PhaseRecord) -> PhaseState {
 
 /// Whether a phase had begun before an agent got it.
 fn had_begun(phase: &PhaseRecord) -> bool {
-    let is_asked = is_of_site(phase) && phase.class() == CLASS_AGENT;
+    let is_asked = has_site(phase) && phase.class() == CLASS_AGENT;
     let origin = is_asked.then(|| Origin::read(phase).ok()).flatten();
     origin.is_some_and(|origin| origin.place().is_some_and(Place::has_begun))
 }
@@ -161,7 +161,7 @@ fn had_begun(phase: &PhaseRecord) -> bool {
 /// Whether nothing was ever written for a phase of a site.
 pub(crate) fn is_untouched(phase: &PhaseRecord) -> Result<bool, ReadError> {
     let status = phase.status()?;
-    Ok(is_of_site(phase)
+    Ok(has_site(phase)
         && status.controller_of.is_empty()
         && !matches!(state(phase).begun, Begun::Yes(_)))
 }
@@ -506,12 +506,12 @@ fn with_phases(mut member: Member, phases: &[Arc<PhaseRecord>]) -> Member {
 
 /// Trigger: a phase of a site that another one may wait for wakes the others of its chain, when it comes, goes, begins,
 /// becomes available or stops.
-pub(crate) fn mates(
+pub(crate) fn on_site_phase(
     observed: &Observed,
     old: Option<&PhaseRecord>,
     new: Option<&PhaseRecord>,
 ) -> Vec<Wake<PhaseKey>> {
-    let Some(phase) = new.or(old).filter(|phase| is_of_site(phase)) else {
+    let Some(phase) = new.or(old).filter(|phase| has_site(phase)) else {
         return Vec::new();
     };
     let part = |phase: &PhaseRecord| (state(phase), phase.deleting);

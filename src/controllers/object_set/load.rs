@@ -91,7 +91,7 @@ impl ObjectSets {
             is_impersonated: account.is_some(),
             was_refused: was_refused(&status.conditions),
             failing_since: failing_since(&status.conditions),
-            delegates_ahead: record.is_of_site(),
+            delegates_ahead: record.has_site(),
             checks_all_first: !has_begun && preflight == Ok(Preflight::All),
             ..as_revision(record)
         };

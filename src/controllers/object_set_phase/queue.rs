@@ -18,8 +18,7 @@ use baton_sites::{
 use super::ObjectSetPhases;
 use crate::delivery::{
     gate::{
-        self, Gated, NoteBegun, Times, chain, is_named, is_of_site, is_refused, not_handed_yet,
-        state,
+        self, Gated, NoteBegun, Times, chain, has_site, is_named, is_refused, not_handed_yet, state,
     },
     shared::{AtStep as _, Error},
 };
@@ -84,7 +83,7 @@ impl ObjectSetPhases {
 
     /// What an agent has to know of the place of a phase; `known`: its mirror.
     pub(super) fn place(&self, record: &PhaseRecord, known: Option<&PhaseRecord>) -> Option<Place> {
-        if !is_of_site(record) {
+        if !has_site(record) {
             return None;
         }
         let has_begun = matches!(state(record).begun, Begun::Yes(_));
@@ -129,7 +128,7 @@ impl ObjectSetPhases {
         record: &PhaseRecord,
         cluster: &str,
     ) -> Result<Option<Reconciled>, Error> {
-        if !is_of_site(record) || self.mirror_of(record, cluster).is_some() {
+        if !has_site(record) || self.mirror_of(record, cluster).is_some() {
             return Ok(None);
         }
         let Some(before) = self.not_handed_before(record, cluster) else {

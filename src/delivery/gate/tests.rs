@@ -430,7 +430,7 @@ fn phases_wake_the_others_of_their_chain_by_what_these_wait_for() {
             after
         };
         let woken = |old: Option<&PhaseRecord>, new: Option<&PhaseRecord>| {
-            let mut names: Vec<_> = mates(&observed, old, new)
+            let mut names: Vec<_> = on_site_phase(&observed, old, new)
                 .into_iter()
                 .map(|wake| wake.key.name.to_string())
                 .collect();
