@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use baton_kubernetes::error::collapse_whitespace;
+use baton_engine::texts::collapse_whitespace;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use unicode_width::UnicodeWidthStr as _;
 

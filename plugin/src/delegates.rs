@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{conditions::AVAILABLE, constants::API_VERSION};
 use baton_engine::{
+    condition_list::find_current,
     delegated::names,
     object::{Identity, controller, is_terminating, text},
 };
@@ -170,9 +171,9 @@ impl Delegate {
                 |owner| format!("{}/{}", text(owner, "kind"), text(owner, "name")),
             ),
             is_deleting: is_terminating(object),
-            available: conditions.into_iter().find(|condition| {
-                condition.type_ == AVAILABLE && condition.observed_generation == generation
-            }),
+            available: generation
+                .and_then(|generation| find_current(&conditions, AVAILABLE, generation))
+                .cloned(),
         }
     }
 }

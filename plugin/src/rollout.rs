@@ -5,6 +5,7 @@ mod refusals;
 use std::time::Duration;
 
 use baton_apis::conditions::{self, reasons::PROGRESS_DEADLINE_EXCEEDED};
+use baton_terminal::time::duration;
 use tokio::time::{Instant, timeout_at};
 
 pub(crate) use refusals::Refusals;
@@ -16,7 +17,7 @@ use crate::{
     content::Slices,
     error::Error,
     live::Follower,
-    output::{Output, format::duration, report},
+    output::{Output, report},
     progress::Progress,
     target::Target,
 };

@@ -6,7 +6,7 @@ use baton_apis::{
     conditions::CONNECTED,
     constants::{ANNOTATION_HEARTBEAT_SECONDS, HEARTBEAT},
 };
-use baton_engine::conditions::Requeue;
+use baton_engine::{condition_list::find, conditions::Requeue};
 use baton_fleet::{
     inventory::{AgentReport, ClusterLink, Inventory},
     mirror,
@@ -113,11 +113,14 @@ fn agent_report(change: &Change<PhaseKind>) -> Option<(&str, Option<AgentReport>
     if !old.status_differs(new) {
         return None;
     }
-    let conditions = new.status().unwrap_or_default().conditions;
-    let connected = conditions.into_iter().find(|c| c.type_ == CONNECTED);
-    let report = connected.map(|connected| match &*connected.status {
-        "True" => Ok(connected.message),
-        _ => Err(connected.message),
+    let status = new.status().unwrap_or_default();
+    let report = find(&status.conditions, CONNECTED).map(|connected| {
+        let message = connected.message.clone();
+        if connected.status == "True" {
+            Ok(message)
+        } else {
+            Err(message)
+        }
     });
     Some((cluster, report))
 }

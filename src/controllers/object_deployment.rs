@@ -16,6 +16,7 @@ use baton_apis::{
     },
 };
 use baton_engine::{
+    condition_list::find,
     conditions::Requeue,
     deployment::{
         Action, NewRevision, Snapshot,
@@ -318,12 +319,9 @@ fn transition(
     old: &ObjectDeploymentStatus,
     new: &ObjectDeploymentStatus,
 ) -> Option<(EventKind, &'static str, String)> {
-    let find = |status: &ObjectDeploymentStatus| {
-        let mut conditions = status.conditions.iter();
-        conditions.find(|c| c.type_ == PROGRESSING).cloned()
-    };
-    let progressing = find(new)?;
-    if find(old).is_some_and(|before| before.reason == progressing.reason) {
+    let progressing = find(&new.conditions, PROGRESSING)?;
+    if find(&old.conditions, PROGRESSING).is_some_and(|before| before.reason == progressing.reason)
+    {
         return None;
     }
     let kinds = [
@@ -338,7 +336,7 @@ fn transition(
         .find(|(reason, _)| progressing.reason == *reason)?;
     let note = match new.revision.filter(|_| reason == reasons::IDLE) {
         Some(number) => format!("Revision {number} is rolled out"),
-        None => progressing.message,
+        None => progressing.message.clone(),
     };
     Some((kind, reason, note))
 }

@@ -14,6 +14,7 @@ use baton_apis::{
     constants::{ANNOTATION_ABANDON, CLASS_DEFAULT, FINALIZER_CACHED},
 };
 use baton_engine::{
+    condition_list::find,
     conditions::{Requeue, report_phase_unknown},
     revision::{Delivery, Revision},
 };
@@ -368,11 +369,7 @@ fn warning(
     old: &ObjectSetPhaseStatus,
     new: &ObjectSetPhaseStatus,
 ) -> Option<(&'static str, String)> {
-    let find = |status: &ObjectSetPhaseStatus| {
-        let mut conditions = status.conditions.iter();
-        conditions.find(|c| c.type_ == AVAILABLE).cloned()
-    };
-    let available = find(new)?;
+    let available = find(&new.conditions, AVAILABLE)?;
     let reason = reasons::of_available(&available.reason)?;
     let is_expected = matches!(
         reason,
@@ -382,8 +379,9 @@ fn warning(
             | reasons::SKIPPED
             | reasons::STOPPING
     );
-    let is_new = find(old).is_none_or(|before| before.reason != available.reason);
-    (!is_expected && is_new).then_some((reason, available.message))
+    let is_new =
+        find(&old.conditions, AVAILABLE).is_none_or(|before| before.reason != available.reason);
+    (!is_expected && is_new).then(|| (reason, available.message.clone()))
 }
 
 /// Says that a cluster is not connected, since when and why.

@@ -14,7 +14,7 @@ use baton_apis::{
     constants::{ANNOTATION_SITE, CLASS_AGENT, LABEL_CHAIN},
 };
 use baton_engine::{
-    condition_list::Conditions,
+    condition_list::{Conditions, find, find_true},
     conditions::{Requeue, report_phase_unknown},
     delegated::names,
     mapping::MappedCondition,
@@ -258,8 +258,7 @@ pub(crate) fn ask(
 /// The place of a phase that has begun.
 fn begun_pass(old: &ObjectSetPhaseStatus, demand: Option<Demand>) -> SitePass {
     let find = |type_: &str| {
-        let mut conditions = old.conditions.iter();
-        let found = conditions.find(|it| it.type_ == type_ && it.status == "True")?;
+        let found = find_true(&old.conditions, type_)?;
         Some(MappedCondition {
             type_: type_.to_owned(),
             status: found.status.clone(),
@@ -375,7 +374,7 @@ impl Report<'_> {
 
     fn skipped(&self, message: &str) -> Gate {
         let started = Some(("False", reasons::SKIPPED, message));
-        let known = self.old.conditions.iter().find(|it| it.type_ == STARTED);
+        let known = find(&self.old.conditions, STARTED);
         // It says for good for which version it was left out.
         let (started, message) = match known {
             Some(known) if known.reason == reasons::SKIPPED => (None, &*known.message),

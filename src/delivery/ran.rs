@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use baton_apis::conditions::SUCCEEDED;
 use baton_engine::{
     ObjectKey,
+    condition_list::find,
     recreate::{content, runs_once},
     revision::{Phase, Revision, prepare},
 };
@@ -53,7 +54,7 @@ pub(crate) async fn jobs_run_before<K: RecordKind>(
         } else {
             (older.spec()?, older.status()?)
         };
-        if !status.conditions.iter().any(|it| it.type_ == SUCCEEDED) {
+        if find(&status.conditions, SUCCEEDED).is_none() {
             continue;
         }
         let theirs = prepare(revision, observed.with_slices(api, &older, spec).await?);

@@ -1,4 +1,4 @@
-//! A list of conditions being brought up to date.
+//! Lists of conditions: what is in one, and one being brought up to date.
 
 use std::collections::{BTreeMap, btree_map::Entry};
 
@@ -10,6 +10,37 @@ use crate::{
     mapping::MappedCondition,
     texts::{self, cut},
 };
+
+/// The condition of a type.
+#[must_use]
+pub fn find<'a>(list: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    list.iter().find(|condition| condition.type_ == type_)
+}
+
+/// The condition of a type, if it is true.
+#[must_use]
+pub fn find_true<'a>(list: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    list.iter()
+        .find(|condition| condition.type_ == type_ && condition.status == "True")
+}
+
+/// The condition of a type that was observed at this generation; reports on others may stand before it.
+#[must_use]
+pub fn find_current<'a>(
+    list: &'a [Condition],
+    type_: &str,
+    generation: i64,
+) -> Option<&'a Condition> {
+    list.iter().find(|condition| {
+        condition.type_ == type_ && condition.observed_generation == Some(generation)
+    })
+}
+
+/// True if the condition of a type is there and true.
+#[must_use]
+pub fn is_true(list: &[Condition], type_: &str) -> bool {
+    find_true(list, type_).is_some()
+}
 
 /// The conditions of an object, being brought up to date.
 ///
@@ -43,14 +74,13 @@ impl Conditions {
     /// The condition of a type.
     #[must_use]
     pub fn get(&self, type_: &str) -> Option<&Condition> {
-        self.list.iter().find(|condition| condition.type_ == type_)
+        find(&self.list, type_)
     }
 
     /// Whether the condition of a type is there and true.
     #[must_use]
     pub fn is_true(&self, type_: &str) -> bool {
-        self.get(type_)
-            .is_some_and(|condition| condition.status == "True")
+        is_true(&self.list, type_)
     }
 
     /// Sets a condition; a message that is too long is cut.

@@ -14,7 +14,7 @@ use baton_apis::{
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    condition_list::Conditions,
+    condition_list::{Conditions, find},
     pass::{Outcome, PassResult},
     readiness,
     revision::{Delivery, Revision},
@@ -46,9 +46,8 @@ pub struct Report {
 /// Whether the last pass, as it was reported, was stopped by what would stop the next one too.
 #[must_use]
 pub fn was_refused(previous: &[Condition]) -> bool {
-    previous.iter().any(|condition| {
-        condition.type_ == AVAILABLE
-            && condition.status == "False"
+    find(previous, AVAILABLE).is_some_and(|condition| {
+        condition.status == "False"
             && [
                 reasons::PREFLIGHT_ERROR,
                 reasons::WRITE_ERROR,
@@ -124,9 +123,8 @@ pub fn report_pass(
 /// previous status is outdated.
 fn withdraws_available(previous: &ObjectSetStatus, status: &ObjectSetStatus) -> bool {
     let available = |status: &ObjectSetStatus| {
-        let mut conditions = status.conditions.iter();
-        let available = conditions.find(|condition| condition.type_ == AVAILABLE);
-        available.map(|condition| (condition.status == "True", condition.observed_generation))
+        find(&status.conditions, AVAILABLE)
+            .map(|condition| (condition.status == "True", condition.observed_generation))
     };
     match (available(previous), available(status)) {
         (Some((true, before)), Some((false, now))) => before == now,

@@ -15,6 +15,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
 use crate::{
+    condition_list::find_current,
     mapping::{MappedCondition, handed_up},
     names::{is_label, is_label_value, is_subdomain, quoted},
 };
@@ -104,9 +105,7 @@ pub enum PhaseReport<'a> {
 impl PhaseState {
     /// A condition, if it was observed at the present generation.
     fn condition(&self, type_: &str) -> Option<&Condition> {
-        self.conditions.iter().find(|condition| {
-            condition.type_ == type_ && condition.observed_generation == Some(self.generation)
-        })
+        find_current(&self.conditions, type_, self.generation)
     }
 
     /// What its controller reported about the phase.

@@ -25,7 +25,10 @@ use baton_apis::{
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use crate::preflight;
+use crate::{
+    condition_list::{find_current, is_true},
+    preflight,
+};
 
 /// What is wanted of a deployment.
 #[derive(Clone, Debug, Default)]
@@ -157,9 +160,7 @@ impl Member {
     /// A condition, if it was observed at the present generation.
     #[must_use]
     pub fn condition(&self, type_: &str) -> Option<&Condition> {
-        self.status.conditions.iter().find(|condition| {
-            condition.type_ == type_ && condition.observed_generation == Some(self.generation)
-        })
+        find_current(&self.status.conditions, type_, self.generation)
     }
 
     fn is(&self, type_: &str) -> bool {
@@ -176,10 +177,7 @@ impl Member {
     /// Whether it was ever available while it controlled all of its objects.
     #[must_use]
     pub fn has_succeeded(&self) -> bool {
-        let conditions = self.status.conditions.iter();
-        conditions
-            .into_iter()
-            .any(|condition| condition.type_ == SUCCEEDED && condition.status == "True")
+        is_true(&self.status.conditions, SUCCEEDED)
     }
 
     /// Whether its controller has seen that it is paused.

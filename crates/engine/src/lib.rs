@@ -26,6 +26,7 @@ pub mod pass;
 pub mod preflight;
 pub mod readiness;
 pub mod recreate;
+pub mod redact;
 pub mod revision;
 pub mod slice_parts;
 pub mod stop;

@@ -25,7 +25,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use baton_engine::{diff::content_fingerprint, revision::Reach};
+use baton_engine::{condition_list::is_true, diff::content_fingerprint, revision::Reach};
 use baton_records::{
     key::{Key, OwnKind as _},
     phase::{PhaseKey, PhaseKind, PhaseRecord},
@@ -435,8 +435,7 @@ fn object(key: &PhaseKey, annotation: &str, text: &str) -> Value {
 /// Whether a status says that the objects have been taken away.
 #[must_use]
 pub fn is_archived(status: &ObjectSetPhaseStatus) -> bool {
-    let mut conditions = status.conditions.iter();
-    conditions.any(|condition| condition.type_ == ARCHIVED && condition.status == "True")
+    is_true(&status.conditions, ARCHIVED)
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::fmt::Write as _;
 
-pub use baton_engine::texts::collapse_whitespace;
+use baton_engine::texts::collapse_whitespace;
 
 /// An error and its causes in one line, each said once.
 ///

@@ -22,7 +22,6 @@ pub mod object;
 pub mod path;
 pub mod permits;
 pub mod pods;
-pub mod redact;
 pub mod request_metrics;
 pub mod storage_classes;
 pub mod store;

@@ -7,7 +7,7 @@
 use std::{fmt::Write as _, time::Duration};
 
 use baton_apis::conditions::MAX_MESSAGE_LENGTH;
-use baton_engine::texts::shorten;
+use baton_engine::{redact::without_values, texts::shorten};
 use bytes::Bytes;
 use http::{Request, StatusCode, header};
 use http_body_util::{BodyExt as _, Collected, LengthLimitError, Limited};
@@ -18,7 +18,7 @@ use kube::{
 };
 use tokio::time::timeout;
 
-use crate::{error::one_line, redact::without_values};
+use crate::error::one_line;
 
 /// How long a request other than a watch may take, the reading of its answer included. The API
 /// server gives up on a write after 34 s by itself.

@@ -20,7 +20,10 @@ use baton_apis::{
         LABEL_OBJECT_DEPLOYMENT, LABEL_PACKAGE, ON_DELETION_HAND_BACK, shipper::LABEL_RELEASE,
     },
 };
-use baton_engine::chain::ChainLink;
+use baton_engine::{
+    chain::ChainLink,
+    condition_list::{find, is_true},
+};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -301,15 +304,11 @@ impl RecordKind for RevisionKind {
     }
 
     fn status_changed(fields: &mut RevisionFields, status: &ObjectSetStatus) {
-        fields.archived = status
-            .conditions
-            .iter()
-            .any(|c| c.type_ == ARCHIVED && c.status == "True");
+        fields.archived = is_true(&status.conditions, ARCHIVED);
         if fields.archived {
             fields.inherited = None;
         }
-        let mut conditions = status.conditions.iter();
-        let available = conditions.find(|condition| condition.type_ == AVAILABLE);
+        let available = find(&status.conditions, AVAILABLE);
         fields.availability = available.map(|it| availability(&it.status, &it.reason));
         if let Some(site) = &mut fields.site {
             site.status_changed(status);
@@ -408,9 +407,8 @@ impl RevisionRecord {
     /// Whether it was available with all of its objects once, as its status says.
     #[must_use]
     pub fn has_succeeded(&self) -> bool {
-        let has =
-            |status: ObjectSetStatus| status.conditions.iter().any(|it| it.type_ == SUCCEEDED);
-        self.status().is_ok_and(has)
+        self.status()
+            .is_ok_and(|status| find(&status.conditions, SUCCEEDED).is_some())
     }
 
     /// Whether its delegated phases wait in the queue of a site.

@@ -13,6 +13,7 @@ use baton_apis::{
 };
 use baton_engine::{
     ObjectKey,
+    condition_list::find,
     handover::{Claim, Sibling, Siblings},
     object::{controlled_reference, manifest_reference},
 };
@@ -146,9 +147,7 @@ impl<'a> KnownSiblings<'a> {
         if status.controller_of.contains(wanted) || is_delegated() {
             return Some(Claim::of(name));
         }
-        if !status.conditions.iter().any(|c| c.type_ == SUCCEEDED) {
-            return None;
-        }
+        find(&status.conditions, SUCCEEDED)?;
         let content = self.content(newer);
         if content.objects.contains(wanted) {
             return Some(Claim::of(name));

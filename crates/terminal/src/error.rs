@@ -2,7 +2,8 @@
 
 use std::{error::Error, io};
 
-use baton_kubernetes::error::{self, collapse_whitespace};
+use baton_engine::texts::collapse_whitespace;
+use baton_kubernetes::error;
 use kube::core::Status;
 
 /// An error, its cause, the cause of that, and so on.

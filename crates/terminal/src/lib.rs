@@ -6,4 +6,5 @@ pub mod kubeconfig;
 pub mod output;
 pub mod proxy;
 pub mod table;
+pub mod time;
 pub mod values;

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use baton_kubernetes::redact::with_short_values;
+use baton_engine::redact::with_short_values;
 use serde_json::Value;
 
 use super::Member;

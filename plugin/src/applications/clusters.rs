@@ -7,7 +7,7 @@ use baton_apis::{
     conditions::shipper::{OPERATIONAL, READY},
     constants::shipper::ANNOTATION_RELEASE_CLUSTERS,
 };
-use baton_kubernetes::error::collapse_whitespace;
+use baton_engine::texts::collapse_whitespace;
 use baton_releases::capacity::desired_replicas;
 use serde::Serialize;
 

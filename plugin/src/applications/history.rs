@@ -3,6 +3,7 @@
 use baton_apis::{Release, ReleaseEnvironment, conditions::shipper::COMPLETE};
 use baton_releases::conditions::is_true;
 use baton_releases::hash::environment_hash;
+use baton_terminal::time::age;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
@@ -11,7 +12,6 @@ use super::{
 };
 use crate::output::{
     Output, Paint,
-    format::age,
     table::{Cell, Table},
 };
 

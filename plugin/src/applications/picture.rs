@@ -6,7 +6,7 @@ use baton_apis::{
     Release,
     constants::{CLASS_CLUSTER_PREFIX, shipper::ANNOTATION_RELEASE_CLUSTERS},
 };
-use baton_kubernetes::error::collapse_whitespace;
+use baton_engine::texts::collapse_whitespace;
 use baton_releases::application::history::{History, Member};
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use baton_terminal::time::age;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
@@ -11,7 +12,6 @@ use super::{
 use crate::{
     output::{
         Output, Paint,
-        format::age,
         table::{Cell, Table},
     },
     tree::{

@@ -11,7 +11,7 @@ use baton_apis::{
         },
     },
 };
-use baton_kubernetes::error::collapse_whitespace;
+use baton_engine::texts::collapse_whitespace;
 use baton_releases::{
     application::history::{History, Member},
     conditions::find,

@@ -4,6 +4,7 @@ use baton_apis::{
     LifecycleState, ObjectDeploymentSpec, ObjectDeploymentStatus, ObjectSetSpec, ObjectSetStatus,
     conditions, constants::ANNOTATION_CHANGE_CAUSE,
 };
+use baton_engine::condition_list::{find, is_true};
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference},
     jiff::Timestamp,
@@ -108,13 +109,11 @@ where
     }
 
     pub(crate) fn condition(&self, type_: &str) -> Option<&Condition> {
-        let mut conditions = self.status.conditions().iter();
-        conditions.find(|condition| condition.type_ == type_)
+        find(self.status.conditions(), type_)
     }
 
     pub(crate) fn is_true(&self, type_: &str) -> bool {
-        self.condition(type_)
-            .is_some_and(|condition| condition.status == "True")
+        is_true(self.status.conditions(), type_)
     }
 }
 

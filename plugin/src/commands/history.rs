@@ -4,6 +4,7 @@ mod application;
 mod describe;
 mod site;
 
+use baton_terminal::time::age;
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -17,7 +18,7 @@ use crate::{
     error::Error,
     output::{
         Output, Paint,
-        format::{Format, age, objects},
+        format::{Format, objects},
         report,
         table::{Cell, Table},
     },

@@ -8,6 +8,7 @@ pub(crate) mod site;
 
 use std::time::Duration;
 
+use baton_terminal::time::duration;
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 
@@ -17,7 +18,7 @@ use crate::{
     chain,
     error::Error,
     output::{
-        format::{DocumentFormat, document, duration},
+        format::{DocumentFormat, document},
         report,
     },
     rollout::{Outcome, SubjectSlices, follow, judge},

@@ -5,6 +5,7 @@ mod site;
 use std::{str::FromStr, time::Duration};
 
 use baton_apis::conditions;
+use baton_terminal::time::duration;
 use clap::Args;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -14,10 +15,7 @@ use crate::{
     chain::{Chain, Revision},
     content::Slices,
     error::Error,
-    output::{
-        format::{duration, name},
-        report,
-    },
+    output::{format::name, report},
     progress::Progress,
     rollout::{Outcome, judge, title, watch_until},
     sites::target::SiteTarget,

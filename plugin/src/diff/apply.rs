@@ -10,9 +10,9 @@ use baton_engine::handover::{Adoption, Claim, Sibling, Siblings, classify, decid
 use baton_engine::keep::is_kept;
 use baton_engine::object::{controller, is_terminating, text};
 use baton_engine::recreate::runs_once;
+use baton_engine::redact::with_short_values;
 use baton_engine::revision::{Desired, Revision as Next};
 use baton_engine::{Gvk, ObjectKey};
-use baton_kubernetes::redact::with_short_values;
 use serde_json::Value;
 
 use super::clean::{clean, clean_live};

@@ -1,6 +1,6 @@
 //! Tables as kubectl prints them: upper-case headings, no lines, three blanks between columns.
 
-use baton_kubernetes::error::collapse_whitespace;
+use baton_engine::texts::collapse_whitespace;
 use baton_terminal::table::{self, GAP, kubectl_table};
 use comfy_table::{ColumnConstraint::LowerBoundary, Width};
 use unicode_width::UnicodeWidthStr as _;

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 
 use baton_apis::conditions::PROGRESSING;
+use baton_engine::condition_list::find;
 use baton_sites::rollout::strategy::deadline;
 use k8s_openapi::jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use super::{
     cluster::SiteCluster,
-    read::{Observed, find, status},
+    read::{Observed, status},
     state::{Known, Rollout, SitePicture, SiteState},
 };
 use crate::args::timeout;

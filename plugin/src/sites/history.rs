@@ -2,17 +2,18 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use baton_engine::condition_list::find;
+use baton_terminal::time::age;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    read::{Observed, find, status},
+    read::{Observed, status},
     record::Records,
     state::runs,
 };
 use crate::output::{
     Output, Paint,
-    format::age,
     table::{Cell, Table},
 };
 

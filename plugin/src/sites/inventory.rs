@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::UpgradeWindow;
 use baton_sites::window::Windows;
+use baton_terminal::time::age;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
@@ -15,7 +16,7 @@ use super::{
 use crate::{
     output::{
         Output, Paint,
-        format::{age, first},
+        format::first,
         table::{Cell, Table},
     },
     tree::Health,

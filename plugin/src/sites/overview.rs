@@ -1,11 +1,13 @@
 //! An application for sites: the deployments that bring it there, and the versions that are kept.
 
 use baton_apis::{SiteApplication, SiteDeployment, conditions::KEPT};
+use baton_engine::condition_list::find;
+use baton_terminal::time::age;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    read::{application, deployments_of, find, status},
+    read::{application, deployments_of, status},
     record::Records,
     render::paint,
     target::{SiteKind, SiteTarget},
@@ -16,7 +18,6 @@ use crate::{
     error::Error,
     output::{
         Output, Paint,
-        format::age,
         table::{Cell, Table},
     },
     tree::render::{Branches, Node, place},

@@ -8,7 +8,6 @@ use baton_apis::{
 };
 use baton_kubernetes::wire::escape;
 use baton_terminal::error::is_not_served;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -100,11 +99,6 @@ fn placed<'v>(
 /// What was reported of a deployment.
 pub(crate) fn status(deployment: &SiteDeployment) -> SiteDeploymentStatus {
     deployment.status.clone().unwrap_or_default()
-}
-
-/// A condition of a deployment or an application.
-pub(crate) fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|condition| condition.type_ == type_)
 }
 
 /// Revisions of a deployment; of one site where that is named.

@@ -1,5 +1,6 @@
 //! A deployment to sites as text: waves, with the sites that people want to see first.
 
+use baton_terminal::time::age;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
@@ -11,7 +12,6 @@ use super::{
 use crate::{
     output::{
         Output, Paint,
-        format::age,
         table::{Cell, Table},
     },
     tree::render::{Branches, Node, place},

@@ -1,11 +1,12 @@
 //! How a site is, as far as the present rollout is concerned.
 
 use baton_apis::{FailingSite, conditions::reasons};
+use baton_terminal::time::duration;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 
 use super::revision::{Report, SiteRevision};
-use crate::{output::format::duration, tree::Health};
+use crate::tree::Health;
 
 /// How a site is. Those that people want to see first come first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]

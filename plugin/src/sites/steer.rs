@@ -4,11 +4,12 @@ use baton_apis::{
     EVERY_VERSION, SiteDeployment,
     conditions::{ABORTED, PROGRESSING, reasons},
 };
+use baton_engine::condition_list::find;
 use k8s_openapi::jiff::{Timestamp, Unit};
 use serde_json::{Value, json};
 use thiserror::Error;
 
-use super::read::{find, status};
+use super::read::status;
 
 /// Why nothing is written.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

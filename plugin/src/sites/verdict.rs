@@ -4,10 +4,10 @@ use baton_apis::{
     SiteDeployment,
     conditions::{ABORTED, AVAILABLE, PLACED, PROGRESSING, STALLED, WAITING, reasons},
 };
-use baton_kubernetes::error::collapse_whitespace;
+use baton_engine::{condition_list::find, texts::collapse_whitespace};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
-use super::read::{find, status};
+use super::read::status;
 use crate::rollout::Outcome;
 
 /// How a rollout over sites is.

@@ -1,6 +1,6 @@
 //! From the picture to text: branches, aligned columns, messages wrapped beside or below their row.
 
-use baton_kubernetes::error::collapse_whitespace;
+use baton_engine::texts::collapse_whitespace;
 
 use super::{ChainPicture, Health, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture};
 use crate::output::{

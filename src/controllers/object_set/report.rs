@@ -6,7 +6,10 @@ use baton_apis::{
     ObjectSetStatus,
     conditions::{ARCHIVED, AVAILABLE, IN_TRANSITION, SUCCEEDED, reasons},
 };
-use baton_engine::conditions::Report;
+use baton_engine::{
+    condition_list::{find, find_true, is_true},
+    conditions::Report,
+};
 use baton_kubernetes::events::EventKind;
 use baton_records::revision::RevisionRecord;
 use baton_runtime::{controller::Reconciled, outcomes::ReconcileOutcome};
@@ -65,12 +68,8 @@ impl ObjectSets {
 
     /// Updates the metric series of a revision.
     pub(super) fn report_series(&self, record: &RevisionRecord, status: &ObjectSetStatus) {
-        let find = |type_: &str| {
-            let mut conditions = status.conditions.iter();
-            conditions.find(|c| c.type_ == type_ && c.status == "True")
-        };
-        let succeeded = find(SUCCEEDED)
-            .filter(|_| find(ARCHIVED).is_none())
+        let succeeded = find_true(&status.conditions, SUCCEEDED)
+            .filter(|_| !is_true(&status.conditions, ARCHIVED))
             .map(|condition| condition.last_transition_time.0.as_second());
         self.series.report(&ObjectSetFigures {
             namespace: record.key.namespace.to_string(),
@@ -88,27 +87,19 @@ fn transitions(
     old: &ObjectSetStatus,
     new: &ObjectSetStatus,
 ) -> Vec<(EventKind, &'static str, String)> {
-    let find = |status: &ObjectSetStatus, type_: &str| {
-        let mut conditions = status.conditions.iter();
-        conditions
-            .find(|condition| condition.type_ == type_)
-            .cloned()
-    };
     let mut events = Vec::new();
-    let before = find(old, AVAILABLE);
-    if let Some(available) = find(new, AVAILABLE)
-        && before.as_ref().is_none_or(|before| {
+    let before = find(&old.conditions, AVAILABLE);
+    if let Some(available) = find(&new.conditions, AVAILABLE)
+        && before.is_none_or(|before| {
             before.status != available.status || before.reason != available.reason
         })
         && let Some(reason) = reasons::of_available(&available.reason)
     {
-        let was_available = before
-            .as_ref()
-            .is_some_and(|before| before.status == "True");
+        let was_available = is_true(&old.conditions, AVAILABLE);
         // Probes that do not pass yet are no alarm: neither those of a first rollout nor those of a revision whose
         // objects a newer one is changing.
         let is_expected = reason == reasons::PROBE_FAILURE
-            && (!was_available || find(new, IN_TRANSITION).is_some());
+            && (!was_available || find(&new.conditions, IN_TRANSITION).is_some());
         let kind = if available.status == "True" || is_expected {
             EventKind::Normal
         } else {
@@ -116,10 +107,10 @@ fn transitions(
         };
         // A rollout that goes well says so once, as `Succeeded` does.
         if available.status != "True" || before.is_some() {
-            events.push((kind, reason, available.message));
+            events.push((kind, reason, available.message.clone()));
         }
     }
-    if find(new, ARCHIVED).is_some_and(|condition| condition.status == "True") {
+    if is_true(&new.conditions, ARCHIVED) {
         let text = "All objects that no other revision owns are gone.".to_owned();
         events.push((EventKind::Normal, reasons::ARCHIVED, text));
     }

@@ -6,6 +6,8 @@ use baton_apis::conditions::{AVAILABLE, reasons};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
+use crate::condition_list::{find, find_current};
+
 /// How long a revision that is refused for the first time, or collides, waits without an event before it is requeued.
 pub const MISCONFIGURATION_RETRY: Duration = Duration::from_secs(30);
 
@@ -26,12 +28,8 @@ pub enum Requeue {
 /// The requeue of something that is refused for this reason.
 #[must_use]
 pub fn requeue_refused(previous: &[Condition], reason: &str, generation: i64) -> Requeue {
-    let stands = previous.iter().any(|condition| {
-        condition.type_ == AVAILABLE
-            && condition.status == "False"
-            && condition.reason == reason
-            && condition.observed_generation == Some(generation)
-    });
+    let stands = find_current(previous, AVAILABLE, generation)
+        .is_some_and(|condition| condition.status == "False" && condition.reason == reason);
     if stands {
         Requeue::Refused
     } else {
@@ -54,11 +52,8 @@ pub fn next_look(failing_for: Duration) -> Duration {
 /// Since when objects have failed their probes, as it was reported last.
 #[must_use]
 pub fn failing_since(previous: &[Condition]) -> Option<Timestamp> {
-    let mut conditions = previous.iter();
-    let failing = conditions.find(|condition| {
-        condition.type_ == AVAILABLE
-            && condition.status == "False"
-            && condition.reason == reasons::PROBE_FAILURE
+    let failing = find(previous, AVAILABLE).filter(|condition| {
+        condition.status == "False" && condition.reason == reasons::PROBE_FAILURE
     })?;
     Some(failing.last_transition_time.0)
 }

@@ -6,6 +6,7 @@ use baton_apis::{
     ClusterStatus,
     conditions::{CONNECTED, reasons},
 };
+use baton_engine::condition_list::find;
 use jiff::{SignedDuration, Timestamp};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
@@ -139,8 +140,7 @@ impl Health {
 }
 
 fn connected(status: &ClusterStatus) -> Option<&Condition> {
-    let conditions = &mut status.conditions.iter();
-    conditions.find(|condition| condition.type_ == CONNECTED)
+    find(&status.conditions, CONNECTED)
 }
 
 #[cfg(test)]

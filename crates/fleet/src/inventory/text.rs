@@ -1,6 +1,6 @@
 //! Errors in one line, not too long.
 
-use baton_kubernetes::error::collapse_whitespace;
+use baton_engine::texts::collapse_whitespace;
 
 /// The beginning of a text, as one line of at most `length` characters.
 pub(super) fn excerpt(text: &str, length: usize) -> String {

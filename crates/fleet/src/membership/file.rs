@@ -7,7 +7,7 @@ use std::{
 };
 
 use baton_apis::ClusterConnection;
-use baton_kubernetes::error::collapse_whitespace;
+use baton_engine::texts::collapse_whitespace;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::Value;
 

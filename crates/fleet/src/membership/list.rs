@@ -1,9 +1,9 @@
 //! `baton cluster list`.
 
-use baton_kubernetes::error::collapse_whitespace;
+use baton_engine::texts::collapse_whitespace;
 use baton_terminal::{
     output::{print, say},
-    table,
+    table, time,
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -87,8 +87,8 @@ fn cells(cluster: &Value, now: Timestamp) -> Vec<String> {
             text.to_owned()
         }
     };
-    let age = |time: &str| match time.parse() {
-        Ok(then) => age(then, now),
+    let age = |text: &str| match text.parse() {
+        Ok(then) => time::age(Some(then), now),
         Err(_) => NONE.to_owned(),
     };
     let connected = connected(cluster);
@@ -132,17 +132,6 @@ fn state(status: &str, reason: &str) -> String {
         ("", _) => "Unknown".to_owned(),
         ("True", _) | (_, "") => status.to_owned(),
         _ => format!("{status} ({reason})"),
-    }
-}
-
-/// How long ago something was: `90s`, `5m`, `3h`, `12d`. Never negative, as clocks differ.
-fn age(then: Timestamp, now: Timestamp) -> String {
-    let seconds = now.duration_since(then).as_secs().max(0);
-    match seconds {
-        0..120 => format!("{seconds}s"),
-        120..7_200 => format!("{}m", seconds / 60),
-        7_200..172_800 => format!("{}h", seconds / 3_600),
-        _ => format!("{}d", seconds / 86_400),
     }
 }
 
@@ -229,18 +218,16 @@ edge   Pull         <none>   Unknown                <none>   <none>    0s    \
     }
 
     #[test]
-    fn an_age_has_one_unit_and_is_never_negative() {
-        for (seconds, expected) in [
-            (-5, "0s"),
-            (119, "119s"),
-            (120, "2m"),
-            (7_199, "119m"),
-            (7_200, "2h"),
-            (172_799, "47h"),
-            (172_800, "2d"),
+    fn ages_are_those_of_kubectl() {
+        let [_, mut cluster] = clusters();
+        for (created, expected) in [
+            ("2026-08-01T02:00:05Z", "0s"),
+            ("2026-08-01T01:57:30Z", "2m30s"),
+            ("2026-08-01T00:00:00Z", "120m"),
+            ("2026-07-29T00:00:00Z", "3d2h"),
         ] {
-            let then = now() - jiff::SignedDuration::from_secs(seconds);
-            assert_eq!(age(then, now()), expected);
+            cluster["metadata"]["creationTimestamp"] = created.into();
+            assert_eq!(cells(&cluster, now())[6], expected, "{created}");
         }
     }
 }

@@ -7,6 +7,7 @@ use baton_apis::{
     conditions::{AVAILABLE, STARTED, SUCCEEDED, reasons},
     constants::{ANNOTATION_SITE, LABEL_CHAIN},
 };
+use baton_engine::condition_list::{find, find_true};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Deserialize;
@@ -101,19 +102,15 @@ impl SiteOf {
 
 impl SiteProgress {
     fn of(conditions: &[Condition]) -> Self {
-        let find = |type_: &str| conditions.iter().find(|it| it.type_ == type_);
-        let is_true = |condition: &&Condition| condition.status == "True";
-        let started = find(STARTED).filter(is_true);
-        let available = find(AVAILABLE);
-        let unavailable = available.filter(|it| !is_true(it));
+        let started = find_true(conditions, STARTED);
+        let available = find(conditions, AVAILABLE);
+        let unavailable = available.filter(|it| it.status != "True");
         Self {
             available_since: available.map(|it| it.last_transition_time.0),
             message: unavailable.map(|it| it.message.as_str().into()),
             started: started.map(|it| it.last_transition_time.0),
             is_stopping: started.is_some_and(|it| it.reason == reasons::STOPPING),
-            succeeded: find(SUCCEEDED)
-                .filter(is_true)
-                .map(|it| it.last_transition_time.0),
+            succeeded: find_true(conditions, SUCCEEDED).map(|it| it.last_transition_time.0),
         }
     }
 }

@@ -1,6 +1,7 @@
 //! How far a phase of a site is, as its conditions say.
 
 use baton_apis::conditions::{AVAILABLE, STARTED, STOPPED, reasons};
+use baton_engine::condition_list::{find, find_current, find_true};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -56,9 +57,7 @@ impl PhaseState {
     /// Reads the conditions of a phase of a generation.
     #[must_use]
     pub fn of(conditions: &[Condition], generation: i64) -> Self {
-        let find = |type_: &str| conditions.iter().find(|it| it.type_ == type_);
-        let is_true = |condition: &&Condition| condition.status == "True";
-        let started = find(STARTED);
+        let started = find(conditions, STARTED);
         let begun = started.map_or(Begun::Not, |started| {
             let since = started.last_transition_time.0;
             match (&*started.status, &*started.reason) {
@@ -71,16 +70,15 @@ impl PhaseState {
         // One that has not begun may be refused for reasons that are none of its own, as that its cluster is closed.
         let is_checked = begun != Begun::Not
             || started.is_some_and(|started| started.reason == reasons::PREFLIGHT_ERROR);
-        let available = find(AVAILABLE);
-        let available = available.filter(|it| it.observed_generation == Some(generation));
+        let available = find_current(conditions, AVAILABLE, generation);
         let is_refusal = |it: &Condition| {
             it.status == "False" && reasons::REFUSALS.contains(&it.reason.as_str())
         };
         Self {
             begun,
-            is_available: available.as_ref().is_some_and(is_true),
+            is_available: available.is_some_and(|it| it.status == "True"),
             is_refused: is_checked && available.is_some_and(is_refusal),
-            stopped: find(STOPPED).filter(is_true).map(|it| it.message.clone()),
+            stopped: find_true(conditions, STOPPED).map(|it| it.message.clone()),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Which rollout it is, and whether it may go on.
 
 use baton_apis::conditions::{ABORTED, reasons};
-use baton_engine::chain_names::next_number;
+use baton_engine::{chain_names::next_number, condition_list::find_true};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::{
@@ -197,9 +197,7 @@ pub(super) fn is_withdrawn(aborted: Option<&Course<'_>>, site: &Site, revision: 
 
 /// The condition that says that the rollout was aborted.
 pub(super) fn aborted(conditions: &[Condition]) -> Option<&Condition> {
-    conditions
-        .iter()
-        .find(|it| it.type_ == ABORTED && it.status == "True")
+    find_true(conditions, ABORTED)
 }
 
 /// Whether an aborted rollout put the versions before it back.

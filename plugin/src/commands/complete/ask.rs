@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
-use baton_kubernetes::error::collapse_whitespace;
+use baton_engine::texts::collapse_whitespace;
 use baton_terminal::kubeconfig::{self, ConnectionArgs};
 
 use super::Candidates;

@@ -1,13 +1,13 @@
 //! Drift in a table, and for programs.
 
 use baton_engine::{ObjectKey, diff::drift::Drift};
+use baton_terminal::time::age;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{Row, State};
 use crate::output::{
     Paint,
-    format::age,
     table::{Cell, Table},
 };
 

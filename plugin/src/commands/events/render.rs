@@ -1,5 +1,6 @@
 //! Events as lines of one table that goes on.
 
+use baton_terminal::time::age;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
@@ -7,7 +8,7 @@ use crate::{
     events::{Occurrence, time},
     output::{
         Output, Paint,
-        format::{age, text_at},
+        format::text_at,
         table::{Cell, Table},
     },
 };

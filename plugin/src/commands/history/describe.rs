@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use baton_apis::{CollisionProtection, ObjectSetProbe, Probe, conditions::GENERAL};
-use baton_engine::revision::Desired;
-use baton_kubernetes::error::collapse_whitespace;
+use baton_engine::{revision::Desired, texts::collapse_whitespace};
+use baton_terminal::time::age;
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector},
     jiff::Timestamp,
@@ -16,7 +16,6 @@ use crate::{
     diff::describe as object_name,
     output::{
         Output, Paint,
-        format::age,
         table::{Cell, Table},
     },
 };

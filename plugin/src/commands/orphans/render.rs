@@ -1,11 +1,12 @@
 //! Orphans in a table.
 
 use baton_apis::constants::ANNOTATION_REVISION;
+use baton_terminal::time::age;
 use k8s_openapi::jiff::Timestamp;
 
 use super::find::Orphan;
 use crate::output::{
-    format::{age, name, text_at},
+    format::{name, text_at},
     table::Table,
 };
 

@@ -1,5 +1,7 @@
 //! `rollback` of an Application: an older Release's environment as its template, in all clusters.
 
+use baton_terminal::time::duration;
+
 use super::RollbackArgs;
 use crate::{
     applications::{
@@ -16,7 +18,7 @@ use crate::{
     commands::{Exit, pause::note},
     connect::{Body, Cluster, Write},
     error::Error,
-    output::{format::duration, report},
+    output::report,
     rollout::Outcome,
 };
 

@@ -1,5 +1,6 @@
 //! `rollback` of a deployment to sites: an older version for all of them.
 
+use baton_terminal::time::duration;
 use k8s_openapi::jiff::Timestamp;
 
 use super::RollbackArgs;
@@ -9,7 +10,7 @@ use crate::{
     commands::{Exit, pause::note, status::site::line},
     connect::{Body, Cluster, Write},
     error::Error,
-    output::{format::duration, report},
+    output::report,
     rollout::Outcome,
     sites::{
         bars::{NOUN, bars},

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use baton_apis::{Release, ShipperCondition};
+use baton_terminal::time::{age, duration};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -22,7 +23,7 @@ use crate::{
     error::Error,
     output::{
         Output, Paint,
-        format::{age, document, duration},
+        format::document,
         report,
         table::{Cell, Table},
     },

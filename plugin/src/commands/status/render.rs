@@ -6,8 +6,8 @@ use baton_apis::{
     ControlledObjectReference, WaitingForObject,
     conditions::{AVAILABLE, GENERAL, reasons::COLLISION_DETECTED},
 };
-use baton_engine::delegated::UNREPORTED;
-use baton_kubernetes::error::collapse_whitespace;
+use baton_engine::{delegated::UNREPORTED, texts::collapse_whitespace};
+use baton_terminal::time::age;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde_json::{Value, json};
 
@@ -16,7 +16,7 @@ use crate::{
     content::{SERVED, is_served},
     output::{
         Output, Paint,
-        format::{age, first, name},
+        format::{first, name},
         table::{Cell, Table},
     },
     rollout::{Outcome, Rollout, title},

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use baton_apis::conditions::GENERAL;
+use baton_terminal::time::duration;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde_json::{Value, json};
 
@@ -15,7 +16,7 @@ use crate::{
     error::Error,
     output::{
         Output, Paint,
-        format::{document, duration},
+        format::document,
         report,
         table::{Cell, Table},
     },

@@ -1,6 +1,7 @@
 //! `wait` for a deployment to sites.
 
 use baton_apis::{SiteDeployment, conditions};
+use baton_engine::condition_list::find;
 
 use super::{Goal, Reached, WaitArgs, finish, judge_condition};
 use crate::{
@@ -10,12 +11,7 @@ use crate::{
     follow,
     progress::Progress,
     rollout::Outcome,
-    sites::{
-        follow::DeploymentFollower,
-        read::{find, status},
-        target::SiteTarget,
-        verdict::judge,
-    },
+    sites::{follow::DeploymentFollower, read::status, target::SiteTarget, verdict::judge},
 };
 
 pub(crate) async fn run(

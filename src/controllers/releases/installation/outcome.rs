@@ -1,6 +1,7 @@
 //! What the revision of a Release says of its cluster.
 
 use baton_apis::conditions::{AVAILABLE, reasons};
+use baton_engine::condition_list::find;
 use baton_fleet::inventory::ClusterLink;
 use baton_records::revision::RevisionRecord;
 use baton_releases::targets::{
@@ -26,11 +27,7 @@ pub(super) fn of(revision: &RevisionRecord, link: &ClusterLink) -> InstallationO
         Ok(status) => status,
         Err(error) => return Err(Failure::new(Cause::Read, error)),
     };
-    let available = status
-        .conditions
-        .into_iter()
-        .find(|it| it.type_ == AVAILABLE);
-    let Some(available) = available else {
+    let Some(available) = find(&status.conditions, AVAILABLE) else {
         return Ok(Progress::InProgress(String::new()));
     };
     if available.status == "True" {
@@ -38,15 +35,15 @@ pub(super) fn of(revision: &RevisionRecord, link: &ClusterLink) -> InstallationO
     }
     match available.reason.as_str() {
         reasons::COLLISION_DETECTED | reasons::PREFLIGHT_ERROR | reasons::WRITE_ERROR => {
-            Err(Failure::new(Cause::Refused, available.message))
+            Err(Failure::new(Cause::Refused, &available.message))
         }
         // Everything is there, and what it does not control is a newer Release's.
         reasons::NOT_IN_CONTROL => Ok(Progress::Installed),
         // It is woken by the revision.
         reasons::CLUSTER_UNREACHABLE | reasons::LIST_FAILED => {
-            Err(Failure::new(Cause::NoClient, available.message))
+            Err(Failure::new(Cause::NoClient, &available.message))
         }
-        _ => Ok(Progress::InProgress(available.message)),
+        _ => Ok(Progress::InProgress(available.message.clone())),
     }
 }
 

@@ -4,6 +4,7 @@ use baton_apis::{
     SiteDeploymentStatus,
     conditions::{ABORTED, PLACED, PROGRESSING, WAITING, reasons},
 };
+use baton_engine::condition_list::find;
 use baton_kubernetes::events::EventKind;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
@@ -43,8 +44,8 @@ pub(super) fn between(old: &SiteDeploymentStatus, new: &SiteDeploymentStatus) ->
     }
     let mut changed = |type_: &str, status: &str, reason: &str, kind, told: &'static str| {
         let is_it = |it: &Condition| it.status == status && it.reason == reason;
-        let before = find(old, type_).is_some_and(is_it) && old.rollout == new.rollout;
-        if let Some(now) = find(new, type_).filter(|it| is_it(it) && !before) {
+        let before = find(&old.conditions, type_).is_some_and(is_it) && old.rollout == new.rollout;
+        if let Some(now) = find(&new.conditions, type_).filter(|it| is_it(it) && !before) {
             events.push(Event::new(kind, told, now.message.clone()));
         }
     };
@@ -89,10 +90,6 @@ pub(super) fn between(old: &SiteDeploymentStatus, new: &SiteDeploymentStatus) ->
         "Overlapping",
     );
     events
-}
-
-fn find<'a>(status: &'a SiteDeploymentStatus, type_: &str) -> Option<&'a Condition> {
-    status.conditions.iter().find(|it| it.type_ == type_)
 }
 
 #[cfg(test)]
