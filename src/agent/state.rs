@@ -30,10 +30,7 @@ use tokio::{task::spawn_blocking, time::sleep};
 use tracing::warn;
 
 use baton_fleet::mirror::KIND;
-use baton_records::{
-    phase::PhaseRecord,
-    record::{ReadError, Record},
-};
+use baton_records::record::{ReadError, Record};
 
 use super::mirrors::{Mirrors, Saved};
 
