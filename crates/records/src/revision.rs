@@ -267,7 +267,7 @@ impl RecordKind for RevisionKind {
             })
         });
         let deployment = labels.get(LABEL_OBJECT_DEPLOYMENT);
-        let site = SiteOf::read(self, &labels, &annotations, raw_status)?;
+        let site = SiteOf::read(self, &labels, &annotations, creation_timestamp, raw_status)?;
         let chain = labels.get(LABEL_CHAIN).filter(|_| site.is_none());
         let release = chain.map(|chain| {
             Box::new(ReleaseOf {

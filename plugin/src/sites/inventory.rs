@@ -106,7 +106,7 @@ fn line(cluster: SiteCluster, chains: BTreeMap<Owner, Vec<SiteRevision>>) -> Sit
         let mut queued = chain.iter().filter(|one| one.is_queued());
         let head = queued.next();
         queue += queued.count() + usize::from(head.is_some());
-        let message = head.and_then(|head| Some(head.available.as_ref()?.message.clone()));
+        let message = head.map(|head| head.message().to_owned());
         waits.extend(message.filter(|message| !message.is_empty()));
         if head.is_some() || chain.iter().any(SiteRevision::is_live) {
             running.push(Running {

@@ -1,12 +1,13 @@
 //! A deployment to sites as text: waves, with the sites that people want to see first.
 
+use baton_sites::rollout::standing::SiteState;
 use baton_terminal::time::age;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
     fleet::{Counts, Fleet},
     read::{Observed, status},
-    state::{SitePicture, SiteState},
+    state::{SitePicture, words},
     verdict::{Verdict, judge},
 };
 use crate::{
@@ -138,7 +139,7 @@ fn waves(observed: &Observed, fleet: &Fleet, chosen: &[&SitePicture], now: Times
 }
 
 fn site(drawn: &SitePicture, now: Timestamp) -> Node {
-    let state = format!(" {}", drawn.state.words());
+    let state = format!(" {}", words(drawn.state));
     let queue = match drawn.queue {
         0 => String::new(),
         queue => queue.to_string(),

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use baton_apis::conditions::GENERAL;
+use baton_sites::rollout::standing::SiteState;
 use baton_terminal::time::duration;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde_json::{Value, json};
@@ -28,7 +29,6 @@ use crate::{
         overview::Overview,
         read::{Observed, read, status},
         render::about,
-        state::SiteState,
         target::{SiteKind, SiteTarget},
         verdict::{Verdict, judge},
     },
