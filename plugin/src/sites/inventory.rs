@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_apis::UpgradeWindow;
 use baton_sites::window::Windows;
 use baton_terminal::time::age;
+use baton_view::tree::Health;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
@@ -13,13 +14,10 @@ use super::{
     revision::SiteRevision,
     state::runs,
 };
-use crate::{
-    output::{
-        Output, Paint,
-        format::first,
-        table::{Cell, Table},
-    },
-    tree::Health,
+use crate::output::{
+    Output, Paint,
+    format::first,
+    table::{Cell, Table},
 };
 
 /// How many labels and deployments of a site a line names.

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{
-    SiteApplication, SiteDeployment, SiteDeploymentStatus,
-    constants::{API_VERSION, LABEL_SITE_DEPLOYMENT},
+    SiteApplication, SiteDeployment, SiteDeploymentStatus, constants::LABEL_SITE_DEPLOYMENT, kinds,
+    url::escape,
 };
-use baton_kubernetes::wire::escape;
 use baton_sites::placement::record;
 use baton_terminal::error::is_not_served;
+use baton_view::lists::{ListQuery, ListRequest};
 use k8s_openapi::api::apps::v1::ControllerRevision;
 use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::Value;
@@ -18,10 +18,7 @@ use super::{
     revision::SiteRevision,
     target::{SiteKind, SiteTarget},
 };
-use crate::{
-    connect::{Cluster, ListQuery, ListRequest},
-    error::Error,
-};
+use crate::{connect::Cluster, error::Error};
 
 /// A deployment to sites with all that belongs to it.
 #[derive(Clone, Debug)]
@@ -97,10 +94,7 @@ pub(crate) fn status(deployment: &SiteDeployment) -> SiteDeploymentStatus {
 /// Revisions of a deployment; of one site where that is named.
 pub(crate) fn revisions(namespace: &str, deployment: &str) -> ListRequest {
     ListRequest {
-        path: format!(
-            "/apis/{API_VERSION}/namespaces/{}/objectsets",
-            escape(namespace)
-        ),
+        path: kinds::OBJECT_SET.path(Some(namespace)),
         query: labelled(deployment),
     }
 }
@@ -122,10 +116,7 @@ pub(crate) fn records_path(namespace: &str) -> String {
 }
 
 fn labelled(deployment: &str) -> ListQuery {
-    ListQuery {
-        labels: Some(format!("{LABEL_SITE_DEPLOYMENT}={deployment}")),
-        ..ListQuery::default()
-    }
+    ListQuery::labelled(format!("{LABEL_SITE_DEPLOYMENT}={deployment}"))
 }
 
 /// Reads a deployment with its sites, however many: the object, and three lists.
@@ -178,7 +169,7 @@ pub(crate) async fn deployments_of(
     cluster: &Cluster,
     application: &str,
 ) -> Result<Vec<SiteDeployment>, Error> {
-    let path = SiteKind::Deployment.path(&cluster.namespace);
+    let path = kinds::SITE_DEPLOYMENT.path(Some(&cluster.namespace));
     let found = cluster.list_at(&path, &ListQuery::default()).await;
     let found = found.map_err(|error| unserved(cluster, SiteKind::Deployment, error))?;
     let parsed = found.into_iter().filter_map(|object| {
@@ -202,7 +193,7 @@ pub(crate) fn unserved(cluster: &Cluster, kind: SiteKind, error: Error) -> Error
     match error {
         Error::Refused(status) if is_not_served(&status) => Error::NoSites {
             server: cluster.server.clone(),
-            kind: kind.plural(),
+            kind: kind.plural,
         },
         error => error,
     }
@@ -212,8 +203,7 @@ pub(crate) fn unserved(cluster: &Cluster, kind: SiteKind, error: Error) -> Error
 pub(crate) fn not_found(target: &SiteTarget, namespace: &str) -> Error {
     Error::NotFound(format!(
         "{} {:?} not found in namespace {namespace:?}",
-        target.kind.plural(),
-        target.name
+        target.kind.plural, target.name
     ))
 }
 

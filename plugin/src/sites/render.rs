@@ -15,7 +15,7 @@ use crate::{
         Output, Paint,
         table::{Cell, Table},
     },
-    tree::render::{Branches, Node, place},
+    text::tree::{Branches, Node, place},
 };
 
 const HEADINGS: [&str; 6] = ["NAME", "SITES", "RUNS", "QUEUE", "SINCE", "MESSAGE"];
@@ -55,7 +55,7 @@ pub(crate) fn render(
 }
 
 pub(crate) fn paint(verdict: &Verdict) -> Paint {
-    use crate::rollout::Outcome;
+    use baton_view::rollout::Outcome;
     match verdict.outcome {
         Outcome::Done => Paint::Good,
         Outcome::Underway => Paint::Warn,

@@ -11,12 +11,13 @@ use baton_sites::{
     chain::Reported,
     rollout::{Beginning, Revision, RevisionState},
 };
+use baton_view::object::text_at;
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp, serde::Deserialize as _,
 };
 use serde_json::Value;
 
-use crate::output::{format::text_at, report_once};
+use crate::output::report_once;
 
 /// A revision of a site.
 #[derive(Clone, Debug, Default)]

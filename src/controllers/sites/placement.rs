@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use baton_apis::{Cluster, SiteDeployment, SitePlacement, constants::LABEL_SITE_DEPLOYMENT};
+use baton_apis::{Cluster, SiteDeployment, SitePlacement, constants::LABEL_SITE_DEPLOYMENT, kinds};
 use baton_engine::chain_names::{begin, short_hash};
 use baton_fleet::assignments::{Decision, Subject};
 use baton_probes::selector::Labels;
@@ -178,7 +178,7 @@ impl Base {
 
     /// The sites that another deployment has chosen last.
     pub(super) fn chosen_by(&self, choices: &Choices, deployment: &SiteDeployment) -> Sites {
-        let key = Key::of(super::kinds::DEPLOYMENT, deployment);
+        let key = Key::of(kinds::SITE_DEPLOYMENT.name, deployment);
         let records = self.placements_of(&key, deployment);
         let sites = records
             .first()
