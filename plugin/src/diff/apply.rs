@@ -6,7 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_engine::containers::{Container, Held};
-use baton_engine::handover::{Adoption, Claim, Sibling, Siblings, classify, decide_adoption};
+use baton_engine::handover::{
+    Adoption, Claim, Refusal, Sibling, Siblings, classify, decide_adoption,
+};
 use baton_engine::keep::is_kept;
 use baton_engine::object::{controller, is_terminating, text};
 use baton_engine::recreate::runs_once;
@@ -221,14 +223,13 @@ pub(crate) fn request(
             Request::Nothing(section.verdict(Tone::Same, format!("left to revision {newer}")))
         }
         Adoption::Refuse(refusal) => {
-            let verdict = if refusal.starts_with("revision collision") {
-                format!("collides: {} has the same revision number", owner(live))
-            } else {
-                format!(
-                    "collides: it exists, controlled by {}; collisionProtection {:?} leaves it alone",
-                    owner(live),
+            let owner = owner(live);
+            let verdict = match refusal {
+                Refusal::SameNumber => format!("collides: {owner} has the same revision number"),
+                Refusal::LeftBehind | Refusal::Protected => format!(
+                    "collides: it exists, controlled by {owner}; collisionProtection {:?} leaves it alone",
                     desired.protection
-                )
+                ),
             };
             Request::Nothing(section.verdict(Tone::Bad, verdict))
         }
