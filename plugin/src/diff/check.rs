@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{Section, Tone, forecast::is_lack_of_rights};
+use super::{Section, fate::Fate, forecast::is_lack_of_rights};
 use crate::{
     connect::{Body, Cluster, Write},
     error::Error,
@@ -40,9 +40,7 @@ pub(crate) async fn check_apply(
         Err(error) if is_lack_of_rights(&error) => {
             Ok(section.note("not checked by the server, for lack of the right to patch it"))
         }
-        Err(error @ Error::Refused(_)) => {
-            Ok(section.verdict(Tone::Bad, format!("the server would refuse that: {error}")))
-        }
+        Err(error @ Error::Refused(_)) => Ok(section.fate(Fate::Invalid(error.to_string()))),
         Err(error) => Err(error),
     }
 }

@@ -16,14 +16,12 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use serde_json::Value;
 
-use super::apply::{
-    Bringing, ChainSiblings, Request, Response, condense, evaluate, request, summary,
-};
+use super::apply::{Bringing, ChainSiblings, Request, Response, condense, evaluate, request};
 use super::losses::{Leaving, with_warning};
 use super::places::{PlacedChildren, Places, unseen};
 use super::plan::{Plan, as_next, itself, last_applied, of_deployment, of_revision, three_way};
 use super::revisions::{Side, settings};
-use super::{Section, Tone, takeover};
+use super::{Section, fate::Fate, takeover};
 use crate::chain::{Revision, read_all};
 use crate::children::Found;
 use crate::connect::{Body, Cluster, SIDE_BY_SIDE, Write};
@@ -196,16 +194,15 @@ async fn of_plan(places: &Places, plan: &Plan, given: &[Value]) -> Result<Vec<Se
     let side = Side::of_revision(&plan.revision, content.clone());
     let missing = side.missing_slices();
     if !missing.is_empty() {
-        let verdict = format!("refused: there is no slice {}", missing.join(", no slice "));
-        sections.push(Section::new("", "slices").verdict(Tone::Bad, verdict));
+        let why = format!("there is no slice {}", missing.join(", no slice "));
+        sections.push(Section::new("", "slices").fate(Fate::Refused(why)));
     }
     let objects = of_objects(places, plan, &next, &content, &children).await?;
     sections.extend(objects);
     sections.extend(of_old_objects(places, plan, &content, &old, &children).await?);
-    let fates = summary(&sections);
+    let fates = Fate::count(sections.iter().map(|section| &section.fate));
     let (sections, left_out) = condense(sections);
-    let mut first =
-        Section::new("", format!("revision {}", next.number)).verdict(Tone::Added, fates);
+    let mut first = Section::new("", format!("revision {}", next.number)).fate(fates);
     first.notes = plan.note.iter().cloned().chain(left_out).collect();
     let before = newest.map(|newest| Side::of_revision(newest, slices.content(newest)));
     let settings = before.and_then(|before| settings(&before, &side));
@@ -234,12 +231,11 @@ async fn of_objects(
         async move {
             let section = Section::of(&object.gvk, &object.key, Some(&phase.name));
             if !is_first {
-                let verdict = "refused: it is in the revision already";
-                return Ok(section.verdict(Tone::Bad, verdict));
+                let why = "it is in the revision already".to_owned();
+                return Ok(section.fate(Fate::Refused(why)));
             }
             let Some(cluster) = places.of(phase) else {
-                let verdict = format!("not compared: {}", unseen(phase));
-                return Ok(section.verdict(Tone::Same, verdict));
+                return Ok(section.fate(Fate::NotCompared(unseen(phase))));
             };
             let live = match children.find(phase, &object.key) {
                 Found::Live(live) => Some(live),
@@ -278,7 +274,7 @@ async fn of_objects(
                 let mut section = evaluate(siblings, bringing, name, object, live, answer);
                 section.notes.extend(notes);
                 match live {
-                    Some(live) if section.is_recreation() => {
+                    Some(live) if section.fate == Fate::Recreated => {
                         with_warning(cluster, section, object, live).await
                     }
                     _ => Ok(section),

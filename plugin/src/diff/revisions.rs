@@ -9,7 +9,7 @@ use baton_engine::revision::Desired;
 use serde_json::{Value, json};
 
 use super::clean::clean;
-use super::{Pair, Section, Tone};
+use super::{Pair, Section, fate::Fate};
 use crate::chain::Revision;
 use crate::content::{Phase, RevisionContent};
 
@@ -98,7 +98,7 @@ pub(crate) fn settings(from: &Side, to: &Side) -> Option<Section> {
         return None;
     }
     let section = Section::new("revision", "labels, phases and probes");
-    Some(section.verdict(Tone::Changed, "changed").pair(pair))
+    Some(section.fate(Fate::Changed).pair(pair))
 }
 
 fn outline(side: &Side) -> Value {
@@ -133,10 +133,10 @@ fn object(from: Option<Placed<'_>>, to: Option<Placed<'_>>) -> Option<Section> {
         ..Section::of(&object.gvk, &object.key, Some(&phase.name))
     };
     let section = match (from, to) {
-        (None, _) => section.verdict(Tone::Added, "added"),
-        (_, None) => section.verdict(Tone::Removed, "removed"),
-        _ if !pair.is_same() => section.verdict(Tone::Changed, "changed"),
-        _ if !section.notes.is_empty() => section.verdict(Tone::Changed, "same manifest"),
+        (None, _) => section.fate(Fate::Added),
+        (_, None) => section.fate(Fate::Removed),
+        _ if !pair.is_same() => section.fate(Fate::Changed),
+        _ if !section.notes.is_empty() => section.fate(Fate::SameManifest),
         _ => return None,
     };
     Some(section.pair(pair))
@@ -220,7 +220,7 @@ mod tests {
     /// One line per section: title, verdict, notes.
     fn lines(from: &Side, to: &Side) -> Vec<String> {
         let line = |section: Section| {
-            let mut texts = vec![format!("{}: {}", section.title, section.verdict)];
+            let mut texts = vec![format!("{}: {}", section.title, section.fate)];
             texts.extend(section.notes);
             texts.join("; ")
         };
