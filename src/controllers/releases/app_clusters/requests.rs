@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt::Display};
 
 use baton_engine::{Gvk, ObjectKey};
 use baton_kubernetes::{
+    answer::is_failed_test,
     path,
     wire::{self, call, failure},
 };
@@ -219,16 +220,12 @@ async fn send<T: DeserializeOwned>(
         .map_err(|error| RequestError::Failed(format!("unreadable answer: {error}")))
 }
 
-/// What a refusal means. A failed test is invalid without causes; what a rule of the API finds invalid has some.
+/// What a refusal means.
 fn refusal(code: StatusCode, body: &[u8], has_tests: bool) -> RequestError {
     let status = failure(code, body);
-    let causes = status
-        .details
-        .as_ref()
-        .map_or(0, |details| details.causes.len());
     match code {
         StatusCode::NOT_FOUND | StatusCode::CONFLICT => RequestError::Changed,
-        StatusCode::UNPROCESSABLE_ENTITY if has_tests && causes == 0 => RequestError::Changed,
+        _ if has_tests && is_failed_test(code.as_u16(), &status) => RequestError::Changed,
         _ => RequestError::Failed(status.message),
     }
 }
