@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
 use baton_engine::{Gvk, ObjectKey};
+use baton_kubernetes::wire::MediaType;
 use futures::future::try_join_all;
 use futures::{StreamExt as _, stream};
 use http::Method;
@@ -23,7 +24,7 @@ use self::fields::{hand_back, is_let_go, is_owned};
 use self::slices::Collection;
 use crate::chain::{Chain, Deployment, Revision, not_found, read_all};
 use crate::children::{Children, Detail, Found, Owner, owner};
-use crate::connect::{Body, Cluster, SIDE_BY_SIDE};
+use crate::connect::{Cluster, SIDE_BY_SIDE};
 use crate::content::{RevisionContent, Slices};
 use crate::delegates::Delegates;
 use crate::diff::describe;
@@ -279,7 +280,7 @@ fn all_done(left: &[String], what: &str) -> Result<(), Error> {
 async fn orphan(cluster: &Cluster, path: &str, uid: &str) -> Result<(), Error> {
     let body = json!({"propagationPolicy": "Orphan", "preconditions": {"uid": uid}});
     match cluster
-        .send(Method::DELETE, path, Some((Body::Json, &body)))
+        .send(Method::DELETE, path, Some((MediaType::Json, &body)))
         .await
     {
         Err(error) if error.is_code(404) => Ok(()),

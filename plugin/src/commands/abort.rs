@@ -5,6 +5,7 @@ mod site;
 
 use std::io::{IsTerminal as _, stderr, stdin};
 
+use baton_kubernetes::wire::MediaType;
 use clap::Args;
 use http::Method;
 
@@ -17,7 +18,7 @@ use crate::{
         target::{AppArg, Plural},
     },
     args::GlobalArgs,
-    connect::{Body, Cluster},
+    connect::Cluster,
     error::Error,
     output::report,
     sites::target::SiteTarget,
@@ -119,7 +120,7 @@ async fn delete(cluster: &Cluster, abort: &Abort, dry_run: bool) -> Result<(), E
         options["dryRun"] = serde_json::json!(["All"]);
     }
     let path = Plural::Releases.path_of(&cluster.namespace, &abort.release);
-    let body = Some((Body::Json, &options));
+    let body = Some((MediaType::Json, &options));
     match cluster.send(Method::DELETE, &path, body).await {
         Ok(_) => Ok(()),
         Err(error) if error.is_code(409) => Err(Error::Impossible(format!(

@@ -4,6 +4,7 @@ use std::ops::AsyncFn;
 
 use baton_apis::LifecycleState;
 use baton_apis::constants::ANNOTATION_PAUSED_BY_PARENT;
+use baton_kubernetes::wire::MediaType;
 use clap::Args;
 use serde_json::{Value, json};
 
@@ -11,7 +12,7 @@ use super::Exit;
 use crate::{
     args::GlobalArgs,
     chain::{Deployment, Revision, not_found},
-    connect::{Body, Cluster, Write},
+    connect::{Cluster, Write},
     error::Error,
     output::{format::name, report},
     sites::{
@@ -137,7 +138,7 @@ async fn switch_sites(
     let Some(patch) = patch else {
         return Ok(format!("{name} {already}"));
     };
-    let write = Write::new(Body::MergePatch, dry_run);
+    let write = Write::new(MediaType::MergePatch, dry_run);
     let url = target.path(&cluster.namespace);
     cluster.write(&url, write, &patch).await?;
     Ok(format!("{name} {done}{}", note(dry_run)))
@@ -236,7 +237,7 @@ pub(crate) async fn write(
     patch: &Value,
     dry_run: bool,
 ) -> Result<(), Error> {
-    let write = Write::new(Body::MergePatch, dry_run);
+    let write = Write::new(MediaType::MergePatch, dry_run);
     cluster.write(&subject.path(), write, patch).await.map(drop)
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use baton_kubernetes::wire::MediaType;
 use clap::Args;
 
 use super::{Exit, pause::note, rollback::application::arrive};
@@ -16,7 +17,7 @@ use crate::{
     },
     args::{GlobalArgs, timeout},
     bars::Bars,
-    connect::{Body, Cluster, Write},
+    connect::{Cluster, Write},
     error::Error,
     rollout::Outcome,
 };
@@ -119,7 +120,7 @@ async fn write(cluster: &Cluster, promotion: &Promotion, dry_run: bool) -> Resul
         return Ok(false);
     };
     let url = Plural::Releases.path_of(&cluster.namespace, &promotion.release);
-    let write = Write::new(Body::JsonPatch, dry_run);
+    let write = Write::new(MediaType::JsonPatch, dry_run);
     match cluster.write(&url, write, patch).await {
         Ok(_) => Ok(true),
         // A precondition that does not hold is invalid; what else may be invalid was looked at.

@@ -1,10 +1,11 @@
 //! Whether the server would take an object of a file that makes no revision by itself.
 
+use baton_kubernetes::wire::MediaType;
 use serde_json::{Map, Value, json};
 
 use super::{Section, fate::Fate, forecast::is_lack_of_rights};
 use crate::{
-    connect::{Body, Cluster, Write},
+    connect::{Cluster, Write},
     error::Error,
 };
 
@@ -33,7 +34,7 @@ pub(crate) async fn check_apply(
     });
     let write = Write {
         options: "&force=true&fieldValidation=Strict",
-        ..Write::new(Body::Apply, true)
+        ..Write::new(MediaType::Apply, true)
     };
     match cluster.write(path, write, &body).await {
         Ok(_) => Ok(section),

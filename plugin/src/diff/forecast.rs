@@ -11,7 +11,7 @@ use baton_engine::recreate::is_recreated;
 use baton_engine::revision::{
     Desired, KindScope, KindState, Kinds, Phase, Reach, Revision as Next, violations,
 };
-use baton_kubernetes::answer::is_immutable;
+use baton_kubernetes::{answer::is_immutable, wire::MediaType};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use serde_json::Value;
@@ -24,7 +24,7 @@ use super::revisions::{Side, settings};
 use super::{Section, fate::Fate, takeover};
 use crate::chain::{Revision, read_all};
 use crate::children::Found;
-use crate::connect::{Body, Cluster, SIDE_BY_SIDE, Write};
+use crate::connect::{Cluster, SIDE_BY_SIDE, Write};
 use crate::content::{RevisionContent, Slices};
 use crate::error::Error;
 use crate::output::format::name;
@@ -139,8 +139,8 @@ async fn dry_run_itself(
     let applied = live.and_then(last_applied);
     let merged = applied.map(|applied| three_way(&applied, object));
     let (content, options) = match &merged {
-        Some(_) => (Body::MergePatch, "&fieldValidation=Strict"),
-        None => (Body::Apply, "&fieldValidation=Strict&force=true"),
+        Some(_) => (MediaType::MergePatch, "&fieldValidation=Strict"),
+        None => (MediaType::Apply, "&fieldValidation=Strict&force=true"),
     };
     let write = Write {
         content,
@@ -355,7 +355,7 @@ async fn invalid_anywhere(cluster: &Cluster, object: &Desired) -> Result<Option<
     body["metadata"]["namespace"] = DEFAULT_NAMESPACE.into();
     let url = format!("{collection}?dryRun=All");
     match cluster
-        .send(Method::POST, &url, Some((Body::Json, &body)))
+        .send(Method::POST, &url, Some((MediaType::Json, &body)))
         .await
     {
         Err(error @ Error::Refused(_)) if error.is_code(422) => Ok(Some(error.to_string())),

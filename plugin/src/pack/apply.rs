@@ -2,14 +2,14 @@
 
 use std::pin::pin;
 
-use baton_kubernetes::wire::escape;
+use baton_kubernetes::wire::{MediaType, escape};
 use baton_terminal::error::is_not_served;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::core::Status;
 use serde_json::Value;
 
 use crate::{
-    connect::{Body, Cluster, FIELD_MANAGER, Write},
+    connect::{Cluster, FIELD_MANAGER, Write},
     error::Error,
     output::format::{name, text_at},
 };
@@ -118,7 +118,7 @@ async fn send(cluster: &Cluster, object: &Value, mode: Mode) -> Result<Value, Er
     let apply = async |force: bool| {
         let options = format!("&force={force}&fieldValidation=Strict");
         let write = Write {
-            content: Body::Apply,
+            content: MediaType::Apply,
             options: &options,
             dry_run: mode.dry_run,
         };

@@ -8,10 +8,13 @@ use baton_apis::constants::{
 };
 use baton_engine::diff::legacy::{entries, former_managers};
 use baton_engine::object::{controller, owner_references, text};
+use baton_engine::operations::{remove, replace, test};
 use baton_engine::{Gvk, ObjectKey};
+use baton_kubernetes::wire::MediaType;
+use json_patch::PatchOperation;
 use serde_json::{Value, json};
 
-use crate::connect::{Body, Cluster, Write};
+use crate::connect::{Cluster, Write};
 use crate::error::Error;
 
 /// Attempts for an object that changes in between.
@@ -61,7 +64,7 @@ pub(super) async fn hand_back(
         let (manager, operation) = tool(&live);
         let change = handed_back(&live, owners, &manager, operation);
         match cluster
-            .write(&path, Write::new(Body::JsonPatch, is_dry_run), &change)
+            .write(&path, Write::new(MediaType::JsonPatch, is_dry_run), &change)
             .await
         {
             Ok(_) => return Ok(Some(manager)),
@@ -125,13 +128,12 @@ fn handed_back(live: &Value, owners: &BTreeSet<&str>, manager: &str, operation: 
         ("annotations", ANNOTATION_REVISION),
         ("annotations", ANNOTATION_FORMER_MANAGERS),
     ];
-    let mut patch = vec![json!({
-        "op": "test", "path": "/metadata/resourceVersion", "value": live["metadata"]["resourceVersion"],
-    })];
+    let metadata = &live["metadata"];
+    let version = metadata["resourceVersion"].clone();
+    let mut patch = vec![test(&["metadata", "resourceVersion"], version)];
     for (field, mark) in marks {
-        let pointer = format!("/metadata/{field}/{}", mark.replace('/', "~1"));
-        if live.pointer(&pointer).is_some() {
-            patch.push(json!({"op": "remove", "path": pointer}));
+        if metadata[field].get(mark).is_some() {
+            patch.push(remove(&["metadata", field, mark]));
         }
     }
     patch.extend(disowned(live, owners));
@@ -164,21 +166,21 @@ fn handed_back(live: &Value, owners: &BTreeSet<&str>, manager: &str, operation: 
     });
     let entries: Vec<Value> = entries.collect();
     if !entries.is_empty() {
-        patch.push(json!({"op": "replace", "path": "/metadata/managedFields", "value": entries}));
+        patch.push(replace(&["metadata", "managedFields"], entries));
     }
-    patch.into()
+    json!(patch)
 }
 
 /// The change that takes owners off, if there are any of them.
-fn disowned(live: &Value, owners: &BTreeSet<&str>) -> Option<Value> {
-    const PATH: &str = "/metadata/ownerReferences";
+fn disowned(live: &Value, owners: &BTreeSet<&str>) -> Option<PatchOperation> {
+    const PATH: [&str; 2] = ["metadata", "ownerReferences"];
     let references = owner_references(live);
     let is_ours = |reference: &&Value| owners.contains(text(reference, "uid"));
     let others: Vec<&Value> = references.iter().filter(|it| !is_ours(it)).collect();
     match others.len() {
         all if all == references.len() => None,
-        0 => Some(json!({"op": "remove", "path": PATH})),
-        _ => Some(json!({"op": "replace", "path": PATH, "value": others})),
+        0 => Some(remove(&PATH)),
+        _ => Some(replace(&PATH, json!(others))),
     }
 }
 
@@ -318,7 +320,8 @@ metadata:
         ] {
             let live = live(uids);
             assert_eq!(is_owned(&live, &owners), expected.is_some(), "{uids:?}");
-            assert_eq!(disowned(&live, &owners), expected, "{uids:?}");
+            let change = disowned(&live, &owners).map(|operation| json!(operation));
+            assert_eq!(change, expected, "{uids:?}");
         }
     }
 }

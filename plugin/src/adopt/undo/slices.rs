@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use baton_apis::constants::{GROUP, LABEL_OBJECT_DEPLOYMENT};
 use baton_engine::object::{owner_references, text};
+use baton_kubernetes::wire::MediaType;
 use http::Method;
 use serde_json::{Value, json};
 
 use crate::chain::{Chain, read_all};
-use crate::connect::{Body, Cluster, ListQuery};
+use crate::connect::{Cluster, ListQuery};
 use crate::content;
 use crate::error::Error;
 use crate::output::format::text_at;
@@ -97,7 +98,7 @@ impl Collection<'_> {
         let body = json!({"preconditions": {
             "uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"],
         }});
-        let body = Some((Body::Json, &body));
+        let body = Some((MediaType::Json, &body));
         match self.cluster.send(Method::DELETE, &path, body).await {
             Err(error) if error.is_code(404) => Ok(()),
             answer => answer.map(drop),

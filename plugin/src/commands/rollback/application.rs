@@ -1,5 +1,6 @@
 //! `rollback` of an Application: an older Release's environment as its template, in all clusters.
 
+use baton_kubernetes::wire::MediaType;
 use baton_terminal::time::duration;
 
 use super::RollbackArgs;
@@ -16,7 +17,7 @@ use crate::{
     args::GlobalArgs,
     bars::Bars,
     commands::{Exit, pause::note},
-    connect::{Body, Cluster, Write},
+    connect::{Cluster, Write},
     error::Error,
     output::report,
     rollout::Outcome,
@@ -118,7 +119,7 @@ async fn roll(
             return Ok((observed.target(), found));
         };
         let url = Plural::Applications.path_of(&cluster.namespace, &observed.name);
-        let write = Write::new(Body::JsonPatch, args.dry_run);
+        let write = Write::new(MediaType::JsonPatch, args.dry_run);
         match cluster.write(&url, write, patch).await {
             Ok(_) => return Ok((observed.target(), found)),
             Err(error) if error.is_code(409) && round < super::ROUNDS => seen = Some(observed),
