@@ -7,10 +7,13 @@ use tokio::{sync::mpsc, time::sleep};
 use tracing::{error, info, warn};
 
 use baton_fleet::mirror::KIND;
-use baton_kubernetes::watch::{Event, WatchSpec, run};
+use baton_kubernetes::{
+    collection::{Fold, Step, Unserved},
+    watch::{Event, WatchSpec, run},
+};
 use baton_records::{
     key::{OwnKind as _, collection_in},
-    phase::PhaseRecord,
+    phase::{PhaseKey, PhaseRecord},
     record::Record,
 };
 
@@ -40,7 +43,7 @@ pub(crate) async fn follow(
             }
             let is_whole = together
                 .iter()
-                .any(|change| matches!(change, Change::All(..)));
+                .any(|change| matches!(change, Change::All { .. }));
             mirrors.take(together);
             if is_whole {
                 listed();
@@ -59,47 +62,49 @@ async fn watch(
 ) {
     let path = collection_in(KIND.plural(), namespace);
     let spec = WatchSpec {
-        path: path.expect("the command line takes names of clusters only"),
-        label_selector: None,
-        field_selector: None,
-        metadata_only: false,
         page_size: PAGE,
         resumes: false,
-        definition: None,
+        ..WatchSpec::new(path.expect("the command line takes names of clusters only"))
     };
     // The receiver lives as long as this.
     let send = |change| drop(changes.send(change));
+    let identity = |name| PhaseKey::new(KIND, name);
+    let mut fold = Fold::new(Unserved::Unknown);
     let mut list = Vec::new();
     let mut failure = String::new();
     run(hub, spec, |event| {
-        let has_failed = matches!(event, Event::Failed(_) | Event::Unserved);
-        match event {
-            Event::ListStarted => list.clear(),
-            Event::Listed(object) => list.extend(read(object)),
-            Event::ListDone { resource_version } => {
-                send(Change::All(std::mem::take(&mut list), resource_version));
-            }
-            Event::Upsert(object) => {
-                if let Some(object) = read(object) {
-                    send(Change::There(object));
-                }
-            }
-            Event::Deleted(object) => {
-                if let Some(object) = read(object) {
-                    send(Change::Gone(object.key));
-                }
-            }
-            Event::Bookmark(_) => {}
-            Event::Unserved => log_once(&mut failure, "it does not serve ObjectSetPhases"),
-            Event::Failed(cause) => log_once(&mut failure, cause),
+        match fold.take(&event) {
+            Step::Begin => list.clear(),
+            Step::Upsert {
+                object, is_listed, ..
+            } => match read(object) {
+                Some(object) if is_listed => list.push(object),
+                Some(object) => send(Change::There(object)),
+                None => {}
+            },
+            Step::Remove { key, .. } => send(Change::Gone(identity(key))),
+            Step::Retain { listed, version } => send(Change::All {
+                objects: std::mem::take(&mut list),
+                listed: listed.into_iter().map(identity).collect(),
+                version,
+            }),
+            Step::Reached(_) | Step::Nothing => {}
+        }
+        let failed = match event {
+            Event::Unserved => Some("it does not serve ObjectSetPhases"),
+            Event::Failed(cause) | Event::Forbidden(cause) => Some(cause),
+            _ => None,
+        };
+        if let Some(cause) = failed {
+            log_once(&mut failure, cause);
         }
         // A list has only begun.
         if !matches!(event, Event::ListStarted | Event::Listed(_)) {
-            if !has_failed && !failure.is_empty() {
+            if failed.is_none() && !failure.is_empty() {
                 info!("the hub is there again");
                 failure.clear();
             }
-            mirrors.set_connected(!has_failed);
+            mirrors.set_connected(failed.is_none());
         }
     })
     .await;

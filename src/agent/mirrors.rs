@@ -35,8 +35,14 @@ const WRITER: &str = "agent";
 
 /// What has changed in the namespace of an agent.
 pub(crate) enum Change {
-    /// These are all objects that there are, at a version of the hub's state.
-    All(Vec<PhaseRecord>, u64),
+    /// All objects that there are, at a version of the hub's state.
+    All {
+        /// Those that can be read.
+        objects: Vec<PhaseRecord>,
+        /// All of them.
+        listed: HashSet<PhaseKey>,
+        version: u64,
+    },
     There(PhaseRecord),
     Gone(PhaseKey),
 }
@@ -252,10 +258,14 @@ impl Mirrors {
         let mut wakes = BTreeSet::new();
         for change in changes {
             match change {
-                Change::All(objects, version) => {
+                Change::All {
+                    objects,
+                    listed,
+                    version,
+                } => {
                     // With the heartbeat: nobody is to look in between.
                     let mut is_listed = self.is_listed.lock();
-                    self.replace(objects, version, &mut wakes);
+                    self.replace(objects, &listed, version, &mut wakes);
                     *is_listed = true;
                 }
                 Change::There(object) => wakes.extend(self.found(object)),
@@ -421,14 +431,19 @@ impl Mirrors {
         }
     }
 
-    /// Takes in all objects that there are, at a version of the hub's state.
-    fn replace(&self, objects: Vec<PhaseRecord>, version: u64, wakes: &mut BTreeSet<Wake>) {
+    /// Takes in the objects of a list, at a version of the hub's state. What it names and nobody can read stays.
+    fn replace(
+        &self,
+        objects: Vec<PhaseRecord>,
+        listed: &HashSet<PhaseKey>,
+        version: u64,
+        wakes: &mut BTreeSet<Wake>,
+    ) {
         let known = self.all();
         let has_gone_back = known.iter().any(|mirror| mirror.resource_version > version);
         if has_gone_back {
             warn!("the hub has gone back in time, as after a backup was restored; following it");
         }
-        let listed: HashSet<PhaseKey> = objects.iter().map(|object| object.key.clone()).collect();
         let heartbeat = mirror::heartbeat(&self.cluster);
         if !listed.contains(&heartbeat) {
             self.lost(&heartbeat);
@@ -549,6 +564,14 @@ pub(super) mod tests {
         (mirrors, woken)
     }
 
+    fn all(objects: Vec<PhaseRecord>, version: u64) -> Change {
+        Change::All {
+            listed: objects.iter().map(|object| object.key.clone()).collect(),
+            objects,
+            version,
+        }
+    }
+
     fn both() -> BTreeMap<String, u32> {
         ["v1-a", "v2-a"].map(|name| (name.to_owned(), 1)).into()
     }
@@ -561,8 +584,20 @@ pub(super) mod tests {
         assert_eq!(*woken.lock(), both());
         // As a new list tells it.
         let (mirrors, woken) = begun();
-        mirrors.take([Change::All(vec![mirror(1, true)], 9)]);
+        mirrors.take([all(vec![mirror(1, true)], 9)]);
         assert_eq!(*woken.lock(), both());
+    }
+
+    #[test]
+    fn a_mirror_that_became_unreadable_stays_while_it_is_listed() {
+        let (mirrors, _) = begun();
+        let all = mirrors.all();
+        mirrors.take([Change::All {
+            objects: vec![mirror(1, true)],
+            listed: all.iter().map(|mirror| mirror.key.clone()).collect(),
+            version: 9,
+        }]);
+        assert_eq!(mirrors.all().len(), all.len());
     }
 
     #[test]
@@ -589,7 +624,7 @@ pub(super) mod tests {
             object["status"] = of_hub.clone();
             object["metadata"]["resourceVersion"] = "3".into();
             let hub = Record::read(mirror::KIND, &object.to_string()).unwrap();
-            mirrors.take([Change::All(vec![hub], 3)]);
+            mirrors.take([all(vec![hub], 3)]);
             let noted = serde_json::from_value(noted.clone()).unwrap();
             mirrors.recall(vec![Saved {
                 mirror: mirror(1, true).into(),

@@ -359,7 +359,7 @@ impl<K: Kind> Store<K> {
                 table.latest = table.latest.max(*version);
             }
             Event::Unserved => self.lose("the API server does not serve the kind"),
-            Event::Failed(cause) => {
+            Event::Failed(cause) | Event::Forbidden(cause) => {
                 // After a list the watch goes on where it was.
                 if self.table.read().listing.is_some() {
                     self.lose(cause);

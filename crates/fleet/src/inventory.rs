@@ -61,6 +61,7 @@ use self::{
     registry::{Registry, Traits},
 };
 use baton_kubernetes::{
+    collection::Extent,
     fence::Fence,
     informers::Task,
     request_metrics::RequestMetrics,
@@ -127,7 +128,7 @@ impl Inventory {
             clock,
             asked_early: Mutex::new(Some(BTreeSet::new())),
             permits: Semaphore::new(AT_THE_HUB),
-            known: watch::Sender::new(Known::Nothing),
+            known: watch::Sender::new(Extent::Nothing),
             leading: watch::Sender::new(false),
         });
         let registry = Arc::new(Mutex::new(Registry::new(Arc::clone(&shared))));
@@ -218,16 +219,15 @@ impl Inventory {
     /// Whether all Clusters were listed, so that one that is missing does not exist.
     #[must_use]
     pub fn is_complete(&self) -> bool {
-        *self.shared.known.borrow() == Known::All
+        *self.shared.known.borrow() == Extent::All
     }
 
     /// Why it is not known which Clusters there are: they cannot be listed, and the cause. What was known stays.
     #[must_use]
     pub fn unreadable(&self) -> Option<String> {
-        match &*self.shared.known.borrow() {
-            Known::Unavailable(cause) => Some(format!("Clusters cannot be listed: {cause}")),
-            Known::Nothing | Known::All => None,
-        }
+        let known = self.shared.known.borrow();
+        let cause = known.failure();
+        cause.map(|cause| format!("Clusters cannot be listed: {cause}"))
     }
 
     /// All Clusters by name, as places that revisions are brought to.
@@ -270,19 +270,8 @@ impl Inventory {
     pub async fn listed(&self) {
         // The sender lives as long as `self`.
         let mut known = self.shared.known.subscribe();
-        let _ = known.wait_for(|known| *known != Known::Nothing).await;
+        let _ = known.wait_for(|known| *known != Extent::Nothing).await;
     }
-}
-
-/// How much is known of which Clusters there are.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Known {
-    /// The API server has not answered yet.
-    Nothing,
-    /// It does not answer, or refuses to list them, for this reason. What it has listed before stays.
-    Unavailable(String),
-    /// It has listed all of them.
-    All,
 }
 
 /// What the tasks of all clusters have in common.
@@ -308,7 +297,8 @@ struct Shared {
     /// `None` while all are.
     asked_early: Mutex<Option<BTreeSet<String>>>,
     permits: Semaphore,
-    known: watch::Sender<Known>,
+    /// How much is known of which Clusters there are. What was listed before a list fails stays.
+    known: watch::Sender<Extent>,
     leading: watch::Sender<bool>,
 }
 
@@ -340,16 +330,15 @@ impl Shared {
         }
     }
 
-    /// More is known of which Clusters there are, or less.
-    fn set_known(&self, now: Known) {
+    /// Notes how much is known of which Clusters there are.
+    fn set_known(&self, now: &Extent) {
         let asked = {
             let mut asked = self.asked_early.lock();
-            match now {
-                Known::All => asked.take(),
-                Known::Nothing | Known::Unavailable(_) => {
-                    asked.get_or_insert_default();
-                    None
-                }
+            if *now == Extent::All {
+                asked.take()
+            } else {
+                asked.get_or_insert_default();
+                None
             }
         };
         for name in asked.into_iter().flatten() {
@@ -358,8 +347,10 @@ impl Shared {
             }
         }
         self.known.send_if_modified(|known| {
-            let changes = *known != now;
-            *known = now;
+            let changes = known != now;
+            if changes {
+                now.clone_into(known);
+            }
             changes
         });
     }

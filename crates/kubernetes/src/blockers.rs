@@ -183,7 +183,7 @@ impl Observed {
                 std::mem::replace(&mut self.now, now) != now
             }
             Event::Deleted(_) | Event::Unserved => self.now.take().is_some(),
-            Event::Bookmark(_) | Event::Failed(_) => false,
+            Event::Bookmark(_) | Event::Failed(_) | Event::Forbidden(_) => false,
         }
     }
 }

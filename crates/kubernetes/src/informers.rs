@@ -230,7 +230,7 @@ impl Informers {
                     discovery.invalidate(&gvk.group);
                     progress.send_replace(State::Unserved);
                 }
-                Event::Failed(cause) => {
+                Event::Failed(cause) | Event::Forbidden(cause) => {
                     // The store is stale while a watch is interrupted. Nothing is written because
                     // of that: every write names the version it was decided upon.
                     progress.send_if_modified(|state| {

@@ -1,7 +1,7 @@
 //! Notices kinds that come, go or change, by watching the metadata of custom resource definitions.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::BTreeSet,
     sync::{Arc, Weak},
     time::Duration,
 };
@@ -16,6 +16,7 @@ use tokio::{
 };
 
 use crate::{
+    collection::{Collection, Extent, Unserved},
     definition::{self, PATH},
     discovery::Discovery,
     informers::Informers,
@@ -35,7 +36,7 @@ const RETRIES: [Duration; 4] = [
 /// Takes the group whose kinds may have changed.
 type Report = Arc<dyn Fn(String) + Send + Sync>;
 
-/// The names of the definitions that exist; `None` until that is known.
+/// The names of the definitions that exist; `None` while that is unknown.
 pub(crate) type Names = watch::Sender<Option<BTreeSet<String>>>;
 
 /// How long the first list of definitions may take for those who need it.
@@ -111,15 +112,11 @@ pub(crate) async fn watch(
                 "cannot watch custom resource definitions, trying again"
             );
         }
-        let is_unknown = matches!(event, Event::Failed(_));
         let groups = definitions.changed_by(&event);
         names.send_if_modified(|names| {
-            // Where nobody may list them, what discovery says has to do.
-            let now = (definitions.listed || is_unknown).then(|| definitions.names());
-            let changes = now.is_some() && *names != now && (definitions.listed || names.is_none());
-            if changes {
-                *names = now;
-            }
+            let now = definitions.names();
+            let changes = *names != now;
+            *names = now;
             changes
         });
         for group in groups {
@@ -156,62 +153,45 @@ fn announce(
 }
 
 /// The definitions by name, each with a version.
-#[derive(Default)]
 struct Definitions {
-    known: HashMap<String, u64>,
-    listing: HashMap<String, u64>,
-    listed: bool,
+    known: Collection<String, u64>,
+    /// Whether nobody may list them. Then what discovery says has to do.
+    is_forbidden: bool,
+}
+
+impl Default for Definitions {
+    fn default() -> Self {
+        Self {
+            known: Collection::new(Unserved::Unknown),
+            is_forbidden: false,
+        }
+    }
 }
 
 impl Definitions {
-    fn names(&self) -> BTreeSet<String> {
-        self.known.keys().cloned().collect()
+    /// Their names, as far as anybody may list them; `None` while it is unknown which there are.
+    fn names(&self) -> Option<BTreeSet<String>> {
+        let is_known = *self.known.extent() == Extent::All || self.is_forbidden;
+        is_known.then(|| self.known.items().keys().cloned().collect())
     }
 
     /// The groups whose kinds may have changed.
-    fn changed_by(&mut self, event: &Event<'_>) -> Vec<String> {
-        let mut names = Vec::new();
-        match event {
-            Event::ListStarted => self.listing.clear(),
-            Event::Listed(definition) => self.listing.extend(read(definition)),
-            Event::ListDone { .. } => {
-                let before = std::mem::replace(&mut self.known, std::mem::take(&mut self.listing));
-                // Nothing was believed before the first list.
-                if self.listed {
-                    let gone = before.keys().filter(|name| !self.known.contains_key(*name));
-                    let new = self.known.iter().filter(|(name, version)| {
-                        before.get(*name).is_none_or(|before| before != *version)
-                    });
-                    names.extend(gone.cloned());
-                    names.extend(new.map(|(name, _)| name.clone()));
-                }
-                self.listed = true;
-            }
-            Event::Upsert(definition) => {
-                if let Some((name, version)) = read(definition)
-                    && self.known.insert(name.clone(), version) != Some(version)
-                {
-                    names.push(name);
-                }
-            }
-            Event::Deleted(definition) => {
-                if let Some((name, _)) = read(definition) {
-                    self.known.remove(&name);
-                    names.push(name);
-                }
-            }
-            Event::Bookmark(_) | Event::Unserved | Event::Failed(_) => {}
-        }
-        let mut groups: Vec<String> = names.iter().filter_map(|name| group(name)).collect();
-        groups.sort_unstable();
-        groups.dedup();
-        groups
+    fn changed_by(&mut self, event: &Event<'_>) -> BTreeSet<String> {
+        // Nothing was believed before the first list.
+        let was_complete = self.known.was_complete();
+        let changes = self.known.take(event, version);
+        self.is_forbidden = match event {
+            Event::ListStarted | Event::Listed(_) => self.is_forbidden,
+            _ => matches!(event, Event::Forbidden(_)),
+        };
+        let changes = changes.iter().filter(|_| was_complete);
+        changes.filter_map(|change| group(&change.key)).collect()
     }
 }
 
-fn read(definition: &RawValue) -> Option<(String, u64)> {
+fn version(definition: &RawValue) -> Option<u64> {
     let metadata = Metadata::of(definition.get()).ok()?;
-    Some((metadata.name.to_string(), metadata.version()))
+    Some(metadata.version())
 }
 
 /// A definition is named `<plural>.<group>`; the API server insists on it.
@@ -263,11 +243,41 @@ mod tests {
             (Event::Unserved, ""),
         ];
         for (at, (event, expected)) in steps.iter().enumerate() {
-            assert_eq!(
-                definitions.changed_by(event).join(" "),
-                *expected,
-                "step {at}"
-            );
+            let groups = Vec::from_iter(definitions.changed_by(event));
+            assert_eq!(groups.join(" "), *expected, "step {at}");
+        }
+    }
+
+    /// Otherwise a kind whose objects are to be removed would count as one that does not exist.
+    #[test]
+    fn what_cannot_be_listed_is_unknown_but_for_want_of_the_right() {
+        let mut definitions = Definitions::default();
+        let a = definition("as.x.y", 1);
+        for (event, expected) in [
+            (Event::ListStarted, None),
+            (Event::Failed("reset"), None),
+            (Event::ListStarted, None),
+            (Event::Forbidden("no right"), Some("")),
+            (Event::ListStarted, Some("")),
+            (Event::Listed(&a), Some("")),
+            (
+                Event::ListDone {
+                    resource_version: 2,
+                },
+                Some("as.x.y"),
+            ),
+            // The watch goes on where it was.
+            (Event::Failed("reset"), Some("as.x.y")),
+            (Event::ListStarted, Some("as.x.y")),
+            (Event::Failed("reset"), None),
+            (Event::ListStarted, None),
+            (Event::Forbidden("no right"), Some("as.x.y")),
+            (Event::Unserved, None),
+        ] {
+            definitions.changed_by(&event);
+            let names = definitions.names();
+            let names = names.map(|names| Vec::from_iter(names).join(" "));
+            assert_eq!(names.as_deref(), expected, "{event:?}");
         }
     }
 }

@@ -160,6 +160,8 @@ pub enum Event<'a> {
     /// Listing or watching failed, for this reason. It is tried again. Not reported when the server
     /// only asks to wait. See the module's guarantees for what is known then.
     Failed(&'a str),
+    /// As [`Event::Failed`], because this account may not list or watch the collection.
+    Forbidden(&'a str),
 }
 
 /// Remembers why a watch fails, so that it is told once and not at every attempt.
@@ -170,8 +172,8 @@ impl Failing {
     /// The cause of a failure that is another one than before, or the first since the server has answered.
     pub fn begins<'a>(&mut self, event: &Event<'a>) -> Option<&'a str> {
         match event {
-            Event::Failed(cause) if self.0 == **cause => None,
-            Event::Failed(cause) => {
+            Event::Failed(cause) | Event::Forbidden(cause) if self.0 == **cause => None,
+            Event::Failed(cause) | Event::Forbidden(cause) => {
                 (*cause).clone_into(&mut self.0);
                 Some(*cause)
             }
@@ -276,6 +278,7 @@ async fn pause(
         // A server that names a time is not failing: it starts, or holds back load. The first list
         // of a new custom resource is answered so for a second.
         Next::Relist | Next::Resume if error.retry_after.is_some() => {}
+        _ if error.is_forbidden => sink(Event::Forbidden(&error.text)),
         Next::Relist | Next::Resume => sink(Event::Failed(&error.text)),
     }
     *failures = failures.saturating_add(1);

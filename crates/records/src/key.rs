@@ -2,7 +2,10 @@
 
 use std::{fmt, hash::Hash, sync::Arc};
 
-use baton_kubernetes::path::{self, NameError};
+use baton_kubernetes::{
+    collection::NamespacedName,
+    path::{self, NameError},
+};
 use baton_runtime::controller::ReconcileKey;
 use tracing::{Span, info_span};
 
@@ -27,6 +30,16 @@ pub struct Key<R> {
 }
 
 impl<R: OwnKind> Key<R> {
+    /// The identity of an object of a kind.
+    #[must_use]
+    pub fn new(kind: R, (namespace, name): NamespacedName) -> Self {
+        Self {
+            kind,
+            namespace,
+            name,
+        }
+    }
+
     /// An object of the same kind and namespace.
     #[must_use]
     pub fn sibling(&self, name: &str) -> Self {

@@ -1,9 +1,7 @@
 //! Keeps a store in step with a kind, from a list and a watch.
 
-use std::collections::BTreeSet;
-
 use baton_kubernetes::{
-    metadata::Metadata,
+    collection::{Fold, Step, Unserved},
     watch::{self, Event, Failing, WatchSpec},
 };
 use kube::Client;
@@ -11,7 +9,7 @@ use serde_json::value::RawValue;
 use tracing::{error, warn};
 
 use crate::{
-    key::{Key, OwnKind, collection},
+    key::{Key, collection},
     record::{Record, RecordKind},
     store::Store,
 };
@@ -40,9 +38,8 @@ pub async fn run_keeping<K: RecordKind>(
     mut listed: impl FnMut() + Send,
 ) {
     let name = kind.kind();
-    let observe = |object: &RawValue, is_listed: bool| {
-        let key = key(kind, object);
-        match Record::read(kind, object.get()) {
+    let observe =
+        |key: &Key<K>, object: &RawValue, is_listed: bool| match Record::read(kind, object.get()) {
             Ok(mut record) => {
                 if !is_wanted(&record) {
                     record = record.without_content();
@@ -54,59 +51,42 @@ pub async fn run_keeping<K: RecordKind>(
                 }
             }
             Err(error) => {
-                let object = key.as_ref().map(ToString::to_string).unwrap_or_default();
-                error!(object, %error, "an object cannot be read and is left alone");
+                error!(object = %key, %error, "an object cannot be read and is left alone");
             }
-        }
-        key
-    };
-    let mut list = BTreeSet::new();
+        };
+    let identity = |name| Key::new(kind, name);
+    let mut fold = Fold::new(Unserved::Unknown);
     let spec = WatchSpec {
-        path: collection(kind.plural()),
-        label_selector: None,
-        field_selector: None,
-        metadata_only: false,
         page_size: PAGE,
-        resumes: true,
-        definition: None,
+        ..WatchSpec::new(collection(kind.plural()))
     };
     let mut failing = Failing::default();
     watch::run(client, spec, |event| {
         if let Some(cause) = failing.begins(&event) {
             warn!(kind = name, cause, "watch failed, trying again");
         }
-        match event {
-            Event::ListStarted => {
-                list.clear();
-                store.list_started(kind);
-            }
-            Event::Listed(object) => list.extend(observe(object, true)),
-            Event::ListDone { resource_version } => {
-                store.retain(kind, &std::mem::take(&mut list), resource_version);
+        if matches!(event, Event::Unserved) {
+            error!(kind = name, "the CRD is gone; waiting for it to return");
+        }
+        match fold.take(&event) {
+            Step::Begin => store.list_started(kind),
+            Step::Upsert {
+                key,
+                object,
+                is_listed,
+                ..
+            } => observe(&identity(key), object, is_listed),
+            Step::Remove { key, .. } => drop(store.remove(&identity(key))),
+            Step::Retain {
+                listed: there,
+                version,
+            } => {
+                let there = there.into_iter().map(identity).collect();
+                store.retain(kind, &there, version);
                 listed();
             }
-            Event::Upsert(object) => {
-                observe(object, false);
-            }
-            Event::Deleted(object) => {
-                if let Some(key) = key(kind, object) {
-                    store.remove(&key);
-                }
-            }
-            Event::Unserved => error!(kind = name, "the CRD is gone; waiting for it to return"),
-            Event::Bookmark(_) | Event::Failed(_) => {}
+            Step::Reached(_) | Step::Nothing => {}
         }
     })
     .await;
-}
-
-/// The identity of an object, from its metadata.
-#[must_use]
-pub fn key<K: OwnKind>(kind: K, object: &RawValue) -> Option<Key<K>> {
-    let metadata = Metadata::of(object.get()).ok()?;
-    (!metadata.name.is_empty()).then(|| Key {
-        kind,
-        namespace: metadata.namespace.into(),
-        name: metadata.name.into(),
-    })
 }

@@ -1,12 +1,10 @@
 //! The objects of our own kinds, as their watches and the answers to our own writes say, with indexes.
 //!
 //! # Freshness
-//! - A record is replaced by a newer version of it only. The echo of a write, and an answer that the watch has
-//!   overtaken, change nothing.
+//! - A record is replaced by a newer version of it only, and by a list: see [`baton_kubernetes::freshness`]. The echo of
+//!   a write, and an answer that the watch has overtaken, change nothing.
 //! - The answer to a creation is kept until a watch or a list as new as it has observed the object, or its end.
 //! - The answer to any other write never brings back an object that the watch has seen go.
-//! - A list is the state of the server. It removes what it does not contain, and replaces what it contains even by an
-//!   older version, as after a backup was restored; but for objects written since it began.
 //!
 //! Every change is emitted once, by the one who brought it about ([`Change::writer`]).
 
@@ -15,6 +13,7 @@ use std::{
     sync::Arc,
 };
 
+use baton_kubernetes::freshness::Freshness;
 use baton_runtime::source::Source;
 use parking_lot::RwLock;
 
@@ -70,12 +69,8 @@ struct Inner<K: RecordKind> {
     records: HashMap<Key<K>, Arc<Record<K>>>,
     by_uid: HashMap<Arc<str>, Arc<Record<K>>>,
     users: Users<K>,
-    /// The highest version that the watch of a kind has observed.
-    observed: HashMap<K, u64>,
-    /// Objects of our own making that the watch has not observed yet.
-    unobserved: BTreeSet<Key<K>>,
-    /// Of kinds, the objects that were written since the last list of them began.
-    written: HashMap<K, BTreeSet<Key<K>>>,
+    /// What is known of the versions of each kind.
+    freshness: HashMap<K, Freshness<Key<K>>>,
 }
 
 impl<K: RecordKind> Default for Store<K> {
@@ -84,9 +79,7 @@ impl<K: RecordKind> Default for Store<K> {
             records: HashMap::new(),
             by_uid: HashMap::new(),
             users: HashMap::new(),
-            observed: HashMap::new(),
-            unobserved: BTreeSet::new(),
-            written: HashMap::new(),
+            freshness: HashMap::new(),
         };
         Self {
             inner: RwLock::new(inner),
@@ -104,24 +97,17 @@ impl<K: RecordKind> Store<K> {
 
     /// A list of a kind begins.
     pub fn list_started(&self, kind: K) {
-        let mut inner = self.inner.write();
-        inner.written.insert(kind, BTreeSet::new());
-        // A server that was restored from a backup counts from a lower version.
-        inner.observed.remove(&kind);
+        self.inner.write().freshness(kind).list_started();
     }
 
     /// Takes a record from the list that has begun last; whether it is another one than was known.
     pub fn observe_listed(&self, record: Record<K>) -> bool {
         let change = {
             let mut inner = self.inner.write();
-            let written = inner.written.get(&record.key.kind);
-            let may_be_newer = written.is_some_and(|written| written.contains(&record.key));
-            inner.unobserved.remove(&record.key);
-            if may_be_newer {
-                inner.replace(record)
-            } else {
-                inner.go_back(record)
-            }
+            let known = inner.version(&record.key);
+            let freshness = inner.freshness(record.key.kind);
+            let replaces = freshness.listed(&record.key, known, record.resource_version);
+            inner.take(record, replaces)
         };
         self.emit(change, None)
     }
@@ -130,10 +116,10 @@ impl<K: RecordKind> Store<K> {
     pub fn observe(&self, record: Record<K>) -> bool {
         let change = {
             let mut inner = self.inner.write();
-            let observed = inner.observed.entry(record.key.kind).or_default();
-            *observed = record.resource_version.max(*observed);
-            inner.unobserved.remove(&record.key);
-            inner.replace(record)
+            let known = inner.version(&record.key);
+            let freshness = inner.freshness(record.key.kind);
+            let replaces = freshness.observed(known, record.resource_version);
+            inner.take(record, replaces)
         };
         self.emit(change, None)
     }
@@ -141,16 +127,7 @@ impl<K: RecordKind> Store<K> {
     /// Takes an object that `writer` has made or read, so that nobody misses it before the watch observes it. When the
     /// watch is further already it has observed the object, and perhaps its end.
     pub fn created(&self, record: Record<K>, writer: &'static str) {
-        let change = {
-            let mut inner = self.inner.write();
-            let observed = inner.observed.get(&record.key.kind);
-            if observed.is_some_and(|observed| *observed >= record.resource_version) {
-                return;
-            }
-            inner.unobserved.insert(record.key.clone());
-            inner.note_written(&record.key);
-            inner.replace(record)
-        };
+        let change = self.inner.write().written(record);
         self.emit(change, Some(writer));
     }
 
@@ -160,8 +137,7 @@ impl<K: RecordKind> Store<K> {
             let mut inner = self.inner.write();
             let known = inner.records.get(&record.key);
             let is_same = known.is_some_and(|known| known.uid == record.uid);
-            inner.note_written(&record.key);
-            is_same.then(|| inner.replace(record)).flatten()
+            is_same.then(|| inner.written(record)).flatten()
         };
         self.emit(change, Some(writer));
     }
@@ -216,7 +192,6 @@ impl<K: RecordKind> Store<K> {
     pub fn remove(&self, key: &Key<K>) -> Option<Arc<Record<K>>> {
         let old = {
             let mut inner = self.inner.write();
-            inner.unobserved.remove(key);
             inner.remove(key)
         };
         self.emit_end(old.as_ref());
@@ -228,20 +203,13 @@ impl<K: RecordKind> Store<K> {
     pub fn retain(&self, kind: K, listed: &BTreeSet<Key<K>>, version: u64) {
         let gone: Vec<_> = {
             let mut inner = self.inner.write();
+            let is_newer = inner.freshness(kind).list_done(version);
             let is_gone = |record: &Record<K>| {
                 let key = &record.key;
-                let written = inner.written.get(&kind);
-                let is_newer = inner.unobserved.contains(key)
-                    && written.is_some_and(|written| written.contains(key))
-                    && record.resource_version > version;
-                key.kind == kind && !listed.contains(key) && !is_newer
+                key.kind == kind && !listed.contains(key) && !is_newer(key, record.resource_version)
             };
             let records = inner.records.values().filter(|record| is_gone(record));
             let gone: Vec<_> = records.map(|record| record.key.clone()).collect();
-            inner.unobserved.retain(|key| !gone.contains(key));
-            inner.written.remove(&kind);
-            let observed = inner.observed.entry(kind).or_default();
-            *observed = version.max(*observed);
             gone.iter().filter_map(|key| inner.remove(key)).collect()
         };
         for old in &gone {
@@ -314,41 +282,38 @@ fn ends<K: RecordKind>(old: &Record<K>, record: &Record<K>) -> bool {
 }
 
 impl<K: RecordKind> Inner<K> {
-    /// Takes a record, if it is newer than what is known.
-    fn replace(&mut self, mut record: Record<K>) -> Option<Change<K>> {
-        let old = self.records.get(&record.key).cloned();
-        if let Some(old) = &old {
-            if old.resource_version >= record.resource_version && !ends(old, &record) {
-                return None;
-            }
-            record.orphaning |= old.orphaning && old.uid == record.uid;
-        }
-        let new = self.put(record);
-        Some(Change {
-            old,
-            new: Some(new),
-            writer: None,
-        })
+    fn freshness(&mut self, kind: K) -> &mut Freshness<Key<K>> {
+        self.freshness.entry(kind).or_default()
     }
 
-    /// Takes a record whatever its version, if it is another state than what is known.
-    fn go_back(&mut self, record: Record<K>) -> Option<Change<K>> {
-        let known = self.records.get(&record.key);
-        let newer = known.filter(|known| known.resource_version > record.resource_version);
-        let Some(old) = newer.cloned() else {
-            return self.replace(record);
-        };
-        let old = Some(old);
+    fn version(&self, key: &Key<K>) -> Option<u64> {
+        let known = self.records.get(key)?;
+        Some(known.resource_version)
+    }
+
+    /// Takes the answer to a write, if it is newer than what is known.
+    fn written(&mut self, record: Record<K>) -> Option<Change<K>> {
+        let known = self.version(&record.key);
+        let freshness = self.freshness(record.key.kind);
+        let replaces = freshness.written(record.key.clone(), known, record.resource_version);
+        self.take(record, replaces)
+    }
+
+    /// Takes a record, if it replaces what is known.
+    fn take(&mut self, mut record: Record<K>, replaces: bool) -> Option<Change<K>> {
+        let old = self.records.get(&record.key).cloned();
+        let ends = old.as_ref().is_some_and(|old| ends(old, &record));
+        if !replaces && !ends {
+            return None;
+        }
+        if let Some(old) = &old
+            && old.resource_version <= record.resource_version
+        {
+            record.orphaning |= old.orphaning && old.uid == record.uid;
+        }
         let new = Some(self.put(record));
         let writer = None;
         Some(Change { old, new, writer })
-    }
-
-    /// Notes that an object was written while its kind is listed.
-    fn note_written(&mut self, key: &Key<K>) {
-        if let Some(written) = self.written.get_mut(&key.kind) {
-            written.insert(key.clone());
-        }
     }
 
     fn put(&mut self, mut record: Record<K>) -> Arc<Record<K>> {

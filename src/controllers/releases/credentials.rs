@@ -1,10 +1,11 @@
 //! The credentials of chart repositories: Secrets with a label, in the namespace of those of clusters.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use baton_apis::constants::LABEL_CHART_REPOSITORY;
 use baton_charts::{CredentialSource, Credentials};
 use baton_kubernetes::{
+    collection::{Collection, Unserved},
     path,
     watch::{Event, Failing, WatchSpec, run},
 };
@@ -14,9 +15,19 @@ use parking_lot::RwLock;
 use serde_json::value::RawValue;
 use tracing::warn;
 
-/// By name of the Secret, the repository and its credentials. Clones share everything.
-#[derive(Clone, Default)]
-pub(crate) struct RepositorySecrets(Arc<RwLock<BTreeMap<String, (String, Credentials)>>>);
+/// By name of the Secret, the repository and its credentials; `None` of one without.
+type Secrets = Collection<String, Option<(String, Credentials)>>;
+
+/// The credentials of all repositories. Clones share everything.
+#[derive(Clone)]
+pub(crate) struct RepositorySecrets(Arc<RwLock<Secrets>>);
+
+impl Default for RepositorySecrets {
+    fn default() -> Self {
+        // Known credentials stay while Secrets are not served.
+        Self(Arc::new(RwLock::new(Secrets::new(Unserved::Unknown))))
+    }
+}
 
 impl RepositorySecrets {
     /// Follows the Secrets of a namespace for ever. Nothing of others is received.
@@ -28,7 +39,6 @@ impl RepositorySecrets {
             label_selector: Some(LABEL_CHART_REPOSITORY.to_owned()),
             ..WatchSpec::new(path)
         };
-        let mut listing = BTreeMap::new();
         let mut failing = Failing::default();
         run(client, spec, |event| {
             if let Some(cause) = failing.begins(&event) {
@@ -37,40 +47,28 @@ impl RepositorySecrets {
                     "cannot watch the Secrets of chart repositories, trying again"
                 );
             }
-            match event {
-                Event::ListStarted => listing.clear(),
-                Event::Listed(secret) => listing.extend(read(secret)),
-                Event::ListDone { .. } => *self.0.write() = std::mem::take(&mut listing),
-                Event::Upsert(secret) => {
-                    if let Some((name, found)) = read(secret) {
-                        self.0.write().insert(name, found);
-                    }
-                }
-                Event::Deleted(secret) => {
-                    if let Some((name, _)) = read(secret) {
-                        self.0.write().remove(&name);
-                    }
-                }
-                // Known credentials stay.
-                Event::Bookmark(_) | Event::Unserved | Event::Failed(_) => {}
-            }
+            self.on_event(&event);
         })
         .await;
+    }
+
+    fn on_event(&self, event: &Event<'_>) {
+        self.0.write().take(event, |secret| Some(read(secret)));
     }
 }
 
 impl CredentialSource for RepositorySecrets {
     fn find(&self, repo_url: &str) -> Option<Credentials> {
         let secrets = self.0.read();
-        let mut found = secrets.values().filter(|(url, _)| url == repo_url);
+        let found = secrets.items().values().flatten();
+        let mut found = found.filter(|(url, _)| url == repo_url);
         found.next().map(|(_, credentials)| credentials.clone())
     }
 }
 
 /// Reads a Secret: `url`, and `token` or `username` and `password`.
-fn read(secret: &RawValue) -> Option<(String, (String, Credentials))> {
+fn read(secret: &RawValue) -> Option<(String, Credentials)> {
     let secret: Secret = serde_json::from_str(secret.get()).ok()?;
-    let name = secret.metadata.name?;
     let data = secret.data.unwrap_or_default();
     let text = |key: &str| {
         let bytes = data.get(key)?;
@@ -85,16 +83,17 @@ fn read(secret: &RawValue) -> Option<(String, (String, Credentials))> {
     let found = url.zip(credentials);
     if found.is_none() {
         warn!(
-            secret = name,
+            secret = secret.metadata.name,
             "of a chart repository a Secret needs url, and token or username and password"
         );
     }
-    Some((name, found?))
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use k8s_openapi::ByteString;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -130,13 +129,41 @@ mod tests {
             };
             secret.metadata.name = Some("charts".to_owned());
             let raw = serde_json::value::to_raw_value(&secret).unwrap();
-            let found = read(&raw).map(|(_, (url, credentials))| match credentials {
+            let found = read(&raw).map(|(url, credentials)| match credentials {
                 Credentials::Token(token) => (url, token),
                 Credentials::Basic { username, password } => {
                     (url, format!("{username}:{password}"))
                 }
             });
             assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn what_was_taken_out_of_a_secret_is_not_sent_any_more() {
+        let secret = |data: &Value| {
+            let secret = json!({"metadata": {"name": "charts"}, "data": data});
+            serde_json::value::to_raw_value(&secret).unwrap()
+        };
+        // https://charts, and a token.
+        let with = secret(&json!({"url": "aHR0cHM6Ly9jaGFydHM=", "token": "dG9rZW4="}));
+        let without = secret(&json!({"url": "aHR0cHM6Ly9jaGFydHM="}));
+        let unreadable = secret(&json!(7));
+        for event in [
+            Event::Upsert(&without),
+            Event::Upsert(&unreadable),
+            Event::Deleted(&without),
+            // A Secret that lost its label goes in the state in which nobody may read it any more.
+            Event::Deleted(&unreadable),
+        ] {
+            let secrets = RepositorySecrets::default();
+            let is_known = || secrets.find("https://charts").is_some();
+            secrets.on_event(&Event::Upsert(&with));
+            assert!(is_known());
+            secrets.on_event(&Event::Unserved);
+            assert!(is_known());
+            secrets.on_event(&event);
+            assert!(!is_known(), "{event:?}");
         }
     }
 }

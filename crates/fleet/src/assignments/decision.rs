@@ -72,6 +72,13 @@ impl Selection {
     }
 }
 
+/// Two that say the same.
+impl PartialEq for Assignment {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name && self.spec == other.spec
+    }
+}
+
 impl Assignment {
     /// Prepares one. A spec that cannot be understood is given as the reason.
     #[must_use]
@@ -81,12 +88,6 @@ impl Assignment {
             rule: spec.clone().and_then(Rule::compile),
             spec,
         }
-    }
-
-    /// Whether another version of it says the same.
-    #[must_use]
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.spec == other.spec
     }
 
     /// Whether it is about this cluster. One that cannot be understood may be about any: it closes all rather than

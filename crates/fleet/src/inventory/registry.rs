@@ -1,7 +1,7 @@
 //! The Clusters there are, and a task for each.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     sync::Arc,
 };
 
@@ -13,13 +13,15 @@ use serde_json::{Value, value::RawValue};
 use tokio::sync::watch;
 
 use super::{
-    ClusterLink, Known, Shared, agent_reports,
+    ClusterLink, Shared, agent_reports,
     connect::{Connector, Wanted},
     health::Health,
     report::{self, Recorded, Subject},
 };
 use baton_kubernetes::{
+    collection::{Fold, Step, Unserved},
     informers::Task,
+    metadata::Metadata,
     watch::{Event, Failing, number},
 };
 
@@ -27,8 +29,8 @@ use baton_kubernetes::{
 pub(super) struct Registry {
     shared: Arc<Shared>,
     entries: HashMap<String, Entry>,
-    /// Names in the list that is under way, if one is; of Secrets with their versions.
-    clusters_listed: Option<HashSet<String>>,
+    clusters: Fold<String>,
+    /// Versions of Secrets in the list that is under way, by name.
     secrets_listed: HashMap<String, u64>,
     clusters_failing: Failing,
     secrets_failing: Failing,
@@ -60,7 +62,7 @@ impl Registry {
         Self {
             shared,
             entries: HashMap::new(),
-            clusters_listed: None,
+            clusters: Fold::new(Unserved::Empty),
             secrets_listed: HashMap::new(),
             clusters_failing: Failing::default(),
             secrets_failing: Failing::default(),
@@ -73,44 +75,17 @@ impl Registry {
         if let Some(cause) = self.clusters_failing.begins(event) {
             tracing::warn!(cause, "cannot watch Clusters, trying again");
         }
-        match event {
-            Event::ListStarted => self.clusters_listed = Some(HashSet::new()),
-            Event::Listed(object) => {
-                if let Some(cluster) = Cluster::read(object) {
-                    let listed = self.clusters_listed.get_or_insert_default();
-                    listed.insert(cluster.name.clone());
-                    self.upsert(cluster);
-                }
-            }
-            Event::ListDone { .. } => {
-                let listed = self.clusters_listed.take().unwrap_or_default();
-                self.retain(|name| listed.contains(name));
-                self.shared.set_known(Known::All);
-            }
-            Event::Upsert(object) => {
+        match self.clusters.take(event) {
+            Step::Upsert { object, .. } => {
                 if let Some(cluster) = Cluster::read(object) {
                     self.upsert(cluster);
                 }
             }
-            Event::Deleted(object) => {
-                if let Some(cluster) = Cluster::read(object) {
-                    self.retain(|name| name != cluster.name);
-                }
-            }
-            // The kind is not defined.
-            Event::Unserved => {
-                self.retain(|_| false);
-                self.shared.set_known(Known::All);
-            }
-            // Otherwise the watch goes on where it was.
-            Event::Failed(cause) => {
-                if self.clusters_listed.take().is_some() {
-                    let cause = (*cause).to_owned();
-                    self.shared.set_known(Known::Unavailable(cause));
-                }
-            }
-            Event::Bookmark(_) => {}
+            Step::Remove { key, .. } => self.retain(|name| name != key),
+            Step::Retain { listed, .. } => self.retain(|name| listed.contains(name)),
+            Step::Begin | Step::Reached(_) | Step::Nothing => {}
         }
+        self.shared.set_known(self.clusters.extent());
     }
 
     /// Handles an event of the watch on the metadata of Secrets. Only the versions of the Clusters' Secrets are kept.
@@ -147,7 +122,7 @@ impl Registry {
                     entry.set_secret(version);
                 }
             }
-            Event::Failed(_) | Event::Unserved | Event::Bookmark(_) => {}
+            Event::Failed(_) | Event::Forbidden(_) | Event::Unserved | Event::Bookmark(_) => {}
         }
     }
 
@@ -313,7 +288,7 @@ impl Cluster {
             connection: connection.unwrap_or_default(),
             api_master: spec.map(|spec| spec.api_master.unwrap_or_default()),
             recorded: Recorded {
-                version: version(metadata.resource_version.as_deref()),
+                version: metadata.resource_version.as_deref().map_or(0, number),
                 status: status.unwrap_or_default(),
             },
         })
@@ -327,15 +302,8 @@ fn window(window: &Value) -> UpgradeWindow {
 
 /// Name and version of a Secret.
 fn secret(object: &RawValue) -> Option<(String, u64)> {
-    let Object { metadata, .. } = serde_json::from_str(object.get()).ok()?;
-    Some((
-        metadata.name?,
-        version(metadata.resource_version.as_deref()),
-    ))
-}
-
-fn version(text: Option<&str>) -> u64 {
-    text.map_or(0, number)
+    let metadata = Metadata::of(object.get()).ok()?;
+    Some((metadata.name.to_string(), metadata.version()))
 }
 
 #[cfg(test)]

@@ -26,6 +26,8 @@ pub(super) enum Next {
 pub(super) struct WatchError {
     pub(super) next: Next,
     pub(super) text: String,
+    /// Whether the account lacks the right.
+    pub(super) is_forbidden: bool,
     pub(super) retry_after: Option<Duration>,
 }
 
@@ -34,6 +36,7 @@ impl WatchError {
         Self {
             next,
             text,
+            is_forbidden: false,
             retry_after: None,
         }
     }
@@ -63,6 +66,7 @@ impl WatchError {
         let status = wire::failure(code, body);
         Self {
             retry_after,
+            is_forbidden: code == StatusCode::FORBIDDEN,
             ..Self::new(judge(code.as_u16(), &status), status.message)
         }
     }

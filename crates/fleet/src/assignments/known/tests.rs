@@ -213,6 +213,22 @@ fn nothing_is_allowed_anew_while_the_list_fails() {
     }
 }
 
+/// No server is without Namespaces: one that does not serve them says nothing of their labels.
+#[test]
+fn namespaces_that_are_not_served_are_unknown() {
+    let mut known = Known::default();
+    known.assignment_event(&Event::ListStarted);
+    known.assignment_event(&Event::Listed(&of_team_a()));
+    known.assignment_event(&DONE);
+    known.namespace_event(&Event::ListStarted);
+    known.namespace_event(&Event::Listed(&namespace("shop", "a")));
+    known.namespace_event(&DONE);
+    known.namespace_event(&Event::Unserved);
+    let decision = decide(&known, "shop");
+    let is_unreadable = matches!(&decision, Decision::Unreadable { before, .. } if *before == Some(Reach::default()));
+    assert!(is_unreadable, "{decision:?}");
+}
+
 /// Not to be known is no refusal: a placement would give up its sites.
 #[test]
 fn a_first_list_that_fails_refuses_nothing() {

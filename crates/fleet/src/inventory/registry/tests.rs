@@ -14,6 +14,7 @@ use tokio::{
 use super::*;
 use crate::inventory::Contact;
 use baton_kubernetes::client::instrumented_client;
+use baton_kubernetes::collection::Extent;
 use baton_kubernetes::fence::Fence;
 use baton_kubernetes::request_metrics::RequestMetrics;
 use baton_kubernetes::target::{Target, Watcher};
@@ -56,7 +57,7 @@ fn registry() -> (Registry, Arc<Mutex<Vec<String>>>) {
         clock,
         asked_early: Mutex::new(Some(BTreeSet::new())),
         permits: Semaphore::new(1),
-        known: watch::Sender::new(Known::Nothing),
+        known: watch::Sender::new(Extent::Nothing),
         leading: watch::Sender::new(false),
     };
     (Registry::new(Arc::new(shared)), changes)
@@ -131,9 +132,9 @@ async fn follows_the_watch_of_clusters() {
             changed
         );
         let expected = match event {
-            Event::ListDone { .. } => Known::All,
+            Event::ListDone { .. } => Extent::All,
             // Later on it is the watch that fails, which goes on.
-            Event::Failed(cause) if known != Known::All => Known::Unavailable(cause.to_owned()),
+            Event::Failed(cause) if known != Extent::All => Extent::Unavailable(cause.into()),
             _ => known,
         };
         assert_eq!(*registry.shared.known.borrow(), expected, "step {number}");
@@ -230,7 +231,7 @@ async fn a_cluster_is_in_touch_since_it_answered_last_after_a_break() {
 async fn without_the_definition_there_are_no_clusters() {
     let (mut registry, _) = registry();
     registry.cluster_event(&Event::Unserved);
-    assert_eq!(*registry.shared.known.borrow(), Known::All);
+    assert_eq!(*registry.shared.known.borrow(), Extent::All);
 }
 
 #[tokio::test]
@@ -338,7 +339,7 @@ async fn a_cluster_is_not_unknown_while_the_list_fails() {
     registry.cluster_event(&Event::Listed(&cluster("a", "1", &pull())));
     registry.cluster_event(&DONE);
     let ask = |registry: &Registry, name| format!("{:?}", registry.shared.link(name));
-    let is_complete = |registry: &Registry| *registry.shared.known.borrow() == Known::All;
+    let is_complete = |registry: &Registry| *registry.shared.known.borrow() == Extent::All;
     // A watch that breaks goes on where it was.
     registry.cluster_event(&Event::Failed("busy"));
     assert!(is_complete(&registry));

@@ -1,0 +1,192 @@
+use proptest::prelude::*;
+
+use super::*;
+
+/// A change of one of few objects; values that are odd cannot be read.
+#[derive(Clone, Debug)]
+enum Act {
+    Set(u8, u8),
+    Delete(u8),
+    /// A list, which fails after so many objects, if it does.
+    List(Option<usize>),
+    Interrupt,
+    Unserve,
+}
+
+fn acts() -> impl Strategy<Value = Vec<Act>> {
+    let key = 0..4_u8;
+    let act = prop_oneof![
+        4 => (key.clone(), 0..6_u8).prop_map(|(key, value)| Act::Set(key, value)),
+        2 => key.prop_map(Act::Delete),
+        2 => prop::option::of(0..4_usize).prop_map(Act::List),
+        1 => Just(Act::Interrupt),
+        1 => Just(Act::Unserve),
+    ];
+    prop::collection::vec(act, 0..40)
+}
+
+fn object(key: u8, value: u8) -> Box<RawValue> {
+    let spec = if value.is_multiple_of(2) {
+        value.to_string()
+    } else {
+        "\"odd\"".to_owned()
+    };
+    let text = format!(r#"{{"metadata":{{"name":"{key}","resourceVersion":"7"}},"spec":{spec}}}"#);
+    RawValue::from_string(text).unwrap()
+}
+
+fn read(object: &RawValue) -> Option<u8> {
+    #[derive(serde::Deserialize)]
+    struct Readable {
+        spec: u8,
+    }
+    let readable: Readable = serde_json::from_str(object.get()).ok()?;
+    Some(readable.spec)
+}
+
+const DONE: Event<'_> = Event::ListDone {
+    resource_version: 9,
+};
+
+/// A collection, and the objects that there are.
+struct World {
+    collection: Collection<String, u8>,
+    /// As they were read last, if they ever were, and as they are now.
+    objects: BTreeMap<u8, (Option<u8>, u8)>,
+    /// The objects by the changes that were reported.
+    reported: BTreeMap<String, u8>,
+}
+
+impl World {
+    fn send(&mut self, event: &Event<'_>) {
+        for Change { key, old, new } in self.collection.take(event, read) {
+            assert_eq!(self.reported.get(&key), old.as_ref());
+            assert_ne!(old, new);
+            match new {
+                Some(new) => drop(self.reported.insert(key, new)),
+                None => drop(self.reported.remove(&key)),
+            }
+        }
+    }
+
+    fn set(&mut self, key: u8, value: u8) {
+        let (last, now) = self.objects.entry(key).or_default();
+        *now = value;
+        if value.is_multiple_of(2) {
+            *last = Some(value);
+        }
+    }
+
+    fn readable(&self) -> BTreeMap<String, u8> {
+        let objects = self.objects.iter();
+        let readable = objects.filter_map(|(key, (last, _))| Some((key.to_string(), (*last)?)));
+        readable.collect()
+    }
+}
+
+proptest! {
+    /// What is known is what was readable last of the objects that there are, after any list and any event.
+    #[test]
+    fn the_fold_is_the_list_of_objects(acts in acts(), is_certain in any::<bool>()) {
+        let unserved = if is_certain { Unserved::Empty } else { Unserved::Unknown };
+        let mut world = World {
+            collection: Collection::new(unserved),
+            objects: BTreeMap::new(),
+            reported: BTreeMap::new(),
+        };
+        world.send(&Event::ListStarted);
+        world.send(&DONE);
+        for act in acts {
+            let extent = world.collection.extent().clone();
+            // Otherwise a list has to tell.
+            let is_watched = extent == Extent::All;
+            let known = world.reported.clone();
+            let mut expected = Extent::All;
+            match act {
+                Act::Set(key, value) if is_watched => {
+                    world.set(key, value);
+                    world.send(&Event::Upsert(&object(key, value)));
+                }
+                Act::Delete(key) if is_watched => {
+                    if let Some((_, value)) = world.objects.remove(&key) {
+                        world.send(&Event::Deleted(&object(key, value)));
+                    }
+                }
+                Act::Set(key, value) => {
+                    world.objects.insert(key, (None, value));
+                    expected = extent;
+                }
+                Act::Delete(key) => {
+                    world.objects.remove(&key);
+                    expected = extent;
+                }
+                Act::List(fails) => {
+                    let objects = world.objects.clone();
+                    world.send(&Event::ListStarted);
+                    for (key, (_, value)) in objects.iter().take(fails.unwrap_or(objects.len())) {
+                        world.send(&Event::Listed(&object(*key, *value)));
+                    }
+                    if fails.is_some() {
+                        world.send(&Event::Failed("reset"));
+                        expected = Extent::Unavailable("reset".into());
+                    } else {
+                        for (key, (last, now)) in &mut world.objects {
+                            let read = now.is_multiple_of(2).then_some(*now);
+                            *last = read.or_else(|| known.get(&key.to_string()).copied());
+                        }
+                        world.send(&DONE);
+                    }
+                }
+                Act::Interrupt => {
+                    world.send(&Event::Failed("reset"));
+                    if !is_watched {
+                        expected = Extent::Unavailable("reset".into());
+                    }
+                }
+                Act::Unserve => {
+                    world.send(&Event::Unserved);
+                    if is_certain {
+                        world.objects.clear();
+                    } else {
+                        expected = Extent::Unavailable("the API server does not serve the kind".into());
+                    }
+                }
+            }
+            prop_assert_eq!(world.collection.extent(), &expected);
+            if expected == Extent::All {
+                prop_assert_eq!(&world.reported, &world.readable());
+            } else {
+                prop_assert_eq!(&world.reported, &known);
+            }
+            prop_assert_eq!(world.collection.items(), &world.reported);
+        }
+    }
+}
+
+#[test]
+fn an_object_that_became_unreadable_goes_when_it_is_deleted() {
+    let mut collection = Collection::<String, u8>::new(Unserved::Unknown);
+    let names = |collection: &Collection<String, u8>| collection.items().len();
+    collection.take(&Event::Upsert(&object(1, 2)), read);
+    collection.take(&Event::Upsert(&object(1, 3)), read);
+    assert_eq!(names(&collection), 1);
+    collection.take(&Event::ListStarted, read);
+    collection.take(&Event::Listed(&object(1, 3)), read);
+    collection.take(&DONE, read);
+    assert_eq!(names(&collection), 1, "it is listed");
+    collection.take(&Event::Deleted(&object(1, 3)), read);
+    assert_eq!(names(&collection), 0);
+}
+
+#[test]
+fn the_extent_of_two_kinds_is_the_smaller_one() {
+    let unavailable = || Extent::Unavailable("no right".into());
+    for (one, other, expected) in [
+        (Extent::All, Extent::All, Extent::All),
+        (Extent::All, Extent::Nothing, Extent::Nothing),
+        (Extent::Nothing, unavailable(), unavailable()),
+        (unavailable(), Extent::All, unavailable()),
+    ] {
+        assert_eq!(one.and(other), expected);
+    }
+}
