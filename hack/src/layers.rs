@@ -101,7 +101,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "plugin/src/served.rs",
         "each lists what the other asks for",
     ),
-    ("plugin/src/connect.rs", "plugin/src/target.rs", SUBJECT),
     (
         "plugin/src/diff/losses.rs",
         "plugin/src/diff/forecast.rs",
@@ -113,11 +112,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "the error of the command line holds it",
     ),
     ("plugin/src/error.rs", "plugin/src/target.rs", SUBJECT),
-    (
-        "plugin/src/rollout.rs",
-        "plugin/src/commands.rs",
-        "exit codes belong below the commands",
-    ),
     (
         "plugin/src/served.rs",
         "plugin/src/connect.rs",

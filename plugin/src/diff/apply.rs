@@ -5,23 +5,25 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_engine::containers::{Container, Held};
-use baton_engine::handover::{
-    Adoption, Claim, Refusal, Sibling, Siblings, classify, decide_adoption,
+use baton_engine::{
+    Gvk, ObjectKey,
+    containers::{Container, Held},
+    handover::{Adoption, Claim, Refusal, Sibling, Siblings, classify, decide_adoption},
+    keep::is_kept,
+    object::{controller, is_terminating, text},
+    recreate::runs_once,
+    redact::with_short_values,
+    revision::{Desired, Revision as Next},
 };
-use baton_engine::keep::is_kept;
-use baton_engine::object::{controller, is_terminating, text};
-use baton_engine::recreate::runs_once;
-use baton_engine::redact::with_short_values;
-use baton_engine::revision::{Desired, Revision as Next};
-use baton_engine::{Gvk, ObjectKey};
+use baton_view::{chain::member::Revision, content::RevisionContent};
 use serde_json::Value;
 
-use super::clean::{clean, clean_live};
-use super::live::dry_run_body;
-use super::{Pair, Section, fate::Fate};
-use crate::chain::Revision;
-use crate::content::RevisionContent;
+use super::{
+    Pair, Section,
+    clean::{clean, clean_live},
+    fate::Fate,
+    live::dry_run_body,
+};
 
 /// How many objects that are handed over unchanged are listed one by one.
 const LISTED: usize = 20;
@@ -337,7 +339,7 @@ mod tests {
 
     use super::super::Tone;
     use super::*;
-    use crate::content::Phase;
+    use baton_view::content::Phase;
 
     fn yaml(text: &str) -> Value {
         serde_saphyr::from_str(text).unwrap()

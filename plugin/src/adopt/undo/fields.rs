@@ -6,16 +6,20 @@ use baton_apis::constants::{
     ANNOTATION_FORMER_MANAGERS, ANNOTATION_LAST_APPLIED, ANNOTATION_REVISION, FIELD_MANAGER,
     FORMER_FIELD_MANAGERS, LABEL_CACHE, LABEL_CACHE_VALUE,
 };
-use baton_engine::diff::legacy::{entries, former_managers};
-use baton_engine::object::{controller, owner_references, text};
-use baton_engine::operations::{remove, replace, test};
-use baton_engine::{Gvk, ObjectKey};
+use baton_engine::{
+    Gvk, ObjectKey,
+    diff::legacy::{entries, former_managers},
+    object::{controller, owner_references, text},
+    operations::{remove, replace, test},
+};
 use baton_kubernetes::wire::MediaType;
 use json_patch::PatchOperation;
 use serde_json::{Value, json};
 
-use crate::connect::{Cluster, Write};
-use crate::error::Error;
+use crate::{
+    connect::{Cluster, Write},
+    error::Error,
+};
 
 /// Attempts for an object that changes in between.
 const ROUNDS: usize = 5;

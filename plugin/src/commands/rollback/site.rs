@@ -2,6 +2,7 @@
 
 use baton_kubernetes::wire::MediaType;
 use baton_terminal::time::duration;
+use baton_view::rollout::Outcome;
 use k8s_openapi::jiff::Timestamp;
 
 use super::RollbackArgs;
@@ -12,7 +13,6 @@ use crate::{
     connect::{Cluster, Write},
     error::Error,
     output::report,
-    rollout::Outcome,
     sites::{
         bars::{NOUN, bars},
         fleet::Fleet,
