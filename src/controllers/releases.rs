@@ -12,7 +12,6 @@
 
 pub(crate) mod app_clusters;
 pub(crate) mod application;
-pub(crate) mod calls;
 pub(crate) mod capacity;
 pub(crate) mod charts;
 mod content;
@@ -41,12 +40,12 @@ use tokio::{sync::Notify, task::JoinSet};
 
 use super::{
     extent::Extent,
-    requests::{AtStep, Error, Requests},
+    requests::Requests,
     store::{Key, Kind, Store},
 };
 use crate::delivery::{
     observed::Observed,
-    shared::{Events, Shared},
+    shared::{AtStep, Error, Events, Shared},
 };
 
 /// Until all kinds were listed, nothing is decided: what is missing may exist.

@@ -29,10 +29,12 @@ use super::{Base, INCOMPLETE, owner_reference, versions::Version};
 use crate::{
     controllers::{
         extent::Extent,
-        requests::{AtStep as _, Error},
         store::{Change, Key},
     },
-    delivery::{shared::BURST, slices::NewSlice},
+    delivery::{
+        shared::{AtStep as _, BURST, Error},
+        slices::NewSlice,
+    },
 };
 
 /// Versions that no site runs any more go a while later, as revisions end in great numbers at a time.

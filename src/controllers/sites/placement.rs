@@ -22,9 +22,9 @@ use parking_lot::Mutex;
 use serde_json::json;
 
 use super::{Base, owner_reference, uid};
-use crate::controllers::{
-    requests::{AtStep as _, Error},
-    store::Key,
+use crate::{
+    controllers::store::Key,
+    delivery::shared::{AtStep as _, Error},
 };
 
 /// Most characters of the name of a deployment in that of its record.
