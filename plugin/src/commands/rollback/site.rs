@@ -1,5 +1,6 @@
 //! `rollback` of a deployment to sites: an older version for all of them.
 
+use baton_kubernetes::wire::MediaType;
 use baton_terminal::time::duration;
 use baton_view::rollout::Outcome;
 
@@ -7,7 +8,7 @@ use super::RollbackArgs;
 use crate::{
     args::GlobalArgs,
     commands::{Exit, pause::note},
-    connect::{Body, Cluster, Write},
+    connect::{Cluster, Write},
     error::Error,
     output::report,
     sites::{
@@ -100,7 +101,7 @@ async fn roll(
     // Asked for, one that is not kept would stop the rollout and wait for ever.
     let records = Records::read(cluster, &deployment.spec.application).await?;
     records.version(&found.version)?;
-    let write = Write::new(Body::JsonPatch, args.dry_run);
+    let write = Write::new(MediaType::JsonPatch, args.dry_run);
     match cluster
         .write(&target.path(&cluster.namespace), write, patch)
         .await
