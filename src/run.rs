@@ -1,13 +1,13 @@
 //! The composition root of the manager: what there is, who is woken by what, and the orderly end.
 
 pub(crate) mod cache_metrics;
+pub(crate) mod lease_thread;
 pub(crate) mod process;
 mod release_metrics;
 pub(crate) mod releases;
 mod site_metrics;
 pub(crate) mod sites;
 mod state_metrics;
-pub(crate) mod vital;
 
 use std::{
     sync::{
@@ -47,7 +47,7 @@ use tracing::info;
 
 use self::{
     cache_metrics::CacheMetrics,
-    process::{Stop, lead, lease_params, report_caches, start_endpoints, start_vital},
+    process::{Stop, lead, lease_params, report_caches, start_endpoints, start_lease_thread},
     releases::Wiring,
     sites::Wiring as SiteWiring,
 };
@@ -77,10 +77,10 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let config = load_client_config(&args.connection).await?;
     let url = config.cluster_url.clone();
     let fence = Fence::closed();
-    let (vital, lease_client) = start_vital(config.clone(), &metrics).await?;
+    let (lease_thread, lease_client) = start_lease_thread(config.clone(), &metrics).await?;
     let client = instrumented_client(config, metrics.requests(), &fence).map_err(Error::Client)?;
     let caches = CacheMetrics::new(&metrics);
-    let _servers = start_endpoints(&vital, &args.process, &metrics, &readiness).await?;
+    let _servers = start_endpoints(&lease_thread, &args.process, &metrics, &readiness).await?;
     let version = check_server(&client, &url).await?;
     info!(version = env!("CARGO_PKG_VERSION"), server = %url, server_version = version, "starting");
     let api = Api::new(client.clone());
@@ -153,7 +153,7 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let end = lead(
         &args.process,
         params,
-        (&vital, lease_client, &fence),
+        (&lease_thread, lease_client, &fence),
         &metrics,
         &mut stop,
         async |stop| {
@@ -210,14 +210,14 @@ fn controllers(
 /// Asks for each resource once, so that a missing CRD or right is reported before anything runs.
 async fn check_crds(api: &Api) -> Result<(), Error> {
     for kind in RevisionKind::ALL {
-        for plural in [
-            kind.plural(),
-            SliceKind(kind).plural(),
-            DeploymentKind(kind).plural(),
-            PhaseKind(kind).plural(),
+        for kind in [
+            kind.names(),
+            SliceKind(kind).names(),
+            DeploymentKind(kind).names(),
+            PhaseKind(kind).names(),
         ] {
-            let resource = format!("{plural}.{}", baton_apis::constants::GROUP);
-            match api.probe(plural).await {
+            let resource = kind.definition();
+            match api.probe(kind).await {
                 Ok(()) => {}
                 Err(ApiError::Refused { code: 404, .. }) => {
                     return Err(Error::MissingCrd { resource });

@@ -81,7 +81,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "plugin/src/served.rs",
         "each lists what the other asks for",
     ),
-    ("plugin/src/connect.rs", "plugin/src/target.rs", SUBJECT),
     (
         "plugin/src/diff/losses.rs",
         "plugin/src/diff/forecast.rs",
@@ -94,11 +93,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
     ),
     ("plugin/src/error.rs", "plugin/src/target.rs", SUBJECT),
     (
-        "plugin/src/rollout.rs",
-        "plugin/src/commands.rs",
-        "exit codes belong below the commands",
-    ),
-    (
         "plugin/src/served.rs",
         "plugin/src/connect.rs",
         "each lists what the other asks for",
@@ -107,11 +101,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "plugin/src/sites/target.rs",
         "plugin/src/target.rs",
         SUBJECT,
-    ),
-    (
-        "src/agent/state.rs",
-        "src/agent/mirrors.rs",
-        "who saves, and what is saved",
     ),
     (
         "src/controllers/releases/app_clusters/requests.rs",
@@ -124,25 +113,9 @@ const KNOWN: &[(&str, &str, &str)] = &[
         IMPL,
     ),
     (
-        "src/delivery/ended_phases.rs",
-        "src/delivery/observed.rs",
-        IMPL,
-    ),
-    (
-        "src/delivery/gate.rs",
-        "src/delivery/phase_pass.rs",
-        "who asks, and whether it may begin",
-    ),
-    ("src/delivery/pods.rs", "src/delivery/executor.rs", IMPL),
-    (
         "src/delivery/shared.rs",
         "src/controllers/store.rs",
         "the store of typed objects is no controller",
-    ),
-    (
-        "src/delivery/slices.rs",
-        "src/controllers/requests.rs",
-        "requests on typed objects are no controller",
     ),
     (
         "src/error.rs",

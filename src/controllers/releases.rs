@@ -12,7 +12,6 @@
 
 pub(crate) mod app_clusters;
 pub(crate) mod application;
-pub(crate) mod calls;
 pub(crate) mod capacity;
 pub(crate) mod charts;
 mod content;
@@ -29,7 +28,7 @@ use std::{sync::Arc, time::Duration};
 
 use baton_apis::{
     Application, CapacityTarget, Cluster, ConditionStatus, InstallationTarget, Release,
-    ShipperCondition, TrafficTarget, conditions::reasons, constants::shipper::LABEL_APP,
+    ShipperCondition, TrafficTarget, conditions::reasons, constants::shipper::LABEL_APP, kinds,
 };
 use baton_fleet::inventory::Inventory;
 use baton_kubernetes::events::EventKind;
@@ -41,26 +40,16 @@ use tokio::{sync::Notify, task::JoinSet};
 
 use super::{
     extent::Extent,
-    requests::{AtStep, Error, Requests},
+    requests::Requests,
     store::{Key, Kind, Store},
 };
 use crate::delivery::{
     observed::Observed,
-    shared::{Events, Shared},
+    shared::{AtStep, Error, Events, Shared},
 };
 
 /// Until all kinds were listed, nothing is decided: what is missing may exist.
 const INCOMPLETE: Duration = Duration::from_secs(1);
-
-/// Kinds, as keys have them.
-pub(crate) mod kinds {
-    pub(crate) const APPLICATION: &str = "Application";
-    pub(crate) const RELEASE: &str = "Release";
-    pub(crate) const INSTALLATION_TARGET: &str = "InstallationTarget";
-    pub(crate) const CAPACITY_TARGET: &str = "CapacityTarget";
-    pub(crate) const TRAFFIC_TARGET: &str = "TrafficTarget";
-    pub(crate) const CLUSTER: &str = "Cluster";
-}
 
 impl<K: Kind> Store<K> {
     /// The objects of an application, sorted by name: those with its label in its namespace.
@@ -82,12 +71,12 @@ pub(crate) struct Stores {
 impl Default for Stores {
     fn default() -> Self {
         Self {
-            applications: Arc::new(Store::new(kinds::APPLICATION)),
-            releases: Arc::new(Store::new(kinds::RELEASE)),
-            installation_targets: Arc::new(Store::new(kinds::INSTALLATION_TARGET)),
-            capacity_targets: Arc::new(Store::new(kinds::CAPACITY_TARGET)),
-            traffic_targets: Arc::new(Store::new(kinds::TRAFFIC_TARGET)),
-            clusters: Arc::new(Store::new(kinds::CLUSTER)),
+            applications: Arc::new(Store::new(kinds::APPLICATION.name)),
+            releases: Arc::new(Store::new(kinds::RELEASE.name)),
+            installation_targets: Arc::new(Store::new(kinds::INSTALLATION_TARGET.name)),
+            capacity_targets: Arc::new(Store::new(kinds::CAPACITY_TARGET.name)),
+            traffic_targets: Arc::new(Store::new(kinds::TRAFFIC_TARGET.name)),
+            clusters: Arc::new(Store::new(kinds::CLUSTER.name)),
         }
     }
 }

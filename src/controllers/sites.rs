@@ -20,6 +20,7 @@ use std::{sync::Arc, time::Duration};
 use baton_apis::{
     SiteApplication, SiteDeployment,
     constants::{LABEL_SITE_APPLICATION, LABEL_SITE_DEPLOYMENT},
+    kinds,
 };
 use baton_fleet::{assignments::Assignments, inventory::Inventory};
 use baton_kubernetes::watch::WatchSpec;
@@ -40,13 +41,8 @@ use crate::delivery::{observed::Observed, shared::Shared};
 /// Until all kinds were listed, nothing is decided: what is missing may exist.
 const INCOMPLETE: Duration = Duration::from_secs(1);
 
-/// Kinds, as keys have them.
-pub(crate) mod kinds {
-    pub(crate) const APPLICATION: &str = "SiteApplication";
-    pub(crate) const DEPLOYMENT: &str = "SiteDeployment";
-    /// What is kept of both.
-    pub(crate) const RECORD: &str = "ControllerRevision";
-}
+/// The kind of what is kept of both.
+const RECORD: &str = "ControllerRevision";
 
 /// All objects of the kinds that take part.
 pub(crate) struct Stores {
@@ -61,10 +57,10 @@ pub(crate) struct Stores {
 impl Default for Stores {
     fn default() -> Self {
         Self {
-            applications: Arc::new(Store::new(kinds::APPLICATION)),
-            deployments: Arc::new(Store::new(kinds::DEPLOYMENT)),
-            versions: Arc::new(Store::new(kinds::RECORD)),
-            placements: Arc::new(Store::new(kinds::RECORD)),
+            applications: Arc::new(Store::new(kinds::SITE_APPLICATION.name)),
+            deployments: Arc::new(Store::new(kinds::SITE_DEPLOYMENT.name)),
+            versions: Arc::new(Store::new(RECORD)),
+            placements: Arc::new(Store::new(RECORD)),
         }
     }
 }

@@ -10,12 +10,12 @@ use baton_runtime::{controller::Controllers, metrics::Metrics};
 use kube::Client;
 use tokio::{sync::Notify, task::JoinSet};
 
-use super::release_metrics::{self, Queues};
+use super::release_metrics::{self, Calls, Queues};
 use crate::{
     cli::ManagerArgs,
     controllers::{
         releases::{
-            Base, Stores, app_clusters::AppClusters, application::Applications, calls::Calls,
+            Base, Stores, app_clusters::AppClusters, application::Applications,
             capacity::CapacityTargets, charts::ChartSource, credentials::RepositorySecrets,
             installation::Installations, release::Releases, traffic::TrafficTargets,
         },
@@ -27,6 +27,10 @@ use crate::{
 /// The controllers of releases, before they run.
 pub(crate) struct Wiring {
     base: Base,
+    /// The client that objects are followed by.
+    client: Client,
+    /// Counts the requests of the controllers.
+    calls: Calls,
     assignments: Assignments,
     charts: Charts,
     /// Tells that definitions of Shipper's group came or went.
@@ -60,17 +64,19 @@ impl Wiring {
                 notified.notify_waiters();
             }
         });
+        let calls = Calls::to(host);
         Ok(Self {
             base: Base {
                 shared: shared.clone(),
                 stores,
                 requests: Requests {
-                    client: client.clone(),
-                    calls: Some(Calls::to(host)),
+                    client: calls.count(client.clone()),
                 },
                 observed: Arc::clone(observed),
                 inventory: inventory.clone(),
             },
+            client: client.clone(),
+            calls,
             assignments: assignments.clone(),
             charts,
             defined,
@@ -135,11 +141,8 @@ impl Wiring {
                 queues.named::<Installations>("installation_controller_installationtargets"),
                 workers,
             );
-        release_metrics::register(metrics, &self.base, &self.charts, queues);
-        let Base {
-            stores, requests, ..
-        } = &self.base;
-        stores.follow(&requests.client, &self.defined, tasks);
+        release_metrics::register(metrics, &self.base, (&self.calls, &self.charts), queues);
+        self.base.stores.follow(&self.client, &self.defined, tasks);
         controllers
     }
 }

@@ -50,7 +50,6 @@ impl Wiring {
                 stores,
                 requests: Requests {
                     client: client.clone(),
-                    calls: None,
                 },
                 observed: Arc::clone(observed),
                 inventory: inventory.clone(),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_apis::{
-    Application, Release, conditions::shipper::ROLLING_OUT, constants::shipper::LABEL_APP,
+    Application, Release, conditions::shipper::ROLLING_OUT, constants::shipper::LABEL_APP, kinds,
 };
 use baton_engine::conditions::Requeue;
 use baton_releases::application::{Answers, Observed, Outcome, Step, decide, error::Refusal};
@@ -15,9 +15,7 @@ use baton_runtime::{
 };
 use kube::ResourceExt as _;
 
-use super::{
-    AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, is_permanent, kinds, undecided,
-};
+use super::{AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, is_permanent, undecided};
 use crate::controllers::{extent::Extent, requests::Requests, store::Key};
 
 /// As events name the controller (section 9.2 of the contract).
@@ -39,7 +37,7 @@ impl Controller for Applications {
         let stores = &self.base.stores;
         queue.wake_on(&stores.applications.changes, self, |_, change| {
             let application = change.object();
-            application.map(|it| Wake::now(Key::of(kinds::APPLICATION, &**it)))
+            application.map(|it| Wake::now(Key::of(kinds::APPLICATION.name, &**it)))
         });
         queue.wake_on(&stores.releases.changes, self, |_, change| {
             change.object().and_then(|release| owner(release))
@@ -84,7 +82,7 @@ impl Controller for Applications {
             Some(error) if error.is_permanent() => {
                 Ok((ReconcileOutcome::Blocked, Requeue::OnEvent))
             }
-            Some(error) => Err(Error::Told(error.to_string())),
+            Some(error) => Err(Error::Reported(error.into())),
             None if changes || created || deleted > 0 => {
                 Ok((ReconcileOutcome::Changed, Requeue::OnEvent))
             }
@@ -203,6 +201,6 @@ fn owner(release: &Release) -> Option<Wake<Key>> {
         return None;
     };
     let namespace = release.metadata.namespace.as_deref().unwrap_or_default();
-    let is_application = owner.kind == kinds::APPLICATION;
-    is_application.then(|| Wake::now(Key::new(kinds::APPLICATION, namespace, &owner.name)))
+    let is_application = owner.kind == kinds::APPLICATION.name;
+    is_application.then(|| Wake::now(Key::new(kinds::APPLICATION.name, namespace, &owner.name)))
 }

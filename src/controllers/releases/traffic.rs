@@ -11,6 +11,7 @@ use std::{
 use baton_apis::{
     TrafficTarget, TrafficTargetStatus,
     constants::shipper::{LABEL_APP, LABEL_RELEASE},
+    kinds,
 };
 use baton_engine::conditions::Requeue;
 use baton_releases::{
@@ -34,7 +35,6 @@ use super::{
     Base, Error,
     app_clusters::{AppClusters, cluster::AppCluster, objects::label, requests::RequestError},
     debounced::{Debounced, Reported},
-    kinds,
     report::report,
     worked::Worked,
 };
@@ -94,9 +94,8 @@ impl Controller for TrafficTargets {
         let targets = &self.base.stores.traffic_targets;
         // The share of a Release depends on all others.
         if !targets.is_complete() {
-            return Err(Error::Told(
-                "the TrafficTargets are not known yet".to_owned(),
-            ));
+            let unknown = "the TrafficTargets are not known yet";
+            return Err(Error::Reported(unknown.into()));
         }
         let target = targets.get(&key.namespace, &key.name);
         let target = target.filter(|target| target.metadata.deletion_timestamp.is_none());
@@ -274,5 +273,5 @@ async fn shift(
 
 /// The identity of a target.
 fn key(target: &TrafficTarget) -> Key {
-    Key::of(kinds::TRAFFIC_TARGET, target)
+    Key::of(kinds::TRAFFIC_TARGET.name, target)
 }

@@ -23,10 +23,9 @@ use super::{
     Base, INCOMPLETE,
     placement::{Choices, Chosen},
 };
-use crate::controllers::{
-    extent::Extent,
-    requests::{AtStep as _, Error},
-    store::Key,
+use crate::{
+    controllers::{extent::Extent, store::Key},
+    delivery::shared::{AtStep as _, Error},
 };
 
 /// Rounds of actions in one pass. One that changes nothing ends it; more only come up when others write at the same
