@@ -57,16 +57,6 @@ const KNOWN: &[(&str, &str, &str)] = &[
         "a part of a revision is in another file",
     ),
     (
-        "crates/sites/src/rollout/fleet.rs",
-        "crates/sites/src/rollout/step.rs",
-        "one constant",
-    ),
-    (
-        "crates/sites/src/rollout/view.rs",
-        "crates/sites/src/rollout/step.rs",
-        "one constant",
-    ),
-    (
         "plugin/src/adopt/undo/pausing.rs",
         "plugin/src/commands/pause.rs",
         "what pauses belongs below the command",
