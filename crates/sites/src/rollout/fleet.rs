@@ -8,9 +8,9 @@ use jiff::Timestamp;
 use super::{
     Observed, Revision, RevisionState,
     failure::Failure,
-    lens::{AFTERWARDS, Lens},
+    lens::Lens,
     standing::count,
-    view::View,
+    view::{AFTERWARDS, View},
 };
 use crate::text;
 

@@ -14,9 +14,6 @@ use super::{
     strategy::{canary_expression, deadline},
 };
 
-/// The batch of sites that come when the rollout is over: they are in no wave.
-pub(super) const AFTERWARDS: i32 = 0;
-
 /// The rollout under way, as far as single sites are judged by it.
 #[derive(Clone, Copy, Debug)]
 pub struct Lens<'a> {

@@ -14,8 +14,8 @@ use super::{
     actions::left_behind,
     course::Hold,
     fleet::Fleet,
-    lens::AFTERWARDS,
     step::{Situation, Step},
+    view::AFTERWARDS,
 };
 use crate::text;
 

@@ -6,9 +6,10 @@ use jiff::Timestamp;
 use super::{
     course::{Course, Hold},
     fleet::{Batch, Fleet},
-    lens::{AFTERWARDS, Lens},
+    lens::Lens,
     order::Seed,
     strategy::{self, Strategy, Wave},
+    view::AFTERWARDS,
 };
 
 /// What a rollout does next.
