@@ -3,11 +3,12 @@
 pub(crate) mod cache_metrics;
 pub(crate) mod process;
 mod release_metrics;
-pub(crate) mod releases;
+mod releases;
 mod site_metrics;
-pub(crate) mod sites;
+mod sites;
 mod state_metrics;
 pub(crate) mod vital;
+mod wiring;
 
 use std::{
     sync::{
@@ -17,6 +18,7 @@ use std::{
     time::Duration,
 };
 
+use baton_apis::constants::{BATON_GROUP, shipper};
 use baton_fleet::{
     assignments::Assignments,
     inventory::{ClusterSecrets, Inventory},
@@ -38,6 +40,7 @@ use baton_records::{
 };
 use baton_runtime::{clock::Clock, controller::Controllers, metrics::Metrics, server::Readiness};
 use baton_terminal::kubeconfig::load_client_config;
+use baton_typed::stores::Stores;
 use kube::Client;
 use tokio::{
     sync::{Notify, mpsc},
@@ -48,14 +51,13 @@ use tracing::info;
 use self::{
     cache_metrics::CacheMetrics,
     process::{Stop, lead, lease_params, report_caches, start_endpoints, start_vital},
-    releases::Wiring,
-    sites::Wiring as SiteWiring,
+    wiring::Wiring,
 };
 use crate::{
     cli::ManagerArgs,
     controllers::{
         heartbeat::Heartbeats, object_deployment::ObjectDeployments, object_set::ObjectSets,
-        object_set_phase::ObjectSetPhases,
+        object_set_phase::ObjectSetPhases, releases::calls::Calls,
     },
     delivery::{
         observed::{Observed, dispatch},
@@ -130,20 +132,24 @@ pub(crate) async fn manager(args: ManagerArgs) -> Result<(), Error> {
     let sites = (&inventory, &assignments);
     let controllers = controllers(&args, &metrics, &shared, &observed, &target, sites);
     let mut tasks = JoinSet::new();
-    let server = (&client, url.host().unwrap_or_default());
-    let releases = Wiring::new(&args, server, &shared, &observed, sites, &mut tasks)?;
-    let controllers = releases.start(controllers, args.workers.get(), &metrics, &mut tasks);
-    let rollouts = SiteWiring::new(&client, &shared, &observed, sites);
-    let told = (&metrics, &fence);
-    let controllers = rollouts.start(controllers, args.workers.get(), told, &mut tasks);
+    let (own, workers) = ((&shared, &observed), args.workers.get());
+    let charts = releases::charts(&args, &client, &mut tasks)?;
+    let calls = Calls::to(url.host().unwrap_or_default());
+    let apps = Wiring::new(shipper::GROUP, (&client, Some(calls)), own, sites);
+    let controllers = (controllers, workers);
+    let controllers = releases::start(&apps, &charts, controllers, &metrics, &mut tasks);
+    let rollouts = Wiring::new(BATON_GROUP, (&client, None), own, sites);
+    let controllers = (controllers, workers);
+    let controllers = sites::start(&rollouts, controllers, (&metrics, &fence), &mut tasks);
 
     readiness.set_waiting_for("the list of revisions");
     tokio::select! {
         () = async {
             fill(&client, &observed, &mut tasks).await;
             fill_slices(&client, &observed, &mut tasks).await;
-            let others = (releases.listed(), rollouts.listed());
-            tokio::join!(inventory.listed(), assignments.listed(), others.0, others.1);
+            let stores = [&apps.base.stores.all, &rollouts.base.stores.all];
+            let [apps, sites] = stores.map(Stores::listed);
+            tokio::join!(inventory.listed(), assignments.listed(), apps, sites);
         } => {}
         () = stop.received() => return Ok(()),
     }

@@ -3,6 +3,7 @@
 use baton_apis::constants::FIELD_MANAGER;
 use baton_records::api::ApiError;
 use baton_runtime::controller::ReconcileError;
+use baton_typed::key::Kind;
 use kube::{
     Api, Client, Resource,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
@@ -11,7 +12,7 @@ use kube::{
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::Value;
 
-use super::{releases::calls::Calls, store::Kind};
+use super::releases::calls::Calls;
 
 /// A namespaced kind.
 pub(crate) trait Namespaced:

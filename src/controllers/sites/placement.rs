@@ -14,6 +14,7 @@ use baton_fleet::assignments::{Decision, Subject};
 use baton_kubernetes::metadata::number;
 use baton_probes::selector::Labels;
 use baton_sites::placement::Expression;
+use baton_typed::key::Key;
 use k8s_openapi::{
     api::apps::v1::ControllerRevision,
     apimachinery::pkg::{apis::meta::v1::ObjectMeta, runtime::RawExtension},
@@ -24,10 +25,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use super::{Base, is_owned_by, owner_reference, uid};
-use crate::controllers::{
-    requests::{AtStep as _, Error},
-    store::Key,
-};
+use crate::controllers::requests::{AtStep as _, Error};
 
 /// Most characters of the name of a deployment in that of its record.
 const NAME_LIMIT: usize = 180;

@@ -27,6 +27,7 @@ use baton_sites::{
     rollout::{Action, VersionName},
     snapshot::Snapshot,
 };
+use baton_typed::key::Key;
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
@@ -34,7 +35,6 @@ use super::{SiteDeployments, events, observe::Seen};
 use crate::controllers::{
     requests::{AtStep as _, Error},
     sites::{owner_reference, versions::Version},
-    store::Key,
 };
 
 /// Sites that are worked on side by side.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{SiteDeployment, constants::LABEL_SITE_DEPLOYMENT};
 use baton_sites::rollout::VersionName;
+use baton_typed::key::Key;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::ResourceExt as _;
 
@@ -11,7 +12,6 @@ use super::{SiteDeployments, act::AT_ONCE};
 use crate::controllers::{
     requests::{AtStep as _, Error},
     sites::owner_reference,
-    store::Key,
 };
 
 impl SiteDeployments {
