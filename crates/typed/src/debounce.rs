@@ -47,8 +47,8 @@ struct Entry {
 
 impl<K: Clone + Eq + Hash> Debounced<K> {
     /// How long the status of the object with this uid may still be debounced from `now` on, of `most` in all; `None`
-    /// when it is to be written. It counts from the first status that was debounced since one was written, so that a steady stream of
-    /// them is reported as well.
+    /// when it is to be written. It counts from the first status that was debounced since one was written, so that a
+    /// steady stream of them is reported as well.
     ///
     /// `content_hash` is what that status says of the contents.
     pub fn left(
