@@ -216,14 +216,14 @@ fn controllers(
 /// Asks for each resource once, so that a missing CRD or right is reported before anything runs.
 async fn check_crds(api: &Api) -> Result<(), Error> {
     for kind in RevisionKind::ALL {
-        for plural in [
-            kind.plural(),
-            SliceKind(kind).plural(),
-            DeploymentKind(kind).plural(),
-            PhaseKind(kind).plural(),
+        for kind in [
+            kind.names(),
+            SliceKind(kind).names(),
+            DeploymentKind(kind).names(),
+            PhaseKind(kind).names(),
         ] {
-            let resource = format!("{plural}.{}", baton_apis::constants::GROUP);
-            match api.probe(plural).await {
+            let resource = kind.definition();
+            match api.probe(kind).await {
                 Ok(()) => {}
                 Err(ApiError::Refused { code: 404, .. }) => {
                     return Err(Error::MissingCrd { resource });

@@ -7,11 +7,13 @@ pub mod baton;
 pub mod conditions;
 pub mod constants;
 mod crds;
+pub mod kinds;
 pub mod limits;
 pub mod package_operator;
 pub mod rights;
 mod schema;
 pub mod shipper;
+pub mod url;
 
 pub use baton::*;
 pub use crds::{crds, release_crds};

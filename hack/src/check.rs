@@ -3,6 +3,7 @@
 use crate::cargo;
 use crate::exec::Group;
 use crate::generate;
+use crate::layers;
 use crate::monitoring;
 use crate::paths::Dirs;
 use crate::pure;
@@ -57,6 +58,11 @@ pub(crate) async fn run(dirs: &Dirs) -> Result<(), Failed> {
     if let Err(error) = tidy::check(&dirs.workspace) {
         eprintln!("{error}");
         failed.push("tidiness");
+    }
+    eprintln!("check: layers");
+    if let Err(error) = layers::check(&dirs.workspace) {
+        eprintln!("{error}");
+        failed.push("layers");
     }
     eprintln!("check: rules of Prometheus");
     if let Err(error) = monitoring::check(dirs).await {

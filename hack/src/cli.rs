@@ -8,8 +8,9 @@ use clap::{Parser, Subcommand};
 
 use crate::bed::{self, Afterwards, Bed};
 use crate::paths::{self, Dirs};
+use crate::test::{self, retry};
 use crate::tools::{self, Tool, Toolbox};
-use crate::{cargo, check, demo, exec, fuzz, generate, interrupt, record, test};
+use crate::{cargo, check, demo, exec, fuzz, generate, interrupt, record};
 
 /// The package and the binary of the bench.
 const BENCH: &str = "baton-bench";
@@ -33,6 +34,9 @@ enum Task {
     Record,
     /// Run all tests, on a control plane started for them.
     Test(test::Options),
+    /// Run a binary with tests for cargo, and once more what failed.
+    #[command(hide = true)]
+    RunTests(retry::Options),
     /// Measure how fast the manager is and what it costs, on a control plane started for it.
     #[command(disable_help_flag = true)]
     Bench {
@@ -103,6 +107,7 @@ enum Error {
     Bed(#[from] bed::Error),
     Tools(#[from] tools::Error),
     Test(#[from] test::Error),
+    Retry(#[from] retry::Error),
     Check(#[from] check::Failed),
     Generate(#[from] generate::Error),
     Demo(#[from] demo::Error),
@@ -122,6 +127,7 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
     let dirs = Dirs::from_env()?;
     match task {
         Task::Test(options) => return Ok(exit_code(test::run(&dirs, &options).await?)),
+        Task::RunTests(options) => return Ok(retry::run(&options)?),
         Task::Demo(options) => demo::run(&dirs, &options).await?,
         Task::Record => record::run(&dirs).await?,
         Task::Bench { args } => {
@@ -129,12 +135,12 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
             // API server and the manager.
             eprintln!("bench: building the bench with optimisation");
             let [bench] = cargo::build(&dirs, [BENCH], &["--release", "--package", BENCH]).await?;
-            return Err(in_place(std::process::Command::new(bench).args(args)));
+            return Err(in_place(std::process::Command::new(bench).args(args)).into());
         }
         Task::Check => check::run(&dirs).await?,
         Task::CheckModel { args } => {
             let [model] = cargo::build(&dirs, [MODEL], &["--package", MODEL]).await?;
-            return Err(in_place(std::process::Command::new(model).args(args)));
+            return Err(in_place(std::process::Command::new(model).args(args)).into());
         }
         Task::Fuzz(options) => fuzz::run(&dirs, &options).await?,
         Task::Crds { check } => generate::run(check)?,
@@ -153,21 +159,21 @@ async fn run(task: Task) -> Result<ExitCode, Error> {
             let tools = Toolbox::prepare(&dirs).await?;
             let mut kubectl = std::process::Command::new(tools.path(Tool::Kubectl));
             kubectl.arg("--kubeconfig").arg(kubeconfig).args(args);
-            return Err(in_place(&mut kubectl));
+            return Err(in_place(&mut kubectl).into());
         }
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Runs a program in place of this process, so that it has the terminal to itself. Returns only if that fails.
-fn in_place(command: &mut std::process::Command) -> Error {
+pub(crate) fn in_place(command: &mut std::process::Command) -> exec::Error {
     let source = command.exec();
     let program = command.get_program().to_string_lossy().into_owned();
-    Error::Exec(exec::Error::Spawn { program, source })
+    exec::Error::Spawn { program, source }
 }
 
 /// The exit code of a process as shells report it.
-fn exit_code(status: ExitStatus) -> ExitCode {
+pub(crate) fn exit_code(status: ExitStatus) -> ExitCode {
     let code = status
         .code()
         .or_else(|| status.signal().map(|signal| 128 + signal));

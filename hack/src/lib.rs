@@ -20,6 +20,7 @@ pub mod exec;
 mod fuzz;
 mod generate;
 pub mod interrupt;
+mod layers;
 pub mod manager;
 pub mod metrics;
 mod monitoring;

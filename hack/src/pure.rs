@@ -7,7 +7,7 @@ use crate::exec::{self, Group};
 use crate::paths::Dirs;
 
 /// Their directories below `crates`.
-pub(crate) const CRATES: [&str; 5] = ["engine", "probes", "releases", "sites", "yaml"];
+pub(crate) const CRATES: [&str; 6] = ["engine", "probes", "releases", "sites", "view", "yaml"];
 
 /// What they must not depend on.
 const REFUSED: [&str; 4] = ["hyper", "kube-client", "rustls", "tokio"];

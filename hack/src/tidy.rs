@@ -49,16 +49,9 @@ pub(crate) enum Error {
 /// Checks all sources of the workspace. The error has every broken rule, as file, line and reason.
 pub(crate) fn check(workspace: &Path) -> Result<(), Error> {
     let mut found = Vec::new();
-    for path in files(workspace)? {
-        let read = fs::read_to_string(&path);
-        let text = read.map_err(|source| Error::Read {
-            path: path.clone(),
-            source,
-        })?;
-        let name = path.strip_prefix(workspace).unwrap_or(&path);
-        let name = name.to_string_lossy();
+    for (name, text) in sources(workspace, workspace)? {
         found.extend(long_lines(&name, &text));
-        if has_extension(&path, "rs") {
+        if has_extension(Path::new(&name), "rs") {
             found.extend(violations(&name, &text));
         }
     }
@@ -122,16 +115,37 @@ fn long_lines(name: &str, text: &str) -> Vec<String> {
     found
 }
 
-/// The lines up to the first inline test module.
+/// How many lines of a file are no tests.
 fn lines_without_tests(name: &str, text: &str) -> usize {
     if name.ends_with("/tests.rs") || name.contains("/tests/") {
         return 0;
     }
-    let lines: Vec<&str> = text.lines().collect();
+    before_tests(text).len()
+}
+
+/// The lines up to the first inline test module.
+pub(crate) fn before_tests(text: &str) -> Vec<&str> {
+    let mut lines: Vec<&str> = text.lines().collect();
     let is_test = |pair: &[&str]| {
         pair[0].trim() == "#[cfg(test)]" && pair[1].contains("mod ") && pair[1].ends_with('{')
     };
-    lines.windows(2).position(is_test).unwrap_or(lines.len())
+    let tests = lines.windows(2).position(is_test);
+    lines.truncate(tests.unwrap_or(lines.len()));
+    lines
+}
+
+/// The texts of all files of Rust and Markdown below `dir`, by their paths in the workspace.
+pub(crate) fn sources(workspace: &Path, dir: &Path) -> Result<Vec<(String, String)>, Error> {
+    let mut found = Vec::new();
+    for path in files(dir)? {
+        let name = path.strip_prefix(workspace).unwrap_or(&path);
+        let name = name.to_string_lossy().into_owned();
+        match fs::read_to_string(&path) {
+            Ok(text) => found.push((name, text)),
+            Err(source) => return Err(Error::Read { path, source }),
+        }
+    }
+    Ok(found)
 }
 
 /// All files of Rust and Markdown below `dir`, in order, except in hidden directories and where cargo builds.
@@ -157,7 +171,7 @@ fn files(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(found)
 }
 
-fn has_extension(path: &Path, extension: &str) -> bool {
+pub(crate) fn has_extension(path: &Path, extension: &str) -> bool {
     path.extension().is_some_and(|found| found == extension)
 }
 

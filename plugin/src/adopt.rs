@@ -25,14 +25,10 @@ pub(crate) mod undo;
 
 use baton_engine::{Gvk, ObjectKey};
 use baton_kubernetes::path;
+use baton_view::object::{place, text_at};
 use serde_json::{Value, json};
 
-use crate::{
-    connect::Cluster,
-    error::Error,
-    output::format::{place, text_at},
-    pack::source_location::SourceLocation,
-};
+use crate::{connect::Cluster, error::Error, pack::source_location::SourceLocation};
 
 /// An object that is to be adopted.
 #[derive(Clone, Debug, PartialEq)]

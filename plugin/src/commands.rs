@@ -21,6 +21,16 @@ pub(crate) mod status;
 pub(crate) mod tree;
 pub(crate) mod wait;
 
+use std::time::Duration;
+
+use baton_view::rollout::{Outcome, Rollout};
+
+use crate::{
+    error::Error,
+    output::{Output, report},
+    text::rollout::{failure, message},
+};
+
 /// How a command ends when it could do its work. Errors are exit code 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -29,4 +39,14 @@ pub(crate) enum Exit {
     Negative,
     /// Code 3, for `diff` and `adopt`: the server or the manager would refuse something.
     Refused,
+}
+
+/// Reports what a chain is after this time.
+fn conclude(rollout: &Rollout, timeout: Duration, output: Output) -> Result<Exit, Error> {
+    if rollout.outcome == Outcome::Done {
+        output.print(&message(rollout))?;
+        return Ok(Exit::Fine);
+    }
+    report(&format!("error: {}", failure(rollout, timeout)));
+    Ok(Exit::Negative)
 }

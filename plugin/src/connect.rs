@@ -5,17 +5,16 @@
 
 use std::sync::Arc;
 
+use baton_apis::url::escape;
 use baton_engine::{Gvk, ObjectKey};
-use baton_kubernetes::{
-    discovery::{Discovery, Resource},
-    wire::escape,
-};
+use baton_kubernetes::discovery::{Discovery, Resource};
 use baton_terminal::{
     connection::{CONNECT_TIMEOUT, server_url},
     error::is_not_served,
     kubeconfig::{ConnectionArgs, load_client_config},
     proxy::shown,
 };
+use baton_view::{chain::kind::ChainKind, lists::ListQuery};
 use http::{Method, Request, header};
 use kube::Client;
 use serde_json::Value;
@@ -25,7 +24,6 @@ use crate::{
     error::Error,
     output::report_once,
     served::{Served, discover},
-    target::Kind,
 };
 
 /// The field manager of everything that this program writes.
@@ -79,33 +77,6 @@ pub(crate) async fn connect(
         namespace,
         server,
     })
-}
-
-/// A collection, or a part of one.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ListRequest {
-    pub(crate) path: String,
-    /// Which of its objects, and how much of them.
-    pub(crate) query: ListQuery,
-}
-
-impl ListRequest {
-    pub(crate) fn all(path: impl Into<String>) -> Self {
-        Self {
-            path: path.into(),
-            query: ListQuery::default(),
-        }
-    }
-}
-
-/// Which objects of a collection, and how much of them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct ListQuery {
-    /// Selects by labels, in the syntax of the API.
-    pub(crate) labels: Option<String>,
-    /// Selects by fields, in the syntax of the API.
-    pub(crate) fields: Option<String>,
-    pub(crate) metadata_only: bool,
 }
 
 /// How many objects a collection has.
@@ -169,12 +140,12 @@ impl Cluster {
     }
 
     /// The namespace in which objects of a kind are named: none for cluster-scoped kinds.
-    pub(crate) fn namespace_of(&self, kind: Kind) -> Option<&str> {
-        kind.is_namespaced().then_some(self.namespace.as_str())
+    pub(crate) fn namespace_of(&self, kind: ChainKind) -> Option<&str> {
+        kind.is_namespaced.then_some(self.namespace.as_str())
     }
 
     /// Reads one of our own objects from the namespace in use; `None` when there is none.
-    pub(crate) async fn get(&self, kind: Kind, name: &str) -> Result<Option<Value>, Error> {
+    pub(crate) async fn get(&self, kind: ChainKind, name: &str) -> Result<Option<Value>, Error> {
         let path = kind.path_of(self.namespace_of(kind), name);
         match self.send(Method::GET, &path, None).await {
             Ok(object) => Ok(Some(object)),
@@ -187,7 +158,7 @@ impl Cluster {
     /// Lists our own objects of a kind: in a namespace, or everywhere where it is `None`.
     pub(crate) async fn list(
         &self,
-        kind: Kind,
+        kind: ChainKind,
         namespace: Option<&str>,
     ) -> Result<Vec<Value>, Error> {
         let path = kind.path(namespace);
@@ -214,8 +185,8 @@ impl Cluster {
     ) -> Result<(), Error> {
         let mut token = String::new();
         loop {
-            let request = Request::get(query.url(path, &token))
-                .header(header::ACCEPT, query.accept())
+            let request = Request::get(url(query, path, &token))
+                .header(header::ACCEPT, accept(query))
                 .body(Vec::new());
             let mut page = self.answer(request).await?;
             let kind = page["kind"].as_str().unwrap_or_default();
@@ -239,12 +210,11 @@ impl Cluster {
 
     /// How many objects a collection has, by one request for one of them.
     pub(crate) async fn count_at(&self, path: &str) -> Result<Count, Error> {
-        let query = ListQuery {
+        let query = &ListQuery {
             metadata_only: true,
             ..ListQuery::default()
         };
-        let request =
-            Request::get(format!("{path}?limit=1")).header(header::ACCEPT, query.accept());
+        let request = Request::get(format!("{path}?limit=1")).header(header::ACCEPT, accept(query));
         let page = self.answer(request.body(Vec::new())).await?;
         Ok(count(&page))
     }
@@ -382,55 +352,38 @@ impl Cluster {
         }
     }
 
-    fn not_installed(&self, kind: Kind) -> Error {
+    fn not_installed(&self, kind: ChainKind) -> Error {
         Error::NotInstalled {
             server: self.server.clone(),
-            kind: kind.plural(),
+            kind: kind.plural,
         }
     }
 }
 
-impl ListQuery {
-    pub(crate) fn named(name: &str) -> Self {
-        Self {
-            fields: Some(format!("metadata.name={name}")),
-            ..Self::default()
-        }
+/// How much of the objects a request asks for.
+fn accept(query: &ListQuery) -> &'static str {
+    if query.metadata_only {
+        "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+    } else {
+        "application/json"
     }
+}
 
-    /// Objects that carry the label of everything that a revision has written.
-    pub(crate) fn managed() -> Self {
-        use baton_apis::constants::{LABEL_CACHE, LABEL_CACHE_VALUE};
-        Self {
-            labels: Some(format!("{LABEL_CACHE}={LABEL_CACHE_VALUE}")),
-            ..Self::default()
+fn url(query: &ListQuery, path: &str, token: &str) -> String {
+    let mut url = format!("{path}?limit={PAGE}");
+    for (name, value) in [
+        ("labelSelector", query.labels.as_deref()),
+        ("fieldSelector", query.fields.as_deref()),
+        ("continue", Some(token).filter(|token| !token.is_empty())),
+    ] {
+        if let Some(value) = value {
+            url.push('&');
+            url.push_str(name);
+            url.push('=');
+            url.push_str(&escape(value));
         }
     }
-
-    fn accept(&self) -> &'static str {
-        if self.metadata_only {
-            "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
-        } else {
-            "application/json"
-        }
-    }
-
-    fn url(&self, path: &str, token: &str) -> String {
-        let mut url = format!("{path}?limit={PAGE}");
-        for (name, value) in [
-            ("labelSelector", self.labels.as_deref()),
-            ("fieldSelector", self.fields.as_deref()),
-            ("continue", Some(token).filter(|token| !token.is_empty())),
-        ] {
-            if let Some(value) = value {
-                url.push('&');
-                url.push_str(name);
-                url.push('=');
-                url.push_str(&escape(value));
-            }
-        }
-        url
-    }
+    url
 }
 
 /// How many objects there are, by the first page of them.
@@ -480,12 +433,12 @@ mod tests {
             ..ListQuery::managed()
         };
         assert_eq!(
-            query.url("/api/v1/pods", "x+y="),
+            url(&query, "/api/v1/pods", "x+y="),
             "/api/v1/pods?limit=500&labelSelector=package-operator.run%2Fcache%3DTrue\
              &fieldSelector=metadata.name%3Da%26b&continue=x%2By%3D"
         );
         assert_eq!(
-            ListQuery::default().url("/api/v1/pods", ""),
+            url(&ListQuery::default(), "/api/v1/pods", ""),
             "/api/v1/pods?limit=500"
         );
     }

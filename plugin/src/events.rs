@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 
 use baton_apis::constants::GROUP;
 use baton_engine::{Gvk, ObjectKey, delegated::names};
+use baton_view::{
+    chain::{Chain, member::Revision},
+    content::FEW,
+    lists::ListRequest,
+    object::text_at,
+};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
-use crate::{
-    chain::{Chain, Revision},
-    connect::{Cluster, ListRequest},
-    content::{FEW, Slices},
-    error::Error,
-    output::format::text_at,
-};
+use crate::{cluster::lists, connect::Cluster, error::Error};
 
 /// Where the API keeps events about cluster-scoped objects.
 const CLUSTER_NAMESPACE: &str = "default";
@@ -31,13 +31,13 @@ impl Subjects {
     pub(crate) async fn add(&mut self, cluster: &Cluster, chains: &[Chain]) -> Result<(), Error> {
         for deployment in chains.iter().filter_map(|chain| chain.deployment.as_ref()) {
             let namespace = deployment.namespace();
-            self.insert(GROUP, deployment.kind.name(), namespace, deployment.name());
+            self.insert(GROUP, deployment.kind.name, namespace, deployment.name());
         }
         let revisions = chains.iter().flat_map(|chain| &chain.revisions);
         let new: Vec<_> = revisions
             .filter(|revision| !self.revisions.contains(revision.uid()))
             .collect();
-        let slices = Slices::read(cluster, new.iter().copied()).await?;
+        let slices = lists::slices(cluster, new.iter().copied()).await?;
         for revision in new {
             self.add_revision(revision);
             let phases = slices.content(revision).phases.into_iter();
@@ -50,7 +50,7 @@ impl Subjects {
 
     /// Adds a revision and the objects of its delegated phases, but not what is in the phases.
     pub(crate) fn add_revision(&mut self, revision: &Revision) {
-        let (kind, namespace) = (revision.kind.name(), revision.namespace());
+        let (kind, namespace) = (revision.kind.name, revision.namespace());
         self.insert(GROUP, kind, namespace, revision.name());
         let phases = revision.spec.phases.iter().flatten();
         for phase in phases.filter(|phase| !phase.class.is_empty()) {

@@ -1,8 +1,13 @@
-//! Following chains by watches: what [`crate::chain::read`] reads, again after every change.
+//! Following chains by watches: what [`crate::cluster::lists::chain`] reads, again after every change.
 
 use std::{collections::BTreeMap, fmt::Debug, pin::pin, time::Duration};
 
 use baton_terminal::error::innermost;
+use baton_view::{
+    chain::{self, Chain, target::Target},
+    lists::ListRequest,
+    object::place,
+};
 use futures::StreamExt as _;
 use kube::{
     Api, Resource,
@@ -20,13 +25,7 @@ use tokio::{
     time::{Instant, sleep, timeout_at},
 };
 
-use crate::{
-    chain::{self, Chain},
-    connect::{Cluster, ListRequest},
-    error::Error,
-    output::format::place,
-    target::Target,
-};
+use crate::{cluster::lists, connect::Cluster, error::Error};
 
 /// Changes come in bursts; the picture is taken once a burst has ended, or after [`LONGEST`].
 const QUIET: Duration = Duration::from_millis(50);
@@ -332,7 +331,7 @@ impl Follower {
         let kind = target.candidates()[0];
         let namespace = cluster.namespace_of(kind);
         // A list first: a watch would retry where an error has to be reported.
-        let chains = chain::read_all(cluster, kind, namespace).await?;
+        let chains = lists::chains(cluster, kind, namespace).await?;
         let deployments = ListRequest::all(kind.deployment().path(namespace));
         let revisions = ListRequest::all(kind.revision().path(namespace));
         let mut watches = Watches::new(cluster);
@@ -353,7 +352,7 @@ impl Follower {
     pub(crate) async fn next(&mut self) -> Option<Chain> {
         self.watches.changed().await;
         let objects = |source| self.watches.objects(source).cloned().collect();
-        let chains = chain::from_objects(objects(&self.deployments), objects(&self.revisions));
+        let chains = lists::from_objects(objects(&self.deployments), objects(&self.revisions));
         let now = chain::pick(chains, &self.target);
         if now.is_some() || self.trouble().is_none() {
             self.last = now;

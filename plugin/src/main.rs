@@ -22,13 +22,10 @@ mod adopt;
 mod applications;
 mod args;
 mod bars;
-mod chain;
-mod children;
 mod cli;
+mod cluster;
 mod commands;
 mod connect;
-mod content;
-mod delegates;
 mod diff;
 mod error;
 mod events;
@@ -44,7 +41,7 @@ mod selection;
 mod served;
 mod sites;
 mod target;
-mod tree;
+mod text;
 
 use std::process::ExitCode;
 

@@ -4,10 +4,9 @@
 pub(crate) mod standalone;
 pub(crate) mod write;
 
-use crate::{
-    chain::{Chain, Revision},
-    error::Error,
-};
+use baton_view::chain::{Chain, member::Revision};
+
+use crate::error::Error;
 
 /// A revision that could be gone back to.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,18 +4,22 @@ pub(crate) mod labels;
 
 use std::collections::BTreeSet;
 
+use baton_view::{
+    chain::{Chain, kind::ChainKind, position, target::Target},
+    lists::{ListQuery, ListRequest},
+};
 use clap::Args;
 use kube::core::Selector;
 
 use crate::{
     applications::target::AppTarget,
     args::AllNamespaces,
-    chain::{self, Chain, from_objects, position},
-    connect::{Cluster, ListQuery, ListRequest},
+    cluster::lists::{self, from_objects},
+    connect::Cluster,
     error::Error,
     live::Watches,
     sites::target::SiteTarget,
-    target::{Kind, Target, parse_all},
+    target::parse_all,
 };
 
 /// The arguments of commands that are about any number of chains.
@@ -108,19 +112,22 @@ pub(crate) struct Selection {
 }
 
 /// A scope, by the kind of its deployments, with a namespace to look into; all of them where it is `None`.
-pub(crate) type SearchScope = (Kind, Option<String>);
+pub(crate) type SearchScope = (ChainKind, Option<String>);
 
 impl Selection {
     pub(crate) fn places(&self, cluster: &Cluster) -> BTreeSet<SearchScope> {
-        let place = |kind: Kind| {
+        let place = |kind: ChainKind| {
             let namespace = cluster.namespace_of(kind).map(str::to_owned);
             (kind.deployment(), namespace)
         };
         if self.all_namespaces {
-            let all = [Kind::ObjectDeployment, Kind::ClusterObjectDeployment];
+            let all = [
+                ChainKind::ObjectDeployment,
+                ChainKind::ClusterObjectDeployment,
+            ];
             all.map(|kind| (kind, None)).into()
         } else if self.targets.is_empty() {
-            [place(Kind::ObjectDeployment)].into()
+            [place(ChainKind::ObjectDeployment)].into()
         } else {
             let kinds = self.targets.iter().map(|target| target.candidates()[0]);
             kinds.map(place).collect()
@@ -136,11 +143,8 @@ impl Selection {
     fn labelled(&self, cluster: &Cluster) -> Option<ListRequest> {
         let labels = self.labels.clone()?;
         Some(ListRequest {
-            path: Kind::ObjectSet.path(Some(&cluster.namespace)),
-            query: ListQuery {
-                labels: Some(labels),
-                ..ListQuery::default()
-            },
+            path: ChainKind::ObjectSet.path(Some(&cluster.namespace)),
+            query: ListQuery::labelled(labels),
         })
     }
 
@@ -151,12 +155,12 @@ impl Selection {
         }
         let mut chains = Vec::new();
         for (kind, namespace) in self.places(cluster) {
-            chains.extend(chain::read_all(cluster, kind, namespace.as_deref()).await?);
+            chains.extend(lists::chains(cluster, kind, namespace.as_deref()).await?);
         }
         for target in &self.targets {
             if position(&chains, target).is_none() {
                 let namespace = cluster.namespace_of(target.candidates()[0]);
-                return Err(chain::not_found(target, namespace));
+                return Err(lists::not_found(target, namespace));
             }
         }
         Ok(self.choose(chains))
@@ -184,7 +188,7 @@ impl Selection {
         }
         let mut chains = Vec::new();
         for (kind, namespace) in self.places(cluster) {
-            let objects = |kind: Kind| {
+            let objects = |kind: ChainKind| {
                 let source = ListRequest::all(kind.path(namespace.as_deref()));
                 watches.objects(&source).cloned().collect()
             };

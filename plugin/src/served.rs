@@ -7,14 +7,12 @@ use baton_kubernetes::{
     discovery::Resource,
     path::{self, NameError},
 };
+use baton_view::lists::ListQuery;
 use futures::{StreamExt as _, stream};
 use kube::core::discovery::v2::{APIGroupDiscovery, APIGroupDiscoveryList};
 use serde_json::Value;
 
-use crate::{
-    connect::{Cluster, ListQuery},
-    error::Error,
-};
+use crate::{connect::Cluster, error::Error};
 
 /// Lists under way at the same time.
 const SIDE_BY_SIDE: usize = 16;

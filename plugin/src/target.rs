@@ -1,153 +1,25 @@
 //! What a user names on the command line.
 
-use std::{fmt, str::FromStr};
-
-use baton_apis::constants::{API_VERSION, GROUP};
-use baton_kubernetes::wire::escape;
+use baton_view::chain::{kind::ChainKind, target::Target};
 use clap::Args;
-use serde_json::Value;
 
 use crate::{applications::target::AppKind, sites::target::SiteKind};
 
-/// The kinds that this program is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) enum Kind {
-    /// A chain of revisions in a namespace.
-    ObjectDeployment,
-    ClusterObjectDeployment,
-    ObjectSet,
-    ClusterObjectSet,
-}
-
-impl Kind {
-    pub(crate) const ALL: [Self; 4] = [
-        Self::ObjectDeployment,
-        Self::ClusterObjectDeployment,
-        Self::ObjectSet,
-        Self::ClusterObjectSet,
-    ];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::ObjectDeployment => "ObjectDeployment",
-            Self::ClusterObjectDeployment => "ClusterObjectDeployment",
-            Self::ObjectSet => "ObjectSet",
-            Self::ClusterObjectSet => "ClusterObjectSet",
-        }
-    }
-
-    /// As in URLs.
-    pub(crate) fn plural(self) -> &'static str {
-        self.names()[1]
-    }
-
-    /// The shortest name that kubectl knows: `od`, `cod`, `os`, `cos`.
-    pub(crate) fn short(self) -> &'static str {
-        self.names()[3]
-    }
-
-    /// Whether objects of the kind live in namespaces.
-    pub(crate) fn is_namespaced(self) -> bool {
-        matches!(self, Self::ObjectDeployment | Self::ObjectSet)
-    }
-
-    /// Whether it is a deployment, not a revision.
-    pub(crate) fn is_deployment(self) -> bool {
-        matches!(self, Self::ObjectDeployment | Self::ClusterObjectDeployment)
-    }
-
-    /// The kind of the revisions of a deployment of this kind, or of the same chain.
-    pub(crate) fn revision(self) -> Self {
-        if self.is_namespaced() {
-            Self::ObjectSet
+/// The kind of a deployment or a revision: `od`, `objectdeployments`, `ObjectDeployment.package-operator.run`, and so on.
+///
+/// # Errors
+/// If the word names no such kind.
+pub(crate) fn chain_kind(word: &str) -> Result<ChainKind, TargetError> {
+    let mut all = ChainKind::ALL.into_iter();
+    all.find(|kind| kind.is_named_by(word)).ok_or_else(|| {
+        if AppKind::of_word(word).is_some() {
+            TargetError::Application(word.to_owned())
+        } else if SiteKind::of_word(word).is_some() {
+            TargetError::Site(word.to_owned())
         } else {
-            Self::ClusterObjectSet
+            TargetError::Kind(word.to_owned())
         }
-    }
-
-    /// The kind of the deployments of the same scope.
-    pub(crate) fn deployment(self) -> Self {
-        if self.is_namespaced() {
-            Self::ObjectDeployment
-        } else {
-            Self::ClusterObjectDeployment
-        }
-    }
-
-    /// URL path of all objects of the kind in a namespace; in all namespaces where it is `None`.
-    pub(crate) fn path(self, namespace: Option<&str>) -> String {
-        match namespace {
-            Some(namespace) if self.is_namespaced() => {
-                format!(
-                    "/apis/{API_VERSION}/namespaces/{}/{}",
-                    escape(namespace),
-                    self.plural()
-                )
-            }
-            _ => format!("/apis/{API_VERSION}/{}", self.plural()),
-        }
-    }
-
-    pub(crate) fn path_of(self, namespace: Option<&str>, name: &str) -> String {
-        format!("{}/{}", self.path(namespace), escape(name))
-    }
-
-    /// The kind of an object that the server returned; `None` for any other kind.
-    pub(crate) fn of(object: &Value) -> Option<Self> {
-        let text = |field| object.get(field).and_then(Value::as_str);
-        if text("apiVersion") != Some(API_VERSION) {
-            return None;
-        }
-        Self::ALL
-            .into_iter()
-            .find(|kind| text("kind") == Some(kind.name()))
-    }
-
-    /// All names that kubectl takes for the kind, in lower case and without the group: singular, plural and two
-    /// short ones.
-    fn names(self) -> [&'static str; 4] {
-        match self {
-            Self::ObjectDeployment => ["objectdeployment", "objectdeployments", "objdeploy", "od"],
-            Self::ClusterObjectDeployment => [
-                "clusterobjectdeployment",
-                "clusterobjectdeployments",
-                "clobjdeploy",
-                "cod",
-            ],
-            Self::ObjectSet => ["objectset", "objectsets", "objset", "os"],
-            Self::ClusterObjectSet => ["clusterobjectset", "clusterobjectsets", "clobjset", "cos"],
-        }
-    }
-}
-
-/// `od`, `objectdeployments`, `ObjectDeployment.package-operator.run`, and so on.
-impl FromStr for Kind {
-    type Err = TargetError;
-
-    fn from_str(text: &str) -> Result<Self, TargetError> {
-        let word = bare_kind(text, GROUP);
-        let mut all = Self::ALL.into_iter();
-        all.find(|kind| kind.names().contains(&word.as_str()))
-            .ok_or_else(|| {
-                if AppKind::of_word(text).is_some() {
-                    TargetError::Application(text.to_owned())
-                } else if SiteKind::of_word(text).is_some() {
-                    TargetError::Site(text.to_owned())
-                } else {
-                    TargetError::Kind(text.to_owned())
-                }
-            })
-    }
-}
-
-/// The word for a kind without its group, in lower case: of `Applications.v1alpha1.shipper.booking.com` the first part.
-pub(crate) fn bare_kind(word: &str, group: &str) -> String {
-    let word = word.to_ascii_lowercase();
-    let bare = word.strip_suffix(group).and_then(|word| {
-        word.strip_suffix(".v1alpha1.")
-            .or_else(|| word.strip_suffix('.'))
-    });
-    bare.map_or_else(|| word.clone(), str::to_owned)
+    })
 }
 
 /// The one thing that words name, where that is of a kind that `of_word` knows: `KIND/NAME` or `KIND NAME`. `None` when
@@ -191,55 +63,20 @@ pub(crate) fn parse_one<K: Copy>(
     Ok(Some((kind, name.to_owned())))
 }
 
-/// A deployment or a revision, as a user names it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Target {
-    /// Its kind; `None` means an `ObjectDeployment` of that name, else an `ObjectSet`.
-    pub(crate) kind: Option<Kind>,
-    pub(crate) name: String,
-}
-
-impl Target {
-    pub(crate) fn new(kind: Kind, name: &str) -> Self {
-        Self {
-            kind: Some(kind),
-            name: name.to_owned(),
-        }
-    }
-
-    /// The kinds that it may be of, in order of preference; all of the same scope.
-    pub(crate) fn candidates(&self) -> Vec<Kind> {
-        self.kind.map_or_else(
-            || vec![Kind::ObjectDeployment, Kind::ObjectSet],
-            |kind| vec![kind],
-        )
-    }
-}
-
-/// As it can be typed: `od/web`, or `web`.
-impl fmt::Display for Target {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
-            Some(kind) => write!(f, "{}/{}", kind.short(), self.name),
-            None => f.write_str(&self.name),
-        }
-    }
-}
-
-impl FromStr for Target {
-    type Err = TargetError;
-
-    fn from_str(text: &str) -> Result<Self, TargetError> {
-        let (kind, name) = match text.split_once('/') {
-            Some((kind, name)) => (Some(kind.parse()?), name),
-            None => (None, text),
-        };
-        check_name(name)?;
-        Ok(Self {
-            kind,
-            name: name.to_owned(),
-        })
-    }
+/// A deployment or a revision: `od/web`, or `web`.
+///
+/// # Errors
+/// If the text names none.
+pub(crate) fn parse(text: &str) -> Result<Target, TargetError> {
+    let (kind, name) = match text.split_once('/') {
+        Some((kind, name)) => (Some(chain_kind(kind)?), name),
+        None => (None, text),
+    };
+    check_name(name)?;
+    Ok(Target {
+        kind,
+        name: name.to_owned(),
+    })
 }
 
 /// Arguments that name deployments or revisions.
@@ -249,7 +86,7 @@ impl FromStr for Target {
 pub(crate) fn parse_all(words: &[String]) -> Result<Vec<Target>, TargetError> {
     if let [first, rest @ ..] = words
         && !rest.is_empty()
-        && let Ok(kind) = first.parse::<Kind>()
+        && let Ok(kind) = chain_kind(first)
     {
         return rest
             .iter()
@@ -262,7 +99,7 @@ pub(crate) fn parse_all(words: &[String]) -> Result<Vec<Target>, TargetError> {
             })
             .collect();
     }
-    words.iter().map(|word| word.parse()).collect()
+    words.iter().map(|word| parse(word)).collect()
 }
 
 /// The argument of commands that are about exactly one deployment or revision.
@@ -403,17 +240,17 @@ mod tests {
 
     #[test]
     fn kinds_know_their_scope() {
-        for kind in Kind::ALL {
-            assert_eq!(kind.is_namespaced(), !kind.name().starts_with("Cluster"));
+        for kind in ChainKind::ALL {
+            assert_eq!(kind.is_namespaced, !kind.name.starts_with("Cluster"));
             assert_eq!(kind.revision().deployment(), kind.deployment());
-            assert_eq!(kind.name().parse::<Kind>().unwrap(), kind);
+            assert_eq!(chain_kind(kind.name).unwrap(), kind);
         }
         assert_eq!(
-            Kind::ObjectSet.path_of(Some("shop"), "web-1"),
+            ChainKind::ObjectSet.path_of(Some("shop"), "web-1"),
             "/apis/package-operator.run/v1alpha1/namespaces/shop/objectsets/web-1"
         );
         assert_eq!(
-            Kind::ClusterObjectSet.path(Some("shop")),
+            ChainKind::ClusterObjectSet.path(Some("shop")),
             "/apis/package-operator.run/v1alpha1/clusterobjectsets"
         );
     }

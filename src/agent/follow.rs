@@ -12,7 +12,7 @@ use baton_kubernetes::{
     watch::{Event, WatchSpec, run},
 };
 use baton_records::{
-    key::{OwnKind as _, collection_in},
+    key::OwnKind as _,
     phase::{PhaseKey, PhaseRecord},
     record::Record,
 };
@@ -60,11 +60,10 @@ async fn watch(
     mirrors: &Mirrors,
     changes: mpsc::UnboundedSender<Change>,
 ) {
-    let path = collection_in(KIND.plural(), namespace);
     let spec = WatchSpec {
         page_size: PAGE,
         resumes: false,
-        ..WatchSpec::new(path.expect("the command line takes names of clusters only"))
+        ..WatchSpec::new(KIND.names().path(Some(namespace)))
     };
     // The receiver lives as long as this.
     let send = |change| drop(changes.send(change));

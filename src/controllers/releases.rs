@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 use baton_apis::{
     Application, CapacityTarget, Cluster, ConditionStatus, InstallationTarget, Release,
-    ShipperCondition, TrafficTarget, conditions::reasons,
+    ShipperCondition, TrafficTarget, conditions::reasons, kinds,
 };
 use baton_kubernetes::events::EventKind;
 use baton_releases::{conditions::Conditions, event::Event};
@@ -45,16 +45,6 @@ use super::{
     requests::{AtStep, Error},
 };
 use crate::delivery::shared::Events;
-
-/// Kinds, as keys have them.
-pub(crate) mod kinds {
-    pub(crate) const APPLICATION: &str = "Application";
-    pub(crate) const RELEASE: &str = "Release";
-    pub(crate) const INSTALLATION_TARGET: &str = "InstallationTarget";
-    pub(crate) const CAPACITY_TARGET: &str = "CapacityTarget";
-    pub(crate) const TRAFFIC_TARGET: &str = "TrafficTarget";
-    pub(crate) const CLUSTER: &str = "Cluster";
-}
 
 /// All objects of the kinds that take part.
 #[derive(Clone)]
@@ -73,12 +63,12 @@ impl Default for Stores {
     fn default() -> Self {
         let mut all = stores::Stores::default();
         Self {
-            applications: all.defined(Store::new(kinds::APPLICATION)),
-            releases: all.defined(Store::new(kinds::RELEASE)),
-            installation_targets: all.defined(Store::new(kinds::INSTALLATION_TARGET)),
-            capacity_targets: all.defined(Store::new(kinds::CAPACITY_TARGET)),
-            traffic_targets: all.defined(Store::new(kinds::TRAFFIC_TARGET)),
-            clusters: all.defined(Store::new(kinds::CLUSTER)),
+            applications: all.defined(Store::new(kinds::APPLICATION.name)),
+            releases: all.defined(Store::new(kinds::RELEASE.name)),
+            installation_targets: all.defined(Store::new(kinds::INSTALLATION_TARGET.name)),
+            capacity_targets: all.defined(Store::new(kinds::CAPACITY_TARGET.name)),
+            traffic_targets: all.defined(Store::new(kinds::TRAFFIC_TARGET.name)),
+            clusters: all.defined(Store::new(kinds::CLUSTER.name)),
             all,
         }
     }

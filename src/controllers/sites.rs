@@ -20,6 +20,7 @@ use std::sync::Arc;
 use baton_apis::{
     SiteApplication, SiteDeployment,
     constants::{LABEL_SITE_APPLICATION, LABEL_SITE_DEPLOYMENT},
+    kinds,
 };
 use baton_kubernetes::{collection::Extent, watch::WatchSpec};
 use baton_runtime::source::Source;
@@ -36,13 +37,8 @@ use tokio::task::JoinSet;
 
 use super::INCOMPLETE;
 
-/// Kinds, as keys have them.
-pub(crate) mod kinds {
-    pub(crate) const APPLICATION: &str = "SiteApplication";
-    pub(crate) const DEPLOYMENT: &str = "SiteDeployment";
-    /// What is kept of both.
-    pub(crate) const RECORD: &str = "ControllerRevision";
-}
+/// The kind of what is kept of both.
+const RECORD: &str = "ControllerRevision";
 
 /// All objects of the kinds that take part.
 #[derive(Clone)]
@@ -63,10 +59,10 @@ impl Default for Stores {
     fn default() -> Self {
         let mut all = stores::Stores::default();
         Self {
-            applications: all.defined(Store::new(kinds::APPLICATION)),
-            deployments: all.defined(Store::new(kinds::DEPLOYMENT)),
-            versions: all.other(Store::new(kinds::RECORD)),
-            placements: all.other(Store::new(kinds::RECORD)),
+            applications: all.defined(Store::new(kinds::SITE_APPLICATION.name)),
+            deployments: all.defined(Store::new(kinds::SITE_DEPLOYMENT.name)),
+            versions: all.other(Store::new(RECORD)),
+            placements: all.other(Store::new(RECORD)),
             all,
             mended: Arc::default(),
         }

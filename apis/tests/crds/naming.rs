@@ -1,4 +1,4 @@
-use baton_apis::crds;
+use baton_apis::{crds, kinds::Kind, release_crds};
 use serde_json::{Value, json};
 
 use super::{crd, kinds};
@@ -165,4 +165,23 @@ fn printer_column(text: &str) -> Value {
         column["priority"] = json!(1);
     }
     column
+}
+
+#[test]
+fn the_table_of_kinds_has_the_names_of_the_definitions() {
+    let defined: Vec<_> = crds().into_iter().chain(release_crds()).collect();
+    assert_eq!(defined.len(), Kind::ALL.len());
+    for kind in Kind::ALL {
+        let crd = defined.iter().map(|crd| &crd.spec);
+        let mut crd = crd.filter(|spec| spec.names.kind == kind.name);
+        let spec = crd.next().expect(kind.name);
+        let names = &spec.names;
+        assert_eq!(names.singular.as_deref(), Some(kind.singular()));
+        assert_eq!(names.plural, kind.plural);
+        assert_eq!(names.short_names.as_deref().unwrap(), kind.short_names);
+        assert_eq!(spec.group, kind.group);
+        assert_eq!(spec.scope == "Namespaced", kind.is_namespaced);
+        let version = &spec.versions[0].name;
+        assert_eq!(format!("{}/{version}", spec.group), kind.api_version);
+    }
 }

@@ -20,7 +20,7 @@ mod known;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use baton_apis::constants::{BATON_API_VERSION, BATON_GROUP};
+use baton_apis::kinds;
 use baton_kubernetes::{
     informers::Task,
     watch::{WatchSpec, run},
@@ -100,8 +100,8 @@ impl Assignments {
             namespaces: Mutex::new(None),
         });
         let spec = WatchSpec {
-            definition: Some(format!("siteassignments.{BATON_GROUP}")),
-            ..WatchSpec::new(format!("/apis/{BATON_API_VERSION}/siteassignments"))
+            definition: Some(kinds::SITE_ASSIGNMENT.definition()),
+            ..WatchSpec::new(kinds::SITE_ASSIGNMENT.path(None))
         };
         // The task of a watch does not keep what it feeds alive.
         let weak = Arc::downgrade(&shared);

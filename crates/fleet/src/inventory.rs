@@ -45,7 +45,7 @@ use std::{
     time::Duration,
 };
 
-use baton_apis::{UpgradeWindow, conditions::reasons, constants::shipper};
+use baton_apis::{UpgradeWindow, conditions::reasons, kinds, url::escape};
 use jiff::Timestamp;
 use kube::Client;
 use parking_lot::{Mutex, RwLock};
@@ -67,7 +67,6 @@ use baton_kubernetes::{
     request_metrics::RequestMetrics,
     target::{Target, Watcher},
     watch::{WatchSpec, run},
-    wire,
 };
 use baton_runtime::clock::Clock;
 
@@ -146,15 +145,15 @@ impl Inventory {
             Task::spawn(run(
                 client.clone(),
                 WatchSpec {
-                    definition: Some(format!("clusters.{}", shipper::GROUP)),
-                    ..spec(format!("/apis/{}/clusters", shipper::API_VERSION), false)
+                    definition: Some(kinds::CLUSTER.definition()),
+                    ..spec(kinds::CLUSTER.path(None), false)
                 },
                 move |event| clusters.lock().cluster_event(&event),
             )),
             Task::spawn(run(
                 client,
                 spec(
-                    format!("/api/v1/namespaces/{}/secrets", wire::escape(namespace)),
+                    format!("/api/v1/namespaces/{}/secrets", escape(namespace)),
                     true,
                 ),
                 move |event| registry.lock().secret_event(&event),

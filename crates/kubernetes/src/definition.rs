@@ -1,5 +1,6 @@
 //! The custom resource definition of a kind, read from the server.
 
+use baton_apis::url;
 use bytes::Bytes;
 use http::StatusCode;
 use kube::Client;
@@ -44,7 +45,7 @@ pub(crate) async fn read(client: &Client, name: &str) -> Result<Option<Bytes>, S
 /// When that is not known; the text says why.
 pub(crate) async fn exists(client: &Client, name: &str) -> Result<bool, String> {
     let failed = |cause: String| format!("listing CustomResourceDefinition {name}: {cause}");
-    let selected = wire::escape(&format!("metadata.name={name}"));
+    let selected = url::escape(&format!("metadata.name={name}"));
     let path = format!("{PATH}?limit=1&fieldSelector={selected}");
     let request = wire::get(&path, METADATA_LIST).map_err(|error| failed(error.to_string()))?;
     let reply = wire::call(client, request).await;

@@ -1,6 +1,6 @@
 //! URL paths of resources: the one place where names get into them, checked and escaped.
 
-use crate::wire;
+use baton_apis::url;
 use baton_engine::names::{quoted, segment_problem};
 
 /// A name that no URL can hold, so that no server holds an object of that name either.
@@ -41,7 +41,7 @@ pub fn group(name: &str) -> Result<String, NameError> {
 /// Path of all objects of a resource, whose name comes from a server or is one of ours.
 #[must_use]
 pub fn everywhere(group_version: &str, plural: &str) -> String {
-    format!("{group_version}/{}", wire::escape(plural))
+    format!("{group_version}/{}", url::escape(plural))
 }
 
 /// Path of the objects of a resource in a namespace.
@@ -49,7 +49,7 @@ pub fn everywhere(group_version: &str, plural: &str) -> String {
 /// # Errors
 /// When no namespace can have this name.
 pub fn within(group_version: &str, namespace: &str, plural: &str) -> Result<String, NameError> {
-    let (namespace, plural) = (segment("namespace", namespace)?, wire::escape(plural));
+    let (namespace, plural) = (segment("namespace", namespace)?, url::escape(plural));
     Ok(format!("{group_version}/namespaces/{namespace}/{plural}"))
 }
 
@@ -63,7 +63,7 @@ pub fn object(collection: &str, name: &str) -> Result<String, NameError> {
 
 fn segment(field: &'static str, value: &str) -> Result<String, NameError> {
     match segment_problem(value) {
-        None => Ok(wire::escape(value)),
+        None => Ok(url::escape(value)),
         Some(problem) => Err(NameError {
             field,
             value: value.to_owned(),

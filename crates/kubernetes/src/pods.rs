@@ -1,6 +1,7 @@
 //! Pods of a workload, for the words about why it does not come up. They are not watched: there may be very many, and
 //! only those of workloads that fail are asked for.
 
+use baton_apis::url;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
 use serde::{Deserialize, de::IgnoredAny};
@@ -68,7 +69,7 @@ impl Target {
     /// When that cannot be known.
     pub async fn runs_pods(&self, namespace: &str, selector: &Value) -> Result<bool, PodsError> {
         let path = pods_path(namespace, selector, 1).ok_or(PodsError::Selector)?;
-        let running = wire::escape("status.phase!=Succeeded,status.phase!=Failed");
+        let running = url::escape("status.phase!=Succeeded,status.phase!=Failed");
         let request = wire::get(&format!("{path}&fieldSelector={running}"), METADATA_LIST)?;
         let _permit = self.0.permits.acquire(namespace).await;
         let reply = wire::call(&self.0.client, request).await?;
@@ -98,7 +99,7 @@ pub fn pods_path(namespace: &str, selector: &Value, most: usize) -> Option<Strin
     let selector: LabelSelector = serde_json::from_value(selector.clone()).ok()?;
     let selector = Selector::try_from(selector).ok()?.to_string();
     let collection = path::within("/api/v1", namespace, "pods").ok()?;
-    let selector = (!selector.is_empty()).then(|| wire::escape(&selector))?;
+    let selector = (!selector.is_empty()).then(|| url::escape(&selector))?;
     Some(format!(
         "{collection}?labelSelector={selector}&limit={most}"
     ))

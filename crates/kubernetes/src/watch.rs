@@ -33,6 +33,7 @@ mod stream;
 
 use std::{ops::Range, time::Duration};
 
+use baton_apis::url;
 use http::header::{ACCEPT_ENCODING, HeaderValue};
 use http_body_util::BodyExt as _;
 use kube::{Client, core::Status};
@@ -125,7 +126,7 @@ impl WatchSpec {
     /// The path with the selectors and more parameters.
     fn url(&self, parameters: &str) -> String {
         let selector = |name: &str, selector: &Option<String>| {
-            let selector = selector.as_deref().map(wire::escape);
+            let selector = selector.as_deref().map(url::escape);
             selector.map_or_else(String::new, |text| format!("{name}={text}&"))
         };
         format!(
@@ -312,7 +313,7 @@ async fn list(
     let mut token = String::new();
     loop {
         // An empty token is as good as none.
-        let page = format!("limit={limit}&continue={}", wire::escape(&token));
+        let page = format!("limit={limit}&continue={}", url::escape(&token));
         // No resourceVersion: the list is as new as the request, not as old as some cache.
         let request = wire::get(&spec.url(&page), spec.accept(LIST_METADATA))?;
         let most = if *limit > 1 {
@@ -380,7 +381,7 @@ async fn watch(
     let url = spec.url(&format!(
         "watch=true&allowWatchBookmarks=true&timeoutSeconds={}&resourceVersion={}",
         lifetime.as_secs(),
-        wire::escape(position.version()?)
+        url::escape(position.version()?)
     ));
     let mut request = wire::get(&url, spec.accept(WATCH_METADATA))?;
     // From 1.37 on servers compress watches, one gzip member per event.

@@ -4,7 +4,7 @@
 //! 201, by which a merge into a stranger differs from a create, is lost there. Here a reply
 //! stays a status code and bytes.
 
-use std::{fmt::Write as _, time::Duration};
+use std::time::Duration;
 
 use baton_apis::conditions::MAX_MESSAGE_LENGTH;
 use baton_engine::{redact::without_values, texts::shorten};
@@ -196,21 +196,6 @@ pub fn subject(status: &Status) -> Option<&StatusDetails> {
         .filter(|details| !details.kind.is_empty() || !details.name.is_empty())
 }
 
-/// Escapes a path segment, or the value of a query parameter.
-#[must_use]
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
-            out.push(char::from(byte));
-        } else {
-            // Writing to a string cannot fail.
-            let _ = write!(out, "%{byte:02X}");
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
@@ -240,16 +225,6 @@ mod tests {
             error.to_string(),
             "the API server's answer is longer than 16 MiB"
         );
-    }
-
-    #[test]
-    fn escapes_what_a_path_or_query_would_interpret() {
-        assert_eq!(escape("system:node/a b%"), "system%3Anode%2Fa%20b%25");
-        assert_eq!(
-            escape("package-operator.run/cache=True"),
-            "package-operator.run%2Fcache%3DTrue"
-        );
-        assert_eq!(escape("ä"), "%C3%A4");
     }
 
     #[test]

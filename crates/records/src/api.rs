@@ -1,6 +1,9 @@
 //! The requests about objects of our own kinds. Children are written by `baton_kubernetes::apply` only.
 
-use baton_apis::constants::{API_VERSION, FIELD_MANAGER};
+use baton_apis::{
+    constants::{API_VERSION, FIELD_MANAGER},
+    kinds::Kind,
+};
 use baton_kubernetes::{
     path::NameError,
     wire::{self, WireError, call, failure},
@@ -12,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::{
-    key::{Key, collection},
+    key::Key,
     record::{Record, RecordKind, Versions},
 };
 
@@ -174,12 +177,12 @@ impl Api {
         Ok(record)
     }
 
-    /// Whether a resource of ours can be read at all.
+    /// Whether a kind of ours can be read at all.
     ///
     /// # Errors
     /// [`ApiError::Refused`] with code 404 when it is not served.
-    pub async fn probe(&self, plural: &str) -> Result<(), ApiError> {
-        let path = format!("{}?limit=1", collection(plural));
+    pub async fn probe(&self, kind: &Kind) -> Result<(), ApiError> {
+        let path = format!("{}?limit=1", kind.path(None));
         let request = wire::get(&path, METADATA_LIST).map_err(ApiError::Wire)?;
         self.send(&path, request).await.map(drop)
     }

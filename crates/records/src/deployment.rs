@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use baton_apis::{ObjectDeploymentSpec, ObjectDeploymentStatus};
+use baton_apis::{
+    ObjectDeploymentSpec, ObjectDeploymentStatus,
+    kinds::{self, Kind},
+};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -19,17 +22,10 @@ use crate::{
 pub struct DeploymentKind(pub RevisionKind);
 
 impl OwnKind for DeploymentKind {
-    fn kind(self) -> &'static str {
+    fn names(self) -> &'static Kind {
         match self.0 {
-            RevisionKind::ObjectSet => "ObjectDeployment",
-            RevisionKind::ClusterObjectSet => "ClusterObjectDeployment",
-        }
-    }
-
-    fn plural(self) -> &'static str {
-        match self.0 {
-            RevisionKind::ObjectSet => "objectdeployments",
-            RevisionKind::ClusterObjectSet => "clusterobjectdeployments",
+            RevisionKind::ObjectSet => &kinds::OBJECT_DEPLOYMENT,
+            RevisionKind::ClusterObjectSet => &kinds::CLUSTER_OBJECT_DEPLOYMENT,
         }
     }
 }

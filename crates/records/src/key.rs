@@ -2,6 +2,7 @@
 
 use std::{fmt, hash::Hash, sync::Arc};
 
+use baton_apis::kinds::Kind;
 use baton_kubernetes::{
     collection::NamespacedName,
     path::{self, NameError},
@@ -11,11 +12,13 @@ use tracing::{Span, info_span};
 
 /// A kind of ours in one of its two scopes.
 pub trait OwnKind: Copy + Eq + Ord + Hash + fmt::Debug + Send + Sync + 'static {
-    /// The kind as objects name it.
-    fn kind(self) -> &'static str;
+    /// Its row in the table of our kinds.
+    fn names(self) -> &'static Kind;
 
-    /// The resource in URLs.
-    fn plural(self) -> &'static str;
+    /// The kind as objects name it.
+    fn kind(self) -> &'static str {
+        self.names().name
+    }
 }
 
 /// The identity of an object of ours.
@@ -78,15 +81,11 @@ impl<R: OwnKind> Key<R> {
     /// # Errors
     /// When no namespace can have this name.
     pub fn collection(&self) -> Result<String, NameError> {
-        self.beside_collection(self.kind.plural())
-    }
-
-    /// URL path of the objects of a resource of ours in its namespace.
-    pub(crate) fn beside_collection(&self, plural: &str) -> Result<String, NameError> {
+        let kind = self.kind.names();
         if self.namespace.is_empty() {
-            return Ok(collection(plural));
+            return Ok(kind.path(None));
         }
-        collection_in(plural, &self.namespace)
+        path::within(&kind.prefix(), &self.namespace, kind.plural)
     }
 }
 
@@ -112,23 +111,6 @@ impl<R: OwnKind> fmt::Display for Key<R> {
     }
 }
 
-/// URL path of all objects of a resource of ours.
-#[must_use]
-pub fn collection(plural: &str) -> String {
-    path::everywhere(GROUP_VERSION, plural)
-}
-
-/// URL path of the objects of a resource of ours in a namespace.
-///
-/// # Errors
-/// When no namespace can have this name.
-pub fn collection_in(plural: &str, namespace: &str) -> Result<String, NameError> {
-    path::within(GROUP_VERSION, namespace, plural)
-}
-
-/// URL path of our group and version.
-const GROUP_VERSION: &str = "/apis/package-operator.run/v1alpha1";
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,10 +118,7 @@ mod tests {
 
     #[test]
     fn paths_are_those_of_the_api() {
-        assert_eq!(
-            GROUP_VERSION,
-            format!("/apis/{}", baton_apis::constants::API_VERSION)
-        );
+        const GROUP_VERSION: &str = "/apis/package-operator.run/v1alpha1";
         let key = |kind, namespace: &str, name: &str| Key {
             kind,
             namespace: namespace.into(),

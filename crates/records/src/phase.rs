@@ -8,6 +8,7 @@ use baton_apis::{
         ANNOTATION_ABANDON, ANNOTATION_PHASE_CLASS, CLASS_AGENT, CLASS_CLUSTER_PREFIX,
         FINALIZER_CACHED, LABEL_PHASE_CLASS, NAMESPACE_CLUSTER_PREFIX,
     },
+    kinds::{self, Kind},
 };
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -25,17 +26,10 @@ use crate::{
 pub struct PhaseKind(pub RevisionKind);
 
 impl OwnKind for PhaseKind {
-    fn kind(self) -> &'static str {
+    fn names(self) -> &'static Kind {
         match self.0 {
-            RevisionKind::ObjectSet => "ObjectSetPhase",
-            RevisionKind::ClusterObjectSet => "ClusterObjectSetPhase",
-        }
-    }
-
-    fn plural(self) -> &'static str {
-        match self.0 {
-            RevisionKind::ObjectSet => "objectsetphases",
-            RevisionKind::ClusterObjectSet => "clusterobjectsetphases",
+            RevisionKind::ObjectSet => &kinds::OBJECT_SET_PHASE,
+            RevisionKind::ClusterObjectSet => &kinds::CLUSTER_OBJECT_SET_PHASE,
         }
     }
 }

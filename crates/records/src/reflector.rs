@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tracing::{error, warn};
 
 use crate::{
-    key::{Key, collection},
+    key::Key,
     record::{Record, RecordKind},
     store::Store,
 };
@@ -58,7 +58,7 @@ pub async fn run_keeping<K: RecordKind>(
     let mut fold = Fold::new(Unserved::Unknown);
     let spec = WatchSpec {
         page_size: PAGE,
-        ..WatchSpec::new(collection(kind.plural()))
+        ..WatchSpec::new(kind.names().path(None))
     };
     let mut failing = Failing::default();
     watch::run(client, spec, |event| {

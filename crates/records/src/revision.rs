@@ -19,6 +19,7 @@ use baton_apis::{
         ANNOTATION_SITE, ANNOTATION_TEMPLATE_METADATA, LABEL_CHAIN, LABEL_INSTANCE,
         LABEL_OBJECT_DEPLOYMENT, LABEL_PACKAGE, ON_DELETION_HAND_BACK, shipper::LABEL_RELEASE,
     },
+    kinds::{self, Kind},
 };
 use baton_engine::{
     chain::ChainLink,
@@ -50,17 +51,10 @@ impl RevisionKind {
 }
 
 impl OwnKind for RevisionKind {
-    fn kind(self) -> &'static str {
+    fn names(self) -> &'static Kind {
         match self {
-            Self::ObjectSet => "ObjectSet",
-            Self::ClusterObjectSet => "ClusterObjectSet",
-        }
-    }
-
-    fn plural(self) -> &'static str {
-        match self {
-            Self::ObjectSet => "objectsets",
-            Self::ClusterObjectSet => "clusterobjectsets",
+            Self::ObjectSet => &kinds::OBJECT_SET,
+            Self::ClusterObjectSet => &kinds::CLUSTER_OBJECT_SET,
         }
     }
 }
@@ -267,7 +261,7 @@ impl RecordKind for RevisionKind {
             })
         });
         let deployment = labels.get(LABEL_OBJECT_DEPLOYMENT);
-        let site = SiteOf::read(self, &labels, &annotations, raw_status)?;
+        let site = SiteOf::read(self, &labels, &annotations, creation_timestamp, raw_status)?;
         let chain = labels.get(LABEL_CHAIN).filter(|_| site.is_none());
         let release = chain.map(|chain| {
             Box::new(ReleaseOf {

@@ -2,7 +2,11 @@
 
 use std::sync::Arc;
 
-use baton_apis::{ObjectSetObject, constants::LABEL_OBJECT_DEPLOYMENT};
+use baton_apis::{
+    ObjectSetObject,
+    constants::LABEL_OBJECT_DEPLOYMENT,
+    kinds::{self, Kind},
+};
 use serde_json::{Value, value::RawValue};
 
 use crate::{
@@ -18,17 +22,10 @@ use crate::{
 pub struct SliceKind(pub RevisionKind);
 
 impl OwnKind for SliceKind {
-    fn kind(self) -> &'static str {
+    fn names(self) -> &'static Kind {
         match self.0 {
-            RevisionKind::ObjectSet => "ObjectSlice",
-            RevisionKind::ClusterObjectSet => "ClusterObjectSlice",
-        }
-    }
-
-    fn plural(self) -> &'static str {
-        match self.0 {
-            RevisionKind::ObjectSet => "objectslices",
-            RevisionKind::ClusterObjectSet => "clusterobjectslices",
+            RevisionKind::ObjectSet => &kinds::OBJECT_SLICE,
+            RevisionKind::ClusterObjectSet => &kinds::CLUSTER_OBJECT_SLICE,
         }
     }
 }

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
-use baton_apis::conditions::{AVAILABLE, reasons};
-use baton_engine::chain_names::{self, begin, short_hash};
+use baton_apis::conditions::{ARCHIVED, AVAILABLE, STARTED, SUCCEEDED, availability, reasons};
+use baton_engine::{
+    chain_names::{self, begin, short_hash},
+    condition_list::{find, find_true, is_true},
+};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use crate::rollout::{Beginning, RevisionState};
 
@@ -54,8 +58,8 @@ fn after_a_letter(name: String) -> String {
 }
 
 /// What a revision of a site reports.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Reported<'a> {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reported {
     /// Whether it is archived.
     pub is_archived: bool,
     /// In one word, what its condition `Available` says: the reason, or `Available`; `None` before the first report.
@@ -63,82 +67,93 @@ pub struct Reported<'a> {
     /// Since when that condition has its status.
     pub since: Option<Timestamp>,
     /// What it says, unless it is true.
-    pub message: Option<&'a Arc<str>>,
+    pub message: Option<Arc<str>>,
     /// When its first phase began.
     pub started: Option<Timestamp>,
+    /// Whether that one still waits until older workloads have stopped.
+    pub is_stopping: bool,
     /// When it was available for the first time.
     pub succeeded: Option<Timestamp>,
     /// When it was created.
     pub created: Option<Timestamp>,
-    /// Since when its site has been in touch without a break.
-    pub online_since: Option<Timestamp>,
 }
 
-impl Reported<'_> {
+impl Reported {
+    /// What the conditions of a revision that was created then say.
+    #[must_use]
+    pub fn of(conditions: &[Condition], created: Option<Timestamp>) -> Self {
+        let since = |condition: &Condition| condition.last_transition_time.0;
+        let available = find(conditions, AVAILABLE);
+        let started = find_true(conditions, STARTED);
+        Self {
+            is_archived: is_true(conditions, ARCHIVED),
+            availability: available.map(|it| availability(&it.status, &it.reason)),
+            since: available.map(since),
+            message: available
+                .filter(|it| it.status != "True")
+                .map(|it| it.message.as_str().into()),
+            started: started.map(since),
+            is_stopping: started.is_some_and(|it| it.reason == reasons::STOPPING),
+            succeeded: find_true(conditions, SUCCEEDED).map(since),
+            created,
+        }
+    }
+
+    /// Whether the revision has begun in its site; also when it is archived by now.
+    #[must_use]
+    pub fn beginning(&self) -> Beginning {
+        let is_available = self.availability == Some(AVAILABLE);
+        if self.is_stopping {
+            Beginning::Stopping
+        } else if self.started.is_some() || self.succeeded.is_some() || is_available {
+            Beginning::Begun
+        } else {
+            Beginning::None
+        }
+    }
+
+    /// How far the revision is, in a site that has been in touch without a break since `online_since`. After an outage
+    /// of its site, one that was available before has been so ever since, or has the time of one that has just begun
+    /// to become so again.
+    #[must_use]
+    pub fn state(&self, online_since: Option<Timestamp>) -> RevisionState {
+        if self.is_archived {
+            return RevisionState::Archived;
+        }
+        let is_of_return = self.is_of_return(online_since);
+        // Every report has a time, and so has every object.
+        let begun = self.started.or(self.since).or(self.created);
+        let begun = begun.unwrap_or_default();
+        match self.availability {
+            Some(AVAILABLE) => {
+                let before = self.succeeded.filter(|_| is_of_return);
+                RevisionState::Available(before.or(self.since).unwrap_or(begun))
+            }
+            Some(reasons::CLUSTER_UNREACHABLE | reasons::LIST_FAILED) => RevisionState::Unknown,
+            Some(reasons::SKIPPED) => RevisionState::Skipped,
+            // The phases behind the first are queued as well, after it has begun.
+            None | Some(reasons::QUEUED) if self.started.is_none() => RevisionState::Queued,
+            Some(reason)
+                if reasons::REFUSALS.contains(&reason)
+                    || (self.succeeded.is_some() && !is_of_return) =>
+            {
+                RevisionState::Failing {
+                    reason,
+                    message: self.message.clone().unwrap_or_default(),
+                }
+            }
+            None | Some(_) => RevisionState::Started {
+                since: begun,
+                message: self.message.clone(),
+            },
+        }
+    }
+
     /// Whether what it reports now began when its site was back, and it was available before that. What an outage does
     /// to it is no error of the version.
-    fn is_of_return(self) -> bool {
-        let times = (self.succeeded, self.online_since, self.since);
+    fn is_of_return(&self, online_since: Option<Timestamp>) -> bool {
+        let times = (self.succeeded, online_since, self.since);
         matches!(times, (Some(succeeded), Some(back), Some(since)) if succeeded < back && back <= since)
-    }
-}
-
-/// Whether a revision of a site has begun, by what it reports; also when it is archived by now. `is_stopping`: whether
-/// it says that it waits for older workloads to stop.
-#[must_use]
-pub fn beginning(reported: Reported<'_>, is_stopping: bool) -> Beginning {
-    let is_available = reported.availability == Some(AVAILABLE);
-    if is_stopping {
-        Beginning::Stopping
-    } else if reported.started.is_some() || reported.succeeded.is_some() || is_available {
-        Beginning::Begun
-    } else {
-        Beginning::None
-    }
-}
-
-/// How far a revision of a site is, by what it reports. After an outage of its site, one that was available before has
-/// been so ever since, or has the time of one that has just begun to become so again.
-#[must_use]
-pub fn state(reported: Reported<'_>) -> RevisionState {
-    let Reported {
-        is_archived,
-        availability,
-        since,
-        message,
-        started,
-        succeeded,
-        created,
-        online_since: _,
-    } = reported;
-    if is_archived {
-        return RevisionState::Archived;
-    }
-    // Every report has a time, and so has every object.
-    let begun = started.or(since).or(created).unwrap_or_default();
-    match availability {
-        Some(AVAILABLE) => {
-            let since = since.unwrap_or(begun);
-            let before = succeeded.filter(|_| reported.is_of_return());
-            RevisionState::Available(before.unwrap_or(since))
-        }
-        Some(reasons::CLUSTER_UNREACHABLE | reasons::LIST_FAILED) => RevisionState::Unknown,
-        Some(reasons::SKIPPED) => RevisionState::Skipped,
-        // The phases behind the first are queued as well, after it has begun.
-        None | Some(reasons::QUEUED) if started.is_none() => RevisionState::Queued,
-        Some(reason)
-            if reasons::REFUSALS.contains(&reason)
-                || (succeeded.is_some() && !reported.is_of_return()) =>
-        {
-            RevisionState::Failing {
-                reason,
-                message: message.cloned().unwrap_or_default(),
-            }
-        }
-        None | Some(_) => RevisionState::Started {
-            since: begun,
-            message: message.cloned(),
-        },
     }
 }
 
@@ -249,14 +264,13 @@ mod tests {
             let reported = Reported {
                 availability: Some(availability),
                 since: Some(at(since)),
-                message: Some(&text),
+                message: Some(text.clone()),
                 started: Some(at(10)),
                 succeeded: succeeded.map(at),
-                online_since: Some(at(back)),
                 ..Reported::default()
             };
             assert_eq!(
-                state(reported),
+                reported.state(Some(at(back))),
                 expected,
                 "{availability} {succeeded:?} {back} {since}"
             );
@@ -270,7 +284,7 @@ mod tests {
         let report = |availability, started: Option<Timestamp>, has_succeeded: bool| Reported {
             availability,
             since: availability.map(|_| two),
-            message: Some(&text),
+            message: Some(text.clone()),
             started,
             succeeded: has_succeeded.then_some(one),
             created: Some(three),
@@ -352,13 +366,13 @@ mod tests {
             (archived(Some(one)), RevisionState::Archived, true),
             (archived(None), RevisionState::Archived, false),
         ] {
-            assert_eq!(state(reported), expected, "{reported:?}");
+            assert_eq!(reported.state(None), expected, "{reported:?}");
             let expected = if is_begun {
                 Beginning::Begun
             } else {
                 Beginning::None
             };
-            assert_eq!(beginning(reported, false), expected, "{reported:?}");
+            assert_eq!(reported.beginning(), expected, "{reported:?}");
         }
     }
 }

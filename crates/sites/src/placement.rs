@@ -18,6 +18,7 @@
 //! (Contract `sites.md`, `placement.matchSiteLabels`; a missing label counts as in selectors of Kubernetes.)
 
 mod parser;
+pub mod record;
 #[cfg(test)]
 mod tests;
 

@@ -10,11 +10,13 @@ mod actions;
 mod course;
 pub mod failure;
 mod fleet;
+pub mod lens;
 mod order;
 #[cfg(test)]
 mod properties;
 mod queue;
 pub mod sample;
+pub mod standing;
 mod status;
 mod step;
 pub mod strategy;
@@ -34,10 +36,10 @@ use self::{
     abort::Abort,
     course::Course,
     fleet::{Fleet, earlier},
+    lens::Lens,
     order::Seed,
     step::{Situation, Step},
     strategy::Strategy,
-    view::Lens,
 };
 
 /// What a plan is made from.
@@ -84,7 +86,7 @@ pub enum Target {
 pub type Versions = BTreeMap<Arc<str>, BTreeMap<Arc<str>, Version>>;
 
 /// Names a version. Those of different applications have nothing to do with each other, whatever they are called.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct VersionName<'a> {
     /// The version.
     pub version: &'a str,
@@ -275,6 +277,7 @@ pub fn plan(observed: &Observed<'_>) -> Plan {
         rollout: course.number,
         version: course.version,
         batch: course.batch,
+        soaking: None,
         is_first_by_labels: strategy.as_ref().is_ok_and(|it| it.wave(1).by_labels),
         deadline: strategy::deadline(&observed.spec.strategy),
         now: observed.now,

@@ -1,10 +1,11 @@
 //! Applications of Argo CD: their status lists what they have.
 
 use baton_engine::Gvk;
+use baton_view::object::text_at;
 use serde_json::Value;
 
 use super::{Found, Member, whole};
-use crate::{connect::Cluster, error::Error, output::format::text_at};
+use crate::{connect::Cluster, error::Error};
 
 /// Where Argo CD keeps its Applications, unless it is told otherwise.
 pub(crate) const NAMESPACE: &str = "argocd";

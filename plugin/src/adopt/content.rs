@@ -9,13 +9,17 @@
 //! object that this would leave, for the server to complete.
 
 use baton_apis::constants::{ANNOTATION_LAST_APPLIED, ANNOTATIONS_OF_TOOLS};
-use baton_engine::diff::legacy::{entries, migrated};
-use baton_engine::diff::owned_fields;
+use baton_engine::diff::{
+    legacy::{entries, migrated},
+    owned_fields,
+};
+use baton_view::object::text_at;
 use serde_json::{Map, Value};
 
-use crate::diff::clean::clean_live;
-use crate::diff::project::{project, with_string_data_encoded};
-use crate::output::format::text_at;
+use crate::diff::{
+    clean::clean_live,
+    project::{project, with_string_data_encoded},
+};
 
 /// Where kapp keeps what it has applied last.
 const ANNOTATION_OF_KAPP: &str = "kapp.k14s.io/original";

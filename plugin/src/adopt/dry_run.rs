@@ -6,12 +6,12 @@ use std::fmt::Write as _;
 use baton_engine::redact::with_short_values;
 use serde_json::Value;
 
-use super::Member;
-use super::content::Content;
-use crate::connect::Cluster;
-use crate::diff::clean::clean_live;
-use crate::diff::mask::redact;
-use crate::error::Error;
+use super::{Member, content::Content};
+use crate::{
+    connect::Cluster,
+    diff::{clean::clean_live, mask::redact},
+    error::Error,
+};
 
 /// How many paths of a drift are named.
 const NAMED: usize = 3;

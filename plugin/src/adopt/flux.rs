@@ -1,10 +1,11 @@
 //! Kustomizations of Flux: their inventory lists what they have, by ids of `cli-utils`.
 
 use baton_engine::Gvk;
+use baton_view::object::text_at;
 use serde_json::Value;
 
 use super::{Found, Member, whole};
-use crate::{connect::Cluster, error::Error, output::format::text_at};
+use crate::{connect::Cluster, error::Error};
 
 /// Where Flux keeps what it works on, unless it is told otherwise.
 pub(crate) const NAMESPACE: &str = "flux-system";

@@ -1,6 +1,7 @@
 //! The records of Helm: a Secret (or a `ConfigMap`, as Helm may be told) per revision of a release.
 
 use baton_kubernetes::path;
+use baton_view::{lists::ListQuery, object::text_at};
 use http::Method;
 use serde_json::Value;
 
@@ -9,9 +10,8 @@ use super::{
     record::{RecordError, base64, packed_json},
 };
 use crate::{
-    connect::{Cluster, ListQuery},
+    connect::Cluster,
     error::Error,
-    output::format::text_at,
     pack::documents::{self, InputText},
 };
 

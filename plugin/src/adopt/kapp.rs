@@ -2,6 +2,7 @@
 
 use baton_engine::Gvk;
 use baton_kubernetes::path;
+use baton_view::object::text_at;
 use serde_json::Value;
 
 use super::{
@@ -9,7 +10,7 @@ use super::{
     record::{RecordError, json},
     selected::{Labels, gather, is_following},
 };
-use crate::{connect::Cluster, error::Error, output::format::text_at, served::Served};
+use crate::{connect::Cluster, error::Error, served::Served};
 
 /// What kapp appends to the names of its `ConfigMap`s since it names them fully.
 const SUFFIX: &str = ".apps.k14s.io";

@@ -2,16 +2,20 @@
 
 use std::collections::BTreeSet;
 
-use baton_engine::object::{controller, is_terminating, text};
-use baton_engine::revision::KindScope;
+use baton_engine::{
+    object::{controller, is_terminating, text},
+    revision::KindScope,
+};
 use futures::{StreamExt as _, stream};
 use serde_json::Value;
 
 use super::{Found, Member};
-use crate::connect::{Cluster, SIDE_BY_SIDE};
-use crate::diff::describe;
-use crate::error::Error;
-use crate::pack::scope::Scopes;
+use crate::{
+    connect::{Cluster, SIDE_BY_SIDE},
+    diff::describe,
+    error::Error,
+    pack::scope::Scopes,
+};
 
 /// Objects that can be adopted.
 #[derive(Debug, Default)]

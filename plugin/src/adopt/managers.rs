@@ -3,8 +3,7 @@
 use std::collections::BTreeSet;
 
 use baton_apis::constants::FORMER_FIELD_MANAGERS;
-use baton_engine::diff::legacy::entries;
-use baton_engine::object::text;
+use baton_engine::{diff::legacy::entries, object::text};
 use serde_json::Value;
 
 /// What the marks of tools are, by the field of the metadata that they are in. Whoever owns one applies for the tool,

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use baton_apis::constants::GROUP;
 use baton_engine::object::controller;
+use baton_view::{lists::ListQuery, object::text_at};
 use serde_json::Value;
 
 use super::{Found, Member, managers::is_of_kubernetes, whole};
 use crate::{
-    connect::{Cluster, ListQuery},
+    connect::Cluster,
     error::Error,
-    output::format::text_at,
     served::{Served, list_all, resource},
 };
 
@@ -129,10 +129,7 @@ pub(crate) async fn gather(
     labels: Labels<'_>,
     found: &mut Found,
 ) -> Result<(), Error> {
-    let query = ListQuery {
-        labels: Some(labels.selector.to_owned()),
-        ..ListQuery::default()
-    };
+    let query = ListQuery::labelled(labels.selector.to_owned());
     let namespace = Some(cluster.namespace.as_str());
     let kinds = kinds.iter().copied();
     let unlisted = if labels.are_kinds_named {

@@ -9,34 +9,43 @@ mod fields;
 mod pausing;
 mod slices;
 
-use std::collections::BTreeSet;
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
 use baton_engine::{Gvk, ObjectKey};
-use futures::future::try_join_all;
-use futures::{StreamExt as _, stream};
+use baton_view::{
+    chain::{
+        Chain,
+        kind::ChainKind,
+        member::{Deployment, Revision},
+        target::Target,
+    },
+    children::{Detail, Found, Owner, owner},
+    content::RevisionContent,
+    delegates::Delegates,
+};
+use futures::{StreamExt as _, future::try_join_all, stream};
 use http::Method;
 use serde_json::{Value, json};
 
-use self::fields::{hand_back, is_let_go, is_owned};
-use self::slices::Collection;
-use crate::chain::{Chain, Deployment, Revision, not_found, read_all};
-use crate::children::{Children, Detail, Found, Owner, owner};
-use crate::connect::{Body, Cluster, SIDE_BY_SIDE};
-use crate::content::{RevisionContent, Slices};
-use crate::delegates::Delegates;
-use crate::diff::describe;
-use crate::error::Error;
-use crate::output::format::name;
-use crate::rollout::watch_until;
-use crate::target::{Kind, Target};
+use self::{
+    fields::{hand_back, is_let_go, is_owned},
+    slices::Collection,
+};
+use crate::{
+    cluster::lists::{self, not_found},
+    connect::{Body, Cluster, SIDE_BY_SIDE},
+    diff::describe,
+    error::Error,
+    output::format::name,
+    rollout::watch_until,
+};
 
 /// What a deployment holds.
 pub(crate) struct Holding {
     /// The deployment, which may be gone already.
     pub(crate) target: Target,
-    kind: Kind,
+    kind: ChainKind,
     chain: Chain,
     /// Objects that its revisions control, or have let go of, in the order of their phases.
     pub(crate) objects: Vec<(Gvk, ObjectKey)>,
@@ -45,9 +54,9 @@ pub(crate) struct Holding {
 }
 
 /// Reads what a deployment of a name holds, or what is left of one whose deletion was interrupted.
-pub(crate) async fn read(cluster: &Cluster, kind: Kind, name: &str) -> Result<Holding, Error> {
+pub(crate) async fn read(cluster: &Cluster, kind: ChainKind, name: &str) -> Result<Holding, Error> {
     let target = Target::new(kind, name);
-    let chains = read_all(cluster, kind, cluster.namespace_of(kind)).await?;
+    let chains = lists::chains(cluster, kind, cluster.namespace_of(kind)).await?;
     let chain = chain_of(chains, name);
     let of = Collection { cluster, kind };
     let slices = of.of(&chain, name).await?;
@@ -102,7 +111,7 @@ async fn objects(cluster: &Cluster, chain: &Chain) -> Result<Vec<(Gvk, ObjectKey
         .iter()
         .filter(|revision| !revision.is_archived())
         .collect();
-    let slices = Slices::read(cluster, live.iter().copied()).await?;
+    let slices = lists::slices(cluster, live.iter().copied()).await?;
     let contents: Vec<(&Revision, RevisionContent)> = live
         .into_iter()
         .map(|revision| (revision, slices.content(revision)))
@@ -118,7 +127,7 @@ async fn objects(cluster: &Cluster, chain: &Chain) -> Result<Vec<(Gvk, ObjectKey
         .iter()
         .map(|(revision, content)| (*revision, content))
         .collect();
-    let children = Children::read(cluster, &wanted, Detail::AsProbed).await?;
+    let children = lists::children(cluster, &wanted, Detail::AsProbed).await?;
     let mut seen = BTreeSet::new();
     let mut objects = Vec::new();
     for object in contents.iter().flat_map(|(_, content)| content.objects()) {
@@ -302,7 +311,7 @@ async fn gone(cluster: &Cluster, target: &Target, timeout: Duration) -> Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chain::from_objects;
+    use crate::cluster::lists::from_objects;
 
     const API_VERSION: &str = "package-operator.run/v1alpha1";
 

@@ -9,10 +9,10 @@ use baton_apis::{
 };
 use baton_engine::texts::collapse_whitespace;
 use baton_releases::capacity::desired_replicas;
+use baton_view::tree::{Health, RevisionPicture};
 use serde::Serialize;
 
 use super::read::Observed;
-use crate::tree::{Health, RevisionPicture};
 
 /// A Release in a cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -4,19 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{
     Release, ReleaseEnvironment,
-    constants::{
-        API_VERSION,
-        shipper::{LABEL_RELEASE, LABEL_RELEASE_HASH},
-    },
+    constants::shipper::{LABEL_RELEASE, LABEL_RELEASE_HASH},
+    kinds,
 };
 use baton_engine::{Gvk, ObjectKey, names::is_label_value};
-use baton_kubernetes::wire::escape;
+use baton_view::{lists::ListQuery, object::text_at};
 use serde_json::{Value, json};
 
 use crate::{
-    connect::{Cluster, ListQuery},
+    connect::Cluster,
     diff::{Pair, Section, Tone, clean::clean, describe},
-    output::format::text_at,
 };
 
 /// What stands for the name of the Release in what is compared: it is in the names of most objects.
@@ -45,10 +42,7 @@ impl Rendered {
             return Self::default();
         }
         let names: Vec<&str> = names.into_iter().collect();
-        let path = format!(
-            "/apis/{API_VERSION}/namespaces/{}/objectslices",
-            escape(&cluster.namespace)
-        );
+        let path = kinds::OBJECT_SLICE.path(Some(&cluster.namespace));
         let query = ListQuery {
             labels: Some(format!("{LABEL_RELEASE} in ({})", names.join(","))),
             ..ListQuery::default()

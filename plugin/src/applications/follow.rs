@@ -2,26 +2,28 @@
 
 use std::time::Duration;
 
+use baton_apis::kinds::{self, Kind};
+use baton_view::lists::ListRequest;
 use serde_json::Value;
 
 use super::{
     read::{Observed, Targets, can_have_releases, read, source},
-    target::{AppTarget, Plural},
+    target::AppTarget,
 };
 use crate::{
-    connect::{Cluster, ListRequest},
+    connect::Cluster,
     error::Error,
     follow::{self, Follow},
     live::Watches,
 };
 
 /// All collections that an Application is read from.
-const ALL: [Plural; 5] = [
-    Plural::Applications,
-    Plural::Releases,
-    Plural::InstallationTargets,
-    Plural::CapacityTargets,
-    Plural::TrafficTargets,
+const ALL: [&Kind; 5] = [
+    &kinds::APPLICATION,
+    &kinds::RELEASE,
+    &kinds::INSTALLATION_TARGET,
+    &kinds::CAPACITY_TARGET,
+    &kinds::TRAFFIC_TARGET,
 ];
 
 /// Follows what a user named.
@@ -40,11 +42,11 @@ impl Follower {
         let last = read(cluster, target).await?;
         let mut watches = Watches::new(cluster);
         let is_watched =
-            |plural: &Plural| *plural == Plural::Applications || can_have_releases(&last.name);
+            |kind: &&Kind| **kind == kinds::APPLICATION || can_have_releases(&last.name);
         watches.set(
             ALL.into_iter()
                 .filter(is_watched)
-                .map(|plural| source(plural, &last.namespace, &last.name)),
+                .map(|kind| source(kind, &last.namespace, &last.name)),
         );
         Ok(Self {
             watches,
@@ -53,19 +55,19 @@ impl Follower {
         })
     }
 
-    fn source(&self, plural: Plural) -> ListRequest {
-        source(plural, &self.last.namespace, &self.last.name)
+    fn source(&self, kind: &'static Kind) -> ListRequest {
+        source(kind, &self.last.namespace, &self.last.name)
     }
 
-    fn objects(&self, plural: Plural) -> Vec<Value> {
-        let source = self.source(plural);
+    fn objects(&self, kind: &'static Kind) -> Vec<Value> {
+        let source = self.source(kind);
         self.watches.objects(&source).cloned().collect()
     }
 
-    fn targets<T: serde::de::DeserializeOwned>(&self, plural: Plural) -> Targets<T> {
-        match self.watches.trouble(&self.source(plural)) {
+    fn targets<T: serde::de::DeserializeOwned>(&self, kind: &'static Kind) -> Targets<T> {
+        match self.watches.trouble(&self.source(kind)) {
             Some(why) => Targets::unreadable(why.to_owned()),
-            None => Targets::from_objects(self.objects(plural)),
+            None => Targets::from_objects(self.objects(kind)),
         }
     }
 }
@@ -83,16 +85,16 @@ impl Follow for Follower {
             return true;
         }
         let (namespace, name) = (self.last.namespace.clone(), self.last.name.clone());
-        let application = self.objects(Plural::Applications).pop();
-        let releases = self.objects(Plural::Releases);
+        let application = self.objects(&kinds::APPLICATION).pop();
+        let releases = self.objects(&kinds::RELEASE);
         // One that cannot be parsed is as it was.
         let place = (namespace.as_str(), name.as_str());
         let Ok(mut now) = Observed::new(&self.target, place, application, releases) else {
             return true;
         };
-        now.installation = self.targets(Plural::InstallationTargets);
-        now.capacity = self.targets(Plural::CapacityTargets);
-        now.traffic = self.targets(Plural::TrafficTargets);
+        now.installation = self.targets(&kinds::INSTALLATION_TARGET);
+        now.capacity = self.targets(&kinds::CAPACITY_TARGET);
+        now.traffic = self.targets(&kinds::TRAFFIC_TARGET);
         self.last = now;
         match &self.last.named {
             Some(name) => self.last.release(name).is_some(),
@@ -102,8 +104,8 @@ impl Follow for Follower {
 
     /// Of targets that cannot be watched the picture tells.
     fn trouble(&self) -> Option<&str> {
-        let mut sources = [Plural::Applications, Plural::Releases].into_iter();
-        sources.find_map(|plural| self.watches.trouble(&self.source(plural)))
+        let mut sources = [&kinds::APPLICATION, &kinds::RELEASE].into_iter();
+        sources.find_map(|kind| self.watches.trouble(&self.source(kind)))
     }
 }
 

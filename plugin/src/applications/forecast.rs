@@ -6,20 +6,21 @@ use baton_apis::{
         ANNOTATION_CHART_NAME, ANNOTATION_CHART_VERSION_RAW, ANNOTATION_CHART_VERSION_RESOLVED,
         API_VERSION,
     },
+    kinds,
 };
 use baton_releases::{application::history::History, hash::environment_hash};
+use baton_view::object::text_at;
 use serde_json::Value;
 
 use super::{
     compare::{Rendered, environment, manifests},
     read::{Observed, read},
-    target::{AppTarget, Plural},
+    target::AppTarget,
 };
 use crate::{
     connect::Cluster,
     diff::{Section, Tone, check::check_apply},
     error::Error,
-    output::format::text_at,
     target::check_name,
 };
 
@@ -53,7 +54,7 @@ pub(crate) async fn forecast(cluster: &Cluster, object: &Value) -> Result<Vec<Se
     for note in &change.notes {
         first = first.note(note);
     }
-    let path = Plural::Applications.path_of(&cluster.namespace, name);
+    let path = kinds::APPLICATION.path_of(Some(&cluster.namespace), name);
     let first = check_apply(&cluster, object, &path, first).await?;
     let mut sections = vec![first];
     sections.extend(environment(change.before, &change.after));

@@ -1,8 +1,7 @@
 //! The Releases of an Application as a table.
 
 use baton_apis::{Release, ReleaseEnvironment, conditions::shipper::COMPLETE};
-use baton_releases::conditions::is_true;
-use baton_releases::hash::environment_hash;
+use baton_releases::{conditions::is_true, hash::environment_hash};
 use baton_terminal::time::age;
 use k8s_openapi::jiff::Timestamp;
 

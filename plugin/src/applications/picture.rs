@@ -8,6 +8,10 @@ use baton_apis::{
 };
 use baton_engine::texts::collapse_whitespace;
 use baton_releases::application::history::{History, Member};
+use baton_view::{
+    rollout::Outcome,
+    tree::{ChainPicture, RevisionPicture},
+};
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
@@ -15,10 +19,6 @@ use super::{
     clusters::{Arriving, ClusterPicture},
     read::Observed,
     state::{Verdict, about, achieved, judge_application, judge_release, label_at, step_at},
-};
-use crate::{
-    rollout::Outcome,
-    tree::{ChainPicture, RevisionPicture},
 };
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]

@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, fmt::Debug};
 use baton_apis::{
     Application, CapacityTarget, InstallationTarget, Release, ReleaseEnvironment, TrafficTarget,
     constants::shipper::LABEL_APP,
+    kinds::{self, Kind},
 };
 use baton_engine::names::is_label_value;
 use baton_releases::application::{
@@ -12,16 +13,16 @@ use baton_releases::application::{
     history::{History, generation},
 };
 use baton_terminal::error::is_not_served;
+use baton_view::{
+    lists::{ListQuery, ListRequest},
+    object::text_at,
+};
 use http::Method;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::target::{AppKind, AppTarget, Plural};
-use crate::{
-    connect::{Cluster, ListQuery, ListRequest},
-    error::Error,
-    output::{format::text_at, report_once},
-};
+use super::target::{AppKind, AppTarget};
+use crate::{connect::Cluster, error::Error, output::report_once};
 
 /// An Application with everything that belongs to it.
 #[derive(Clone, Debug, Default)]
@@ -203,10 +204,7 @@ impl Observed {
 
 /// What of a kind belongs to an Application.
 pub(crate) fn query(application: &str) -> ListQuery {
-    ListQuery {
-        labels: Some(format!("{LABEL_APP}={application}")),
-        ..ListQuery::default()
-    }
+    ListQuery::labelled(format!("{LABEL_APP}={application}"))
 }
 
 /// Whether Releases can be labelled with the name of an Application; if not, it has none.
@@ -215,13 +213,14 @@ pub(crate) fn can_have_releases(application: &str) -> bool {
 }
 
 /// The collection of a kind that belongs to an Application.
-pub(crate) fn source(plural: Plural, namespace: &str, application: &str) -> ListRequest {
-    let query = match plural {
-        Plural::Applications => ListQuery::named(application),
-        _ => query(application),
+pub(crate) fn source(kind: &'static Kind, namespace: &str, application: &str) -> ListRequest {
+    let query = if *kind == kinds::APPLICATION {
+        ListQuery::named(application)
+    } else {
+        query(application)
     };
     ListRequest {
-        path: plural.path(namespace),
+        path: kind.path(Some(namespace)),
         query,
     }
 }
@@ -234,16 +233,16 @@ pub(crate) fn source(plural: Plural, namespace: &str, application: &str) -> List
 pub(crate) async fn read(cluster: &Cluster, target: &AppTarget) -> Result<Observed, Error> {
     let namespace = cluster.namespace.as_str();
     let name = application_of(cluster, target).await?;
-    let application = get(cluster, Plural::Applications, &name).await?;
+    let application = get(cluster, &kinds::APPLICATION, &name).await?;
     if application.is_none() && target.kind == AppKind::Application {
         return Err(not_found(target, namespace));
     }
-    let releases = list(cluster, Plural::Releases, &name).await?;
+    let releases = list(cluster, &kinds::RELEASE, &name).await?;
     let mut observed = Observed::new(target, (namespace, &name), application, releases)?;
     let (installation, capacity, traffic) = futures::join!(
-        targets(cluster, Plural::InstallationTargets, &name),
-        targets(cluster, Plural::CapacityTargets, &name),
-        targets(cluster, Plural::TrafficTargets, &name),
+        targets(cluster, &kinds::INSTALLATION_TARGET, &name),
+        targets(cluster, &kinds::CAPACITY_TARGET, &name),
+        targets(cluster, &kinds::TRAFFIC_TARGET, &name),
     );
     observed.installation = installation;
     observed.capacity = capacity;
@@ -256,7 +255,7 @@ async fn application_of(cluster: &Cluster, target: &AppTarget) -> Result<String,
     if target.kind == AppKind::Application {
         return Ok(target.name.clone());
     }
-    let release = get(cluster, Plural::Releases, &target.name).await?;
+    let release = get(cluster, &kinds::RELEASE, &target.name).await?;
     let release = release.ok_or_else(|| not_found(target, &cluster.namespace))?;
     let label = &release["metadata"]["labels"][LABEL_APP];
     let name = label.as_str().filter(|name| !name.is_empty());
@@ -268,43 +267,47 @@ async fn application_of(cluster: &Cluster, target: &AppTarget) -> Result<String,
 }
 
 /// Reads an object of Shipper's kinds; `None` when there is none.
-async fn get(cluster: &Cluster, plural: Plural, name: &str) -> Result<Option<Value>, Error> {
-    let path = plural.path_of(&cluster.namespace, name);
+async fn get(cluster: &Cluster, kind: &'static Kind, name: &str) -> Result<Option<Value>, Error> {
+    let path = kind.path_of(Some(&cluster.namespace), name);
     match cluster.send(Method::GET, &path, None).await {
         Ok(object) => Ok(Some(object)),
-        Err(error) => match absent(cluster, plural, error) {
+        Err(error) => match absent(cluster, kind, error) {
             error if error.is_code(404) => Ok(None),
             error => Err(error),
         },
     }
 }
 
-async fn list(cluster: &Cluster, plural: Plural, application: &str) -> Result<Vec<Value>, Error> {
+async fn list(
+    cluster: &Cluster,
+    kind: &'static Kind,
+    application: &str,
+) -> Result<Vec<Value>, Error> {
     if !can_have_releases(application) {
         return Ok(Vec::new());
     }
-    let source = source(plural, &cluster.namespace, application);
+    let source = source(kind, &cluster.namespace, application);
     let found = cluster.list_at(&source.path, &source.query).await;
-    found.map_err(|error| absent(cluster, plural, error))
+    found.map_err(|error| absent(cluster, kind, error))
 }
 
 async fn targets<T: DeserializeOwned>(
     cluster: &Cluster,
-    plural: Plural,
+    kind: &'static Kind,
     application: &str,
 ) -> Targets<T> {
-    match list(cluster, plural, application).await {
+    match list(cluster, kind, application).await {
         Ok(objects) => Targets::from_objects(objects),
         Err(error) => Targets::unreadable(error.to_string()),
     }
 }
 
 /// Says that a kind is not served, if that is the error.
-fn absent(cluster: &Cluster, plural: Plural, error: Error) -> Error {
+fn absent(cluster: &Cluster, kind: &'static Kind, error: Error) -> Error {
     match error {
         Error::Refused(status) if is_not_served(&status) => Error::NoReleases {
             server: cluster.server.clone(),
-            kind: plural.as_str(),
+            kind: kind.plural,
         },
         error => error,
     }
@@ -314,8 +317,7 @@ fn absent(cluster: &Cluster, plural: Plural, error: Error) -> Error {
 pub(crate) fn not_found(target: &AppTarget, namespace: &str) -> Error {
     Error::NotFound(format!(
         "{} {:?} not found in namespace {namespace:?}",
-        target.kind.plural().as_str(),
-        target.name
+        target.kind.plural, target.name
     ))
 }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use baton_terminal::time::age;
+use baton_view::tree::Health;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
@@ -14,10 +15,7 @@ use crate::{
         Output, Paint,
         table::{Cell, Table},
     },
-    tree::{
-        Health,
-        render::{Branches, Node, Style, place, revision},
-    },
+    text::tree::{Branches, Node, Style, place, revision},
 };
 
 const HEADINGS: [&str; 7] = [
@@ -179,12 +177,13 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::{
-        applications::{
-            fixtures::{NOW, application, environment, mid_rollout, observed, release},
-            picture::picture,
-        },
-        tree::{ChainPicture, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture},
+    use crate::applications::{
+        fixtures::{NOW, application, environment, mid_rollout, observed, release},
+        picture::picture,
+    };
+    use baton_view::chain::member::State;
+    use baton_view::tree::{
+        ChainPicture, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture,
     };
 
     const STYLE: AppStyle = AppStyle {
@@ -211,7 +210,7 @@ mod tests {
         RevisionPicture {
             name: name.to_owned(),
             revision: Some(2),
-            state: "Available",
+            state: State::Available,
             healthy: 1,
             objects: 1,
             release: Some(release.to_owned()),

@@ -21,9 +21,9 @@ use baton_releases::{
         state,
     },
 };
+use baton_view::rollout::Outcome;
 
 use super::{clusters::why, read::Observed};
-use crate::rollout::Outcome;
 
 /// How an Application or a Release is.
 #[derive(Clone, Debug, PartialEq, Eq)]

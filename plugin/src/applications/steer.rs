@@ -8,6 +8,7 @@ use baton_releases::{
     },
     hash::environment_hash,
 };
+use baton_view::rollout::Outcome;
 use serde_json::{Value, json};
 use thiserror::Error;
 
@@ -15,7 +16,6 @@ use super::{
     read::Observed,
     state::{achieved, is_last, judge_release, label_at, steps},
 };
-use crate::rollout::Outcome;
 
 /// Why nothing is written.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]

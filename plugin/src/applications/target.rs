@@ -1,12 +1,11 @@
 //! How a user names an Application or a Release.
 
-use std::fmt;
+use std::{fmt, ops::Deref};
 
-use baton_apis::constants::shipper::{API_VERSION, GROUP};
-use baton_kubernetes::wire::escape;
+use baton_apis::kinds::{self, Kind};
 use clap::Args;
 
-use crate::target::{TargetError, bare_kind, check_name, parse_one};
+use crate::target::{TargetError, check_name, parse_one};
 
 /// Shipper's kinds that a user can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,69 +14,23 @@ pub(crate) enum AppKind {
     Release,
 }
 
-/// Shipper's kinds that are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Plural {
-    Applications,
-    Releases,
-    InstallationTargets,
-    CapacityTargets,
-    TrafficTargets,
-}
-
-impl Plural {
-    /// As in URLs.
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Applications => "applications",
-            Self::Releases => "releases",
-            Self::InstallationTargets => "installationtargets",
-            Self::CapacityTargets => "capacitytargets",
-            Self::TrafficTargets => "traffictargets",
-        }
-    }
-
-    /// URL path of the collection in a namespace.
-    pub(crate) fn path(self, namespace: &str) -> String {
-        let (namespace, plural) = (escape(namespace), self.as_str());
-        format!("/apis/{API_VERSION}/namespaces/{namespace}/{plural}")
-    }
-
-    /// URL path of an object.
-    pub(crate) fn path_of(self, namespace: &str, name: &str) -> String {
-        format!("{}/{}", self.path(namespace), escape(name))
-    }
-}
-
 impl AppKind {
-    const ALL: [Self; 2] = [Self::Application, Self::Release];
-
-    /// The shortest name that kubectl knows.
-    pub(crate) fn short(self) -> &'static str {
-        self.names()[2]
-    }
-
-    /// Its collection.
-    pub(crate) fn plural(self) -> Plural {
-        match self {
-            Self::Application => Plural::Applications,
-            Self::Release => Plural::Releases,
-        }
-    }
-
-    /// All names that kubectl takes for the kind, in lower case and without the group.
-    fn names(self) -> [&'static str; 3] {
-        match self {
-            Self::Application => ["application", "applications", "app"],
-            Self::Release => ["release", "releases", "rel"],
-        }
-    }
-
     /// The kind of a word such as `app` or `releases.shipper.booking.com`; `None` for other words.
     pub(crate) fn of_word(word: &str) -> Option<Self> {
-        let word = bare_kind(word, GROUP);
-        let mut all = Self::ALL.into_iter();
-        all.find(|kind| kind.names().contains(&word.as_str()))
+        let mut all = [Self::Application, Self::Release].into_iter();
+        all.find(|kind| kind.is_named_by(word))
+    }
+}
+
+/// The row of the kind in the table of all kinds.
+impl Deref for AppKind {
+    type Target = Kind;
+
+    fn deref(&self) -> &Kind {
+        match self {
+            Self::Application => &kinds::APPLICATION,
+            Self::Release => &kinds::RELEASE,
+        }
     }
 }
 
@@ -110,7 +63,7 @@ impl AppTarget {
 /// As it can be typed: `app/shop`.
 impl fmt::Display for AppTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.kind.short(), self.name)
+        write!(f, "{}/{}", self.kind.shortest(), self.name)
     }
 }
 

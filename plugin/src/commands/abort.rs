@@ -5,6 +5,7 @@ mod site;
 
 use std::io::{IsTerminal as _, stderr, stdin};
 
+use baton_apis::kinds;
 use clap::Args;
 use http::Method;
 
@@ -14,7 +15,7 @@ use crate::{
         clusters::clusters,
         read::{Observed, read},
         steer::{self, Abort},
-        target::{AppArg, Plural},
+        target::AppArg,
     },
     args::GlobalArgs,
     connect::{Body, Cluster},
@@ -118,7 +119,7 @@ async fn delete(cluster: &Cluster, abort: &Abort, dry_run: bool) -> Result<(), E
     if dry_run {
         options["dryRun"] = serde_json::json!(["All"]);
     }
-    let path = Plural::Releases.path_of(&cluster.namespace, &abort.release);
+    let path = kinds::RELEASE.path_of(Some(&cluster.namespace), &abort.release);
     let body = Some((Body::Json, &options));
     match cluster.send(Method::DELETE, &path, body).await {
         Ok(_) => Ok(()),

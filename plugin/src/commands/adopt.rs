@@ -4,8 +4,10 @@ mod args;
 mod make;
 
 pub(crate) use self::args::AdoptArgs;
+use baton_view::chain::{kind::ChainKind, target::Target};
+
 use self::args::SourceArgs;
-use super::{Exit, pack::print};
+use super::{Exit, conclude, pack::print};
 use crate::{
     adopt::{
         Found, argocd, flux, helm, kapp,
@@ -31,7 +33,6 @@ use crate::{
     },
     rollout,
     served::discover,
-    target::{Kind, Target},
 };
 
 pub(crate) async fn run(args: &AdoptArgs, global: &GlobalArgs) -> Result<Exit, Error> {
@@ -115,7 +116,7 @@ async fn take_over(
         place(object, cluster, &unplaced)?;
     }
     let object = &package.object;
-    let kind = Kind::of(object).unwrap_or(Kind::ObjectDeployment);
+    let kind = ChainKind::of(object).unwrap_or(ChainKind::ObjectDeployment);
     let target = Target::new(kind, &args.name);
     let within = object["metadata"]["namespace"].as_str();
     let there = within.map_or_else(|| cluster.clone(), |namespace| cluster.within(namespace));
@@ -159,13 +160,9 @@ async fn take_over(
         return Ok(Exit::Fine);
     }
     let (_, rollout) = rollout::follow_unless_refused(&places.home, &target, args.timeout).await?;
-    let exit = rollout.conclude(args.timeout, output)?;
+    let exit = conclude(&rollout, args.timeout, output)?;
     if exit == Exit::Fine {
-        let scope = if kind.is_namespaced() {
-            ""
-        } else {
-            " --cluster"
-        };
+        let scope = if kind.is_namespaced { "" } else { " --cluster" };
         output.print(&format!(
             "the tool's own records were left: `kubectl baton adopt {} --undo{scope}` gives everything back",
             args.name
@@ -178,14 +175,14 @@ async fn take_over(
 async fn undone(args: &AdoptArgs, cluster: &Cluster, global: &GlobalArgs) -> Result<Exit, Error> {
     let output = global.output();
     let kind = if args.result.cluster {
-        Kind::ClusterObjectDeployment
+        ChainKind::ClusterObjectDeployment
     } else {
-        Kind::ObjectDeployment
+        ChainKind::ObjectDeployment
     };
     let holding = undo::read(cluster, kind, &args.name)
         .await
         .map_err(|error| match error {
-            Error::NotFound(text) if kind.is_namespaced() => Error::NotFound(format!(
+            Error::NotFound(text) if kind.is_namespaced => Error::NotFound(format!(
                 "{text}; --cluster looks for a ClusterObjectDeployment"
             )),
             error => error,

@@ -6,6 +6,10 @@ mod site;
 use std::path::{Path, PathBuf};
 
 use baton_engine::revision::{Desired, Revision as Next};
+use baton_view::{
+    chain::{Chain, kind::ChainKind, member::Revision},
+    children::Found,
+};
 use clap::Args;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
@@ -14,11 +18,8 @@ use super::Exit;
 use crate::{
     applications::{self, target::AppTarget},
     args::GlobalArgs,
-    chain::{self, Chain, Revision},
-    children::Found,
+    cluster::lists,
     connect::{Cluster, SIDE_BY_SIDE},
-    content::Slices,
-    delegates::Delegates,
     diff::{
         Section, Tone,
         apply::ChainSiblings,
@@ -34,9 +35,9 @@ use crate::{
     error::Error,
     output::report,
     rollback::numbered,
-    rollout::title,
     sites::{self, target::SiteTarget},
-    target::{Kind, TargetArg, object_name},
+    target::{TargetArg, object_name},
+    text::rollout::title,
 };
 
 const USAGE: &str = "\
@@ -137,7 +138,7 @@ pub(crate) async fn run(args: &DiffArgs, global: &GlobalArgs) -> Result<Exit, Er
     let target = target.target()?;
     let places = Places::connect(global, &args.cluster_context).await?;
     let cluster = &places.home;
-    let chain = chain::read(cluster, &target).await?;
+    let chain = lists::chain(cluster, &target).await?;
     let to = second(&chain, args.to)?;
     let (sections, labels) = if args.live {
         let labels = Labels::new("live", title(to));
@@ -160,7 +161,7 @@ async fn with_file(path: &Path, args: &DiffArgs, global: &GlobalArgs) -> Result<
     }
     let mut sections = Vec::new();
     for mut subject in given.subjects {
-        let Some(kind) = Kind::of(&subject) else {
+        let Some(kind) = ChainKind::of(&subject) else {
             continue;
         };
         input::place(&mut subject, cluster, global)?;
@@ -240,7 +241,7 @@ async fn between(
     from: &Revision,
     to: &Revision,
 ) -> Result<Vec<Section>, Error> {
-    let slices = Slices::read(cluster, [from, to]).await?;
+    let slices = lists::slices(cluster, [from, to]).await?;
     let side = |revision| -> Result<Side, Error> {
         let side = Side::of_revision(revision, slices.content(revision));
         complete(revision, &side)?;
@@ -271,12 +272,12 @@ async fn with_cluster(
     chain: &Chain,
     revision: &Revision,
 ) -> Result<Vec<Section>, Error> {
-    let slices = Slices::read(&places.home, [revision]).await?;
+    let slices = lists::slices(&places.home, [revision]).await?;
     let content = slices.content(revision);
     complete(revision, &Side::of_revision(revision, content.clone()))?;
     let wanted = [(revision, &content)];
     let children = places.children(&wanted).await?;
-    let delegates = Delegates::read(&places.home, &wanted).await?;
+    let delegates = lists::delegates(&places.home, &wanted).await?;
     let names = chain.revisions.iter().map(|it| it.name().to_owned());
     let siblings = ChainSiblings::new(&chain.revisions, &names.collect());
     let sections = content.placed().map(|(phase, object)| {
@@ -286,7 +287,11 @@ async fn with_cluster(
                 let section = Section::of(&object.gvk, &object.key, Some(&phase.name));
                 let verdict = format!("not compared: {}", unseen(phase));
                 let section = section.verdict(Tone::Same, verdict);
-                let reported = delegates.report(revision, phase);
+                let available = delegates.available(revision, phase);
+                let reported = available.map(|it| match it.status.as_str() {
+                    "True" => "its phase object says that it is available".to_owned(),
+                    _ => format!("its phase object says {}: {}", it.reason, it.message),
+                });
                 return Ok(Some(reported.into_iter().fold(section, Section::note)));
             };
             let next = Next {

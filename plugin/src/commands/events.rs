@@ -4,6 +4,7 @@ mod render;
 
 use std::collections::BTreeMap;
 
+use baton_view::object::text_at;
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -17,7 +18,7 @@ use crate::{
     live::Watches,
     output::{
         Output,
-        format::{Format, objects, text_at},
+        format::{Format, objects},
         report,
     },
     selection::{Selection, SelectionArgs},

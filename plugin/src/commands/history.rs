@@ -5,6 +5,10 @@ mod describe;
 mod site;
 
 use baton_terminal::time::age;
+use baton_view::chain::{
+    Chain,
+    member::{Revision, State},
+};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -13,8 +17,7 @@ use super::Exit;
 use crate::{
     applications::target::AppTarget,
     args::GlobalArgs,
-    chain::{self, Chain, Revision, State},
-    content::Slices,
+    cluster::lists,
     error::Error,
     output::{
         Output, Paint,
@@ -58,7 +61,7 @@ pub(crate) async fn run(args: &HistoryArgs, global: &GlobalArgs) -> Result<Exit,
     let target = args.target.target()?;
     let cluster = global.connect().await?;
     let output = global.output();
-    let chain = chain::read(&cluster, &target).await?;
+    let chain = lists::chain(&cluster, &target).await?;
     let now = Timestamp::now();
     let text = match (args.revision, args.output) {
         (None, Some(format)) => {
@@ -80,7 +83,7 @@ pub(crate) async fn run(args: &HistoryArgs, global: &GlobalArgs) -> Result<Exit,
         }
         (Some(number), None) => {
             let revision = numbered(&chain, number)?;
-            let slices = Slices::read(&cluster, [revision]).await?;
+            let slices = lists::slices(&cluster, [revision]).await?;
             let is_current = is_current(&chain, revision);
             describe::describe(revision, &slices.content(revision), is_current, output, now)
         }

@@ -2,15 +2,19 @@
 
 use std::ops::AsyncFn;
 
-use baton_apis::LifecycleState;
-use baton_apis::constants::ANNOTATION_PAUSED_BY_PARENT;
+use baton_apis::{LifecycleState, constants::ANNOTATION_PAUSED_BY_PARENT};
+use baton_view::chain::{
+    kind::ChainKind,
+    member::{Deployment, Revision},
+    target::Target,
+};
 use clap::Args;
 use serde_json::{Value, json};
 
 use super::Exit;
 use crate::{
     args::GlobalArgs,
-    chain::{Deployment, Revision, not_found},
+    cluster::lists::not_found,
     connect::{Body, Cluster, Write},
     error::Error,
     output::{format::name, report},
@@ -19,7 +23,7 @@ use crate::{
         steer,
         target::{AnyTarget, SiteTarget},
     },
-    target::{Kind, Target, parse_all},
+    target::parse_all,
 };
 
 /// Attempts for a revision that changes in between.
@@ -200,7 +204,7 @@ impl Subject {
         Err(not_found(target, cluster.namespace_of(kinds[0])))
     }
 
-    fn parse(kind: Kind, object: Value) -> Result<Self, serde_json::Error> {
+    fn parse(kind: ChainKind, object: Value) -> Result<Self, serde_json::Error> {
         Ok(if kind.is_deployment() {
             Self::Deployment(Box::new(Deployment::parse(object)?))
         } else {
@@ -298,7 +302,7 @@ mod tests {
     fn subject(text: &str) -> Subject {
         let mut object: Value = serde_saphyr::from_str(text).unwrap();
         object["apiVersion"] = "package-operator.run/v1alpha1".into();
-        let kind = Kind::of(&object).unwrap();
+        let kind = ChainKind::of(&object).unwrap();
         Subject::parse(kind, object).unwrap()
     }
 

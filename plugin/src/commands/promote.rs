@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use baton_apis::kinds;
+use baton_view::rollout::Outcome;
 use clap::Args;
 
 use super::{Exit, pause::note, rollback::application::arrive};
@@ -12,13 +14,12 @@ use crate::{
         read::read,
         state::judge,
         steer::{self, Promotion, StepChoice, has_arrived},
-        target::{AppArg, Plural},
+        target::AppArg,
     },
     args::{GlobalArgs, timeout},
     bars::Bars,
     connect::{Body, Cluster, Write},
     error::Error,
-    rollout::Outcome,
 };
 
 /// Go on with the rollout of an Application: to the next step, or to another one
@@ -118,7 +119,7 @@ async fn write(cluster: &Cluster, promotion: &Promotion, dry_run: bool) -> Resul
     let Some(patch) = &promotion.patch else {
         return Ok(false);
     };
-    let url = Plural::Releases.path_of(&cluster.namespace, &promotion.release);
+    let url = kinds::RELEASE.path_of(Some(&cluster.namespace), &promotion.release);
     let write = Write::new(Body::JsonPatch, dry_run);
     match cluster.write(&url, write, patch).await {
         Ok(_) => Ok(true),

@@ -1,6 +1,11 @@
 //! `restart`: a new revision of the same content.
 
 use baton_apis::constants::ANNOTATION_RESTARTED_AT;
+use baton_view::chain::{
+    Chain,
+    member::{Deployment, Revision},
+    target::Target,
+};
 use clap::Args;
 use k8s_openapi::jiff::{Timestamp, Unit};
 use serde_json::{Value, json};
@@ -11,12 +16,11 @@ use super::{
 };
 use crate::{
     args::GlobalArgs,
-    chain::{self, Chain, Deployment},
+    cluster::lists,
     connect::Cluster,
     error::Error,
     output::format::name,
     rollback::{standalone, write::cause},
-    target::Target,
 };
 
 /// Roll the same content out once more, as a new revision
@@ -54,7 +58,7 @@ pub(crate) async fn run(args: &RestartArgs, global: &GlobalArgs) -> Result<Exit,
 
 /// The next revision of a chain without a deployment.
 async fn next_revision(cluster: &Cluster, target: &Target, dry_run: bool) -> Result<String, Error> {
-    let chain = chain::read(cluster, target).await?;
+    let chain = lists::chain(cluster, target).await?;
     let newest = newest(&chain, target)?;
     let next = standalone::next(&chain, newest, None, &cause(&newest.object, "restart of"))?;
     let created = standalone::create(cluster, newest.kind, &next, dry_run).await?;
@@ -62,7 +66,7 @@ async fn next_revision(cluster: &Cluster, target: &Target, dry_run: bool) -> Res
 }
 
 /// The newest revision of a chain, if it is what somebody asked to restart.
-fn newest<'a>(chain: &'a Chain, target: &Target) -> Result<&'a chain::Revision, Error> {
+fn newest<'a>(chain: &'a Chain, target: &Target) -> Result<&'a Revision, Error> {
     standalone::check(chain, target)?;
     match chain.newest() {
         Some(newest) if newest.name() == target.name => Ok(newest),

@@ -5,16 +5,24 @@ mod site;
 
 use std::time::Duration;
 
+use baton_view::{
+    chain::{
+        Chain,
+        member::{Deployment, Revision},
+        target::Target,
+    },
+    content::Slices,
+    rollout::Rollout,
+};
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::{Exit, pause::note};
+use super::{Exit, conclude, pause::note};
 use crate::{
     applications::target::AppTarget,
     args::{GlobalArgs, timeout},
-    chain::{self, Chain, Deployment, Revision},
+    cluster::lists,
     connect::{Body, Cluster, Write},
-    content::Slices,
     diff::{
         losses::warn_before_revision,
         revisions::{Side, compare},
@@ -25,9 +33,10 @@ use crate::{
         Candidate, Choice, Comparison, Options, choose, standalone,
         write::{ROLLBACK, cause, roll_deployment, template, without_cause},
     },
-    rollout::{self, Rollout},
+    rollout,
     sites::target::SiteTarget,
-    target::{Target, TargetArg, object_name},
+    target::{TargetArg, object_name},
+    text::rollout::title,
 };
 
 /// Attempts for a deployment whose status changes in between.
@@ -101,7 +110,7 @@ pub(crate) async fn run(args: &RollbackArgs, global: &GlobalArgs) -> Result<Exit
         return Ok(Exit::Fine);
     };
     let rollout = arrive(&cluster, &done, follow, args.timeout).await?;
-    rollout.conclude(args.timeout, output)
+    conclude(&rollout, args.timeout, output)
 }
 
 /// Refuses a version of something that has none.
@@ -208,7 +217,7 @@ pub(crate) async fn roll(
     let mut round = 1;
     let mut seen = wanted.only.clone();
     loop {
-        let chain = chain::read(cluster, target).await?;
+        let chain = lists::chain(cluster, target).await?;
         let Some(deployment) = chain.asked_deployment() else {
             return roll_revisions(cluster, target, &chain, wanted).await;
         };
@@ -263,7 +272,7 @@ async fn roll_deployment_once(
     };
     let line = format!(
         "{named} rolled back to {}{}{hint}",
-        rollout::title(revision),
+        title(revision),
         note(wanted.dry_run)
     );
     let follow = (!deployment.spec.paused).then(|| deployment.target());
@@ -293,7 +302,7 @@ async fn roll_revisions(
     let line = format!(
         "{} created with the content of {}{}",
         name(&created),
-        rollout::title(revision),
+        title(revision),
         note(wanted.dry_run)
     );
     let new = next["metadata"]["name"].as_str().unwrap_or_default();
@@ -323,7 +332,7 @@ fn already(chain: &Chain, named: &str, wanted: &Wanted) -> Done {
     let revision = wanted
         .to_revision
         .and_then(|number| chain.by_number(number));
-    let revision = revision.or(chain.current()).map(rollout::title);
+    let revision = revision.or(chain.current()).map(title);
     Done {
         line: format!(
             "{named} not rolled back: the content of {} is what it has now",
@@ -341,7 +350,7 @@ async fn chosen<'a>(
     wanted: &Wanted,
 ) -> Result<Option<(&'a Revision, Slices)>, Error> {
     let template = chain.deployment.as_ref().map(as_revision).transpose()?;
-    let slices = Slices::read(cluster, chain.revisions.iter().chain(&template)).await?;
+    let slices = lists::slices(cluster, chain.revisions.iter().chain(&template)).await?;
     let candidates = candidates(chain, template.as_ref(), &slices);
     let options = Options {
         to_revision: wanted.to_revision,
@@ -365,7 +374,7 @@ fn as_revision(deployment: &Deployment) -> Result<Revision, Error> {
     let template = &deployment.object["spec"]["template"];
     let object = json!({
         "apiVersion": deployment.object["apiVersion"],
-        "kind": deployment.kind.revision().name(),
+        "kind": deployment.kind.revision().name,
         "metadata": {
             "name": deployment.name(),
             "namespace": deployment.metadata.namespace,

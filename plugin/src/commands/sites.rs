@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use baton_apis::constants::{API_VERSION, LABEL_SITE, LABEL_SITE_DEPLOYMENT};
+use baton_apis::{
+    constants::{LABEL_SITE, LABEL_SITE_DEPLOYMENT},
+    kinds,
+};
 use baton_engine::names::is_label_value;
-use baton_kubernetes::wire::escape;
+use baton_view::{lists::ListQuery, object::text_at};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use kube::core::Selector;
@@ -13,10 +16,10 @@ use serde_json::{Value, json};
 use super::Exit;
 use crate::{
     args::{AllNamespaces, GlobalArgs},
-    connect::{Cluster, ListQuery},
+    connect::Cluster,
     error::Error,
     output::{
-        format::{DocumentFormat, document, text_at},
+        format::{DocumentFormat, document},
         report,
     },
     selection::labels,
@@ -99,12 +102,8 @@ async fn clusters(cluster: &Cluster, args: &SitesArgs) -> Result<Clusters, Error
 /// The revisions of these sites, by one list.
 async fn chains(cluster: &Cluster, args: &SitesArgs) -> Result<Chains, Error> {
     let is_everywhere = args.all.all_namespaces;
-    let path = if is_everywhere {
-        format!("/apis/{API_VERSION}/objectsets")
-    } else {
-        let namespace = escape(&cluster.namespace);
-        format!("/apis/{API_VERSION}/namespaces/{namespace}/objectsets")
-    };
+    let namespace = (!is_everywhere).then_some(cluster.namespace.as_str());
+    let path = kinds::OBJECT_SET.path(namespace);
     // A name that is no value of a label cannot be asked for.
     let can_be_asked = args.names.iter().all(|name| is_label_value(name));
     let labels = if args.names.is_empty() || !can_be_asked {
@@ -112,10 +111,7 @@ async fn chains(cluster: &Cluster, args: &SitesArgs) -> Result<Chains, Error> {
     } else {
         format!("{LABEL_SITE} in ({})", args.names.join(","))
     };
-    let query = ListQuery {
-        labels: Some(labels),
-        ..ListQuery::default()
-    };
+    let query = ListQuery::labelled(labels);
     let mut chains = Chains::default();
     cluster
         .each_at(&path, &query, |object| {

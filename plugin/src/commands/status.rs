@@ -3,26 +3,27 @@
 mod application;
 mod logs;
 mod overview;
-pub(crate) mod render;
 pub(crate) mod site;
 
 use std::time::Duration;
 
 use baton_terminal::time::duration;
+use baton_view::rollout::{Outcome, judge};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 
 use super::Exit;
 use crate::{
     args::{GlobalArgs, timeout},
-    chain,
+    cluster::lists,
     error::Error,
     output::{
         format::{DocumentFormat, document},
         report,
     },
-    rollout::{Outcome, SubjectSlices, follow, judge},
+    rollout::{SubjectSlices, follow},
     selection::SelectionArgs,
+    text,
 };
 
 /// Tell whether a deployment or a revision is rolled out, and if not, why
@@ -101,7 +102,7 @@ pub(crate) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, 
         }
         (chain, rollout)
     } else {
-        let chain = chain::read(&cluster, &target).await?;
+        let chain = lists::chain(&cluster, &target).await?;
         let mut slices = SubjectSlices::default();
         let rollout = judge(&chain, slices.of(&cluster, &chain).await);
         (chain, rollout)
@@ -111,13 +112,13 @@ pub(crate) async fn run(args: &StatusArgs, global: &GlobalArgs) -> Result<Exit, 
         _ => None,
     };
     let text = if let Some(form) = args.output {
-        let mut value = render::value(&chain, &rollout);
+        let mut value = text::status::value(&chain, &rollout);
         if let Some(logs) = &logs {
             value["logs"] = logs::value(logs);
         }
         document(form, &value)
     } else {
-        let text = render::text(&chain, &rollout, Timestamp::now(), output);
+        let text = text::status::text(&chain, &rollout, Timestamp::now(), output);
         text + &logs::text(logs.as_deref().unwrap_or_default(), output)
     };
     output.print(&text)?;

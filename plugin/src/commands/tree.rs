@@ -5,12 +5,14 @@ mod site;
 
 use std::io::IsTerminal as _;
 
+use baton_view::tree::ChainPicture;
 use clap::Args;
 use serde_json::json;
 
 use super::Exit;
 use crate::{
     args::GlobalArgs,
+    cluster::tree::{LiveTree, Scope, once},
     connect::Cluster,
     error::Error,
     output::{
@@ -21,11 +23,7 @@ use crate::{
     screen::Screen,
     selection::SelectionArgs,
     target::object_name,
-    tree::{
-        ChainPicture,
-        read::{LiveTree, Scope, once},
-        render::{Style, render},
-    },
+    text::tree::{Style, render},
 };
 
 /// Show revisions, their phases and their objects, with live health and owners

@@ -6,20 +6,24 @@ use std::{str::FromStr, time::Duration};
 
 use baton_apis::conditions;
 use baton_terminal::time::duration;
+use baton_view::{
+    chain::{Chain, member::Revision},
+    content::Slices,
+    rollout::{Outcome, judge},
+};
 use clap::Args;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::Exit;
 use crate::{
     args::{GlobalArgs, timeout},
-    chain::{Chain, Revision},
-    content::Slices,
     error::Error,
     output::{format::name, report},
     progress::Progress,
-    rollout::{Outcome, judge, title, watch_until},
+    rollout::watch_until,
     sites::target::SiteTarget,
     target::TargetArg,
+    text::rollout::{message, title},
 };
 
 /// Wait until something has become of a deployment or a revision
@@ -229,10 +233,11 @@ fn look(chain: &Chain, goal: &Goal) -> Reached {
         Goal::RolledOut => {
             // How many objects are ready is not told here, so no slices are read.
             let rollout = judge(chain, &Slices::default());
+            let message = message(&rollout);
             match rollout.outcome {
-                Outcome::Done => Reached::Yes(rollout.message),
-                Outcome::Underway => Reached::No(rollout.message),
-                Outcome::Failed => Reached::Never(rollout.message),
+                Outcome::Done => Reached::Yes(message),
+                Outcome::Underway => Reached::No(message),
+                Outcome::Failed => Reached::Never(message),
             }
         }
         Goal::Available => match condition(conditions::AVAILABLE, "True") {
@@ -298,7 +303,7 @@ fn succeeded(chain: &Chain, name: &str) -> Reached {
             // How many objects are ready is not told here, so no slices are read.
             let rollout = judge(chain, &Slices::default());
             let message = match rollout.outcome {
-                Outcome::Failed | Outcome::Underway => rollout.message,
+                Outcome::Failed | Outcome::Underway => message(&rollout),
                 // Available and not succeeded is underway, so this does not occur.
                 Outcome::Done => String::new(),
             };
@@ -346,7 +351,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::chain::from_objects;
+    use crate::cluster::lists::from_objects;
 
     #[test]
     fn goals_are_named_as_in_kubectl_wait() {

@@ -5,21 +5,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_engine::containers::{Container, Held};
-use baton_engine::handover::{Adoption, Claim, Sibling, Siblings, classify, decide_adoption};
-use baton_engine::keep::is_kept;
-use baton_engine::object::{controller, is_terminating, text};
-use baton_engine::recreate::runs_once;
-use baton_engine::redact::with_short_values;
-use baton_engine::revision::{Desired, Revision as Next};
-use baton_engine::{Gvk, ObjectKey};
+use baton_engine::{
+    Gvk, ObjectKey,
+    containers::{Container, Held},
+    handover::{Adoption, Claim, Sibling, Siblings, classify, decide_adoption},
+    keep::is_kept,
+    object::{controller, is_terminating, text},
+    recreate::runs_once,
+    redact::with_short_values,
+    revision::{Desired, Revision as Next},
+};
+use baton_view::{chain::member::Revision, content::RevisionContent};
 use serde_json::Value;
 
-use super::clean::{clean, clean_live};
-use super::live::dry_run_body;
-use super::{Pair, Section, Tone};
-use crate::chain::Revision;
-use crate::content::RevisionContent;
+use super::{
+    Pair, Section, Tone,
+    clean::{clean, clean_live},
+    live::dry_run_body,
+};
 
 /// What becomes of an object that only changes hands.
 const UNCHANGED: &str = "handed over unchanged";
@@ -400,7 +403,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::content::Phase;
+    use baton_view::content::Phase;
 
     fn yaml(text: &str) -> Value {
         serde_saphyr::from_str(text).unwrap()

@@ -1,16 +1,20 @@
 //! Showing differences with another program, chosen as for `kubectl diff`.
 
-use std::fs::{DirBuilder, OpenOptions, Permissions};
-use std::io::{self, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
-use std::path::Path;
-use std::process::ExitStatus;
+use std::{
+    fs::{DirBuilder, OpenOptions, Permissions},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::Path,
+    process::ExitStatus,
+};
 
 use tempfile::TempDir;
 use tokio::process::Command;
 
-use super::render::{Labels, yaml};
-use super::{Pair, Section};
+use super::{
+    Pair, Section,
+    render::{Labels, yaml},
+};
 
 /// The environment variable that names the program and its arguments.
 pub(crate) const VARIABLE: &str = "KUBECTL_EXTERNAL_DIFF";

@@ -5,32 +5,36 @@
 
 use std::collections::BTreeSet;
 
-use baton_engine::ObjectKey;
-use baton_engine::owners;
-use baton_engine::recreate::is_recreated;
-use baton_engine::revision::{
-    Desired, KindScope, KindState, Kinds, Phase, Reach, Revision as Next, violations,
+use baton_engine::{
+    ObjectKey, owners,
+    recreate::is_recreated,
+    revision::{Desired, KindScope, KindState, Kinds, Phase, Reach, Revision as Next, violations},
 };
 use baton_kubernetes::answer::is_immutable;
+use baton_view::{
+    chain::{kind::ChainKind, member::Revision},
+    children::Found,
+    content::RevisionContent,
+};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use http::Method;
 use serde_json::Value;
 
-use super::apply::{
-    Bringing, ChainSiblings, Request, Response, condense, evaluate, request, summary,
+use super::{
+    Section, Tone,
+    apply::{Bringing, ChainSiblings, Request, Response, condense, evaluate, request, summary},
+    losses::{Leaving, with_warning},
+    places::{PlacedChildren, Places, unseen},
+    plan::{Plan, as_next, itself, last_applied, of_deployment, of_revision, three_way},
+    revisions::{Side, settings},
+    takeover,
 };
-use super::losses::{Leaving, with_warning};
-use super::places::{PlacedChildren, Places, unseen};
-use super::plan::{Plan, as_next, itself, last_applied, of_deployment, of_revision, three_way};
-use super::revisions::{Side, settings};
-use super::{Section, Tone, takeover};
-use crate::chain::{Revision, read_all};
-use crate::children::Found;
-use crate::connect::{Body, Cluster, SIDE_BY_SIDE, Write};
-use crate::content::{RevisionContent, Slices};
-use crate::error::Error;
-use crate::output::format::name;
-use crate::target::Kind;
+use crate::{
+    cluster::lists,
+    connect::{Body, Cluster, SIDE_BY_SIDE, Write},
+    error::Error,
+    output::format::name,
+};
 
 /// The namespace that every cluster has.
 const DEFAULT_NAMESPACE: &str = "default";
@@ -104,7 +108,7 @@ pub(crate) async fn retried<T>(
 pub(crate) async fn forecast(
     places: &Places,
     object: &Value,
-    kind: Kind,
+    kind: ChainKind,
     given: &[Value],
 ) -> Result<Vec<Section>, Error> {
     let cluster = &places.home;
@@ -112,7 +116,7 @@ pub(crate) async fn forecast(
     let name = object["metadata"]["name"].as_str().unwrap_or_default();
     let path = kind.path_of(namespace, name);
     // First, to distinguish a server without our kinds from one without the object.
-    let chains = read_all(cluster, kind, namespace).await?;
+    let chains = lists::chains(cluster, kind, namespace).await?;
     let live = cluster.get_at(&path).await?;
     let after = dry_run_itself(cluster, &path, kind, object, live.as_ref()).await?;
     let plan = if kind.is_deployment() {
@@ -134,7 +138,7 @@ pub(crate) async fn forecast(
 async fn dry_run_itself(
     cluster: &Cluster,
     path: &str,
-    kind: Kind,
+    kind: ChainKind,
     object: &Value,
     live: Option<&Value>,
 ) -> Result<Value, Error> {
@@ -177,7 +181,7 @@ async fn of_plan(places: &Places, plan: &Plan, given: &[Value]) -> Result<Vec<Se
         .copied()
         .chain(newest)
         .chain([&plan.revision]);
-    let mut slices = Slices::read(cluster, read).await?;
+    let mut slices = lists::slices(cluster, read).await?;
     for slice in given {
         slices.insert(slice.clone());
     }

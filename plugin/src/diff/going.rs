@@ -8,8 +8,7 @@ use baton_kubernetes::path;
 use serde_json::Value;
 
 pub(crate) use self::ask::warning;
-use crate::connect::Count;
-use crate::output::format::first;
+use crate::{connect::Count, output::format::first};
 
 /// So many kinds in a namespace are named.
 const NAMED: usize = 6;

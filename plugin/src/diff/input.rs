@@ -4,19 +4,24 @@
 use std::path::Path;
 
 use baton_apis::constants::API_VERSION;
+use baton_view::chain::kind::ChainKind;
 use serde_json::Value;
 
-use crate::applications::forecast::is_application;
-use crate::args::GlobalArgs;
-use crate::connect::Cluster;
-use crate::error::Error;
-use crate::output::report;
-use crate::pack::documents::{self, InputText};
-use crate::pack::input::{self, Input};
-use crate::pack::source_location::InputErrors;
-use crate::pack::{self, Options, scope};
-use crate::sites::forecast::is_application as is_site_application;
-use crate::target::Kind;
+use crate::{
+    applications::forecast::is_application,
+    args::GlobalArgs,
+    connect::Cluster,
+    error::Error,
+    output::report,
+    pack::{
+        self, Options,
+        documents::{self, InputText},
+        input::{self, Input},
+        scope,
+        source_location::InputErrors,
+    },
+    sites::forecast::is_application as is_site_application,
+};
 
 const SLICES: [&str; 2] = ["ObjectSlice", "ClusterObjectSlice"];
 
@@ -116,7 +121,7 @@ fn sort(sources: &[InputText]) -> Result<(Given, Vec<String>), Error> {
                     text.unwrap_or_default()
                 };
                 let name = object.pointer("/metadata/name").and_then(Value::as_str);
-                if Kind::of(&object).is_some() {
+                if ChainKind::of(&object).is_some() {
                     given.subjects.push(object);
                 } else if text("apiVersion") == API_VERSION && SLICES.contains(&text("kind")) {
                     given.slices.push(object);
@@ -217,8 +222,8 @@ mod tests {
 
     #[test]
     fn objects_without_a_namespace_get_the_one_in_use() {
-        let check = |own: &str, asked: Option<&str>, kind: Kind| {
-            let mut object = serde_json::json!({"kind": kind.name(), "metadata": {"name": "web"}});
+        let check = |own: &str, asked: Option<&str>, kind: ChainKind| {
+            let mut object = serde_json::json!({"kind": kind.name, "metadata": {"name": "web"}});
             if !own.is_empty() {
                 object["metadata"]["namespace"] = own.into();
             }
@@ -231,7 +236,7 @@ mod tests {
                 Err(error) => error.to_string(),
             }
         };
-        let kind = Kind::ObjectDeployment;
+        let kind = ChainKind::ObjectDeployment;
         assert_eq!(check("", None, kind), "current");
         assert_eq!(check("", Some("shop"), kind), "shop");
         assert_eq!(check("shop", None, kind), "shop");
@@ -240,6 +245,6 @@ mod tests {
             check("shop", Some("other"), kind),
             "the namespace from the provided object \"shop\" does not match the namespace \"other\""
         );
-        assert_eq!(check("", Some("shop"), Kind::ClusterObjectSet), "none");
+        assert_eq!(check("", Some("shop"), ChainKind::ClusterObjectSet), "none");
     }
 }

@@ -1,13 +1,17 @@
 //! What a live object has otherwise than its revision wants.
 
-use baton_engine::diff::{Difference, compare, owned_fields, with_create_only};
-use baton_engine::object::{Identity, controller, is_terminating, owner_references, text};
-use baton_engine::revision::Desired;
+use baton_engine::{
+    diff::{Difference, compare, owned_fields, with_create_only},
+    object::{Identity, controller, is_terminating, owner_references, text},
+    revision::Desired,
+};
 use serde_json::Value;
 
-use super::clean::clean;
-use super::project::{project, with_string_data_encoded};
-use super::{Pair, Section, Tone};
+use super::{
+    Pair, Section, Tone,
+    clean::clean,
+    project::{project, with_string_data_encoded},
+};
 
 /// What the manager would apply to an object that exists: fields that are left to others are not in
 /// it, or hold their live values.

@@ -3,28 +3,36 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_engine::{Gvk, ObjectKey, revision::Desired};
+use baton_view::{
+    chain::{Chain, kind::ChainKind, member::Revision},
+    children::{Found, NOT_SERVED},
+    content::{Phase, RevisionContent, Slices},
+    object::text_at,
+};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use super::apply::{ChainSiblings, left_behind};
-use super::forecast::read_again;
-use super::places::unseen;
-use super::plan::{Plan, as_next, of_deployment, of_revision};
-use super::{Section, Tone, going};
-use crate::chain::{Chain, Revision, read_all};
-use crate::children::{Found, NOT_SERVED};
-use crate::connect::{Cluster, SIDE_BY_SIDE};
-use crate::content::{Phase, RevisionContent, Slices};
-use crate::error::Error;
-use crate::output::{format::text_at, report, report_once};
-use crate::target::Kind;
+use super::{
+    Section, Tone,
+    apply::{ChainSiblings, left_behind},
+    forecast::read_again,
+    going,
+    places::unseen,
+    plan::{Plan, as_next, of_deployment, of_revision},
+};
+use crate::{
+    cluster::lists,
+    connect::{Cluster, SIDE_BY_SIDE},
+    error::Error,
+    output::{report, report_once},
+};
 
 /// An object that only older revisions want, with the phase that it is in.
 type Left<'a> = (&'a Phase, &'a Desired);
 
 /// A deployment or a revision that is about to be applied.
 pub(crate) struct Coming {
-    kind: Kind,
+    kind: ChainKind,
     object: Value,
     /// All chains of its scope.
     pub(crate) chains: Result<Vec<Chain>, Error>,
@@ -33,15 +41,15 @@ pub(crate) struct Coming {
 impl Coming {
     /// Reads what there is before it. That this fails is an error only to those who need the chains.
     pub(crate) async fn read(cluster: &Cluster, object: &Value) -> Result<Self, Error> {
-        let kind = Kind::of(object).ok_or_else(|| {
+        let kind = ChainKind::of(object).ok_or_else(|| {
             let kind = text_at(object, "/kind");
             Error::Impossible(format!("{kind} is no deployment and no revision"))
         })?;
         let mut object = object.clone();
-        if kind.is_namespaced() && object["metadata"]["namespace"].as_str().is_none() {
+        if kind.is_namespaced && object["metadata"]["namespace"].as_str().is_none() {
             object["metadata"]["namespace"] = cluster.namespace.as_str().into();
         }
-        let chains = read_all(cluster, kind, object["metadata"]["namespace"].as_str()).await;
+        let chains = lists::chains(cluster, kind, object["metadata"]["namespace"].as_str()).await;
         Ok(Self {
             kind,
             object,
@@ -73,7 +81,7 @@ impl Coming {
             return Ok(Vec::new());
         };
         let old = live(&plan);
-        let slices = match Slices::read(cluster, old.iter().copied()).await {
+        let slices = match lists::slices(cluster, old.iter().copied()).await {
             Err(Error::Refused(_)) => Slices::default(),
             slices => slices?,
         };
@@ -84,7 +92,7 @@ impl Coming {
     }
 }
 
-fn plan(kind: Kind, object: &Value, chains: &[Chain]) -> Result<Option<Plan>, Error> {
+fn plan(kind: ChainKind, object: &Value, chains: &[Chain]) -> Result<Option<Plan>, Error> {
     if kind.is_deployment() {
         return of_deployment(object, chains);
     }
@@ -101,7 +109,7 @@ fn plan(kind: Kind, object: &Value, chains: &[Chain]) -> Result<Option<Plan>, Er
 pub(crate) async fn warn_before_revision(
     cluster: &Cluster,
     chain: &Chain,
-    kind: Kind,
+    kind: ChainKind,
     object: &Value,
 ) {
     let plan = plan(kind, object, std::slice::from_ref(chain));
@@ -142,7 +150,7 @@ async fn of_plan(cluster: &Cluster, plan: &Plan, given: &[Value]) -> Result<Vec<
         return Ok(Vec::new());
     }
     let all = old.iter().copied().chain([&plan.revision]);
-    let mut slices = Slices::read(cluster, all).await?;
+    let mut slices = lists::slices(cluster, all).await?;
     for slice in given {
         slices.insert(slice.clone());
     }
@@ -345,7 +353,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::chain::from_objects;
+    use crate::cluster::lists::from_objects;
 
     #[test]
     fn an_object_that_may_not_be_read_is_told_to_go() {

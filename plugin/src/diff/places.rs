@@ -9,12 +9,17 @@ use std::{collections::BTreeMap, str::FromStr};
 use baton_apis::constants::CLASS_CLUSTER_PREFIX;
 use baton_engine::ObjectKey;
 use baton_terminal::kubeconfig::ConnectionArgs;
+use baton_view::{
+    children::{Children, Detail, Found},
+    content::{Phase, WantedRevision},
+};
 
-use crate::args::GlobalArgs;
-use crate::children::{Children, Detail, Found};
-use crate::connect::{Cluster, connect};
-use crate::content::{Phase, WantedRevision};
-use crate::error::Error;
+use crate::{
+    args::GlobalArgs,
+    cluster::lists,
+    connect::{Cluster, connect},
+    error::Error,
+};
 
 /// `NAME=CONTEXT`: a Cluster, and the context of the kubeconfig by which it is looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -96,7 +101,7 @@ impl Places {
         let others = self.others.iter();
         let others = others.map(|(class, cluster)| (class.as_str(), cluster));
         for (place, cluster) in [("", &self.home)].into_iter().chain(others) {
-            let children = Children::read_at(place, cluster, wanted, Detail::Whole).await?;
+            let children = lists::children_at(place, cluster, wanted, Detail::Whole).await?;
             by_place.insert(place.to_owned(), children);
         }
         Ok(PlacedChildren { by_place })

@@ -3,19 +3,19 @@
 use std::collections::BTreeSet;
 
 use baton_apis::constants::{ANNOTATION_LAST_APPLIED, LABEL_INSTANCE, LABEL_PACKAGE};
-use baton_engine::chain_names::next_number;
-use baton_engine::object::Identity;
-use baton_engine::revision::Revision as Next;
+use baton_engine::{chain_names::next_number, object::Identity, revision::Revision as Next};
+use baton_view::{
+    chain::{
+        self, Chain,
+        kind::ChainKind,
+        member::{Deployment, Revision},
+    },
+    content::identity,
+};
 use serde_json::{Map, Value, json};
 
-use super::apply::ChainSiblings;
-use super::clean::clean_live;
-use super::{Pair, Section, Tone};
-use crate::chain::{self, Chain, Deployment, Revision};
-use crate::content::identity;
-use crate::error::Error;
-use crate::output::format::name;
-use crate::target::Kind;
+use super::{Pair, Section, Tone, apply::ChainSiblings, clean::clean_live};
+use crate::{error::Error, output::format::name};
 
 /// A revision that would be made.
 #[derive(Clone, Debug)]
@@ -62,7 +62,7 @@ pub(crate) fn of_deployment(after: &Value, chains: &[Chain]) -> Result<Option<Pl
     spec["revision"] = number.into();
     let revision = Revision::parse(json!({
         "apiVersion": after["apiVersion"],
-        "kind": deployment.kind.revision().name(),
+        "kind": deployment.kind.revision().name,
         "metadata": {
             "name": "",
             "namespace": deployment.metadata.namespace,
@@ -167,7 +167,7 @@ pub(crate) fn three_way(applied: &Value, given: &Value) -> Value {
 }
 
 /// The change of the object itself, without the content of its revisions.
-pub(crate) fn itself(kind: Kind, live: Option<&Value>, after: &Value) -> Option<Section> {
+pub(crate) fn itself(kind: ChainKind, live: Option<&Value>, after: &Value) -> Option<Section> {
     let section = Section::new(name(after), name(after));
     let Some(live) = live else {
         return Some(section.verdict(Tone::Added, "created"));
@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn the_object_itself_is_compared_without_its_content() {
         let live = yaml(WEB);
-        let kind = Kind::ObjectDeployment;
+        let kind = ChainKind::ObjectDeployment;
         assert_eq!(itself(kind, None, &live).unwrap().verdict, "created");
         assert_eq!(itself(kind, Some(&live), &live), None);
         // Content is shown object by object.

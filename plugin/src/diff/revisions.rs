@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_apis::ObjectSetProbe;
-use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
-use baton_engine::ObjectKey;
-use baton_engine::revision::Desired;
+use baton_apis::{ObjectSetProbe, constants::LABEL_OBJECT_DEPLOYMENT};
+use baton_engine::{ObjectKey, revision::Desired};
+use baton_view::{
+    chain::member::Revision,
+    content::{Phase, RevisionContent},
+};
 use serde_json::{Value, json};
 
-use super::clean::clean;
-use super::{Pair, Section, Tone};
-use crate::chain::Revision;
-use crate::content::{Phase, RevisionContent};
+use super::{Pair, Section, Tone, clean::clean};
 
 /// All of a revision, or of a template, that is not its place in the chain.
 #[derive(Clone, Debug, Default)]
@@ -183,7 +182,7 @@ mod tests {
     use baton_engine::revision as engine;
 
     use super::*;
-    use crate::content::Slices;
+    use baton_view::content::Slices;
 
     fn side(text: &str) -> Side {
         let spec: ObjectSetTemplateSpec = serde_saphyr::from_str(text).unwrap();

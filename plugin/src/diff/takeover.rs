@@ -2,21 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use baton_engine::diff::{
-    dropped::Dropped,
-    legacy::{entries, former_managers},
-    others::{Others, others},
+use baton_engine::{
+    diff::{
+        dropped::Dropped,
+        legacy::{entries, former_managers},
+        others::{Others, others},
+    },
+    handover::{Situation, classify},
+    object::text,
+    owners,
+    revision::{Desired, Revision as Next},
 };
-use baton_engine::handover::{Situation, classify};
-use baton_engine::object::text;
-use baton_engine::owners;
-use baton_engine::revision::{Desired, Revision as Next};
 use serde_json::Value;
 
-use super::apply::ChainSiblings;
-use super::mask::redact;
-use crate::connect::Cluster;
-use crate::error::Error;
+use super::{apply::ChainSiblings, mask::redact};
+use crate::{connect::Cluster, error::Error};
 
 /// So many fields of one manager are named.
 const NAMED: usize = 8;

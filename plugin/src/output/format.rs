@@ -1,5 +1,6 @@
 //! Objects and names as kubectl prints them.
 
+use baton_view::object::text_at;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 
@@ -62,18 +63,6 @@ pub(crate) fn name(object: &Value) -> String {
         Some((group, _)) => format!("{kind}.{group}/{name}"),
         None => format!("{kind}/{name}"),
     }
-}
-
-/// The text at a JSON pointer; empty where there is none.
-pub(crate) fn text_at<'v>(object: &'v Value, pointer: &str) -> &'v str {
-    let text = object.pointer(pointer).and_then(Value::as_str);
-    text.unwrap_or_default()
-}
-
-/// The namespace, empty for cluster-scoped objects, and the name of an object.
-pub(crate) fn place(object: &Value) -> (String, String) {
-    let text = |pointer| text_at(object, pointer).to_owned();
-    (text("/metadata/namespace"), text("/metadata/name"))
 }
 
 /// The first few of a list, and how many more there are: `a, b and 3 more`.

@@ -2,8 +2,9 @@
 
 use std::pin::pin;
 
-use baton_kubernetes::wire::escape;
+use baton_apis::kinds::Kind;
 use baton_terminal::error::is_not_served;
+use baton_view::object::text_at;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use kube::core::Status;
 use serde_json::Value;
@@ -11,7 +12,7 @@ use serde_json::Value;
 use crate::{
     connect::{Body, Cluster, FIELD_MANAGER, Write},
     error::Error,
-    output::format::{name, text_at},
+    output::format::name,
 };
 
 use super::build::Package;
@@ -161,18 +162,12 @@ fn same(before: &Value, after: &Value) -> bool {
 }
 
 fn path(cluster: &Cluster, object: &Value) -> String {
-    let kind = text_at(object, "/kind");
-    let plural = format!("{}s", kind.to_ascii_lowercase());
-    let prefix = format!("/apis/{}", text_at(object, "/apiVersion"));
-    let name = escape(text_at(object, "/metadata/name"));
-    if kind.starts_with("Cluster") {
-        return format!("{prefix}/{plural}/{name}");
-    }
+    let kind = Kind::of(object).expect("what was packed is of our own kinds");
     let namespace = match text_at(object, "/metadata/namespace") {
         "" => cluster.namespace.as_str(),
         namespace => namespace,
     };
-    format!("{prefix}/namespaces/{}/{plural}/{name}", escape(namespace))
+    kind.path_of(Some(namespace), text_at(object, "/metadata/name"))
 }
 
 /// Says what to do about refusals that have one cause only.

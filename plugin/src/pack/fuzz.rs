@@ -7,9 +7,12 @@ use baton_engine::revision::{self, Revision};
 use baton_probes::Probes;
 use serde_json::Value;
 
-use super::documents::InputText;
-use super::tests::options;
-use super::{Options, Packed, documents, emit, pack, read};
+use super::{
+    Options, Packed,
+    documents::{self, InputText},
+    emit, pack, read,
+    tests::options,
+};
 
 /// Bytes of a slice, so that a few objects are cut into several.
 const SLICE: usize = 150;

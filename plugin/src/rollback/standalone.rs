@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use baton_engine::chain_names::next_number;
+use baton_view::chain::{Chain, kind::ChainKind, member::Revision, target::Target};
 use serde_json::Value;
 
 use super::write::{next_name, next_revision};
 use crate::{
-    chain::{Chain, Revision},
     connect::{Body, Cluster, Write},
     error::Error,
-    target::{Kind, Target},
 };
 
 /// Whether a next revision of the chain of `target` may be made by hand.
@@ -84,7 +83,7 @@ pub(crate) fn next(
 
 pub(crate) async fn create(
     cluster: &Cluster,
-    kind: Kind,
+    kind: ChainKind,
     revision: &Value,
     dry_run: bool,
 ) -> Result<Value, Error> {
@@ -95,7 +94,7 @@ pub(crate) async fn create(
             let name = revision["metadata"]["name"].as_str().unwrap_or_default();
             Err(Error::Impossible(format!(
                 "{} {name:?} exists already and is not of this chain; choose another name with --name",
-                kind.plural()
+                kind.plural
             )))
         }
         result => result,
@@ -105,7 +104,7 @@ pub(crate) async fn create(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chain::Deployment;
+    use baton_view::chain::member::Deployment;
 
     fn set(name: &str, metadata: &str, spec: &str) -> Revision {
         let text = format!(
@@ -150,7 +149,7 @@ mod tests {
 
     #[test]
     fn revisions_of_a_controller_are_not_made_by_hand() {
-        let target: Target = "os/web-v1".parse().unwrap();
+        let target = crate::target::parse("os/web-v1").unwrap();
         let refused = |chain: &Chain| check(chain, &target).unwrap_err().to_string();
         assert!(check(&web(), &target).is_ok());
 

@@ -6,9 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_engine::names::{is_label_value, is_subdomain};
+use baton_view::chain::Chain;
 use kube::core::{Expression, Selector, SelectorExt as _};
-
-use crate::chain::Chain;
 
 /// Reads a selector in the syntax of kubectl: `a=b`, `a!=b`, `a in (b,c)`, `a notin (b)`, `a`, `!a`, separated by
 /// commas.
@@ -110,7 +109,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::chain::from_objects;
+    use crate::cluster::lists::from_objects;
 
     #[test]
     fn selectors_are_those_of_kubectl() {

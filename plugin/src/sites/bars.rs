@@ -58,7 +58,7 @@ mod tests {
             [
                 "waits",
                 "wave 1: 2/2: 2 updated",
-                "wave 2: 1/6: 1 failed, 1 in flight, 1 offline, 1 waiting for a window, 1 queued, 1 soaking",
+                "wave 2: 1/6: 1 failed, 1 in flight, 1 offline, 1 waiting for a window, 1 queued, 1 updated",
                 "later: 0/3: 1 leaving, 2 to come",
             ]
         );

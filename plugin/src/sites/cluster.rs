@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 
 use baton_apis::{UpgradeWindow, conditions::CONNECTED, constants::shipper::API_VERSION};
+use baton_view::{lists::ListQuery, object::text_at, tree::Health};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::revision::{condition, time_at};
-use crate::{
-    connect::{Cluster, ListQuery},
-    output::format::text_at,
-    tree::Health,
-};
+use crate::connect::Cluster;
 
 /// What counts of a Cluster.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -137,7 +137,7 @@ pub(crate) fn deployment(name: &str) -> Value {
         "status": {
             "observedGeneration": 4, "rollout": 3, "version": "1.2.0", "previousVersion": "1.1.0",
             "counts": {
-                "sites": 10, "updated": 3, "healthy": 3, "soaking": 1, "queued": 2, "offline": 1, "failed": 1,
+                "sites": 10, "updated": 3, "healthy": 3, "soaking": 0, "queued": 2, "offline": 1, "failed": 1,
             },
             "batch": { "number": 2, "of": 3, "sites": ["eu-3", "eu-4", "eu-5", "eu-6", "eu-7", "eu-8"] },
             "failing": [
@@ -181,7 +181,7 @@ pub(crate) fn placement(number: i64, sites: &[String]) -> Value {
     })
 }
 
-/// A rollout in its middle, with a site in each state but `RolledBack`.
+/// A rollout in its middle, with a site in each state but `RolledBack` and `Soaking`.
 pub(crate) fn mid_rollout() -> Vec<Value> {
     let old = |site: &str| {
         Given::new(site, 1, "1.1.0")

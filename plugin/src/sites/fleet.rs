@@ -2,18 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use baton_apis::conditions::PROGRESSING;
-use baton_engine::condition_list::find;
-use baton_sites::rollout::strategy::deadline;
+use baton_sites::{
+    placement::Expression,
+    rollout::{Site, lens::Lens, standing::SiteState, strategy::canary_expression},
+};
 use k8s_openapi::jiff::Timestamp;
 use serde::{Serialize, Serializer};
 
 use super::{
     cluster::SiteCluster,
     read::{Observed, status},
-    state::{Known, Rollout, SitePicture, SiteState},
+    state::{Rollout, SitePicture, words},
 };
-use crate::args::timeout;
 
 /// All sites of a deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
@@ -103,7 +103,7 @@ impl Counts {
     pub(crate) fn words(&self) -> String {
         let parts = self.0.iter();
         let parts: Vec<String> = parts
-            .map(|(state, count)| format!("{count} {}", state.words()))
+            .map(|(state, count)| format!("{count} {}", words(*state)))
             .collect();
         parts.join(", ")
     }
@@ -117,17 +117,15 @@ impl Serialize for Counts {
 
 impl Fleet {
     pub(crate) fn of(observed: &Observed, now: Timestamp) -> Self {
-        let status = status(&observed.deployment);
+        let (spec, status) = (&observed.deployment.spec, status(&observed.deployment));
         let rollout = Rollout {
-            number: status.rollout,
-            soaking: soaking(observed),
-            deadline: deadline(&observed.deployment.spec.strategy),
+            lens: Lens::reported(spec, &status, now),
             failing: &status.failing,
-            now,
         };
+        let canary = canary_expression(&spec.strategy).ok().flatten();
         let judge = |site: &str| {
             let chain = observed.chains.get(site).map_or(&[][..], Vec::as_slice);
-            rollout.judge(site, chain, known(observed, site))
+            rollout.judge(site, chain, known(observed, canary.as_ref(), site))
         };
         let sites = observed.sites().into_iter().map(judge).collect();
         let placed = usize::try_from(status.counts.sites).unwrap_or(0);
@@ -192,34 +190,26 @@ impl Fleet {
     }
 }
 
-fn known(observed: &Observed, site: &str) -> Known {
+/// What is known of a site besides its revisions. Where nobody can tell, it counts as placed and as online.
+fn known(observed: &Observed, canary: Option<&Expression>, name: &str) -> Site {
     let clusters = observed.clusters.as_ref().ok();
-    let is_online = |clusters: &BTreeMap<String, SiteCluster>| {
-        clusters.get(site).is_some_and(SiteCluster::is_online)
-    };
-    Known {
-        is_online: clusters.map(is_online),
-        online_since: clusters.and_then(|clusters| {
-            let cluster = clusters.get(site).filter(|it| it.is_online())?;
-            cluster.since
-        }),
-        is_placed: observed.placed.as_ref().map(|all| all.contains(site)),
+    let cluster = clusters.and_then(|clusters| clusters.get(name));
+    let is_online = cluster.is_some_and(SiteCluster::is_online);
+    let placed = observed.placed.as_ref();
+    Site {
+        is_placed: placed.is_none_or(|all| all.contains(name)),
+        is_online: clusters.is_none() || is_online,
+        online_since: cluster.filter(|_| is_online).and_then(|it| it.since),
+        is_canary: canary.is_some_and(|it| cluster.is_some_and(|site| it.matches(&site.labels))),
+        chain: Vec::new(),
     }
-}
-
-/// The wave whose sites have to stay available for a while, if there is one.
-fn soaking(observed: &Observed) -> Option<i32> {
-    let status = observed.deployment.status.as_ref()?;
-    let healthy_time = observed.deployment.spec.strategy.healthy_time.as_deref()?;
-    let progressing = find(&status.conditions, PROGRESSING)?;
-    let soaks = timeout(healthy_time).is_ok_and(|time| !time.is_zero());
-    let goes_on = soaks && progressing.status != "False";
-    goes_on.then_some(status.batch.as_ref()?.number)
 }
 
 #[cfg(test)]
 mod tests {
     use std::time::{Duration, Instant};
+
+    use baton_apis::conditions::reasons;
 
     use super::*;
     use crate::sites::fixtures::{NOW, mid_rollout, observed, ten_thousand};
@@ -236,7 +226,7 @@ mod tests {
             waves,
             [
                 "1: 2 updated",
-                "2: 1 failed, 1 in flight, 1 offline, 1 waiting for a window, 1 queued, 1 soaking"
+                "2: 1 failed, 1 in flight, 1 offline, 1 waiting for a window, 1 queued, 1 updated"
             ]
         );
         assert_eq!(fleet.later.words(), "1 leaving, 2 to come");
@@ -264,6 +254,17 @@ mod tests {
         let fleet = Fleet::of(&observed, NOW);
         assert_eq!(fleet.counts.total(), 100);
         assert_eq!(fleet.later.words(), "92 to come");
+    }
+
+    /// Also for the `successDelaySeconds` of the version, of which the spec of the deployment says nothing.
+    #[test]
+    fn sites_soak_as_long_as_the_deployment_says() {
+        let mut observed = observed(&mid_rollout());
+        observed.deployment.spec.strategy.healthy_time = None;
+        let status = observed.deployment.status.as_mut().unwrap();
+        status.conditions[0].reason = reasons::SOAKING.to_owned();
+        let counts = Fleet::of(&observed, NOW).counts;
+        assert_eq!(counts.of(SiteState::Soaking), 1);
     }
 
     #[test]

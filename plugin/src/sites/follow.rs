@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use baton_apis::SiteDeployment;
+use baton_view::lists::{ListQuery, ListRequest};
 
 use super::{
     cluster,
@@ -11,7 +12,7 @@ use super::{
     target::SiteTarget,
 };
 use crate::{
-    connect::{Cluster, ListQuery, ListRequest},
+    connect::Cluster,
     error::Error,
     follow::{self, Follow},
     live::Watches,
@@ -111,7 +112,7 @@ impl DeploymentFollower {
 
     fn own(&self) -> ListRequest {
         ListRequest {
-            path: self.target.kind.path(&self.namespace),
+            path: self.target.kind.path(Some(&self.namespace)),
             query: ListQuery::named(&self.target.name),
         }
     }

@@ -1,9 +1,7 @@
 //! What a file would make of an application for sites.
 
-use baton_apis::{
-    EVERY_VERSION, SiteApplication, SiteApplicationSpec, SiteDeployment,
-    constants::BATON_API_VERSION,
-};
+use baton_apis::{EVERY_VERSION, SiteApplication, SiteApplicationSpec, SiteDeployment, kinds};
+use baton_view::object::text_at;
 use serde_json::{Value, json};
 
 use super::{
@@ -15,13 +13,12 @@ use crate::{
     connect::Cluster,
     diff::{Pair, Section, Tone, check::check_apply},
     error::Error,
-    output::format::text_at,
     target::check_name,
 };
 
 /// Whether an object of a file is an application for sites.
 pub(crate) fn is_application(object: &Value) -> bool {
-    object["apiVersion"] == BATON_API_VERSION && object["kind"] == SiteKind::Application.name()
+    kinds::SITE_APPLICATION.is_of(object)
 }
 
 /// What applying an application of a file would change, and which deployments would bring it to sites.

@@ -48,7 +48,7 @@ pub(crate) fn lines(observed: &Observed, records: Option<&Records>) -> Vec<Line>
             let entry = &revision.entry;
             let key = (entry.rollout, entry.version.as_str());
             let line = rollouts.entry(key).or_default();
-            line.created = match (line.created, revision.created) {
+            line.created = match (line.created, revision.reported.created) {
                 (Some(before), Some(own)) => Some(before.min(own)),
                 (before, own) => before.or(own),
             };

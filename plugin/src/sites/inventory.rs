@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use baton_apis::UpgradeWindow;
 use baton_sites::window::Windows;
 use baton_terminal::time::age;
+use baton_view::tree::Health;
 use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
@@ -13,13 +14,10 @@ use super::{
     revision::SiteRevision,
     state::runs,
 };
-use crate::{
-    output::{
-        Output, Paint,
-        format::first,
-        table::{Cell, Table},
-    },
-    tree::Health,
+use crate::output::{
+    Output, Paint,
+    format::first,
+    table::{Cell, Table},
 };
 
 /// How many labels and deployments of a site a line names.
@@ -106,7 +104,7 @@ fn line(cluster: SiteCluster, chains: BTreeMap<Owner, Vec<SiteRevision>>) -> Sit
         let mut queued = chain.iter().filter(|one| one.is_queued());
         let head = queued.next();
         queue += queued.count() + usize::from(head.is_some());
-        let message = head.and_then(|head| Some(head.available.as_ref()?.message.clone()));
+        let message = head.map(|head| head.message().to_owned());
         waits.extend(message.filter(|message| !message.is_empty()));
         if head.is_some() || chain.iter().any(SiteRevision::is_live) {
             running.push(Running {

@@ -20,7 +20,7 @@ use crate::{
         Output, Paint,
         table::{Cell, Table},
     },
-    tree::render::{Branches, Node, place},
+    text::tree::{Branches, Node, place},
 };
 
 const HEADINGS: [&str; 4] = ["NAME", "SITES", "AGE", "MESSAGE"];

@@ -3,12 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use baton_apis::{
-    SiteApplication, SiteDeployment, SiteDeploymentStatus,
-    constants::{API_VERSION, LABEL_SITE_DEPLOYMENT},
+    SiteApplication, SiteDeployment, SiteDeploymentStatus, constants::LABEL_SITE_DEPLOYMENT, kinds,
+    url::escape,
 };
-use baton_kubernetes::wire::escape;
+use baton_sites::placement::record;
 use baton_terminal::error::is_not_served;
-use serde::de::DeserializeOwned;
+use baton_view::lists::{ListQuery, ListRequest};
+use k8s_openapi::api::apps::v1::ControllerRevision;
+use serde::{Deserialize as _, de::DeserializeOwned};
 use serde_json::Value;
 
 use super::{
@@ -16,11 +18,7 @@ use super::{
     revision::SiteRevision,
     target::{SiteKind, SiteTarget},
 };
-use crate::{
-    connect::{Cluster, ListQuery, ListRequest},
-    error::Error,
-    output::format::text_at,
-};
+use crate::{connect::Cluster, error::Error};
 
 /// A deployment to sites with all that belongs to it.
 #[derive(Clone, Debug)]
@@ -47,7 +45,7 @@ impl Observed {
             chains.entry(site).or_default().push(revision);
         }
         for chain in chains.values_mut() {
-            chain.sort_by_key(|one| (one.number, one.created, one.name.clone()));
+            chain.sort_by_key(|one| (one.number, one.reported.created, one.name.clone()));
         }
         let placed = placed(&deployment, placements);
         Self {
@@ -74,26 +72,18 @@ impl Observed {
     }
 }
 
-/// The sites of the newest record of a deployment.
+/// The sites of the record of a deployment that is in force.
 fn placed<'v>(
     deployment: &SiteDeployment,
     placements: impl IntoIterator<Item = &'v Value>,
 ) -> Option<BTreeSet<String>> {
     let uid = deployment.metadata.uid.as_deref().unwrap_or_default();
-    let is_own = |record: &&Value| {
-        let owners = record["metadata"]["ownerReferences"].as_array();
-        let mut owners = owners.into_iter().flatten();
-        owners.any(|owner| owner["uid"] == uid)
-    };
-    let records = placements.into_iter().filter(is_own);
-    let records = records.filter(|record| record["data"]["sites"].is_array());
-    // Of two records of one generation the one that was written last is in force.
-    let order = |record: &&Value| {
-        let version = text_at(record, "/metadata/resourceVersion").parse::<u64>();
-        (record["revision"].as_i64(), version.ok())
-    };
-    let newest = records.max_by_key(order)?;
-    serde_json::from_value(newest["data"]["sites"].clone()).ok()
+    let placements = placements.into_iter();
+    let records: Vec<_> = placements
+        .flat_map(ControllerRevision::deserialize)
+        .collect();
+    let in_force = *record::newest_first(&records, uid).first()?;
+    Some(record::sites(in_force)?.into_iter().collect())
 }
 
 /// What was reported of a deployment.
@@ -104,10 +94,7 @@ pub(crate) fn status(deployment: &SiteDeployment) -> SiteDeploymentStatus {
 /// Revisions of a deployment; of one site where that is named.
 pub(crate) fn revisions(namespace: &str, deployment: &str) -> ListRequest {
     ListRequest {
-        path: format!(
-            "/apis/{API_VERSION}/namespaces/{}/objectsets",
-            escape(namespace)
-        ),
+        path: kinds::OBJECT_SET.path(Some(namespace)),
         query: labelled(deployment),
     }
 }
@@ -129,10 +116,7 @@ pub(crate) fn records_path(namespace: &str) -> String {
 }
 
 fn labelled(deployment: &str) -> ListQuery {
-    ListQuery {
-        labels: Some(format!("{LABEL_SITE_DEPLOYMENT}={deployment}")),
-        ..ListQuery::default()
-    }
+    ListQuery::labelled(format!("{LABEL_SITE_DEPLOYMENT}={deployment}"))
 }
 
 /// Reads a deployment with its sites, however many: the object, and three lists.
@@ -185,7 +169,7 @@ pub(crate) async fn deployments_of(
     cluster: &Cluster,
     application: &str,
 ) -> Result<Vec<SiteDeployment>, Error> {
-    let path = SiteKind::Deployment.path(&cluster.namespace);
+    let path = kinds::SITE_DEPLOYMENT.path(Some(&cluster.namespace));
     let found = cluster.list_at(&path, &ListQuery::default()).await;
     let found = found.map_err(|error| unserved(cluster, SiteKind::Deployment, error))?;
     let parsed = found.into_iter().filter_map(|object| {
@@ -209,7 +193,7 @@ pub(crate) fn unserved(cluster: &Cluster, kind: SiteKind, error: Error) -> Error
     match error {
         Error::Refused(status) if is_not_served(&status) => Error::NoSites {
             server: cluster.server.clone(),
-            kind: kind.plural(),
+            kind: kind.plural,
         },
         error => error,
     }
@@ -219,8 +203,7 @@ pub(crate) fn unserved(cluster: &Cluster, kind: SiteKind, error: Error) -> Error
 pub(crate) fn not_found(target: &SiteTarget, namespace: &str) -> Error {
     Error::NotFound(format!(
         "{} {:?} not found in namespace {namespace:?}",
-        target.kind.plural(),
-        target.name
+        target.kind.plural, target.name
     ))
 }
 
@@ -231,4 +214,19 @@ pub(crate) fn not_found(target: &SiteTarget, namespace: &str) -> Error {
 pub(crate) fn parse<T: DeserializeOwned>(object: Value, target: &SiteTarget) -> Result<T, Error> {
     serde_json::from_value(object)
         .map_err(|error| Error::Impossible(format!("{target} cannot be read: {error}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::sites::fixtures::{mid_rollout, observed};
+
+    /// The manager has deleted it, or somebody else has: it makes its choice anew or from the one before.
+    #[test]
+    fn a_record_that_is_being_deleted_chooses_nothing() {
+        let mut objects = mid_rollout();
+        let is_newest = |it: &&mut serde_json::Value| it["metadata"]["name"] == "shop-sites-3";
+        let newest = objects.iter_mut().find(is_newest).unwrap();
+        newest["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+        assert!(observed(&objects).placed.unwrap().contains("us-1"));
+    }
 }

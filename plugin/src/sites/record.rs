@@ -1,21 +1,24 @@
 //! The versions of an application that are kept, with their content.
 
 use baton_apis::{SiteApplicationSpec, SiteUpgrade, constants::LABEL_SITE_APPLICATION};
+use baton_view::{
+    chain::{kind::ChainKind, member::Revision},
+    lists::ListQuery,
+    object::text_at,
+};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{read::records_path, revision::time_at};
 use crate::{
-    chain::Revision,
-    connect::{Cluster, ListQuery},
-    content::Slices,
+    cluster::lists,
+    connect::Cluster,
     diff::{
         Pair, Section, Tone, gone,
         revisions::{Side, compare},
     },
     error::Error,
-    output::format::{first, text_at},
-    target::Kind,
+    output::format::first,
 };
 
 /// How many versions a message names.
@@ -74,7 +77,7 @@ impl Record {
 fn as_revision(namespace: &str, content: &Value) -> Result<Revision, serde_json::Error> {
     Revision::parse(json!({
         "apiVersion": "package-operator.run/v1alpha1",
-        "kind": Kind::ObjectSet.name(),
+        "kind": ChainKind::ObjectSet.name,
         "metadata": { "name": "", "namespace": namespace },
         "spec": content,
     }))
@@ -86,10 +89,7 @@ impl Records {
     /// # Errors
     /// If they cannot be read.
     pub(crate) async fn read(cluster: &Cluster, application: &str) -> Result<Self, Error> {
-        let query = ListQuery {
-            labels: Some(format!("{LABEL_SITE_APPLICATION}={application}")),
-            ..ListQuery::default()
-        };
+        let query = ListQuery::labelled(format!("{LABEL_SITE_APPLICATION}={application}"));
         let path = records_path(&cluster.namespace);
         Ok(Self::from_objects(cluster.list_at(&path, &query).await?))
     }
@@ -165,7 +165,7 @@ pub(crate) async fn differences(
     to: &Record,
 ) -> Result<Vec<Section>, Error> {
     let (before, after) = (from.as_revision()?, to.as_revision()?);
-    let slices = Slices::read(cluster, [&before, &after]).await?;
+    let slices = lists::slices(cluster, [&before, &after]).await?;
     let sides = [(from, before), (to, after)].map(|(record, revision)| {
         let side = Side::of_revision(&revision, slices.content(&revision));
         complete(record, side)
@@ -189,7 +189,7 @@ pub(crate) async fn differences_from_file(
     let after = as_revision(&cluster.namespace, &content)
         .map_err(|error| Error::Usage(format!("the template: {error}")))?;
     let before = from.map(Record::as_revision).transpose()?;
-    let slices = Slices::read(cluster, before.iter().chain([&after])).await?;
+    let slices = lists::slices(cluster, before.iter().chain([&after])).await?;
     let side = |revision: &Revision| Side::of_revision(revision, slices.content(revision));
     let before = match (from, &before) {
         (Some(record), Some(revision)) => complete(record, side(revision))?,

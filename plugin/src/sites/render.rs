@@ -1,12 +1,13 @@
 //! A deployment to sites as text: waves, with the sites that people want to see first.
 
+use baton_sites::rollout::standing::SiteState;
 use baton_terminal::time::age;
 use k8s_openapi::jiff::Timestamp;
 
 use super::{
     fleet::{Counts, Fleet},
     read::{Observed, status},
-    state::{SitePicture, SiteState},
+    state::{SitePicture, words},
     verdict::{Verdict, judge},
 };
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
         Output, Paint,
         table::{Cell, Table},
     },
-    tree::render::{Branches, Node, place},
+    text::tree::{Branches, Node, place},
 };
 
 const HEADINGS: [&str; 6] = ["NAME", "SITES", "RUNS", "QUEUE", "SINCE", "MESSAGE"];
@@ -54,7 +55,7 @@ pub(crate) fn render(
 }
 
 pub(crate) fn paint(verdict: &Verdict) -> Paint {
-    use crate::rollout::Outcome;
+    use baton_view::rollout::Outcome;
     match verdict.outcome {
         Outcome::Done => Paint::Good,
         Outcome::Underway => Paint::Warn,
@@ -138,7 +139,7 @@ fn waves(observed: &Observed, fleet: &Fleet, chosen: &[&SitePicture], now: Times
 }
 
 fn site(drawn: &SitePicture, now: Timestamp) -> Node {
-    let state = format!(" {}", drawn.state.words());
+    let state = format!(" {}", words(drawn.state));
     let queue = match drawn.queue {
         0 => String::new(),
         queue => queue.to_string(),

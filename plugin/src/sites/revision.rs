@@ -4,20 +4,20 @@ use std::sync::Arc;
 
 use baton_apis::{
     SiteEntry,
-    conditions::{ARCHIVED, AVAILABLE, STARTED, SUCCEEDED, availability, reasons},
+    conditions::{AVAILABLE, reasons},
     constants::ANNOTATION_SITE,
 };
 use baton_sites::{
-    chain::{self, Reported},
-    rollout::{Beginning, RevisionState},
+    chain::Reported,
+    rollout::{Beginning, Revision, RevisionState},
 };
-use k8s_openapi::jiff::Timestamp;
+use baton_view::object::text_at;
+use k8s_openapi::{
+    apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp, serde::Deserialize as _,
+};
 use serde_json::Value;
 
-use crate::{
-    output::{format::text_at, report_once},
-    tree::Health,
-};
+use crate::output::report_once;
 
 /// A revision of a site.
 #[derive(Clone, Debug, Default)]
@@ -25,27 +25,10 @@ pub(crate) struct SiteRevision {
     pub(crate) name: String,
     /// Its number in the chain; zero until it has one.
     pub(crate) number: i64,
-    pub(crate) entry: SiteEntry,
-    pub(crate) created: Option<Timestamp>,
-    /// Since when it is not held any more; `None` while it is, or nobody has said so.
-    pub(crate) started: Option<Timestamp>,
-    /// What was said of its health last.
-    pub(crate) available: Option<Report>,
-    /// When it was available for the first time.
-    pub(crate) succeeded: Option<Timestamp>,
-    /// Whether its objects are gone or belong to newer ones, or are to.
-    pub(crate) is_archived: bool,
+    pub(crate) entry: Arc<SiteEntry>,
+    /// What it says of itself. One that is to be archived counts as if it were.
+    pub(crate) reported: Reported,
     pub(crate) is_deleting: bool,
-}
-
-/// The condition `Available`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Report {
-    pub(crate) status: Health,
-    pub(crate) reason: String,
-    /// Why it is not true; empty where it is.
-    pub(crate) message: String,
-    pub(crate) since: Option<Timestamp>,
 }
 
 impl SiteRevision {
@@ -59,106 +42,80 @@ impl SiteRevision {
             Some(Err(error)) => return left_out(name, &format!("{ANNOTATION_SITE}: {error}")),
             None => return left_out(name, &format!("it lacks the annotation {ANNOTATION_SITE}")),
         };
-        let is_true = |type_| {
-            let found = condition(object, type_);
-            found.is_some_and(|found| text_at(found, "/status") == "True")
-        };
-        let true_since = |type_| {
-            let found = condition(object, type_).filter(|_| is_true(type_))?;
-            time_at(found, "/lastTransitionTime")
-        };
+        let conditions = object["status"]["conditions"].as_array();
+        let conditions = conditions.into_iter().flatten();
+        let conditions: Vec<_> = conditions.flat_map(Condition::deserialize).collect();
+        let created = time_at(object, "/metadata/creationTimestamp");
+        let mut reported = Reported::of(&conditions, created);
+        reported.is_archived |= text_at(object, "/spec/lifecycleState") == "Archived";
         Some(Self {
             name: name.to_owned(),
             number: number(object),
-            entry,
-            created: time_at(object, "/metadata/creationTimestamp"),
-            started: true_since(STARTED),
-            available: condition(object, AVAILABLE).map(Report::read),
-            succeeded: true_since(SUCCEEDED),
-            is_archived: text_at(object, "/spec/lifecycleState") == "Archived" || is_true(ARCHIVED),
+            entry: Arc::new(entry),
+            reported,
             is_deleting: !text_at(object, "/metadata/deletionTimestamp").is_empty(),
         })
     }
 
     pub(crate) fn is_available(&self) -> bool {
-        let report = self.available.as_ref();
-        report.is_some_and(|report| report.status == Health::True)
+        self.reported.availability == Some(AVAILABLE)
     }
 
     /// Whether it was left out of the queue for good.
     pub(crate) fn is_skipped(&self) -> bool {
-        self.is_because_of(reasons::SKIPPED)
+        self.reported.availability == Some(reasons::SKIPPED)
+    }
+
+    /// Whether its objects are gone or belong to newer ones, or are to; or it never gets any.
+    pub(crate) fn is_over(&self) -> bool {
+        self.reported.is_archived || self.is_deleting || self.is_skipped()
     }
 
     /// Whether it waits to begin, as far as is known.
     pub(crate) fn is_queued(&self) -> bool {
-        let was_here = chain::beginning(self.reported(None, None), false) != Beginning::None;
-        let is_over = self.is_archived || self.is_deleting || self.is_skipped();
-        let waits = self.is_because_of(reasons::QUEUED);
-        let is_unknown = self
-            .available
-            .as_ref()
-            .is_none_or(|report| report.status == Health::Unknown);
-        !is_over && !was_here && (waits || is_unknown)
+        let state = self.reported.state(None);
+        let waits = matches!(state, RevisionState::Queued | RevisionState::Unknown);
+        waits && !self.is_over() && self.reported.beginning() == Beginning::None
     }
 
     /// Whether it has begun and is not archived: some of its objects may be in the site.
     pub(crate) fn is_live(&self) -> bool {
-        !self.is_archived && !self.is_deleting && !self.is_skipped() && !self.is_queued()
+        !self.is_over() && !self.is_queued()
     }
 
-    /// How far it is, as the manager sees it; `online_since`: since when its site has been in touch.
-    pub(crate) fn state(&self, online_since: Option<Timestamp>) -> RevisionState {
-        let report = self.available.as_ref();
-        let message = report.map(|report| report.message.as_str().into());
-        chain::state(self.reported(message.as_ref(), online_since))
-    }
-
-    fn reported<'a>(
-        &self,
-        message: Option<&'a Arc<str>>,
-        online_since: Option<Timestamp>,
-    ) -> Reported<'a> {
-        let report = self.available.as_ref();
-        Reported {
-            is_archived: self.is_archived,
-            availability: report.map(|it| availability(it.status.as_str(), &it.reason)),
-            since: report.and_then(|report| report.since),
-            message,
-            started: self.started,
-            succeeded: self.succeeded,
-            created: self.created,
-            online_since,
+    /// As a plan of a rollout has it, in a site that has been in touch since `online_since`.
+    pub(crate) fn seen(&self, online_since: Option<Timestamp>) -> Revision {
+        Revision {
+            name: self.name.as_str().into(),
+            number: self.number,
+            entry: Arc::clone(&self.entry),
+            state: self.reported.state(online_since),
+            beginning: self.reported.beginning(),
+            is_deleting: self.is_deleting,
+            is_archiving: self.reported.is_archived,
         }
     }
 
-    fn is_because_of(&self, reason: &str) -> bool {
-        let report = self.available.as_ref();
-        report.is_some_and(|report| report.reason == reason)
-    }
-}
-
-impl Report {
-    fn read(condition: &Value) -> Self {
-        let status = Health::of_status(Some(text_at(condition, "/status")));
-        Self {
-            status,
-            reason: text_at(condition, "/reason").to_owned(),
-            message: match status {
-                Health::True => String::new(),
-                _ => text_at(condition, "/message").to_owned(),
-            },
-            since: time_at(condition, "/lastTransitionTime"),
-        }
+    /// What it said last, unless it is available.
+    pub(crate) fn message(&self) -> &str {
+        self.reported.message.as_deref().unwrap_or_default()
     }
 
     /// Why it is not available, for people.
     pub(crate) fn why(&self) -> String {
-        match self.message.as_str() {
-            "" => self.reason.clone(),
-            message if self.reason.is_empty() => message.to_owned(),
-            message => format!("{}: {message}", self.reason),
-        }
+        why(
+            self.reported.availability.unwrap_or_default(),
+            self.message(),
+        )
+    }
+}
+
+/// A reason and its message, for people.
+pub(crate) fn why(reason: &str, message: &str) -> String {
+    match message {
+        "" => reason.to_owned(),
+        message if reason.is_empty() => message.to_owned(),
+        message => format!("{reason}: {message}"),
     }
 }
 
@@ -226,12 +183,12 @@ mod tests {
                 .available("Unknown", "ClusterUnreachable", ""),
         );
         assert!(!started.is_queued() && started.is_live());
-        assert_eq!(started.started, Some(T0));
+        assert_eq!(started.reported.started, Some(T0));
         let skipped = read(&given().available("False", reasons::SKIPPED, ""));
         assert!(!skipped.is_queued() && !skipped.is_live() && skipped.is_skipped());
         let failing = read(&given().available("False", reasons::PROBE_FAILURE, "x"));
         assert!(!failing.is_queued() && failing.is_live());
-        assert_eq!(failing.available.unwrap().why(), "ProbeFailure: x");
+        assert_eq!(failing.why(), "ProbeFailure: x");
     }
 
     #[test]

@@ -1,68 +1,32 @@
-//! How a site is, as far as the present rollout is concerned.
+//! How a site is, as far as the present rollout is concerned, for people.
+
+use std::sync::Arc;
 
 use baton_apis::{FailingSite, conditions::reasons};
+use baton_sites::rollout::{
+    Site,
+    lens::Lens,
+    standing::{SiteState, Standing, standing},
+};
 use baton_terminal::time::duration;
-use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 
-use super::revision::{Report, SiteRevision};
-use crate::tree::Health;
+use super::revision::{SiteRevision, why};
 
-/// How a site is. Those that people want to see first come first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
-pub(crate) enum SiteState {
-    /// It was refused, took too long, or is not available any more.
-    Failed,
-    /// It has begun, and is not available yet.
-    InFlight,
-    /// It has the version in its queue, or nothing of it, and cannot be reached.
-    Offline,
-    /// First in the queue, and held until an upgrade window opens.
-    Window,
-    /// It waits for a version ahead, or nobody has reported on it yet.
-    Queued,
-    /// It is not placed any more, and its revisions go.
-    Leaving,
-    /// No revision of the rollout was given to it yet.
-    ToCome,
-    /// Available, and the healthy time of its wave is not over.
-    Soaking,
-    /// It has the version from before the rollout again, and is available.
-    RolledBack,
-    /// Available.
-    Updated,
-}
-
-impl SiteState {
-    /// In a sentence.
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Self::Failed => "failed",
-            Self::InFlight => "in flight",
-            Self::Offline => "offline",
-            Self::Window => "waiting for a window",
-            Self::Queued => "queued",
-            Self::Leaving => "leaving",
-            Self::ToCome => "to come",
-            Self::Soaking => "soaking",
-            Self::RolledBack => "rolled back",
-            Self::Updated => "updated",
-        }
-    }
-
-    /// Whether it has the version, and is available.
-    pub(crate) fn is_updated(self) -> bool {
-        matches!(self, Self::Soaking | Self::Updated)
-    }
-
-    /// Whether somebody may want to look at it: something is waited for there, and not only its turn.
-    pub(crate) fn is_open(self) -> bool {
-        !self.is_settled() && self != Self::ToCome
-    }
-
-    /// Whether nothing is waited for there any more.
-    pub(crate) fn is_settled(self) -> bool {
-        matches!(self, Self::Soaking | Self::Updated | Self::RolledBack)
+/// A state in a sentence.
+pub(crate) fn words(state: SiteState) -> &'static str {
+    match state {
+        SiteState::Failed => "failed",
+        SiteState::InFlight => "in flight",
+        SiteState::Offline => "offline",
+        SiteState::Window => "waiting for a window",
+        SiteState::Queued => "queued",
+        SiteState::Leaving => "leaving",
+        SiteState::ToCome => "to come",
+        SiteState::Soaking => "soaking",
+        SiteState::RolledBack => "rolled back",
+        SiteState::Updated => "updated",
     }
 }
 
@@ -84,134 +48,93 @@ pub(crate) struct SitePicture {
     pub(crate) message: String,
 }
 
-/// What a site is judged by besides its revisions.
+/// What a site is judged by besides what is known of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rollout<'a> {
-    /// Its number; `None` before the first.
-    pub(crate) number: Option<i64>,
-    /// The wave whose sites have to stay available for a while, if there is one.
-    pub(crate) soaking: Option<i32>,
-    /// How long a site may take.
-    pub(crate) deadline: SignedDuration,
+    pub(crate) lens: Lens<'a>,
     /// The sites that are reported to have failed.
     pub(crate) failing: &'a [FailingSite],
-    pub(crate) now: Timestamp,
-}
-
-/// What is known of a site besides its revisions.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Known {
-    /// Whether it can be reached; `None` where nobody can tell.
-    pub(crate) is_online: Option<bool>,
-    /// Since when, if it can.
-    pub(crate) online_since: Option<Timestamp>,
-    /// Whether it is placed; `None` where nobody can tell.
-    pub(crate) is_placed: Option<bool>,
 }
 
 impl Rollout<'_> {
-    /// Judges a site by its revisions, the oldest first.
-    pub(crate) fn judge(&self, site: &str, chain: &[SiteRevision], known: Known) -> SitePicture {
-        let own = self.own(chain);
+    /// Judges a site by its revisions, the oldest first; `site` is what is known of it besides. The manager names
+    /// twenty sites that fail.
+    pub(crate) fn judge(&self, name: &str, chain: &[SiteRevision], mut site: Site) -> SitePicture {
+        let online_since = site.online_since;
+        site.chain = chain.iter().map(|one| one.seen(online_since)).collect();
+        let name: Arc<str> = name.into();
+        let standing = standing(&name, &site, &self.lens);
+        let own = standing
+            .revision
+            .and_then(|it| chain.iter().find(|one| one.name == *it.name));
         let (state, since, message) = match own {
-            _ if known.is_placed == Some(false) => (
+            _ if standing.state == SiteState::Leaving => (
                 SiteState::Leaving,
                 None,
                 "not placed any more: it is being taken down there".to_owned(),
             ),
-            None if known.is_online == Some(false) => (SiteState::Offline, None, String::new()),
-            None => (SiteState::ToCome, None, String::new()),
-            Some(own) => self.revision(site, own, chain, known),
+            None => (standing.state, None, String::new()),
+            Some(own) => self.revision(&name, own, chain, &standing),
         };
         SitePicture {
-            name: site.to_owned(),
             state,
-            wave: own.map(|own| own.entry.batch).filter(|wave| *wave > 0),
+            wave: standing.wave,
             runs: runs(chain).map(str::to_owned),
             queue: chain.iter().filter(|one| one.is_queued()).count(),
             since,
             message,
+            name: name.to_string(),
         }
-    }
-
-    /// The newest revision of the rollout.
-    fn own<'r>(&self, chain: &'r [SiteRevision]) -> Option<&'r SiteRevision> {
-        let is_own = |one: &&SiteRevision| {
-            let is_over = one.is_deleting || one.is_archived || one.is_skipped();
-            !is_over && Some(one.entry.rollout) == self.number
-        };
-        chain.iter().rev().find(is_own)
     }
 
     fn revision(
         &self,
-        site: &str,
+        name: &str,
         own: &SiteRevision,
         chain: &[SiteRevision],
-        known: Known,
+        standing: &Standing<'_>,
     ) -> (SiteState, Option<Timestamp>, String) {
-        let begun = own.started.or(own.created);
-        let report = own.available.clone().unwrap_or_default();
-        if own.is_available() {
-            let state = match self.soaking {
-                _ if own.entry.is_rollback => SiteState::RolledBack,
-                Some(wave) if own.entry.batch >= wave => SiteState::Soaking,
-                _ => SiteState::Updated,
-            };
-            return (state, report.since, String::new());
-        }
+        let reported = &own.reported;
+        let (state, message) = (standing.state, own.message().to_owned());
         if own.is_queued() {
-            return match known.is_online {
-                Some(false) => (SiteState::Offline, own.created, String::new()),
-                _ if is_first(own, chain) && own.available.is_some() => {
-                    (SiteState::Window, own.created, report.message)
-                }
-                _ => (SiteState::Queued, own.created, report.message),
+            let is_held = is_first(own, chain) && reported.availability.is_some();
+            let (state, message) = match state {
+                SiteState::Queued if is_held => (SiteState::Window, message),
+                SiteState::Queued => (state, message),
+                _ => (state, String::new()),
             };
+            return (state, reported.created, message);
         }
-        if let Some(failing) = self.failing.iter().find(|failing| failing.name == site) {
-            let why = Report {
-                reason: failing.reason.clone(),
-                message: failing.message.clone(),
-                ..report.clone()
-            };
-            return (SiteState::Failed, report.since, why.why());
+        if own.is_available() {
+            return (state, reported.since, String::new());
         }
-        if let Some(why) = self.failure(own, &report, known.online_since) {
-            return (SiteState::Failed, report.since, why);
+        if let Some(failing) = self.failing.iter().find(|failing| failing.name == name) {
+            let why = why(&failing.reason, &failing.message);
+            return (SiteState::Failed, reported.since, why);
         }
-        let is_offline = known.is_online == Some(false) || report.status == Health::Unknown;
-        if is_offline && own.available.is_some() {
-            return (SiteState::Offline, report.since, report.message);
+        match standing.failure {
+            Some(failure) => {
+                let text = if failure.reason == reasons::PROGRESS_DEADLINE_EXCEEDED {
+                    let deadline = duration(self.lens.deadline.unsigned_abs());
+                    format!("not available after {deadline}: {}", own.why())
+                } else if reported.succeeded.is_some() {
+                    format!("not available any more: {}", own.why())
+                } else {
+                    own.why()
+                };
+                (state, reported.since, text)
+            }
+            None if state == SiteState::Offline => (state, reported.since, message),
+            None => (state, reported.started.or(reported.created), own.why()),
         }
-        (SiteState::InFlight, begun, report.why())
-    }
-
-    /// Why a revision has failed, if it has: judged as the manager does. The manager names twenty.
-    fn failure(
-        &self,
-        own: &SiteRevision,
-        report: &Report,
-        online_since: Option<Timestamp>,
-    ) -> Option<String> {
-        let state = own.state(online_since);
-        let failure = state.failure(self.deadline, online_since, self.now)?;
-        if failure.reason == reasons::PROGRESS_DEADLINE_EXCEEDED {
-            let deadline = duration(self.deadline.unsigned_abs());
-            return Some(format!("not available after {deadline}: {}", report.why()));
-        }
-        if own.succeeded.is_some() {
-            return Some(format!("not available any more: {}", report.why()));
-        }
-        Some(report.why())
     }
 }
 
 /// Whether no other version is ahead of a revision that waits.
 fn is_first(own: &SiteRevision, chain: &[SiteRevision]) -> bool {
-    let mut ahead = chain.iter().filter(|one| {
-        one.number < own.number && !one.is_archived && !one.is_deleting && !one.is_skipped()
-    });
+    let mut ahead = chain
+        .iter()
+        .filter(|one| one.number < own.number && !one.is_over());
     ahead.all(SiteRevision::is_available)
 }
 
@@ -224,32 +147,40 @@ pub(crate) fn runs(chain: &[SiteRevision]) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use baton_apis::SiteDeployment;
+
     use super::*;
-    use crate::sites::fixtures::{Given, NOW};
+    use crate::sites::fixtures::{Given, NOW, deployment};
 
-    const ONLINE: Known = Known {
-        is_online: Some(true),
+    const ONLINE: Site = Site {
+        is_placed: true,
+        is_online: true,
         online_since: None,
-        is_placed: Some(true),
+        is_canary: false,
+        chain: Vec::new(),
     };
-    const OFFLINE: Known = Known {
-        is_online: Some(false),
+    const OFFLINE: Site = Site {
+        is_placed: true,
+        is_online: false,
         online_since: None,
-        is_placed: Some(true),
+        is_canary: false,
+        chain: Vec::new(),
     };
 
-    fn judged(chain: &[Given], known: Known) -> SitePicture {
+    fn judged(chain: &[Given], known: Site) -> SitePicture {
         let failing = [FailingSite {
             name: "listed".to_owned(),
             reason: "ProgressDeadlineExceeded".to_owned(),
             message: "too late".to_owned(),
         }];
+        // Its second wave soaks.
+        let mut deployment: SiteDeployment = serde_json::from_value(deployment("shop")).unwrap();
+        deployment.spec.strategy.progress_deadline = Some("10m".to_owned());
+        let mut status = deployment.status.unwrap();
+        status.conditions[0].reason = reasons::SOAKING.to_owned();
         let rollout = Rollout {
-            number: Some(3),
-            soaking: Some(2),
-            deadline: SignedDuration::from_mins(10),
+            lens: Lens::reported(&deployment.spec, &status, NOW),
             failing: &failing,
-            now: NOW,
         };
         let site = chain.first().map_or("eu-1", |given| given.site.as_str());
         let chain: Vec<_> = chain
@@ -271,7 +202,7 @@ mod tests {
     }
 
     /// A chain, what is known of its site, and how that is judged: the state, what runs there, a part of the message.
-    type Case<'a> = (Vec<Given>, Known, SiteState, Option<&'a str>, &'a str);
+    type Case<'a> = (Vec<Given>, Site, SiteState, Option<&'a str>, &'a str);
 
     #[track_caller]
     fn check(cases: Vec<Case<'_>>) {
@@ -293,8 +224,8 @@ mod tests {
     fn a_site_without_a_revision_that_has_begun_waits() {
         use SiteState::{Leaving, Offline, Queued, ToCome, Window};
         let queued = || new().available("False", reasons::QUEUED, "opens at 02:00");
-        let leaving = Known {
-            is_placed: Some(false),
+        let leaving = Site {
+            is_placed: false,
             ..ONLINE
         };
         let runs = Some("1.1.0");
@@ -364,6 +295,15 @@ mod tests {
                 "",
             ),
         ]);
+    }
+
+    /// The manager gives it nothing, as there is nothing to give.
+    #[test]
+    fn a_site_that_has_the_version_from_an_earlier_rollout_is_updated() {
+        let given = Given::new("eu-1", 1, "1.2.0").rollout(1, 1).started();
+        let fine = judged(&[given.clone().available("True", "Available", "")], ONLINE);
+        assert_eq!((fine.state, fine.wave), (SiteState::Updated, None));
+        assert_eq!(judged(&[probes(given)], ONLINE).state, SiteState::InFlight);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! How a user names a deployment to sites or its application.
 
-use std::fmt;
+use std::{fmt, ops::Deref};
 
-use baton_apis::constants::{BATON_API_VERSION, BATON_GROUP};
-use baton_kubernetes::wire::escape;
+use baton_apis::kinds::{self, Kind};
+use baton_view::chain::target::Target;
 use clap::Args;
 
-use crate::target::{Target, TargetError, bare_kind, check_name, parse_all, parse_one};
+use crate::target::{TargetError, check_name, parse, parse_all, parse_one};
 
 /// The kinds that a user can name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -16,44 +16,22 @@ pub(crate) enum SiteKind {
 }
 
 impl SiteKind {
-    const ALL: [Self; 2] = [Self::Deployment, Self::Application];
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Deployment => "SiteDeployment",
-            Self::Application => "SiteApplication",
-        }
-    }
-
-    /// As in URLs.
-    pub(crate) fn plural(self) -> &'static str {
-        self.names()[1]
-    }
-
-    /// The shortest name that kubectl knows.
-    pub(crate) fn short(self) -> &'static str {
-        self.names()[2]
-    }
-
-    /// All names that kubectl takes for the kind, in lower case and without the group.
-    fn names(self) -> [&'static str; 3] {
-        match self {
-            Self::Deployment => ["sitedeployment", "sitedeployments", "sitedeploy"],
-            Self::Application => ["siteapplication", "siteapplications", "siteapp"],
-        }
-    }
-
     /// The kind of a word such as `sitedeploy` or `siteapplications.baton.run`; `None` for other words.
     pub(crate) fn of_word(word: &str) -> Option<Self> {
-        let word = bare_kind(word, BATON_GROUP);
-        let mut all = Self::ALL.into_iter();
-        all.find(|kind| kind.names().contains(&word.as_str()))
+        let mut all = [Self::Deployment, Self::Application].into_iter();
+        all.find(|kind| kind.is_named_by(word))
     }
+}
 
-    /// URL path of the collection in a namespace.
-    pub(crate) fn path(self, namespace: &str) -> String {
-        let (namespace, plural) = (escape(namespace), self.plural());
-        format!("/apis/{BATON_API_VERSION}/namespaces/{namespace}/{plural}")
+/// The row of the kind in the table of all kinds.
+impl Deref for SiteKind {
+    type Target = Kind;
+
+    fn deref(&self) -> &Kind {
+        match self {
+            Self::Deployment => &kinds::SITE_DEPLOYMENT,
+            Self::Application => &kinds::SITE_APPLICATION,
+        }
     }
 }
 
@@ -94,26 +72,26 @@ impl SiteTarget {
     fn deployment(self) -> Result<Self, TargetError> {
         match self.kind {
             SiteKind::Deployment => Ok(self),
-            SiteKind::Application => Err(TargetError::Site(self.kind.short().to_owned())),
+            SiteKind::Application => Err(TargetError::Site(self.kind.shortest().to_owned())),
         }
     }
 
     /// URL path of the object in a namespace.
     pub(crate) fn path(&self, namespace: &str) -> String {
-        format!("{}/{}", self.kind.path(namespace), escape(&self.name))
+        self.kind.path_of(Some(namespace), &self.name)
     }
 
     /// As kubectl calls the object in what it prints: `sitedeployment.baton.run/shop`.
     pub(crate) fn full(&self) -> String {
-        let kind = self.kind.names()[0];
-        format!("{kind}.{BATON_GROUP}/{}", self.name)
+        let (kind, group) = (self.kind.singular(), self.kind.group);
+        format!("{kind}.{group}/{}", self.name)
     }
 }
 
 /// As it can be typed: `sitedeploy/shop`.
 impl fmt::Display for SiteTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.kind.short(), self.name)
+        write!(f, "{}/{}", self.kind.shortest(), self.name)
     }
 }
 
@@ -150,7 +128,7 @@ impl AnyTarget {
         }
         let each = words.iter().zip(sites).map(|(word, site)| match site {
             Some(site) => Ok(Self::Site(site.deployment()?)),
-            None => Ok(Self::Other(word.parse()?)),
+            None => Ok(Self::Other(parse(word)?)),
         });
         each.collect()
     }

@@ -5,10 +5,10 @@ use baton_apis::{
     conditions::{ABORTED, AVAILABLE, PLACED, PROGRESSING, STALLED, WAITING, reasons},
 };
 use baton_engine::{condition_list::find, texts::collapse_whitespace};
+use baton_view::rollout::Outcome;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 
 use super::read::status;
-use crate::rollout::Outcome;
 
 /// How a rollout over sites is.
 #[derive(Clone, Debug, PartialEq, Eq)]

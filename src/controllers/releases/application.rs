@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use baton_apis::{
-    Application, Release, conditions::shipper::ROLLING_OUT, constants::shipper::LABEL_APP,
+    Application, Release, conditions::shipper::ROLLING_OUT, constants::shipper::LABEL_APP, kinds,
 };
 use baton_engine::conditions::Requeue;
 use baton_kubernetes::collection::Extent;
@@ -17,9 +17,7 @@ use baton_runtime::{
 use baton_typed::key::Key;
 use kube::ResourceExt as _;
 
-use super::{
-    AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, is_permanent, kinds, undecided,
-};
+use super::{AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, is_permanent, undecided};
 use crate::controllers::requests::Requests;
 
 /// As events name the controller (section 9.2 of the contract).
@@ -41,7 +39,7 @@ impl Controller for Applications {
         let stores = &self.base.stores;
         queue.wake_on(&stores.applications.changes, self, |_, change| {
             let application = change.object();
-            application.map(|it| Wake::now(Key::of(kinds::APPLICATION, &**it)))
+            application.map(|it| Wake::now(Key::of(kinds::APPLICATION.name, &**it)))
         });
         queue.wake_on(&stores.releases.changes, self, |_, change| {
             change.object().and_then(|release| owner(release))
@@ -205,6 +203,6 @@ fn owner(release: &Release) -> Option<Wake<Key>> {
         return None;
     };
     let namespace = release.metadata.namespace.as_deref().unwrap_or_default();
-    let is_application = owner.kind == kinds::APPLICATION;
-    is_application.then(|| Wake::now(Key::new(kinds::APPLICATION, namespace, &owner.name)))
+    let is_application = owner.kind == kinds::APPLICATION.name;
+    is_application.then(|| Wake::now(Key::new(kinds::APPLICATION.name, namespace, &owner.name)))
 }

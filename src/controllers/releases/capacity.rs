@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use baton_apis::{CapacityTarget, CapacityTargetStatus, ClusterCapacityTarget};
+use baton_apis::{CapacityTarget, CapacityTargetStatus, ClusterCapacityTarget, kinds};
 use baton_engine::conditions::Requeue;
 use baton_releases::{
     capacity::{Plan, Scale, plan},
@@ -30,7 +30,6 @@ use super::{
     Base, Error,
     app_clusters::{AppClusters, cluster::AppCluster, requests::RequestError},
     debounced::Reported,
-    kinds,
     report::report,
     worked::Worked,
 };
@@ -190,5 +189,5 @@ impl CapacityTargets {
 
 /// The identity of a target.
 fn key(target: &CapacityTarget) -> Key {
-    Key::of(kinds::CAPACITY_TARGET, target)
+    Key::of(kinds::CAPACITY_TARGET.name, target)
 }

@@ -7,6 +7,7 @@
 use baton_apis::{
     InstallationTarget, ObjectSetObject, Release,
     constants::{ANNOTATION_CONTENT, shipper},
+    kinds,
 };
 use baton_engine::slice_parts;
 use baton_releases::chart::{self, Installation};
@@ -16,7 +17,7 @@ use kube::ResourceExt as _;
 use serde_json::json;
 use twox_hash::XxHash64;
 
-use super::{Error, installation::Installations, kinds, scalable::scalable};
+use super::{Error, installation::Installations, scalable::scalable};
 use crate::delivery::slices::NewSlice;
 
 /// The names of the slices, by the phases that they are installed in.
@@ -130,7 +131,7 @@ impl Installations {
                 labels: json!(release.labels()),
                 owner: json!({
                     "apiVersion": shipper::API_VERSION,
-                    "kind": kinds::RELEASE,
+                    "kind": kinds::RELEASE.name,
                     "name": &*key.name,
                     "uid": uid,
                 }),

@@ -13,6 +13,7 @@ use baton_apis::{
         ON_DELETION_HAND_BACK,
         shipper::{self, LABEL_APP},
     },
+    kinds,
 };
 use baton_engine::{chain_names::next_number, conditions::Requeue};
 use baton_kubernetes::collection::Extent;
@@ -45,7 +46,6 @@ use super::{
     AtStep as _, Base, Error, INCOMPLETE,
     charts::ChartSource,
     content::{Content, ContentError},
-    kinds,
 };
 
 /// As events name the controller (section 9.2 of the contract).
@@ -79,7 +79,7 @@ impl Controller for Installations {
         let stores = &self.base.stores;
         queue.wake_on(&stores.installation_targets.changes, self, |_, change| {
             let target = change.object();
-            target.map(|it| Wake::now(Key::of(kinds::INSTALLATION_TARGET, &**it)))
+            target.map(|it| Wake::now(Key::of(kinds::INSTALLATION_TARGET.name, &**it)))
         });
         queue.wake_on(&stores.releases.changes, self, |this, change| {
             if let (Some(old), None) = (&change.old, &change.new) {
@@ -89,7 +89,7 @@ impl Controller for Installations {
             // Its target may have been observed before it.
             let is_new = change.old.is_none();
             let release = change.new.as_ref().filter(|_| is_new);
-            release.map(|it| Wake::now(Key::of(kinds::INSTALLATION_TARGET, &**it)))
+            release.map(|it| Wake::now(Key::of(kinds::INSTALLATION_TARGET.name, &**it)))
         });
         queue.wake_on(self.base.observed.revisions.changes(), self, |_, change| {
             on_revision(change)
@@ -372,7 +372,11 @@ fn on_revision(change: &RecordChange<RevisionKind>) -> Option<Wake<Key>> {
     let of = revision.release.as_ref()?;
     (change.writer != Some(Installations::NAME)).then(|| {
         let namespace = &revision.key.namespace;
-        Wake::now(Key::new(kinds::INSTALLATION_TARGET, namespace, &of.release))
+        Wake::now(Key::new(
+            kinds::INSTALLATION_TARGET.name,
+            namespace,
+            &of.release,
+        ))
     })
 }
 
@@ -387,7 +391,7 @@ fn metadata(key: &Key, target: &InstallationTarget, name: &str, chain: &str) -> 
         "annotations": {ANNOTATION_ON_DELETION: ON_DELETION_HAND_BACK},
         "ownerReferences": [{
             "apiVersion": shipper::API_VERSION,
-            "kind": kinds::INSTALLATION_TARGET,
+            "kind": kinds::INSTALLATION_TARGET.name,
             "name": &*key.name,
             "uid": target.metadata.uid,
             "controller": true,
@@ -403,7 +407,7 @@ mod tests {
     fn a_pass_goes_on_while_its_target_asks_for_the_same() {
         let target = |change: &dyn Fn(&mut Value)| -> InstallationTarget {
             let mut object = json!({
-                "apiVersion": shipper::API_VERSION, "kind": kinds::INSTALLATION_TARGET,
+                "apiVersion": shipper::API_VERSION, "kind": kinds::INSTALLATION_TARGET.name,
                 "metadata": {"name": "web-0", "namespace": "shop", "uid": "u", "resourceVersion": "1"},
                 "spec": {"clusters": ["a", "b"], "canOverride": true},
             });

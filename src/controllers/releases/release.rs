@@ -9,6 +9,7 @@ use baton_apis::{
     Release, ReleaseSpec, StrategyStatus,
     conditions::shipper::{BLOCKED, SCHEDULED, reasons::ROLLOUTS_BLOCKED},
     constants::shipper::{ANNOTATION_BLOCK_OVERRIDE, ANNOTATION_RELEASE_CLUSTERS, LABEL_APP},
+    kinds,
 };
 use baton_engine::conditions::Requeue;
 use baton_kubernetes::collection::Extent;
@@ -35,7 +36,7 @@ use baton_typed::{
 };
 use kube::ResourceExt as _;
 
-use super::{AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, kinds, undecided};
+use super::{AtStep as _, Base, Error, INCOMPLETE, charts::ChartSource, undecided};
 
 /// As events name the controller (section 9.2 of the contract).
 const REPORTER: &str = "release-controller";
@@ -70,7 +71,7 @@ impl Controller for Releases {
             // Without its Application a Release serves for nobody.
             let application = change.object();
             application.map_or_else(Vec::new, |it| {
-                this.leaving(&Key::of(kinds::APPLICATION, &**it))
+                this.leaving(&Key::of(kinds::APPLICATION.name, &**it))
             })
         });
         // A cluster that appears, or takes Releases now, may be what some wait for (W12).
@@ -350,7 +351,7 @@ impl Releases {
         let Some(object) = change.object() else {
             return Vec::new();
         };
-        let own = Key::of(kinds::RELEASE, &**object);
+        let own = Key::of(kinds::RELEASE.name, &**object);
         let mut keys = BTreeSet::from([own.clone()]);
         let application = object.labels().get(LABEL_APP);
         let release = self.base.stores.releases.get(&own.namespace, &own.name);
@@ -358,17 +359,22 @@ impl Releases {
             let siblings = self.siblings(&own, &release);
             let (before, after) = neighbours(&siblings, &order(&release), |it| order(it));
             let near = before.into_iter().chain(after);
-            keys.extend(near.map(|it| Key::of(kinds::RELEASE, &**it)));
+            keys.extend(near.map(|it| Key::of(kinds::RELEASE.name, &**it)));
         } else if let Some(application) = application {
             // It is gone: its neighbours are neighbours of each other now.
             let stores = &self.base.stores;
             let releases = stores
                 .releases
                 .labelled(&own.namespace, LABEL_APP, application);
-            keys.extend(releases.iter().map(|it| Key::of(kinds::RELEASE, &**it)));
+            keys.extend(
+                releases
+                    .iter()
+                    .map(|it| Key::of(kinds::RELEASE.name, &**it)),
+            );
         }
         let wakes = keys.into_iter().map(Wake::now);
-        let application = application.map(|it| Key::new(kinds::APPLICATION, &own.namespace, it));
+        let application =
+            application.map(|it| Key::new(kinds::APPLICATION.name, &own.namespace, it));
         let leaving = application.map(|it| self.leaving(&it));
         wakes.chain(leaving.into_iter().flatten()).collect()
     }
@@ -380,7 +386,7 @@ impl Releases {
         let leaving = releases.iter();
         let leaving = leaving.filter(|it| it.metadata.deletion_timestamp.is_some());
         leaving
-            .map(|it| Wake::now(Key::of(kinds::RELEASE, &**it)))
+            .map(|it| Wake::now(Key::of(kinds::RELEASE.name, &**it)))
             .collect()
     }
 

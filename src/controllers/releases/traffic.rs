@@ -11,6 +11,7 @@ use std::{
 use baton_apis::{
     TrafficTarget, TrafficTargetStatus,
     constants::shipper::{LABEL_APP, LABEL_RELEASE},
+    kinds,
 };
 use baton_engine::conditions::Requeue;
 use baton_releases::{
@@ -35,7 +36,6 @@ use super::{
     Base, Error,
     app_clusters::{AppClusters, cluster::AppCluster, objects::label, requests::RequestError},
     debounced::Reported,
-    kinds,
     report::report,
     worked::Worked,
 };
@@ -274,5 +274,5 @@ async fn shift(
 
 /// The identity of a target.
 fn key(target: &TrafficTarget) -> Key {
-    Key::of(kinds::TRAFFIC_TARGET, target)
+    Key::of(kinds::TRAFFIC_TARGET.name, target)
 }

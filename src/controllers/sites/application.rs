@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use baton_apis::{
     EVERY_VERSION, SiteApplication, SiteApplicationStatus, SiteDeployment,
-    constants::LABEL_SITE_APPLICATION,
+    constants::LABEL_SITE_APPLICATION, kinds,
 };
 use baton_engine::conditions::Requeue;
 use baton_kubernetes::collection::Extent;
@@ -27,7 +27,7 @@ use k8s_openapi::{
 use kube::ResourceExt as _;
 use serde_json::json;
 
-use super::{Base, INCOMPLETE, kinds, owner_reference, versions::Version};
+use super::{Base, INCOMPLETE, owner_reference, versions::Version};
 use crate::{
     controllers::requests::{AtStep as _, Error},
     delivery::{shared::BURST, slices::NewSlice},
@@ -314,7 +314,7 @@ impl SiteApplications {
                 .any(|it| it.snapshot.slices().any(|name| *name == *slice.name))
         };
         let users = applications.iter().filter(|it| is_user(it));
-        let keys = users.map(|it| Key::of(kinds::APPLICATION, &**it));
+        let keys = users.map(|it| Key::of(kinds::SITE_APPLICATION.name, &**it));
         keys.map(|key| Wake::after(BURST, key)).collect()
     }
 }
@@ -332,7 +332,11 @@ fn named(deployment: &SiteDeployment) -> impl Iterator<Item = VersionName<'_>> {
 }
 
 fn key_of(namespace: Option<&str>, application: Option<&String>) -> Option<Key> {
-    Some(Key::new(kinds::APPLICATION, namespace?, application?))
+    Some(Key::new(
+        kinds::SITE_APPLICATION.name,
+        namespace?,
+        application?,
+    ))
 }
 
 /// An application wakes itself when it comes, or is to be another one. A new status is mostly our own.
@@ -347,7 +351,7 @@ fn on_application(change: &Change<SiteApplication>) -> Option<Wake<Key>> {
         }
         _ => true,
     };
-    is_woken.then(|| Wake::now(Key::of(kinds::APPLICATION, &**application)))
+    is_woken.then(|| Wake::now(Key::of(kinds::SITE_APPLICATION.name, &**application)))
 }
 
 /// A deployment wakes the applications whose versions it does not need any more.

@@ -8,12 +8,11 @@ use std::{
     sync::Arc,
 };
 
-use baton_apis::{Cluster, SiteDeployment, SitePlacement, constants::LABEL_SITE_DEPLOYMENT};
+use baton_apis::{Cluster, SiteDeployment, SitePlacement, constants::LABEL_SITE_DEPLOYMENT, kinds};
 use baton_engine::chain_names::{begin, short_hash};
 use baton_fleet::assignments::{Decision, Subject};
-use baton_kubernetes::metadata::number;
 use baton_probes::selector::Labels;
-use baton_sites::placement::Expression;
+use baton_sites::placement::{Expression, record};
 use baton_typed::key::Key;
 use k8s_openapi::{
     api::apps::v1::ControllerRevision,
@@ -21,10 +20,9 @@ use k8s_openapi::{
 };
 use kube::{Api, api::ListParams};
 use parking_lot::Mutex;
-use serde::Deserialize;
 use serde_json::json;
 
-use super::{Base, is_owned_by, owner_reference, uid};
+use super::{Base, owner_reference, uid};
 use crate::controllers::requests::{AtStep as _, Error};
 
 /// Most characters of the name of a deployment in that of its record.
@@ -45,12 +43,6 @@ pub(super) struct Chosen {
     /// Why the choice of the spec cannot be made; then the sites are those that were chosen last, or that have
     /// revisions.
     pub invalid: Option<String>,
-}
-
-/// What a record says.
-#[derive(Deserialize)]
-struct Data {
-    sites: Vec<String>,
 }
 
 /// The choices that were read, by deployment, each with the uid of its record.
@@ -77,9 +69,8 @@ impl Choices {
         {
             return Some(Arc::clone(sites));
         }
-        // One that somebody has spoilt is none.
-        let data = Data::deserialize(&record.data.as_ref()?.0).ok()?;
-        let sites: Sites = Arc::new(data.sites.into_iter().map(Into::into).collect());
+        let named = record::sites(record)?.into_iter();
+        let sites: Sites = Arc::new(named.map(Into::into).collect());
         known.insert(key.clone(), (uid(record).to_owned(), Arc::clone(&sites)));
         Some(sites)
     }
@@ -185,7 +176,7 @@ impl Base {
 
     /// The sites that another deployment has chosen last.
     pub(super) fn chosen_by(&self, choices: &Choices, deployment: &SiteDeployment) -> Sites {
-        let key = Key::of(super::kinds::DEPLOYMENT, deployment);
+        let key = Key::of(kinds::SITE_DEPLOYMENT.name, deployment);
         let records = self.placements_of(&key, deployment);
         let sites = records
             .first()
@@ -200,16 +191,8 @@ impl Base {
         deployment: &SiteDeployment,
     ) -> Vec<Arc<ControllerRevision>> {
         let store = &self.stores.placements;
-        let mut records = store.labelled(&key.namespace, LABEL_SITE_DEPLOYMENT, &key.name);
-        records.retain(|record| {
-            is_owned_by(&**record, uid(deployment)) && record.metadata.deletion_timestamp.is_none()
-        });
-        let version = |record: &ControllerRevision| {
-            let version = record.metadata.resource_version.as_deref();
-            version.map_or(0, number)
-        };
-        records.sort_by_key(|record| std::cmp::Reverse((record.revision, version(record))));
-        records
+        let records = store.labelled(&key.namespace, LABEL_SITE_DEPLOYMENT, &key.name);
+        record::newest_first(records, uid(deployment))
     }
 
     /// The labels of all sites as they are known, which may be a moment old.

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use baton_apis::{conditions::reasons, constants::ANNOTATION_SKIP_TLS_VERIFY};
+use baton_apis::{conditions::reasons, constants::ANNOTATION_SKIP_TLS_VERIFY, url::escape};
 use http::{StatusCode, Uri};
 use k8s_openapi::api::core::v1::Secret;
 use tokio::{
@@ -217,8 +217,8 @@ impl Connector {
         let named = self.secret_name();
         let path = format!(
             "/api/v1/namespaces/{}/secrets/{}",
-            wire::escape(&self.shared.namespace),
-            wire::escape(&self.name)
+            escape(&self.shared.namespace),
+            escape(&self.name)
         );
         let unknown =
             |cause: String| NoCredentials::Unknown(format!("cannot read Secret {named}: {cause}"));

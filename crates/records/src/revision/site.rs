@@ -4,10 +4,9 @@ use std::{collections::HashMap, sync::Arc};
 
 use baton_apis::{
     ObjectSetStatus, SiteEntry,
-    conditions::{AVAILABLE, STARTED, SUCCEEDED, reasons},
     constants::{ANNOTATION_SITE, LABEL_CHAIN},
 };
-use baton_engine::condition_list::{find, find_true};
+use baton_sites::chain::Reported;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde::Deserialize;
@@ -24,23 +23,8 @@ pub struct SiteOf {
     pub entry: Arc<SiteEntry>,
     /// Label of its chain; empty where somebody has taken it away.
     pub chain: Arc<str>,
-    /// How far it is.
-    pub progress: SiteProgress,
-}
-
-/// When a revision of a site got how far.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SiteProgress {
-    /// Since when the condition `Available` has its status.
-    pub available_since: Option<Timestamp>,
-    /// What that condition says, unless it is true.
-    pub message: Option<Arc<str>>,
-    /// When its first phase began.
-    pub started: Option<Timestamp>,
-    /// Whether that one still waits until older workloads have stopped.
-    pub is_stopping: bool,
-    /// When it was available for the first time.
-    pub succeeded: Option<Timestamp>,
+    /// What its conditions say.
+    pub reported: Reported,
 }
 
 #[derive(Default, Deserialize)]
@@ -59,6 +43,7 @@ impl SiteOf {
         kind: RevisionKind,
         labels: &HashMap<String, String>,
         annotations: &HashMap<String, String>,
+        created: Option<Timestamp>,
         status: Option<&RawValue>,
     ) -> Result<Option<Box<Self>>, ReadError> {
         let Some(annotation) = annotations.get(ANNOTATION_SITE) else {
@@ -80,13 +65,13 @@ impl SiteOf {
         Ok(Some(Box::new(Self {
             entry,
             chain: chain.into(),
-            progress: SiteProgress::of(&status.conditions),
+            reported: Reported::of(&status.conditions, created),
         })))
     }
 
     /// Takes a new status in.
     pub(super) fn status_changed(&mut self, status: &ObjectSetStatus) {
-        self.progress = SiteProgress::of(&status.conditions);
+        self.reported = Reported::of(&status.conditions, self.reported.created);
     }
 
     /// Shares memory with another one of its chain.
@@ -96,21 +81,6 @@ impl SiteOf {
         }
         if self.entry == other.entry {
             self.entry.clone_from(&other.entry);
-        }
-    }
-}
-
-impl SiteProgress {
-    fn of(conditions: &[Condition]) -> Self {
-        let started = find_true(conditions, STARTED);
-        let available = find(conditions, AVAILABLE);
-        let unavailable = available.filter(|it| it.status != "True");
-        Self {
-            available_since: available.map(|it| it.last_transition_time.0),
-            message: unavailable.map(|it| it.message.as_str().into()),
-            started: started.map(|it| it.last_transition_time.0),
-            is_stopping: started.is_some_and(|it| it.reason == reasons::STOPPING),
-            succeeded: find_true(conditions, SUCCEEDED).map(|it| it.last_transition_time.0),
         }
     }
 }
@@ -162,18 +132,19 @@ mod tests {
         let mut record = revision(&entry(), &conditions);
         let site = record.site.clone().unwrap();
         assert_eq!((&*site.entry.site, &*site.chain), ("eu", "c"));
-        let expected = SiteProgress {
-            available_since: Some(time(late)),
+        let expected = Reported {
+            availability: Some("Other"),
+            since: Some(time(late)),
             message: Some("of something".into()),
             started: Some(time(early)),
-            is_stopping: false,
             succeeded: Some(time(early)),
+            ..Reported::default()
         };
-        assert_eq!(site.progress, expected);
+        assert_eq!(site.reported, expected);
         let mut stopping = condition("baton.run/Started", "True", early);
         stopping["reason"] = "Stopping".into();
         let stopping = revision(&entry(), &json!([stopping])).site.clone();
-        let stopping = stopping.unwrap().progress;
+        let stopping = stopping.unwrap().reported;
         assert!(stopping.is_stopping && stopping.started.is_some());
         // It is in a chain of its own kind, not of a Release.
         assert_eq!(record.release, None);
@@ -183,11 +154,12 @@ mod tests {
         record
             .set_status(&serde_json::from_value(status).unwrap())
             .unwrap();
-        let expected = SiteProgress {
-            available_since: Some(time(early)),
-            ..SiteProgress::default()
+        let expected = Reported {
+            availability: Some("Available"),
+            since: Some(time(early)),
+            ..Reported::default()
         };
-        assert_eq!(record.site.as_ref().unwrap().progress, expected);
+        assert_eq!(record.site.as_ref().unwrap().reported, expected);
     }
 
     #[test]

@@ -6,10 +6,8 @@ use baton_apis::{FailingSite, SiteCounts};
 use jiff::Timestamp;
 
 use super::{
-    Observed, Revision, RevisionState,
-    failure::Failure,
-    step::AFTERWARDS,
-    view::{Lens, View},
+    Observed, Revision, RevisionState, failure::Failure, lens::Lens, standing::count,
+    step::AFTERWARDS, view::View,
 };
 use crate::text;
 
@@ -108,25 +106,15 @@ impl<'a> Fleet<'a> {
         let View {
             site, is_in_reach, ..
         } = view;
-        let counts = &mut self.counts;
-        counts.sites += 1;
-        counts.offline += i32::from(!site.is_online);
+        count(&view, lens, &mut self.counts);
         self.canaries += usize::from(site.is_canary);
         if view.is_to_come(lens) {
             self.to_come += 1;
             self.to_come_online += usize::from(site.is_online);
         }
-        let is_updated = view.is_updated(lens);
-        let is_available = |state: &RevisionState| matches!(state, RevisionState::Available(_));
-        counts.updated += i32::from(is_updated);
-        counts.queued += i32::from(!is_updated && !view.is_to_come(lens));
         if is_in_reach {
             self.in_reach += 1;
             self.available += usize::from(view.available.is_some());
-            let is_healthy = view
-                .running
-                .is_some_and(|running| is_available(&running.state));
-            counts.healthy += i32::from(is_updated && is_healthy);
             self.add_failure(&view, lens);
             self.add_deadline(&view, lens);
         }
@@ -135,14 +123,9 @@ impl<'a> Fleet<'a> {
     }
 
     fn add_failure(&mut self, view: &View<'a>, lens: &Lens<'_>) {
-        let Some(failure) = view
-            .failed
-            .and_then(|failed| lens.failure(view.site, failed))
-        else {
-            return;
-        };
-        self.counts.failed += 1;
-        if self.failing.len() < MAX_LISTED {
+        if let Some(failure) = view.failure(lens)
+            && self.failing.len() < MAX_LISTED
+        {
             self.failing.push(FailingSite {
                 name: view.name.to_string(),
                 reason: failure.reason.to_owned(),

@@ -4,8 +4,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use baton_apis::{
-    AfterCanary, CanaryStrategy, OnError, RollingStrategy, SiteDeploymentStatus, SiteStrategy,
-    StrategyType, conditions::reasons,
+    AfterCanary, CanaryStrategy, OnError, RollingStrategy, SiteCounts, SiteDeploymentStatus,
+    SiteStrategy, StrategyType, conditions::reasons,
 };
 use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 use proptest::prelude::*;
@@ -13,6 +13,9 @@ use proptest::prelude::*;
 use super::{
     Action, Plan, Revision, RevisionState, Site, Target,
     course::aborted,
+    lens::Lens,
+    standing::{SiteState, Standing, count, standing},
+    view::View,
     world::{self, Outcome, World},
 };
 
@@ -287,11 +290,46 @@ impl Checked {
         }
     }
 
+    /// What is said of single sites, by what was reported, agrees with what the status counts.
+    fn check_standings(&self) {
+        let sample = &self.world.sample;
+        let lens = Lens::reported(&sample.spec, &sample.status, sample.now);
+        let mut counts = SiteCounts::default();
+        for (name, site) in &sample.sites {
+            let Standing {
+                state, revision, ..
+            } = standing(name, site, &lens);
+            assert_eq!(state == SiteState::Leaving, !site.is_placed, "{site:#?}");
+            if !site.is_placed {
+                continue;
+            }
+            let before = counts;
+            count(&View::of(name, site, &lens), &lens, &mut counts);
+            counts.soaking += i32::from(state == SiteState::Soaking);
+            let (updated, queued) = (
+                counts.updated - before.updated,
+                counts.queued - before.queued,
+            );
+            match state {
+                SiteState::Updated | SiteState::Soaking => {
+                    assert_eq!((updated, queued), (1, 0), "{site:#?}");
+                }
+                SiteState::Queued if revision.is_some_and(|it| !it.entry.is_rollback) => {
+                    assert_eq!(updated + queued, 1, "{site:#?}");
+                }
+                SiteState::Failed => assert_eq!(counts.failed, before.failed + 1, "{site:#?}"),
+                _ => {}
+            }
+        }
+        assert_eq!(counts, sample.status.counts);
+    }
+
     /// When nothing changes, plans come to rest, whoever is offline and whatever failed.
     fn rest(&mut self) {
         for _ in 0..20 {
             let plan = self.world.plan();
             if plan.actions.is_empty() && plan.status == *self.world.status() {
+                self.check_standings();
                 return;
             }
             self.plan(usize::MAX);

@@ -15,7 +15,8 @@ use baton_engine::chain_names::{NoNextNumber, next_number};
 use super::{
     Action, Brought, Observed, Revision, RevisionState, Version, VersionName,
     course::{Course, is_withdrawn},
-    view::{Lens, View},
+    lens::Lens,
+    view::View,
 };
 
 /// A revision that a queue is to have.

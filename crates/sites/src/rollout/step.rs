@@ -6,9 +6,9 @@ use jiff::Timestamp;
 use super::{
     course::{Course, Hold},
     fleet::{Batch, Fleet},
+    lens::Lens,
     order::Seed,
     strategy::{self, Strategy, Wave},
-    view::Lens,
 };
 
 /// The batch of sites that come when the rollout is over: they are in no wave.

@@ -2,28 +2,10 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
-
 use super::{
-    Beginning, Revision, RevisionState, Site, VersionName,
-    failure::{Failure, ends},
+    Beginning, Revision, RevisionState, Site, VersionName, failure::Failure, lens::Lens,
     step::AFTERWARDS,
 };
-
-/// What is looked at.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Lens<'a> {
-    /// The rollout and its version; 0 and nothing before the first one.
-    pub(super) rollout: i64,
-    pub(super) version: VersionName<'a>,
-    /// The batch that was under way, as the status before says; 0 when it names none.
-    pub(super) batch: i32,
-    /// Whether the first batch is the sites that labels choose.
-    pub(super) is_first_by_labels: bool,
-    /// How long a revision may take from its beginning on, or since its site is back.
-    pub(super) deadline: SignedDuration,
-    pub(super) now: Timestamp,
-}
 
 /// A placed site.
 #[derive(Clone, Copy, Debug)]
@@ -111,44 +93,17 @@ impl<'a> View<'a> {
             .is_some_and(|running| VersionName::of(&running.entry) == lens.version)
     }
 
+    /// Why the site failed, if that is known now.
+    pub(super) fn failure(&self, lens: &Lens<'_>) -> Option<Failure<'a>> {
+        let failed = self.failed.filter(|_| self.is_in_reach)?;
+        lens.failure(self.site, failed)
+    }
+
     /// Revisions that wait, the oldest first.
     pub(super) fn queue(&self) -> impl Iterator<Item = &'a Revision> + use<'a> {
         let running = self.running.map_or(i64::MIN, |running| running.number);
         let chain = self.site.chain.iter();
         chain.filter(move |revision| revision.number > running && revision.counts())
-    }
-}
-
-impl Lens<'_> {
-    /// Whether the rollout brought its version with this revision.
-    pub(super) fn brought(&self, revision: &Revision) -> bool {
-        let entry = &revision.entry;
-        entry.rollout == self.rollout
-            && !entry.is_rollback
-            && VersionName::of(entry) == self.version
-    }
-
-    /// Whether a revision was refused before it began, and is not asked for any more. It makes way: it would hold those
-    /// behind it for ever.
-    pub(super) fn is_stuck(&self, revision: &Revision, site: &Site) -> bool {
-        let entry = &revision.entry;
-        matches!(revision.state, RevisionState::Failing { .. })
-            && !revision.has_begun()
-            && site.is_online
-            && !entry.is_edit
-            && !entry.is_rollback
-            && VersionName::of(entry) != self.version
-    }
-
-    /// Why a revision of a site failed, if it has.
-    pub(super) fn failure<'r>(&self, site: &Site, revision: &'r Revision) -> Option<Failure<'r>> {
-        let state = &revision.state;
-        state.failure(self.deadline, site.online_since, self.now)
-    }
-
-    /// When a revision of a site that began then has taken too long.
-    pub(super) fn ends(&self, site: &Site, began: Timestamp) -> Timestamp {
-        ends(began, site.online_since, self.deadline)
     }
 }
 

@@ -6,13 +6,17 @@ use baton_apis::constants::{
     ANNOTATION_FORMER_MANAGERS, ANNOTATION_LAST_APPLIED, ANNOTATION_REVISION, FIELD_MANAGER,
     FORMER_FIELD_MANAGERS, LABEL_CACHE, LABEL_CACHE_VALUE,
 };
-use baton_engine::diff::legacy::{entries, former_managers};
-use baton_engine::object::{controller, owner_references, text};
-use baton_engine::{Gvk, ObjectKey};
+use baton_engine::{
+    Gvk, ObjectKey,
+    diff::legacy::{entries, former_managers},
+    object::{controller, owner_references, text},
+};
 use serde_json::{Value, json};
 
-use crate::connect::{Body, Cluster, Write};
-use crate::error::Error;
+use crate::{
+    connect::{Body, Cluster, Write},
+    error::Error,
+};
 
 /// Attempts for an object that changes in between.
 const ROUNDS: usize = 5;

@@ -6,15 +6,14 @@ use baton_apis::{
     LifecycleState,
     conditions::{ARCHIVED, PAUSED},
 };
+use baton_view::chain::{Chain, member::Revision, target::Target};
 
 use super::Holding;
 use crate::{
-    chain::{Chain, Revision},
     commands::pause::{Action, switched},
     connect::Cluster,
     error::Error,
     rollout::watch_until,
-    target::Target,
 };
 
 impl Holding {
@@ -103,7 +102,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::chain::from_objects;
+    use crate::cluster::lists::from_objects;
 
     const API_VERSION: &str = "package-operator.run/v1alpha1";
 

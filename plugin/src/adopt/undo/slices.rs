@@ -2,18 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use baton_apis::constants::{GROUP, LABEL_OBJECT_DEPLOYMENT};
+use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
 use baton_engine::object::{owner_references, text};
+use baton_view::{
+    chain::{Chain, kind::ChainKind},
+    lists::ListQuery,
+    object::text_at,
+};
 use http::Method;
 use serde_json::{Value, json};
 
-use crate::chain::{Chain, read_all};
-use crate::connect::{Body, Cluster, ListQuery};
-use crate::content;
-use crate::error::Error;
-use crate::output::format::text_at;
-use crate::pack::build::LABEL_SLICE_OWNER;
-use crate::target::Kind;
+use crate::{
+    cluster::lists,
+    connect::{Body, Cluster},
+    error::Error,
+    pack::build::LABEL_SLICE_OWNER,
+};
 
 /// Labels whose value is the deployment that a slice was made for: by the manager, and by `pack`.
 const OF_DEPLOYMENT: [&str; 2] = [LABEL_OBJECT_DEPLOYMENT, LABEL_SLICE_OWNER];
@@ -21,12 +25,12 @@ const OF_DEPLOYMENT: [&str; 2] = [LABEL_OBJECT_DEPLOYMENT, LABEL_SLICE_OWNER];
 /// Where the slices of deployments of a kind are.
 pub(super) struct Collection<'a> {
     pub(super) cluster: &'a Cluster,
-    pub(super) kind: Kind,
+    pub(super) kind: ChainKind,
 }
 
 impl Collection<'_> {
     fn path(&self) -> String {
-        content::collection(self.kind, self.cluster.namespace_of(self.kind))
+        self.kind.slice().path(self.cluster.namespace_of(self.kind))
     }
 
     async fn read(&self) -> Result<Vec<Value>, Error> {
@@ -62,7 +66,7 @@ impl Collection<'_> {
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let chains = read_all(
+        let chains = lists::chains(
             self.cluster,
             self.kind,
             self.cluster.namespace_of(self.kind),
@@ -82,12 +86,13 @@ impl Collection<'_> {
 
     /// As kubectl names it.
     pub(super) fn title(&self, slice: &Value) -> String {
-        let kind = if self.kind.is_namespaced() {
-            "objectslice"
-        } else {
-            "clusterobjectslice"
-        };
-        format!("{kind}.{GROUP}/{}", text_at(slice, "/metadata/name"))
+        let kind = self.kind.slice();
+        format!(
+            "{}.{}/{}",
+            kind.singular(),
+            kind.group,
+            text_at(slice, "/metadata/name")
+        )
     }
 
     /// Deletes one in the state that it was read in.
@@ -126,7 +131,7 @@ fn is_made_for(slice: &Value, deployment: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chain::from_objects;
+    use crate::cluster::lists::from_objects;
 
     #[test]
     fn slices_are_known_by_name_or_by_label() {

@@ -5,22 +5,26 @@ use std::collections::BTreeSet;
 use baton_apis::constants::LABEL_OBJECT_DEPLOYMENT;
 use baton_engine::texts::collapse_whitespace;
 use baton_terminal::kubeconfig::{self, ConnectionArgs};
+use baton_view::{
+    chain::{kind::ChainKind, member::Revision, target::Target},
+    lists::ListQuery,
+    object::text_at,
+};
 
 use super::Candidates;
 use crate::{
     applications::target::AppKind,
     args::GlobalArgs,
-    chain::{self, Revision},
-    connect::{Cluster, ListQuery},
+    cluster::lists,
+    connect::Cluster,
     error::Error,
-    output::format::text_at,
     sites::{
         cluster,
         read::deployment,
         record::Records,
         target::{SiteKind, SiteTarget},
     },
-    target::{Kind, Target, parse_all},
+    target::{chain_kind, parse_all},
 };
 
 /// Names of deployments; behind a kind and a slash, names of that kind.
@@ -32,8 +36,8 @@ pub(super) async fn targets(global: &GlobalArgs, last: &str) -> Result<Candidate
         Some((word, _)) if SiteKind::of_word(word).is_some() => {
             return site_targets(global, last).await;
         }
-        Some((word, _)) => (format!("{word}/"), word.parse::<Kind>()?),
-        None => (String::new(), Kind::ObjectDeployment),
+        Some((word, _)) => (format!("{word}/"), chain_kind(word)?),
+        None => (String::new(), ChainKind::ObjectDeployment),
     };
     let cluster = global.connect().await?;
     let path = kind.path(cluster.namespace_of(kind));
@@ -53,7 +57,7 @@ pub(super) async fn applications(global: &GlobalArgs, last: &str) -> Result<Cand
         return Ok(Candidates::new());
     };
     let cluster = global.connect().await?;
-    let path = kind.plural().path(&cluster.namespace);
+    let path = kind.path(Some(&cluster.namespace));
     names(&cluster, &path, &prefix).await
 }
 
@@ -67,7 +71,7 @@ pub(super) async fn site_targets(global: &GlobalArgs, last: &str) -> Result<Cand
         return Ok(Candidates::new());
     };
     let cluster = global.connect().await?;
-    names(&cluster, &kind.path(&cluster.namespace), &prefix).await
+    names(&cluster, &kind.path(Some(&cluster.namespace)), &prefix).await
 }
 
 /// Names of sites.
@@ -130,7 +134,7 @@ pub(super) async fn revisions(global: &GlobalArgs, words: &[String]) -> Result<C
     let cluster = global.connect().await?;
     let mut revisions = of_deployment(&cluster, target).await?;
     if revisions.is_empty() && target.kind.is_none_or(|kind| !kind.is_deployment()) {
-        revisions = chain::read(&cluster, target).await?.revisions;
+        revisions = lists::chain(&cluster, target).await?.revisions;
     }
     revisions.sort_by_key(Revision::number);
     Ok(revisions.iter().filter_map(numbered).collect())
@@ -138,14 +142,11 @@ pub(super) async fn revisions(global: &GlobalArgs, words: &[String]) -> Result<C
 
 /// The revisions that carry the name of a deployment, by one list.
 async fn of_deployment(cluster: &Cluster, target: &Target) -> Result<Vec<Revision>, Error> {
-    let kind = target.kind.unwrap_or(Kind::ObjectDeployment);
+    let kind = target.kind.unwrap_or(ChainKind::ObjectDeployment);
     if !kind.is_deployment() {
         return Ok(Vec::new());
     }
-    let query = ListQuery {
-        labels: Some(format!("{LABEL_OBJECT_DEPLOYMENT}={}", target.name)),
-        ..ListQuery::default()
-    };
+    let query = ListQuery::labelled(format!("{LABEL_OBJECT_DEPLOYMENT}={}", target.name));
     let path = kind.revision().path(cluster.namespace_of(kind));
     let found = cluster.list_at(&path, &query).await?;
     let parsed = found.into_iter().map(Revision::parse);

@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 
 use baton_apis::constants::ANNOTATION_REPAIRS;
 use baton_engine::diff::drift::{Drift, from_annotation};
+use baton_view::{chain::Chain, lists::ListQuery, object::text_at};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Row, State};
 use crate::{
-    chain::Chain,
-    connect::{Cluster, ListQuery},
+    connect::Cluster,
     error::Error,
     events::{Occurrence, Subjects},
-    output::format::text_at,
 };
 
 /// The reason of the events.

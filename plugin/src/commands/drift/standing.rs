@@ -6,16 +6,19 @@ use baton_engine::{
     object::{controller, is_terminating},
     revision::Desired,
 };
+use baton_view::{
+    chain::{Chain, member::Revision},
+    children::{Children, Detail, Found},
+    content::{RevisionContent, WantedRevision},
+    delegates::Delegates,
+};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use super::{Row, State};
 use crate::{
-    chain::{Chain, Revision},
-    children::{Children, Detail, Found},
+    cluster::lists,
     connect::{Cluster, SIDE_BY_SIDE},
-    content::{RevisionContent, Slices, WantedRevision},
-    delegates::Delegates,
     diff::{forecast, live},
     error::Error,
 };
@@ -33,14 +36,14 @@ type Owned<'a> = (&'a Revision, &'a Desired, Option<&'a Value>);
 /// Compares the objects that revisions control, and those that they have lost.
 pub(super) async fn find(cluster: &Cluster, chains: &[Chain]) -> Result<Standing, Error> {
     let revisions = in_force(chains);
-    let slices = Slices::read(cluster, revisions.iter().copied()).await?;
+    let slices = lists::slices(cluster, revisions.iter().copied()).await?;
     let contents: Vec<RevisionContent> = revisions
         .iter()
         .map(|revision| slices.content(revision))
         .collect();
     let wanted: Vec<WantedRevision<'_>> = revisions.iter().copied().zip(&contents).collect();
-    let children = Children::read(cluster, &wanted, Detail::Whole).await?;
-    let delegates = Delegates::read(cluster, &wanted).await?;
+    let children = lists::children(cluster, &wanted, Detail::Whole).await?;
+    let delegates = lists::delegates(cluster, &wanted).await?;
     let mut standing = Standing::default();
     let owned = owned(
         chains,
@@ -199,7 +202,7 @@ fn row(revision: &Revision, desired: &Desired, (drift, remark): (Drift, String))
     Row {
         namespace: desired.key.namespace.clone(),
         object: super::render::object(&desired.key),
-        owner: format!("{}/{}", revision.kind.name(), revision.name()),
+        owner: format!("{}/{}", revision.kind.name, revision.name()),
         drift,
         state: State::Standing(state),
     }
@@ -223,7 +226,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::chain::from_objects;
+    use crate::cluster::lists::from_objects;
+    use baton_view::content::Slices;
 
     fn chain(lifecycle: &str, status: &Value) -> Chain {
         let (version, kind) = ("v1", "ConfigMap");

@@ -1,6 +1,7 @@
 //! Events as lines of one table that goes on.
 
 use baton_terminal::time::age;
+use baton_view::object::text_at;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
@@ -8,7 +9,6 @@ use crate::{
     events::{Occurrence, time},
     output::{
         Output, Paint,
-        format::text_at,
         table::{Cell, Table},
     },
 };

@@ -5,14 +5,16 @@ use std::fmt::Write as _;
 use baton_apis::{CollisionProtection, ObjectSetProbe, Probe, conditions::GENERAL};
 use baton_engine::{revision::Desired, texts::collapse_whitespace};
 use baton_terminal::time::age;
+use baton_view::{
+    chain::member::Revision,
+    content::{Phase, RevisionContent},
+};
 use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, LabelSelector},
     jiff::Timestamp,
 };
 
 use crate::{
-    chain::Revision,
-    content::{Phase, RevisionContent},
     diff::describe as object_name,
     output::{
         Output, Paint,
@@ -67,7 +69,7 @@ fn head(text: &mut String, revision: &Revision, is_current: bool, now: Timestamp
     if let Some(namespace) = revision.namespace() {
         field("Namespace", namespace);
     }
-    field("Kind", revision.kind.name());
+    field("Kind", revision.kind.name);
     let number = revision
         .number()
         .map_or("<none>".to_owned(), |number| number.to_string());
@@ -245,7 +247,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
-    use crate::content::Slices;
+    use baton_view::content::Slices;
 
     const WEB: &str = "
 apiVersion: package-operator.run/v1alpha1

@@ -7,12 +7,12 @@ use baton_engine::{
     Gvk,
     object::{controller, owner_references, text},
 };
+use baton_view::{lists::ListQuery, object::text_at};
 use serde_json::Value;
 
 use crate::{
-    connect::{Cluster, ListQuery},
+    connect::Cluster,
     error::Error,
-    output::format::text_at,
     served::{Served, discover, list_all},
 };
 

@@ -2,23 +2,29 @@
 
 use std::time::Duration;
 
+use baton_view::{
+    chain::{Chain, kind::ChainKind, pick, target::Target},
+    object::text_at,
+    rollout::Outcome,
+};
 use clap::Args;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use crate::{
     args::{GlobalArgs, timeout},
-    chain::{Chain, pick},
     commands::{
         Exit,
         rollback::{Seen, Wanted, arrive, roll},
-        status::render,
     },
     connect::Cluster,
     error::Error,
-    output::{Output, format::text_at, report},
-    rollout::{Outcome, follow_unless_refused, title},
-    target::{Kind, Target},
+    output::{Output, report},
+    rollout::follow_unless_refused,
+    text::{
+        self,
+        rollout::{failure, message, title},
+    },
 };
 
 /// How it goes on after `--apply`.
@@ -82,15 +88,15 @@ impl WaitArgs {
         let (cluster, target) = named(cluster, applied)?;
         let (chain, rollout) = follow_unless_refused(&cluster, &target, self.timeout).await?;
         if rollout.outcome == Outcome::Done {
-            global.output().print(&rollout.message)?;
+            global.output().print(&message(&rollout))?;
             return Ok(Exit::Fine);
         }
         let plain = Output {
             colors: false,
             ..global.output()
         };
-        report(render::text(&chain, &rollout, Timestamp::now(), plain).trim_end());
-        report(&format!("error: {}", rollout.failure(self.timeout)));
+        report(text::status::text(&chain, &rollout, Timestamp::now(), plain).trim_end());
+        report(&format!("error: {}", failure(&rollout, self.timeout)));
         if self.rollback_on_failure {
             let back = self.go_back(&cluster, &target, applied, &before, global);
             let line = back
@@ -145,11 +151,11 @@ impl WaitArgs {
         Ok(match rollout.outcome {
             Outcome::Done => format!(
                 "not rolled out; rolled back to {former}: {}",
-                rollout.message
+                message(&rollout)
             ),
             Outcome::Underway | Outcome::Failed => format!(
                 "not rolled out; the rollback to {former} is written, but {}",
-                rollout.failure(self.timeout)
+                failure(&rollout, self.timeout)
             ),
         })
     }
@@ -170,7 +176,7 @@ fn current(chain: &Chain) -> Before {
 }
 
 fn target(object: &Value) -> Result<Target, Error> {
-    let kind = Kind::of(object).ok_or_else(|| {
+    let kind = ChainKind::of(object).ok_or_else(|| {
         let kind = text_at(object, "/kind");
         Error::Impossible(format!("{kind} cannot be waited for"))
     })?;
@@ -192,7 +198,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::chain::from_objects;
+    use crate::cluster::lists::from_objects;
 
     #[test]
     fn what_was_there_before_is_told_apart() {

@@ -1,6 +1,8 @@
 //! `rollback` of an Application: an older Release's environment as its template, in all clusters.
 
+use baton_apis::kinds;
 use baton_terminal::time::duration;
+use baton_view::rollout::Outcome;
 
 use super::RollbackArgs;
 use crate::{
@@ -11,7 +13,7 @@ use crate::{
         read::{Observed, read},
         state::judge,
         steer::{self, Return, has_arrived},
-        target::{AppKind, AppTarget, Plural},
+        target::{AppKind, AppTarget},
     },
     args::GlobalArgs,
     bars::Bars,
@@ -19,7 +21,6 @@ use crate::{
     connect::{Body, Cluster, Write},
     error::Error,
     output::report,
-    rollout::Outcome,
 };
 
 pub(crate) async fn run(
@@ -117,7 +118,7 @@ async fn roll(
         let Some(patch) = &found.patch else {
             return Ok((observed.target(), found));
         };
-        let url = Plural::Applications.path_of(&cluster.namespace, &observed.name);
+        let url = kinds::APPLICATION.path_of(Some(&cluster.namespace), &observed.name);
         let write = Write::new(Body::JsonPatch, args.dry_run);
         match cluster.write(&url, write, patch).await {
             Ok(_) => return Ok((observed.target(), found)),

@@ -1,6 +1,7 @@
 //! `rollback` of a deployment to sites: an older version for all of them.
 
 use baton_terminal::time::duration;
+use baton_view::rollout::Outcome;
 use k8s_openapi::jiff::Timestamp;
 
 use super::RollbackArgs;
@@ -11,7 +12,6 @@ use crate::{
     connect::{Body, Cluster, Write},
     error::Error,
     output::report,
-    rollout::Outcome,
     sites::{
         bars::{NOUN, bars},
         fleet::Fleet,

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use baton_apis::{Release, ShipperCondition};
 use baton_terminal::time::{age, duration};
+use baton_view::rollout::Outcome;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -27,7 +28,6 @@ use crate::{
         report,
         table::{Cell, Table},
     },
-    rollout::Outcome,
 };
 
 /// Prints the state, with `--watch` the one in which the wait ended.

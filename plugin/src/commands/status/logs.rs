@@ -1,7 +1,7 @@
 //! The last line that the crashed containers of failing workloads have logged.
 
 use anstream::adapter::strip_str;
-use baton_apis::WaitingForObject;
+use baton_apis::{WaitingForObject, url::escape};
 use baton_engine::{
     Gvk, ObjectKey,
     texts::cut,
@@ -10,16 +10,15 @@ use baton_engine::{
 use baton_kubernetes::{
     path,
     pods::{MOST, pods_path},
-    wire::escape,
 };
+use baton_view::{chain::member::Revision, object::text_at};
 use futures::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::{
-    chain::Revision,
     connect::{Cluster, SIDE_BY_SIDE},
     error::Error,
-    output::{Output, format::text_at, table::Table},
+    output::{Output, table::Table},
 };
 
 /// Longest line that is shown, in bytes.

@@ -1,14 +1,18 @@
 //! `status` of many: a line per deployment, with what those that are not rolled out lack.
 
+use baton_view::{
+    chain::{Chain, member::Revision},
+    content::Slices,
+    rollout::{Outcome, Rollout, judge},
+};
 use serde_json::{Value, json};
 
-use super::{StatusArgs, render};
+use super::StatusArgs;
 use crate::{
     args::GlobalArgs,
-    chain::{Chain, Revision},
+    cluster::lists,
     commands::Exit,
     connect::Cluster,
-    content::Slices,
     error::Error,
     output::{
         Paint,
@@ -16,8 +20,8 @@ use crate::{
         objects_none_found, report,
         table::{Cell, Table},
     },
-    rollout::{Outcome, Rollout, judge},
     selection::Selection,
+    text::{rollout::message, status},
 };
 
 /// A chain and what has become of it.
@@ -64,7 +68,7 @@ async fn read(cluster: &Cluster, selection: &Selection) -> Result<Vec<Line>, Err
     let is_open = |chain: &&Chain| judge(chain, &none).outcome != Outcome::Done;
     let open = chains.iter().filter(is_open).filter_map(Chain::subject);
     // Without the right to read them everything but the number of objects is known.
-    let slices = Slices::read(cluster, open).await.unwrap_or_default();
+    let slices = lists::slices(cluster, open).await.unwrap_or_default();
     let line = |chain: Chain| Line::new(chain, &slices);
     Ok(chains.into_iter().map(line).collect())
 }
@@ -95,21 +99,21 @@ impl Line {
     fn verdict(&self) -> Cell {
         match self.rollout.outcome {
             _ if self.is_archived() => Cell::painted(Paint::Dim, "Archived"),
-            Outcome::Done => Cell::painted(Paint::Good, render::verdict(Outcome::Done)),
-            Outcome::Underway => Cell::painted(Paint::Warn, render::verdict(Outcome::Underway)),
-            Outcome::Failed => Cell::painted(Paint::Bad, render::verdict(Outcome::Failed)),
+            Outcome::Done => Cell::painted(Paint::Good, status::verdict(Outcome::Done)),
+            Outcome::Underway => Cell::painted(Paint::Warn, status::verdict(Outcome::Underway)),
+            Outcome::Failed => Cell::painted(Paint::Bad, status::verdict(Outcome::Failed)),
         }
     }
 
     /// Why it is not fine; of what is, that it is paused.
-    fn message(&self) -> &str {
+    fn message(&self) -> String {
         let deployment = self.chain.deployment.as_ref();
         if !self.is_fine() {
-            &self.rollout.message
+            message(&self.rollout)
         } else if deployment.is_some_and(|deployment| deployment.spec.paused) {
-            "paused"
+            "paused".to_owned()
         } else {
-            ""
+            String::new()
         }
     }
 }
@@ -157,14 +161,14 @@ fn table(lines: &[Line], with_namespaces: bool) -> Table {
 fn value(lines: &[Line]) -> Value {
     let values = lines
         .iter()
-        .map(|line| render::value(&line.chain, &line.rollout));
+        .map(|line| status::value(&line.chain, &line.rollout));
     json!({ "chains": values.collect::<Vec<_>>() })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{chain::from_objects, output::Output};
+    use crate::{cluster::lists::from_objects, output::Output};
 
     const API: &str = "package-operator.run/v1alpha1";
 

@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 
 use baton_apis::conditions::GENERAL;
+use baton_sites::rollout::standing::SiteState;
 use baton_terminal::time::duration;
+use baton_view::rollout::Outcome;
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde_json::{Value, json};
 
-use super::{StatusArgs, render::condition_table};
+use super::StatusArgs;
 use crate::{
     args::GlobalArgs,
     bars::Bars,
@@ -20,7 +22,6 @@ use crate::{
         report,
         table::{Cell, Table},
     },
-    rollout::Outcome,
     sites::{
         bars::{NOUN, bars},
         fleet::{Counts, Fleet},
@@ -28,10 +29,10 @@ use crate::{
         overview::Overview,
         read::{Observed, read, status},
         render::about,
-        state::SiteState,
         target::{SiteKind, SiteTarget},
         verdict::{Verdict, judge},
     },
+    text::status::condition_table,
 };
 
 /// Prints the state, with `--watch` the one in which the wait ended.

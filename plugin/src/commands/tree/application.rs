@@ -3,6 +3,7 @@
 use std::future::pending;
 
 use baton_apis::constants::shipper::LABEL_APP;
+use baton_view::tree::ChainPicture;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
@@ -16,17 +17,14 @@ use crate::{
         target::AppTarget,
     },
     args::GlobalArgs,
+    cluster::tree::{LiveTree, Scope, once},
     commands::Exit,
     connect::Cluster,
     error::Error,
     follow::Follow as _,
     output::{Output, format::document},
     selection::Selection,
-    tree::{
-        ChainPicture,
-        read::{LiveTree, Scope, once},
-        render::Style,
-    },
+    text::tree::Style,
 };
 
 /// Shows an Application, or one of its Releases.

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{Resized, TreeArgs, View, fit, out_of_date, show, watch};
 use crate::{
     args::GlobalArgs,
+    cluster::tree::{Scope, once},
     commands::Exit,
     connect::Cluster,
     error::Error,
@@ -24,7 +25,6 @@ use crate::{
         target::{SiteKind, SiteTarget},
         verdict::judge,
     },
-    tree::read::{Scope, once},
 };
 
 /// How many sites are shown one by one where there is little room.

@@ -2,6 +2,7 @@
 
 use baton_apis::{SiteDeployment, conditions};
 use baton_engine::condition_list::find;
+use baton_view::rollout::Outcome;
 
 use super::{Goal, Reached, WaitArgs, finish, judge_condition};
 use crate::{
@@ -10,7 +11,6 @@ use crate::{
     error::Error,
     follow,
     progress::Progress,
-    rollout::Outcome,
     sites::{follow::DeploymentFollower, read::status, target::SiteTarget, verdict::judge},
 };
 

@@ -2,12 +2,13 @@
 
 use baton_engine::{Gvk, object::text};
 use baton_kubernetes::path;
+use baton_view::lists::ListQuery;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use super::{Contents, Going, of_claim, of_definition, of_namespace, of_stateful_set};
 use crate::{
-    connect::{Cluster, Count, ListQuery, SIDE_BY_SIDE},
+    connect::{Cluster, Count, SIDE_BY_SIDE},
     error::Error,
     served::{Served, resource},
 };

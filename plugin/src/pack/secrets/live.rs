@@ -3,16 +3,14 @@
 use baton_apis::constants::GROUP;
 use baton_engine::{ObjectKey, keep::is_kept, object::controller};
 use baton_kubernetes::path;
+use baton_view::{chain::member::Revision, content::RevisionContent, object::text_at};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use crate::{
-    chain::Revision,
     connect::{Cluster, SIDE_BY_SIDE},
-    content::RevisionContent,
     diff::losses::Coming,
     error::Error,
-    output::format::text_at,
     pack::manifest::Manifest,
 };
 
@@ -89,7 +87,7 @@ fn judge_unseen(
             "{title} is in {}/{}, which would delete it with --no-secrets unless it is annotated \
              baton.run/deletion=keep, and that cannot be checked: {why}; nothing was written. Somebody who may read \
              the Secret can apply this",
-            revision.kind.name(),
+            revision.kind.name,
             revision.name(),
         ))),
         None => Ok(format!("whether {title} exists is not known: {why}")),
@@ -126,7 +124,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::{chain::from_objects, content::Slices};
+    use crate::cluster::lists::from_objects;
+    use baton_view::content::Slices;
 
     #[test]
     fn a_secret_that_may_not_be_read_is_looked_for_in_revisions() {

@@ -1,7 +1,6 @@
-use crate::pack::{self, tests::options};
+use crate::pack::{self, documents::InputText, tests::options};
 
 use super::*;
-use crate::pack::documents::InputText;
 
 const NEEDS: &str = "
 apiVersion: v1

@@ -7,6 +7,7 @@ use baton_apis::{
         reasons::{DRAINING, STILL_SERVING},
     },
     constants::shipper::FINALIZER_SERVING,
+    kinds,
 };
 use baton_engine::conditions::Requeue;
 use baton_releases::strategy::departure::{Departure, departure};
@@ -15,7 +16,7 @@ use baton_typed::key::Key;
 use kube::ResourceExt as _;
 
 use super::{Releases, Sync, member, order};
-use crate::controllers::releases::{AtStep as _, Error, kinds};
+use crate::controllers::releases::{AtStep as _, Error};
 
 impl Releases {
     /// Lets nobody delete a Release whose pods serve, or may do so, before others serve in their place.
@@ -95,7 +96,7 @@ impl Releases {
         owners.any(|owner| {
             let applications = &self.base.stores.applications;
             let found = applications.get(&key.namespace, &owner.name);
-            owner.kind == kinds::APPLICATION
+            owner.kind == kinds::APPLICATION.name
                 && found.is_some_and(|it| {
                     it.metadata.uid.as_deref() == Some(&*owner.uid)
                         && it.metadata.deletion_timestamp.is_none()

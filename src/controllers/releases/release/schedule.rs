@@ -6,6 +6,7 @@ use baton_apis::{
     CapacityTarget, CapacityTargetSpec, ClusterCapacityTarget, ClusterTrafficTarget,
     InstallationTarget, InstallationTargetSpec, Release, TrafficTarget, TrafficTargetSpec,
     constants::shipper::{ANNOTATION_RELEASE_CLUSTERS, API_VERSION, LABEL_APP},
+    kinds,
 };
 use baton_releases::{
     capacity::choice::ANNOTATION_WORKLOADS,
@@ -21,7 +22,7 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 
 use super::Releases;
-use crate::controllers::releases::{kinds, scalable::scalable};
+use crate::controllers::releases::scalable::scalable;
 use crate::controllers::requests::Namespaced;
 
 /// A Release with its targets.
@@ -156,10 +157,10 @@ impl Releases {
         };
         let uid = release.metadata.uid.as_deref();
         let mut owners = target.owner_references().iter();
-        if !owners.any(|owner| owner.kind == kinds::RELEASE && Some(&*owner.uid) == uid) {
+        if !owners.any(|owner| owner.kind == kinds::RELEASE.name && Some(&*owner.uid) == uid) {
             return Err(ScheduleError::WrongOwner {
                 kind: kind.to_owned(),
-                owner_kind: kinds::RELEASE.to_owned(),
+                owner_kind: kinds::RELEASE.name.to_owned(),
                 owner: name.clone(),
                 name,
             });
@@ -236,7 +237,7 @@ fn metadata(release: &Release) -> ObjectMeta {
         labels: release.metadata.labels.clone(),
         owner_references: Some(vec![OwnerReference {
             api_version: API_VERSION.to_owned(),
-            kind: kinds::RELEASE.to_owned(),
+            kind: kinds::RELEASE.name.to_owned(),
             name: release.name_any(),
             uid: release.metadata.uid.clone().unwrap_or_default(),
             ..OwnerReference::default()

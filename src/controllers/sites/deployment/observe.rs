@@ -7,9 +7,9 @@ use std::{
 
 use baton_apis::{EVERY_VERSION, SiteDeployment, SiteDeploymentStatus};
 use baton_fleet::inventory::InventorySite;
-use baton_records::revision::RevisionRecord;
+use baton_records::revision::{RevisionRecord, site::SiteOf};
 use baton_sites::{
-    chain::{Reported, beginning, revision_name, state},
+    chain::revision_name,
     overlap::{Claim, Overlap, settle},
     rollout::{
         Observed, Placement, Plan, Revision, Site, Target, Versions, plan,
@@ -157,7 +157,7 @@ impl SiteDeployments {
             if let Some(site) = sites.get_mut(name) {
                 let online_since = site.online_since;
                 site.chain
-                    .push(revision(record, uid(deployment), online_since));
+                    .push(revision(record, of, uid(deployment), online_since));
             }
         }
         for site in sites.values_mut() {
@@ -258,25 +258,18 @@ fn is_own(record: &RevisionRecord, uid: &str) -> bool {
     record.controller.as_deref() == Some(uid)
 }
 
-fn revision(record: &RevisionRecord, uid: &str, online_since: Option<Timestamp>) -> Revision {
-    let site = record.site.as_deref();
-    let progress = site.map(|site| site.progress.clone()).unwrap_or_default();
-    let reported = Reported {
-        is_archived: record.archived,
-        availability: record.availability,
-        since: progress.available_since,
-        message: progress.message.as_ref(),
-        started: progress.started,
-        succeeded: progress.succeeded,
-        created: record.created,
-        online_since,
-    };
+fn revision(
+    record: &RevisionRecord,
+    of: &SiteOf,
+    uid: &str,
+    online_since: Option<Timestamp>,
+) -> Revision {
     Revision {
         name: Arc::clone(&record.key.name),
         number: record.number.unwrap_or(0),
-        entry: site.map(|site| Arc::clone(&site.entry)).unwrap_or_default(),
-        state: state(reported),
-        beginning: beginning(reported, progress.is_stopping),
+        entry: Arc::clone(&of.entry),
+        state: of.reported.state(online_since),
+        beginning: of.reported.beginning(),
         // What somebody else has made under the same name is on its way out.
         is_deleting: record.deleting || !is_own(record, uid),
         is_archiving: record.lifecycle == baton_apis::LifecycleState::Archived,

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use baton_apis::{
     SiteApplication, SiteDeployment,
     constants::{LABEL_SITE_APPLICATION, LABEL_SITE_DEPLOYMENT},
+    kinds,
 };
 use baton_fleet::assignments::AssignmentChange;
 use baton_records::{revision::RevisionKind, store::Change as RecordChange};
@@ -15,7 +16,7 @@ use kube::ResourceExt as _;
 
 use super::SiteDeployments;
 use crate::{
-    controllers::sites::{Stores, kinds, placement::Choices},
+    controllers::sites::{Stores, placement::Choices},
     delivery::shared::BURST,
 };
 
@@ -23,7 +24,7 @@ use crate::{
 const REPORTS: Duration = Duration::from_secs(1);
 
 fn key(deployment: &SiteDeployment) -> Key {
-    Key::of(kinds::DEPLOYMENT, deployment)
+    Key::of(kinds::SITE_DEPLOYMENT.name, deployment)
 }
 
 fn all(deployments: &[Arc<SiteDeployment>], after: Duration) -> Vec<Wake<Key>> {
@@ -117,7 +118,11 @@ pub(super) fn on_revision(stores: &Stores, change: &RecordChange<RevisionKind>) 
         return Vec::new();
     }
     let namespace = &revision.key.namespace;
-    let own = Key::new(kinds::DEPLOYMENT, namespace, &site.entry.deployment);
+    let own = Key::new(
+        kinds::SITE_DEPLOYMENT.name,
+        namespace,
+        &site.entry.deployment,
+    );
     let mut wakes = vec![Wake::after(REPORTS, own)];
     let has_left = match (&change.old, &change.new) {
         (Some(old), Some(new)) => !old.archived && new.archived,

@@ -7,29 +7,29 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use baton_apis::url::escape;
 use baton_engine::{
     Gvk, ObjectKey,
+    names::segment_problem,
     object::{controller, text},
     owners,
     revision::KindScope,
 };
-use baton_kubernetes::discovery::Resource;
 use baton_probes::Probes;
-use futures::{StreamExt as _, stream};
 use serde_json::Value;
 
 use crate::{
-    chain::{Chain, Revision},
-    connect::{Cluster, ListQuery, ListRequest, SIDE_BY_SIDE},
+    chain::{Chain, member::Revision},
     content::{FEW, WantedRevision},
     delegates::Delegates,
-    error::Error,
-    output::format::place,
+    lists::{ListQuery, ListRequest},
+    object::place,
 };
 
 /// How much of the objects is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Detail {
+pub enum Detail {
+    /// All of all objects.
     Whole,
     /// All of the objects of kinds that a probe selects, the metadata of the others.
     AsProbed,
@@ -37,7 +37,7 @@ pub(crate) enum Detail {
 
 /// Objects as they are in the cluster.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Children {
+pub struct Children {
     live: BTreeMap<ObjectKey, Value>,
     /// Kinds that could not be read, by group and kind, and why.
     unreadable: BTreeMap<(String, String), String>,
@@ -45,16 +45,21 @@ pub(crate) struct Children {
 
 /// What is known of an object.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Found<'a> {
+pub enum Found<'a> {
+    /// The object.
     Live(&'a Value),
+    /// It does not exist.
     Missing,
     /// Its kind cannot be read, for this reason.
     Unreadable(&'a str),
 }
 
+/// The controller of an object.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Owner {
+pub enum Owner {
+    /// A revision of the chain.
     Revision {
+        /// Its name.
         name: String,
         /// Its number, once it has one.
         number: Option<i64>,
@@ -63,74 +68,29 @@ pub(crate) enum Owner {
     },
     /// Something else, by kind and name.
     Stranger {
+        /// Its kind.
         kind: String,
+        /// Its name.
         name: String,
     },
+    /// There is none.
     Nobody,
 }
 
 /// The wanted objects of a kind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Collection {
-    pub(crate) gvk: Gvk,
-    pub(crate) keys: BTreeSet<ObjectKey>,
-    pub(crate) metadata_only: bool,
+pub struct Collection {
+    /// The kind.
+    pub gvk: Gvk,
+    /// The objects.
+    pub keys: BTreeSet<ObjectKey>,
+    /// True if their metadata is enough.
+    pub metadata_only: bool,
 }
 
 impl Children {
-    /// Reads the objects that revisions want. Those of phases of a class may be in another cluster and are not looked
-    /// for; see [`Phase::is_here`](crate::content::Phase::is_here).
-    pub(crate) async fn read(
-        cluster: &Cluster,
-        wanted: &[WantedRevision<'_>],
-        detail: Detail,
-    ) -> Result<Self, Error> {
-        Self::read_at("", cluster, wanted, detail).await
-    }
-
-    /// Reads the objects that revisions want in a [`place`](crate::content::Phase::place), which is this cluster.
-    pub(crate) async fn read_at(
-        place: &str,
-        cluster: &Cluster,
-        wanted: &[WantedRevision<'_>],
-        detail: Detail,
-    ) -> Result<Self, Error> {
-        let mut children = Self::default();
-        let mut known = Vec::new();
-        for collection in collections_at(place, wanted, detail) {
-            match cluster.resource(&collection.gvk).await {
-                Ok(Some(resource)) => known.push((collection, resource)),
-                Ok(None) => children.insert_unreadable(&collection.gvk, NOT_SERVED.to_owned()),
-                Err(error) => children.insert_unreadable(&collection.gvk, error.to_string()),
-            }
-        }
-        for step in [Collection::managed, Collection::others] {
-            let mut lists = Vec::new();
-            for (collection, resource) in &known {
-                let sources = step(collection, resource, &children);
-                lists.extend(sources.into_iter().map(|source| async move {
-                    let list = cluster.list_at(&source.path, &source.query).await;
-                    (&collection.gvk, list)
-                }));
-            }
-            let mut lists = stream::iter(lists).buffer_unordered(SIDE_BY_SIDE);
-            while let Some((gvk, list)) = lists.next().await {
-                match list {
-                    Ok(objects) => {
-                        for object in objects {
-                            children.insert(gvk, object);
-                        }
-                    }
-                    Err(error @ Error::Unreachable { .. }) => return Err(error),
-                    Err(error) => children.insert_unreadable(gvk, error.to_string()),
-                }
-            }
-        }
-        Ok(children)
-    }
-
     /// Adds an object of a kind, or replaces it.
-    pub(crate) fn insert(&mut self, gvk: &Gvk, mut object: Value) {
+    pub fn insert(&mut self, gvk: &Gvk, mut object: Value) {
         // Metadata comes as another kind.
         object["apiVersion"] = gvk.api_version().into();
         object["kind"] = gvk.kind.clone().into();
@@ -139,13 +99,14 @@ impl Children {
     }
 
     /// Notes that a kind cannot be read.
-    pub(crate) fn insert_unreadable(&mut self, gvk: &Gvk, why: String) {
+    pub fn insert_unreadable(&mut self, gvk: &Gvk, why: String) {
         let kind = (gvk.group.clone(), gvk.kind.clone());
         self.unreadable.insert(kind, why);
     }
 
     /// What is known of an object.
-    pub(crate) fn find(&self, key: &ObjectKey) -> Found<'_> {
+    #[must_use]
+    pub fn find(&self, key: &ObjectKey) -> Found<'_> {
         let kind = (key.group.clone(), key.kind.clone());
         match self.live.get(key) {
             Some(object) => Found::Live(object),
@@ -158,14 +119,12 @@ impl Children {
 }
 
 /// What [`Found::Unreadable`] says of a kind that the server does not serve.
-pub(crate) const NOT_SERVED: &str = "the API server does not serve this kind";
+pub const NOT_SERVED: &str = "the API server does not serve this kind";
 
-/// What revisions want, by kind. Of phases whose objects are in other clusters nothing.
-pub(crate) fn collections(wanted: &[WantedRevision<'_>], detail: Detail) -> Vec<Collection> {
-    collections_at("", wanted, detail)
-}
-
-fn collections_at(place: &str, wanted: &[WantedRevision<'_>], detail: Detail) -> Vec<Collection> {
+/// What revisions want in a [`place`](crate::content::Phase::place), by kind: in the cluster of the revisions where that
+/// is empty.
+#[must_use]
+pub fn collections(place: &str, wanted: &[WantedRevision<'_>], detail: Detail) -> Vec<Collection> {
     let probed = probed_kinds(wanted);
     let mut by_kind: BTreeMap<Gvk, BTreeSet<ObjectKey>> = BTreeMap::new();
     let phases = wanted.iter().flat_map(|(_, content)| &content.phases);
@@ -189,13 +148,14 @@ fn collections_at(place: &str, wanted: &[WantedRevision<'_>], detail: Detail) ->
 
 impl Collection {
     /// The lists of managed objects that hold the wanted ones. They are always to be read.
-    pub(crate) fn managed(&self, resource: &Resource, _: &Children) -> Vec<ListRequest> {
+    #[must_use]
+    pub fn managed(&self, served: &Served, _: &Children) -> Vec<ListRequest> {
         let keys: BTreeSet<&ObjectKey> = self.keys.iter().collect();
         let query = ListQuery {
             metadata_only: self.metadata_only,
             ..ListQuery::managed()
         };
-        let paths = paths(resource, &keys);
+        let paths = served.paths(&keys);
         let sources = paths.into_keys().map(|path| ListRequest {
             path,
             query: query.clone(),
@@ -205,12 +165,13 @@ impl Collection {
 
     /// Lists for the wanted objects that are not among the managed ones: a few by name, many by one list. The former
     /// is what a list of one name is to a server.
-    pub(crate) fn others(&self, resource: &Resource, managed: &Children) -> Vec<ListRequest> {
+    #[must_use]
+    pub fn others(&self, served: &Served, managed: &Children) -> Vec<ListRequest> {
         let absent =
             |key: &&ObjectKey| !key.name.is_empty() && matches!(managed.find(key), Found::Missing);
         let keys: BTreeSet<&ObjectKey> = self.keys.iter().filter(absent).collect();
         let mut sources = Vec::new();
-        for (path, keys) in paths(resource, &keys) {
+        for (path, keys) in served.paths(&keys) {
             let queries: Vec<ListQuery> = if keys.len() > FEW {
                 vec![ListQuery::default()]
             } else {
@@ -228,30 +189,48 @@ impl Collection {
     }
 }
 
-/// Where objects are listed: per namespace, or all at once where there are many namespaces.
-fn paths<'a>(
-    resource: &Resource,
-    keys: &BTreeSet<&'a ObjectKey>,
-) -> BTreeMap<String, Vec<&'a ObjectKey>> {
-    let namespaces: BTreeSet<&str> = keys.iter().map(|key| key.namespace.as_str()).collect();
-    let everywhere = resource.scope == KindScope::Cluster || namespaces.len() > FEW;
-    let mut paths: BTreeMap<String, Vec<&ObjectKey>> = BTreeMap::new();
-    for key in keys {
-        let path = if everywhere {
-            resource.path()
-        } else if let Ok(path) = resource.path_in(&key.namespace) {
-            path
-        } else {
-            // There is no object of such a kind without a namespace, or in one of such a name.
-            continue;
-        };
-        paths.entry(path).or_default().push(key);
+/// Where the objects of a kind are served.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Served {
+    /// URL path of all of them.
+    pub path: String,
+    /// Their scope.
+    pub scope: KindScope,
+}
+
+impl Served {
+    /// Where objects are listed: per namespace, or all at once where there are many namespaces.
+    fn paths<'a>(&self, keys: &BTreeSet<&'a ObjectKey>) -> BTreeMap<String, Vec<&'a ObjectKey>> {
+        let namespaces: BTreeSet<&str> = keys.iter().map(|key| key.namespace.as_str()).collect();
+        let everywhere = self.scope == KindScope::Cluster || namespaces.len() > FEW;
+        let mut paths: BTreeMap<String, Vec<&ObjectKey>> = BTreeMap::new();
+        for key in keys {
+            let path = if everywhere {
+                self.path.clone()
+            } else if let Some(path) = self.path_in(&key.namespace) {
+                path
+            } else {
+                // There is no object of such a kind without a namespace, or in one of such a name.
+                continue;
+            };
+            paths.entry(path).or_default().push(key);
+        }
+        paths
     }
-    paths
+
+    /// URL path of the objects in a namespace; `None` for one that cannot be.
+    fn path_in(&self, namespace: &str) -> Option<String> {
+        let (prefix, plural) = self.path.rsplit_once('/')?;
+        let namespace = segment_problem(namespace)
+            .is_none()
+            .then(|| escape(namespace))?;
+        Some(format!("{prefix}/namespaces/{namespace}/{plural}"))
+    }
 }
 
 /// The identity of a live object of a kind.
-pub(crate) fn key_of(gvk: &Gvk, object: &Value) -> ObjectKey {
+#[must_use]
+pub fn key_of(gvk: &Gvk, object: &Value) -> ObjectKey {
     let (namespace, name) = place(object);
     ObjectKey {
         group: gvk.group.clone(),
@@ -262,7 +241,8 @@ pub(crate) fn key_of(gvk: &Gvk, object: &Value) -> ObjectKey {
 }
 
 /// Group and kind of what the probes of revisions select.
-pub(crate) fn probed_kinds(wanted: &[WantedRevision<'_>]) -> BTreeSet<(String, String)> {
+#[must_use]
+pub fn probed_kinds(wanted: &[WantedRevision<'_>]) -> BTreeSet<(String, String)> {
     let probes = wanted
         .iter()
         .flat_map(|(revision, _)| revision.spec.availability_probes.iter().flatten());
@@ -274,7 +254,9 @@ pub(crate) fn probed_kinds(wanted: &[WantedRevision<'_>]) -> BTreeSet<(String, S
         .collect()
 }
 
-pub(crate) fn owner(object: &Value, chain: &Chain, delegates: &Delegates) -> Owner {
+/// The controller of a live object.
+#[must_use]
+pub fn owner(object: &Value, chain: &Chain, delegates: &Delegates) -> Owner {
     let Some(reference) = controller(object) else {
         return Owner::Nobody;
     };
@@ -295,7 +277,10 @@ pub(crate) fn owner(object: &Value, chain: &Chain, delegates: &Delegates) -> Own
 }
 
 /// The probes of a revision, to be evaluated for many objects.
-pub(crate) fn compile(revision: &Revision) -> Result<Probes, String> {
+///
+/// # Errors
+/// If one of them cannot be compiled.
+pub fn compile(revision: &Revision) -> Result<Probes, String> {
     let specs = revision.spec.availability_probes.as_deref();
     Probes::compile(specs.unwrap_or_default()).map_err(|error| error.to_string())
 }
@@ -333,27 +318,25 @@ mod tests {
                 }],
             },
         });
-        from_objects(Vec::new(), vec![set]).remove(0)
+        from_objects(Vec::new(), vec![set]).0.remove(0)
     }
 
-    fn resource(plural: &str) -> Resource {
-        Resource {
-            prefix: if plural == "deployments" {
-                "/apis/apps/v1"
-            } else {
-                "/api/v1"
-            }
-            .to_owned(),
-            plural: plural.to_owned(),
+    fn resource(plural: &str) -> Served {
+        let prefix = if plural == "deployments" {
+            "/apis/apps/v1"
+        } else {
+            "/api/v1"
+        };
+        Served {
+            path: format!("{prefix}/{plural}"),
             scope: KindScope::Namespaced,
-            watchable: true,
         }
     }
 
     fn plan(chain: &Chain) -> Vec<Collection> {
         let revision = &chain.revisions[0];
         let content = Slices::default().content(revision);
-        collections(&[(revision, &content)], Detail::AsProbed)
+        collections("", &[(revision, &content)], Detail::AsProbed)
     }
 
     #[test]

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Chain, Revision};
-use crate::target::Kind;
+use super::{Chain, kind::ChainKind, member::Revision};
 
 /// Groups revisions by `previous`, in both directions and over any number of steps.
 pub(super) fn group(revisions: Vec<Revision>) -> Vec<Chain> {
-    type Id = (Kind, String, String);
+    type Id = (ChainKind, String, String);
     let id = |revision: &Revision, name: &str| -> Id {
         let namespace = revision.namespace().unwrap_or_default();
         (revision.kind, namespace.to_owned(), name.to_owned())

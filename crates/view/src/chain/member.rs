@@ -9,30 +9,35 @@ use k8s_openapi::{
     apimachinery::pkg::apis::meta::v1::{Condition, ObjectMeta, OwnerReference},
     jiff::Timestamp,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::target::{Kind, Target};
+use super::{kind::ChainKind, target::Target};
 
 /// An object of one of our kinds.
 #[derive(Clone, Debug)]
-pub(crate) struct Member<S, T> {
+pub struct Member<S, T> {
     /// Which kind, of those with this spec.
-    pub(crate) kind: Kind,
-    pub(crate) metadata: ObjectMeta,
-    pub(crate) spec: S,
-    pub(crate) status: T,
+    pub kind: ChainKind,
+    /// Its metadata.
+    pub metadata: ObjectMeta,
+    /// Its spec.
+    pub spec: S,
+    /// Its status; the default one where nothing was reported.
+    pub status: T,
     /// All of it, as the server has it.
-    pub(crate) object: Value,
+    pub object: Value,
 }
 
 /// An `ObjectDeployment` or `ClusterObjectDeployment`.
-pub(crate) type Deployment = Member<ObjectDeploymentSpec, ObjectDeploymentStatus>;
+pub type Deployment = Member<ObjectDeploymentSpec, ObjectDeploymentStatus>;
 
 /// An `ObjectSet` or `ClusterObjectSet`.
-pub(crate) type Revision = Member<ObjectSetSpec, ObjectSetStatus>;
+pub type Revision = Member<ObjectSetSpec, ObjectSetStatus>;
 
-pub(crate) trait Reported {
+/// A status with conditions.
+pub trait Reported {
+    /// The conditions.
     fn conditions(&self) -> &[Condition];
 }
 
@@ -53,7 +58,11 @@ where
     S: for<'de> Deserialize<'de> + Default,
     T: for<'de> Deserialize<'de> + Default + Reported,
 {
-    pub(crate) fn parse(object: Value) -> Result<Self, serde_json::Error> {
+    /// Reads an object as the server returned it.
+    ///
+    /// # Errors
+    /// If it is of another kind, or not as the kind is.
+    pub fn parse(object: Value) -> Result<Self, serde_json::Error> {
         use serde::de::Error as _;
         let name = || {
             let text = |pointer| object.pointer(pointer).and_then(Value::as_str);
@@ -63,7 +72,7 @@ where
                 text("/metadata/name").unwrap_or("without a name")
             )
         };
-        let kind = Kind::of(&object)
+        let kind = ChainKind::of(&object)
             .ok_or_else(|| serde_json::Error::custom(format!("{} is none of our kinds", name())))?;
         let parts = Parts::<S, T>::deserialize(&object).map_err(|error| {
             serde_json::Error::custom(format!("{} is left out: {error}", name()))
@@ -77,42 +86,58 @@ where
         })
     }
 
-    pub(crate) fn name(&self) -> &str {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
         self.metadata.name.as_deref().unwrap_or_default()
     }
 
-    pub(crate) fn uid(&self) -> &str {
+    /// Its UID.
+    #[must_use]
+    pub fn uid(&self) -> &str {
         self.metadata.uid.as_deref().unwrap_or_default()
     }
 
     /// Its namespace; `None` for a cluster-scoped one.
-    pub(crate) fn namespace(&self) -> Option<&str> {
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
         self.metadata.namespace.as_deref()
     }
 
-    pub(crate) fn path(&self) -> String {
+    /// Its URL path.
+    #[must_use]
+    pub fn path(&self) -> String {
         self.kind.path_of(self.namespace(), self.name())
     }
 
     /// As it can be typed: `od/web`, `os/web-1`.
-    pub(crate) fn target(&self) -> Target {
+    #[must_use]
+    pub fn target(&self) -> Target {
         Target::new(self.kind, self.name())
     }
 
-    pub(crate) fn is_deleting(&self) -> bool {
+    /// True while it is being deleted.
+    #[must_use]
+    pub fn is_deleting(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
 
-    pub(crate) fn annotation(&self, key: &str) -> Option<&str> {
+    /// The value of an annotation.
+    #[must_use]
+    pub fn annotation(&self, key: &str) -> Option<&str> {
         let annotations = self.metadata.annotations.as_ref()?;
         annotations.get(key).map(String::as_str)
     }
 
-    pub(crate) fn condition(&self, type_: &str) -> Option<&Condition> {
+    /// The condition of a type.
+    #[must_use]
+    pub fn condition(&self, type_: &str) -> Option<&Condition> {
         find(self.status.conditions(), type_)
     }
 
-    pub(crate) fn is_true(&self, type_: &str) -> bool {
+    /// True if the condition of a type is.
+    #[must_use]
+    pub fn is_true(&self, type_: &str) -> bool {
         is_true(self.status.conditions(), type_)
     }
 }
@@ -128,7 +153,8 @@ struct Parts<S, T> {
 
 impl Deployment {
     /// Whether the status describes the present spec: every own condition carries the present generation.
-    pub(crate) fn is_observed(&self) -> bool {
+    #[must_use]
+    pub fn is_observed(&self) -> bool {
         let own = [conditions::AVAILABLE, conditions::PROGRESSING];
         own.iter().all(|type_| {
             self.condition(type_)
@@ -139,20 +165,26 @@ impl Deployment {
 
 impl Revision {
     /// Its number, once it has one.
-    pub(crate) fn number(&self) -> Option<i64> {
+    #[must_use]
+    pub fn number(&self) -> Option<i64> {
         self.spec.revision.filter(|number| *number != 0)
     }
 
-    pub(crate) fn is_archived(&self) -> bool {
+    /// True if it is archived, or is to be.
+    #[must_use]
+    pub fn is_archived(&self) -> bool {
         self.spec.lifecycle_state == LifecycleState::Archived || self.is_true(conditions::ARCHIVED)
     }
 
     /// Whether it was available once with all of its objects.
-    pub(crate) fn has_succeeded(&self) -> bool {
+    #[must_use]
+    pub fn has_succeeded(&self) -> bool {
         self.is_true(conditions::SUCCEEDED)
     }
 
-    pub(crate) fn state(&self) -> State {
+    /// What it is doing.
+    #[must_use]
+    pub fn state(&self) -> State {
         if self.is_deleting() {
             State::Deleting
         } else if self.is_true(conditions::ARCHIVED) {
@@ -171,47 +203,57 @@ impl Revision {
     }
 
     /// Why it was made, as its maker noted in [`ANNOTATION_CHANGE_CAUSE`].
-    pub(crate) fn change_cause(&self) -> Option<&str> {
+    #[must_use]
+    pub fn change_cause(&self) -> Option<&str> {
         self.annotation(ANNOTATION_CHANGE_CAUSE)
             .filter(|cause| !cause.is_empty())
     }
 
-    pub(crate) fn created(&self) -> Option<Timestamp> {
+    /// When it was created.
+    #[must_use]
+    pub fn created(&self) -> Option<Timestamp> {
         self.metadata.creation_timestamp.as_ref().map(|time| time.0)
     }
 
-    pub(crate) fn controller(&self) -> Option<&OwnerReference> {
+    /// The reference to its controller.
+    #[must_use]
+    pub fn controller(&self) -> Option<&OwnerReference> {
         let owners = self.metadata.owner_references.as_deref();
         let mut owners = owners.unwrap_or_default().iter();
         owners.find(|owner| owner.controller == Some(true))
     }
 
     /// The names in `spec.previous`.
-    pub(crate) fn previous(&self) -> impl Iterator<Item = &str> {
+    pub fn previous(&self) -> impl Iterator<Item = &str> {
         let previous = self.spec.previous.iter().flatten();
         previous.map(|previous| previous.name.as_str())
     }
 }
 
 /// What a revision is doing, in the order in which one reads it off.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub enum State {
     /// Nobody has reported on it yet.
+    #[default]
     Pending,
     /// All objects are written and pass their probes.
     Available,
+    /// Some objects are missing or fail their probes.
     NotReady,
+    /// Nothing is written.
     Paused,
     /// Its objects are being torn down.
     Archiving,
     /// Its objects are gone or handed over.
     Archived,
+    /// It is being deleted.
     Deleting,
 }
 
 impl State {
     /// For people, as in the column STATE.
-    pub(crate) fn as_str(self) -> &'static str {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
             Self::Available => "Available",

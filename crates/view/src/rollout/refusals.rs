@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use baton_apis::conditions::{self, reasons};
-use tokio::time::Instant;
+use jiff::Timestamp;
 
 use crate::chain::Chain;
 
@@ -15,13 +15,13 @@ const STANDS_AFTER: Duration = Duration::from_secs(35);
 
 /// Since when something has been refused without a break.
 #[derive(Debug, Default)]
-pub(crate) struct Refusals {
-    since: Option<(String, Instant)>,
+pub struct Refusals {
+    since: Option<(String, Timestamp)>,
 }
 
 impl Refusals {
     /// Whether what a chain wants is refused, and was so for long enough.
-    pub(crate) fn stand(&mut self, chain: &Chain, now: Instant) -> bool {
+    pub fn stand(&mut self, chain: &Chain, now: Timestamp) -> bool {
         let Some(refused) = refused(chain) else {
             self.since = None;
             return false;
@@ -84,7 +84,7 @@ mod tests {
             "metadata": {"name": "web-1", "namespace": "shop", "uid": "u", "generation": generation},
             "spec": {"revision": 1}, "status": {"conditions": [condition]},
         });
-        from_objects(Vec::new(), vec![set]).remove(0)
+        from_objects(Vec::new(), vec![set]).0.remove(0)
     }
 
     fn deployment(condition: &Value) -> Chain {
@@ -94,12 +94,12 @@ mod tests {
             "spec": {"selector": {}, "template": {"metadata": {}, "spec": {}}},
             "status": {"conditions": [condition]},
         });
-        from_objects(vec![object], Vec::new()).remove(0)
+        from_objects(vec![object], Vec::new()).0.remove(0)
     }
 
     #[test]
     fn a_refusal_stands_once_the_manager_has_tried_again() {
-        let start = Instant::now();
+        let start = Timestamp::UNIX_EPOCH;
         let seconds = |seconds| start + Duration::from_secs(seconds);
         let collision = revision(1, &condition("Available", "CollisionDetected", 1));
         let preflight = revision(1, &condition("Available", "PreflightError", 1));

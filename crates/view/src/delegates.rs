@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use baton_apis::{conditions::AVAILABLE, constants::API_VERSION};
+use baton_apis::{conditions::AVAILABLE, kinds};
 use baton_engine::{
     condition_list::find_current,
     delegated::names,
@@ -13,66 +13,56 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use serde_json::Value;
 
 use crate::{
-    chain::{Chain, Revision},
-    connect::{Cluster, ListRequest},
+    chain::{Chain, member::Revision},
     content::{Phase, WantedRevision, identity},
-    error::Error,
-    output::format::text_at,
+    lists::ListRequest,
+    object::text_at,
 };
 
 /// The `ObjectSetPhases` of some namespaces, or those of the cluster scope.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Delegates {
+pub struct Delegates {
     known: BTreeMap<(String, String), Delegate>,
     unreadable: Option<String>,
 }
 
 /// An `ObjectSetPhase` or a `ClusterObjectSetPhase`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Delegate {
-    pub(crate) kind: String,
-    pub(crate) name: String,
-    pub(crate) uid: String,
+pub struct Delegate {
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
     /// UID of what controls it, or nothing.
-    pub(crate) controller: Option<String>,
+    pub controller: Option<String>,
     /// What controls it, for people.
-    pub(crate) controlled_by: String,
-    pub(crate) is_deleting: bool,
+    pub controlled_by: String,
+    /// True while it is being deleted.
+    pub is_deleting: bool,
     /// The condition `Available`, if it speaks of the object as it is now.
-    pub(crate) available: Option<Condition>,
+    pub available: Option<Condition>,
 }
 
 /// What is known of the object of a phase.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum DelegateState<'a> {
+pub enum DelegateState<'a> {
     /// It exists and is controlled by the revision.
     Own(&'a Delegate),
+    /// It exists and is controlled by something else.
     Foreign(&'a Delegate),
+    /// It does not exist.
     Missing,
     /// They cannot be read, for this reason.
     Unreadable(&'a str),
 }
 
 impl Delegates {
-    /// Reads those of revisions; no request when they have no delegated phases.
-    pub(crate) async fn read(
-        cluster: &Cluster,
-        wanted: &[WantedRevision<'_>],
-    ) -> Result<Self, Error> {
-        let mut delegates = Self::default();
-        for source in sources(wanted) {
-            match cluster.list_at(&source.path, &source.query).await {
-                Ok(found) => found.iter().for_each(|object| delegates.insert(object)),
-                Err(error @ Error::Unreachable { .. }) => return Err(error),
-                Err(error) => delegates.insert_unreadable(error.to_string()),
-            }
-        }
-        Ok(delegates)
-    }
-
     /// What is named as the controller of the objects of a revision's phase: the revision, or the object that stands
     /// for the phase.
-    pub(crate) fn controller(&self, revision: &Revision, phase: &Phase) -> Identity {
+    #[must_use]
+    pub fn controller(&self, revision: &Revision, phase: &Phase) -> Identity {
         let identity = identity(revision);
         if !phase.is_delegated() {
             return identity;
@@ -90,23 +80,17 @@ impl Delegates {
         }
     }
 
-    /// What the controller of a revision's phase has reported of it, in a few words.
-    pub(crate) fn report(&self, revision: &Revision, phase: &Phase) -> Option<String> {
-        let DelegateState::Own(own) = self.find(revision, &phase.name) else {
-            return None;
-        };
-        let available = own.available.as_ref()?;
-        Some(match available.status.as_str() {
-            "True" => "its phase object says that it is available".to_owned(),
-            _ => format!(
-                "its phase object says {}: {}",
-                available.reason, available.message
-            ),
-        })
+    /// The condition `Available` that the controller of a revision's phase has reported.
+    #[must_use]
+    pub fn available(&self, revision: &Revision, phase: &Phase) -> Option<&Condition> {
+        match self.find(revision, &phase.name) {
+            DelegateState::Own(own) => own.available.as_ref(),
+            _ => None,
+        }
     }
 
     /// Adds one, as the server returned it.
-    pub(crate) fn insert(&mut self, object: &Value) {
+    pub fn insert(&mut self, object: &Value) {
         let delegate = Delegate::read(object);
         let namespace = text_at(object, "/metadata/namespace").to_owned();
         self.known
@@ -114,12 +98,13 @@ impl Delegates {
     }
 
     /// Notes that they cannot be read.
-    pub(crate) fn insert_unreadable(&mut self, why: String) {
+    pub fn insert_unreadable(&mut self, why: String) {
         self.unreadable = Some(why);
     }
 
     /// The object of a revision's phase.
-    pub(crate) fn find(&self, revision: &Revision, phase: &str) -> DelegateState<'_> {
+    #[must_use]
+    pub fn find(&self, revision: &Revision, phase: &str) -> DelegateState<'_> {
         let names = names(revision.name(), phase);
         let get = |name: &String| {
             let namespace = revision.namespace().unwrap_or_default().to_owned();
@@ -139,7 +124,8 @@ impl Delegates {
 
     /// The revision of a chain whose phase has a UID. Where phases cannot be read, the revision's status
     /// decides.
-    pub(crate) fn revision_of<'a>(&self, uid: &str, chain: &'a Chain) -> Option<&'a Revision> {
+    #[must_use]
+    pub fn revision_of<'a>(&self, uid: &str, chain: &'a Chain) -> Option<&'a Revision> {
         let known = self.known.values().find(|delegate| delegate.uid == uid);
         let controller = known.and_then(|delegate| delegate.controller.as_deref());
         let of_status = |revision: &&Revision| {
@@ -179,15 +165,14 @@ impl Delegate {
 }
 
 /// Where the `ObjectSetPhases` of revisions are; nowhere for those without delegated phases.
-pub(crate) fn sources(wanted: &[WantedRevision<'_>]) -> BTreeSet<ListRequest> {
+#[must_use]
+pub fn sources(wanted: &[WantedRevision<'_>]) -> BTreeSet<ListRequest> {
     let delegating = wanted
         .iter()
         .filter(|(_, content)| content.phases.iter().any(Phase::is_delegated));
     let paths = delegating.map(|(revision, _)| match revision.namespace() {
-        Some(namespace) => {
-            format!("/apis/{API_VERSION}/namespaces/{namespace}/objectsetphases")
-        }
-        None => format!("/apis/{API_VERSION}/clusterobjectsetphases"),
+        None => kinds::CLUSTER_OBJECT_SET_PHASE.path(None),
+        namespace => kinds::OBJECT_SET_PHASE.path(namespace),
     });
     paths.map(ListRequest::all).collect()
 }
@@ -220,7 +205,7 @@ mod tests {
             "spec": {"revision": 1},
             "status": {"remotePhases": [{"name": "web-1-a", "uid": "p1"}]},
         });
-        from_objects(Vec::new(), vec![set]).remove(0)
+        from_objects(Vec::new(), vec![set]).0.remove(0)
     }
 
     #[test]

@@ -1,84 +1,96 @@
-//! The picture of chains that `tree` shows: revisions, their phases and objects, with live health and
-//! owners.
+//! The picture of chains: revisions, their phases and objects, with live health and owners.
 //!
-//! [`mod@read`] reads what it is made of, [`build`] makes it, [`unhealthy`] leaves out what is fine, [`render`] makes a
-//! text of it.
+//! [`build`] makes it, [`unhealthy`] leaves out what is fine.
 
-pub(crate) mod build;
-pub(crate) mod read;
-pub(crate) mod render;
-mod unhealthy;
+pub mod build;
+pub mod unhealthy;
 
 use serde::Serialize;
 
+use crate::chain::member::State;
+
+/// A deployment with its revisions, or revisions without a deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ChainPicture {
+pub struct ChainPicture {
     /// The deployment; `None` for revisions that stand alone.
-    pub(crate) deployment: Option<DeploymentPicture>,
+    pub deployment: Option<DeploymentPicture>,
     /// Its namespace; `None` for a cluster-scoped one.
-    pub(crate) namespace: Option<String>,
-    pub(crate) revisions: Vec<RevisionPicture>,
+    pub namespace: Option<String>,
+    /// The newest first.
+    pub revisions: Vec<RevisionPicture>,
 }
 
+/// A deployment.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct DeploymentPicture {
-    pub(crate) kind: String,
-    pub(crate) name: String,
+pub struct DeploymentPicture {
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
     /// Status of its condition `Available`; `Unknown` while there is none.
-    pub(crate) available: Health,
-    pub(crate) paused: bool,
-    pub(crate) deleting: bool,
+    pub available: Health,
+    /// True if it is paused.
+    pub paused: bool,
+    /// True while it is being deleted.
+    pub deleting: bool,
     /// What is to be said about it; empty when all is well.
-    pub(crate) message: String,
+    pub message: String,
     /// What can be typed for it, such as `od/web`.
     #[serde(skip)]
-    pub(crate) target: String,
+    pub target: String,
 }
 
+/// A revision with what it wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct RevisionPicture {
-    pub(crate) kind: String,
-    pub(crate) name: String,
+pub struct RevisionPicture {
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
     /// Number, once it has one.
-    pub(crate) revision: Option<i64>,
+    pub revision: Option<i64>,
     /// What it is doing, in one word.
-    pub(crate) state: &'static str,
+    pub state: State,
     /// How many of its objects are healthy and its own.
-    pub(crate) healthy: usize,
-    pub(crate) objects: usize,
+    pub healthy: usize,
+    /// How many objects it wants.
+    pub objects: usize,
     /// What is to be said about it as a whole; empty when its objects say it all.
-    pub(crate) message: String,
+    pub message: String,
     /// The Release of Shipper's that it installs, if it is of one.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) release: Option<String>,
+    pub release: Option<String>,
     /// The version of an application that it brings to a site, if it does.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) version: Option<String>,
+    pub version: Option<String>,
     /// In the order in which they roll out; `None` for an archived one that was not looked at.
-    pub(crate) phases: Option<Vec<PhasePicture>>,
+    pub phases: Option<Vec<PhasePicture>>,
 }
 
+/// A phase of a revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct PhasePicture {
-    pub(crate) name: String,
+pub struct PhasePicture {
+    /// Its name.
+    pub name: String,
     /// Which controller runs it; empty for the revision's own.
-    pub(crate) class: String,
+    pub class: String,
     /// How many of its objects are healthy and its revision's. Where they cannot be read from here, all of them are
     /// when the phase is available.
-    pub(crate) healthy: usize,
+    pub healthy: usize,
     /// What is to be said about it as a whole.
-    pub(crate) message: String,
+    pub message: String,
     /// What stands for it where another controller runs it, if that exists.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) delegate: Option<DelegatePicture>,
-    pub(crate) objects: Vec<ObjectPicture>,
+    pub delegate: Option<DelegatePicture>,
+    /// Its objects, in order.
+    pub objects: Vec<ObjectPicture>,
     /// How many more it has that are not shown.
     #[serde(skip_serializing_if = "is_zero")]
-    pub(crate) hidden: usize,
+    pub hidden: usize,
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -88,76 +100,101 @@ fn is_zero(number: &usize) -> bool {
 
 impl PhasePicture {
     /// How many objects it has, shown or not.
-    pub(crate) fn total(&self) -> usize {
+    #[must_use]
+    pub fn total(&self) -> usize {
         self.objects.len() + self.hidden
     }
 }
 
+/// The object that stands for a delegated phase.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct DelegatePicture {
-    pub(crate) kind: String,
-    pub(crate) name: String,
+pub struct DelegatePicture {
+    /// Its kind.
+    pub kind: String,
+    /// Its name.
+    pub name: String,
     /// Status of its condition `Available`.
-    pub(crate) available: Health,
-    pub(crate) reason: String,
+    pub available: Health,
+    /// Reason of that condition.
+    pub reason: String,
 }
 
+/// An object of a revision.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct ObjectPicture {
+pub struct ObjectPicture {
     /// API group, empty for the core group.
-    pub(crate) group: String,
-    pub(crate) kind: String,
+    pub group: String,
+    /// Its kind.
+    pub kind: String,
     /// Namespace, empty for cluster-scoped objects.
-    pub(crate) namespace: String,
-    pub(crate) name: String,
-    pub(crate) healthy: Health,
-    pub(crate) owner: OwnerPicture,
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// What the probes of the revision say of it.
+    pub healthy: Health,
+    /// Its controller.
+    pub owner: OwnerPicture,
     /// Why it is not healthy, and what else is to be said about it.
-    pub(crate) message: String,
+    pub message: String,
 }
 
+/// The result of probes, or the status of a condition.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub(crate) enum Health {
+pub enum Health {
+    /// All probes pass.
     True,
+    /// At least one does not.
     False,
     /// At least one cannot be decided, or nothing is known of the object.
     #[default]
     Unknown,
 }
 
+/// The controller of an object.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "type")]
-pub(crate) enum OwnerPicture {
+pub enum OwnerPicture {
+    /// The revision that wants it.
     ThisRevision {
         /// Its number, once it has one.
         revision: Option<i64>,
+        /// Its name.
         name: String,
     },
+    /// Another revision of the chain.
     OtherRevision {
         /// Its number, once it has one.
         revision: Option<i64>,
+        /// Its name.
         name: String,
     },
+    /// Something else.
     Stranger {
+        /// Its kind.
         kind: String,
+        /// Its name.
         name: String,
     },
     /// The object exists and has no controller.
     Nobody,
+    /// The object does not exist.
     Missing,
     /// The controller of the phase's class, perhaps in another cluster.
     Delegated {
+        /// The class.
         class: String,
     },
+    /// The object cannot be read.
     #[default]
     Unknown,
 }
 
 impl ObjectPicture {
     /// Whether it counts for its revision: what another one has is none of its objects, however well it does.
-    pub(crate) fn is_ready(&self) -> bool {
+    #[must_use]
+    pub fn is_ready(&self) -> bool {
         let is_own = matches!(
             self.owner,
             OwnerPicture::ThisRevision { .. } | OwnerPicture::Delegated { .. }
@@ -167,7 +204,9 @@ impl ObjectPicture {
 }
 
 impl Health {
-    pub(crate) fn as_str(self) -> &'static str {
+    /// As conditions have it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
             Self::False => "False",
@@ -176,7 +215,8 @@ impl Health {
     }
 
     /// The status of a condition; an absent one is unknown.
-    pub(crate) fn of_status(status: Option<&str>) -> Self {
+    #[must_use]
+    pub fn of_status(status: Option<&str>) -> Self {
         match status {
             Some("True") => Self::True,
             Some("False") => Self::False,

@@ -1,8 +1,11 @@
 //! From the picture to text: branches, aligned columns, messages wrapped beside or below their row.
 
 use baton_engine::texts::collapse_whitespace;
+use baton_view::{
+    chain::member::State,
+    tree::{ChainPicture, Health, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture},
+};
 
-use super::{ChainPicture, Health, ObjectPicture, OwnerPicture, PhasePicture, RevisionPicture};
 use crate::output::{
     Output, Paint,
     table::{Cell, Table},
@@ -113,8 +116,8 @@ pub(crate) fn revision(revision: &RevisionPicture, namespace: Option<&str>, styl
         None => "revision ".to_owned(),
     };
     let paint = match revision.state {
-        "Available" => Paint::Good,
-        "NotReady" | "Pending" => Paint::Warn,
+        State::Available => Paint::Good,
+        State::NotReady | State::Pending => Paint::Warn,
         _ => Paint::Dim,
     };
     let healthy = if revision.phases.is_some() {
@@ -127,7 +130,7 @@ pub(crate) fn revision(revision: &RevisionPicture, namespace: Option<&str>, styl
         name = name.and(Paint::Accent, format!(" (version {version})"));
     }
     Node {
-        name: name.and(paint, format!(" {}", revision.state)),
+        name: name.and(paint, format!(" {}", revision.state.as_str())),
         cells: vec![healthy, Cell::default()],
         message: revision.message.clone(),
         children: revision
@@ -235,9 +238,12 @@ pub(crate) fn place(node: Node, branch: &str, below: &str, style: &Branches, tab
 }
 
 #[cfg(test)]
+mod unhealthy;
+
+#[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tree::DeploymentPicture;
+    use baton_view::tree::DeploymentPicture;
 
     fn object(name: &str, healthy: Health, owner: OwnerPicture, message: &str) -> ObjectPicture {
         ObjectPicture {
@@ -280,7 +286,7 @@ mod tests {
                 RevisionPicture {
                     name: "web-2".to_owned(),
                     revision: Some(2),
-                    state: "NotReady",
+                    state: State::NotReady,
                     healthy: 1,
                     objects: 2,
                     phases: Some(vec![PhasePicture {
@@ -294,7 +300,7 @@ mod tests {
                 RevisionPicture {
                     name: "web-1".to_owned(),
                     revision: Some(1),
-                    state: "Archived",
+                    state: State::Archived,
                     ..RevisionPicture::default()
                 },
             ],

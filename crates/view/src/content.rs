@@ -12,71 +12,69 @@ use baton_engine::{
     revision as engine,
     revision::{Delivery, Desired, prepare},
 };
-use baton_kubernetes::path;
-use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
-use crate::{
-    chain::Revision,
-    connect::{Cluster, ListQuery, SIDE_BY_SIDE},
-    error::Error,
-    output::format::place,
-    target::Kind,
-};
+use crate::{chain::member::Revision, object::place};
 
 /// Up to so many objects of a collection are read one by one; more, and the collection is listed.
-pub(crate) const FEW: usize = 8;
+pub const FEW: usize = 8;
 
+/// The phases of a revision, and what they want.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct RevisionContent {
+pub struct RevisionContent {
     /// In the order in which they roll out.
-    pub(crate) phases: Vec<Phase>,
+    pub phases: Vec<Phase>,
 }
 
 /// A revision with what it wants.
-pub(crate) type WantedRevision<'a> = (&'a Revision, &'a RevisionContent);
+pub type WantedRevision<'a> = (&'a Revision, &'a RevisionContent);
 
 /// A phase and what it wants.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Phase {
+pub struct Phase {
     /// Name; several phases of a revision may have the same.
-    pub(crate) name: String,
+    pub name: String,
     /// Which controller runs it; empty for the revision's own.
-    pub(crate) class: String,
+    pub class: String,
     /// Inline objects and then those of slices, completed as the manager writes them.
-    pub(crate) objects: Vec<Desired>,
+    pub objects: Vec<Desired>,
     /// Slices that it names and that do not exist.
-    pub(crate) missing_slices: Vec<String>,
+    pub missing_slices: Vec<String>,
 }
 
 impl Phase {
     /// Whether another controller writes its objects, through an `ObjectSetPhase`.
-    pub(crate) fn is_delegated(&self) -> bool {
+    #[must_use]
+    pub fn is_delegated(&self) -> bool {
         !self.class.is_empty()
     }
 
     /// How its objects get to where they belong. Of a class that the manager does not serve nothing is known, so they
     /// are taken to be elsewhere.
-    pub(crate) fn delivery(&self) -> Delivery {
+    #[must_use]
+    pub fn delivery(&self) -> Delivery {
         delivery(&self.class)
     }
 
     /// Where its objects are: nothing for the cluster of its revision, else the class that delivers them.
-    pub(crate) fn place(&self) -> &str {
+    #[must_use]
+    pub fn place(&self) -> &str {
         if self.is_here() { "" } else { &self.class }
     }
 
     /// Whether its objects are in the cluster of its revision, where they can be read.
-    pub(crate) fn is_here(&self) -> bool {
+    #[must_use]
+    pub fn is_here(&self) -> bool {
         self.delivery() != Delivery::Remote
     }
 }
 
 /// The classes of phases that Baton serves, for people.
-pub(crate) const SERVED: &str = "Baton serves the classes default and cluster.NAME";
+pub const SERVED: &str = "Baton serves the classes default and cluster.NAME";
 
 /// Whether Baton serves a class; others are served by whoever does, and by nobody while nobody does.
-pub(crate) fn is_served(class: &str) -> bool {
+#[must_use]
+pub fn is_served(class: &str) -> bool {
     class.is_empty() || class == CLASS_DEFAULT || class.starts_with(CLASS_CLUSTER_PREFIX)
 }
 
@@ -90,51 +88,28 @@ fn delivery(class: &str) -> Delivery {
 
 impl RevisionContent {
     /// All objects with their phases, in order.
-    pub(crate) fn placed(&self) -> impl Iterator<Item = (&Phase, &Desired)> {
+    pub fn placed(&self) -> impl Iterator<Item = (&Phase, &Desired)> {
         let phases = self.phases.iter();
         phases.flat_map(|phase| phase.objects.iter().map(move |object| (phase, object)))
     }
 
-    pub(crate) fn objects(&self) -> impl Iterator<Item = &Desired> {
+    /// All objects, in order.
+    pub fn objects(&self) -> impl Iterator<Item = &Desired> {
         self.phases.iter().flat_map(|phase| &phase.objects)
     }
 }
 
 /// The slices that some revisions name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Slices {
+pub struct Slices {
     by_name: BTreeMap<(String, String), Vec<ObjectSetObject>>,
     /// Those that deployments have made for large phases of their templates, as the server has their objects.
     made: BTreeMap<(String, String), Value>,
 }
 
 impl Slices {
-    /// Reads the slices of revisions; no request when they name none.
-    pub(crate) async fn read<'a>(
-        cluster: &Cluster,
-        revisions: impl IntoIterator<Item = &'a Revision>,
-    ) -> Result<Self, Error> {
-        let mut wanted: BTreeMap<(Kind, Option<&str>), BTreeSet<String>> = BTreeMap::new();
-        for revision in revisions {
-            let names = revision.spec.phases.iter().flatten();
-            let names = names.flat_map(|phase| phase.slices.iter().cloned());
-            wanted
-                .entry((revision.kind, revision.namespace()))
-                .or_default()
-                .extend(names);
-        }
-        let mut slices = Self::default();
-        for ((kind, namespace), names) in wanted {
-            let collection = collection(kind, namespace);
-            for slice in read_some(cluster, &collection, &names, &ListQuery::default()).await? {
-                slices.insert(slice);
-            }
-        }
-        Ok(slices)
-    }
-
     /// Adds one, as the server returned it.
-    pub(crate) fn insert(&mut self, mut slice: Value) {
+    pub fn insert(&mut self, mut slice: Value) {
         let place = place(&slice);
         let objects = slice["objects"].take();
         if slice["metadata"]["labels"]
@@ -148,7 +123,8 @@ impl Slices {
     }
 
     /// A revision with the objects inline that were so in the template that its deployment made it of.
-    pub(crate) fn inlined(&self, revision: &Revision) -> Value {
+    #[must_use]
+    pub fn inlined(&self, revision: &Revision) -> Value {
         let mut object = revision.object.clone();
         let phases = object
             .pointer_mut("/spec/phases")
@@ -182,7 +158,8 @@ impl Slices {
     }
 
     /// How many objects a revision wants; `None` where a slice is missing, or was not read.
-    pub(crate) fn count(&self, revision: &Revision) -> Option<usize> {
+    #[must_use]
+    pub fn count(&self, revision: &Revision) -> Option<usize> {
         let phases = revision.spec.phases.iter().flatten();
         let counts = phases.map(|phase| {
             let in_slice = |name| Some(self.get(revision.namespace(), name)?.len());
@@ -193,7 +170,8 @@ impl Slices {
     }
 
     /// What a revision wants. Slices that were not read count as missing.
-    pub(crate) fn content(&self, revision: &Revision) -> RevisionContent {
+    #[must_use]
+    pub fn content(&self, revision: &Revision) -> RevisionContent {
         let engine = engine::Revision {
             identity: identity(revision),
             number: revision.number().unwrap_or_default(),
@@ -209,7 +187,8 @@ impl Slices {
 
     /// What phases want that are not a revision's yet, such as those of a template. `revision` gives
     /// the scope, the namespace and the number that the objects are completed with.
-    pub(crate) fn resolve(
+    #[must_use]
+    pub fn resolve(
         &self,
         revision: &engine::Revision,
         namespace: Option<&str>,
@@ -243,9 +222,10 @@ impl Slices {
 }
 
 /// A revision as its objects name it.
-pub(crate) fn identity(revision: &Revision) -> Identity {
+#[must_use]
+pub fn identity(revision: &Revision) -> Identity {
     Identity {
-        kind: revision.kind.name().to_owned(),
+        kind: revision.kind.name.to_owned(),
         namespace: revision.namespace().unwrap_or_default().to_owned(),
         name: revision.name().to_owned(),
         uid: revision.uid().to_owned(),
@@ -253,50 +233,19 @@ pub(crate) fn identity(revision: &Revision) -> Identity {
     }
 }
 
-/// Path of the slices of revisions of a kind.
-pub(crate) fn collection(kind: Kind, namespace: Option<&str>) -> String {
-    let path = kind.path(namespace);
-    let root = path
-        .rsplit_once('/')
-        .map_or(path.as_str(), |(root, _)| root);
-    let plural = if kind.is_namespaced() {
-        "objectslices"
-    } else {
-        "clusterobjectslices"
-    };
-    format!("{root}/{plural}")
-}
-
-/// Reads those objects of a collection that have one of the names: a few one by one, many by a list.
-pub(crate) async fn read_some(
-    cluster: &Cluster,
-    collection: &str,
-    names: &BTreeSet<String>,
-    query: &ListQuery,
-) -> Result<Vec<Value>, Error> {
-    if names.len() > FEW {
-        let mut found = cluster.list_at(collection, query).await?;
-        found.retain(|object| {
-            let name = object.pointer("/metadata/name").and_then(Value::as_str);
-            name.is_some_and(|name| names.contains(name))
-        });
-        return Ok(found);
+/// The names of the slices of revisions, by the URL path of their collection.
+#[must_use]
+pub fn slices<'a>(
+    revisions: impl IntoIterator<Item = &'a Revision>,
+) -> BTreeMap<String, BTreeSet<String>> {
+    let mut wanted: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    for revision in revisions {
+        let names = revision.spec.phases.iter().flatten();
+        let names = names.flat_map(|phase| phase.slices.iter().cloned());
+        let path = revision.kind.slice().path(revision.namespace());
+        wanted.entry(path).or_default().extend(names);
     }
-    let reads = names.iter().map(|name| {
-        // What no object can be named does not exist.
-        let path = path::object(collection, name).ok();
-        async move {
-            match path {
-                Some(path) => cluster.get_at(&path).await,
-                None => Ok(None),
-            }
-        }
-    });
-    let found = stream::iter(reads).buffered(SIDE_BY_SIDE);
-    found
-        .try_filter_map(|object| async { Ok(object) })
-        .try_collect()
-        .await
+    wanted
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Chains: a deployment with its revisions, or revisions that name each other in `previous`.
 //!
-//! [`assemble`] is pure. [`read`] and [`read_all`] list what it needs: one list per kind, however long
-//! the chains are.
+//! Two lists are enough for all chains of a namespace, however long they are.
 
 mod group;
-mod member;
+pub mod kind;
+pub mod member;
+pub mod target;
 
 use std::collections::BTreeMap;
 
@@ -13,35 +14,38 @@ use baton_engine::deployment::{
     slices::instead_of_objects,
     template::{has_labels, hash, metadata_digest, same_content},
 };
+use serde::Deserialize;
 use serde_json::Value;
 
-use self::group::group;
-pub(crate) use self::member::{Deployment, Revision, State};
-use crate::{
-    connect::Cluster,
-    error::Error,
-    output::report_once,
-    target::{Kind, Target},
+use self::{
+    group::group,
+    kind::ChainKind,
+    member::{Deployment, Member, Reported, Revision},
+    target::Target,
 };
 
+/// A deployment with its revisions, or revisions that belong together.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Chain {
+pub struct Chain {
     /// What the revisions were made from; `None` where people or programs made them one by one.
-    pub(crate) deployment: Option<Deployment>,
+    pub deployment: Option<Deployment>,
     /// By number, lowest first. Those without a number yet come last, oldest first.
-    pub(crate) revisions: Vec<Revision>,
+    pub revisions: Vec<Revision>,
     /// The name of the revision that the user asked for, where that was no deployment.
-    pub(crate) named: Option<String>,
+    pub named: Option<String>,
 }
 
 impl Chain {
-    pub(crate) fn revision_kind(&self) -> Option<Kind> {
+    /// The kind of its revisions; `None` while it has neither these nor a deployment.
+    #[must_use]
+    pub fn revision_kind(&self) -> Option<ChainKind> {
         let deployment = self.deployment.as_ref().map(|d| d.kind.revision());
         deployment.or_else(|| self.revisions.first().map(|revision| revision.kind))
     }
 
     /// Its namespace; `None` for a cluster-scoped one.
-    pub(crate) fn namespace(&self) -> Option<&str> {
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
         match &self.deployment {
             Some(deployment) => deployment.namespace(),
             None => self.revisions.first().and_then(Revision::namespace),
@@ -49,7 +53,8 @@ impl Chain {
     }
 
     /// What it is called: the deployment, or else the newest revision.
-    pub(crate) fn target(&self) -> Option<Target> {
+    #[must_use]
+    pub fn target(&self) -> Option<Target> {
         match &self.deployment {
             Some(deployment) => Some(deployment.target()),
             None => self.newest().map(Revision::target),
@@ -57,13 +62,15 @@ impl Chain {
     }
 
     /// The revision with the highest number.
-    pub(crate) fn newest(&self) -> Option<&Revision> {
+    #[must_use]
+    pub fn newest(&self) -> Option<&Revision> {
         self.revisions.last()
     }
 
     /// The revision that the deployment wants: the newest one if its content equals the template. Of a
     /// chain without a deployment, the newest one.
-    pub(crate) fn current(&self) -> Option<&Revision> {
+    #[must_use]
+    pub fn current(&self) -> Option<&Revision> {
         let newest = self.newest()?;
         match &self.deployment {
             Some(deployment) if !is_made_from(newest, deployment) => None,
@@ -71,24 +78,31 @@ impl Chain {
         }
     }
 
-    pub(crate) fn by_number(&self, number: i64) -> Option<&Revision> {
+    /// The revision of a number.
+    #[must_use]
+    pub fn by_number(&self, number: i64) -> Option<&Revision> {
         self.revisions
             .iter()
             .find(|revision| revision.number() == Some(number))
     }
 
-    pub(crate) fn by_name(&self, name: &str) -> Option<&Revision> {
+    /// The revision of a name.
+    #[must_use]
+    pub fn by_name(&self, name: &str) -> Option<&Revision> {
         self.revisions
             .iter()
             .find(|revision| revision.name() == name)
     }
 
-    pub(crate) fn by_uid(&self, uid: &str) -> Option<&Revision> {
+    /// The revision of a UID.
+    #[must_use]
+    pub fn by_uid(&self, uid: &str) -> Option<&Revision> {
         self.revisions.iter().find(|revision| revision.uid() == uid)
     }
 
     /// The revision that the user asked for: the named one, else the current one.
-    pub(crate) fn subject(&self) -> Option<&Revision> {
+    #[must_use]
+    pub fn subject(&self) -> Option<&Revision> {
         match &self.named {
             Some(name) => self.by_name(name),
             None => self.current(),
@@ -96,12 +110,13 @@ impl Chain {
     }
 
     /// The deployment, if that is what the user asked for; `None` for one of its revisions.
-    pub(crate) fn asked_deployment(&self) -> Option<&Deployment> {
+    #[must_use]
+    pub fn asked_deployment(&self) -> Option<&Deployment> {
         self.deployment.as_ref().filter(|_| self.named.is_none())
     }
 
     /// Whether it is the chain of a deployment, or has a revision, of this kind and name.
-    fn has(&self, kind: Kind, name: &str) -> bool {
+    fn has(&self, kind: ChainKind, name: &str) -> bool {
         if kind.is_deployment() {
             let deployment = self.deployment.as_ref();
             deployment
@@ -111,14 +126,16 @@ impl Chain {
         }
     }
 
-    pub(crate) fn newest_first(&self) -> impl Iterator<Item = &Revision> {
+    /// Its revisions, the highest number first.
+    pub fn newest_first(&self) -> impl Iterator<Item = &Revision> {
         self.revisions.iter().rev()
     }
 }
 
 /// Whether a revision is what a deployment's template asks for, by the manager's own rules: same content, and the same
 /// metadata of the template, or labels where no digest of the metadata was kept.
-pub(crate) fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
+#[must_use]
+pub fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool {
     let template = &deployment.spec.template;
     let same_metadata = match revision.annotation(ANNOTATION_TEMPLATE_METADATA) {
         Some(digest) => {
@@ -160,7 +177,8 @@ pub(crate) fn is_made_from(revision: &Revision, deployment: &Deployment) -> bool
 /// # Guarantees
 /// Every deployment and every revision is in exactly one chain. Chains come in the order of
 /// namespaces and names, those of deployments before the others.
-pub(crate) fn assemble(deployments: Vec<Deployment>, revisions: Vec<Revision>) -> Vec<Chain> {
+#[must_use]
+pub fn assemble(deployments: Vec<Deployment>, revisions: Vec<Revision>) -> Vec<Chain> {
     let mut chains: Vec<Chain> = deployments
         .into_iter()
         .map(|deployment| Chain {
@@ -214,46 +232,33 @@ fn place(chain: &Chain) -> (String, String) {
     )
 }
 
-/// The chain of what a user named: a deployment with all of its revisions, or all revisions of the
-/// chain that a revision is in.
-pub(crate) async fn read(cluster: &Cluster, target: &Target) -> Result<Chain, Error> {
-    let kind = target.candidates()[0];
-    let chains = read_all(cluster, kind, cluster.namespace_of(kind)).await?;
-    pick(chains, target).ok_or_else(|| not_found(target, cluster.namespace_of(kind)))
-}
-
-/// All chains of the scope of a kind, in a namespace or, where it is `None`, in all of them.
-pub(crate) async fn read_all(
-    cluster: &Cluster,
-    kind: Kind,
-    namespace: Option<&str>,
-) -> Result<Vec<Chain>, Error> {
-    let (deployments, revisions) = futures::join!(
-        cluster.list(kind.deployment(), namespace),
-        cluster.list(kind.revision(), namespace),
+/// As [`assemble`], from what lists return, with what cannot be parsed and is left out.
+#[must_use]
+pub fn from_objects(
+    deployments: Vec<Value>,
+    revisions: Vec<Value>,
+) -> (Vec<Chain>, Vec<serde_json::Error>) {
+    let mut left_out = Vec::new();
+    let chains = assemble(
+        parse(deployments, &mut left_out),
+        parse(revisions, &mut left_out),
     );
-    let (deployments, revisions) = (deployments?, revisions?);
-    Ok(from_objects(deployments, revisions))
+    (chains, left_out)
 }
 
-/// As [`assemble`], from what lists return. What cannot be parsed is reported on standard error and left out.
-pub(crate) fn from_objects(deployments: Vec<Value>, revisions: Vec<Value>) -> Vec<Chain> {
-    // A watch parses the same objects after every change.
-    let warn = |error: serde_json::Error| report_once(&format!("warning: {error}"));
-    assemble(
-        deployments
-            .into_iter()
-            .filter_map(|object| Deployment::parse(object).map_err(warn).ok())
-            .collect(),
-        revisions
-            .into_iter()
-            .filter_map(|object| Revision::parse(object).map_err(warn).ok())
-            .collect(),
-    )
+fn parse<S, T>(objects: Vec<Value>, left_out: &mut Vec<serde_json::Error>) -> Vec<Member<S, T>>
+where
+    S: for<'de> Deserialize<'de> + Default,
+    T: for<'de> Deserialize<'de> + Default + Reported,
+{
+    let parsed = objects.into_iter().map(Member::parse);
+    let fine = parsed.filter_map(|it| it.map_err(|error| left_out.push(error)).ok());
+    fine.collect()
 }
 
 /// The chain of what a user named, among chains of its namespace and scope.
-pub(crate) fn pick(mut chains: Vec<Chain>, target: &Target) -> Option<Chain> {
+#[must_use]
+pub fn pick(mut chains: Vec<Chain>, target: &Target) -> Option<Chain> {
     let (index, kind) = position(&chains, target)?;
     let mut chain = chains.swap_remove(index);
     if !kind.is_deployment() {
@@ -263,25 +268,12 @@ pub(crate) fn pick(mut chains: Vec<Chain>, target: &Target) -> Option<Chain> {
 }
 
 /// Which of the chains has what a user named, and of what kind that is.
-pub(crate) fn position(chains: &[Chain], target: &Target) -> Option<(usize, Kind)> {
+#[must_use]
+pub fn position(chains: &[Chain], target: &Target) -> Option<(usize, ChainKind)> {
     target.candidates().into_iter().find_map(|kind| {
         let has = |chain: &Chain| chain.has(kind, &target.name);
         Some((chains.iter().position(has)?, kind))
     })
-}
-
-/// As kubectl says it.
-pub(crate) fn not_found(target: &Target, namespace: Option<&str>) -> Error {
-    let kinds = target.candidates();
-    let kinds: Vec<&str> = kinds.iter().map(|kind| kind.plural()).collect();
-    let place = namespace.map_or_else(String::new, |namespace| {
-        format!(" in namespace {namespace:?}")
-    });
-    Error::NotFound(format!(
-        "{} {:?} not found{place}",
-        kinds.join(" or "),
-        target.name
-    ))
 }
 
 #[cfg(test)]
@@ -335,7 +327,7 @@ mod tests {
 
     #[test]
     fn revisions_belong_to_the_deployment_that_controls_them() {
-        let chains = from_objects(
+        let (chains, _) = from_objects(
             vec![deployment("web", "d1"), deployment("api", "d2")],
             vec![
                 set("web-b", 2, "d1", &["web-a"]),
@@ -358,7 +350,7 @@ mod tests {
 
     #[test]
     fn standalone_revisions_are_linked_in_both_directions() {
-        let chains = from_objects(
+        let (chains, _) = from_objects(
             Vec::new(),
             vec![
                 set("c", 3, "", &["b"]),
@@ -391,9 +383,18 @@ mod tests {
                     set("only", 1, "", &[]),
                 ],
             )
+            .0
         };
         let pick = |text: &str| {
-            let chain = pick(chains(), &text.parse().unwrap())?;
+            let (kind, name) = match text.split_once('/') {
+                Some((short, name)) => {
+                    let mut all = ChainKind::ALL.into_iter();
+                    (all.find(|kind| kind.shortest() == short), name)
+                }
+                None => (None, text),
+            };
+            let name = name.to_owned();
+            let chain = pick(chains(), &Target { kind, name })?;
             Some((chain.target().unwrap().to_string(), chain.named))
         };
         let named = |name: &str| Some(name.to_owned());
@@ -412,7 +413,7 @@ mod tests {
             newest["spec"]["phases"] = json!([{"name": "a"}]);
             newest["metadata"]["labels"] = json!({"app": "web"});
             edit(&mut newest);
-            let chains = from_objects(
+            let (chains, _) = from_objects(
                 vec![deployment("web", "d1")],
                 vec![set("web-a", 1, "d1", &[]), newest],
             );

@@ -8,18 +8,21 @@ use baton_apis::{
 };
 use baton_engine::{delegated::UNREPORTED, texts::collapse_whitespace};
 use baton_terminal::time::age;
+use baton_view::{
+    chain::{Chain, member::Revision},
+    content::{SERVED, is_served},
+    rollout::{Outcome, Rollout},
+};
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Condition, jiff::Timestamp};
 use serde_json::{Value, json};
 
 use crate::{
-    chain::{Chain, Revision},
-    content::{SERVED, is_served},
     output::{
         Output, Paint,
         format::{first, name},
         table::{Cell, Table},
     },
-    rollout::{Outcome, Rollout, title},
+    text::rollout::{message, title},
 };
 
 /// How many objects of a list are spelled out.
@@ -70,8 +73,9 @@ fn heading(chain: &Chain, rollout: &Rollout, output: Output) -> String {
         output.paint(paint, outcome)
     );
     // Done, the next line says the same.
-    if rollout.outcome != Outcome::Done && !rollout.message.is_empty() {
-        let _ = writeln!(text, "{}", output.wrap(&rollout.message));
+    let message = message(rollout);
+    if rollout.outcome != Outcome::Done && !message.is_empty() {
+        let _ = writeln!(text, "{}", output.wrap(&message));
         let subject = chain.subject();
         let hints = [subject.and_then(unserved), subject.and_then(ways_out)];
         for hint in hints.into_iter().flatten() {
@@ -142,7 +146,7 @@ fn conditions<'a>(chain: &'a Chain, subject: Option<&'a Revision>) -> Vec<(Strin
     all
 }
 
-pub(super) fn condition_table(conditions: &[(String, &Condition)], now: Timestamp) -> Table {
+pub(crate) fn condition_table(conditions: &[(String, &Condition)], now: Timestamp) -> Table {
     let mut table = Table::new(&["OF", "CONDITION", "STATUS", "REASON", "SINCE", "MESSAGE"]);
     for (of, condition) in conditions {
         table.row([
@@ -236,7 +240,7 @@ pub(crate) fn value(chain: &Chain, rollout: &Rollout) -> Value {
         "namespace": chain.namespace(),
         "rolledOut": rollout.outcome == Outcome::Done,
         "verdict": verdict(rollout.outcome),
-        "message": rollout.message,
+        "message": message(rollout),
         "conditions": conditions.and_then(Result::ok).unwrap_or_else(|| json!([])),
         "revision": subject.map(of_revision),
         "waitingFor": waiting,
@@ -258,7 +262,7 @@ fn of_revision(revision: &Revision) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::chain::from_objects;
+    use crate::cluster::lists::from_objects;
 
     #[test]
     fn the_phase_that_nobody_reports_on_is_named() {

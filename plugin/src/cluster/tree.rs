@@ -1,24 +1,24 @@
 //! Reading what the picture is made of: once, or again after every change.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
-use baton_kubernetes::discovery::Resource;
-
-use super::{
-    ChainPicture,
-    build::{Catalogue, picture},
-    unhealthy,
-};
-use crate::{
-    chain::{Chain, Revision, State},
-    children::{Children, Collection, Detail, NOT_SERVED, collections},
-    connect::{Cluster, ListRequest},
+use baton_view::{
+    chain::{
+        Chain,
+        member::{Revision, State},
+    },
+    children::{Children, Collection, Detail, collections},
     content::{Slices, WantedRevision},
     delegates::{self, Delegates},
-    error::Error,
-    live::Watches,
-    selection::Selection,
+    lists::ListRequest,
+    tree::{
+        ChainPicture,
+        build::{Catalogue, picture},
+        unhealthy,
+    },
 };
+
+use crate::{cluster::lists, connect::Cluster, error::Error, live::Watches, selection::Selection};
 
 /// Which chains, and how much of them.
 #[derive(Clone, Debug, Default)]
@@ -82,14 +82,14 @@ pub(crate) async fn once(cluster: &Cluster, scope: &Scope) -> Result<Vec<ChainPi
     {
         return Err(Error::NotFound(format!("there is no revision {number}")));
     }
-    let slices = Slices::read(cluster, scope.open(&chains)).await?;
+    let slices = lists::slices(cluster, scope.open(&chains)).await?;
     let mut catalogue = Catalogue::default();
     for revision in scope.open(&chains) {
         catalogue.add(revision, &slices);
     }
     let wanted = wanted(scope, &chains, &catalogue);
-    let children = Children::read(cluster, &wanted, Detail::AsProbed).await?;
-    let delegates = Delegates::read(cluster, &wanted).await?;
+    let children = lists::children(cluster, &wanted, Detail::AsProbed).await?;
+    let delegates = lists::delegates(cluster, &wanted).await?;
     Ok(scope.draw(&chains, &catalogue, &children, &delegates))
 }
 
@@ -158,7 +158,7 @@ impl<'a> LiveTree<'a> {
             .filter(|revision| !self.catalogue.is_complete(revision))
             .collect();
         if !incomplete.is_empty() {
-            let slices = Slices::read(self.cluster, incomplete.iter().copied()).await?;
+            let slices = lists::slices(self.cluster, incomplete.iter().copied()).await?;
             self.slices = slices;
             for revision in incomplete {
                 self.catalogue.add(revision, &self.slices);
@@ -170,19 +170,13 @@ impl<'a> LiveTree<'a> {
         let wanted = wanted(scope, &chains, &self.catalogue);
         let phases = delegates::sources(&wanted);
         let mut children = Children::default();
-        let mut known: Vec<(Collection, Arc<Resource>)> = Vec::new();
-        for collection in collections(&wanted, Detail::AsProbed) {
-            match self.cluster.resource(&collection.gvk).await {
-                Ok(Some(resource)) => known.push((collection, resource)),
-                Ok(None) => children.insert_unreadable(&collection.gvk, NOT_SERVED.to_owned()),
-                Err(error) => children.insert_unreadable(&collection.gvk, error.to_string()),
-            }
-        }
+        let collections = collections("", &wanted, Detail::AsProbed);
+        let known = lists::served(self.cluster, collections, &mut children).await;
         let mut sources = self.base();
         sources.extend(phases.iter().cloned());
         let mut managed = Vec::new();
-        for (collection, resource) in &known {
-            for source in collection.managed(resource, &children) {
+        for (collection, served) in &known {
+            for source in collection.managed(served, &children) {
                 sources.push(source.clone());
                 managed.push((collection, source));
             }
@@ -197,8 +191,8 @@ impl<'a> LiveTree<'a> {
             fill(&mut children, collection, source, &self.watches);
         }
         let mut others = Vec::new();
-        for (collection, resource) in &known {
-            for source in collection.others(resource, &children) {
+        for (collection, served) in &known {
+            for source in collection.others(served, &children) {
                 others.push((collection, source));
             }
         }
@@ -239,7 +233,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::chain::from_objects;
+    use crate::cluster::lists::from_objects;
 
     /// The objects that are shown of a revision: `taken` is with the newer revision, `lost` does not exist.
     fn shown(number: i64) -> Vec<String> {

@@ -20,8 +20,12 @@ use super::{
     ChainPicture, DelegatePicture, DeploymentPicture, Health, ObjectPicture, OwnerPicture,
     PhasePicture, RevisionPicture,
 };
+
 use crate::{
-    chain::{Chain, Deployment, Revision, State},
+    chain::{
+        Chain,
+        member::{Deployment, Revision, State},
+    },
     children::{Children, Found, Owner, compile, owner},
     content::{Phase, RevisionContent, SERVED, Slices, is_served},
     delegates::{Delegate, DelegateState, Delegates},
@@ -29,7 +33,7 @@ use crate::{
 
 /// What revisions want, and their probes, kept by UID: neither ever changes.
 #[derive(Debug, Default)]
-pub(crate) struct Catalogue {
+pub struct Catalogue {
     known: BTreeMap<String, CatalogueEntry>,
 }
 
@@ -41,7 +45,7 @@ struct CatalogueEntry {
 
 impl Catalogue {
     /// Adds a revision, or replaces what is known of it.
-    pub(crate) fn add(&mut self, revision: &Revision, slices: &Slices) {
+    pub fn add(&mut self, revision: &Revision, slices: &Slices) {
         let known = CatalogueEntry {
             content: slices.content(revision),
             probes: compile(revision),
@@ -50,24 +54,27 @@ impl Catalogue {
     }
 
     /// Whether all is known of a revision: it was added, and its slices had been found.
-    pub(crate) fn is_complete(&self, revision: &Revision) -> bool {
+    #[must_use]
+    pub fn is_complete(&self, revision: &Revision) -> bool {
         let phases = self.content(revision).map(|content| &content.phases);
         phases.is_some_and(|phases| phases.iter().all(|phase| phase.missing_slices.is_empty()))
     }
 
     /// What a revision wants, if it was added.
-    pub(crate) fn content(&self, revision: &Revision) -> Option<&RevisionContent> {
+    #[must_use]
+    pub fn content(&self, revision: &Revision) -> Option<&RevisionContent> {
         Some(&self.known.get(revision.uid())?.content)
     }
 
     /// Forgets revisions for which the predicate is false.
-    pub(crate) fn retain(&mut self, keep: impl Fn(&str) -> bool) {
+    pub fn retain(&mut self, keep: impl Fn(&str) -> bool) {
         self.known.retain(|uid, _| keep(uid));
     }
 }
 
 /// Makes the picture of a chain. Revisions that are not in the catalogue are drawn without phases.
-pub(crate) fn picture(
+#[must_use]
+pub fn picture(
     chain: &Chain,
     catalogue: &Catalogue,
     children: &Children,
@@ -96,10 +103,10 @@ pub(crate) fn picture(
             message.clear();
         }
         RevisionPicture {
-            kind: revision.kind.name().to_owned(),
+            kind: revision.kind.name.to_owned(),
             name: revision.name().to_owned(),
             revision: revision.number(),
-            state: revision.state().as_str(),
+            state: revision.state(),
             healthy: of.clone().map(|phase| phase.healthy).sum(),
             objects: of.map(|phase| phase.objects.len()).sum(),
             release: release(revision),
@@ -143,7 +150,7 @@ fn head(deployment: &Deployment) -> DeploymentPicture {
         _ => "",
     };
     DeploymentPicture {
-        kind: deployment.kind.name().to_owned(),
+        kind: deployment.kind.name.to_owned(),
         name: deployment.name().to_owned(),
         available: Health::of_status(available.map(|condition| condition.status.as_str())),
         paused: deployment.spec.paused,
@@ -367,7 +374,7 @@ fn about_delegate(
         DelegateState::Missing if revision.is_archived() => return String::new(),
         DelegateState::Missing => {
             let [name, _] = names(revision.name(), &phase.name);
-            return format!("there is no {}Phase {name}", revision.kind.name());
+            return format!("there is no {}Phase {name}", revision.kind.name);
         }
         DelegateState::Unreadable(why) => return why.to_owned(),
     };
@@ -430,7 +437,7 @@ mod tests {
                 {"name": "a", "class": class, "objects": [object("x"), object("y")]},
             ]},
         });
-        from_objects(Vec::new(), vec![set]).remove(0)
+        from_objects(Vec::new(), vec![set]).0.remove(0)
     }
 
     /// The object of the phase, controlled by the owner with this UID.

@@ -1,0 +1,160 @@
+//! The kinds that Baton serves, one row for each: the names of a kind, its scope, and its place in URLs.
+
+use serde_json::Value;
+
+use crate::{
+    constants::{API_VERSION, BATON_API_VERSION, BATON_GROUP, GROUP, VERSION, shipper},
+    url::escape,
+};
+
+/// A kind as its definition has it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kind {
+    /// The kind as objects name it.
+    pub name: &'static str,
+    /// The resource in URLs.
+    pub plural: &'static str,
+    /// Further names that kubectl takes, the shortest last.
+    pub short_names: &'static [&'static str],
+    /// API group.
+    pub group: &'static str,
+    /// `apiVersion` of its objects.
+    pub api_version: &'static str,
+    /// True if its objects live in namespaces.
+    pub is_namespaced: bool,
+}
+
+const PKO: [&str; 2] = [GROUP, API_VERSION];
+const SHIPPER: [&str; 2] = [shipper::GROUP, shipper::API_VERSION];
+const BATON: [&str; 2] = [BATON_GROUP, BATON_API_VERSION];
+
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $id:ident = $api:ident, $name:literal, $plural:literal, $short:tt, $scope:ident;)+) => {
+        $($(#[$doc])* pub const $id: Kind = Kind {
+            name: $name,
+            plural: $plural,
+            short_names: &$short,
+            group: $api[0],
+            api_version: $api[1],
+            is_namespaced: kinds!(@ $scope),
+        };)+
+
+        impl Kind {
+            /// All kinds that Baton serves.
+            pub const ALL: &'static [&'static Self] = &[$(&$id),+];
+        }
+    };
+    (@ namespaced) => { true };
+    (@ cluster) => { false };
+}
+
+kinds! {
+    /// Revisions of a namespace.
+    OBJECT_SET = PKO, "ObjectSet", "objectsets", ["objset", "os"], namespaced;
+    /// Revisions of the cluster.
+    CLUSTER_OBJECT_SET = PKO, "ClusterObjectSet", "clusterobjectsets", ["clobjset", "cos"], cluster;
+    /// Delegated phases of revisions of a namespace.
+    OBJECT_SET_PHASE = PKO, "ObjectSetPhase", "objectsetphases", ["objsetphase", "osp"], namespaced;
+    /// Delegated phases of revisions of the cluster.
+    CLUSTER_OBJECT_SET_PHASE =
+        PKO, "ClusterObjectSetPhase", "clusterobjectsetphases", ["clobjsetphase", "cosp"], cluster;
+    /// Objects of revisions of a namespace.
+    OBJECT_SLICE = PKO, "ObjectSlice", "objectslices", ["objslice", "osl"], namespaced;
+    /// Objects of revisions of the cluster.
+    CLUSTER_OBJECT_SLICE = PKO, "ClusterObjectSlice", "clusterobjectslices", ["clobjslice", "cosl"], cluster;
+    /// Deployments of a namespace.
+    OBJECT_DEPLOYMENT = PKO, "ObjectDeployment", "objectdeployments", ["objdeploy", "od"], namespaced;
+    /// Deployments of the cluster.
+    CLUSTER_OBJECT_DEPLOYMENT =
+        PKO, "ClusterObjectDeployment", "clusterobjectdeployments", ["clobjdeploy", "cod"], cluster;
+    /// Clusters that objects are delivered to.
+    CLUSTER = SHIPPER, "Cluster", "clusters", ["cl"], cluster;
+    /// Applications as Shipper has them.
+    APPLICATION = SHIPPER, "Application", "applications", ["app"], namespaced;
+    /// Versions of an Application.
+    RELEASE = SHIPPER, "Release", "releases", ["rel"], namespaced;
+    /// The clusters that have the objects of a Release.
+    INSTALLATION_TARGET = SHIPPER, "InstallationTarget", "installationtargets", ["it"], namespaced;
+    /// The pods of a Release in each cluster.
+    CAPACITY_TARGET = SHIPPER, "CapacityTarget", "capacitytargets", ["ct"], namespaced;
+    /// The traffic of a Release in each cluster.
+    TRAFFIC_TARGET = SHIPPER, "TrafficTarget", "traffictargets", ["tt"], namespaced;
+    /// Rights of namespaces to deliver to clusters.
+    SITE_ASSIGNMENT = BATON, "SiteAssignment", "siteassignments", ["siteassign"], cluster;
+    /// Applications of sites.
+    SITE_APPLICATION = BATON, "SiteApplication", "siteapplications", ["siteapp"], namespaced;
+    /// Rollouts of an application to sites.
+    SITE_DEPLOYMENT = BATON, "SiteDeployment", "sitedeployments", ["sitedeploy"], namespaced;
+}
+
+impl Kind {
+    /// The name of one object of the kind: `objectset`.
+    #[must_use]
+    pub fn singular(&self) -> &'static str {
+        self.plural.strip_suffix('s').unwrap_or(self.plural)
+    }
+
+    /// The shortest name that kubectl takes: `os`.
+    #[must_use]
+    pub fn shortest(&self) -> &'static str {
+        self.short_names.last().unwrap_or(&self.plural)
+    }
+
+    /// The name of the definition: `objectsets.package-operator.run`.
+    #[must_use]
+    pub fn definition(&self) -> String {
+        format!("{}.{}", self.plural, self.group)
+    }
+
+    /// True if kubectl takes a word for the kind: `os`, `ObjectSets.package-operator.run`, and so on.
+    #[must_use]
+    pub fn is_named_by(&self, word: &str) -> bool {
+        let word = word.to_ascii_lowercase();
+        let without_group = word
+            .strip_suffix(self.group)
+            .and_then(|word| word.strip_suffix('.'));
+        let bare = without_group.map_or(&*word, |word| {
+            let version = word.strip_suffix(VERSION);
+            version
+                .and_then(|word| word.strip_suffix('.'))
+                .unwrap_or(word)
+        });
+        bare == self.singular() || bare == self.plural || self.short_names.contains(&bare)
+    }
+
+    /// The kind of an object that a server returned; `None` for kinds of others.
+    #[must_use]
+    pub fn of(object: &Value) -> Option<&'static Self> {
+        Self::ALL.iter().copied().find(|kind| kind.is_of(object))
+    }
+
+    /// True if an object, as the server returns it, is of the kind.
+    #[must_use]
+    pub fn is_of(&self, object: &Value) -> bool {
+        object["apiVersion"] == self.api_version && object["kind"] == self.name
+    }
+
+    /// URL path of the group and version.
+    #[must_use]
+    pub fn prefix(&self) -> String {
+        format!("/apis/{}", self.api_version)
+    }
+
+    /// URL path of all objects of the kind in a namespace; in all namespaces where it is `None`.
+    #[must_use]
+    pub fn path(&self, namespace: Option<&str>) -> String {
+        let (prefix, plural) = (self.prefix(), self.plural);
+        match namespace {
+            Some(namespace) if self.is_namespaced => {
+                format!("{prefix}/namespaces/{}/{plural}", escape(namespace))
+            }
+            _ => format!("{prefix}/{plural}"),
+        }
+    }
+
+    /// URL path of an object of the kind.
+    #[must_use]
+    pub fn path_of(&self, namespace: Option<&str>, name: &str) -> String {
+        format!("{}/{}", self.path(namespace), escape(name))
+    }
+}

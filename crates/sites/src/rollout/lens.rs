@@ -1,0 +1,88 @@
+//! The rollout by which single sites are judged.
+
+use baton_apis::{
+    SiteDeploymentSpec, SiteDeploymentStatus,
+    conditions::{PROGRESSING, reasons},
+};
+use baton_engine::condition_list::find;
+use jiff::{SignedDuration, Timestamp};
+
+use super::{
+    Revision, RevisionState, Site, VersionName,
+    failure::{Failure, ends},
+    reported,
+    strategy::{canary_expression, deadline},
+};
+
+/// The rollout under way, as far as single sites are judged by it.
+#[derive(Clone, Copy, Debug)]
+pub struct Lens<'a> {
+    /// The rollout and its version; 0 and nothing before the first one.
+    pub(super) rollout: i64,
+    pub(super) version: VersionName<'a>,
+    /// The batch that was under way, as the status before says; 0 when it names none.
+    pub(super) batch: i32,
+    /// The batch whose sites have to stay available for a while, as the status before says, if there is one.
+    pub(super) soaking: Option<i32>,
+    /// Whether the first batch is the sites that labels choose.
+    pub(super) is_first_by_labels: bool,
+    /// How long a revision may take from its beginning on, or since its site is back.
+    pub deadline: SignedDuration,
+    pub(super) now: Timestamp,
+}
+
+impl<'a> Lens<'a> {
+    /// By what was reported of a deployment.
+    #[must_use]
+    pub fn reported(
+        spec: &'a SiteDeploymentSpec,
+        status: &'a SiteDeploymentStatus,
+        now: Timestamp,
+    ) -> Self {
+        let [version, _] = reported(spec, status);
+        let version = version.unwrap_or_default();
+        let batch = status.batch.as_ref().map_or(0, |batch| batch.number);
+        let progressing = find(&status.conditions, PROGRESSING);
+        let soaks = progressing.is_some_and(|it| it.reason == reasons::SOAKING);
+        Self {
+            rollout: status.rollout.unwrap_or(0),
+            version,
+            batch,
+            soaking: soaks.then_some(batch),
+            is_first_by_labels: canary_expression(&spec.strategy).is_ok_and(|it| it.is_some()),
+            deadline: deadline(&spec.strategy),
+            now,
+        }
+    }
+
+    /// Whether the rollout brought its version with this revision.
+    pub(super) fn brought(&self, revision: &Revision) -> bool {
+        let entry = &revision.entry;
+        entry.rollout == self.rollout
+            && !entry.is_rollback
+            && VersionName::of(entry) == self.version
+    }
+
+    /// Whether a revision was refused before it began, and is not asked for any more. It makes way: it would hold those
+    /// behind it for ever.
+    pub(super) fn is_stuck(&self, revision: &Revision, site: &Site) -> bool {
+        let entry = &revision.entry;
+        matches!(revision.state, RevisionState::Failing { .. })
+            && !revision.has_begun()
+            && site.is_online
+            && !entry.is_edit
+            && !entry.is_rollback
+            && VersionName::of(entry) != self.version
+    }
+
+    /// Why a revision of a site failed, if it has.
+    pub(super) fn failure<'r>(&self, site: &Site, revision: &'r Revision) -> Option<Failure<'r>> {
+        let state = &revision.state;
+        state.failure(self.deadline, site.online_since, self.now)
+    }
+
+    /// When a revision of a site that began then has taken too long.
+    pub(super) fn ends(&self, site: &Site, began: Timestamp) -> Timestamp {
+        ends(began, site.online_since, self.deadline)
+    }
+}

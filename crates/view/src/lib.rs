@@ -1,0 +1,22 @@
+//! What people see: pictures of chains, and judgements on them, as values.
+//!
+//! Nothing in here does I/O, reads a clock or awaits. A command or a page lists objects, has a picture made of them, and
+//! makes its own sentences, colours and columns of that.
+//!
+//! - [`chain`]: deployments and their revisions, put together from lists
+//! - [`content`]: the objects that revisions want
+//! - [`children`]: those objects as they are in the cluster
+//! - [`delegates`]: the objects that stand for delegated phases
+//! - [`lists`]: requests for parts of collections
+//! - [`object`]: texts in JSON
+//! - [`rollout`]: the progress of a chain, and refusals that stand
+//! - [`tree`]: the picture of a chain with its phases and objects
+
+pub mod chain;
+pub mod children;
+pub mod content;
+pub mod delegates;
+pub mod lists;
+pub mod object;
+pub mod rollout;
+pub mod tree;

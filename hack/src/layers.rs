@@ -1,0 +1,294 @@
+//! What may use what: the order of the crates, folders and files of the product.
+//!
+//! An import points down this order, and there are no circles between files, except between the file of a folder and
+//! those in it. Tests may use everything.
+
+mod imports;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use crate::tidy::{self, Error};
+
+/// The layers. Each may use those above it in this list, and what is within the same entry; entries of one layer do not
+/// use each other. A file belongs to the longest entry that it is in.
+const LAYERS: &[&[&str]] = &[
+    &["apis"],
+    &["crates/probes", "crates/yaml"],
+    &["crates/engine"],
+    &["crates/releases", "crates/sites"],
+    &["crates/view"],
+    &["crates/kubernetes"],
+    &["crates/terminal"],
+    // The plugin.
+    &["plugin/src/output"],
+    &[
+        "plugin/src/bars",
+        "plugin/src/progress",
+        "plugin/src/screen",
+    ],
+    &["plugin/src/error"],
+    &["plugin/src/connect", "plugin/src/served"],
+    &["plugin/src"],
+    &["plugin/src/adopt", "plugin/src/rollback"],
+    &["plugin/src/commands"],
+    &["plugin/src/cli"],
+    &["plugin/src/main"],
+    // The manager and the agent.
+    &["crates/charts", "crates/runtime"],
+    &["crates/records", "crates/typed"],
+    &["crates/fleet"],
+    &["src/delivery"],
+    &["src/controllers"],
+    &["src/cli"],
+    &["src/logs"],
+    &["src/error"],
+    &["src/run"],
+    &["src/agent"],
+    &["src/main"],
+];
+
+/// Imports that break the order or close a circle, and why they are still there. One that does neither any more has to
+/// go from this list.
+const KNOWN: &[(&str, &str, &str)] = &[
+    (
+        "crates/engine/src/revision.rs",
+        "crates/engine/src/heirs.rs",
+        "a part of a revision is in another file",
+    ),
+    (
+        "crates/kubernetes/src/account.rs",
+        "crates/kubernetes/src/target.rs",
+        IMPL,
+    ),
+    (
+        "crates/kubernetes/src/pods.rs",
+        "crates/kubernetes/src/target.rs",
+        IMPL,
+    ),
+    (
+        "crates/kubernetes/src/storage_classes.rs",
+        "crates/kubernetes/src/target.rs",
+        IMPL,
+    ),
+    (
+        "crates/kubernetes/src/informers.rs",
+        "crates/kubernetes/src/target.rs",
+        "what is reported is a type of the target",
+    ),
+    (
+        "crates/sites/src/rollout/fleet.rs",
+        "crates/sites/src/rollout/step.rs",
+        "one constant",
+    ),
+    (
+        "crates/sites/src/rollout/view.rs",
+        "crates/sites/src/rollout/step.rs",
+        "one constant",
+    ),
+    (
+        "plugin/src/adopt/undo/pausing.rs",
+        "plugin/src/commands/pause.rs",
+        "what pauses belongs below the command",
+    ),
+    (
+        "plugin/src/applications/target.rs",
+        "plugin/src/target.rs",
+        SUBJECT,
+    ),
+    (
+        "plugin/src/connect.rs",
+        "plugin/src/served.rs",
+        "each lists what the other asks for",
+    ),
+    (
+        "plugin/src/diff/losses.rs",
+        "plugin/src/diff/forecast.rs",
+        "one conversation in two files",
+    ),
+    (
+        "plugin/src/error.rs",
+        "plugin/src/diff/external.rs",
+        "the error of the command line holds it",
+    ),
+    ("plugin/src/error.rs", "plugin/src/target.rs", SUBJECT),
+    (
+        "plugin/src/served.rs",
+        "plugin/src/connect.rs",
+        "each lists what the other asks for",
+    ),
+    (
+        "plugin/src/sites/target.rs",
+        "plugin/src/target.rs",
+        SUBJECT,
+    ),
+    (
+        "src/agent/state.rs",
+        "src/agent/mirrors.rs",
+        "who saves, and what is saved",
+    ),
+    (
+        "src/controllers/releases/app_clusters/requests.rs",
+        "src/controllers/releases/app_clusters/cluster.rs",
+        IMPL,
+    ),
+    (
+        "src/controllers/releases/content.rs",
+        "src/controllers/releases/installation.rs",
+        IMPL,
+    ),
+    (
+        "src/delivery/ended_phases.rs",
+        "src/delivery/observed.rs",
+        IMPL,
+    ),
+    (
+        "src/delivery/gate.rs",
+        "src/delivery/phase_pass.rs",
+        "who asks, and whether it may begin",
+    ),
+    ("src/delivery/pods.rs", "src/delivery/executor.rs", IMPL),
+    (
+        "src/delivery/slices.rs",
+        "src/controllers/requests.rs",
+        "requests on typed objects are no controller",
+    ),
+    (
+        "src/error.rs",
+        "src/agent/state.rs",
+        "the error of the process holds it",
+    ),
+];
+
+const IMPL: &str = "the methods of a type are in another file than the type";
+const SUBJECT: &str = "three parsers of what a command is about; one is to come";
+
+/// An import: the file that has it, and the file or crate that it names.
+type Import<'a> = (&'a str, &'a str);
+
+/// Checks the imports of the product. The error has every broken rule.
+pub(crate) fn check(workspace: &Path) -> Result<(), Error> {
+    let mut sources = BTreeMap::new();
+    for dir in ["apis", "crates", "plugin", "src"] {
+        for (name, text) in tidy::sources(workspace, &workspace.join(dir))? {
+            let is_product = name.contains("/src/") || name.starts_with("src/");
+            if is_product && tidy::has_extension(Path::new(&name), "rs") {
+                sources.insert(name, text);
+            }
+        }
+    }
+    match violations(&sources, LAYERS, KNOWN) {
+        found if found.is_empty() => Ok(()),
+        found => Err(Error::Untidy(found)),
+    }
+}
+
+/// What is wrong with the imports of these files, by their paths in the workspace.
+fn violations(
+    sources: &BTreeMap<String, String>,
+    layers: &[&[&str]],
+    known: &[(&str, &str, &str)],
+) -> Vec<String> {
+    let imports = imports::all(sources);
+    let imports: BTreeSet<Import<'_>> = imports.iter().map(|(a, b)| (&**a, &**b)).collect();
+    let known: BTreeSet<Import<'_>> = known.iter().map(|(from, to, _)| (*from, *to)).collect();
+    let mut found = Vec::new();
+    for name in sources.keys().filter(|name| place(name, layers).is_none()) {
+        found.push(format!("{name}: it is in no layer of hack/src/layers.rs"));
+    }
+    for import in &imports {
+        if is_upward(*import, layers) && !known.contains(import) {
+            let (from, to) = import;
+            found.push(format!("{from}: it uses {to}, which is above it"));
+        }
+    }
+    let allowed = Graph::of(imports.difference(&known));
+    for import in imports.difference(&known) {
+        if allowed.is_in_circle(*import) {
+            let (from, to) = import;
+            found.push(format!(
+                "{from}: it uses {to}, and is used by it, perhaps through others"
+            ));
+        }
+    }
+    let all = Graph::of(&imports);
+    for import in known {
+        let breaks_rule = is_upward(import, layers) || all.is_in_circle(import);
+        if !(imports.contains(&import) && breaks_rule) {
+            let (from, to) = import;
+            found.push(format!(
+                "{from}: it may use {to}, take that out of hack/src/layers.rs"
+            ));
+        }
+    }
+    found
+}
+
+/// The layer and the entry that a file or a crate belongs to.
+fn place(name: &str, layers: &[&[&str]]) -> Option<(usize, usize)> {
+    let mut best = None;
+    for (layer, entries) in layers.iter().enumerate() {
+        for (index, entry) in entries.iter().enumerate() {
+            let is_longer = best.is_none_or(|(length, _)| length < entry.len());
+            if is_within(name, entry) && is_longer {
+                best = Some((entry.len(), (layer, index)));
+            }
+        }
+    }
+    best.map(|(_, place)| place)
+}
+
+/// True if a path is that of a folder or file, given without `.rs`, or of something in it.
+fn is_within(path: &str, entry: &str) -> bool {
+    let rest = path.strip_prefix(entry);
+    rest.is_some_and(|rest| rest.is_empty() || rest == ".rs" || rest.starts_with('/'))
+}
+
+fn is_upward((from, to): Import<'_>, layers: &[&[&str]]) -> bool {
+    match (place(from, layers), place(to, layers)) {
+        (Some(from), Some(to)) => from != to && from.0 <= to.0,
+        _ => false,
+    }
+}
+
+/// What each file uses, but for what belongs to the same folder and its file.
+struct Graph<'a>(BTreeMap<&'a str, Vec<&'a str>>);
+
+impl<'a> Graph<'a> {
+    fn of<'i>(imports: impl IntoIterator<Item = &'i Import<'a>>) -> Self
+    where
+        'a: 'i,
+    {
+        let mut graph: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (from, to) in imports.into_iter().filter(|import| !is_of_folder(**import)) {
+            graph.entry(from).or_default().push(to);
+        }
+        Self(graph)
+    }
+
+    /// True if the imports lead back from what is imported.
+    fn is_in_circle(&self, (from, to): Import<'a>) -> bool {
+        let mut reached = BTreeSet::from([to]);
+        let mut next = vec![to];
+        while let Some(file) = next.pop() {
+            let used = self.0.get(file).into_iter().flatten().copied();
+            next.extend(used.filter(|file| reached.insert(*file)));
+        }
+        !is_of_folder((from, to)) && reached.contains(from)
+    }
+}
+
+/// True if one of the files is that of a folder, and the other is in the folder.
+fn is_of_folder((from, to): Import<'_>) -> bool {
+    let folder = |name: &str| match name
+        .strip_suffix("/lib.rs")
+        .or(name.strip_suffix("/main.rs"))
+    {
+        Some(root) => root.to_owned(),
+        None => name.trim_end_matches(".rs").to_owned(),
+    };
+    is_within(from, &folder(to)) || is_within(to, &folder(from))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,185 @@
+//! Runs binaries with tests for cargo, and once more, one at a time, what failed on the bed.
+//!
+//! Cargo calls this for each binary (`runner` in its configuration), with the directory and the environment that the
+//! tests expect. A test that fails and passes when it is alone is flaky: its output is kept, and the binary passes.
+
+use std::ffi::OsString;
+use std::io::{self, Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, ExitStatus, Stdio};
+use std::{env, fs};
+
+use clap::Args;
+
+use crate::{cli, exec};
+
+/// The packages whose tests need a bed. Others fail for what they are about: inputs that a property test has found
+/// would be lost in a second run.
+const ON_BED: [&str; 2] = ["baton-hack", "baton-integration"];
+
+/// With more failed tests than that, something is broken, and all would take long to fail again.
+const MOST: usize = 10;
+
+/// How a binary ends in which tests have failed.
+const FAILED: i32 = 101;
+
+/// What cargo wants to run.
+#[derive(Debug, Args)]
+pub(crate) struct Options {
+    /// Where the output of flaky tests is kept.
+    kept: PathBuf,
+    /// The binary.
+    program: PathBuf,
+    /// Its arguments.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    args: Vec<OsString>,
+}
+
+/// Why a binary did not run.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("cannot run {program}: {source}")]
+    Run { program: PathBuf, source: io::Error },
+    #[error("cannot keep the output of a flaky test: {0}")]
+    Keep(#[from] io::Error),
+    #[error(transparent)]
+    InPlace(#[from] exec::Error),
+}
+
+/// A test that failed once and passed alone.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Flaky {
+    pub(super) name: String,
+    /// Its output when it failed.
+    pub(super) output: PathBuf,
+}
+
+/// Runs the binary, and failed tests once more.
+pub(crate) fn run(options: &Options) -> Result<ExitCode, Error> {
+    let Options {
+        kept,
+        program,
+        args,
+    } = options;
+    let package = env::var("CARGO_PKG_NAME").unwrap_or_default();
+    if !ON_BED.contains(&&*package) {
+        return Err(cli::in_place(Command::new(program).args(args)).into());
+    }
+    let run = |args: &[OsString]| {
+        let source = match seen(Command::new(program).args(args)) {
+            Ok(run) => return Ok(run),
+            Err(source) => source,
+        };
+        let program = program.clone();
+        Err(Error::Run { program, source })
+    };
+    let first = run(args)?;
+    let failed = failed(&first.output);
+    let is_at_end = first.status.code() == Some(FAILED);
+    if !is_at_end || failed.is_empty() || failed.len() > MOST {
+        return Ok(cli::exit_code(first.status));
+    }
+    eprintln!("\nfailed tests once more, one at a time: {}", failed.len());
+    let second = run(&alone(&failed))?;
+    for name in flaky(&failed, &second) {
+        let log = format!("target/tmp/{}-*.log", first.id);
+        let output = output_of(&first.output, name, &failed);
+        keep(kept, name, &format!("all logs: {log}\n\n{output}"))?;
+    }
+    Ok(cli::exit_code(second.status))
+}
+
+/// What was kept in a directory, in the order of the names.
+pub(super) fn kept(dir: &Path) -> Vec<Flaky> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
+    let flaky = entries.filter_map(|entry| {
+        let output = entry.path();
+        let name = output.file_stem()?.to_str()?.replace('.', "::");
+        Some(Flaky { name, output })
+    });
+    let mut flaky: Vec<Flaky> = flaky.collect();
+    flaky.sort_by(|a, b| a.name.cmp(&b.name));
+    flaky
+}
+
+/// Keeps the output of a test in a file with its name, as [`kept`] reads it.
+fn keep(dir: &Path, name: &str, output: &str) -> io::Result<()> {
+    fs::create_dir_all(dir)?;
+    let file = format!("{}.txt", name.replace("::", "."));
+    fs::write(dir.join(file), output)
+}
+
+/// A run of a binary.
+struct Run {
+    id: u32,
+    status: ExitStatus,
+    /// Its standard output.
+    output: String,
+}
+
+/// Runs a command, and passes its standard output on as it comes.
+fn seen(command: &mut Command) -> io::Result<Run> {
+    let mut child = command.stdout(Stdio::piped()).spawn()?;
+    let mut output = Vec::new();
+    if let Some(mut pipe) = child.stdout.take() {
+        let mut chunk = [0; 8192];
+        loop {
+            let read = pipe.read(&mut chunk)?;
+            if read == 0 {
+                break;
+            }
+            let mut out = io::stdout().lock();
+            out.write_all(&chunk[..read])?;
+            out.flush()?;
+            output.extend_from_slice(&chunk[..read]);
+        }
+    }
+    Ok(Run {
+        id: child.id(),
+        status: child.wait()?,
+        output: String::from_utf8_lossy(&output).into_owned(),
+    })
+}
+
+/// Arguments that run these tests only, one at a time. Filters and other choices of the first run have been made.
+fn alone(names: &[&str]) -> Vec<OsString> {
+    let options = ["--exact", "--include-ignored", "--test-threads=1"];
+    options.iter().chain(names).map(OsString::from).collect()
+}
+
+/// The failed tests, as the list at the end of the output names them. None if the binary has ended before.
+fn failed(output: &str) -> Vec<&str> {
+    let Some((_, list)) = output.rsplit_once("\nfailures:\n") else {
+        return Vec::new();
+    };
+    let (names, result) = list.split_once("\n\n").unwrap_or_default();
+    let names: Vec<&str> = names.lines().map(str::trim_start).collect();
+    let is_whole = result.starts_with("test result: ")
+        && result.contains(&format!(" {} failed;", names.len()));
+    if is_whole { names } else { Vec::new() }
+}
+
+/// Those of the failed tests that passed in their second run.
+fn flaky<'a>(first: &[&'a str], second: &Run) -> Vec<&'a str> {
+    let again = failed(&second.output);
+    if again.is_empty() && !second.status.success() {
+        // It has not come to its end.
+        return Vec::new();
+    }
+    let passed = first.iter().filter(|name| !again.contains(name));
+    passed.copied().collect()
+}
+
+/// What a failed test has written: from its own headline to the next one, or to the list of failed tests.
+fn output_of<'a>(output: &'a str, name: &str, failed: &[&str]) -> &'a str {
+    let headline = |name: &str| format!("\n---- {name} stdout ----\n");
+    let Some((_, text)) = output.split_once(&headline(name)) else {
+        return "";
+    };
+    let next = failed.iter().filter_map(|name| text.find(&headline(name)));
+    let end = next.chain(text.rfind("\nfailures:\n")).min();
+    text[..end.unwrap_or(text.len())].trim_end()
+}
+
+#[cfg(test)]
+mod tests;

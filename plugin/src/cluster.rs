@@ -1,0 +1,4 @@
+//! Requests to a cluster.
+
+pub(crate) mod lists;
+pub(crate) mod tree;

@@ -1,0 +1,5 @@
+//! What people read: sentences, colours and columns, made of the values of `baton-view`.
+
+pub(crate) mod rollout;
+pub(crate) mod status;
+pub(crate) mod tree;
